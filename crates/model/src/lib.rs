@@ -1,0 +1,38 @@
+//! The nouns of skye: what is asked for ([`Request`], [`Workload`]), what will be done ([`Plan`]),
+//! where ([`Target`], [`Machine`]), and what came out ([`Run`]).
+//!
+//! Invariants:
+//! - No I/O, no threads, no clock: everything here is a value or a pure function of values.
+//! - Every type that skye itself writes to disk is serialised here and nowhere else.
+//! - Names carry their unit, last: `_bytes`, `_ns`, `_per_second`. Durations are nanoseconds, sizes bytes.
+//! - The JSON of a [`Run`] only grows within schema `skye.run/1`.
+
+pub mod machine;
+pub mod plan;
+pub mod request;
+pub mod run;
+pub mod size;
+pub mod spec;
+pub mod target;
+pub mod trouble;
+pub mod workload;
+
+pub use machine::Machine;
+pub use plan::{Plan, PlannedPhase, Stop};
+pub use request::Request;
+pub use run::Run;
+pub use target::Target;
+pub use trouble::Trouble;
+pub use workload::{DataVerb, DataWork, FileVerb, FilesWork, Work, Workload};
+
+/// The candidate closest to a mistyped word, if one is close enough to be what was meant.
+///
+/// Jaro-Winkler similarity above 0.75, which favours a right beginning: people get the first letters right.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
+        .filter(|(similarity, _)| *similarity > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}

@@ -1,0 +1,29 @@
+//! The machine that measures, as far as it matters for what comes out.
+
+use serde::{Deserialize, Serialize};
+
+/// CPUs and memory that this process may use, and who provides them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Machine {
+    /// Host name.
+    pub host: String,
+    /// Kernel name and release: "Linux 6.12.9".
+    pub kernel: String,
+    /// Processor model as the kernel names it; null where it does not.
+    pub cpu_model: Option<String>,
+    /// CPUs that this process may use, after cgroup quota and affinity.
+    pub cpus: u32,
+    /// CPUs that are online.
+    pub cpus_online: u32,
+    /// Memory that this process may use, after cgroup limits.
+    pub memory_bytes: u64,
+    /// Memory of the machine.
+    pub memory_total_bytes: u64,
+    /// What the machine runs on, where that shows: "kvm", "virtual machine"; null on bare metal.
+    pub virtualisation: Option<String>,
+    /// Source of the clock: "tsc".
+    pub clock_source: Option<String>,
+    /// Whether we run as root.
+    pub root: bool,
+}

@@ -1,0 +1,270 @@
+//! What the user asked for: a preset, a TOML file of the same words, and flags over both.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::{self, Deserializer, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::nearest;
+use crate::size::Size;
+use crate::workload::CacheMode;
+
+/// What was asked for, each word optional; [`Request::over`] lays flags over a preset.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Request {
+    /// Name of the preset that this is, or is made from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preset: Option<String>,
+    /// The tests, as specs, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tests: Vec<String>,
+    /// Size of the data set; absent: chosen by calibration within the caps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<Size>,
+    /// Files of every file test that does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<Count>,
+    /// Measured time of each phase.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time: Option<Seconds>,
+    /// Hard limit of the whole run, preparation included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<Seconds>,
+    /// Repetitions of the whole list, each on fresh files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeat: Option<u32>,
+    /// Seed of offsets and data; absent: a fresh one, recorded in the result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// The user's name for this run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// State of the page cache before buffered reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheMode>,
+    /// `true`: all data tests bypass the page cache unless their spec says otherwise; `false`: none does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub direct: Option<bool>,
+    /// Most bytes that the run may write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_limit: Option<Size>,
+    /// What is normally refused and allowed here.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<Allow>,
+}
+
+/// Something that a plan is normally refused for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Allow {
+    /// Leaving less than max(5 %, 1 GiB) of the file system free.
+    LowSpace,
+    /// A target that others are using now.
+    Busy,
+}
+
+impl Request {
+    /// The words that a preset file may contain.
+    pub const WORDS: &[&str] = &[
+        "preset",
+        "tests",
+        "size",
+        "files",
+        "time",
+        "total",
+        "repeat",
+        "seed",
+        "label",
+        "cache",
+        "direct",
+        "write_limit",
+        "allow",
+    ];
+
+    /// Reads a preset file.
+    ///
+    /// # Errors
+    /// One sentence with the line, and the nearest known word where the mistake is a word.
+    pub fn from_toml(text: &str) -> Result<Self, String> {
+        toml::from_str(text).map_err(|error| {
+            let line =
+                error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
+            let mut message = format!("line {line}: {}", error.message());
+            let unknown = error.message().split('`').nth(1);
+            if let Some(near) = unknown
+                .filter(|_| error.message().starts_with("unknown field"))
+                .and_then(|word| nearest(word, Self::WORDS.iter().copied()))
+            {
+                message = format!(
+                    "line {line}: unknown word `{}`, did you mean `{near}`?",
+                    unknown.unwrap_or_default()
+                );
+            }
+            message
+        })
+    }
+
+    /// The same request as TOML, which [`Request::from_toml`] reads back.
+    pub fn to_toml(&self) -> String {
+        // A struct of strings, numbers and lists of strings always has a TOML form.
+        toml::to_string(self).unwrap_or_default()
+    }
+
+    /// This request where it says something, `lower` where it does not.
+    ///
+    /// Tests are replaced as a whole. A time asked for here lifts the total of `lower`, which was made for another.
+    #[must_use]
+    pub fn over(self, lower: Self) -> Self {
+        Self {
+            preset: self.preset.or(lower.preset),
+            tests: if self.tests.is_empty() { lower.tests } else { self.tests },
+            size: self.size.or(lower.size),
+            files: self.files.or(lower.files),
+            total: if self.time.is_some() { self.total } else { self.total.or(lower.total) },
+            time: self.time.or(lower.time),
+            repeat: self.repeat.or(lower.repeat),
+            seed: self.seed.or(lower.seed),
+            label: self.label.or(lower.label),
+            cache: self.cache.or(lower.cache),
+            direct: self.direct.or(lower.direct),
+            write_limit: self.write_limit.or(lower.write_limit),
+            allow: if self.allow.is_empty() { lower.allow } else { self.allow },
+        }
+    }
+}
+
+/// A duration as people write it: `30`, `30s`, `1m 30s`, `0.5`.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Seconds(pub f64);
+
+impl Seconds {
+    /// In nanoseconds.
+    pub fn as_ns(self) -> u64 {
+        (self.0 * 1e9) as u64
+    }
+}
+
+impl FromStr for Seconds {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let seconds = match text.trim().parse::<f64>() {
+            Ok(seconds) => Some(seconds),
+            Err(_) => humantime::parse_duration(text).ok().map(|duration| duration.as_secs_f64()),
+        };
+        match seconds {
+            Some(seconds) if seconds > 0.0 && seconds <= 1e7 => Ok(Self(seconds)),
+            Some(_) => Err(format!("`{text}`: more than 0 and at most 10000000 seconds can be asked for")),
+            None => Err(format!("`{text}` is not a duration; write for example 10, 30s or 2m")),
+        }
+    }
+}
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// A number of things, which may carry the binary suffixes of sizes: `64k` is 65,536.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Count(pub u64);
+
+impl FromStr for Count {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(Size::Bytes(count)) if count > 0 => Ok(Self(count)),
+            Ok(Size::Bytes(_)) => Err("0 is not enough; ask for 1 or more".into()),
+            _ => Err(format!("`{text}` is not a whole number such as 8192 or 64k")),
+        }
+    }
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&crate::size::exact(self.0))
+    }
+}
+
+/// Text with a meaning of its own is text in TOML too; a bare number is taken as well.
+macro_rules! serde_as_text {
+    ($($name:ident),+) => { $(
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_any(Text).and_then(|text| text.parse().map_err(de::Error::custom))
+            }
+        }
+    )+ };
+}
+serde_as_text!(Size, Seconds, Count);
+
+struct Text;
+
+impl Visitor<'_> for Text {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number, or text such as \"64k\" or \"30s\"")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<String, E> {
+        Ok(text.to_owned())
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<String, E> {
+        Ok(number.to_string())
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<String, E> {
+        Ok(number.to_string())
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<String, E> {
+        Ok(number.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn typos_name_line_and_nearest_word() {
+        let message = Request::from_toml("tests = [\"read\"]\nrepaet = 3\n").unwrap_err();
+        assert_eq!(message, "line 2: unknown word `repaet`, did you mean `repeat`?");
+        let message = Request::from_toml("size = \"4q\"").unwrap_err();
+        assert!(message.starts_with("line 1: `4q` is not a size"), "{message}");
+        let message = Request::from_toml("tests = [\"read\"").unwrap_err();
+        assert!(message.starts_with("line 1:"), "{message}");
+    }
+
+    #[test]
+    fn flags_lie_over_the_preset() {
+        let preset =
+            Request::from_toml("tests = [\"read\"]\ntime = 10\ntotal = \"170s\"\nsize = 4096").unwrap();
+        let flags = Request { time: Some(Seconds(60.0)), ..Request::default() };
+        let merged = flags.over(preset);
+        assert_eq!(merged.tests, ["read"]);
+        assert_eq!((merged.time, merged.total), (Some(Seconds(60.0)), None));
+        assert_eq!(merged.size, Some(Size::Bytes(4096)));
+    }
+
+    #[test]
+    fn durations_are_seconds_or_say_their_unit() {
+        assert_eq!("0.5".parse(), Ok(Seconds(0.5)));
+        assert_eq!("2m".parse(), Ok(Seconds(120.0)));
+        for text in ["0", "-1", "soon", "inf", "NaN"] {
+            assert!(text.parse::<Seconds>().is_err(), "{text}");
+        }
+    }
+}

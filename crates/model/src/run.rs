@@ -1,0 +1,528 @@
+//! The run document, schema `skye.run/1`: everything that one run found out, and all that reports are made from.
+
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+use crate::plan::Plan;
+use crate::target::Target;
+use crate::workload::{Access, CacheMode, Order, SyncMode, Work, Workload};
+
+/// Name of the schema that this version writes.
+pub const SCHEMA: &str = "skye.run/1";
+/// Most intervals that a phase keeps; longer phases merge neighbours.
+pub const INTERVALS_MAX: usize = 3000;
+
+macro_rules! document {
+    ($($(#[$meta:meta])* pub struct $name:ident { $($(#[$field_meta:meta])* pub $field:ident: $type:ty,)+ })+) => { $(
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        pub struct $name { $($(#[$field_meta])* pub $field: $type,)+ }
+    )+ };
+}
+
+macro_rules! words {
+    ($($(#[$meta:meta])* pub enum $name:ident { $($(#[$variant_meta:meta])* $variant:ident,)+ })+) => { $(
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[serde(rename_all = "snake_case")]
+        pub enum $name { $($(#[$variant_meta])* $variant,)+ }
+    )+ };
+}
+
+words! {
+    /// Whether a run came to its end.
+    pub enum RunStatus {
+        /// Every phase was tried.
+        Complete,
+        /// It was ended early: a signal, the total time, a failure.
+        Partial,
+    }
+
+    /// How a phase ended.
+    pub enum Status {
+        /// By its stop rule.
+        Done,
+        /// Before its stop rule held; what was measured stands.
+        Partial,
+        /// It was not tried.
+        Skipped,
+        /// An operation failed.
+        Failed,
+    }
+}
+
+document! {
+    /// One run of skye.
+    pub struct Run {
+        /// Always "skye.run/1".
+        pub schema: String,
+        /// Version of the program.
+        pub skye_version: String,
+        /// When it started: RFC 3339, UTC.
+        pub started_at: String,
+        /// When it ended: RFC 3339, UTC.
+        pub finished_at: String,
+        /// Whether it came to its end.
+        pub run_status: RunStatus,
+        /// The command line, word by word.
+        pub command: Vec<String>,
+        /// The user's name for this run.
+        pub label: Option<String>,
+        /// Seed of offsets and data; the same seed repeats them.
+        pub seed: u64,
+        /// What was to be done.
+        pub plan: Plan,
+        /// Where it was done.
+        pub environment: Environment,
+        /// The phases, in the order in which they ran.
+        pub phases: Vec<PhaseRecord>,
+        /// Limits of our own that numbers are compared with.
+        pub ceilings: Vec<Ceiling>,
+        /// What the tool itself cost, and what it noticed about itself.
+        pub tool: Tool,
+    }
+
+    /// The machine and the target.
+    pub struct Environment {
+        /// Host name.
+        pub host: String,
+        /// Kernel name and release.
+        pub kernel: String,
+        /// Processor model; null where the kernel does not name it.
+        pub cpu_model: Option<String>,
+        /// CPUs that may be used, after cgroup quota and affinity.
+        pub cpus: u32,
+        /// CPUs that are online.
+        pub cpus_online: u32,
+        /// Memory that may be used, after cgroup limits.
+        pub memory_bytes: u64,
+        /// Memory of the machine.
+        pub memory_total_bytes: u64,
+        /// What the machine runs on, where that shows; null on bare metal.
+        pub virtualisation: Option<String>,
+        /// Whether it ran as root.
+        pub root: bool,
+        /// The directory and what lies under it.
+        pub target: Target,
+        /// Other settings that matter to the numbers.
+        pub settings: Vec<Setting>,
+        /// Sources that this kernel, container or user may not read.
+        pub hidden_sources: Vec<String>,
+    }
+
+    /// One setting of the machine.
+    pub struct Setting {
+        /// Where it was read: "vm.dirty_ratio", "clocksource".
+        pub name: String,
+        /// Its value.
+        pub value: String,
+    }
+
+    /// One phase: all that was counted while one test ran once.
+    pub struct PhaseRecord {
+        /// Unique in the run: "03-rewrite", "03-rewrite#2" in the second repetition.
+        pub id: String,
+        /// The test; running this spec again repeats it.
+        pub spec: String,
+        /// The verb.
+        pub name: String,
+        /// Short description for tables: "RND4K Q32T4".
+        pub label: String,
+        /// Phases that belong together: a sweep, one side of a comparison.
+        pub group: Option<String>,
+        /// Which repetition, from 1.
+        pub repetition: u32,
+        /// The test, word by word.
+        pub workload: WorkloadRecord,
+        /// How operations were issued.
+        pub engine: EngineRecord,
+        /// How it ended.
+        pub status: Status,
+        /// Why it did not end as planned, with path, offset and cause; null if it did.
+        pub reason: Option<String>,
+        /// Nanoseconds from the start of the run to the start of this phase.
+        pub start_ns: u64,
+        /// Operations.
+        pub ops: u64,
+        /// Bytes that these operations stand for: a rewritten block counts once.
+        pub bytes: u64,
+        /// Bytes that read calls returned.
+        pub app_bytes_read: u64,
+        /// Bytes that write calls took.
+        pub app_bytes_written: u64,
+        /// From the start of the first worker to the end of the last, the sync at the end included.
+        pub elapsed_ns: u64,
+        /// Visits of every block, or rounds over every file; fractional where the last was not finished.
+        pub passes: f64,
+        /// The rates, each by its own definition.
+        pub rate: Rate,
+        /// Latency of whole operations; null where an operation has none of its own.
+        pub latency_ns: Option<Latency>,
+        /// Histogram of it: HdrHistogram V2 deflate, base64.
+        pub histogram: Option<String>,
+        /// The calls that an operation consists of.
+        pub steps: Vec<Step>,
+        /// What happened when; at most 3,000.
+        pub intervals: Vec<Interval>,
+        /// What the mounted device did meanwhile; null where there is none.
+        pub device: Option<DeviceUse>,
+        /// Share of read bytes that did not come from the device, 0 to 1; null where that is unknown.
+        pub page_cache_share: Option<f64>,
+        /// Where the time of the worker threads went; null where the kernel hides it.
+        pub budget: Option<Budget>,
+        /// CPU of the whole machine meanwhile, as shares of all CPUs.
+        pub cpu: Option<CpuShares>,
+        /// What a reader should know about this row.
+        pub notes: Vec<Note>,
+    }
+
+    /// The test of a phase, word by word; null where a word has no meaning for the verb.
+    pub struct WorkloadRecord {
+        /// What counts as one operation.
+        pub verb: String,
+        /// Order of the visits: "seq" or "rnd".
+        pub pattern: Option<Access>,
+        /// Bytes of one block.
+        pub block_bytes: Option<u64>,
+        /// Operations in flight per thread.
+        pub iodepth: u32,
+        /// Threads.
+        pub threads: u32,
+        /// Whether the page cache was bypassed.
+        pub direct: Option<bool>,
+        /// When changes were made durable.
+        pub sync: SyncMode,
+        /// Bytes that the test worked on.
+        pub size_bytes: u64,
+        /// Files that the test worked on.
+        pub files: u64,
+        /// Order of the visits of files.
+        pub order: Option<Order>,
+        /// "closed_loop": the next operation starts when one ends.
+        pub arrival: String,
+        /// State of the page cache before it.
+        pub cache: Option<CacheMode>,
+    }
+
+    /// How operations were issued.
+    pub struct EngineRecord {
+        /// "sync": plain system calls.
+        pub name: String,
+        /// What was decided about it: "threads_as_depth", "o_direct", …
+        pub features: Vec<String>,
+    }
+
+    /// Rates of a phase. The first two are the headline.
+    pub struct Rate {
+        /// Headline: reads the steady (or else the whole) rate, writes the durable one.
+        pub ops_per_second: Option<f64>,
+        /// Headline in bytes; null for tests that move none.
+        pub bytes_per_second: Option<f64>,
+        /// Slope over the steady part; null where it was not determined.
+        pub steady_ops_per_second: Option<f64>,
+        /// Operations over elapsed time, without the sync at the end.
+        pub whole_ops_per_second: Option<f64>,
+        /// Operations over elapsed time with the sync at the end; null where nothing was made durable.
+        pub durable_ops_per_second: Option<f64>,
+        /// Rate at which the cache took the writes; null for reads and direct writes.
+        pub into_cache_ops_per_second: Option<f64>,
+        /// Lower end of the 95 % interval of the headline; null where it was not determined.
+        pub ci95_low_ops_per_second: Option<f64>,
+        /// Upper end of the 95 % interval of the headline.
+        pub ci95_high_ops_per_second: Option<f64>,
+        /// When the first worker was done, from the start of the phase.
+        pub first_done_ns: u64,
+        /// When the last worker was done, before the sync at the end.
+        pub last_done_ns: u64,
+    }
+
+    /// A latency distribution in numbers. Percentiles are null where there are too few samples to know them.
+    pub struct Latency {
+        /// Smallest.
+        pub min: u64,
+        /// Arithmetic mean.
+        pub mean: u64,
+        /// Half of the operations took at most this.
+        pub p50: Option<u64>,
+        /// 90 % took at most this.
+        pub p90: Option<u64>,
+        /// 99 % took at most this.
+        pub p99: Option<u64>,
+        /// 99.9 % took at most this.
+        pub p99_9: Option<u64>,
+        /// Largest: a single observation.
+        pub max: u64,
+    }
+
+    /// One kind of call that operations consist of.
+    pub struct Step {
+        /// The call: "open", "write", "fdatasync".
+        pub name: String,
+        /// How many there were.
+        pub ops: u64,
+        /// Their latency.
+        pub latency_ns: Option<Latency>,
+        /// Histogram of it: HdrHistogram V2 deflate, base64.
+        pub histogram: Option<String>,
+    }
+
+    /// One piece of a phase's time axis.
+    pub struct Interval {
+        /// From the start of the phase.
+        pub start_ns: u64,
+        /// How long it was.
+        pub length_ns: u64,
+        /// Operations that ended in it.
+        pub ops: u64,
+        /// Bytes of these operations.
+        pub bytes: u64,
+        /// Their latencies: pairs of the upper end of a bucket in nanoseconds, and the count in it.
+        pub histogram: Vec<(u64, u64)>,
+        /// What the machine did in the same time; null where no sample fell into it.
+        pub frame: Option<Frame>,
+    }
+
+    /// What the machine did in one interval: differences of the kernel's counters.
+    pub struct Frame {
+        /// Devices of the stack, in its order.
+        pub devices: Vec<DeviceFrame>,
+        /// The whole machine's CPU time.
+        pub cpu: CpuTimes,
+        /// Our worker threads' time, summed.
+        pub workers: ThreadTimes,
+        /// What the kernel accounted to this process.
+        pub own_io: OwnIo,
+        /// Dirty pages of the machine at the end of the interval.
+        pub dirty_bytes: u64,
+        /// Pages under writeback at the end of the interval.
+        pub writeback_bytes: u64,
+    }
+
+    /// Counters of one device over an interval.
+    pub struct DeviceFrame {
+        /// Its name.
+        pub name: String,
+        /// Read requests completed.
+        pub reads: u64,
+        /// Bytes read.
+        pub read_bytes: u64,
+        /// Write requests completed.
+        pub writes: u64,
+        /// Bytes written.
+        pub written_bytes: u64,
+        /// Flush requests completed.
+        pub flushes: u64,
+        /// Requests times the time that each was in flight; over the length it is the mean queue.
+        pub in_flight_ns: u64,
+        /// Time in which it was not idle.
+        pub busy_ns: u64,
+    }
+
+    /// CPU time by kind, summed over all CPUs.
+    pub struct CpuTimes {
+        /// In programs.
+        pub user_ns: u64,
+        /// In the kernel, interrupts included.
+        pub kernel_ns: u64,
+        /// Idle, waiting for I/O or not.
+        pub idle_ns: u64,
+        /// Wanted but taken by the hypervisor.
+        pub steal_ns: u64,
+    }
+
+    /// Scheduling of threads over an interval, summed over them.
+    pub struct ThreadTimes {
+        /// On a CPU.
+        pub cpu_ns: u64,
+        /// Waiting for a CPU.
+        pub run_queue_ns: u64,
+    }
+
+    /// `/proc/self/io` over an interval.
+    pub struct OwnIo {
+        /// Bytes that read calls returned.
+        pub read_call_bytes: u64,
+        /// Bytes that write calls took.
+        pub write_call_bytes: u64,
+        /// Read calls.
+        pub read_calls: u64,
+        /// Write calls.
+        pub write_calls: u64,
+        /// Bytes that the block layer fetched for us.
+        pub device_read_bytes: u64,
+        /// Bytes that we made dirty or wrote directly.
+        pub device_written_bytes: u64,
+    }
+
+    /// What the mounted device did during a phase.
+    pub struct DeviceUse {
+        /// Its name.
+        pub name: String,
+        /// Bytes read.
+        pub bytes_read: u64,
+        /// Bytes written.
+        pub bytes_written: u64,
+        /// Requests completed, flushes not among them.
+        pub operations: u64,
+        /// Flush requests completed.
+        pub flushes: u64,
+        /// Mean size of a request; null if there was none.
+        pub mean_request_bytes: Option<f64>,
+        /// Device bytes per application byte, in the direction of the test; null if the application moved none.
+        pub bytes_per_app_byte: Option<f64>,
+        /// Bytes that the physical devices wrote per byte that the mounted one wrote; null where that means nothing.
+        pub leaf_amplification: Option<f64>,
+        /// Share of the device's bytes that was not ours, 0 to 1; null where it cannot be told.
+        pub foreign_share: Option<f64>,
+    }
+
+    /// Where the time of the worker threads went, as shares that sum to 1.
+    pub struct Budget {
+        /// On a CPU in our own code.
+        pub user: f64,
+        /// On a CPU in the kernel.
+        pub kernel: f64,
+        /// Ready, waiting for a CPU.
+        pub run_queue: f64,
+        /// Held back by a CPU quota.
+        pub quota: f64,
+        /// Taken by the hypervisor.
+        pub steal: f64,
+        /// Asleep, waiting for something.
+        pub blocked: f64,
+    }
+
+    /// CPU of the whole machine, as shares of all CPUs' time.
+    pub struct CpuShares {
+        /// In programs.
+        pub user: f64,
+        /// In the kernel.
+        pub kernel: f64,
+        /// Taken by the hypervisor.
+        pub steal: f64,
+    }
+
+    /// What a reader should know about a row.
+    pub struct Note {
+        /// Whether to act on it or to distrust the number.
+        pub mark: Mark,
+        /// A word for programs: "o_direct_ineffective".
+        pub code: String,
+        /// One sentence of evidence, with figures, and one of advice.
+        pub text: String,
+    }
+
+    /// A limit that numbers are compared with.
+    pub struct Ceiling {
+        /// What it is: "null engine".
+        pub name: String,
+        /// In operations; null if it is one of bytes.
+        pub ops_per_second: Option<f64>,
+        /// In bytes; null if it is one of operations.
+        pub bytes_per_second: Option<f64>,
+        /// How it was obtained.
+        pub source: String,
+    }
+
+    /// The tool itself.
+    pub struct Tool {
+        /// Our own CPU time per operation; null where it was not measured.
+        pub overhead_ns_per_op: Option<f64>,
+        /// CPU that observation took, as a share of one CPU.
+        pub telemetry_cpu_share: Option<f64>,
+        /// Cost of one clock read.
+        pub clock_read_ns: Option<f64>,
+        /// What the tool noticed about itself.
+        pub warnings: Vec<String>,
+    }
+}
+
+words! {
+    /// What to do about a note.
+    pub enum Mark {
+        /// `!`: act on it.
+        Act,
+        /// `?`: do not trust the number as storage.
+        Distrust,
+        /// Worth knowing, nothing to do.
+        Info,
+    }
+}
+
+impl Mark {
+    /// The sign in the table; empty for what is only worth knowing.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::Act => "!",
+            Self::Distrust => "?",
+            Self::Info => "",
+        }
+    }
+}
+
+impl Environment {
+    /// The environment of a run on `machine` against `target`.
+    pub fn new(
+        machine: &Machine,
+        target: Target,
+        settings: Vec<Setting>,
+        hidden_sources: Vec<String>,
+    ) -> Self {
+        let machine = machine.clone();
+        Self {
+            host: machine.host,
+            kernel: machine.kernel,
+            cpu_model: machine.cpu_model,
+            cpus: machine.cpus,
+            cpus_online: machine.cpus_online,
+            memory_bytes: machine.memory_bytes,
+            memory_total_bytes: machine.memory_total_bytes,
+            virtualisation: machine.virtualisation,
+            root: machine.root,
+            target,
+            settings,
+            hidden_sources,
+        }
+    }
+}
+
+impl WorkloadRecord {
+    /// The record of a workload on `size_bytes` of data or `files` files.
+    pub fn new(workload: &Workload, size_bytes: u64, files: u64, cache: CacheMode) -> Self {
+        let verb = workload.name().to_owned();
+        let (iodepth, threads) = (workload.iodepth, workload.threads);
+        let arrival = "closed_loop".to_owned();
+        match &workload.work {
+            Work::Data(data) => Self {
+                verb,
+                pattern: Some(data.access),
+                block_bytes: Some(data.block_bytes),
+                iodepth,
+                threads,
+                direct: Some(data.direct),
+                sync: if data.writes() { data.sync } else { SyncMode::None },
+                size_bytes,
+                files,
+                order: None,
+                arrival,
+                cache: (!data.direct).then_some(cache),
+            },
+            Work::Files(work) => Self {
+                verb,
+                pattern: None,
+                block_bytes: None,
+                iodepth,
+                threads,
+                direct: None,
+                sync: work.sync,
+                size_bytes,
+                files,
+                order: Some(work.order),
+                arrival,
+                cache: work.cold.then_some(CacheMode::DropAll),
+            },
+        }
+    }
+}

@@ -1,0 +1,552 @@
+//! The SPEC language: `VERB[:PATTERN][:QnTm][:KEY[=VALUE]…]`, for example `read:rnd4k:q32t4` or `create:t4:files=1m`.
+//!
+//! [`parse`] fills what a spec leaves out from [`Defaults`]; [`print`] writes the shortest spec that means the same
+//! under the built-in defaults, so that a result can always be repeated from its own text.
+
+use crate::nearest;
+use crate::size::{self, Size};
+use crate::workload::{Access, DataVerb, DataWork, FileVerb, FilesWork, Order, SyncMode, Work, Workload};
+
+/// Largest number of threads, and of operations in flight per thread, that a spec may ask for.
+pub const CONCURRENCY_MAX: u32 = 4096;
+/// Largest block: one call moves at most 2 GiB less a page, and a buffer per operation must fit in memory.
+pub const BLOCK_BYTES_MAX: u64 = 1 << 30;
+/// Most files of one test: names carry eight hexadecimal digits.
+pub const FILES_MAX: u64 = 1 << 32;
+/// Levels of directories, so that a path always fits `PATH_MAX`.
+pub const LEVELS_MAX: u32 = 16;
+
+/// What a spec that leaves something out means; flags such as `--files` and `--buffered` change it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Defaults {
+    /// Files of a file test.
+    pub files: u64,
+    /// Whether data tests bypass the page cache; `None` leaves it to the verb.
+    pub direct: Option<bool>,
+    /// What `tN` means: the CPUs that may be used.
+    pub cpus: u32,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Self { files: 64 << 10, direct: None, cpus: 1 }
+    }
+}
+
+/// Why a spec is not understood, always with the spec and what would be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("test `{spec}`: {problem}")]
+pub struct SpecError {
+    /// The whole spec as it was written.
+    pub spec: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// One key of a spec: its name, the value it takes, and what it means.
+#[derive(Debug)]
+pub struct Key {
+    /// The word before the `=`.
+    pub name: &'static str,
+    /// The form of the value; empty for a key that stands alone.
+    pub value: &'static str,
+    /// One sentence.
+    pub help: &'static str,
+}
+
+/// Keys of data tests.
+pub const DATA_KEYS: &[Key] = &[
+    Key {
+        name: "direct",
+        value: "",
+        help: "bypass the page cache with O_DIRECT (the default but for rewrite)",
+    },
+    Key { name: "buffered", value: "", help: "go through the page cache" },
+    Key { name: "read", value: "PERCENT", help: "share of reads in rw (50)" },
+    Key { name: "sync", value: "none|end|each", help: "when writes are made durable (end)" },
+    Key { name: "shared", value: "", help: "all threads in one file" },
+    Key { name: "passes", value: "N", help: "stop after N visits of every block" },
+    Key { name: "ops", value: "N", help: "stop after N operations" },
+    Key { name: "bytes", value: "SIZE", help: "stop after SIZE" },
+];
+
+/// Keys of file tests.
+pub const FILE_KEYS: &[Key] = &[
+    Key { name: "files", value: "N", help: "how many files, over all threads (64k)" },
+    Key { name: "size", value: "SIZE|MIN..MAX", help: "bytes of each file (0)" },
+    Key { name: "dirs", value: "N", help: "directories of each thread (1)" },
+    Key { name: "levels", value: "N", help: "how deep they lie (1)" },
+    Key { name: "order", value: "seq|rnd", help: "order of the visits (seq)" },
+    Key { name: "shared", value: "", help: "all threads in the same directories" },
+    Key {
+        name: "cold",
+        value: "",
+        help: "drop cached names before each round (root, with --cache drop-all)",
+    },
+    Key { name: "missing", value: "", help: "names that do not exist (stat, open, unlink)" },
+    Key { name: "sync", value: "none|end|each", help: "when directories are made durable (none)" },
+];
+
+/// Understands one spec; what it leaves out comes from `defaults`.
+///
+/// # Errors
+/// A [`SpecError`] that names the word and what would have been understood.
+pub fn parse(spec: &str, defaults: &Defaults) -> Result<Workload, SpecError> {
+    let fail = |problem: String| SpecError { spec: spec.to_owned(), problem };
+    let mut words = spec.split(':').map(str::trim);
+    let verb = words.next().unwrap_or_default();
+    let parsed = if let Some(verb) = DataVerb::from_word(verb) {
+        parse_data(verb, words, defaults)
+    } else if let Some(verb) = FileVerb::from_word(verb) {
+        parse_files(verb, words, defaults)
+    } else {
+        let known = || verbs().collect::<Vec<_>>().join(" ");
+        Err(match nearest(verb, verbs()) {
+            Some(near) => format!("unknown verb `{verb}`, did you mean `{near}`?"),
+            None => format!("unknown verb `{verb}`; verbs are {}", known()),
+        })
+    };
+    parsed.map_err(fail)
+}
+
+fn verbs() -> impl Iterator<Item = &'static str> {
+    let data = DataVerb::ALL.iter().map(|verb| verb.word());
+    data.chain(FileVerb::ALL.iter().map(|verb| verb.word()))
+}
+
+fn parse_data<'a>(
+    verb: DataVerb,
+    words: impl Iterator<Item = &'a str>,
+    defaults: &Defaults,
+) -> Result<Workload, String> {
+    let (mut access, mut block_bytes) = default_pattern(verb);
+    let mut concurrency = Concurrency::default();
+    let mut data = DataWork {
+        verb,
+        access,
+        block_bytes,
+        direct: defaults.direct.unwrap_or(verb != DataVerb::Rewrite),
+        read_percent: 50,
+        sync: SyncMode::End,
+        shared: false,
+        passes: None,
+        ops: None,
+        bytes: None,
+    };
+    for word in words {
+        let (key, value) = split_key(word);
+        match (key, value) {
+            ("direct", None) => data.direct = true,
+            ("buffered", None) => data.direct = false,
+            ("shared", None) => data.shared = true,
+            ("read", Some(value)) if verb == DataVerb::Rw => {
+                data.read_percent = parse_number(key, value, 0..=100)? as u8;
+            }
+            ("sync", Some(value)) if verb != DataVerb::Read => data.sync = parse_word(key, value)?,
+            ("passes", Some(value)) => data.passes = Some(parse_number(key, value, 1..=u64::MAX)?),
+            ("ops", Some(value)) => data.ops = Some(parse_number(key, value, 1..=u64::MAX)?),
+            ("bytes", Some(value)) => data.bytes = Some(parse_bytes(key, value)?),
+            (_, None) if let Some(parsed) = parse_pattern(word)? => (access, block_bytes) = parsed,
+            (_, None) if concurrency.parse(word, defaults.cpus)? => {}
+            _ => return Err(unknown(word, verb.word(), DATA_KEYS)),
+        }
+    }
+    (data.access, data.block_bytes) = (access, block_bytes);
+    Ok(concurrency.with(Work::Data(data)))
+}
+
+fn default_pattern(verb: DataVerb) -> (Access, u64) {
+    match verb {
+        DataVerb::Rw | DataVerb::Fsync => (Access::Random, 4 << 10),
+        _ => (Access::Sequential, 1 << 20),
+    }
+}
+
+fn parse_files<'a>(
+    verb: FileVerb,
+    words: impl Iterator<Item = &'a str>,
+    defaults: &Defaults,
+) -> Result<Workload, String> {
+    let mut concurrency = Concurrency::default();
+    let mut files = FilesWork {
+        verb,
+        files: defaults.files,
+        size_min_bytes: 0,
+        size_max_bytes: 0,
+        dirs: 1,
+        levels: 1,
+        order: Order::Sequential,
+        shared: false,
+        cold: false,
+        missing: false,
+        sync: SyncMode::None,
+    };
+    let can_miss = matches!(verb, FileVerb::Stat | FileVerb::Open | FileVerb::Unlink);
+    for word in words {
+        let (key, value) = split_key(word);
+        match (key, value) {
+            ("files", Some(value)) => files.files = parse_number(key, value, 1..=FILES_MAX)?,
+            ("size", Some(value)) => {
+                (files.size_min_bytes, files.size_max_bytes) = parse_range(key, value)?;
+            }
+            ("dirs", Some(value)) => files.dirs = parse_number(key, value, 1..=1 << 20)?,
+            ("levels", Some(value)) => {
+                files.levels = parse_number(key, value, 1..=u64::from(LEVELS_MAX))? as u32;
+            }
+            ("order", Some(value)) => files.order = parse_word(key, value)?,
+            ("sync", Some(value)) => files.sync = parse_word(key, value)?,
+            ("shared", None) => files.shared = true,
+            ("cold", None) => files.cold = true,
+            ("missing", None) if can_miss => files.missing = true,
+            (_, None) if concurrency.parse(word, defaults.cpus)? => {}
+            _ => return Err(unknown(word, verb.word(), FILE_KEYS)),
+        }
+    }
+    if concurrency.iodepth != 1 {
+        return Err(format!(
+            "file operations have no depth; write t{} for as many at once",
+            u64::from(concurrency.iodepth) * u64::from(concurrency.threads)
+        ));
+    }
+    if files.files < u64::from(concurrency.threads) {
+        return Err(format!(
+            "{} files are too few for {} threads; write files={} or more",
+            files.files, concurrency.threads, concurrency.threads
+        ));
+    }
+    Ok(concurrency.with(Work::Files(files)))
+}
+
+struct Concurrency {
+    iodepth: u32,
+    threads: u32,
+}
+
+impl Default for Concurrency {
+    fn default() -> Self {
+        Self { iodepth: 1, threads: 1 }
+    }
+}
+
+impl Concurrency {
+    /// Takes `q8`, `t4` or `q8t4`; false if the word is none of them.
+    fn parse(&mut self, word: &str, cpus: u32) -> Result<bool, String> {
+        let lower = word.to_ascii_lowercase();
+        let (depth, threads) = match (lower.strip_prefix('q'), lower.strip_prefix('t')) {
+            (Some(rest), _) => match rest.split_once('t') {
+                Some((depth, threads)) => (Some(depth), Some(threads)),
+                None => (Some(rest), None),
+            },
+            (_, Some(threads)) => (None, Some(threads)),
+            _ => return Ok(false),
+        };
+        let number = |text: &str| match text {
+            "n" => Some(u64::from(cpus)),
+            _ => text.parse::<u64>().ok(),
+        };
+        for (text, target) in [(depth, &mut self.iodepth), (threads, &mut self.threads)] {
+            let Some(text) = text else { continue };
+            let Some(value) = number(text) else { return Ok(false) };
+            if !(1..=u64::from(CONCURRENCY_MAX)).contains(&value) {
+                return Err(format!("`{word}`: 1 to {CONCURRENCY_MAX} can be asked for"));
+            }
+            *target = value as u32;
+        }
+        Ok(true)
+    }
+
+    fn with(self, work: Work) -> Workload {
+        Workload { threads: self.threads, iodepth: self.iodepth, work }
+    }
+}
+
+fn split_key(word: &str) -> (&str, Option<&str>) {
+    match word.split_once('=') {
+        Some((key, value)) => (key, Some(value)),
+        None => (word, None),
+    }
+}
+
+/// `seq64k`, `rnd4k`; `None` if the word does not begin like a pattern.
+fn parse_pattern(word: &str) -> Result<Option<(Access, u64)>, String> {
+    let lower = word.to_ascii_lowercase();
+    for access in Access::ALL {
+        if let Some(size) = lower.strip_prefix(access.word()) {
+            let block_bytes = parse_bytes("block size", size)?;
+            if !(1..=BLOCK_BYTES_MAX).contains(&block_bytes) {
+                return Err(format!("`{word}`: blocks are 1 byte to {}", size::exact(BLOCK_BYTES_MAX)));
+            }
+            return Ok(Some((*access, block_bytes)));
+        }
+    }
+    Ok(None)
+}
+
+/// A count, with the binary suffixes of sizes, within `range`.
+fn parse_number(key: &str, value: &str, range: std::ops::RangeInclusive<u64>) -> Result<u64, String> {
+    match value.parse::<Size>() {
+        Ok(Size::Bytes(number)) if range.contains(&number) => Ok(number),
+        Ok(Size::Bytes(_)) => {
+            Err(format!("`{key}={value}`: {} to {} can be asked for", range.start(), range.end()))
+        }
+        _ => Err(format!("`{key}={value}`: `{value}` is not a whole number such as 8192 or 64k")),
+    }
+}
+
+fn parse_bytes(key: &str, value: &str) -> Result<u64, String> {
+    match value.parse::<Size>() {
+        Ok(Size::Bytes(bytes)) => Ok(bytes),
+        Ok(_) => Err(format!("{key}: `{value}` must be absolute here, such as 64k or 1g")),
+        Err(error) => Err(format!("{key}: {error}")),
+    }
+}
+
+fn parse_range(key: &str, value: &str) -> Result<(u64, u64), String> {
+    let (low, high) = value.split_once("..").unwrap_or((value, value));
+    let (low, high) = (parse_bytes(key, low)?, parse_bytes(key, high)?);
+    if low > high {
+        return Err(format!("`{key}={value}`: the smaller size stands first"));
+    }
+    if high > BLOCK_BYTES_MAX {
+        return Err(format!(
+            "`{key}={value}`: files of these tests are at most {}; use a data test",
+            size::exact(BLOCK_BYTES_MAX)
+        ));
+    }
+    Ok((low, high))
+}
+
+trait Word: Sized + 'static {
+    const WORDS: &'static [Self];
+    fn as_word(&self) -> &'static str;
+}
+
+macro_rules! word_impl {
+    ($($name:ident),+) => { $(impl Word for $name {
+        const WORDS: &'static [Self] = Self::ALL;
+        fn as_word(&self) -> &'static str { self.word() }
+    })+ };
+}
+word_impl!(SyncMode, Order);
+
+fn parse_word<W: Word + Copy>(key: &str, value: &str) -> Result<W, String> {
+    W::WORDS.iter().copied().find(|w| w.as_word() == value).ok_or_else(|| {
+        let known: Vec<_> = W::WORDS.iter().map(Word::as_word).collect();
+        format!("`{key}={value}`: write {key}={}", known.join("|"))
+    })
+}
+
+fn unknown(word: &str, verb: &str, keys: &[Key]) -> String {
+    let (name, value) = split_key(word);
+    if let Some(key) = keys.iter().find(|key| key.name == name) {
+        return match (key.value, value) {
+            ("", Some(_)) => format!("`{word}`: `{name}` takes no value"),
+            (form, None) if !form.is_empty() => format!("`{word}`: write {name}={form}"),
+            _ => format!("`{word}` has no meaning for {verb}"),
+        };
+    }
+    match nearest(name, keys.iter().map(|key| key.name)) {
+        Some(near) => format!("unknown word `{word}`, did you mean `{near}`?"),
+        None => {
+            let names: Vec<_> = keys.iter().map(|key| key.name).collect();
+            format!(
+                "unknown word `{word}`; {verb} takes a pattern or depth where that applies, and {}",
+                names.join(" ")
+            )
+        }
+    }
+}
+
+/// The shortest spec that [`parse`] understands as this workload under the built-in defaults.
+pub fn print(workload: &Workload) -> String {
+    let mut words = vec![workload.name().to_owned()];
+    match &workload.work {
+        Work::Data(data) => {
+            let pattern = (data.access, data.block_bytes);
+            if pattern != default_pattern(data.verb) {
+                words.push(format!("{}{}", data.access, size::exact(data.block_bytes)));
+            }
+            push_concurrency(&mut words, workload);
+            match (data.direct, data.verb != DataVerb::Rewrite) {
+                (true, false) => words.push("direct".into()),
+                (false, true) => words.push("buffered".into()),
+                _ => {}
+            }
+            if data.verb == DataVerb::Rw && data.read_percent != 50 {
+                words.push(format!("read={}", data.read_percent));
+            }
+            if data.sync != SyncMode::End {
+                words.push(format!("sync={}", data.sync));
+            }
+            if data.shared {
+                words.push("shared".into());
+            }
+            for (key, limit) in [("passes", data.passes), ("ops", data.ops), ("bytes", data.bytes)] {
+                if let Some(limit) = limit {
+                    words.push(format!("{key}={}", size::exact(limit)));
+                }
+            }
+        }
+        Work::Files(files) => {
+            push_concurrency(&mut words, workload);
+            let default = Defaults::default();
+            if files.files != default.files {
+                words.push(format!("files={}", size::exact(files.files)));
+            }
+            let (low, high) = (files.size_min_bytes, files.size_max_bytes);
+            if low != high {
+                words.push(format!("size={}..{}", size::exact(low), size::exact(high)));
+            } else if high != 0 {
+                words.push(format!("size={}", size::exact(high)));
+            }
+            if files.dirs != 1 {
+                words.push(format!("dirs={}", files.dirs));
+            }
+            if files.levels != 1 {
+                words.push(format!("levels={}", files.levels));
+            }
+            if files.order != Order::Sequential {
+                words.push(format!("order={}", files.order));
+            }
+            for (set, word) in [(files.shared, "shared"), (files.cold, "cold"), (files.missing, "missing")] {
+                if set {
+                    words.push(word.into());
+                }
+            }
+            if files.sync != SyncMode::None {
+                words.push(format!("sync={}", files.sync));
+            }
+        }
+    }
+    words.join(":")
+}
+
+fn push_concurrency(words: &mut Vec<String>, workload: &Workload) {
+    match (workload.iodepth, workload.threads) {
+        (1, 1) => {}
+        (1, threads) => words.push(format!("t{threads}")),
+        (iodepth, 1) => words.push(format!("q{iodepth}")),
+        (iodepth, threads) => words.push(format!("q{iodepth}t{threads}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ok(spec: &str) -> Workload {
+        parse(spec, &Defaults::default()).unwrap()
+    }
+
+    fn problem(spec: &str) -> String {
+        parse(spec, &Defaults::default()).unwrap_err().problem
+    }
+
+    #[test]
+    fn defaults_follow_the_verb() {
+        let read = ok("read");
+        let data = read.data().unwrap();
+        assert_eq!((data.access, data.block_bytes, data.direct), (Access::Sequential, 1 << 20, true));
+        assert_eq!((read.iodepth, read.threads), (1, 1));
+        assert!(!ok("rewrite").data().unwrap().direct);
+        assert_eq!(ok("fsync").data().unwrap().block_bytes, 4096);
+        assert_eq!(ok("create").files().unwrap().files, 65_536);
+    }
+
+    #[test]
+    fn labels_read_like_the_tables_of_the_field() {
+        assert_eq!(ok("read:rnd4k:q32t4").label(), "RND4K Q32T4");
+        assert_eq!(ok("write:buffered").label(), "SEQ1M Q1T1 buffered");
+        assert_eq!(ok("rewrite:seq128k").label(), "SEQ128K Q1T1");
+        assert_eq!(ok("stat:t4:missing").label(), "T4 missing");
+    }
+
+    #[test]
+    fn mistakes_name_the_nearest_word() {
+        assert_eq!(problem("reed"), "unknown verb `reed`, did you mean `read`?");
+        assert_eq!(problem("read:bufered"), "unknown word `bufered`, did you mean `buffered`?");
+        assert_eq!(problem("read:ops"), "`ops`: write ops=N");
+        assert_eq!(problem("read:shared=1"), "`shared=1`: `shared` takes no value");
+        assert_eq!(problem("read:read=20"), "`read=20` has no meaning for read");
+        assert_eq!(problem("create:q4"), "file operations have no depth; write t4 for as many at once");
+        assert_eq!(problem("write:sync=now"), "`sync=now`: write sync=none|end|each");
+        assert_eq!(problem("create:files=2:t4"), "2 files are too few for 4 threads; write files=4 or more");
+        assert_eq!(problem("read:q0"), "`q0`: 1 to 4096 can be asked for");
+        assert!(problem("read:rnd0").contains("1 byte to 1g"));
+        assert!(problem("zzz").starts_with("unknown verb `zzz`; verbs are read write"));
+    }
+
+    fn any_workload() -> impl Strategy<Value = Workload> {
+        let limit = || proptest::option::of(1u64..1 << 40);
+        let data = (
+            proptest::sample::select(DataVerb::ALL),
+            proptest::sample::select(Access::ALL),
+            1u64..=BLOCK_BYTES_MAX,
+            any::<(bool, bool)>(),
+            0u8..=100,
+            proptest::sample::select(SyncMode::ALL),
+            (limit(), limit(), limit()),
+        )
+            .prop_map(|(verb, access, block_bytes, (direct, shared), read, sync, limits)| {
+                Work::Data(DataWork {
+                    verb,
+                    access,
+                    block_bytes,
+                    direct,
+                    read_percent: if verb == DataVerb::Rw { read } else { 50 },
+                    sync: if verb == DataVerb::Read { SyncMode::End } else { sync },
+                    shared,
+                    passes: limits.0,
+                    ops: limits.1,
+                    bytes: limits.2,
+                })
+            });
+        let files = (
+            proptest::sample::select(FileVerb::ALL),
+            4096u64..=FILES_MAX,
+            (0u64..=1 << 20, 0u64..=1 << 20),
+            (1u64..=1 << 20, 1u32..=LEVELS_MAX),
+            proptest::sample::select(Order::ALL),
+            any::<(bool, bool, bool)>(),
+            proptest::sample::select(SyncMode::ALL),
+        )
+            .prop_map(
+                |(verb, files, (a, b), (dirs, levels), order, (shared, cold, missing), sync)| {
+                    let can_miss = matches!(verb, FileVerb::Stat | FileVerb::Open | FileVerb::Unlink);
+                    Work::Files(FilesWork {
+                        verb,
+                        files,
+                        size_min_bytes: a.min(b),
+                        size_max_bytes: a.max(b),
+                        dirs,
+                        levels,
+                        order,
+                        shared,
+                        cold,
+                        missing: missing && can_miss,
+                        sync,
+                    })
+                },
+            );
+        (prop_oneof![data, files], 1u32..=CONCURRENCY_MAX, 1u32..=CONCURRENCY_MAX).prop_map(
+            |(work, iodepth, threads)| {
+                let iodepth = if matches!(work, Work::Files(_)) { 1 } else { iodepth };
+                Workload { threads, iodepth, work }
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn printing_reads_back(workload in any_workload()) {
+            let text = print(&workload);
+            prop_assert_eq!(parse(&text, &Defaults::default()), Ok(workload), "{}", text);
+        }
+
+        #[test]
+        fn parsing_never_panics(text in "[a-z]{0,8}(:[a-z0-9=.]{0,12}){0,4}") {
+            let _ = parse(&text, &Defaults::default());
+        }
+    }
+}

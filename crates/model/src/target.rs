@@ -1,0 +1,163 @@
+//! Where the test takes place: a directory, resolved to its mount, its file system and the devices beneath.
+
+use serde::{Deserialize, Serialize};
+
+/// A directory and what lies under it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Target {
+    /// The directory, absolute and without symbolic links.
+    pub path: String,
+    /// Where its file system is mounted.
+    pub mount_point: String,
+    /// What is mounted there: a device, a server's export, a name.
+    pub source: String,
+    /// Type of the file system: "ext4", "fuse.sshfs".
+    pub file_system: String,
+    /// Options of the mount and of the file system, in the kernel's order.
+    pub mount_options: Vec<String>,
+    /// Whether it is mounted read-only.
+    pub read_only: bool,
+    /// What holds the data.
+    pub backing: Backing,
+    /// How the file system is laid out, where the kernel shows it.
+    pub geometry: Geometry,
+    /// Room on it.
+    pub space: Space,
+    /// Alignment that `O_DIRECT` needs; null where the kernel does not say.
+    pub direct_io: Option<DirectIo>,
+    /// The devices beneath, from the one that is mounted down to the physical ones; each above those it lies on.
+    pub device_stack: Vec<Device>,
+    /// What a reader should know about it: thin volumes, snapshots, options that void durability.
+    pub notes: Vec<String>,
+}
+
+/// What holds the data of a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Backing {
+    /// Block devices of this machine.
+    Devices,
+    /// Memory: no device will ever see the data.
+    Memory,
+    /// A server, or a program of this machine: what it does with the data is out of sight.
+    RemoteOrUserSpace,
+    /// A file system whose devices could not be found.
+    Unknown,
+}
+
+/// How a file system is laid out. Every field is null or empty where the kernel does not show it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Geometry {
+    /// Bytes of a block, the unit of allocation.
+    pub block_bytes: Option<u64>,
+    /// Bytes that the file system puts on one member of an array before it goes on to the next.
+    pub stripe_unit_bytes: Option<u64>,
+    /// Bytes of a full stripe over all data members.
+    pub stripe_width_bytes: Option<u64>,
+    /// Allocation groups, or groups of blocks.
+    pub allocation_groups: Option<u64>,
+    /// Where the journal lies: "internal", "none", or a device.
+    pub journal: Option<String>,
+    /// Bytes of the journal.
+    pub journal_bytes: Option<u64>,
+    /// Checksum of data: "crc32c"; null if there is none or it is not shown.
+    pub data_checksum: Option<String>,
+    /// Names of the features it was made with: "lazy_counters", "metadata_checksums", …
+    pub features: Vec<String>,
+}
+
+/// Room on a file system.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Space {
+    /// Bytes of the file system.
+    pub total_bytes: u64,
+    /// Bytes that this user may still write.
+    pub free_bytes: u64,
+    /// Inodes of the file system; null where it makes them as needed.
+    pub inodes_total: Option<u64>,
+    /// Inodes that are free; null where it makes them as needed.
+    pub inodes_free: Option<u64>,
+}
+
+/// What `statx(STATX_DIOALIGN)` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DirectIo {
+    /// Alignment of buffers; 0 if direct I/O is not supported.
+    pub memory_align_bytes: u32,
+    /// Alignment of offsets and lengths; 0 if direct I/O is not supported.
+    pub offset_align_bytes: u32,
+}
+
+/// One block device of a stack.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Device {
+    /// Name in `/sys/class/block`: "nvme0n1p2".
+    pub name: String,
+    /// Major number.
+    pub major: u32,
+    /// Minor number.
+    pub minor: u32,
+    /// What kind it is.
+    pub kind: DeviceKind,
+    /// Names of the devices that it lies on, all in the same stack; empty for a physical one.
+    pub lies_on: Vec<String>,
+    /// Its size.
+    pub size_bytes: u64,
+    /// Model as the device names itself.
+    pub model: Option<String>,
+    /// Smallest addressable unit.
+    pub logical_block_bytes: Option<u32>,
+    /// Smallest unit that it writes without reading first.
+    pub physical_block_bytes: Option<u32>,
+    /// Whether it says that it has spinning parts.
+    pub rotational: Option<bool>,
+    /// I/O scheduler in use: "none", "mq-deadline".
+    pub scheduler: Option<String>,
+    /// "write back" (a volatile cache that needs flushes) or "write through".
+    pub write_cache: Option<String>,
+    /// Requests that its queue holds.
+    pub nr_requests: Option<u32>,
+    /// Read-ahead.
+    pub read_ahead_bytes: Option<u64>,
+    /// What is particular to its kind: RAID level and chunk, backing file of a loop, name and type of a mapping.
+    pub details: Vec<String>,
+}
+
+/// Kinds of block devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum DeviceKind {
+    /// A disk that lies on nothing that this machine sees.
+    Disk,
+    /// A part of a disk.
+    Partition,
+    /// A file of another file system.
+    Loop,
+    /// Device mapper: LVM, LUKS, multipath.
+    DeviceMapper,
+    /// Software RAID.
+    Raid,
+    /// Compressed memory.
+    Zram,
+}
+
+impl Device {
+    /// Whether data that reaches it stays there: nothing that we know of lies beneath.
+    pub fn is_leaf(&self) -> bool {
+        self.lies_on.is_empty()
+    }
+}
+
+impl Target {
+    /// The device that is mounted, whose counters are compared with what we asked for.
+    pub fn top_device(&self) -> Option<&Device> {
+        self.device_stack.first()
+    }
+}

@@ -1,0 +1,40 @@
+//! The one shape of every message about something that did not work.
+
+use std::fmt;
+
+/// What was attempted and on what, why it failed, and what the user can do about it.
+///
+/// Displayed as one line: `cannot ATTEMPT: CAUSE (REMEDY)`. Parts are lower-case fragments without a full stop.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct Trouble {
+    /// What was attempted, on which path: "create the work directory in /mnt".
+    pub attempt: String,
+    /// Why it failed: "Read-only file system".
+    pub cause: String,
+    /// What to do about it, where there is something: "choose a directory that you can write to".
+    pub remedy: Option<String>,
+}
+
+impl Trouble {
+    /// A trouble without a remedy; see [`Trouble::remedy`].
+    pub fn new(attempt: impl Into<String>, cause: impl fmt::Display) -> Self {
+        Self { attempt: attempt.into(), cause: cause.to_string(), remedy: None }
+    }
+
+    /// Adds what the user can do about it.
+    #[must_use]
+    pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = Some(remedy.into());
+        self
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot {}: {}", self.attempt, self.cause)?;
+        match &self.remedy {
+            Some(remedy) => write!(f, "; {remedy}"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! What one test does, in the field's words: verb, pattern, block size, depth, threads.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// One test: what it does, with how many threads, and how deep each of them queues.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workload {
+    /// Threads, each with its own disjoint range of the data or its own directory of files.
+    pub threads: u32,
+    /// Operations that each thread keeps in flight.
+    pub iodepth: u32,
+    /// What they do.
+    pub work: Work,
+}
+
+/// Operations on data inside files, or on files as such.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Work {
+    /// Reads and writes inside large files.
+    Data(DataWork),
+    /// Creations, look-ups, removals.
+    Files(FilesWork),
+}
+
+macro_rules! words {
+    ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $word:literal,)+ }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        pub enum $name { $($(#[$variant_meta])* #[serde(rename = $word)] $variant,)+ }
+
+        impl $name {
+            /// Every value, in the order of the documentation.
+            pub const ALL: &[Self] = &[$(Self::$variant,)+];
+
+            /// The word for it in specs, flags and JSON.
+            pub const fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word,)+ }
+            }
+
+            /// The value of a word.
+            pub fn from_word(word: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|value| value.word() == word)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.word())
+            }
+        }
+    };
+}
+
+words! {
+    /// What counts as one operation on data; its steps are the calls that it makes.
+    DataVerb {
+        /// One read of a block.
+        Read = "read",
+        /// One write of a block.
+        Write = "write",
+        /// A read or a write of a block, drawn by [`DataWork::read_percent`].
+        Rw = "rw",
+        /// A read and a write of the same block, its bytes counted once.
+        Rewrite = "rewrite",
+        /// A write of a block and an `fdatasync`.
+        Fsync = "fsync",
+    }
+}
+
+words! {
+    /// What counts as one operation on files; its steps are the calls that it makes.
+    FileVerb {
+        /// `openat(O_CREAT|O_EXCL)`, a write if the file has a size, `close`.
+        Create = "create",
+        /// `statx` of one name.
+        Stat = "stat",
+        /// `openat(O_RDONLY)`, `close`.
+        Open = "open",
+        /// One entry returned by `getdents64`.
+        Readdir = "readdir",
+        /// `renameat` within the directory.
+        Rename = "rename",
+        /// `linkat`: a second name for the file.
+        Link = "link",
+        /// `symlinkat` to the file.
+        Symlink = "symlink",
+        /// `unlinkat` of one file.
+        Unlink = "unlink",
+        /// `mkdirat` of one directory.
+        Mkdir = "mkdir",
+        /// `unlinkat(AT_REMOVEDIR)` of one empty directory.
+        Rmdir = "rmdir",
+    }
+}
+
+words! {
+    /// In which order the blocks of a file are visited.
+    Access {
+        /// From the first block to the last, then again.
+        Sequential = "seq",
+        /// Every block once in a pseudo-random order, then again in another.
+        Random = "rnd",
+    }
+}
+
+words! {
+    /// In which order the files of a set are visited.
+    Order {
+        /// In the order of their numbers, which is the order of their creation.
+        Sequential = "seq",
+        /// In a pseudo-random order.
+        Random = "rnd",
+    }
+}
+
+words! {
+    /// When a test makes what it changed durable.
+    SyncMode {
+        /// Never.
+        None = "none",
+        /// Once, at the end, inside the measured time.
+        End = "end",
+        /// After every operation.
+        Each = "each",
+    }
+}
+
+words! {
+    /// In which state the page cache is before a buffered read.
+    CacheMode {
+        /// The file's own pages are written back and dropped.
+        Cold = "cold",
+        /// The file is read once before.
+        Warm = "warm",
+        /// Left as the previous test left it.
+        AsIs = "as-is",
+        /// All caches of the machine are dropped: root only, and every other program pays for it.
+        DropAll = "drop-all",
+    }
+}
+
+/// A test on data inside large files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataWork {
+    /// What one operation is.
+    pub verb: DataVerb,
+    /// In which order blocks are visited.
+    pub access: Access,
+    /// Bytes of one block, read or written by one call.
+    pub block_bytes: u64,
+    /// Whether the page cache is bypassed (`O_DIRECT`).
+    pub direct: bool,
+    /// Percent of reads in `rw`.
+    pub read_percent: u8,
+    /// When writes are made durable.
+    pub sync: SyncMode,
+    /// All threads work in one file instead of one each.
+    pub shared: bool,
+    /// Ends the phase after that many visits of every block, if set.
+    pub passes: Option<u64>,
+    /// Ends the phase after that many operations, if set.
+    pub ops: Option<u64>,
+    /// Ends the phase after that many bytes, if set.
+    pub bytes: Option<u64>,
+}
+
+impl DataWork {
+    /// Whether it changes the data on the device.
+    pub fn writes(&self) -> bool {
+        self.verb != DataVerb::Read
+    }
+
+    /// Whether it reads data.
+    pub fn reads(&self) -> bool {
+        !matches!(self.verb, DataVerb::Write | DataVerb::Fsync)
+    }
+}
+
+/// A test on files as such.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilesWork {
+    /// What one operation is.
+    pub verb: FileVerb,
+    /// How many files (or directories, for `mkdir` and `rmdir`), over all threads.
+    pub files: u64,
+    /// Smallest size of a file in bytes.
+    pub size_min_bytes: u64,
+    /// Largest size of a file in bytes; sizes are drawn evenly between the two.
+    pub size_max_bytes: u64,
+    /// Over how many directories each thread spreads its files.
+    pub dirs: u64,
+    /// How many levels deep those directories lie.
+    pub levels: u32,
+    /// In which order files are visited.
+    pub order: Order,
+    /// All threads work in the same directories instead of their own.
+    pub shared: bool,
+    /// Caches of names and inodes are dropped before every round (root, `--cache drop-all`).
+    pub cold: bool,
+    /// The names do not exist: what a failing look-up costs.
+    pub missing: bool,
+    /// When the directories are made durable.
+    pub sync: SyncMode,
+}
+
+impl FilesWork {
+    /// Bytes written into the files of one full set, at most.
+    pub fn set_bytes_max(&self) -> u64 {
+        self.files.saturating_mul(self.size_max_bytes)
+    }
+}
+
+impl Workload {
+    /// The verb's word: the `name` of a phase.
+    pub fn name(&self) -> &'static str {
+        match &self.work {
+            Work::Data(data) => data.verb.word(),
+            Work::Files(files) => files.verb.word(),
+        }
+    }
+
+    /// The data part, where it is a test on data.
+    pub fn data(&self) -> Option<&DataWork> {
+        match &self.work {
+            Work::Data(data) => Some(data),
+            Work::Files(_) => None,
+        }
+    }
+
+    /// The files part, where it is a test on files.
+    pub fn files(&self) -> Option<&FilesWork> {
+        match &self.work {
+            Work::Files(files) => Some(files),
+            Work::Data(_) => None,
+        }
+    }
+
+    /// Short description for tables: `RND4K Q32T4`, or `T4` with what is unusual for files.
+    pub fn label(&self) -> String {
+        match &self.work {
+            Work::Data(data) => {
+                let access = data.access.word().to_uppercase();
+                let block = crate::size::exact(data.block_bytes).to_uppercase();
+                let mut label = format!("{access}{block} Q{}T{}", self.iodepth, self.threads);
+                // Only what differs from the verb's default is worth a reader's eye.
+                let direct_is_default = data.verb != DataVerb::Rewrite;
+                if data.direct != direct_is_default {
+                    label.push_str(if data.direct { " direct" } else { " buffered" });
+                }
+                if data.shared {
+                    label.push_str(" shared");
+                }
+                label
+            }
+            Work::Files(files) => {
+                let mut label = format!("T{}", self.threads);
+                if files.size_max_bytes > 0 {
+                    label.push(' ');
+                    label.push_str(&crate::size::exact(files.size_max_bytes).to_uppercase());
+                }
+                if files.order == Order::Random {
+                    label.push_str(" rnd");
+                }
+                for (set, word) in
+                    [(files.shared, " shared"), (files.cold, " cold"), (files.missing, " missing")]
+                {
+                    if set {
+                        label.push_str(word);
+                    }
+                }
+                label
+            }
+        }
+    }
+}
