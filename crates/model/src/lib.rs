@@ -8,6 +8,7 @@
 //! - The JSON of a [`Run`] only grows within schema `skye.run/1`.
 
 pub mod machine;
+pub mod marker;
 pub mod plan;
 pub mod request;
 pub mod run;

@@ -75,7 +75,7 @@ words! {
     FileVerb {
         /// `openat(O_CREAT|O_EXCL)`, a write if the file has a size, `close`.
         Create = "create",
-        /// `statx` of one name.
+        /// `fstatat` of one name.
         Stat = "stat",
         /// `openat(O_RDONLY)`, `close`.
         Open = "open",
