@@ -109,7 +109,7 @@ impl Request {
     /// The same request as TOML, which [`Request::from_toml`] reads back.
     pub fn to_toml(&self) -> String {
         // A struct of strings, numbers and lists of strings always has a TOML form.
-        toml::to_string(self).unwrap_or_default()
+        toml::to_string_pretty(self).unwrap_or_default()
     }
 
     /// This request where it says something, `lower` where it does not.

@@ -91,7 +91,15 @@ impl fmt::Display for Size {
     /// The shortest text that parses to the same size.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Bytes(bytes) => f.write_str(&exact(bytes)),
+            Self::Bytes(bytes) => {
+                let decimal = [(4, "TB"), (3, "GB"), (2, "MB")].into_iter().find_map(|(power, suffix)| {
+                    let factor = 1000u64.pow(power);
+                    (bytes >= factor && bytes.is_multiple_of(factor))
+                        .then(|| format!("{}{suffix}", bytes / factor))
+                });
+                let binary = exact(bytes);
+                f.write_str(&decimal.filter(|decimal| decimal.len() < binary.len()).unwrap_or(binary))
+            }
             Self::PercentOfFree(percent) => write!(f, "{percent}%"),
             Self::TimesMemory(times) => write!(f, "{times}xRAM"),
         }
@@ -194,6 +202,8 @@ mod tests {
         #[test]
         fn exact_reads_back(value in any::<u64>()) {
             prop_assert_eq!(exact(value).parse(), Ok(Size::Bytes(value)));
+            let size = Size::Bytes(value % 1_000_000 * 1_000_000);
+            prop_assert_eq!(size.to_string().parse(), Ok(size));
         }
 
         #[test]

@@ -1,1 +1,38 @@
-//! .
+//! What the machine was doing: mounts, devices, CPU and memory, read from the kernel's own files.
+//!
+//! Invariants:
+//! - It reads and never writes.
+//! - Every file is opened below a [`Root`], so that fixtures stand in for machines we do not have.
+//!   What can only be asked of the running kernel (system calls) is asked for the system root alone.
+//! - Parsers are pure functions of a text, in [`parse`]; no text makes them panic.
+//! - What is missing or unreadable is absent, never an error and never made up.
+//! - A [`Probe`] keeps its files open, and a [`Probe::snapshot`] allocates nothing.
+
+mod cause;
+mod cgroup;
+mod device;
+mod geometry;
+mod identity;
+mod idle;
+mod machine;
+mod mapping;
+mod mount;
+pub mod parse;
+mod probe;
+mod raid;
+mod root;
+mod settings;
+mod snapshot;
+mod stack;
+mod target;
+mod virtualisation;
+mod xfs_geometry;
+
+pub use identity::{Identity, direct_io, space};
+pub use idle::{IdleTraffic, idle_traffic};
+pub use machine::machine;
+pub use probe::Probe;
+pub use root::Root;
+pub use settings::settings;
+pub use snapshot::{DeviceCounters, Snapshot};
+pub use target::{resolve, target};

@@ -1,1 +1,25 @@
-//! .
+//! Turns a [`model::Run`], or a part of one, into what people and programs read: terminal text, JSON, CSV, Markdown.
+//!
+//! Invariants:
+//! - Pure: the same values give the same text. No I/O, no clock, no environment; the caller says what the terminal can.
+//! - No row stands without a number or a reason, and every mark beside a row has its sentence in the notes.
+//! - What is not known is left out or shown as missing, never made up.
+//! - Text that others wrote (host names, labels, paths, errors) reaches the terminal only through [`printable()`],
+//!   a spreadsheet only defused, and Markdown only escaped.
+//! - Blocks for the terminal end without a newline and may be empty; whole documents end with one.
+//!   Styles are ANSI sequences, which a writer that is no terminal strips.
+
+pub mod csv;
+mod headline;
+pub mod json;
+pub mod list;
+pub mod live;
+pub mod markdown;
+mod numbers;
+mod printable;
+#[cfg(test)]
+mod sample;
+pub mod text;
+mod time;
+
+pub use printable::printable;

@@ -1,1 +1,30 @@
-//! .
+//! From a plan to what was measured: prepares the data, drives the workers, samples the machine, stops at the right
+//! moment and cleans up.
+//!
+//! Invariants:
+//! - Nothing is written outside a [`WorkDirectory`], and every way out of a run removes it.
+//! - Preparing and undoing are never timed.
+//! - The thread that drives a run never calls the target itself while something is measured: workers do, and one
+//!   that hangs or panics ends its phase, not the run.
+//! - What was counted before a failure is kept.
+
+mod collect;
+mod data_phase;
+mod dataset;
+pub mod directory;
+mod drive;
+mod file_phase;
+mod gang;
+mod meter;
+mod notes;
+mod patience;
+mod process;
+mod removal;
+mod session;
+
+pub use dataset::LayoutProgress;
+pub use directory::{Cleaned, WorkDirectory, clean};
+pub use drive::Tick;
+pub use notes::disagreement;
+pub use removal::Removal;
+pub use session::Session;

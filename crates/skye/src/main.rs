@@ -1,1 +1,54 @@
-fn main() {}
+//! The program: flags and presets, the session's driver, the store of runs, the live view, exit codes.
+//!
+//! Invariants:
+//! - The only crate that prints and that ends the process.
+//! - Results go to stdout, progress and warnings to stderr; where stdout carries JSON or CSV, nothing else does.
+//! - A reader that goes away ends a run quietly, after cleaning up.
+
+mod cli;
+mod exit;
+mod live_view;
+mod logger;
+mod outputs;
+mod preset;
+mod run_command;
+mod signals;
+mod store;
+mod store_commands;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches};
+
+use crate::cli::{Cli, Command};
+use crate::exit::Failure;
+
+fn main() -> ExitCode {
+    // Before anything else: what follows may spawn threads, which inherit how signals are treated.
+    let words = cli::with_default_command(std::env::args_os().collect());
+    let matches = match Cli::command().try_get_matches_from(words) {
+        Ok(matches) => matches,
+        Err(error) => return exit::of_clap(&error),
+    };
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => return exit::of_clap(&error),
+    };
+    logger::install(cli.verbose);
+    let done = match cli.command {
+        Command::Run(arguments) => run_command::run(&arguments),
+        Command::Report(arguments) => store_commands::report(&arguments),
+        Command::List => store_commands::list(),
+        Command::Clean { directory } => store_commands::clean(&directory),
+        Command::Completions { shell } => cli::completions(shell),
+        Command::Man => cli::man(),
+    };
+    match done {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => failure.report(),
+    }
+}
+
+/// What every command gives: its exit code, or why it failed.
+type Done = Result<u8, Failure>;

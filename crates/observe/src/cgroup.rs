@@ -1,0 +1,105 @@
+//! Limits of the cgroups that this process is in, from its own up to the topmost that can be seen.
+
+use crate::parse::cgroup::{Membership, cpu_max, cpus, limit_bytes, memberships};
+use crate::parse::mountinfo::Mount;
+use crate::root::Root;
+
+/// The tightest limits on the way up; absent where there is none.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Limits {
+    /// CPUs by quota, a fraction possibly.
+    pub cpus: Option<f64>,
+    /// Memory, page cache included.
+    pub memory_bytes: Option<u64>,
+}
+
+/// Reads the limits of both versions, which may be mounted side by side.
+pub(crate) fn limits(root: &Root, mounts: &[Mount]) -> Limits {
+    let mut limits = Limits::default();
+    for membership in memberships(&root.read("proc/self/cgroup").unwrap_or_default()) {
+        let Some(mount) = hierarchy(mounts, &membership) else { continue };
+        let version_2 = membership.controllers.is_empty();
+        for directory in upwards(mount, &membership.path) {
+            let found = if version_2 {
+                version_2_limits(root, &directory)
+            } else {
+                version_1_limits(root, &directory)
+            };
+            limits.cpus = smaller(limits.cpus, found.cpus, f64::min);
+            limits.memory_bytes = smaller(limits.memory_bytes, found.memory_bytes, u64::min);
+        }
+    }
+    limits
+}
+
+fn smaller<T>(a: Option<T>, b: Option<T>, min: impl Fn(T, T) -> T) -> Option<T> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(min(a, b)),
+        (a, b) => a.or(b),
+    }
+}
+
+/// Where a hierarchy is mounted, if it is one that limits CPU or memory.
+fn hierarchy<'a>(mounts: &'a [Mount], membership: &Membership) -> Option<&'a Mount> {
+    if membership.controllers.is_empty() {
+        return mounts.iter().rfind(|mount| mount.file_system == "cgroup2");
+    }
+    let limiting = membership.controllers.iter().find(|name| *name == "cpu" || *name == "memory")?;
+    mounts.iter().rfind(|mount| mount.file_system == "cgroup" && mount.super_options.contains(limiting))
+}
+
+/// The directories of a cgroup and of all above it. A container sees its own as the top of the mount.
+fn upwards(mount: &Mount, path: &str) -> Vec<String> {
+    let root = mount.root.trim_end_matches('/');
+    // A path that climbs leads out of the namespace; all that can be seen then is the top of the mount.
+    let below = path.strip_prefix(root).filter(|rest| rest.is_empty() || rest.starts_with('/')).unwrap_or("");
+    let below = if below.split('/').any(|name| name == "..") { "" } else { below.trim_end_matches('/') };
+    let ends = below.match_indices('/').map(|(end, _)| end).chain([below.len()]);
+    ends.map(|end| format!("{}{}", mount.mount_point.trim_end_matches('/'), &below[..end])).collect()
+}
+
+fn version_2_limits(root: &Root, directory: &str) -> Limits {
+    let bytes = |name: &str| limit_bytes(&root.line(&format!("{directory}/{name}"))?);
+    Limits {
+        cpus: root.line(&format!("{directory}/cpu.max")).and_then(|text| cpu_max(&text)),
+        memory_bytes: smaller(bytes("memory.max"), bytes("memory.high"), u64::min),
+    }
+}
+
+fn version_1_limits(root: &Root, directory: &str) -> Limits {
+    let number = |name: &str| root.number::<i64>(&format!("{directory}/{name}"));
+    Limits {
+        cpus: number("cpu.cfs_quota_us")
+            .zip(number("cpu.cfs_period_us"))
+            .and_then(|(quota, period)| cpus(quota, period)),
+        memory_bytes: root
+            .line(&format!("{directory}/memory.limit_in_bytes"))
+            .and_then(|text| limit_bytes(&text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::upwards;
+    use crate::parse::mountinfo::Mount;
+
+    fn mount(root: &str) -> Mount {
+        Mount { root: root.into(), mount_point: "/sys/fs/cgroup".into(), ..Mount::default() }
+    }
+
+    #[test]
+    fn all_the_way_up() {
+        assert_eq!(
+            upwards(&mount("/"), "/a/b"),
+            ["/sys/fs/cgroup", "/sys/fs/cgroup/a", "/sys/fs/cgroup/a/b"]
+        );
+        assert_eq!(upwards(&mount("/"), "/"), ["/sys/fs/cgroup"]);
+    }
+
+    #[test]
+    fn a_container_sees_its_own_as_the_top() {
+        assert_eq!(upwards(&mount("/docker/ab"), "/docker/ab"), ["/sys/fs/cgroup"]);
+        assert_eq!(upwards(&mount("/docker/ab"), "/docker/ab/c"), ["/sys/fs/cgroup", "/sys/fs/cgroup/c"]);
+        assert_eq!(upwards(&mount("/"), "/../../x"), ["/sys/fs/cgroup"]);
+    }
+}

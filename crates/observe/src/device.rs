@@ -1,0 +1,151 @@
+//! One block device, from its directory in sysfs.
+
+use model::target::{Device, DeviceKind};
+
+use crate::root::Root;
+use crate::settings::chosen;
+
+const KIB: u64 = 1024;
+const SECTOR_BYTES: u64 = 512;
+
+/// A device's place in sysfs: paths relative to the root.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub name: String,
+    /// Its own directory.
+    pub directory: String,
+    /// The directory of the disk, which has the queue: its own unless it is a partition.
+    pub disk: String,
+    pub is_partition: bool,
+}
+
+impl Place {
+    /// Where the device of this name is, if it is.
+    pub fn by_name(root: &Root, name: &str) -> Option<Self> {
+        Self::at(root, &format!("sys/class/block/{name}"))
+    }
+
+    /// Where the device with these numbers is, if it is a block device.
+    pub fn by_number(root: &Root, major: u32, minor: u32) -> Option<Self> {
+        Self::at(root, &format!("sys/dev/block/{major}:{minor}"))
+    }
+
+    fn at(root: &Root, link: &str) -> Option<Self> {
+        let directory = root.real(link)?;
+        let (above, name) = directory.rsplit_once('/')?;
+        let is_partition = root.exists(&format!("{directory}/partition"));
+        let disk = if is_partition { above.to_owned() } else { directory.clone() };
+        Some(Self { name: name.to_owned(), disk, is_partition, directory })
+    }
+
+    /// Name of the disk that a partition is a part of.
+    pub fn disk_name(&self) -> &str {
+        self.disk.rsplit_once('/').map_or(&self.disk, |(_, name)| name)
+    }
+
+    /// A file in its own directory.
+    pub fn line(&self, root: &Root, name: &str) -> Option<String> {
+        root.line(&format!("{}/{name}", self.directory))
+    }
+
+    /// Whether a file or directory is in its own directory.
+    pub fn has(&self, root: &Root, name: &str) -> bool {
+        root.exists(&format!("{}/{name}", self.directory))
+    }
+
+    /// What kind of device it is.
+    pub fn kind(&self, root: &Root) -> DeviceKind {
+        if self.is_partition {
+            DeviceKind::Partition
+        } else if self.has(root, "dm") {
+            DeviceKind::DeviceMapper
+        } else if self.has(root, "md") {
+            DeviceKind::Raid
+        } else if self.name.starts_with("loop") {
+            DeviceKind::Loop
+        } else if self.name.starts_with("zram") {
+            DeviceKind::Zram
+        } else {
+            DeviceKind::Disk
+        }
+    }
+}
+
+/// All about the device but what lies beneath it.
+pub(crate) fn device(root: &Root, place: &Place, kind: DeviceKind) -> Device {
+    let queue = |name: &str| root.line(&format!("{}/queue/{name}", place.disk));
+    let number = |name: &str| queue(name).and_then(|text| text.parse().ok());
+    let (major, minor) = numbers(root, place);
+    Device {
+        name: place.name.clone(),
+        major,
+        minor,
+        kind,
+        lies_on: Vec::new(),
+        size_bytes: place
+            .line(root, "size")
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(0u64)
+            .saturating_mul(SECTOR_BYTES),
+        model: model(root, place),
+        logical_block_bytes: number("logical_block_size"),
+        physical_block_bytes: number("physical_block_size"),
+        rotational: queue("rotational").map(|text| text != "0"),
+        scheduler: queue("scheduler").and_then(|text| chosen(&text).map(str::to_owned)),
+        write_cache: queue("write_cache"),
+        nr_requests: number("nr_requests"),
+        read_ahead_bytes: queue("read_ahead_kb")
+            .and_then(|text| text.parse::<u64>().ok())
+            .map(|kib| kib.saturating_mul(KIB)),
+        details: if kind == DeviceKind::Disk { disk_details(root, place) } else { Vec::new() },
+    }
+}
+
+fn numbers(root: &Root, place: &Place) -> (u32, u32) {
+    let text = place.line(root, "dev").unwrap_or_default();
+    let numbers =
+        text.split_once(':').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    numbers.unwrap_or((0, 0))
+}
+
+/// The model of the disk, also for its partitions; with its vendor where that is a name and not a number or
+/// a bus.
+fn model(root: &Root, place: &Place) -> Option<String> {
+    let line = |name: &str| root.line(&format!("{}/device/{name}", place.disk));
+    let model = line("model").or_else(|| line("name"))?.split_whitespace().collect::<Vec<_>>().join(" ");
+    let vendor = line("vendor").filter(|vendor| vendor != "ATA" && !vendor.starts_with("0x"));
+    Some(match vendor {
+        Some(vendor) if !model.starts_with(&vendor) => format!("{vendor} {model}"),
+        _ => model,
+    })
+}
+
+/// What the disk is reached by, where that is worth knowing: each directory on the way down to it is a bus
+/// or a port.
+fn bus(directory: &str) -> Option<&'static str> {
+    let word = |name: &str| match name {
+        _ if name.starts_with("virtio") => Some("virtio"),
+        _ if name.starts_with("vbd-") => Some("xen"),
+        _ if name.starts_with("VMBUS:") => Some("hyper-v"),
+        _ if name.starts_with("usb") => Some("USB"),
+        _ if name.starts_with("session") => Some("iSCSI"),
+        _ if name.starts_with("rport-") => Some("Fibre Channel"),
+        _ => None,
+    };
+    directory.split('/').find_map(word)
+}
+
+fn disk_details(root: &Root, place: &Place) -> Vec<String> {
+    let mut details = Vec::new();
+    if let Some(transport) = place.line(root, "device/transport") {
+        details.push(format!("NVMe over {transport}"));
+    }
+    details.extend(bus(&place.directory).map(|bus| format!("{bus} disk")));
+    if let Some(firmware) = place.line(root, "device/firmware_rev") {
+        details.push(format!("firmware {firmware}"));
+    }
+    if let Some(zoned) = place.line(root, "queue/zoned").filter(|zoned| zoned != "none") {
+        details.push(format!("{zoned} zones"));
+    }
+    details
+}

@@ -1,0 +1,239 @@
+//! How a file system is laid out, and the options that change what its numbers mean.
+
+use std::io::{Read, Seek, SeekFrom};
+
+use model::target::Geometry;
+
+use crate::parse::ext4_superblock::{self, Journal, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, Superblock};
+use crate::parse::mountinfo::Mount;
+use crate::parse::xfs_geometry::XfsGeometry;
+use crate::root::Root;
+use crate::stack::source_device;
+
+const SECTOR_BYTES: u64 = 512;
+
+/// Options that leave out the flushes which make synced data durable.
+const NO_FLUSH: &[&str] = &[
+    "nobarrier",
+    "barrier=0",
+    "barrier=none",
+    "barrier=off",
+    "fsync_mode=nobarrier",
+    "journal_flush_disabled",
+    "volatile",
+];
+
+/// What is known of the mounted file system.
+pub(crate) struct Mounted<'a> {
+    pub mount: &'a Mount,
+    /// Name of the mounted device, where there is one.
+    pub device: Option<&'a str>,
+    /// Bytes of a block by `statfs`.
+    pub block_bytes: Option<u64>,
+    /// What the file system told by itself.
+    pub told: Option<Geometry>,
+}
+
+/// The layout, as far as it shows, and notes on options of the file system.
+pub(crate) fn geometry(root: &Root, mounted: Mounted<'_>) -> (Geometry, Vec<String>) {
+    let (mut geometry, options) = match mounted.mount.file_system.as_str() {
+        "ext2" | "ext3" | "ext4" => ext4(root, &mounted),
+        "xfs" => (xfs(root, &mounted), mounted.mount.super_options.clone()),
+        "btrfs" => (btrfs(root, mounted.mount), mounted.mount.super_options.clone()),
+        _ => (mounted.told.clone().unwrap_or_default(), mounted.mount.super_options.clone()),
+    };
+    // Elsewhere it is the preferred size of a transfer, which is another thing.
+    if mounted.device.is_some() {
+        geometry.block_bytes = geometry.block_bytes.or(mounted.block_bytes);
+    }
+    let mut notes = notes(mounted.mount, &options);
+    if let Some(journal) =
+        geometry.journal.as_deref().filter(|journal| !matches!(*journal, "internal" | "none"))
+    {
+        let name = if journal == "external" { "another device" } else { journal };
+        notes.push(format!("the journal lies on {name}, whose counters are not watched"));
+    }
+    (geometry, notes)
+}
+
+fn notes(mount: &Mount, options: &[String]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let has = |option: &str| options.iter().chain(&mount.options).any(|other| other == option);
+    if let Some(option) = NO_FLUSH.iter().find(|option| has(option)) {
+        notes.push(format!(
+            "mounted with {option}: what is synced is not flushed to the medium, so no rate is durable"
+        ));
+    }
+    if has("data=journal") {
+        notes.push(
+            "mounted with data=journal: direct I/O is silently buffered, and data is written twice"
+                .to_owned(),
+        );
+    }
+    if has("data=writeback") {
+        notes.push("mounted with data=writeback: after a crash files may hold old blocks".to_owned());
+    }
+    if has("sync") {
+        notes.push("mounted with sync: every write waits for the medium".to_owned());
+    } else if has("dirsync") {
+        notes.push("mounted with dirsync: every change of a directory waits for the medium".to_owned());
+    }
+    if let Some(option) = options.iter().find(|option| option.starts_with("compress")) {
+        notes.push(format!(
+            "mounted with {option}: data that compresses is stored smaller than it is counted"
+        ));
+    }
+    notes
+}
+
+/// The layout from the superblock, where this user may read it, and else from what the kernel shows to
+/// everyone.
+fn ext4(root: &Root, mounted: &Mounted<'_>) -> (Geometry, Vec<String>) {
+    let mut options = mounted.mount.super_options.clone();
+    let Some(device) = mounted.device else { return (Geometry::default(), options) };
+    // Unlike the mount options, this file shows defaults as well.
+    let shown = root.read(&format!("proc/fs/ext4/{device}/options")).unwrap_or_default();
+    options.extend(shown.lines().map(|line| line.trim().to_owned()));
+    let superblock = superblock(root, device);
+    let option_number =
+        |key: &str| options.iter().find_map(|option| option.strip_prefix(key)?.parse::<u64>().ok());
+    let block_bytes = superblock.as_ref().map(|superblock| superblock.block_bytes).or(mounted.block_bytes);
+    // A stripe of the options is counted in blocks, and 0 or 1 for none.
+    let stripe_bytes = option_number("stripe=")
+        .filter(|blocks| *blocks > 1)
+        .zip(block_bytes)
+        .map(|(a, b)| a.saturating_mul(b));
+    let journal = journal(root, mounted, device, superblock.as_ref());
+    let geometry = Geometry {
+        block_bytes,
+        stripe_unit_bytes: superblock.as_ref().and_then(|superblock| superblock.stride_bytes),
+        stripe_width_bytes: superblock
+            .as_ref()
+            .and_then(|superblock| superblock.stripe_width_bytes)
+            .or(stripe_bytes),
+        allocation_groups: superblock.as_ref().map(|superblock| superblock.groups),
+        journal,
+        journal_bytes: superblock.as_ref().and_then(|superblock| superblock.journal_bytes),
+        data_checksum: None,
+        features: superblock
+            .map_or_else(Vec::new, |superblock| superblock.features.into_iter().map(str::to_owned).collect()),
+    };
+    (geometry, options)
+}
+
+fn superblock(root: &Root, device: &str) -> Option<Superblock> {
+    let mut file = root.open(&format!("dev/{}", device.replace('!', "/")))?;
+    let mut bytes = [0; SUPERBLOCK_BYTES];
+    file.seek(SeekFrom::Start(SUPERBLOCK_OFFSET_BYTES)).ok()?;
+    file.read_exact(&mut bytes).ok()?;
+    ext4_superblock::parse(&bytes)
+}
+
+/// jbd2 names an internal journal after the device and its inode ("sda1-8"), an external one after its own
+/// device.
+fn journal(
+    root: &Root,
+    mounted: &Mounted<'_>,
+    device: &str,
+    superblock: Option<&Superblock>,
+) -> Option<String> {
+    let journals = root.list("proc/fs/jbd2");
+    let external = || external_journal(root, mounted.mount, &journals);
+    if let Some(superblock) = superblock {
+        return Some(match superblock.journal {
+            Journal::None => "none".to_owned(),
+            Journal::Internal => "internal".to_owned(),
+            Journal::External => external(),
+        });
+    }
+    let prefix = format!("{device}-");
+    if journals
+        .iter()
+        .any(|name| name.strip_prefix(&prefix).is_some_and(|inode| inode.parse::<u64>().is_ok()))
+    {
+        return Some("internal".to_owned());
+    }
+    // The thread that commits is shown even where /proc/fs/jbd2 is not.
+    let thread: Option<u32> = root.number(&format!("sys/fs/ext4/{device}/journal_task"));
+    match thread {
+        Some(_) if root.exists("proc/fs/jbd2") => Some(external()),
+        Some(_) => None,
+        None => root.exists(&format!("sys/fs/ext4/{device}/journal_task")).then(|| "none".to_owned()),
+    }
+}
+
+/// The device of an external journal, by the options or because it is the only one on this machine.
+fn external_journal(root: &Root, mount: &Mount, journals: &[String]) -> String {
+    let path = mount.super_options.iter().find_map(|option| option.strip_prefix("journal_path=/dev/"));
+    let is_device = |name: &&String| root.exists(&format!("sys/class/block/{name}"));
+    let devices: Vec<_> = journals.iter().filter(is_device).collect();
+    match (path, &devices[..]) {
+        (Some(path), _) => path.to_owned(),
+        (None, [device]) => (*device).clone(),
+        _ => "external".to_owned(),
+    }
+}
+
+/// The layout that XFS told; the device of an external log is in the options.
+fn xfs(root: &Root, mounted: &Mounted<'_>) -> Geometry {
+    let option = |key: &str| mounted.mount.super_options.iter().find_map(|option| option.strip_prefix(key));
+    let sectors =
+        |key: &str| option(key)?.parse::<u64>().ok().map(|sectors| sectors.saturating_mul(SECTOR_BYTES));
+    let mut geometry = mounted.told.clone().unwrap_or_default();
+    geometry.stripe_unit_bytes = geometry.stripe_unit_bytes.or_else(|| sectors("sunit="));
+    geometry.stripe_width_bytes = geometry.stripe_width_bytes.or_else(|| sectors("swidth="));
+    if let Some(log) = option("logdev=") {
+        geometry.journal = Some(source_device(root, log).unwrap_or_else(|| log.to_owned()));
+    } else if geometry.journal.is_none() {
+        geometry.journal = Some("internal".to_owned());
+    }
+    geometry
+}
+
+/// The layout that the ioctl of XFS tells.
+pub(crate) fn of_xfs(xfs: XfsGeometry) -> Geometry {
+    Geometry {
+        block_bytes: Some(xfs.block_bytes),
+        stripe_unit_bytes: xfs.stripe_unit_bytes,
+        stripe_width_bytes: xfs.stripe_width_bytes,
+        allocation_groups: Some(xfs.allocation_groups),
+        journal: Some(if xfs.log_internal { "internal" } else { "external" }.to_owned()),
+        journal_bytes: Some(xfs.log_bytes),
+        data_checksum: None,
+        features: xfs.features.into_iter().map(str::to_owned).collect(),
+    }
+}
+
+/// The directory of a mounted btrfs in sysfs: the one that lists the mounted device.
+pub(crate) fn btrfs_directory(root: &Root, mount: &Mount) -> Option<String> {
+    let top = "sys/fs/btrfs";
+    let all: Vec<_> =
+        root.list(top).into_iter().filter(|name| root.exists(&format!("{top}/{name}/devices"))).collect();
+    let device = source_device(root, &mount.source);
+    let listed = device
+        .and_then(|device| all.iter().find(|name| root.exists(&format!("{top}/{name}/devices/{device}"))));
+    // "/dev/root" and the like name no device; where there is only one btrfs it is that one.
+    let only = || all.first().filter(|_| all.len() == 1);
+    listed.or_else(only).map(|name| format!("{top}/{name}"))
+}
+
+fn btrfs(root: &Root, mount: &Mount) -> Geometry {
+    let Some(directory) = btrfs_directory(root, mount) else { return Geometry::default() };
+    let has = |option: &str| mount.super_options.iter().any(|other| other == option);
+    let checksum = root.line(&format!("{directory}/checksum"));
+    let checksum = checksum.and_then(|text| text.split_whitespace().next().map(str::to_owned));
+    let mut features = root.list(&format!("{directory}/features"));
+    for kind in ["data", "metadata"] {
+        let profiles = root.list(&format!("{directory}/allocation/{kind}")).into_iter();
+        let profiles =
+            profiles.filter(|name| root.exists(&format!("{directory}/allocation/{kind}/{name}/total_bytes")));
+        features.extend(profiles.map(|profile| format!("{kind}={profile}")));
+    }
+    Geometry {
+        block_bytes: root.number(&format!("{directory}/sectorsize")),
+        // Not to cow data means not to check it either.
+        data_checksum: checksum.filter(|_| !has("nodatasum") && !has("nodatacow")),
+        features,
+        ..Geometry::default()
+    }
+}

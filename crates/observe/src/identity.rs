@@ -1,0 +1,154 @@
+//! What the running kernel says about a directory, before anything is read under the root.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+use model::Trouble;
+use model::target::{DirectIo, Geometry, Space};
+use rustix::fs::{AtFlags, StatFs, StatxFlags};
+
+use crate::cause::cause;
+use crate::geometry::of_xfs;
+use crate::xfs_geometry::xfs_geometry;
+
+const XFS_MAGIC: i128 = 0x5846_5342;
+
+/// All that [`resolve`](crate::resolve) needs to know about a directory from the kernel, so that a test can
+/// make it up.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// The directory, absolute and without symbolic links.
+    pub path: String,
+    /// Number of its mount; absent before Linux 5.8.
+    pub mount_id: Option<u64>,
+    /// Major number of its file system's device.
+    pub major: u32,
+    /// Minor number of it.
+    pub minor: u32,
+    /// Room on its file system.
+    pub space: Space,
+    /// Bytes of a block of its file system, where `statfs` tells it.
+    pub block_bytes: Option<u64>,
+    /// Alignment for direct I/O, where it is known already.
+    pub direct_io: Option<DirectIo>,
+    /// Layout, where the file system tells it itself.
+    pub geometry: Option<Geometry>,
+}
+
+impl Identity {
+    /// Asks the running kernel about a directory.
+    pub fn of(directory: &Path) -> Result<Self, Trouble> {
+        let attempt = || format!("use {} as the target", directory.display());
+        let trouble = |error: &io::Error| Trouble::new(attempt(), cause(error)).remedy(remedy(error));
+        let path = std::fs::canonicalize(directory).map_err(|error| trouble(&error))?;
+        let statx = rustix::fs::statx(
+            rustix::fs::CWD,
+            &path,
+            AtFlags::empty(),
+            StatxFlags::BASIC_STATS | StatxFlags::MNT_ID,
+        )
+        .map_err(|error| trouble(&error.into()))?;
+        if !rustix::fs::FileType::from_raw_mode(statx.stx_mode.into()).is_dir() {
+            return Err(
+                Trouble::new(attempt(), "Not a directory").remedy("name the directory that it lies in")
+            );
+        }
+        let statfs = rustix::fs::statfs(&path).map_err(|error| trouble(&error.into()))?;
+        let has_mount_id = statx.stx_mask & StatxFlags::MNT_ID.bits() != 0;
+        let is_xfs = statfs.f_type as i128 == XFS_MAGIC;
+        let geometry = if is_xfs { File::open(&path).ok().and_then(xfs_geometry) } else { None };
+        Ok(Self {
+            path: path.to_string_lossy().into_owned(),
+            mount_id: has_mount_id.then_some(statx.stx_mnt_id),
+            major: statx.stx_dev_major,
+            minor: statx.stx_dev_minor,
+            space: space_of(&statfs),
+            block_bytes: u64::try_from(statfs.f_bsize).ok().filter(|bytes| *bytes > 0),
+            direct_io: None,
+            geometry: geometry.map(of_xfs),
+        })
+    }
+}
+
+/// Room on the file system of a directory, for this user.
+pub fn space(directory: &Path) -> Result<Space, Trouble> {
+    let statfs = rustix::fs::statfs(directory).map_err(|error| {
+        let error = io::Error::from(error);
+        let attempt = format!("ask for the free space of {}", directory.display());
+        Trouble::new(attempt, cause(&error)).remedy(remedy(&error))
+    })?;
+    Ok(space_of(&statfs))
+}
+
+/// The alignment that direct I/O on a regular file needs; absent where the kernel does not say.
+///
+/// Both are 0 where it says that direct I/O is not supported. It takes Linux 6.1, and a file system that
+/// answers.
+pub fn direct_io(file: BorrowedFd<'_>) -> Option<DirectIo> {
+    let statx = rustix::fs::statx(file.as_fd(), "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
+    (statx.stx_mask & StatxFlags::DIOALIGN.bits() != 0).then_some(DirectIo {
+        memory_align_bytes: statx.stx_dio_mem_align,
+        offset_align_bytes: statx.stx_dio_offset_align,
+    })
+}
+
+fn space_of(statfs: &StatFs) -> Space {
+    // The fragment is the unit of the counts; file systems that do not know it leave it 0.
+    let unit = if statfs.f_frsize > 0 { statfs.f_frsize } else { statfs.f_bsize };
+    let unit = u64::try_from(unit).unwrap_or(0);
+    // Some servers say −1 where they do not know.
+    let known = |inodes: u64| (statfs.f_files > 0 && statfs.f_files < u64::MAX).then_some(inodes);
+    Space {
+        total_bytes: statfs.f_blocks.saturating_mul(unit),
+        free_bytes: statfs.f_bavail.saturating_mul(unit),
+        inodes_total: known(statfs.f_files),
+        inodes_free: known(statfs.f_ffree),
+    }
+}
+
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "create it first, or name another",
+        io::ErrorKind::PermissionDenied => "name a directory that you may enter, or run as a user who may",
+        io::ErrorKind::NotADirectory => "name the directory that it lies in",
+        _ => "check the mount, or name another directory",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::path::Path;
+
+    use super::{Identity, direct_io, space};
+
+    #[test]
+    fn a_missing_directory_says_what_to_do() {
+        let trouble = Identity::of(Path::new("/no/such/dir")).unwrap_err();
+        assert_eq!(trouble.attempt, "use /no/such/dir as the target");
+        assert_eq!(trouble.cause, "No such file or directory");
+        assert_eq!(trouble.remedy.as_deref(), Some("create it first, or name another"));
+        assert_eq!(space(Path::new("/no/such/dir")).unwrap_err().cause, "No such file or directory");
+    }
+
+    #[test]
+    fn a_file_is_not_a_directory() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let trouble = Identity::of(file.path()).unwrap_err();
+        assert_eq!(trouble.cause, "Not a directory");
+        assert_eq!(trouble.remedy.as_deref(), Some("name the directory that it lies in"));
+    }
+
+    #[test]
+    fn space_and_alignment_of_a_real_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let space = space(directory.path()).unwrap();
+        assert!(space.total_bytes >= space.free_bytes && space.free_bytes > 0);
+        let file = tempfile::tempfile_in(&directory).unwrap();
+        if let Some(alignment) = direct_io(file.as_fd()) {
+            assert!(alignment.offset_align_bytes == 0 || alignment.offset_align_bytes.is_power_of_two());
+        }
+    }
+}

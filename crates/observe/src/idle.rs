@@ -1,0 +1,40 @@
+//! What others do to a device while we do nothing.
+
+use std::time::{Duration, Instant};
+
+use model::target::Device;
+
+use crate::parse::block_stat;
+use crate::root::Root;
+use crate::snapshot::DeviceCounters;
+
+/// Bytes that a device moved during a pause of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IdleTraffic {
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// How long the pause was.
+    pub length_ns: u64,
+}
+
+/// Sleeps for `pause` and says what the device moved meanwhile; absent, without a pause, if it cannot be
+/// read.
+pub fn idle_traffic(root: &Root, device: &Device, pause: Duration) -> Option<IdleTraffic> {
+    let before = counters(root, device)?;
+    let start = Instant::now();
+    std::thread::sleep(pause);
+    let after = counters(root, device)?;
+    Some(IdleTraffic {
+        read_bytes: after.read_bytes.saturating_sub(before.read_bytes),
+        written_bytes: after.written_bytes.saturating_sub(before.written_bytes),
+        length_ns: u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
+    })
+}
+
+fn counters(root: &Root, device: &Device) -> Option<DeviceCounters> {
+    let text = root.read(&format!("sys/class/block/{}/stat", device.name))?;
+    let mut counters = DeviceCounters::default();
+    block_stat::parse(text.as_bytes(), &mut counters).then_some(counters)
+}

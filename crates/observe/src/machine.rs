@@ -1,0 +1,85 @@
+//! CPUs and memory that this process may use.
+
+use std::io::Read;
+
+use model::Machine;
+
+use crate::cgroup::{Limits, limits};
+use crate::parse::{cpu_list, cpuinfo, meminfo, mountinfo};
+use crate::root::Root;
+use crate::virtualisation::virtualisation;
+
+/// Room for the first processor of `/proc/cpuinfo`: the text of hundreds of them takes milliseconds to
+/// make.
+const CPUINFO_BYTES: usize = 4096;
+
+/// What the machine is, as far as it matters for a storage test.
+pub fn machine(root: &Root) -> Machine {
+    let mounts = mountinfo::parse(&root.read("proc/self/mountinfo").unwrap_or_default());
+    let limits = limits(root, &mounts);
+    let cpuinfo = cpuinfo::parse(&beginning(root, "proc/cpuinfo", CPUINFO_BYTES));
+    let cpus_online = cpus_online(root);
+    let memory = meminfo::parse(root.read("proc/meminfo").unwrap_or_default().as_bytes());
+    Machine {
+        host: root.line("proc/sys/kernel/hostname").unwrap_or_else(|| "unknown".to_owned()),
+        kernel: kernel(root),
+        virtualisation: virtualisation(root, cpuinfo.hypervisor),
+        cpu_model: cpuinfo.model,
+        cpus: cpus(root, cpus_online, &limits),
+        cpus_online,
+        memory_bytes: limits.memory_bytes.unwrap_or(u64::MAX).min(memory.total_bytes),
+        memory_total_bytes: memory.total_bytes,
+        clock_source: root.line("sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        root: root.is_system() && rustix::process::geteuid().is_root(),
+    }
+}
+
+fn beginning(root: &Root, path: &str, bytes_max: usize) -> String {
+    let mut bytes = vec![0; bytes_max];
+    let count = root.open(path).and_then(|mut file| file.read(&mut bytes).ok()).unwrap_or(0);
+    String::from_utf8_lossy(&bytes[..count]).into_owned()
+}
+
+fn kernel(root: &Root) -> String {
+    let name = root.line("proc/sys/kernel/ostype").unwrap_or_else(|| "Linux".to_owned());
+    match root.line("proc/sys/kernel/osrelease") {
+        Some(release) => format!("{name} {release}"),
+        None => name,
+    }
+}
+
+fn cpus_online(root: &Root) -> u32 {
+    let online = root.line("sys/devices/system/cpu/online").and_then(|text| cpu_list::count(&text));
+    online.unwrap_or(1).max(1)
+}
+
+/// A quota of 2.5 CPUs counts as 2, as in the standard library: a third thread would be held back half of
+/// the time.
+fn cpus(root: &Root, online: u32, limits: &Limits) -> u32 {
+    let affinity = if root.is_system() { rustix::thread::sched_getaffinity(None).ok() } else { None };
+    let allowed = affinity.map_or(online, |cpus| cpus.count());
+    let quota = limits.cpus.map_or(u32::MAX, |cpus| cpus.floor() as u32);
+    allowed.min(quota).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::machine;
+    use crate::root::Root;
+
+    #[test]
+    fn the_running_machine() {
+        let machine = machine(&Root::system());
+        assert!(machine.cpus >= 1 && machine.cpus <= machine.cpus_online);
+        assert!(machine.memory_bytes > 1 << 20 && machine.memory_bytes <= machine.memory_total_bytes);
+        assert!(machine.kernel.starts_with("Linux "));
+    }
+
+    #[test]
+    fn an_empty_tree() {
+        let directory = tempfile::tempdir().unwrap();
+        let machine = machine(&Root::at(directory.path()));
+        assert_eq!((machine.cpus, machine.memory_bytes), (1, 0));
+        assert_eq!(machine.virtualisation, None);
+    }
+}

@@ -1,0 +1,89 @@
+//! Which mount a path lies on.
+
+use std::path::Path;
+
+use crate::parse::mountinfo::Mount;
+
+/// The mount of a path: by its number if that is known, otherwise by walking down from the top.
+pub(crate) fn find<'a>(mounts: &'a [Mount], id: Option<u64>, path: &str) -> Option<&'a Mount> {
+    let by_id = id.and_then(|id| mounts.iter().find(|mount| mount.id == id));
+    by_id.or_else(|| by_path(mounts, path))
+}
+
+/// The mount that a look-up of `path` ends in.
+///
+/// As the kernel does, go from each mount to the one on it that comes first on the way. So the upper of two
+/// mounts at one place is found, and a mount that another one covers is not, however long its path.
+fn by_path<'a>(mounts: &'a [Mount], path: &str) -> Option<&'a Mount> {
+    let on_the_way = |mount: &&Mount| Path::new(path).starts_with(&mount.mount_point);
+    let first = |a: &&Mount, b: &&Mount| a.mount_point.len().cmp(&b.mount_point.len()).then(b.id.cmp(&a.id));
+    let is_top = |mount: &&Mount| {
+        mount.parent_id == mount.id || !mounts.iter().any(|other| other.id == mount.parent_id)
+    };
+    let mut current = mounts.iter().filter(on_the_way).filter(is_top).min_by(first)?;
+    for _ in 0..mounts.len() {
+        let on_it = |mount: &&Mount| mount.parent_id == current.id && mount.id != current.id;
+        match mounts.iter().filter(on_the_way).filter(on_it).min_by(first) {
+            Some(next) => current = next,
+            None => break,
+        }
+    }
+    Some(current)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::find;
+    use crate::parse::mountinfo::parse;
+
+    const MOUNTS: &str = "\
+        20 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+        21 20 8:2 / /mnt rw - ext4 /dev/sda2 rw\n\
+        22 21 8:3 / /mnt/a rw - ext4 /dev/sda3 rw\n\
+        23 21 8:4 / /mnt rw - xfs /dev/sda4 rw\n\
+        24 20 8:5 / /mn rw - ext4 /dev/sda5 rw\n";
+
+    fn at(path: &str) -> u64 {
+        find(&parse(MOUNTS), None, path).unwrap().id
+    }
+
+    #[test]
+    fn the_longest_prefix_of_whole_names() {
+        assert_eq!(at("/home"), 20);
+        assert_eq!(at("/mn/x"), 24);
+        assert_eq!(at("/mntx"), 20);
+    }
+
+    #[test]
+    fn the_upper_of_stacked_mounts_and_not_what_it_covers() {
+        assert_eq!(at("/mnt"), 23);
+        assert_eq!(at("/mnt/b"), 23);
+        assert_eq!(at("/mnt/a/b"), 23);
+    }
+
+    #[test]
+    fn the_number_decides() {
+        assert_eq!(find(&parse(MOUNTS), Some(22), "/mnt/a").unwrap().id, 22);
+        assert_eq!(find(&parse(MOUNTS), Some(99), "/mnt/a").unwrap().id, 23);
+    }
+
+    #[test]
+    fn no_mounts_and_a_mount_on_itself() {
+        assert!(find(&[], None, "/").is_none());
+        assert_eq!(find(&parse("1 1 0:1 / / rw - rootfs rootfs rw\n"), None, "/a").unwrap().id, 1);
+    }
+
+    proptest! {
+        #[test]
+        fn any_tree_ends(parents in proptest::collection::vec(0u64..8, 0..8), path in "(/[ab]){0,4}") {
+            let line = |(id, parent)| {
+                let mount_point = ["/", "/a", "/a/b", "/a"][id % 4];
+                format!("{id} {parent} 0:1 / {mount_point} rw - t s rw\n")
+            };
+            let text: String = parents.iter().enumerate().map(line).collect();
+            find(&parse(&text), None, &path);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! `/sys/class/block/NAME/stat`, and the same counters in a line of `/proc/diskstats`.
+
+use super::numbers;
+use crate::snapshot::DeviceCounters;
+
+/// The unit of the kernel's sector counts, whatever the sector of the device.
+const SECTOR_BYTES: u64 = 512;
+const NS_PER_MS: u64 = 1_000_000;
+
+/// Puts the counters of a `stat` file into `counters` and leaves its name alone; false if there are too few
+/// fields.
+///
+/// There are 11 fields before Linux 4.18, 15 with discards, 17 with flushes.
+pub fn parse(bytes: &[u8], counters: &mut DeviceCounters) -> bool {
+    let mut fields = [0u64; 17];
+    let mut count = 0;
+    for (field, number) in fields.iter_mut().zip(numbers(bytes)) {
+        *field = number;
+        count += 1;
+    }
+    if count < 11 {
+        return false;
+    }
+    counters.reads = fields[0];
+    counters.read_bytes = fields[2].saturating_mul(SECTOR_BYTES);
+    counters.writes = fields[4];
+    counters.written_bytes = fields[6].saturating_mul(SECTOR_BYTES);
+    counters.busy_ns = fields[9].saturating_mul(NS_PER_MS);
+    counters.in_flight_ns = fields[10].saturating_mul(NS_PER_MS);
+    counters.flushes = fields[15];
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::parse;
+    use crate::snapshot::DeviceCounters;
+
+    #[test]
+    fn a_real_one() {
+        let text =
+            b"   33694     7040  9834642    18672    10757    18350  5704040     4848        0     9736    \
+                     24075     3622       62  4431400      543      286       10\n";
+        let mut counters = DeviceCounters { name: "vda".into(), ..DeviceCounters::default() };
+        assert!(parse(text, &mut counters));
+        let expected = DeviceCounters {
+            name: "vda".into(),
+            reads: 33694,
+            read_bytes: 9_834_642 * 512,
+            writes: 10757,
+            written_bytes: 5_704_040 * 512,
+            flushes: 286,
+            in_flight_ns: 24_075_000_000,
+            busy_ns: 9_736_000_000,
+        };
+        assert_eq!(counters, expected);
+    }
+
+    #[test]
+    fn an_old_kernel_counts_no_flushes() {
+        let mut counters = DeviceCounters::default();
+        assert!(parse(b"1 2 3 4 5 6 7 8 9 10 11", &mut counters));
+        assert_eq!((counters.reads, counters.flushes), (1, 0));
+        assert!(!parse(b"1 2 3 4", &mut counters));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            parse(&bytes, &mut DeviceCounters::default());
+        }
+
+        #[test]
+        fn any_counters_are_survived(fields in proptest::collection::vec(any::<u64>(), 0..20)) {
+            let text = fields.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");
+            prop_assert_eq!(parse(text.as_bytes(), &mut DeviceCounters::default()), fields.len() >= 11);
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Parsers of the kernel's files: pure functions, a file for each, that accept any text without panicking.
+
+pub mod block_stat;
+pub mod cgroup;
+pub mod cpu_list;
+pub mod cpu_stat;
+pub mod cpuinfo;
+pub mod ext4_superblock;
+pub mod meminfo;
+pub mod mountinfo;
+mod number;
+pub mod schedstat;
+pub mod self_io;
+pub mod task_stat;
+pub mod xfs_geometry;
+
+pub(crate) use number::numbers;

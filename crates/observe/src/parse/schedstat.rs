@@ -1,0 +1,42 @@
+//! `/proc/PID/task/TID/schedstat`: how long a thread ran, and how long it waited to run.
+
+use super::numbers;
+
+/// Scheduling of one thread since it began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Schedstat {
+    /// Time on a CPU. Brought up to date once a tick, so up to 10 ms late for a thread that runs right now.
+    pub cpu_ns: u64,
+    /// Time waiting for a CPU.
+    pub run_queue_ns: u64,
+    /// Times that it was given a CPU; 0 for a thread that ran means that the kernel does not keep these
+    /// counts.
+    pub timeslices: u64,
+}
+
+/// Reads the three numbers.
+pub fn parse(bytes: &[u8]) -> Option<Schedstat> {
+    let mut fields = numbers(bytes);
+    Some(Schedstat { cpu_ns: fields.next()?, run_queue_ns: fields.next()?, timeslices: fields.next()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Schedstat, parse};
+
+    #[test]
+    fn a_real_one() {
+        let expected = Schedstat { cpu_ns: 1_538_702, run_queue_ns: 84_331, timeslices: 12 };
+        assert_eq!(parse(b"1538702 84331 12\n"), Some(expected));
+        assert_eq!(parse(b"1538702 84331\n"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            parse(&bytes);
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Counters of the kernel, read again and again from files that stay open.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+
+use model::run::{CpuTimes, ThreadTimes};
+use model::target::Device;
+
+use crate::parse::schedstat::Schedstat;
+use crate::parse::task_stat::TaskTicks;
+use crate::parse::{block_stat, cpu_stat, meminfo, schedstat, self_io, task_stat};
+use crate::root::Root;
+use crate::snapshot::{DeviceCounters, Snapshot};
+
+/// Enough for each of the files, or for that beginning of it that is parsed.
+const BUFFER_BYTES: usize = 2048;
+/// Watched threads whose ticks are read in one snapshot: that file costs four times as much as the others,
+/// and its figures are too coarse to be worth it for every thread every time. The others' are at most a few
+/// snapshots old.
+const TICKS_READ_MAX: usize = 32;
+const NS_PER_SECOND: u64 = 1_000_000_000;
+
+/// Reads the counters of the machine, of some devices, of this process and of some of its threads.
+///
+/// Opening costs some file opens; a snapshot costs one read of each, into one buffer, and allocates
+/// nothing.
+#[derive(Debug)]
+pub struct Probe {
+    root: Root,
+    devices: Vec<DeviceSource>,
+    cpu: Option<File>,
+    own_io: Option<File>,
+    memory: Option<File>,
+    threads: Vec<Thread>,
+    next_ticks: usize,
+    /// What the threads that are no longer watched had used.
+    retired: Sums,
+    ns_per_tick: u64,
+    hidden: Vec<String>,
+    buffer: Box<[u8; BUFFER_BYTES]>,
+}
+
+#[derive(Debug)]
+struct DeviceSource {
+    name: String,
+    stat: Option<File>,
+}
+
+/// A thread with the last that was seen of it, which stands once it has ended.
+#[derive(Debug)]
+struct Thread {
+    schedstat: Option<File>,
+    stat: Option<File>,
+    times: Schedstat,
+    ticks: TaskTicks,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Sums {
+    cpu_ns: u64,
+    run_queue_ns: u64,
+    user_ticks: u64,
+    kernel_ticks: u64,
+}
+
+impl Probe {
+    /// Opens all sources. What cannot be opened stays 0 in snapshots and is named by [`Probe::hidden`].
+    pub fn open(root: &Root, devices: &[Device]) -> Self {
+        let mut hidden = Vec::new();
+        let mut open = |path: &str, tells: &str| {
+            let file = root.open(path);
+            if file.is_none() {
+                hidden.push(format!("/{path}: {tells}"));
+            }
+            file
+        };
+        let cpu = open("proc/stat", "CPU time and steal of the machine");
+        let own_io = open("proc/self/io", "I/O of this process");
+        let memory = open("proc/meminfo", "dirty pages and writeback");
+        let devices: Vec<_> = devices
+            .iter()
+            .map(|device| {
+                let path = format!("sys/class/block/{}/stat", device.name);
+                DeviceSource { name: device.name.clone(), stat: open(&path, "I/O counters of the device") }
+            })
+            .collect();
+        hidden.extend(devices.iter().filter_map(|device| counters_off(root, &device.name)));
+        hidden.extend(schedstat_hidden(root));
+        Self {
+            root: root.clone(),
+            devices,
+            cpu,
+            own_io,
+            memory,
+            threads: Vec::new(),
+            next_ticks: 0,
+            retired: Sums::default(),
+            ns_per_tick: NS_PER_SECOND / rustix::param::clock_ticks_per_second().max(1),
+            hidden,
+            buffer: Box::new([0; BUFFER_BYTES]),
+        }
+    }
+
+    /// Sources that could not be opened or say nothing: "PATH: what it would have told".
+    pub fn hidden(&self) -> &[String] {
+        &self.hidden
+    }
+
+    /// Watches a thread of this process by the number that `gettid` gives it.
+    ///
+    /// Its times count from the beginning of the thread. What it uses between the last snapshot and its end
+    /// is lost, so take the last snapshot of a phase before the threads end.
+    pub fn watch_thread(&mut self, tid: i32) {
+        let directory = format!("proc/self/task/{tid}");
+        let mut thread = Thread {
+            schedstat: self.root.open(&format!("{directory}/schedstat")),
+            stat: self.root.open(&format!("{directory}/stat")),
+            times: Schedstat::default(),
+            ticks: TaskTicks::default(),
+        };
+        thread.read_ticks(&mut self.buffer[..]);
+        self.threads.push(thread);
+    }
+
+    /// Watches no thread any more; what the threads had used stays in the sums, which never fall.
+    pub fn forget_threads(&mut self) {
+        self.retired = self.sums();
+        self.threads.clear();
+        self.next_ticks = 0;
+    }
+
+    /// A snapshot with room for the devices, all counters 0.
+    pub fn new_snapshot(&self) -> Snapshot {
+        let device =
+            |source: &DeviceSource| DeviceCounters { name: source.name.clone(), ..DeviceCounters::default() };
+        Snapshot {
+            devices: self.devices.iter().map(device).collect(),
+            cpu: CpuTimes { user_ns: 0, kernel_ns: 0, idle_ns: 0, steal_ns: 0 },
+            workers: ThreadTimes { cpu_ns: 0, run_queue_ns: 0 },
+            worker_user_ticks: 0,
+            worker_kernel_ticks: 0,
+            own_io: self_io::NONE,
+            dirty_bytes: 0,
+            writeback_bytes: 0,
+        }
+    }
+
+    /// Reads all counters into a snapshot that [`Probe::new_snapshot`] made. Allocates nothing.
+    pub fn snapshot(&mut self, into: &mut Snapshot) {
+        let buffer = &mut self.buffer[..];
+        for (source, counters) in self.devices.iter().zip(&mut into.devices) {
+            if let Some(bytes) = read(source.stat.as_ref(), buffer) {
+                block_stat::parse(bytes, counters);
+            }
+        }
+        if let Some(ticks) = read(self.cpu.as_ref(), buffer).and_then(cpu_stat::parse) {
+            let ns = |ticks: u64| ticks.saturating_mul(self.ns_per_tick);
+            into.cpu = CpuTimes {
+                user_ns: ns(ticks.user),
+                kernel_ns: ns(ticks.kernel),
+                idle_ns: ns(ticks.idle),
+                steal_ns: ns(ticks.steal),
+            };
+        }
+        if let Some(io) = read(self.own_io.as_ref(), buffer).and_then(self_io::parse) {
+            into.own_io = io;
+        }
+        if let Some(bytes) = read(self.memory.as_ref(), buffer) {
+            let memory = meminfo::parse(bytes);
+            into.dirty_bytes = memory.dirty_bytes;
+            into.writeback_bytes = memory.writeback_bytes;
+        }
+        self.read_threads();
+        let sums = self.sums();
+        into.workers = ThreadTimes { cpu_ns: sums.cpu_ns, run_queue_ns: sums.run_queue_ns };
+        into.worker_user_ticks = sums.user_ticks;
+        into.worker_kernel_ticks = sums.kernel_ticks;
+    }
+
+    fn read_threads(&mut self) {
+        let buffer = &mut self.buffer[..];
+        for thread in &mut self.threads {
+            thread.read_times(buffer);
+        }
+        let count = self.threads.len();
+        for _ in 0..count.min(TICKS_READ_MAX) {
+            self.next_ticks = (self.next_ticks + 1) % count;
+            self.threads[self.next_ticks].read_ticks(buffer);
+        }
+    }
+
+    fn sums(&self) -> Sums {
+        self.threads.iter().fold(self.retired, |sums, thread| Sums {
+            cpu_ns: sums.cpu_ns.saturating_add(thread.times.cpu_ns),
+            run_queue_ns: sums.run_queue_ns.saturating_add(thread.times.run_queue_ns),
+            user_ticks: sums.user_ticks.saturating_add(thread.ticks.user),
+            kernel_ticks: sums.kernel_ticks.saturating_add(thread.ticks.kernel),
+        })
+    }
+}
+
+impl Thread {
+    fn read_times(&mut self, buffer: &mut [u8]) {
+        if let Some(times) = read(self.schedstat.as_ref(), buffer).and_then(schedstat::parse) {
+            self.times = times;
+        }
+    }
+
+    fn read_ticks(&mut self, buffer: &mut [u8]) {
+        if let Some(ticks) = read(self.stat.as_ref(), buffer).and_then(task_stat::parse) {
+            self.ticks = ticks;
+        }
+    }
+}
+
+/// The beginning of a file, as far as the buffer goes. A thread or device that has gone away fails to be
+/// read.
+fn read<'a>(file: Option<&File>, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
+    let count = rustix::io::pread(file?.as_fd(), &mut *buffer, 0).ok()?;
+    buffer.get(..count)
+}
+
+/// A queue can be told not to count; then its counters stand still and would look like an idle device.
+fn counters_off(root: &Root, name: &str) -> Option<String> {
+    let path = format!("sys/class/block/{name}/queue/iostats");
+    (root.line(&path)? == "0").then(|| format!("/{path}: I/O counters of the device are switched off"))
+}
+
+/// Kernels without scheduler statistics either lack the file or fill it with zeros.
+fn schedstat_hidden(root: &Root) -> Option<String> {
+    let times = root.read("proc/self/schedstat").and_then(|text| schedstat::parse(text.as_bytes()));
+    let known = times.is_some_and(|times| times.timeslices > 0 || times.cpu_ns > 0);
+    (!known).then(|| "/proc/self/task/*/schedstat: time of threads on a CPU and waiting for one".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Probe;
+    use crate::root::Root;
+
+    #[test]
+    fn nothing_to_see_is_said_and_survived() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut probe = Probe::open(&Root::at(directory.path()), &[]);
+        assert_eq!(probe.hidden().len(), 4, "{:?}", probe.hidden());
+        let mut snapshot = probe.new_snapshot();
+        probe.watch_thread(1);
+        probe.snapshot(&mut snapshot);
+        assert_eq!(snapshot, probe.new_snapshot());
+    }
+
+    #[test]
+    fn sums_never_fall() {
+        let directory = tempfile::tempdir().unwrap();
+        let task = directory.path().join("proc/self/task/7");
+        std::fs::create_dir_all(&task).unwrap();
+        std::fs::write(task.join("schedstat"), "100 20 3\n").unwrap();
+        std::fs::write(task.join("stat"), "7 (w) S 1 7 7 0 -1 0 0 0 0 0 5 3 0 0\n").unwrap();
+        let mut probe = Probe::open(&Root::at(directory.path()), &[]);
+        probe.watch_thread(7);
+        let (mut before, mut after) = (probe.new_snapshot(), probe.new_snapshot());
+        probe.snapshot(&mut before);
+        assert_eq!((before.workers.cpu_ns, before.workers.run_queue_ns), (100, 20));
+        probe.forget_threads();
+        probe.watch_thread(7);
+        probe.snapshot(&mut after);
+        assert_eq!(after.frame_since(&before).workers.cpu_ns, 100);
+        assert_eq!(after.user_share_since(&before), Some(0.625));
+        assert_eq!(before.user_share_since(&after), None);
+    }
+}

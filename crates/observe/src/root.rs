@@ -1,0 +1,157 @@
+//! The directory under which every source is read.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, RawDir, ResolveFlags};
+use rustix::io::Errno;
+
+/// Most that is read of one file; the kernel's files are far smaller, and a fixture cannot exhaust the
+/// memory.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+/// Tries to open a file of a fixture.
+const OPEN_ATTEMPTS_MAX: usize = 16;
+
+/// The file system root under which every source is read: "/" or a fixture tree.
+///
+/// Below a fixture, absolute and climbing symbolic links stay inside it, as in a chroot.
+#[derive(Debug, Clone)]
+pub struct Root {
+    path: PathBuf,
+    system: bool,
+}
+
+impl Root {
+    /// The root of the running system.
+    pub fn system() -> Self {
+        Self { path: PathBuf::from("/"), system: true }
+    }
+
+    /// A tree that stands in for a machine, with `proc`, `sys` and what else is to be seen.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        let path = path.into();
+        let system = path == Path::new("/");
+        Self { path, system }
+    }
+
+    /// Whether this is the running system, so that system calls tell about it too.
+    pub fn is_system(&self) -> bool {
+        self.system
+    }
+
+    /// Where `relative` lies; a leading slash makes no difference.
+    pub fn path(&self, relative: &str) -> PathBuf {
+        self.path.join(relative.trim_start_matches('/'))
+    }
+
+    /// Opens a file for reading, if it is there and may be read.
+    pub fn open(&self, relative: &str) -> Option<File> {
+        self.descriptor(relative, OFlags::RDONLY | OFlags::NONBLOCK).map(File::from)
+    }
+
+    /// The text of a file, if it is there and may be read; what is not UTF-8 is replaced.
+    pub fn read(&self, relative: &str) -> Option<String> {
+        let mut bytes = Vec::new();
+        self.open(relative)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+        Some(
+            String::from_utf8(bytes)
+                .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
+        )
+    }
+
+    /// The text of a file without blanks around it; absent if nothing is left.
+    pub fn line(&self, relative: &str) -> Option<String> {
+        let text = self.read(relative)?;
+        let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+
+    /// A file that holds one number.
+    pub fn number<T: std::str::FromStr>(&self, relative: &str) -> Option<T> {
+        self.line(relative)?.parse().ok()
+    }
+
+    /// Whether something is there.
+    pub fn exists(&self, relative: &str) -> bool {
+        self.descriptor(relative, OFlags::PATH).is_some()
+    }
+
+    /// Names in a directory, sorted so that "sda2" comes before "sda10"; empty if it is not there.
+    pub fn list(&self, relative: &str) -> Vec<String> {
+        let mut names = Vec::new();
+        let Some(directory) = self.descriptor(relative, OFlags::RDONLY | OFlags::DIRECTORY) else {
+            return names;
+        };
+        let mut buffer = Vec::with_capacity(8192);
+        let mut entries = RawDir::new(directory, buffer.spare_capacity_mut());
+        while let Some(Ok(entry)) = entries.next() {
+            let name = entry.file_name().to_string_lossy();
+            if name != "." && name != ".." {
+                names.push(name.into_owned());
+            }
+        }
+        names.sort_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
+        names
+    }
+
+    /// Where a path leads once all symbolic links are followed, relative to the root and without a leading
+    /// slash.
+    pub fn real(&self, relative: &str) -> Option<String> {
+        let descriptor = self.descriptor(relative, OFlags::PATH)?;
+        let real = descriptor_path(&descriptor)?;
+        if self.system {
+            return Some(real.to_str()?.trim_start_matches('/').to_owned());
+        }
+        let top = descriptor_path(&rustix::fs::open(&self.path, OFlags::PATH, Mode::empty()).ok()?)?;
+        Some(real.strip_prefix(top).ok()?.to_str()?.to_owned())
+    }
+
+    fn descriptor(&self, relative: &str, flags: OFlags) -> Option<OwnedFd> {
+        let flags = flags | OFlags::CLOEXEC;
+        if self.system {
+            return rustix::fs::open(self.path(relative), flags, Mode::empty()).ok();
+        }
+        let top = rustix::fs::open(&self.path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        // A rename or mount anywhere on the system while ".." is resolved makes the kernel ask for another
+        // try.
+        let open = || rustix::fs::openat2(top.as_fd(), relative, flags, Mode::empty(), ResolveFlags::IN_ROOT);
+        (0..OPEN_ATTEMPTS_MAX).map(|_| open()).find(|result| !matches!(result, Err(Errno::AGAIN)))?.ok()
+    }
+}
+
+fn descriptor_path(descriptor: &OwnedFd) -> Option<PathBuf> {
+    let link = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
+    let path = rustix::fs::readlinkat(CWD, link, Vec::new()).ok()?;
+    Some(PathBuf::from(path.to_str().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Root;
+
+    #[test]
+    fn links_stay_below_the_root() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(directory.path().join("etc/inner")).unwrap();
+        std::fs::write(directory.path().join("etc/inner/name"), "fixture\n").unwrap();
+        std::os::unix::fs::symlink("/etc/inner/name", directory.path().join("absolute")).unwrap();
+        std::os::unix::fs::symlink("../../../etc/inner", directory.path().join("climbing")).unwrap();
+        let root = Root::at(directory.path());
+        assert_eq!(root.line("absolute").as_deref(), Some("fixture"));
+        assert_eq!(root.line("/climbing/name").as_deref(), Some("fixture"));
+        assert_eq!(root.real("climbing").as_deref(), Some("etc/inner"));
+        assert_eq!(root.list("etc"), ["inner"]);
+        assert!(!root.exists("etc/passwd"));
+        assert_eq!(root.read("etc"), None);
+    }
+
+    #[test]
+    fn the_system_root_sees_the_system() {
+        let root = Root::system();
+        assert!(root.is_system());
+        assert!(root.line("/proc/self/status").is_some());
+        assert!(root.real("proc/self").unwrap().starts_with("proc/"));
+    }
+}

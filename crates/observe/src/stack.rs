@@ -1,0 +1,252 @@
+//! What a mount lies on, device by device, down to the physical ones.
+
+use model::target::{Backing, Device, DeviceKind};
+
+use crate::device::{Place, device};
+use crate::mapping;
+use crate::mount;
+use crate::parse::mountinfo::Mount;
+use crate::raid;
+use crate::root::Root;
+
+/// Deepest stack that is followed: LVM on LUKS on LVM on RAID on partitions is 8, and a circle must end.
+const DEPTH_MAX: usize = 32;
+
+/// File systems that keep their data in memory.
+const MEMORY: &[&str] = &["tmpfs", "ramfs", "devtmpfs", "rootfs", "hugetlbfs"];
+
+/// File systems whose data is with a server or a program, apart from FUSE and NFS with their many names.
+const REMOTE: &[&str] = &[
+    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "drvfs", "gpfs", "hostfs", "lustre", "ncpfs", "orangefs",
+    "panfs", "prl_fs", "pvfs2", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs", "wekafs",
+];
+
+/// What the data of a mount lies on.
+#[derive(Debug)]
+pub(crate) struct Stack {
+    pub backing: Backing,
+    /// From the mounted device down to the physical ones; each above those it lies on.
+    pub devices: Vec<Device>,
+    pub notes: Vec<String>,
+}
+
+/// The first layer beneath a mount.
+struct Beneath {
+    backing: Backing,
+    /// Names of the devices that the file system itself uses.
+    devices: Vec<String>,
+    notes: Vec<String>,
+}
+
+/// Follows a mount, whose file system has the device numbers `major` and `minor`, down to the physical
+/// devices.
+pub(crate) fn beneath(root: &Root, mounts: &[Mount], mount: &Mount, numbers: (u32, u32)) -> Stack {
+    let top = first_layer(root, mounts, mount, numbers, 0);
+    let mut walk = Walk { root, mounts, found: Vec::new(), notes: top.notes, above: Vec::new() };
+    // Devices are found bottom up and turned round at the end, so that each stands above those it lies on.
+    for name in top.devices.iter().rev() {
+        walk.visit(name);
+    }
+    let mut devices = walk.found;
+    devices.reverse();
+    let backing =
+        if top.backing == Backing::Devices && devices.is_empty() { Backing::Unknown } else { top.backing };
+    Stack { backing, devices, notes: walk.notes }
+}
+
+fn first_layer(root: &Root, mounts: &[Mount], mount: &Mount, numbers: (u32, u32), depth: usize) -> Beneath {
+    let kind = mount.file_system.as_str();
+    let plain = |backing| Beneath { backing, devices: Vec::new(), notes: Vec::new() };
+    let unknown = |note: &str| Beneath { notes: vec![note.to_owned()], ..plain(Backing::Unknown) };
+    if MEMORY.contains(&kind) {
+        return plain(Backing::Memory);
+    }
+    // "fuseblk" lies on a block device of this machine, which the common way below finds.
+    if kind == "fuse" || kind.starts_with("fuse.") || kind.starts_with("nfs") || REMOTE.contains(&kind) {
+        return plain(Backing::RemoteOrUserSpace);
+    }
+    let devices = match kind {
+        "overlay" => return overlay(root, mounts, mount, depth),
+        "zfs" => return unknown("the devices of a ZFS pool are not looked up: their counters are missing"),
+        "btrfs" => crate::geometry::btrfs_directory(root, mount).map_or_else(Vec::new, |directory| {
+            mounted_first(root, root.list(&format!("{directory}/devices")), &mount.source)
+        }),
+        "bcachefs" => mount.source.split(':').filter_map(|source| source_device(root, source)).collect(),
+        _ => Vec::new(),
+    };
+    let devices = if devices.is_empty() {
+        let by_number = Place::by_number(root, numbers.0, numbers.1).map(|place| place.name);
+        by_number.or_else(|| source_device(root, &mount.source)).into_iter().collect()
+    } else {
+        devices
+    };
+    if devices.is_empty() {
+        return unknown(&format!("the devices under {} ({kind}) could not be found", mount.mount_point));
+    }
+    let mut notes = Vec::new();
+    if kind == "fuseblk" {
+        notes.push("the file system is a program in user space: each operation passes through it".to_owned());
+    }
+    Beneath { backing: Backing::Devices, devices, notes }
+}
+
+/// What is written to an overlay goes to its upper directory, if that can be seen from here.
+fn overlay(root: &Root, mounts: &[Mount], mount: &Mount, depth: usize) -> Beneath {
+    let unknown =
+        |note: String| Beneath { backing: Backing::Unknown, devices: Vec::new(), notes: vec![note] };
+    let Some(upper) = mount.super_options.iter().find_map(|option| option.strip_prefix("upperdir=")) else {
+        return unknown("the overlay has no upper directory: it cannot be written".to_owned());
+    };
+    let hidden =
+        || unknown("the overlay's upper directory is not visible from here, nor are its devices".to_owned());
+    // A relative path is that of whoever mounted it.
+    if !upper.starts_with('/') || !root.exists(upper) || depth >= DEPTH_MAX {
+        return hidden();
+    }
+    match mount::find(mounts, None, upper) {
+        // In a container, the path is one of the host, and means something else here if it means anything.
+        Some(beneath) if beneath.id != mount.id => {
+            let mut layer = first_layer(root, mounts, beneath, (beneath.major, beneath.minor), depth + 1);
+            layer.notes.insert(
+                0,
+                format!(
+                    "the overlay's upper directory lies on {} ({})",
+                    beneath.mount_point, beneath.file_system
+                ),
+            );
+            layer
+        }
+        _ => hidden(),
+    }
+}
+
+/// The mounted device of several to the front.
+fn mounted_first(root: &Root, mut names: Vec<String>, source: &str) -> Vec<String> {
+    if let Some(position) =
+        source_device(root, source).and_then(|name| names.iter().position(|other| *other == name))
+    {
+        let name = names.remove(position);
+        names.insert(0, name);
+    }
+    names
+}
+
+/// The name in sysfs of a device that a mount names by its path in `/dev`.
+pub(crate) fn source_device(root: &Root, source: &str) -> Option<String> {
+    let below_dev = source.strip_prefix("/dev/")?;
+    // What is a directory in "/dev" is a mark of exclamation in sysfs.
+    let direct = below_dev.replace('/', "!");
+    if root.exists(&format!("sys/class/block/{direct}")) {
+        return Some(direct);
+    }
+    let linked = root.real(source).and_then(|path| path.rsplit('/').next().map(str::to_owned));
+    if let Some(name) = linked.filter(|name| root.exists(&format!("sys/class/block/{name}"))) {
+        return Some(name);
+    }
+    let mapping = below_dev.strip_prefix("mapper/")?;
+    let mut names = root.list("sys/class/block").into_iter();
+    names.find(|name| root.line(&format!("sys/class/block/{name}/dm/name")).as_deref() == Some(mapping))
+}
+
+struct Walk<'a> {
+    root: &'a Root,
+    mounts: &'a [Mount],
+    /// Each below those that lie on it.
+    found: Vec<Device>,
+    notes: Vec<String>,
+    /// Names of those that are being followed, to notice a circle.
+    above: Vec<String>,
+}
+
+impl Walk<'_> {
+    /// Adds a device after those that it lies on; its name as it was found, if it was.
+    fn visit(&mut self, name: &str) -> Option<String> {
+        let place = Place::by_name(self.root, name)?;
+        if self.found.iter().any(|device| device.name == place.name) {
+            return Some(place.name);
+        }
+        if self.above.len() >= DEPTH_MAX || self.above.contains(&place.name) {
+            return None;
+        }
+        let kind = place.kind(self.root);
+        let mut device = device(self.root, &place, kind);
+        let mut notes = Vec::new();
+        let below = self.below(&place, kind, &mut device.details, &mut notes);
+        self.notes.extend(notes);
+        self.above.push(place.name.clone());
+        let mut lies_on: Vec<_> = below.iter().rev().filter_map(|name| self.visit(name)).collect();
+        self.above.pop();
+        lies_on.reverse();
+        device.lies_on = lies_on;
+        self.found.push(device);
+        Some(place.name)
+    }
+
+    /// Names of the devices right beneath, with what is particular to the kind.
+    fn below(
+        &self,
+        place: &Place,
+        kind: DeviceKind,
+        details: &mut Vec<String>,
+        notes: &mut Vec<String>,
+    ) -> Vec<String> {
+        let slaves = || self.root.list(&format!("{}/slaves", place.directory));
+        match kind {
+            DeviceKind::Partition => vec![place.disk_name().to_owned()],
+            DeviceKind::DeviceMapper => {
+                let slaves = slaves();
+                details.extend(mapping::details(self.root, place));
+                notes.extend(mapping::note(self.root, place, &slaves));
+                slaves
+            }
+            DeviceKind::Raid => {
+                details.extend(raid::details(self.root, place));
+                notes.extend(raid::notes(self.root, place));
+                slaves()
+            }
+            DeviceKind::Loop => self.backing_file(place, details, notes),
+            DeviceKind::Zram => {
+                let algorithms = place.line(self.root, "comp_algorithm").unwrap_or_default();
+                details
+                    .extend(crate::settings::chosen(&algorithms).map(|name| format!("compression {name}")));
+                notes.push(format!("{} keeps its data in memory, compressed", place.name));
+                Vec::new()
+            }
+            DeviceKind::Disk => {
+                let slaves = slaves();
+                // Caches such as bcache call themselves disks.
+                details.extend((!slaves.is_empty()).then(|| "on other devices".to_owned()));
+                slaves
+            }
+        }
+    }
+
+    fn backing_file(&self, place: &Place, details: &mut Vec<String>, notes: &mut Vec<String>) -> Vec<String> {
+        let Some(file) = place.line(self.root, "loop/backing_file") else { return Vec::new() };
+        let path = file.strip_suffix(" (deleted)").unwrap_or(&file);
+        details.push(format!("file {file}"));
+        match place.line(self.root, "loop/dio").as_deref() {
+            Some("1") => details.push("direct I/O to the file".to_owned()),
+            Some(_) => {
+                details.push("buffered I/O to the file".to_owned());
+                notes.push(format!(
+                    "{} is buffered: what is written to it reaches a page cache before any device",
+                    place.name
+                ));
+            }
+            None => {}
+        }
+        let Some(mount) = mount::find(self.mounts, None, path) else { return Vec::new() };
+        let layer = first_layer(self.root, self.mounts, mount, (mount.major, mount.minor), self.above.len());
+        details.push(format!("on {} at {}", mount.file_system, mount.mount_point));
+        match layer.backing {
+            Backing::Devices => {}
+            Backing::Memory => notes.push(format!("{} is a file in memory", place.name)),
+            Backing::RemoteOrUserSpace => {
+                notes.push(format!("{} is a file of a server or a program", place.name))
+            }
+            Backing::Unknown => notes.push(format!("the devices under {} could not be found", place.name)),
+        }
+        layer.devices
+    }
+}

@@ -1,0 +1,79 @@
+//! A directory, resolved to its mount, its file system and the devices beneath.
+
+use std::path::Path;
+
+use model::target::{Backing, Device, DirectIo};
+use model::{Target, Trouble};
+
+use crate::geometry::{Mounted, geometry};
+use crate::identity::Identity;
+use crate::mount;
+use crate::parse::mountinfo::{self, Mount};
+use crate::root::Root;
+use crate::stack::beneath;
+
+/// Resolves a directory of the running system. See [`direct_io`](crate::direct_io) for the exact alignment.
+pub fn target(root: &Root, directory: &Path) -> Result<Target, Trouble> {
+    resolve(root, &Identity::of(directory)?)
+}
+
+/// Resolves what is known of a directory to its mount and devices, by what can be read under the root.
+///
+/// Never fails for what is merely hidden: an unknown mount or unknown devices are said in the notes.
+pub fn resolve(root: &Root, identity: &Identity) -> Result<Target, Trouble> {
+    if !Path::new(&identity.path).is_absolute() {
+        let attempt = format!("use {} as the target", identity.path);
+        return Err(
+            Trouble::new(attempt, "the path is not absolute").remedy("name it from the root directory on")
+        );
+    }
+    let mounts = mountinfo::parse(&root.read("proc/self/mountinfo").unwrap_or_default());
+    let found = mount::find(&mounts, identity.mount_id, &identity.path);
+    let mut notes = Vec::new();
+    let unseen = Mount { mount_point: "/".to_owned(), file_system: "unknown".to_owned(), ..Mount::default() };
+    if found.is_none() {
+        notes.push("/proc/self/mountinfo does not show this mount, so its file system is unknown".to_owned());
+    }
+    let mount = found.unwrap_or(&unseen);
+    let stack = beneath(root, &mounts, mount, (identity.major, identity.minor));
+    // An overlay's devices carry another file system than the one that is mounted.
+    let own_devices = stack.backing == Backing::Devices && mount.file_system != "overlay";
+    let mounted = Mounted {
+        mount,
+        device: stack.devices.first().filter(|_| own_devices).map(|device| device.name.as_str()),
+        block_bytes: identity.block_bytes,
+        told: identity.geometry.clone(),
+    };
+    let (geometry, layout_notes) = geometry(root, mounted);
+    notes.extend(layout_notes);
+    notes.extend(stack.notes);
+    Ok(Target {
+        path: identity.path.clone(),
+        mount_point: mount.mount_point.clone(),
+        source: mount.source.clone(),
+        file_system: mount.file_system.clone(),
+        mount_options: options(mount),
+        read_only: [&mount.options, &mount.super_options]
+            .iter()
+            .any(|options| options.iter().any(|option| option == "ro")),
+        backing: stack.backing,
+        geometry,
+        space: identity.space,
+        direct_io: identity.direct_io.or_else(|| device_alignment(stack.backing, stack.devices.first())),
+        device_stack: stack.devices,
+        notes,
+    })
+}
+
+/// Options of the mount, then those of the file system that are not among them.
+fn options(mount: &Mount) -> Vec<String> {
+    let only_super = mount.super_options.iter().filter(|option| !mount.options.contains(option));
+    mount.options.iter().chain(only_super).cloned().collect()
+}
+
+/// Until there is a file to ask about: the mounted device's sector is what direct I/O is aligned to nearly
+/// everywhere.
+fn device_alignment(backing: Backing, device: Option<&Device>) -> Option<DirectIo> {
+    let bytes = device.filter(|_| backing == Backing::Devices)?.logical_block_bytes?;
+    Some(DirectIo { memory_align_bytes: bytes, offset_align_bytes: bytes })
+}

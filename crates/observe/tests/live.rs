@@ -1,0 +1,122 @@
+//! What the running system says about itself must hold together, whatever machine this is.
+
+use std::fs::File;
+use std::io::Write;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use model::target::Backing;
+use observe::{Probe, Root, idle_traffic, machine, settings, target};
+
+#[test]
+fn the_target_is_on_a_mount_and_on_devices_that_exist() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = target(&Root::system(), directory.path()).unwrap();
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    let mount_point = target.mount_point.replace(' ', "\\040");
+    assert!(mounts.lines().any(|line| line.split(' ').nth(1) == Some(&mount_point)), "{mount_point}");
+    assert!(target.path.starts_with(&target.mount_point));
+    assert!(target.space.total_bytes > 0);
+    if target.backing != Backing::Devices {
+        eprintln!("skipped: {} is on {:?}, not on devices", target.path, target.backing);
+        return;
+    }
+    let diskstats = std::fs::read_to_string("/proc/diskstats").unwrap();
+    for device in &target.device_stack {
+        let is_counted = diskstats.lines().any(|line| line.split_whitespace().nth(2) == Some(&device.name));
+        assert!(is_counted, "{device:?}");
+        assert!(device.size_bytes > 0, "{device:?}");
+    }
+    let names: Vec<_> = target.device_stack.iter().map(|device| &device.name).collect();
+    for (position, device) in target.device_stack.iter().enumerate() {
+        assert!(device.lies_on.iter().all(|name| names[position + 1..].contains(&name)), "{names:?}");
+    }
+    assert!(target.direct_io.is_some());
+}
+
+#[test]
+fn a_probe_sees_our_own_cpu_time_and_our_own_bytes() {
+    const BYTES: usize = 4 << 20;
+    let directory = tempfile::tempdir().unwrap();
+    let target = target(&Root::system(), directory.path()).unwrap();
+    let mut probe = Probe::open(&Root::system(), &target.device_stack);
+    let (numbers, received) = channel();
+    let (start, started) = channel();
+    let (stop, stopped) = channel::<()>();
+    let (done, finished) = channel();
+    let worker = std::thread::spawn(move || {
+        numbers.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+        started.recv().unwrap();
+        spin(Duration::from_millis(200));
+        done.send(()).unwrap();
+        // It must live until the last snapshot is taken.
+        let _ = stopped.recv();
+    });
+    probe.watch_thread(received.recv().unwrap());
+    let (mut before, mut after) = (probe.new_snapshot(), probe.new_snapshot());
+    probe.snapshot(&mut before);
+    start.send(()).unwrap();
+    let mut file = File::create(directory.path().join("data")).unwrap();
+    file.write_all(&vec![7; BYTES]).unwrap();
+    file.sync_all().unwrap();
+    finished.recv().unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    probe.snapshot(&mut after);
+    drop(stop);
+    worker.join().unwrap();
+    let frame = after.frame_since(&before);
+    let hides = |word: &str| probe.hidden().iter().any(|source| source.contains(word));
+    if !hides("schedstat") {
+        let all_ns = frame.workers.cpu_ns + frame.workers.run_queue_ns;
+        assert!(frame.workers.cpu_ns > 10_000_000 && all_ns > 150_000_000, "{:?}", frame.workers);
+        assert!(after.user_share_since(&before).is_none_or(|share| (0.0..=1.0).contains(&share)));
+    }
+    if !hides("/proc/self/io") {
+        assert!(frame.own_io.write_call_bytes >= BYTES as u64, "{:?}", frame.own_io);
+    }
+    if !hides("/proc/stat") {
+        assert!(frame.cpu.user_ns + frame.cpu.kernel_ns + frame.cpu.idle_ns > 100_000_000, "{:?}", frame.cpu);
+    }
+    if let Some(device) = frame.devices.first().filter(|_| target.backing == Backing::Devices) {
+        assert!(device.written_bytes >= BYTES as u64 && device.writes > 0, "{device:?}");
+        assert_eq!(device.name, target.device_stack[0].name);
+    }
+}
+
+fn spin(length: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < length {
+        std::hint::spin_loop();
+    }
+}
+
+#[test]
+fn a_pause_is_as_long_as_it_says() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = target(&Root::system(), directory.path()).unwrap();
+    let Some(device) = target.top_device() else {
+        eprintln!("skipped: no device under {}", target.path);
+        return;
+    };
+    let traffic = idle_traffic(&Root::system(), device, Duration::from_millis(20)).unwrap();
+    assert!(traffic.length_ns >= 20_000_000, "{traffic:?}");
+}
+
+/// The first line of a run is due after 10 ms; this is the larger part of what comes before it.
+#[test]
+fn looking_around_is_quick() {
+    let directory = tempfile::tempdir().unwrap();
+    let shortest = (0..20)
+        .map(|_| {
+            let start = Instant::now();
+            let root = Root::system();
+            target(&root, directory.path()).unwrap();
+            machine(&root);
+            settings(&root);
+            start.elapsed()
+        })
+        .min()
+        .unwrap();
+    println!("target, machine and settings: {shortest:?}");
+    assert!(shortest < Duration::from_millis(50), "{shortest:?}");
+}

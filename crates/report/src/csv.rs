@@ -1,0 +1,185 @@
+//! One line a phase, for spreadsheets and scripts: RFC 4180, units in the names of the columns.
+
+use model::Run;
+use model::run::{Latency, PhaseRecord};
+
+use crate::printable;
+
+/// One cell.
+enum Cell {
+    /// Written by us, or a number.
+    Plain(String),
+    /// Written by others.
+    Text(String),
+}
+
+fn text(value: impl AsRef<str>) -> Cell {
+    Cell::Text(value.as_ref().to_owned())
+}
+
+fn number(value: impl ToString) -> Cell {
+    Cell::Plain(value.to_string())
+}
+
+fn optional(value: Option<impl ToString>) -> Cell {
+    Cell::Plain(value.map(|value| value.to_string()).unwrap_or_default())
+}
+
+/// The phases of the run as CSV with a heading. Cells are empty where a value is not known.
+///
+/// A spreadsheet takes a cell that begins with `= + - @` for a formula; text that does gets a `'` before it.
+pub fn write(run: &Run) -> String {
+    let mut writer = ::csv::WriterBuilder::new()
+        .terminator(::csv::Terminator::CRLF)
+        .flexible(true)
+        .from_writer(Vec::new());
+    // Writing into memory does not fail.
+    let heading = columns().iter().map(|(name, _)| *name).collect::<Vec<_>>();
+    let mut written = writer.write_record(heading);
+    for phase in &run.phases {
+        let cells = columns().iter().map(|(_, cell)| cell(run, phase)).map(|cell| match cell {
+            Cell::Plain(text) => text,
+            Cell::Text(text) => defused(&text),
+        });
+        written = written.and_then(|()| writer.write_record(cells.collect::<Vec<_>>()));
+    }
+    debug_assert!(written.is_ok());
+    writer.into_inner().ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
+}
+
+/// Text that no spreadsheet takes for a formula, and no terminal for a command.
+fn defused(text: &str) -> String {
+    let shown = printable(text);
+    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{shown}") } else { shown }
+}
+
+type Column = (&'static str, fn(&Run, &PhaseRecord) -> Cell);
+
+/// Every column: its name with the unit last, and its value. New ones are added at the end.
+const fn columns() -> &'static [Column] {
+    &[
+        ("host", |run, _| text(&run.environment.host)),
+        ("started_at", |run, _| text(&run.started_at)),
+        ("skye_version", |run, _| text(&run.skye_version)),
+        ("run_label", |run, _| text(run.label.as_deref().unwrap_or_default())),
+        ("preset", |run, _| text(&run.plan.preset)),
+        ("seed", |run, _| number(run.seed)),
+        ("target", |run, _| text(&run.environment.target.path)),
+        ("file_system", |run, _| text(&run.environment.target.file_system)),
+        ("id", |_, phase| text(&phase.id)),
+        ("spec", |_, phase| text(&phase.spec)),
+        ("name", |_, phase| text(&phase.name)),
+        ("label", |_, phase| text(&phase.label)),
+        ("group", |_, phase| text(phase.group.as_deref().unwrap_or_default())),
+        ("repetition", |_, phase| number(phase.repetition)),
+        ("status", |_, phase| number(word(phase.status))),
+        ("reason", |_, phase| text(phase.reason.as_deref().unwrap_or_default())),
+        ("pattern", |_, phase| optional(phase.workload.pattern)),
+        ("block_bytes", |_, phase| optional(phase.workload.block_bytes)),
+        ("iodepth", |_, phase| number(phase.workload.iodepth)),
+        ("threads", |_, phase| number(phase.workload.threads)),
+        ("direct", |_, phase| optional(phase.workload.direct)),
+        ("sync", |_, phase| number(phase.workload.sync)),
+        ("size_bytes", |_, phase| number(phase.workload.size_bytes)),
+        ("files", |_, phase| number(phase.workload.files)),
+        ("engine", |_, phase| text(&phase.engine.name)),
+        ("ops", |_, phase| number(phase.ops)),
+        ("bytes", |_, phase| number(phase.bytes)),
+        ("app_read_bytes", |_, phase| number(phase.app_bytes_read)),
+        ("app_written_bytes", |_, phase| number(phase.app_bytes_written)),
+        ("elapsed_ns", |_, phase| number(phase.elapsed_ns)),
+        ("passes", |_, phase| number(phase.passes)),
+        ("ops_per_second", |_, phase| optional(phase.rate.ops_per_second)),
+        ("bytes_per_second", |_, phase| optional(phase.rate.bytes_per_second)),
+        ("steady_ops_per_second", |_, phase| optional(phase.rate.steady_ops_per_second)),
+        ("whole_ops_per_second", |_, phase| optional(phase.rate.whole_ops_per_second)),
+        ("durable_ops_per_second", |_, phase| optional(phase.rate.durable_ops_per_second)),
+        ("into_cache_ops_per_second", |_, phase| optional(phase.rate.into_cache_ops_per_second)),
+        ("ci95_low_ops_per_second", |_, phase| optional(phase.rate.ci95_low_ops_per_second)),
+        ("ci95_high_ops_per_second", |_, phase| optional(phase.rate.ci95_high_ops_per_second)),
+        ("latency_min_ns", |_, phase| latency(phase, |l| Some(l.min))),
+        ("latency_mean_ns", |_, phase| latency(phase, |l| Some(l.mean))),
+        ("latency_p50_ns", |_, phase| latency(phase, |l| l.p50)),
+        ("latency_p90_ns", |_, phase| latency(phase, |l| l.p90)),
+        ("latency_p99_ns", |_, phase| latency(phase, |l| l.p99)),
+        ("latency_p99_9_ns", |_, phase| latency(phase, |l| l.p99_9)),
+        ("latency_max_ns", |_, phase| latency(phase, |l| Some(l.max))),
+        ("device", |_, phase| text(phase.device.as_ref().map_or("", |device| &device.name))),
+        ("device_read_bytes", |_, phase| optional(phase.device.as_ref().map(|device| device.bytes_read))),
+        ("device_written_bytes", |_, phase| {
+            optional(phase.device.as_ref().map(|device| device.bytes_written))
+        }),
+        ("device_operations", |_, phase| optional(phase.device.as_ref().map(|device| device.operations))),
+        ("device_flushes", |_, phase| optional(phase.device.as_ref().map(|device| device.flushes))),
+        ("device_bytes_per_app_byte", |_, phase| {
+            optional(phase.device.as_ref().and_then(|device| device.bytes_per_app_byte))
+        }),
+        ("foreign_share", |_, phase| optional(phase.device.as_ref().and_then(|device| device.foreign_share))),
+        ("page_cache_share", |_, phase| optional(phase.page_cache_share)),
+        ("notes", |_, phase| text(notes(phase))),
+    ]
+}
+
+fn latency(phase: &PhaseRecord, of: fn(&Latency) -> Option<u64>) -> Cell {
+    optional(phase.latency_ns.as_ref().and_then(of))
+}
+
+fn word(status: model::run::Status) -> &'static str {
+    use model::run::Status;
+    match status {
+        Status::Done => "done",
+        Status::Partial => "partial",
+        Status::Skipped => "skipped",
+        Status::Failed => "failed",
+    }
+}
+
+/// The notes of a phase with their marks, in one cell.
+fn notes(phase: &PhaseRecord) -> String {
+    let notes =
+        phase.notes.iter().map(|note| format!("{} {}", note.mark.sign(), note.text).trim().to_owned());
+    notes.collect::<Vec<_>>().join(" | ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_default_run() {
+        insta::assert_snapshot!(write(&sample::run()));
+    }
+
+    #[test]
+    fn hostile_cells_are_defused() {
+        let run = sample::hostile_run();
+        insta::assert_snapshot!(write(&run));
+    }
+
+    #[test]
+    fn a_cell_is_one_value_per_column_and_names_carry_units() {
+        let names: Vec<_> = columns().iter().map(|(name, _)| *name).collect();
+        assert!(write(&sample::run()).lines().count() == 12 && write(&sample::run()).ends_with("\r\n"));
+        assert!(names.iter().all(|name| names.iter().filter(|other| other == &name).count() == 1));
+    }
+
+    proptest! {
+        #[test]
+        fn any_run_parses_and_holds_no_formula(run in sample::any_run()) {
+            let text = write(&run);
+            let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+            let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
+            prop_assert_eq!(rows.len(), run.phases.len());
+            for (row, phase) in rows.iter().zip(&run.phases) {
+                prop_assert_eq!(row.len(), columns().len());
+                for ((_, cell), shown) in columns().iter().zip(row) {
+                    if matches!(cell(&run, phase), Cell::Text(_)) {
+                        prop_assert!(!shown.starts_with(['=', '+', '-', '@', '\t', '\r']), "{}", shown);
+                    }
+                }
+            }
+        }
+    }
+}

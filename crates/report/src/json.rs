@@ -1,0 +1,284 @@
+//! The run document as JSON: the form in which runs are kept, mailed and compared.
+
+use std::io;
+
+use model::Run;
+use model::run::SCHEMA;
+use serde::Serialize as _;
+use serde_json::Value;
+use serde_json::ser::{CharEscape, Formatter, Serializer};
+
+use crate::printable;
+use crate::printable::acts;
+
+/// Deeper than this, one value is one line: an interval of a phase, a device of a stack.
+const DEPTH_OF_LINES: usize = 4;
+
+/// The whole run as one JSON object, with a newline at the end. [`read`] gives the same run back.
+///
+/// Characters that a terminal would obey are written as `\u` escapes, so that even `--json -` is safe to look at.
+pub fn write(run: &Run) -> String {
+    let mut bytes = Vec::new();
+    // Writing into memory does not fail, and the document has no map whose keys could be other than text.
+    if run.serialize(&mut Serializer::with_formatter(&mut bytes, Layout::default())).is_err() {
+        return String::new();
+    }
+    bytes.push(b'\n');
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// Reads a run document of schema 1, of this version or a later one: keys that are not known are passed over.
+///
+/// # Errors
+/// What was expected and what was found where: nothing at all, a text that is cut off, JSON that is no run, a run
+/// of a newer schema, a key that is missing.
+pub fn read(text: &str) -> Result<Run, String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    match serde_json::from_str::<Run>(text) {
+        Ok(run) if is_ours(&run.schema) => Ok(run),
+        Ok(run) => Err(foreign(&run.schema)),
+        Err(error) => Err(explain(text, &error)),
+    }
+}
+
+fn is_ours(schema: &str) -> bool {
+    schema.strip_prefix(SCHEMA).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+fn foreign(schema: &str) -> String {
+    let schema = printable(schema);
+    match schema.strip_prefix("skye.run/") {
+        Some(_) => {
+            format!("it is written in schema {schema}, and this skye reads {SCHEMA}; use a newer skye")
+        }
+        None => format!("expected a run of skye (schema {SCHEMA}), found schema {schema}"),
+    }
+}
+
+/// Why the text is no run. Only now is it worth a second parse to tell a foreign document from a damaged one.
+fn explain(text: &str, error: &serde_json::Error) -> String {
+    if text.trim().is_empty() {
+        return format!("expected a run of skye (schema {SCHEMA}), found nothing at all");
+    }
+    match serde_json::from_str::<Value>(text) {
+        Err(error) if error.is_eof() => {
+            format!(
+                "the document is cut off at line {}; it was not written or copied as a whole",
+                error.line()
+            )
+        }
+        Err(error) => format!("expected JSON with a run of skye: {}", printable(&error.to_string())),
+        Ok(document) => match document.get("schema").and_then(Value::as_str) {
+            None => format!("expected a run of skye (schema {SCHEMA}), found JSON without a \"schema\""),
+            Some(schema) if is_ours(schema) => {
+                // A later version may use a word that this one does not know.
+                let version = document.get("skye_version").and_then(Value::as_str).unwrap_or("of no version");
+                let error = error.to_string();
+                format!(
+                    "it is a run of skye {} that cannot be read: {}",
+                    printable(version),
+                    printable(&error)
+                )
+            }
+            Some(schema) => foreign(schema),
+        },
+    }
+}
+
+/// Indents the outer levels and keeps the inner ones on a line: long lists stay readable, and differences small.
+#[derive(Default)]
+struct Layout {
+    depth: usize,
+    is_empty: bool,
+}
+
+impl Layout {
+    fn open<W: ?Sized + io::Write>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
+        self.depth += 1;
+        self.is_empty = true;
+        writer.write_all(bracket)
+    }
+
+    fn separate<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        self.is_empty = false;
+        match (first, self.depth <= DEPTH_OF_LINES) {
+            (true, false) => Ok(()),
+            (false, false) => writer.write_all(b", "),
+            (first, true) => {
+                writer.write_all(if first { b"\n" } else { b",\n" })?;
+                self.indent(writer)
+            }
+        }
+    }
+
+    fn close<W: ?Sized + io::Write>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
+        let lines = self.depth <= DEPTH_OF_LINES && !self.is_empty;
+        self.depth -= 1;
+        self.is_empty = false;
+        if lines {
+            writer.write_all(b"\n")?;
+            self.indent(writer)?;
+        }
+        writer.write_all(bracket)
+    }
+
+    fn indent<W: ?Sized + io::Write>(&self, writer: &mut W) -> io::Result<()> {
+        (0..self.depth).try_for_each(|_| writer.write_all(b"  "))
+    }
+}
+
+impl Formatter for Layout {
+    fn begin_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.open(writer, b"[")
+    }
+
+    fn end_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.close(writer, b"]")
+    }
+
+    fn begin_array_value<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        self.separate(writer, first)
+    }
+
+    fn begin_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.open(writer, b"{")
+    }
+
+    fn end_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.close(writer, b"}")
+    }
+
+    fn begin_object_key<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        self.separate(writer, first)
+    }
+
+    fn begin_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        writer.write_all(b": ")
+    }
+
+    fn write_string_fragment<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        if !fragment.chars().any(acts) {
+            return writer.write_all(fragment.as_bytes());
+        }
+        for character in fragment.chars() {
+            if acts(character) {
+                for unit in character.encode_utf16(&mut [0; 2]) {
+                    write!(writer, "\\u{unit:04x}")?;
+                }
+            } else {
+                write!(writer, "{character}")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_char_escape<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        escape: CharEscape,
+    ) -> io::Result<()> {
+        serde_json::ser::CompactFormatter.write_char_escape(writer, escape)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_run_reads_back() {
+        for run in [sample::run(), sample::partial_run(), sample::hostile_run()] {
+            let text = write(&run);
+            assert_eq!(read(&text).as_ref(), Ok(&run));
+            assert_eq!(read(&format!("\u{feff}{text}")), Ok(run));
+            assert!(!text.chars().any(|c| c != '\n' && acts(c)));
+        }
+    }
+
+    #[test]
+    fn an_interval_is_a_line() {
+        let mut run = sample::run();
+        run.phases.truncate(1);
+        insta::assert_snapshot!(write(&run));
+    }
+
+    #[test]
+    fn a_later_document_of_the_same_schema_reads() {
+        let run = sample::run();
+        let text = write(&run);
+        let later = text
+            .replacen(
+                "\"schema\": \"skye.run/1\"",
+                "\"new\": {\"deep\": [1, {}]}, \"schema\": \"skye.run/1.4\"",
+                1,
+            )
+            .replace("\"passes\":", "\"verdict\": {\"limiter\": \"device_ops\"}, \"passes\":");
+        let read = read(&later).unwrap();
+        assert_eq!((read.schema.as_str(), &read.phases), ("skye.run/1.4", &run.phases));
+    }
+
+    #[test]
+    fn what_is_no_run_is_named() {
+        let text = write(&sample::run());
+        let cut = &text[..text.len() / 2];
+        let newer = text.replacen("skye.run/1", "skye.run/2", 1);
+        let lacking = text.replacen("\"seed\": 7311,", "", 1);
+        let wrong = text.replacen("\"seed\": 7311,", "\"seed\": \"\\u001b[2J\",", 1);
+        let shown: Vec<_> = [
+            "",
+            " \n",
+            cut,
+            "hello\x1b[2J",
+            "{}",
+            "[1]",
+            "3",
+            "{\"schema\": 1}",
+            "{\"schema\": \"fio/3\"}",
+            "{\"schema\": \"skye.run/2\"}",
+            &newer,
+            "{\"schema\": \"skye.run/10\"}",
+            "{\"schema\": \"skye.run/1\"}",
+            &lacking,
+            &wrong,
+        ]
+        .into_iter()
+        .map(|text| read(text).unwrap_err())
+        .collect();
+        insta::assert_snapshot!(shown.join("\n"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_run_reads_back(run in sample::any_run()) {
+            let text = write(&run);
+            prop_assert_eq!(read(&text), Ok(run));
+        }
+
+        #[test]
+        fn any_text_is_survived(text in any::<String>()) {
+            prop_assert!(read(&text).is_err());
+        }
+
+        #[test]
+        fn a_document_that_is_cut_off_is_named(share in 0.0f64..1.0) {
+            let text = write(&sample::hostile_run());
+            let end = text.floor_char_boundary(((text.len() - 2) as f64 * share) as usize);
+            let error = read(&text[..end]).unwrap_err();
+            prop_assert!(error.contains("cut off") || end == 0, "{}", error);
+        }
+
+        #[test]
+        fn a_document_that_is_damaged_is_survived(at in 0.0f64..1.0, junk in "[\\[\\]{}\",:0-9a-z]{1,4}") {
+            let mut text = write(&sample::run());
+            let at = text.floor_char_boundary((text.len() as f64 * at) as usize);
+            text.insert_str(at, &junk);
+            let _ = read(&text);
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! `skye list`: the saved runs, one line each, the newest first.
+
+use model::Run;
+use model::run::RunStatus;
+
+use crate::numbers::MISSING;
+use crate::text::{DIM, Style, fit, fit_end, paint};
+use crate::{headline, time};
+
+/// One file of the store.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// Its name, without the directory.
+    pub file_name: String,
+    /// What is in it, or why it cannot be read.
+    pub run: Result<Summary, String>,
+}
+
+/// What a list shows of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// When it started: RFC 3339, UTC.
+    pub started_at: String,
+    /// The host.
+    pub host: String,
+    /// The directory that was tested.
+    pub target: String,
+    /// The preset.
+    pub preset: String,
+    /// The user's name for it.
+    pub label: Option<String>,
+    /// Whether it came to its end.
+    pub status: RunStatus,
+    /// Throughput and operations, each with the test's name: "read 6,881 MB/s", "read 966,310 IOPS".
+    pub headlines: [Option<String>; 2],
+}
+
+impl From<&Run> for Summary {
+    fn from(run: &Run) -> Self {
+        Self {
+            started_at: run.started_at.clone(),
+            host: run.environment.host.clone(),
+            target: run.environment.target.path.clone(),
+            preset: run.plan.preset.clone(),
+            label: run.label.clone(),
+            status: run.run_status,
+            headlines: headline::of_run(&run.phases),
+        }
+    }
+}
+
+const HEADING: [&str; COLUMNS] =
+    ["", "started (UTC)", "host", "target", "preset", "throughput", "operations", ""];
+const COLUMNS: usize = 8;
+/// The columns with text of others' making: they give way where the terminal is narrow, but not below this.
+const FLEXIBLE: [(usize, usize); 3] = [(2, 4), (3, 6), (4, 8)];
+/// Most characters of such a column, however wide the terminal is.
+const FLEXIBLE_MAX: usize = 24;
+/// Where numbers begin.
+const FIRST_NUMBER: usize = 5;
+/// The status, last for it is mostly empty.
+const STATUS: usize = 7;
+/// Narrower terminals wrap.
+const WIDTH_MIN: usize = 80;
+
+/// The list, with a heading and a newline at the end. The first entry is the newest: `@`, the next `@-1`, and so on,
+/// as `skye report` understands them. A file that cannot be read keeps its place and says why.
+pub fn render(entries: &[Entry], style: &Style) -> String {
+    if entries.is_empty() {
+        return "no runs are saved yet\n".into();
+    }
+    let references =
+        (0..entries.len()).map(|index| if index == 0 { "@".into() } else { format!("@-{index}") });
+    let references: Vec<String> = references.collect();
+    let rows: Vec<_> = references
+        .iter()
+        .zip(entries)
+        .map(|(reference, entry)| {
+            entry.run.as_ref().map(|run| cells(reference, run, style)).map_err(|e| (entry, e))
+        })
+        .collect();
+    let mut widths = HEADING.map(str::len);
+    widths[0] = references.iter().map(String::len).max().unwrap_or_default();
+    for cells in rows.iter().flatten() {
+        for (width, cell) in widths.iter_mut().zip(cells) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    narrow(&mut widths, style.width.max(WIDTH_MIN));
+    let mut text = line(&HEADING.map(String::from), &widths);
+    for (reference, row) in references.iter().zip(&rows) {
+        text.push('\n');
+        text.push_str(&match row {
+            Ok(cells) => line(cells, &widths),
+            Err((entry, reason)) => {
+                let what = format!("{}: {}", style.foreign(&entry.file_name), style.foreign(reason));
+                paint(DIM, &format!("  {reference:<0$}  {what}", widths[0]))
+            }
+        });
+    }
+    text.push('\n');
+    style.finish(text)
+}
+
+fn cells(reference: &str, run: &Summary, style: &Style) -> [String; COLUMNS] {
+    let preset = style.foreign(&run.preset);
+    let label = match &run.label {
+        // Beginning with what the user called it: that must not be cut away.
+        Some(label) => format!("\"{}\" {preset}", style.foreign(label)),
+        None => preset,
+    };
+    let status = match run.status {
+        RunStatus::Complete => "",
+        RunStatus::Partial => "partial",
+    };
+    let [throughput, operations] = run
+        .headlines
+        .clone()
+        .map(|number| number.map_or_else(|| MISSING.into(), |text| style.foreign(&text)));
+    [
+        reference.to_owned(),
+        style.finish(time::minute(&run.started_at).trim_end_matches(" UTC").to_owned()),
+        style.foreign(&run.host),
+        style.foreign(&run.target),
+        label,
+        throughput,
+        operations,
+        status.to_owned(),
+    ]
+}
+
+/// Takes from the widest of the flexible columns until a line without status fits.
+fn narrow(widths: &mut [usize; COLUMNS], limit: usize) {
+    for (column, _) in FLEXIBLE {
+        widths[column] = widths[column].min(FLEXIBLE_MAX);
+    }
+    while widths[..STATUS].iter().map(|width| width + 2).sum::<usize>() > limit {
+        let widest = FLEXIBLE.iter().filter(|(column, least)| widths[*column] > *least);
+        let Some((column, _)) = widest.max_by_key(|(column, _)| widths[*column]) else { return };
+        widths[*column] -= 1;
+    }
+}
+
+fn line(cells: &[String; COLUMNS], widths: &[usize; COLUMNS]) -> String {
+    let mut text = String::new();
+    for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
+        // Of a path, the end says most.
+        let cell = if column == 3 { fit_end(cell, *width) } else { fit(cell, *width) };
+        text.push_str("  ");
+        text.push_str(&match column {
+            FIRST_NUMBER..STATUS => format!("{cell:>width$}"),
+            _ => format!("{cell:<width$}"),
+        });
+    }
+    text.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    fn entry(summary: Summary) -> Entry {
+        Entry { file_name: "20261121T140307Z-ada.json".into(), run: Ok(summary) }
+    }
+
+    fn entries() -> Vec<Entry> {
+        let summary = Summary::from(&sample::run());
+        let only_files = [None, Some("create 142,310/s".to_owned())];
+        vec![
+            entry(summary.clone()),
+            entry(Summary {
+                target: "/srv/very/long/path/to/the/data".into(),
+                label: Some("before the upgrade".into()),
+                status: RunStatus::Partial,
+                ..summary.clone()
+            }),
+            Entry {
+                file_name: "20261120T091200Z-ada.json".into(),
+                run: Err(
+                    "the document is cut off at line 812; it was not written or copied as a whole".into()
+                ),
+            },
+            entry(Summary { preset: "custom".into(), headlines: only_files, ..summary.clone() }),
+            entry(Summary {
+                host: "a\x1b[2Jb".into(),
+                started_at: "\u{202e}".into(),
+                label: Some("x\ny".into()),
+                ..summary
+            }),
+        ]
+    }
+
+    #[test]
+    fn saved_runs() {
+        insta::assert_snapshot!(sample::plain(&render(&entries(), &sample::WIDE)));
+    }
+
+    #[test]
+    fn saved_runs_on_a_narrow_terminal() {
+        let text = sample::plain(&render(&entries(), &Style { unicode: true, width: 80 }));
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn saved_runs_in_ascii() {
+        let text = sample::plain(&render(&entries(), &sample::ASCII));
+        assert!(text.is_ascii());
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn complete_runs_need_no_status() {
+        insta::assert_snapshot!(sample::plain(&render(&entries()[..1], &sample::WIDE)));
+    }
+
+    #[test]
+    fn none() {
+        assert_eq!(render(&[], &sample::WIDE), "no runs are saved yet\n");
+    }
+}

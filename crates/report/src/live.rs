@@ -1,0 +1,238 @@
+//! The three lines that move while a test runs.
+
+use crate::numbers::{MISSING, amount, clock, duration, latency, megabytes, percent};
+use crate::printable;
+use crate::text::{Kind, Style, fit};
+
+/// What is known about the test that runs now. Rates are those of the last moments, not of the whole test.
+#[derive(Debug, Clone)]
+pub struct Live<'a> {
+    /// Which table its row will stand in.
+    pub kind: Kind,
+    /// Its verb.
+    pub name: &'a str,
+    /// Its short description: "RND4K Q32T4".
+    pub label: &'a str,
+    /// Its place among the tests of the run, from 1.
+    pub index: usize,
+    /// Tests of the run, repetitions included.
+    pub of: usize,
+    /// Nanoseconds since it began.
+    pub elapsed_ns: u64,
+    /// Nanoseconds after which it will end; `None` if it is not time that ends it.
+    pub planned_ns: Option<u64>,
+    /// About how many nanoseconds the whole run will still take, if that can be told.
+    pub left_ns: Option<u64>,
+    /// Bytes per second; `None` for tests that move none.
+    pub bytes_per_second: Option<f64>,
+    /// Operations per second.
+    pub ops_per_second: f64,
+    /// 99 % of its operations took at most that many nanoseconds; `None` until that is known.
+    pub p99_ns: Option<u64>,
+    /// Rates in equal steps of time, oldest first, in any unit: the sparkline.
+    pub history: &'a [f64],
+    /// What the mounted device does now; `None` where there is none.
+    pub device: Option<LiveDevice<'a>>,
+    /// What CPU time is used now; `None` where that is not known.
+    pub cpu: Option<LiveCpu>,
+    /// The test after this one: "write RND4K".
+    pub next: Option<&'a str>,
+}
+
+/// What a device does now.
+#[derive(Debug, Clone, Copy)]
+pub struct LiveDevice<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Share of the time in which it was not idle, 0 to 1.
+    pub busy_share: f64,
+    /// Mean number of requests in flight.
+    pub in_flight: f64,
+}
+
+/// CPU time used now, in CPUs.
+#[derive(Debug, Clone, Copy)]
+pub struct LiveCpu {
+    /// In programs and in the kernel.
+    pub cores: f64,
+    /// Of these, in the kernel.
+    pub kernel_cores: f64,
+}
+
+/// Where the second and third line begin: beneath the label.
+const INDENT: usize = 11;
+/// Steps of time that the sparkline shows.
+const SPARKS_MAX: usize = 30;
+
+/// The lines: the rates, their course with what is left, and what is busy. Each fits the terminal, so that none wraps.
+pub fn lines(live: &Live, style: &Style) -> [String; 3] {
+    // The last column stays free: some terminals wrap as soon as it is used.
+    let width = style.width.saturating_sub(1).max(1);
+    [rates(live), course(live, style), busy(live, width)]
+        .map(|line| style.finish(fit(style.finish(line).trim_end(), width)))
+}
+
+fn rates(live: &Live) -> String {
+    let subject = match (live.kind, live.label.split_once(' ')) {
+        (Kind::Data, Some((pattern, rest))) => format!("{pattern:7} {rest}"),
+        _ => live.label.to_owned(),
+    };
+    let time = match live.planned_ns {
+        Some(planned_ns) => format!("{} / {}", clock(live.elapsed_ns), clock(planned_ns)),
+        None => clock(live.elapsed_ns),
+    };
+    let unit = match live.kind {
+        Kind::Data => "IOPS",
+        Kind::Files => "ops/s",
+    };
+    // File operations are known by their number, as in their table.
+    let bytes = live.bytes_per_second.filter(|_| live.kind == Kind::Data).and_then(megabytes);
+    let ops = amount(live.ops_per_second).unwrap_or_else(|| MISSING.into());
+    let p99 = live.p99_ns.map_or_else(|| MISSING.into(), latency);
+    // Fixed widths: what stands still can be read.
+    format!(
+        "  {:<8} {:<13}  {time:<13} {:>11} {ops:>9} {unit}  p99 {p99:>7}",
+        printable(live.name),
+        printable(&subject),
+        bytes.unwrap_or_default(),
+    )
+}
+
+fn course(live: &Live, style: &Style) -> String {
+    let mut parts = Vec::new();
+    if style.unicode && !live.history.is_empty() {
+        parts.push(sparkline(live.history));
+    }
+    let place = format!("test {} of {}", live.index, live.of);
+    parts.push(match live.left_ns {
+        Some(left_ns) => format!("{place}, about {} left", duration(left_ns / 1_000_000_000 * 1_000_000_000)),
+        None => place,
+    });
+    format!("{:INDENT$}{}", "", parts.join("   "))
+}
+
+/// One block a step, the highest for the largest rate; a step without a rate is blank.
+fn sparkline(history: &[f64]) -> String {
+    const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let recent = &history[history.len().saturating_sub(SPARKS_MAX)..];
+    let largest = recent.iter().copied().filter(|rate| rate.is_finite()).fold(0.0, f64::max);
+    let block = |&rate: &f64| {
+        if !rate.is_finite() {
+            return ' ';
+        }
+        let share = if largest > 0.0 { rate / largest } else { 0.0 };
+        BLOCKS[((share * 8.0).ceil() as usize).clamp(1, BLOCKS.len()) - 1]
+    };
+    recent.iter().map(block).collect()
+}
+
+/// What is busy, and what comes next if that still fits.
+fn busy(live: &Live, width: usize) -> String {
+    let device = live.device.map(|device| {
+        let queue = amount(device.in_flight.round()).unwrap_or_else(|| MISSING.into());
+        format!("{} {} busy, {queue} in flight", printable(device.name), percent(device.busy_share))
+    });
+    let cpu = live.cpu.map(|cpu| format!("CPU {:.1} cores ({:.1} kernel)", cpu.cores, cpu.kernel_cores));
+    let next = live.next.map(|next| format!("next: {}", printable(next)));
+    let mut line = String::new();
+    for part in [device, cpu, next].into_iter().flatten() {
+        let separator = if line.is_empty() { "" } else { " · " };
+        let longer = format!("{line}{separator}{part}");
+        if line.is_empty() || INDENT + longer.chars().count() <= width {
+            line = longer;
+        }
+    }
+    format!("{:INDENT$}{line}", "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use proptest::prelude::*;
+
+    fn live() -> Live<'static> {
+        Live {
+            kind: Kind::Data,
+            name: "read",
+            label: "RND4K Q32T4",
+            index: 4,
+            of: 11,
+            elapsed_ns: 12_300_000_000,
+            planned_ns: Some(20_000_000_000),
+            left_ns: Some(81_400_000_000),
+            bytes_per_second: Some(3.958e9),
+            ops_per_second: 966_310.0,
+            p99_ns: Some(511_000),
+            history: &[0.0, 1.1, 2.0, 3.1, 3.9, 3.9, 3.2, 3.8, 3.7, 3.9, 3.9, 3.8],
+            device: Some(LiveDevice { name: "nvme0n1", busy_share: 1.0, in_flight: 251.4 }),
+            cpu: Some(LiveCpu { cores: 6.2, kernel_cores: 5.1 }),
+            next: Some("write RND4K"),
+        }
+    }
+
+    fn files() -> Live<'static> {
+        Live {
+            kind: Kind::Files,
+            name: "create",
+            label: "T4",
+            planned_ns: None,
+            left_ns: None,
+            bytes_per_second: None,
+            p99_ns: None,
+            history: &[],
+            device: None,
+            ..live()
+        }
+    }
+
+    #[test]
+    fn while_a_test_runs() {
+        insta::assert_snapshot!(lines(&live(), &sample::WIDE).join("\n"));
+    }
+
+    #[test]
+    fn in_ascii() {
+        let text = lines(&live(), &sample::ASCII).join("\n");
+        assert!(text.is_ascii());
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn with_little_known() {
+        insta::assert_snapshot!(lines(&files(), &sample::WIDE).join("\n"));
+    }
+
+    #[test]
+    fn at_the_very_start() {
+        let start = Live {
+            history: &[0.0],
+            ops_per_second: f64::NAN,
+            elapsed_ns: 0,
+            cpu: None,
+            next: None,
+            ..files()
+        };
+        insta::assert_snapshot!(lines(&start, &sample::WIDE).join("\n"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_wraps(
+            width in 1usize..200,
+            ops in any::<f64>(),
+            bytes in proptest::option::of(any::<f64>()),
+            history in proptest::collection::vec(any::<f64>(), 0..100),
+            name in any::<String>(),
+            unicode in any::<bool>(),
+        ) {
+            let device = Some(LiveDevice { name: &name, busy_share: ops, in_flight: ops });
+            let live = Live { name: &name, ops_per_second: ops, bytes_per_second: bytes, history: &history, device, ..live() };
+            for line in lines(&live, &Style { unicode, width }) {
+                prop_assert!(line.chars().count() <= width);
+                prop_assert!(unicode || line.is_ascii());
+            }
+
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Numbers as people read them: three significant digits below 100, thousands separated, a unit that fits.
+
+/// What stands where a number is not known.
+pub(crate) const MISSING: &str = "–";
+
+/// A value that is not negative: `4.31`, `43.1`, `431`, `4,310`. `None` for what is no such number.
+pub(crate) fn amount(value: f64) -> Option<String> {
+    if !value.is_finite() || value < 0.0 {
+        return None;
+    }
+    // The limits lie half a digit below the round number: 99.96 is "100", not "100.0".
+    Some(match value {
+        0.0 => "0".into(),
+        v if v < 0.005 => "<0.01".into(),
+        v if v < 9.995 => format!("{v:.2}"),
+        v if v < 99.95 => format!("{v:.1}"),
+        v if v < 9_999_999_999.5 => thousands(v.round() as u64),
+        v => format!("{v:.2e}"),
+    })
+}
+
+/// A whole number with a comma between thousands.
+pub(crate) fn thousands(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Nanoseconds in the unit that leaves one to three digits before the point; at most seven characters.
+pub(crate) fn latency(ns: u64) -> String {
+    const UNITS: [(f64, &str); 5] = [(1e3, "µs"), (1e6, "ms"), (1e9, "s"), (3.6e12, "h"), (3.15576e16, "y")];
+    if ns < 1000 {
+        return format!("{ns} ns");
+    }
+    let value = ns as f64;
+    let fits = |&&(factor, unit): &&(f64, &str)| {
+        // Nobody reads kiloseconds more easily than hours, but 9,999 s still more easily than 2.8 h.
+        value / factor < if matches!(unit, "s" | "h") { 9999.5 } else { 999.5 }
+    };
+    let (factor, unit) = UNITS.iter().find(fits).copied().unwrap_or(UNITS[4]);
+    format!("{} {unit}", amount(value / factor).unwrap_or_default())
+}
+
+/// How long something took, for people: "2 min 11 s", "40 s", "4.2 s", "350 ms".
+pub(crate) fn duration(ns: u64) -> String {
+    let seconds = ns as f64 / 1e9;
+    let whole = seconds.round() as u64;
+    match seconds {
+        s if s < 0.9995 => latency(ns),
+        s if s < 9.95 => format!("{s:.1} s").replace(".0 s", " s"),
+        s if s < 59.5 => format!("{whole} s"),
+        s if s < 3599.5 => with_rest(whole / 60, "min", whole % 60, "s"),
+        _ => {
+            let minutes = whole / 60;
+            with_rest(minutes / 60, "h", minutes % 60, "min")
+        }
+    }
+}
+
+/// A duration that was only estimated, so roughly: "about 40 s", "about 2 min", "about 2.5 min", "about 15 min".
+pub(crate) fn about(ns: u64) -> String {
+    let seconds = ns as f64 / 1e9;
+    match seconds {
+        s if s < 10.0 => format!("about {} s", s.ceil()),
+        s if s < 87.5 => format!("about {} s", (s / 5.0).round() * 5.0),
+        s if s < 585.0 => format!("about {} min", (s / 30.0).round() / 2.0),
+        s if s < 5400.0 => format!("about {} min", (s / 60.0).round()),
+        s => format!("about {} h", (s / 1800.0).round() / 2.0),
+    }
+}
+
+fn with_rest(large: u64, large_unit: &str, small: u64, small_unit: &str) -> String {
+    let large = thousands(large);
+    match small {
+        0 => format!("{large} {large_unit}"),
+        _ => format!("{large} {large_unit} {small} {small_unit}"),
+    }
+}
+
+/// Minutes and seconds as on a clock: "00:12", "123:04".
+pub(crate) fn clock(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    format!("{:02}:{:02}", seconds / 60, seconds % 60)
+}
+
+/// A share of 0 to 1 in percent: "0 %", "0.3 %", "31 %".
+pub(crate) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        0.0 => "0 %".into(),
+        p if p < 0.05 => "<0.1 %".into(),
+        p if p < 9.95 => format!("{p:.1} %"),
+        p => format!("{p:.0} %"),
+    }
+}
+
+/// Bytes per second in 10^6 bytes, with the unit.
+pub(crate) fn megabytes(bytes_per_second: f64) -> Option<String> {
+    amount(bytes_per_second / 1e6).map(|text| format!("{text} MB/s"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn amounts_have_three_digits_or_are_whole() {
+        let shown = [0.0, 0.001, 0.31, 4.309, 9.996, 43.1, 99.96, 431.4, 4310.0, 12_345_678.0, 1e9, 1e12];
+        let shown: Vec<_> = shown.into_iter().filter_map(amount).collect();
+        let expected = [
+            "0",
+            "<0.01",
+            "0.31",
+            "4.31",
+            "10.0",
+            "43.1",
+            "100",
+            "431",
+            "4,310",
+            "12,345,678",
+            "1,000,000,000",
+            "1.00e12",
+        ];
+        assert_eq!(shown, expected);
+        for nothing in [f64::NAN, f64::INFINITY, -1.0] {
+            assert_eq!(amount(nothing), None);
+        }
+    }
+
+    #[test]
+    fn latencies_choose_their_unit() {
+        let shown: Vec<_> = [
+            0,
+            38,
+            999,
+            1000,
+            25_200,
+            999_600,
+            2_970_000,
+            1_230_000_000,
+            75_000_000_000,
+            20_000_000_000_000,
+            u64::MAX,
+        ]
+        .into_iter()
+        .map(latency)
+        .collect();
+        let expected = [
+            "0 ns", "38 ns", "999 ns", "1.00 µs", "25.2 µs", "1.00 ms", "2.97 ms", "1.23 s", "75.0 s",
+            "5.56 h", "585 y",
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn durations_read_like_a_sentence() {
+        let shown: Vec<_> = [350e6, 999.7e6, 4.2e9, 5e9, 40e9, 59.7e9, 131e9, 120e9, 3900e9, 7200e9]
+            .into_iter()
+            .map(|ns: f64| duration(ns as u64))
+            .collect();
+        let expected =
+            ["350 ms", "1 s", "4.2 s", "5 s", "40 s", "1 min", "2 min 11 s", "2 min", "1 h 5 min", "2 h"];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn estimates_are_rough() {
+        let shown: Vec<_> = [0.2, 8.1, 41.0, 86.0, 88.0, 124.0, 140.0, 899.0, 9000.0]
+            .map(|s: f64| about((s * 1e9) as u64))
+            .into();
+        let expected = ["1 s", "9 s", "40 s", "85 s", "1.5 min", "2 min", "2.5 min", "15 min", "2.5 h"];
+        assert_eq!(shown, expected.map(|text| format!("about {text}")));
+    }
+
+    #[test]
+    fn shares_are_percent() {
+        let shown: Vec<_> = [0.0, 0.0001, 0.003, 0.0996, 0.31, 1.0].into_iter().map(percent).collect();
+        assert_eq!(shown, ["0 %", "<0.1 %", "0.3 %", "10 %", "31 %", "100 %"]);
+    }
+
+    proptest! {
+        #[test]
+        fn latencies_fit_their_column(ns in any::<u64>()) {
+            prop_assert!(latency(ns).chars().count() <= 7, "{}", latency(ns));
+        }
+
+        #[test]
+        fn amounts_are_short(value in 0.0f64..1e300) {
+            let text = amount(value).unwrap();
+            prop_assert!(text.len() <= 13, "{}", text);
+        }
+
+        #[test]
+        fn thousands_keep_the_digits(value in any::<u64>()) {
+            prop_assert_eq!(thousands(value).replace(',', ""), value.to_string());
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Names that others chose, made harmless for a terminal.
+
+/// The text with every character that would act instead of show written visibly: `\n`, `\u{1b}`, `\u{202e}`.
+///
+/// These are control characters, line and paragraph separators, and the characters that reorder or hide others.
+/// Nothing else changes, so that ordinary names in any script stay readable.
+pub fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if acts(character) {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
+/// Whether a terminal would do something with it other than show it.
+pub(crate) fn acts(character: char) -> bool {
+    let reorders = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    // Zero-width joiners stay: several scripts are written with them.
+    let hides = matches!(
+        character,
+        '\u{ad}' | '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{206a}'..='\u{206f}' | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+    );
+    let separates = matches!(character, '\u{2028}' | '\u{2029}');
+    character.is_control() || reorders || hides || separates
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_acts_is_shown_instead() {
+        assert_eq!(printable("a\x1b[31mred\n\tb\u{9b}2J\x7f"), r"a\u{1b}[31mred\n\tb\u{9b}2J\u{7f}");
+        assert_eq!(printable("exe.\u{202e}gpj\u{200b}"), r"exe.\u{202e}gpj\u{200b}");
+    }
+
+    #[test]
+    fn ordinary_names_stay() {
+        for name in ["/mnt/data", "zürich", "データ", "with space", r"C:\x", "می‌خواهم"] {
+            assert_eq!(printable(name), name);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_acts_is_left(text in any::<String>()) {
+            prop_assert!(!printable(&text).chars().any(acts));
+        }
+    }
+}

@@ -1,0 +1,624 @@
+//! Runs to test with: a plausible default run, and what can be wrong with one.
+
+use model::plan::{Plan, plan};
+use model::run::{
+    Budget, CpuShares, CpuTimes, DeviceFrame, DeviceUse, EngineRecord, Environment, Frame, Interval, Latency,
+    Mark, Note, OwnIo, PhaseRecord, Rate, RunStatus, SCHEMA, Setting, Status, Step, ThreadTimes, Tool,
+    WorkloadRecord,
+};
+use model::spec::{self, Defaults};
+use model::target::{Backing, Device, DeviceKind, DirectIo, Geometry, Space};
+use model::workload::CacheMode;
+use model::{Machine, Request, Run, Target};
+use proptest::prelude::*;
+
+use crate::text::Style;
+
+pub(crate) const WIDE: Style = Style { unicode: true, width: 120 };
+pub(crate) const NARROW: Style = Style { unicode: true, width: 60 };
+pub(crate) const ASCII: Style = Style { unicode: false, width: 80 };
+
+/// The text as a pipe would get it.
+pub(crate) fn plain(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string()
+}
+
+const GIB: u64 = 1 << 30;
+
+pub(crate) fn machine() -> Machine {
+    Machine {
+        host: "ada".into(),
+        kernel: "Linux 6.12.9".into(),
+        cpu_model: Some("AMD EPYC 7313 16-Core Processor".into()),
+        cpus: 32,
+        cpus_online: 32,
+        memory_bytes: 128 * GIB,
+        memory_total_bytes: 128 * GIB,
+        virtualisation: None,
+        clock_source: Some("tsc".into()),
+        root: false,
+    }
+}
+
+pub(crate) fn environment(target: Target) -> Environment {
+    let settings = vec![Setting { name: "vm.dirty_ratio".into(), value: "20".into() }];
+    Environment::new(&machine(), target, settings, Vec::new())
+}
+
+fn device(name: &str, kind: DeviceKind, lies_on: &[&str], details: &[&str]) -> Device {
+    let is_leaf = lies_on.is_empty();
+    Device {
+        name: name.into(),
+        major: 259,
+        minor: 0,
+        kind,
+        lies_on: lies_on.iter().map(|name| (*name).to_owned()).collect(),
+        size_bytes: 960_197_124_096,
+        model: is_leaf.then(|| "Samsung PM9A3".into()),
+        logical_block_bytes: Some(512),
+        physical_block_bytes: Some(4096),
+        rotational: Some(false),
+        scheduler: is_leaf.then(|| "none".into()),
+        write_cache: Some("write through".into()),
+        nr_requests: Some(1023),
+        read_ahead_bytes: Some(128 << 10),
+        details: details.iter().map(|detail| (*detail).to_owned()).collect(),
+    }
+}
+
+/// xfs on a partition of an NVMe disk.
+pub(crate) fn disk() -> Target {
+    let options = ["rw", "noatime", "attr2", "inode64", "noquota"];
+    Target {
+        path: "/mnt/data".into(),
+        mount_point: "/mnt/data".into(),
+        source: "/dev/nvme0n1p2".into(),
+        file_system: "xfs".into(),
+        mount_options: options.map(String::from).into(),
+        read_only: false,
+        backing: Backing::Devices,
+        geometry: Geometry { block_bytes: Some(4096), ..Geometry::default() },
+        space: Space {
+            total_bytes: 894 * GIB,
+            free_bytes: 612 * GIB,
+            inodes_total: Some(468_843_520),
+            inodes_free: Some(468_000_000),
+        },
+        direct_io: Some(DirectIo { memory_align_bytes: 4, offset_align_bytes: 512 }),
+        device_stack: vec![
+            device("nvme0n1p2", DeviceKind::Partition, &["nvme0n1"], &[]),
+            device("nvme0n1", DeviceKind::Disk, &[], &[]),
+        ],
+        notes: Vec::new(),
+    }
+}
+
+/// ext4 on LVM on LUKS on a partition.
+pub(crate) fn mapped() -> Target {
+    Target {
+        path: "/home/ada/bench".into(),
+        mount_point: "/home".into(),
+        source: "/dev/mapper/vg-home".into(),
+        file_system: "ext4".into(),
+        mount_options: ["rw", "relatime", "data=ordered"].map(String::from).into(),
+        device_stack: vec![
+            device("dm-0", DeviceKind::DeviceMapper, &["dm-1"], &["LVM volume vg-home"]),
+            device("dm-1", DeviceKind::DeviceMapper, &["nvme0n1p2"], &["LUKS2 mapping cryptroot"]),
+            device("nvme0n1p2", DeviceKind::Partition, &["nvme0n1"], &[]),
+            device("nvme0n1", DeviceKind::Disk, &[], &[]),
+        ],
+        notes: vec!["LVM vg-home has 2 snapshots: the first write of each block copies it".into()],
+        ..disk()
+    }
+}
+
+/// ext4 on a software RAID of partitions of spinning disks.
+pub(crate) fn array(members: usize) -> Target {
+    let names: Vec<_> =
+        ('a'..).take(members).map(|letter| (format!("sd{letter}1"), format!("sd{letter}"))).collect();
+    let parts: Vec<_> = names.iter().map(|(part, _)| part.as_str()).collect();
+    let level = format!("raid6 of {members} devices");
+    let mut device_stack = vec![device("md0", DeviceKind::Raid, &parts, &[&level, "chunk 512 KiB"])];
+    for (part, disk) in &names {
+        device_stack.push(device(part, DeviceKind::Partition, &[disk], &[]));
+    }
+    for (_, disk) in &names {
+        let spinning = Device {
+            model: Some("ST16000NM001G-2KK103".into()),
+            size_bytes: 16_000_900_661_248,
+            rotational: Some(true),
+            scheduler: Some("mq-deadline".into()),
+            ..device(disk, DeviceKind::Disk, &[], &[])
+        };
+        device_stack.push(spinning);
+    }
+    let space = Space { total_bytes: 145 << 40, free_bytes: 9_800 * GIB, ..disk().space };
+    Target { file_system: "ext4".into(), device_stack, space, ..disk() }
+}
+
+pub(crate) fn tmpfs() -> Target {
+    Target {
+        path: "/tmp".into(),
+        mount_point: "/tmp".into(),
+        source: "tmpfs".into(),
+        file_system: "tmpfs".into(),
+        mount_options: ["rw", "nosuid", "nodev", "size=67108864k", "inode64"].map(String::from).into(),
+        backing: Backing::Memory,
+        direct_io: None,
+        device_stack: Vec::new(),
+        ..disk()
+    }
+}
+
+pub(crate) fn sshfs() -> Target {
+    let options =
+        ["rw", "nosuid", "nodev", "relatime", "user_id=1000", "group_id=1000", "default_permissions"];
+    Target {
+        path: "/mnt/far".into(),
+        mount_point: "/mnt/far".into(),
+        source: "grace@far.example.org:/srv/data".into(),
+        file_system: "fuse.sshfs".into(),
+        mount_options: options.map(String::from).into(),
+        backing: Backing::RemoteOrUserSpace,
+        direct_io: None,
+        device_stack: Vec::new(),
+        ..disk()
+    }
+}
+
+pub(crate) fn nfs() -> Target {
+    let options = [
+        "rw",
+        "relatime",
+        "vers=4.2",
+        "rsize=1048576",
+        "wsize=1048576",
+        "namlen=255",
+        "hard",
+        "proto=tcp",
+        "nconnect=8",
+        "timeo=600",
+        "retrans=2",
+        "sec=sys",
+        "clientaddr=10.0.0.2",
+        "local_lock=none",
+        "addr=10.0.0.1",
+    ];
+    Target {
+        path: "/net/scratch/bench".into(),
+        mount_point: "/net/scratch".into(),
+        source: "filer.example.org:/export/scratch".into(),
+        file_system: "nfs4".into(),
+        mount_options: options.map(String::from).into(),
+        ..sshfs()
+    }
+}
+
+/// The preset `standard`.
+pub(crate) fn standard() -> Request {
+    let tests = [
+        "write:seq1m:q8",
+        "read:seq1m:q8",
+        "rewrite:seq128k",
+        "read:rnd4k:q32t4",
+        "write:rnd4k:q32t4",
+        "read:rnd4k:q1",
+        "fsync:rnd4k",
+        "create:t4",
+        "stat:t4",
+        "readdir:t4",
+        "unlink:t4",
+    ];
+    Request {
+        preset: Some("standard".into()),
+        tests: tests.map(String::from).into(),
+        time: Some(model::request::Seconds(10.0)),
+        total: Some(model::request::Seconds(170.0)),
+        ..Request::default()
+    }
+}
+
+pub(crate) fn plan_for(target: Target) -> (Plan, Environment) {
+    (plan(&standard(), &target, &machine()).unwrap(), environment(target))
+}
+
+pub(crate) fn note(mark: Mark, text: &str) -> Note {
+    Note { mark, code: "sample".into(), text: text.into() }
+}
+
+/// A phase of that spec which went well: 100,000 operations a second.
+pub(crate) fn phase(spec: &str) -> PhaseRecord {
+    let workload = spec::parse(spec, &Defaults::default()).unwrap();
+    let block_bytes = workload.data().map(|data| data.block_bytes);
+    let (size_bytes, files) = if block_bytes.is_some() { (4 * GIB, 1) } else { (0, 65_536) };
+    let mut phase = PhaseRecord {
+        id: format!("01-{}", workload.name()),
+        spec: spec::print(&workload),
+        name: workload.name().into(),
+        label: workload.label(),
+        group: None,
+        repetition: 1,
+        workload: WorkloadRecord::new(&workload, size_bytes, files, CacheMode::Cold),
+        engine: EngineRecord { name: "sync".into(), features: vec!["o_direct".into()] },
+        status: Status::Done,
+        reason: None,
+        start_ns: 1_500_000_000,
+        ops: 0,
+        bytes: 0,
+        app_bytes_read: 0,
+        app_bytes_written: 0,
+        elapsed_ns: 10_000_000_000,
+        passes: 1.25,
+        rate: Rate {
+            ops_per_second: None,
+            bytes_per_second: None,
+            steady_ops_per_second: None,
+            whole_ops_per_second: None,
+            durable_ops_per_second: None,
+            into_cache_ops_per_second: None,
+            ci95_low_ops_per_second: None,
+            ci95_high_ops_per_second: None,
+            first_done_ns: 9_990_000_000,
+            last_done_ns: 10_000_000_000,
+        },
+        latency_ns: None,
+        histogram: Some("HISTFAAAAB542pNpmSzMwMDAxQABzFCaEUoz2X+AMgA".into()),
+        steps: Vec::new(),
+        intervals: vec![interval(0), interval(100_000_000)],
+        device: None,
+        page_cache_share: None,
+        budget: Some(Budget {
+            user: 0.125,
+            kernel: 0.25,
+            run_queue: 0.0,
+            quota: 0.0,
+            steal: 0.0,
+            blocked: 0.625,
+        }),
+        cpu: Some(CpuShares { user: 0.02, kernel: 0.05, steal: 0.003 }),
+        notes: Vec::new(),
+    };
+    measure(&mut phase, 100_000.0, [250_000, 511_000, 900_000]);
+    if block_bytes.is_some() {
+        phase.device = Some(DeviceUse {
+            name: "nvme0n1p2".into(),
+            bytes_read: phase.app_bytes_read,
+            bytes_written: phase.app_bytes_written,
+            operations: phase.ops,
+            flushes: 0,
+            mean_request_bytes: block_bytes.map(|bytes| bytes as f64),
+            bytes_per_app_byte: Some(1.0),
+            leaf_amplification: None,
+            foreign_share: Some(0.004),
+        });
+    }
+    phase
+}
+
+fn interval(start_ns: u64) -> Interval {
+    let counters = DeviceFrame {
+        name: "nvme0n1p2".into(),
+        reads: 10_000,
+        read_bytes: 40_960_000,
+        writes: 0,
+        written_bytes: 0,
+        flushes: 0,
+        in_flight_ns: 12_800_000_000,
+        busy_ns: 100_000_000,
+    };
+    Interval {
+        start_ns,
+        length_ns: 100_000_000,
+        ops: 10_000,
+        bytes: 40_960_000,
+        histogram: vec![(250_000, 9_000), (511_000, 1_000)],
+        frame: Some(Frame {
+            devices: vec![counters],
+            cpu: CpuTimes {
+                user_ns: 64_000_000,
+                kernel_ns: 160_000_000,
+                idle_ns: 2_976_000_000,
+                steal_ns: 0,
+            },
+            workers: ThreadTimes { cpu_ns: 150_000_000, run_queue_ns: 1_000_000 },
+            own_io: OwnIo {
+                read_call_bytes: 40_960_000,
+                write_call_bytes: 0,
+                read_calls: 10_000,
+                write_calls: 0,
+                device_read_bytes: 40_960_000,
+                device_written_bytes: 0,
+            },
+            dirty_bytes: 1 << 20,
+            writeback_bytes: 0,
+        }),
+    }
+}
+
+fn measure(phase: &mut PhaseRecord, ops_per_second: f64, [p50, p99, p99_9]: [u64; 3]) {
+    let block_bytes = phase.workload.block_bytes;
+    phase.ops = (ops_per_second * 10.0) as u64;
+    phase.bytes = phase.ops * block_bytes.unwrap_or(0);
+    let verb = phase.name.as_str();
+    phase.app_bytes_read = if matches!(verb, "read" | "rewrite") { phase.bytes } else { 0 };
+    phase.app_bytes_written = if matches!(verb, "write" | "rewrite" | "fsync") { phase.bytes } else { 0 };
+    phase.rate.ops_per_second = Some(ops_per_second);
+    phase.rate.whole_ops_per_second = Some(ops_per_second);
+    phase.rate.bytes_per_second = block_bytes.map(|bytes| ops_per_second * bytes as f64);
+    phase.latency_ns = (verb != "readdir").then_some(Latency {
+        min: p50 / 2,
+        mean: p50.saturating_add(p50 / 10),
+        p50: Some(p50),
+        p90: Some(p50.saturating_mul(3) / 2),
+        p99: Some(p99),
+        p99_9: Some(p99_9),
+        max: p99_9.saturating_mul(3),
+    });
+}
+
+/// The default run of design and README, with two marked rows.
+pub(crate) fn run() -> Run {
+    let (plan, environment) = plan_for(disk());
+    let measured = [
+        (2_588.3, [2_970_000, 4_460_000, 6_120_000]),
+        (6_562.0, [1_210_000, 1_380_000, 1_770_000]),
+        (7_538.1, [118_000, 301_000, 1_100_000]),
+        (966_310.0, [130_000, 511_000, 1_310_000]),
+        (281_440.0, [403_000, 1_920_000, 5_400_000]),
+        (12_910.0, [76_100, 93_200, 141_000]),
+        (4_310.0, [221_000, 405_000, 2_010_000]),
+        (142_310.0, [25_200, 188_000, 1_400_000]),
+        (1_890_000.0, [2_080, 3_410, 11_000]),
+        (9_411_000.0, [0; 3]),
+        (160_200.0, [23_100, 99_000, 870_000]),
+    ];
+    let mut start_ns = 2_000_000_000;
+    let mut phases: Vec<_> = plan
+        .phases
+        .iter()
+        .zip(measured)
+        .map(|(planned, (ops_per_second, latencies))| {
+            let mut phase = phase(&spec::print(&planned.workload));
+            phase.id = planned.id.clone();
+            phase.start_ns = start_ns;
+            start_ns += 12_000_000_000;
+            measure(&mut phase, ops_per_second, latencies);
+            phase
+        })
+        .collect();
+    phases[2].rate.into_cache_ops_per_second = Some(17_624.0);
+    phases[2].rate.durable_ops_per_second = Some(7_538.1);
+    phases[2].notes.push(note(
+        Mark::Act,
+        "one thread spent 96 % of a core copying; the device was 31 % busy. \
+         This is not a storage limit. Try rewrite:seq128k:t4, or rewrite:seq128k:q8:direct.",
+    ));
+    if let Some(device) = phases[6].device.as_mut() {
+        device.bytes_per_app_byte = Some(3.12);
+    }
+    let fsync_steps = [("write", [9_000, 21_000, 80_000]), ("fdatasync", [212_000, 390_000, 1_990_000])];
+    phases[6].steps = fsync_steps
+        .map(|(name, [p50, p99, p99_9])| Step {
+            name: name.into(),
+            ops: 43_100,
+            latency_ns: Some(Latency {
+                min: p50 / 2,
+                mean: p50,
+                p50: Some(p50),
+                p90: None,
+                p99: Some(p99),
+                p99_9: Some(p99_9),
+                max: p99_9,
+            }),
+            histogram: None,
+        })
+        .into();
+    phases[8].notes.push(note(
+        Mark::Distrust,
+        "served from memory, so it says nothing about the disk. Run as root with stat:t4:cold --cache drop-all.",
+    ));
+    Run {
+        schema: SCHEMA.into(),
+        skye_version: "0.1.0".into(),
+        started_at: "2026-11-21T14:03:07Z".into(),
+        finished_at: "2026-11-21T14:05:18Z".into(),
+        run_status: RunStatus::Complete,
+        command: ["skye", "/mnt/data"].map(String::from).into(),
+        label: None,
+        seed: 7311,
+        plan,
+        environment,
+        phases,
+        ceilings: Vec::new(),
+        tool: Tool {
+            overhead_ns_per_op: None,
+            telemetry_cpu_share: Some(0.004),
+            clock_read_ns: Some(22.4),
+            warnings: Vec::new(),
+        },
+    }
+}
+
+fn without_numbers(mut phase: PhaseRecord, status: Status, reason: Option<&str>) -> PhaseRecord {
+    phase.status = status;
+    phase.reason = reason.map(String::from);
+    (phase.ops, phase.bytes, phase.app_bytes_read, phase.app_bytes_written) = (0, 0, 0, 0);
+    (phase.rate.ops_per_second, phase.rate.bytes_per_second, phase.rate.whole_ops_per_second) =
+        (None, None, None);
+    (phase.latency_ns, phase.device, phase.histogram) = (None, None, None);
+    phase
+}
+
+/// Rows that failed, were left out, were cut short, or are not to be trusted.
+pub(crate) fn troubled() -> Vec<PhaseRecord> {
+    let full = "cannot write data.3 at offset 1073741824 in /mnt/data/skye.x7Qf2a: No space left on device (os error 28)";
+    let mut partial = phase("read:rnd4k:q32t4");
+    partial.status = Status::Partial;
+    partial.reason = Some("interrupted after 3.2 s of 10 s".into());
+    let mut distrusted = phase("write:rnd4k:q32t4");
+    distrusted.notes = vec![
+        note(Mark::Distrust, "the device counted 3 % of the bytes; the file system keeps them in memory."),
+        note(Mark::Act, "the device was busy with others: 40 % of its bytes were not ours."),
+    ];
+    let used_up = Some("the total time of 2 min 50 s was used up");
+    vec![
+        without_numbers(
+            phase("write:seq1m:q8"),
+            Status::Failed,
+            Some("No space left on device (os error 28)"),
+        ),
+        without_numbers(phase("read:seq1m:q8"), Status::Failed, Some(full)),
+        without_numbers(phase("rewrite:seq128k"), Status::Failed, None),
+        partial,
+        distrusted,
+        without_numbers(phase("fsync"), Status::Done, None),
+        without_numbers(phase("create:t4"), Status::Skipped, used_up),
+        without_numbers(phase("stat:t4"), Status::Skipped, used_up),
+        without_numbers(phase("readdir:t4"), Status::Skipped, used_up),
+    ]
+}
+
+/// Two repetitions of two tests, the first of them buffered.
+pub(crate) fn repeated() -> Vec<PhaseRecord> {
+    let mut write = phase("write:seq1m:buffered");
+    measure(&mut write, 901.0, [1_100_000, 1_300_000, 2_000_000]);
+    write.rate.into_cache_ops_per_second = Some(2_310e6 / 1_048_576.0);
+    let fsync = phase("fsync");
+    let without_ratio = |mut phase: PhaseRecord| {
+        phase.device = None;
+        phase
+    };
+    [1, 2]
+        .into_iter()
+        .flat_map(|repetition| {
+            [write.clone(), without_ratio(fsync.clone())].map(|p| PhaseRecord { repetition, ..p })
+        })
+        .collect()
+}
+
+/// The slowest and the fastest that may be seen.
+pub(crate) fn extremes() -> Vec<PhaseRecord> {
+    let of = |spec: &str, ops_per_second: f64, latencies: [u64; 3]| {
+        let mut phase = phase(spec);
+        measure(&mut phase, ops_per_second, latencies);
+        phase
+    };
+    let mut few = of("read:rnd4k:q1", 0.7, [1_430_000_000, 12_000_000_000, 9_999_000_000_000]);
+    if let Some(latency) = few.latency_ns.as_mut() {
+        (latency.p99, latency.p99_9) = (None, None);
+    }
+    vec![
+        few,
+        of("fsync", 43.1, [23_100_000, 48_000_000, 112_000_000]),
+        of("read:rnd4k:q1", 99.96, [9_990_000, 9_996_000, 999_600_000]),
+        of("read:seq1m", 431.2, [2_310_000, 2_900_000, 31_000_000]),
+        of("read:rnd4k:q32t4", 12_345_678.0, [999, 1_000, 1_004]),
+        of("read:seq1:t64", 512_345_678.0, [2, 3, 38]),
+        of("read:seq1:t64", 1e9, [1, 1, 1]),
+        of("read:seq1g:q64t64", 9_999.0, [u64::MAX, u64::MAX, u64::MAX]),
+        of("stat:t64", 412_345_678.0, [38, 41, 90]),
+        of("create", 4.31, [231_000_000, 400_000_000, 1_100_000_000]),
+        of("readdir", 1_000_000.0, [0; 3]),
+    ]
+}
+
+pub(crate) fn long_labels() -> Vec<PhaseRecord> {
+    let mut phases: Vec<_> = [
+        "read:seq8k:buffered",
+        "rewrite:seq128k:q32t16:direct",
+        "write:seq128k:q4096t4096:buffered:shared",
+        "rw:rnd4k:q5",
+        "stat:t16:order=rnd:shared:missing",
+        "create:t4:size=64k:order=rnd:shared",
+    ]
+    .map(phase)
+    .into();
+    phases[2].repetition = 12;
+    phases[3].name = "a-verb-of-a-later-version".into();
+    phases
+}
+
+/// Ended by a signal in the fourth test.
+pub(crate) fn partial_run() -> Run {
+    let mut run = run();
+    run.phases.truncate(4);
+    run.phases[3].status = Status::Partial;
+    run.phases[3].reason = Some("interrupted by SIGINT after 3.2 s of 10 s".into());
+    run.run_status = RunStatus::Partial;
+    run.label = Some("before the upgrade".into());
+    run.plan.label = run.label.clone();
+    run.finished_at = "2026-11-21T14:03:47Z".into();
+    run
+}
+
+/// A run whose every name is chosen to do harm.
+pub(crate) fn hostile_run() -> Run {
+    let mut run = run();
+    run.phases.truncate(2);
+    run.environment.host = "=cmd|' /C calc'!A0\x1b[2J".into();
+    run.environment.target.path = "/mnt/\u{202e}atad\n| evil | @root <b>".into();
+    run.environment.kernel = "Linux\r6".into();
+    run.environment.cpu_model = Some("\x1b]0;title\x07 CPU".into());
+    run.environment.target.mount_options.push("x=\u{9b}2J".into());
+    run.label = Some("+1 [link](http://x) `code`\t\u{e0041}".into());
+    run.skye_version = "@9".into();
+    run.started_at = "yesterday\x1b[A".into();
+    run.plan.preset = "-x\u{200b}".into();
+    run.plan.notes = vec!["a note\nwith a line".into()];
+    run.tool.warnings = vec!["warn\x08ing".into()];
+    let phase = &mut run.phases[0];
+    phase.name = "\twr\x1b[31m".into();
+    phase.label = "=SUM(A1:A9)".into();
+    phase.notes = vec![note(Mark::Act, "-2+3 \x1b[5m blinking | pipes")];
+    run.phases[1].status = Status::Failed;
+    run.phases[1].reason = Some("@import\n\u{2028}|x| /path/\u{2066}name".into());
+    run
+}
+
+/// Runs with any text and any number in the places that vary.
+pub(crate) fn any_run() -> impl Strategy<Value = Run> {
+    let number = || {
+        let finite = proptest::num::f64::POSITIVE | proptest::num::f64::NEGATIVE | proptest::num::f64::ZERO;
+        proptest::option::of(finite)
+    };
+    let phase = (
+        (any::<[String; 4]>(), proptest::option::of(any::<String>()), any::<u32>()),
+        proptest::sample::select(vec![Status::Done, Status::Partial, Status::Skipped, Status::Failed]),
+        (any::<[u64; 6]>(), number(), number(), number(), number()),
+        (proptest::option::of(any::<[u64; 3]>()), any::<bool>(), any::<bool>()),
+        proptest::sample::select(vec![Mark::Act, Mark::Distrust, Mark::Info]),
+    )
+        .prop_map(|(texts, status, numbers, (latency, keep_device, keep_intervals), mark)| {
+            let ([id, name, label, text], reason, repetition) = texts;
+            let mut phase = phase("rw:rnd4k:q4");
+            (phase.id, phase.name, phase.label, phase.reason) = (id, name, label, reason);
+            (phase.status, phase.repetition) = (status, repetition);
+            phase.notes = vec![note(mark, &text)];
+            let ([ops, bytes, read, written, elapsed_ns, start_ns], a, b, c, d) = numbers;
+            (phase.ops, phase.bytes, phase.app_bytes_read, phase.app_bytes_written) =
+                (ops, bytes, read, written);
+            (phase.elapsed_ns, phase.start_ns) = (elapsed_ns, start_ns);
+            (phase.rate.ops_per_second, phase.rate.bytes_per_second) = (a, b);
+            (phase.rate.into_cache_ops_per_second, phase.page_cache_share) = (c, d);
+            match (latency, phase.latency_ns.as_mut()) {
+                (Some([p50, p99, max]), Some(known)) => {
+                    (known.p50, known.p99, known.max) = (Some(p50), Some(p99), max);
+                }
+                _ => phase.latency_ns = None,
+            }
+            phase.device = phase.device.filter(|_| keep_device);
+            if !keep_intervals {
+                phase.intervals.clear();
+            }
+            phase
+        });
+    (proptest::collection::vec(phase, 0..4), any::<[String; 5]>(), any::<u64>(), number()).prop_map(
+        |(phases, [host, path, label, command, warning], seed, overhead)| {
+            let mut run = run();
+            (run.phases, run.seed, run.label, run.command) = (phases, seed, Some(label), vec![command]);
+            (run.environment.host, run.environment.target.path) = (host, path);
+            (run.tool.overhead_ns_per_op, run.tool.warnings) = (overhead, vec![warning]);
+            run
+        },
+    )
+}

@@ -1,0 +1,95 @@
+//! The plan as a preset file, with what it will cost as comments.
+
+use model::plan::Plan;
+use model::run::Environment;
+use model::{PlannedPhase, size, spec};
+
+use super::preamble::facts;
+use super::wrap::loose;
+use crate::numbers::{duration, thousands};
+
+/// The plan as TOML that reads back as the same request. Comments say where it would run and what it would cost.
+pub fn dry_run(plan: &Plan, environment: &Environment) -> String {
+    let mut text =
+        String::from("# Nothing was run. Save this and run it with: skye run DIR --preset FILE.toml\n#\n");
+    // All text in the comments went through `printable`, so none of it can end its line.
+    for (name, fact) in facts(plan, environment) {
+        text.push_str(format!("# {name:<8} {}", loose(&fact)).trim_end());
+        text.push('\n');
+    }
+    text.push_str(&format!(
+        "# limits   ends after {} at the latest, writes {} of data at most (allowed: {})\n#\n",
+        duration(plan.total_ns),
+        size::decimal(plan.bytes_to_write_max),
+        size::decimal(plan.write_limit_bytes)
+    ));
+    for phase in &plan.phases {
+        text.push_str(&format!("# {:<14} {} {}\n", phase.id, spec::print(&phase.workload), until(phase)));
+    }
+    text.push('\n');
+    text.push_str(&plan.to_request().to_toml());
+    text
+}
+
+/// When the phase ends, whichever comes first: "for 10 s or 6 GB".
+fn until(phase: &PlannedPhase) -> String {
+    let stop = phase.stop;
+    let limits = [
+        stop.time_ns.map(duration),
+        stop.ops.map(|ops| format!("{} operations", thousands(ops))),
+        stop.bytes.map(size::decimal),
+        stop.passes.map(|passes| format!("{} passes", thousands(passes))),
+    ];
+    let limits: Vec<_> = limits.into_iter().flatten().collect();
+    if limits.is_empty() { String::new() } else { format!("for {}", limits.join(" or ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use model::{Request, Target, plan, workload::CacheMode};
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_standard_preset() {
+        let (plan, environment) = sample::plan_for(sample::disk());
+        insta::assert_snapshot!(dry_run(&plan, &environment));
+    }
+
+    #[test]
+    fn hostile_names_stay_in_their_comment() {
+        let target = Target { path: "/mnt/a\nallow = [\"busy\"]\n#".into(), ..sample::disk() };
+        let (plan, environment) = sample::plan_for(target);
+        let text = dry_run(&plan, &environment);
+        assert_eq!(Request::from_toml(&text), Ok(plan.to_request()), "{text}");
+    }
+
+    proptest! {
+        #[test]
+        fn reads_back_as_the_same_request(
+            label in proptest::option::of(any::<String>()),
+            seed in proptest::option::of(any::<u64>()),
+            mebibytes in proptest::option::of(64u64..16 << 10),
+            seconds in 1u32..60,
+            repeat in 1u32..3,
+            buffered in any::<bool>(),
+        ) {
+            let request = Request {
+                label,
+                seed,
+                size: mebibytes.map(|mebibytes| size::Size::Bytes(mebibytes << 20)),
+                time: Some(model::request::Seconds(f64::from(seconds) / 8.0)),
+                repeat: Some(repeat),
+                direct: buffered.then_some(false),
+                cache: Some(CacheMode::Warm),
+                write_limit: Some(size::Size::Bytes(1 << 40)),
+                ..sample::standard()
+            };
+            let plan = plan::plan(&request, &sample::disk(), &sample::machine()).unwrap();
+            let environment = sample::environment(sample::disk());
+            let text = dry_run(&plan, &environment);
+            prop_assert_eq!(Request::from_toml(&text), Ok(plan.to_request()), "{}", text);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The last lines: how quiet the machine was, what the tool itself cost, where the result lies.
+
+use model::run::{PhaseRecord, Run, RunStatus, Status, Tool};
+
+use super::style::Style;
+use super::wrap::{field, together};
+use crate::numbers::{duration, latency, percent};
+use crate::{printable, time};
+
+/// From this share of stolen CPU or foreign I/O on, noise is "moderate": differences of a few percent may be noise.
+const NOISE_MODERATE: f64 = 0.02;
+/// From this share on, noise is "high": repeat the run on a quieter machine.
+const NOISE_HIGH: f64 = 0.10;
+
+/// The lines after the notes. `saved` is the name of the file that holds the run; `None` if it was not stored.
+pub fn footer(run: &Run, saved: Option<&str>, style: &Style) -> String {
+    let mut lines = Vec::new();
+    let mut line =
+        |name: &str, text: Option<String>| lines.extend(text.map(|text| field(name, &text, style)));
+    line("partial", partial(run));
+    line("noise", noise(&run.phases));
+    line("tool", tool(&run.tool));
+    for warning in &run.tool.warnings {
+        line("warning", Some(printable(warning)));
+    }
+    let took = time::elapsed_ns(run).map(duration);
+    match (saved, took) {
+        (Some(file), Some(took)) => {
+            line("saved", Some(format!("{} ({took}) · skye report --csv -", printable(file))));
+        }
+        (Some(file), None) => line("saved", Some(format!("{} · skye report --csv -", printable(file)))),
+        (None, took) => line("took", took),
+    }
+    style.finish(lines.join("\n"))
+}
+
+/// Says that the run was ended early, and how much of it there is.
+fn partial(run: &Run) -> Option<String> {
+    if run.run_status == RunStatus::Complete {
+        return None;
+    }
+    let planned = run.plan.phases.len() * run.plan.repetitions.max(1) as usize;
+    let measured = run.phases.iter().filter(|phase| phase.status == Status::Done).count();
+    Some(format!("this run was ended early: {measured} of {planned} tests came to their end"))
+}
+
+/// The share of stolen CPU and foreign I/O over all phases, each weighted by how long the phase took.
+fn noise(phases: &[PhaseRecord]) -> Option<String> {
+    let steal = mean(phases.iter().map(|phase| (phase, phase.cpu.as_ref().map(|cpu| cpu.steal))));
+    let foreign = mean(
+        phases.iter().map(|phase| (phase, phase.device.as_ref().and_then(|device| device.foreign_share))),
+    );
+    let known: Vec<f64> = [steal, foreign].into_iter().flatten().collect();
+    let level = match known.iter().copied().reduce(f64::max)? {
+        share if share < NOISE_MODERATE => "low",
+        share if share < NOISE_HIGH => "moderate",
+        _ => "high",
+    };
+    let device = phases.iter().find_map(|phase| phase.device.as_ref()).map(|device| printable(&device.name));
+    let parts = [
+        steal.map(|share| format!("{} steal", percent(share))),
+        foreign.zip(device).map(|(share, name)| format!("{} other I/O on {name}", percent(share))),
+    ];
+    Some(format!("{level}: {}", parts.into_iter().flatten().collect::<Vec<_>>().join(", ")))
+}
+
+fn mean<'a>(shares: impl Iterator<Item = (&'a PhaseRecord, Option<f64>)>) -> Option<f64> {
+    let (mut weighted, mut weight) = (0.0, 0.0);
+    for (phase, share) in shares {
+        if let Some(share) = share.filter(|share| share.is_finite()) {
+            weighted += share * phase.elapsed_ns as f64;
+            weight += phase.elapsed_ns as f64;
+        }
+    }
+    (weight > 0.0).then(|| weighted / weight)
+}
+
+fn tool(tool: &Tool) -> Option<String> {
+    let ns = |value: f64| latency(value.round().max(0.0) as u64);
+    let parts = [
+        tool.overhead_ns_per_op.map(|value| format!("{} of our own CPU per operation", ns(value))),
+        tool.telemetry_cpu_share.map(|share| format!("observing took {} of one CPU", percent(share))),
+        tool.clock_read_ns.map(|value| format!("a clock read costs {}", ns(value))),
+    ];
+    let known: Vec<_> = parts.into_iter().flatten().map(|part| together(&part)).collect();
+    (!known.is_empty()).then(|| known.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    fn shown(run: &Run, saved: Option<&str>) -> String {
+        sample::plain(&footer(run, saved, &sample::WIDE))
+    }
+
+    #[test]
+    fn everything_that_is_known() {
+        let mut run = sample::run();
+        run.tool.overhead_ns_per_op = Some(38.2);
+        run.tool.warnings = vec!["the sampler missed 3 of 1,200 ticks".into()];
+        insta::assert_snapshot!(shown(&run, Some("20261121T140307Z-ada.json")));
+    }
+
+    #[test]
+    fn what_is_not_known_is_left_out() {
+        let mut run = sample::run();
+        for phase in &mut run.phases {
+            phase.cpu = None;
+            phase.device = None;
+        }
+        run.tool = Tool { telemetry_cpu_share: None, clock_read_ns: None, ..run.tool };
+        insta::assert_snapshot!(shown(&run, Some("20261121T140307Z-ada.json")));
+        run.finished_at = "some day".into();
+        assert_eq!(shown(&run, Some("r.json")), "  saved    r.json · skye report --csv -");
+        assert_eq!(shown(&run, None), "");
+    }
+
+    #[test]
+    fn noise_has_three_levels() {
+        let mut run = sample::run();
+        let levels: Vec<_> = [0.019, 0.02, 0.0999, 0.1]
+            .into_iter()
+            .map(|share| {
+                for device in run.phases.iter_mut().filter_map(|phase| phase.device.as_mut()) {
+                    device.foreign_share = Some(share);
+                }
+                noise(&run.phases).unwrap()
+            })
+            .collect();
+        insta::assert_snapshot!(levels.join("\n"));
+    }
+}

@@ -1,0 +1,82 @@
+//! The terminal's text: what a run prints while it goes on and what `skye report` prints of a saved one.
+//!
+//! Every function returns lines without a newline at the end; [`full`] and [`dry_run`] are whole documents and have it.
+
+mod columns;
+mod dry_run;
+mod footer;
+mod notes;
+mod preamble;
+mod style;
+mod table;
+mod wrap;
+
+pub use dry_run::dry_run;
+pub use footer::footer;
+pub use notes::notes;
+pub use preamble::{preamble, title};
+pub use style::Style;
+pub use table::{Kind, head, row, table};
+
+pub(crate) use columns::{fit, fit_end};
+pub(crate) use notes::{Finding, findings, mark};
+pub(crate) use preamble::facts;
+pub(crate) use style::{DIM, paint};
+pub(crate) use table::{latency_cells, megabytes_cell, missing_reason, ops_cell};
+pub(crate) use wrap::loose;
+
+use model::Run;
+
+/// The whole run as text: what `skye report` prints. `saved` is the name of the file that holds it.
+pub fn full(run: &Run, saved: Option<&str>, style: &Style) -> String {
+    let host = &run.environment.host;
+    let label = run.label.as_deref();
+    let title = title(&run.skye_version, &run.plan.preset, run.seed, host, &run.started_at, label, style);
+    let blocks = [
+        preamble(&run.plan, &run.environment, style),
+        table(&run.phases, style),
+        notes(&run.phases, style),
+        footer(run, saved, style),
+    ];
+    let mut text = title;
+    for block in blocks.iter().filter(|block| !block.is_empty()) {
+        text.push_str("\n\n");
+        text.push_str(block);
+    }
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn a_default_run() {
+        let run = sample::run();
+        insta::assert_snapshot!(sample::plain(&full(&run, Some("20261121T140307Z-ada.json"), &sample::WIDE)));
+    }
+
+    #[test]
+    fn a_default_run_in_ascii() {
+        let run = sample::run();
+        let text = full(&run, Some("20261121T140307Z-ada.json"), &sample::ASCII);
+        assert!(text.is_ascii());
+        insta::assert_snapshot!(sample::plain(&text));
+    }
+
+    #[test]
+    fn a_run_that_was_ended_early() {
+        let run = sample::partial_run();
+        insta::assert_snapshot!(sample::plain(&full(&run, None, &sample::WIDE)));
+    }
+
+    #[test]
+    fn hostile_names_are_shown_not_obeyed() {
+        let run = sample::hostile_run();
+        let text = sample::plain(&full(&run, Some("x\x1b]0;owned\x07.json"), &sample::WIDE));
+        assert!(!text.chars().any(|c| c != '\n' && crate::printable::acts(c)), "{text}");
+        insta::assert_snapshot!(text);
+    }
+}

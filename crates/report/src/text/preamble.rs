@@ -1,0 +1,339 @@
+//! The first lines: what was run where, on which device, by which machine, according to which plan.
+
+use std::collections::HashSet;
+
+use model::plan::Plan;
+use model::run::Environment;
+use model::size;
+use model::target::{Backing, Device, DeviceKind, Target};
+
+use super::style::Style;
+use super::wrap::{field, together};
+use crate::numbers::about;
+use crate::{printable, time};
+
+/// Devices of a stack that are named before the rest are only counted.
+const MEMBERS_MAX: usize = 4;
+/// Mount options that every mount has, or that only say who may mount: they change no number.
+const DULL_OPTIONS: [&str; 17] = [
+    "nosuid",
+    "nodev",
+    "noexec",
+    "seclabel",
+    "inode64",
+    "attr2",
+    "noquota",
+    "allow_other",
+    "default_permissions",
+    "user_id",
+    "group_id",
+    "addr",
+    "clientaddr",
+    "mountaddr",
+    "mountport",
+    "mountproto",
+    "mountvers",
+];
+
+/// The first line: "skye 0.1.0 · standard · seed 7311 · ada · 2026-11-21 14:03 UTC", and the user's own label.
+pub fn title(
+    version: &str,
+    preset: &str,
+    seed: u64,
+    host: &str,
+    started_at: &str,
+    label: Option<&str>,
+    style: &Style,
+) -> String {
+    let when = time::minute(started_at);
+    let [version, preset, host] = [version, preset, host].map(printable);
+    let mut text = format!("skye {version} · {preset} · seed {seed} · {host} · {when}");
+    if let Some(label) = label {
+        text.push_str(&format!(" · {}", printable(label)));
+    }
+    style.finish(text)
+}
+
+/// The lines before the tables: target, device, host, plan, and what to know beforehand.
+pub fn preamble(plan: &Plan, environment: &Environment, style: &Style) -> String {
+    let lines: Vec<_> =
+        facts(plan, environment).into_iter().map(|(name, text)| field(name, &text, style)).collect();
+    style.finish(lines.join("\n"))
+}
+
+/// The same as pairs of a name and its text; one without a name continues the one before. Words that should stay on
+/// one line are joined by [`super::wrap::together`].
+pub(crate) fn facts(plan: &Plan, environment: &Environment) -> Vec<(&'static str, String)> {
+    let mut facts = vec![("target", target(&environment.target))];
+    for (index, line) in devices(&environment.target).into_iter().enumerate() {
+        facts.push((if index == 0 { "device" } else { "" }, line));
+    }
+    facts.push(("host", host(environment)));
+    facts.push(("plan", planned(plan)));
+    facts.extend(plan.notes.iter().map(|note| ("note", printable(note))));
+    if !environment.hidden_sources.is_empty() {
+        let hidden = environment.hidden_sources.join(", ");
+        facts.push(("hidden", format!("{}: cannot be read here", printable(&hidden))));
+    }
+    facts
+}
+
+fn target(target: &Target) -> String {
+    let [path, file_system, mount_point] =
+        [&target.path, &target.file_system, &target.mount_point].map(|text| printable(text));
+    let source = target.top_device().map_or(&target.source, |device| &device.name);
+    let mut text = format!("{path}: {file_system}");
+    // A memory file system's source is only its name again.
+    if target.backing != Backing::Memory {
+        text.push_str(&format!(" on {}", printable(source)));
+    }
+    if path != mount_point {
+        text.push_str(&format!(", mounted at {mount_point}"));
+    }
+    let dull = |option: &&String| {
+        DULL_OPTIONS.contains(&option.split_once('=').map_or(option.as_str(), |(name, _)| name))
+    };
+    let options: Vec<_> =
+        target.mount_options.iter().filter(|option| !dull(option)).map(|o| printable(o)).collect();
+    if !options.is_empty() {
+        text.push_str(&format!(" ({})", options.join(",")));
+    }
+    format!("{text}, {}", together(&free(target)))
+}
+
+fn free(target: &Target) -> String {
+    let free = size::binary(target.space.free_bytes);
+    let total = size::binary(target.space.total_bytes);
+    match (free.split_once(' '), total.split_once(' ')) {
+        (Some((number, unit)), Some((_, total_unit))) if unit == total_unit => {
+            format!("{number} of {total} free")
+        }
+        _ => format!("{free} of {total} free"),
+    }
+}
+
+/// One line for a plain disk; for a stack, the chain and then what it ends in.
+fn devices(target: &Target) -> Vec<String> {
+    let stack = &target.device_stack;
+    let Some(top) = stack.first() else {
+        return vec![
+            match target.backing {
+                Backing::Memory => "none: this is memory",
+                Backing::RemoteOrUserSpace => "none of this machine: remote or user-space",
+                Backing::Devices | Backing::Unknown => "not found",
+            }
+            .into(),
+        ];
+    };
+    let plain = stack.len() == 1 || (stack.len() == 2 && top.kind == DeviceKind::Partition);
+    if plain && let Some(disk) = stack.last() {
+        return vec![describe(disk)];
+    }
+    let mut lines = vec![chain(top, stack, &mut HashSet::new())];
+    let mut kinds: Vec<(String, Vec<&str>)> = Vec::new();
+    for leaf in stack.iter().filter(|device| device.is_leaf()) {
+        let description = describe(leaf);
+        match kinds.iter_mut().find(|(known, _)| *known == description) {
+            Some((_, names)) => names.push(&leaf.name),
+            None => kinds.push((description, vec![&leaf.name])),
+        }
+    }
+    for (description, names) in kinds {
+        let each = if names.len() > 1 { "each " } else { "" };
+        lines.push(format!("{}: {each}{description}", members(names.into_iter().map(printable).collect())));
+    }
+    lines
+}
+
+/// "dm-0 (LVM) on dm-1 (LUKS) on nvme0n1p2 of nvme0n1". A device that was named is not followed again, for a
+/// document from elsewhere may describe a stack that lies on itself.
+fn chain<'a>(device: &'a Device, stack: &'a [Device], named: &mut HashSet<&'a str>) -> String {
+    let mut text = printable(&device.name);
+    if !named.insert(&device.name) {
+        return text;
+    }
+    if !device.details.is_empty() && !device.is_leaf() {
+        text.push_str(&format!(" ({})", printable(&device.details.join(", "))));
+    }
+    let find = |name: &String| stack.iter().find(|other| other.name == *name);
+    let below: Vec<_> = device.lies_on.iter().filter_map(find).collect();
+    let word = if device.kind == DeviceKind::Partition { "of" } else { "on" };
+    match below.as_slice() {
+        [] => text,
+        below if below.len() <= MEMBERS_MAX => {
+            let chains = below.iter().map(|lower| chain(lower, stack, named)).collect();
+            format!("{text} {word} {}", members(chains))
+        }
+        below => {
+            format!("{text} {word} {}", members(below.iter().map(|lower| printable(&lower.name)).collect()))
+        }
+    }
+}
+
+/// "sda", "sda and sdb", "12 devices (sda … sdl)".
+fn members(names: Vec<String>) -> String {
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first, .., last] if names.len() > MEMBERS_MAX => {
+            format!("{} devices ({first} to {last})", names.len())
+        }
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// "Samsung PM9A3 960 GB, NVMe, scheduler none".
+fn describe(device: &Device) -> String {
+    let capacity = size::decimal(device.size_bytes);
+    let model = device.model.as_deref().map(|model| model.split_whitespace().collect::<Vec<_>>().join(" "));
+    let mut parts = vec![match model.filter(|model| !model.is_empty()) {
+        Some(model) => format!("{} {capacity}", printable(&model)),
+        None => format!("{} {capacity}", printable(&device.name)),
+    }];
+    parts.extend(technology(device).map(str::to_owned));
+    parts.extend(device.details.iter().map(|detail| printable(detail)));
+    parts.extend(device.scheduler.as_deref().map(|name| together(&format!("scheduler {}", printable(name)))));
+    parts.join(", ")
+}
+
+/// What it is made of, where its name or its own word says so.
+fn technology(device: &Device) -> Option<&'static str> {
+    match (device.kind, device.rotational) {
+        (DeviceKind::Zram, _) => return Some("compressed memory"),
+        (DeviceKind::Loop, _) => return Some("loop"),
+        _ => {}
+    }
+    let by_name =
+        [("nvme", "NVMe"), ("vd", "virtio"), ("xvd", "Xen"), ("mmcblk", "SD or eMMC"), ("nbd", "network")];
+    let known = by_name.iter().find(|(prefix, _)| device.name.starts_with(prefix)).map(|(_, word)| *word);
+    known.or(match device.rotational {
+        Some(true) => Some("rotational"),
+        Some(false) => Some("not rotational"),
+        None => None,
+    })
+}
+
+fn host(environment: &Environment) -> String {
+    let mut parts = Vec::new();
+    if let Some(cpu) = &environment.cpu_model {
+        parts.push(printable(&cpu.split_whitespace().collect::<Vec<_>>().join(" ")));
+    }
+    parts.push(match (environment.cpus, environment.cpus_online) {
+        (1, 1) => "1 CPU".into(),
+        (cpus, online) if cpus == online => format!("{cpus} CPUs"),
+        (cpus, online) => format!("{cpus} of {online} CPUs"),
+    });
+    let memory = size::binary(environment.memory_bytes);
+    let total = size::binary(environment.memory_total_bytes);
+    parts.push(together(&if memory == total { memory } else { format!("{memory} of {total}") }));
+    parts.push(printable(&environment.kernel));
+    parts.extend(environment.virtualisation.as_deref().map(|kind| format!("in {}", printable(kind))));
+    parts.join(", ")
+}
+
+fn planned(plan: &Plan) -> String {
+    let tests = match plan.phases.len() {
+        1 => "1 test".to_owned(),
+        tests => format!("{tests} tests"),
+    };
+    let mut parts = vec![match plan.repetitions {
+        0 | 1 => tests,
+        repetitions => format!("{tests}, {repetitions} times"),
+    }];
+    let data = plan.dataset.as_ref().map(|dataset| {
+        let bytes = size::binary(dataset.size_bytes_max);
+        if dataset.size_is_fixed { bytes } else { format!("up to {bytes}") }
+    });
+    let files = plan.phases.iter().filter_map(|phase| phase.workload.files()).map(|files| files.files).max();
+    let files = files.map(|files| format!("{} files", size::count(files)));
+    let sets: Vec<_> = [data, files].into_iter().flatten().collect();
+    if !sets.is_empty() {
+        parts.push(together(&sets.join(" + ")));
+    }
+    if plan.bytes_to_write_max > 0 {
+        parts.push(together(&format!("writes up to {}", size::decimal(plan.bytes_to_write_max))));
+    }
+    parts.push(together(&about(plan.estimate_ns)));
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    fn shown(target: Target) -> String {
+        let (plan, environment) = sample::plan_for(target);
+        sample::plain(&preamble(&plan, &environment, &sample::WIDE))
+    }
+
+    #[test]
+    fn title_names_the_run() {
+        let shown =
+            |label, style| title("0.1.0", "standard", 7311, "ada", "2026-11-21T14:03:07Z", label, style);
+        insta::assert_snapshot!(
+            [
+                shown(None, &sample::WIDE),
+                shown(Some("before the upgrade"), &sample::WIDE),
+                shown(Some("Zürich"), &sample::ASCII),
+                shown(Some("a\nb\u{202e}c\x1b[2J"), &sample::WIDE),
+            ]
+            .join("\n")
+        );
+    }
+
+    #[test]
+    fn a_plain_disk() {
+        insta::assert_snapshot!(shown(sample::disk()));
+    }
+
+    #[test]
+    fn a_stack_of_mappings() {
+        insta::assert_snapshot!(shown(sample::mapped()));
+    }
+
+    #[test]
+    fn an_array() {
+        insta::assert_snapshot!(shown(sample::array(2)));
+    }
+
+    #[test]
+    fn a_large_array() {
+        insta::assert_snapshot!(shown(sample::array(12)));
+    }
+
+    #[test]
+    fn memory() {
+        insta::assert_snapshot!(shown(sample::tmpfs()));
+    }
+
+    #[test]
+    fn user_space() {
+        insta::assert_snapshot!(shown(sample::sshfs()));
+    }
+
+    #[test]
+    fn a_server() {
+        insta::assert_snapshot!(shown(sample::nfs()));
+    }
+
+    #[test]
+    fn a_small_part_of_a_machine() {
+        let (mut plan, mut environment) = sample::plan_for(sample::disk());
+        (environment.cpus, environment.memory_bytes) = (2, 4 << 30);
+        environment.virtualisation = Some("kvm".into());
+        environment.hidden_sources = vec!["/proc/pressure".into(), "/proc/schedstat".into()];
+        plan.repetitions = 3;
+        insta::assert_snapshot!(sample::plain(&preamble(&plan, &environment, &sample::NARROW)));
+    }
+
+    #[test]
+    fn a_stack_that_lies_on_itself_ends() {
+        let mut target = sample::mapped();
+        for device in &mut target.device_stack {
+            device.lies_on = vec!["dm-0".into(), "dm-1".into(), "nvme0n1".into()];
+        }
+        let line = devices(&target).remove(0);
+        assert!(line.len() < 400, "{line}");
+    }
+}

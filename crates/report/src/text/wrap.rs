@@ -1,0 +1,82 @@
+//! Paragraphs with a hanging indent.
+
+use super::style::Style;
+
+/// Stands for a blank at which no line is broken. Text of others never contains it, for it is not printable.
+const GLUE: char = '\u{1f}';
+
+/// The text as one word for [`wrap`].
+pub(crate) fn together(text: &str) -> String {
+    text.replace(' ', "\u{1f}")
+}
+
+/// The text with blanks again.
+pub(crate) fn loose(text: &str) -> String {
+    text.replace(GLUE, " ")
+}
+
+/// Words longer than this, such as lists of mount options, may be broken after a comma.
+const WORD_MAX: usize = 30;
+
+/// The text in lines of at most `width` characters; a word that is longer stands alone on its line.
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for word in text.split_whitespace() {
+        let pieces =
+            if word.chars().count() > WORD_MAX { word.split_inclusive(',').collect() } else { vec![word] };
+        for (index, piece) in pieces.into_iter().enumerate() {
+            let length = piece.chars().count();
+            let blank = usize::from(index == 0 && used > 0);
+            if used > 0 && used + blank + length > width {
+                lines.push(String::new());
+                used = 0;
+            }
+            if let Some(line) = lines.last_mut() {
+                if index == 0 && used > 0 {
+                    line.push(' ');
+                    used += 1;
+                }
+                line.push_str(piece);
+                used += length;
+            }
+        }
+    }
+    lines.iter().map(|line| loose(line)).collect()
+}
+
+/// A named line of the preamble or the footer: `  target   /mnt/data: …`, continued beneath its text.
+pub(crate) fn field(name: &str, text: &str, style: &Style) -> String {
+    const INDENT: usize = 11;
+    let lines = wrap(&style.finish(text.to_owned()), style.paragraph() - INDENT);
+    let mut shown = format!("  {name:<8} {}", lines[0]);
+    for line in &lines[1..] {
+        shown.push_str(&format!("\n{:INDENT$}{line}", ""));
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lists_break_after_a_comma() {
+        let options = "(rw,relatime,vers=4.2,rsize=1048576,wsize=1048576)";
+        assert_eq!(
+            wrap(&format!("nfs {options}"), 30),
+            ["nfs (rw,relatime,vers=4.2,", "rsize=1048576,wsize=1048576)"]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_word_is_lost(text in "[a-z, ]{0,200}", width in 40usize..100) {
+            let lines = wrap(&text, width);
+            prop_assert!(lines.iter().all(|line| line.chars().count() <= width || !line.contains(' ')));
+            let bare = |text: &str| text.split_whitespace().collect::<String>();
+            prop_assert_eq!(bare(&lines.concat()), bare(&text));
+        }
+    }
+}

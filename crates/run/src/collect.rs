@@ -1,0 +1,258 @@
+//! What workers handed over, merged: totals, and intervals on one time axis.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use engine::recorder::{Delta, INTERVAL_NS, LATENCY_MAX_NS};
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+use model::run::{Frame, INTERVALS_MAX, Interval, Latency};
+
+/// Latencies of all workers, over the whole phase.
+#[derive(Debug)]
+pub struct Distribution(Histogram<u64>);
+
+impl Default for Distribution {
+    fn default() -> Self {
+        let histogram = Histogram::new_with_bounds(1, LATENCY_MAX_NS, 2);
+        Self(histogram.expect("the bounds are constants that the histogram accepts"))
+    }
+}
+
+/// Fewest samples that must lie beyond a percentile for it to be told: with 20, its own uncertainty is a quarter.
+const SAMPLES_BEYOND: f64 = 20.0;
+
+impl Distribution {
+    fn add(&mut self, upper_ns: u64, count: u64) {
+        self.0.saturating_record_n(upper_ns, count);
+    }
+
+    /// How many were counted.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// A quantile, if there are enough samples beyond it.
+    pub fn quantile(&self, quantile: f64) -> Option<u64> {
+        let beyond = self.0.len() as f64 * (1.0 - quantile);
+        (beyond >= SAMPLES_BEYOND).then(|| self.0.value_at_quantile(quantile))
+    }
+
+    /// In numbers; `None` without samples.
+    pub fn latency(&self) -> Option<Latency> {
+        (!self.0.is_empty()).then(|| Latency {
+            min: self.0.min(),
+            mean: self.0.mean().round() as u64,
+            p50: self.quantile(0.5),
+            p90: self.quantile(0.9),
+            p99: self.quantile(0.99),
+            p99_9: self.quantile(0.999),
+            max: self.0.max(),
+        })
+    }
+
+    /// As HdrHistogram V2 deflate, base64; `None` without samples.
+    pub fn encoded(&self) -> Option<String> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new().serialize(&self.0, &mut bytes).ok()?;
+        Some(STANDARD.encode(bytes))
+    }
+}
+
+/// Everything that the workers of a phase counted.
+#[derive(Debug, Default)]
+pub struct Collected {
+    /// Operations.
+    pub ops: u64,
+    /// Bytes that they stand for.
+    pub bytes: u64,
+    /// Bytes that read calls returned.
+    pub read_bytes: u64,
+    /// Bytes that write calls took.
+    pub written_bytes: u64,
+    /// Latencies of operations.
+    pub operations: Distribution,
+    /// Latencies of each kind of call; empty where an operation is one call.
+    pub steps: Vec<Distribution>,
+    intervals: Vec<Interval>,
+    /// Neighbours merged into one: a power of two.
+    merged: u64,
+}
+
+impl Collected {
+    /// For operations of so many kinds of calls; 0 where an operation is one call.
+    pub fn new(steps: usize) -> Self {
+        Self { steps: (0..steps).map(|_| Distribution::default()).collect(), merged: 1, ..Self::default() }
+    }
+
+    /// Adds a worker's delta of a phase that began at `phase_start_ns`.
+    pub fn add(&mut self, delta: &Delta, phase_start_ns: u64) {
+        if delta.ops == 0 && delta.read_bytes == 0 && delta.written_bytes == 0 {
+            return;
+        }
+        self.ops += delta.ops;
+        self.bytes += delta.bytes;
+        self.read_bytes += delta.read_bytes;
+        self.written_bytes += delta.written_bytes;
+        for (step, latencies) in self.steps.iter_mut().zip(&delta.steps) {
+            latencies.buckets().for_each(|(upper_ns, count)| step.add(upper_ns, count));
+        }
+        let buckets: Vec<_> = delta.latencies.buckets().collect();
+        buckets.iter().for_each(|(upper_ns, count)| self.operations.add(*upper_ns, *count));
+        // A delta belongs where it ends: a worker that was late hands over what it did until then.
+        let end_ns = delta.end_ns.saturating_sub(phase_start_ns).saturating_sub(1);
+        let interval = self.interval(end_ns);
+        interval.ops += delta.ops;
+        interval.bytes += delta.bytes;
+        merge_buckets(&mut interval.histogram, &buckets);
+    }
+
+    /// Adds what the machine did until `end_ns` after the start of the phase.
+    pub fn add_frame(&mut self, frame: Frame, end_ns: u64) {
+        let interval = self.interval(end_ns.saturating_sub(INTERVAL_NS / 2));
+        match &mut interval.frame {
+            Some(sum) => add_frame(sum, &frame),
+            none => *none = Some(frame),
+        }
+    }
+
+    /// The intervals, the last one cut at `end_ns` after the start of the phase.
+    pub fn into_intervals(mut self, end_ns: u64) -> Vec<Interval> {
+        while self.intervals.last().is_some_and(|last| last.start_ns >= end_ns && last.ops == 0) {
+            self.intervals.pop();
+        }
+        if let Some(last) = self.intervals.last_mut() {
+            last.length_ns = last.length_ns.min(end_ns.saturating_sub(last.start_ns).max(1));
+        }
+        self.intervals
+    }
+
+    /// The interval that contains `at_ns`, made with those before it if it is new.
+    fn interval(&mut self, at_ns: u64) -> &mut Interval {
+        let mut index = (at_ns / (INTERVAL_NS * self.merged)) as usize;
+        while index >= INTERVALS_MAX {
+            self.merge_neighbours();
+            index /= 2;
+        }
+        while self.intervals.len() <= index {
+            let length_ns = INTERVAL_NS * self.merged;
+            let start_ns = self.intervals.len() as u64 * length_ns;
+            self.intervals.push(Interval {
+                start_ns,
+                length_ns,
+                ops: 0,
+                bytes: 0,
+                histogram: vec![],
+                frame: None,
+            });
+        }
+        &mut self.intervals[index]
+    }
+
+    fn merge_neighbours(&mut self) {
+        self.merged *= 2;
+        let length_ns = INTERVAL_NS * self.merged;
+        let mut merged: Vec<Interval> = Vec::with_capacity(self.intervals.len() / 2 + 1);
+        for (index, interval) in self.intervals.drain(..).enumerate() {
+            if index % 2 == 0 {
+                merged.push(Interval { length_ns, ..interval });
+            } else if let Some(last) = merged.last_mut() {
+                last.ops += interval.ops;
+                last.bytes += interval.bytes;
+                merge_buckets(&mut last.histogram, &interval.histogram);
+                match (&mut last.frame, interval.frame) {
+                    (Some(sum), Some(frame)) => add_frame(sum, &frame),
+                    (none, frame) => *none = none.take().or(frame),
+                }
+            }
+        }
+        self.intervals = merged;
+    }
+}
+
+/// Merges two ascending lists of buckets.
+fn merge_buckets(into: &mut Vec<(u64, u64)>, other: &[(u64, u64)]) {
+    for &(upper_ns, count) in other {
+        match into.binary_search_by_key(&upper_ns, |bucket| bucket.0) {
+            Ok(index) => into[index].1 += count,
+            Err(index) => into.insert(index, (upper_ns, count)),
+        }
+    }
+}
+
+/// Adds one frame to another; states such as dirty pages are taken from the later one.
+pub fn add_frame(sum: &mut Frame, frame: &Frame) {
+    for (sum, device) in sum.devices.iter_mut().zip(&frame.devices) {
+        sum.reads += device.reads;
+        sum.read_bytes += device.read_bytes;
+        sum.writes += device.writes;
+        sum.written_bytes += device.written_bytes;
+        sum.flushes += device.flushes;
+        sum.in_flight_ns += device.in_flight_ns;
+        sum.busy_ns += device.busy_ns;
+    }
+    sum.cpu.user_ns += frame.cpu.user_ns;
+    sum.cpu.kernel_ns += frame.cpu.kernel_ns;
+    sum.cpu.idle_ns += frame.cpu.idle_ns;
+    sum.cpu.steal_ns += frame.cpu.steal_ns;
+    sum.workers.cpu_ns += frame.workers.cpu_ns;
+    sum.workers.run_queue_ns += frame.workers.run_queue_ns;
+    sum.own_io.read_call_bytes += frame.own_io.read_call_bytes;
+    sum.own_io.write_call_bytes += frame.own_io.write_call_bytes;
+    sum.own_io.read_calls += frame.own_io.read_calls;
+    sum.own_io.write_calls += frame.own_io.write_calls;
+    sum.own_io.device_read_bytes += frame.own_io.device_read_bytes;
+    sum.own_io.device_written_bytes += frame.own_io.device_written_bytes;
+    (sum.dirty_bytes, sum.writeback_bytes) = (frame.dirty_bytes, frame.writeback_bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delta(end_ns: u64, latencies_ns: &[u64]) -> Delta {
+        let mut delta = Delta { end_ns, ops: latencies_ns.len() as u64, ..Delta::default() };
+        latencies_ns.iter().for_each(|latency| delta.latencies.record(*latency));
+        delta
+    }
+
+    #[test]
+    fn workers_meet_in_the_interval_in_which_they_end() {
+        let mut collected = Collected::new(0);
+        collected.add(&delta(1000 + INTERVAL_NS, &[100, 200]), 1000);
+        collected.add(&delta(1000 + INTERVAL_NS - 5, &[200, 300]), 1000);
+        collected.add(&delta(1000 + 3 * INTERVAL_NS, &[400]), 1000);
+        assert_eq!(collected.ops, 5);
+        let intervals = collected.into_intervals(2 * INTERVAL_NS + 7);
+        assert_eq!(intervals.iter().map(|interval| interval.ops).collect::<Vec<_>>(), [4, 0, 1]);
+        assert_eq!(intervals[0].histogram.iter().map(|bucket| bucket.1).collect::<Vec<_>>(), [1, 2, 1]);
+        assert_eq!(intervals[2].length_ns, 7);
+    }
+
+    #[test]
+    fn long_phases_merge_neighbours_and_lose_nothing() {
+        let mut collected = Collected::new(0);
+        for tick in 1..=10_000u64 {
+            collected.add(&delta(tick * INTERVAL_NS, &[100]), 0);
+        }
+        let intervals = collected.into_intervals(10_000 * INTERVAL_NS);
+        assert!(intervals.len() <= INTERVALS_MAX);
+        assert_eq!(intervals.iter().map(|interval| interval.ops).sum::<u64>(), 10_000);
+        assert_eq!(intervals[0].length_ns, 4 * INTERVAL_NS);
+        assert_eq!(intervals[0].ops, 4);
+    }
+
+    #[test]
+    fn percentiles_need_samples_beyond_them() {
+        let mut collected = Collected::new(0);
+        collected.add(&delta(1, &(1..=1999).map(|n| n * 1000).collect::<Vec<_>>()), 0);
+        let latency = collected.operations.latency().unwrap();
+        assert_eq!((latency.p99, latency.p99_9), (None, None));
+        assert!(latency.p90.unwrap().abs_diff(1_800_000) < 18_000);
+        collected.add(&delta(1, &[5_000_000]), 0);
+        assert!(collected.operations.quantile(0.99).is_some());
+        assert!(collected.operations.encoded().unwrap().starts_with("HISTF"));
+    }
+}

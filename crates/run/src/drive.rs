@@ -1,0 +1,178 @@
+//! Waiting for a gang while something is measured: collects what workers hand over, samples the machine, notices
+//! interruptions and hangs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use engine::clock::{Clock, Monotonic};
+use engine::recorder::{DeltaReader, INTERVAL_NS};
+use model::Trouble;
+use model::run::Frame;
+
+use crate::collect::Collected;
+use crate::gang::{Event, Gang};
+use crate::meter::Meter;
+use crate::patience::{self, PATIENCE};
+
+/// What the live view is told, ten times a second.
+#[derive(Debug)]
+pub struct Tick<'a> {
+    /// Since the start of the phase.
+    pub elapsed_ns: u64,
+    /// Operations so far.
+    pub ops: u64,
+    /// Bytes so far.
+    pub bytes: u64,
+    /// 99th percentile so far, if it is known.
+    pub p99_ns: Option<u64>,
+    /// What the machine did since the last tick, while something is measured.
+    pub frame: Option<&'a Frame>,
+}
+
+/// When answers are expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// By an instant that the members know too.
+    By(u64),
+    /// As long as data moves: writing back a full cache takes as long as it takes.
+    WhileDataMoves,
+}
+
+/// What a phase needs to be driven.
+pub struct Drive<'a> {
+    /// Raised by a signal: all workers stop, and the phase ends as partial.
+    pub interrupt: &'a AtomicBool,
+    /// The kernel's counters.
+    pub meter: &'a mut Meter,
+    /// Called at every tick.
+    pub on_tick: &'a mut dyn FnMut(&Tick<'_>),
+    /// Looked at by the workers.
+    pub stop: Arc<AtomicBool>,
+    /// What the workers counted.
+    pub collected: Collected,
+    /// Where their deltas arrive.
+    pub readers: Vec<DeltaReader>,
+    /// When the phase began.
+    pub start_ns: u64,
+}
+
+impl Drive<'_> {
+    /// Waits until every member has answered; answers come in the order of the members.
+    ///
+    /// # Errors
+    /// A member panicked, or one has not answered [`PATIENCE`] after it should have. The others were told to stop.
+    pub fn answers<C: Send + 'static, R: Send + 'static>(
+        &mut self,
+        gang: &mut Gang<C, R>,
+        expected: Expected,
+        measured: bool,
+    ) -> Result<Vec<Option<R>>, Trouble> {
+        let mut answers: Vec<Option<R>> = (0..gang.len()).map(|_| None).collect();
+        let mut failed = None;
+        let mut next_tick_ns = Monotonic.now_ns() + INTERVAL_NS;
+        let patience_ns = PATIENCE.as_nanos() as u64;
+        let mut give_up_ns = match expected {
+            Expected::By(deadline_ns) => deadline_ns.saturating_add(patience_ns),
+            Expected::WhileDataMoves => Monotonic.now_ns() + patience_ns,
+        };
+        while gang.is_busy() {
+            let now_ns = Monotonic.now_ns();
+            match gang.wait(Duration::from_nanos(next_tick_ns.saturating_sub(now_ns))) {
+                Some((index, Event::Report(report))) => answers[index] = Some(report),
+                Some((_, Event::Ready(_))) => {}
+                Some((_, Event::Panicked(message))) => {
+                    self.stop.store(true, Ordering::Relaxed);
+                    failed = Some(
+                        Trouble::new("measure", format!("a worker of skye panicked: {message}"))
+                            .remedy("please report this as a bug of skye"),
+                    );
+                }
+                None => {}
+            }
+            let now_ns = Monotonic.now_ns();
+            if self.interrupt.load(Ordering::Relaxed) && !self.stop.swap(true, Ordering::Relaxed) {
+                give_up_ns = now_ns.saturating_add(patience_ns);
+            }
+            if now_ns >= next_tick_ns {
+                let moved = self.tick(now_ns, measured);
+                if moved && expected == Expected::WhileDataMoves {
+                    give_up_ns = now_ns + patience_ns;
+                }
+                next_tick_ns = now_ns + INTERVAL_NS - (now_ns - next_tick_ns) % INTERVAL_NS;
+            }
+            if now_ns > give_up_ns {
+                self.stop.store(true, Ordering::Relaxed);
+                return Err(patience::hangs("go on: an operation does not end"));
+            }
+        }
+        self.drain();
+        failed.map_or(Ok(answers), Err)
+    }
+
+    /// Waits until every member is ready, and watches their threads from then on.
+    ///
+    /// # Errors
+    /// A member panicked or hangs.
+    pub fn ready<C: Send + 'static, R: Send + 'static>(
+        &mut self,
+        gang: &mut Gang<C, R>,
+    ) -> Result<(), Trouble> {
+        let mut threads = Vec::new();
+        while gang.is_busy() {
+            match gang.wait(PATIENCE) {
+                Some((_, Event::Ready(thread))) => threads.push(thread),
+                Some((_, Event::Panicked(message))) => {
+                    return Err(Trouble::new("get ready", format!("a worker of skye panicked: {message}")));
+                }
+                Some((_, Event::Report(_))) => {}
+                None => return Err(patience::hangs("get ready")),
+            }
+        }
+        self.meter.reset(&threads);
+        Ok(())
+    }
+
+    /// Takes what the workers have handed over.
+    fn drain(&mut self) {
+        for reader in &self.readers {
+            reader.drain(|delta| self.collected.add(delta, self.start_ns));
+        }
+    }
+
+    /// Tells whether any device of the target has moved data since the last tick.
+    fn tick(&mut self, now_ns: u64, measured: bool) -> bool {
+        self.drain();
+        let elapsed_ns = now_ns.saturating_sub(self.start_ns);
+        let frame = measured.then(|| self.meter.tick());
+        (self.on_tick)(&Tick {
+            elapsed_ns,
+            ops: self.collected.ops,
+            bytes: self.collected.bytes,
+            p99_ns: self.collected.operations.quantile(0.99),
+            frame: frame.as_ref(),
+        });
+        let Some(frame) = frame else { return false };
+        let moved = frame.devices.iter().any(|device| device.read_bytes + device.written_bytes > 0);
+        let waits = frame.devices.is_empty() && frame.dirty_bytes + frame.writeback_bytes > 0;
+        self.collected.add_frame(frame, elapsed_ns);
+        moved || waits
+    }
+
+    /// Whether workers have been told to stop.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.interrupt.load(Ordering::Relaxed)
+    }
+
+    /// A measured part begins.
+    pub fn begin(&mut self) {
+        self.meter.begin();
+    }
+
+    /// A measured part ends.
+    pub fn end(&mut self) {
+        let frame = self.meter.end();
+        let elapsed_ns = Monotonic.now_ns().saturating_sub(self.start_ns);
+        self.collected.add_frame(frame, elapsed_ns);
+    }
+}

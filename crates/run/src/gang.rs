@@ -1,0 +1,170 @@
+//! Threads that work on command: start together, report, and may panic or hang without taking the run with them.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What a member tells.
+#[derive(Debug)]
+pub enum Event<R> {
+    /// It has made everything ready; its thread number.
+    Ready(i32),
+    /// It has done what it was told.
+    Report(R),
+    /// It panicked, and with which message.
+    Panicked(String),
+}
+
+/// A member's end: commands in, reports out.
+pub struct Mailbox<C, R> {
+    index: usize,
+    commands: Receiver<C>,
+    events: Sender<(usize, Event<R>)>,
+}
+
+impl<C, R> Mailbox<C, R> {
+    /// Says that everything is ready and the first command may come.
+    pub fn ready(&self) {
+        let thread = rustix::thread::gettid().as_raw_nonzero().get();
+        let _ = self.events.send((self.index, Event::Ready(thread)));
+    }
+
+    /// The next command; `None` when there will be none.
+    pub fn next(&self) -> Option<C> {
+        self.commands.recv().ok()
+    }
+
+    /// Answers a command.
+    pub fn report(&self, report: R) {
+        let _ = self.events.send((self.index, Event::Report(report)));
+    }
+}
+
+struct Member<C> {
+    commands: Sender<C>,
+    thread: JoinHandle<()>,
+    busy: bool,
+}
+
+/// A group of threads.
+pub struct Gang<C, R> {
+    members: Vec<Member<C>>,
+    events: Receiver<(usize, Event<R>)>,
+}
+
+/// What a member does with its mailbox, from its first breath to its last.
+pub type Work<C, R> = Box<dyn FnOnce(&Mailbox<C, R>) + Send>;
+
+impl<C: Send + 'static, R: Send + 'static> Gang<C, R> {
+    /// Starts a thread for each work.
+    ///
+    /// # Errors
+    /// The system refuses another thread.
+    pub fn start(works: Vec<Work<C, R>>) -> std::io::Result<Self> {
+        let (sender, events) = channel();
+        let mut members = Vec::with_capacity(works.len());
+        for (index, work) in works.into_iter().enumerate() {
+            let (commands, receiver) = channel();
+            let mailbox = Mailbox { index, commands: receiver, events: sender.clone() };
+            let body = move || {
+                // A panic is told to the driver, who keeps the rest of the run; the hook has printed where it was.
+                if let Err(panic) = std::panic::catch_unwind(AssertUnwindSafe(|| work(&mailbox))) {
+                    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+                    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+                    let event = Event::Panicked(text.unwrap_or_else(|| "no message".into()));
+                    let _ = mailbox.events.send((mailbox.index, event));
+                }
+            };
+            let thread = std::thread::Builder::new()
+                .name(format!("worker-{index}"))
+                .stack_size(256 << 10)
+                .spawn(body)?;
+            // Getting ready is the first thing that each is busy with.
+            members.push(Member { commands, thread, busy: true });
+        }
+        Ok(Self { members, events })
+    }
+
+    /// How many members there are.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Gives a member a command, which it must answer with a report.
+    pub fn command(&mut self, index: usize, command: C) {
+        let member = &mut self.members[index];
+        member.busy = member.commands.send(command).is_ok();
+    }
+
+    /// Whether any member has not answered yet.
+    pub fn is_busy(&self) -> bool {
+        self.members.iter().any(|member| member.busy)
+    }
+
+    /// The next event, or `None` after `timeout`.
+    pub fn wait(&mut self, timeout: Duration) -> Option<(usize, Event<R>)> {
+        match self.events.recv_timeout(timeout) {
+            Ok((index, event)) => {
+                self.members[index].busy = false;
+                Some((index, event))
+            }
+            // All have gone without a word, which a member never does: each answers or panics aloud.
+            Err(RecvTimeoutError::Disconnected) => {
+                self.members.iter_mut().for_each(|member| member.busy = false);
+                None
+            }
+            Err(RecvTimeoutError::Timeout) => None,
+        }
+    }
+
+    /// Sends everybody home. Those that hang are left behind.
+    pub fn dismiss(self) {
+        for Member { commands, thread, busy } in self.members {
+            drop(commands);
+            if !busy {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panics_are_told_and_others_go_on() {
+        let works: Vec<Work<u32, u32>> = (0..3)
+            .map(|index| -> Work<u32, u32> {
+                Box::new(move |mailbox| {
+                    mailbox.ready();
+                    while let Some(number) = mailbox.next() {
+                        assert!(index != 1, "member 1 panics");
+                        mailbox.report(number * 2);
+                    }
+                })
+            })
+            .collect();
+        let mut gang = Gang::start(works).unwrap();
+        let mut events = Vec::new();
+        let mut collect = |gang: &mut Gang<u32, u32>| {
+            while gang.is_busy() {
+                events.extend(gang.wait(Duration::from_secs(10)));
+            }
+        };
+        collect(&mut gang);
+        (0..3).for_each(|index| gang.command(index, 21));
+        collect(&mut gang);
+        gang.dismiss();
+        let reports = events.iter().filter(|(_, event)| matches!(event, Event::Report(42))).count();
+        let panics: Vec<_> = events
+            .iter()
+            .filter_map(|(index, event)| match event {
+                Event::Panicked(text) => Some((*index, text.as_str())),
+                _ => None,
+            })
+            .collect();
+        assert_eq!((reports, panics), (2, vec![(1, "member 1 panics")]));
+    }
+}

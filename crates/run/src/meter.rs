@@ -1,0 +1,177 @@
+//! Reads the kernel's counters around and during what is measured, and sums them up.
+
+use engine::clock::{Clock, Monotonic};
+use model::plan::PlannedPhase;
+use model::run::{Budget, CpuShares, DeviceUse, Frame};
+use model::target::{Backing, Target};
+use model::workload::{DataVerb, Work};
+use observe::{Probe, Root, Snapshot};
+
+use crate::collect::{Collected, add_frame};
+
+/// Sums over the measured parts of one phase.
+#[derive(Debug)]
+pub struct Meter {
+    probe: Probe,
+    begun: Snapshot,
+    previous: Snapshot,
+    current: Snapshot,
+    sum: Option<Frame>,
+    /// User share of the workers' CPU time, weighted by that time.
+    user_cpu_ns: f64,
+    begun_ns: u64,
+    measured_ns: u64,
+}
+
+impl Meter {
+    /// A meter for the devices of a target.
+    pub fn new(root: &Root, target: &Target) -> Self {
+        let mut probe = Probe::open(root, &target.device_stack);
+        let mut begun = probe.new_snapshot();
+        probe.snapshot(&mut begun);
+        let (previous, current) = (begun.clone(), begun.clone());
+        Self { probe, begun, previous, current, sum: None, user_cpu_ns: 0.0, begun_ns: 0, measured_ns: 0 }
+    }
+
+    /// Sources that could not be read.
+    pub fn hidden(&self) -> &[String] {
+        self.probe.hidden()
+    }
+
+    /// Starts another phase with these worker threads.
+    pub fn reset(&mut self, threads: &[i32]) {
+        self.probe.forget_threads();
+        threads.iter().for_each(|thread| self.probe.watch_thread(*thread));
+        (self.sum, self.user_cpu_ns, self.measured_ns) = (None, 0.0, 0);
+    }
+
+    /// A measured part begins.
+    pub fn begin(&mut self) {
+        self.probe.snapshot(&mut self.begun);
+        self.previous.clone_from(&self.begun);
+        self.begun_ns = Monotonic.now_ns();
+    }
+
+    /// What happened since the last call, or since the part began.
+    pub fn tick(&mut self) -> Frame {
+        self.probe.snapshot(&mut self.current);
+        let frame = self.current.frame_since(&self.previous);
+        std::mem::swap(&mut self.current, &mut self.previous);
+        match &mut self.sum {
+            Some(sum) => add_frame(sum, &frame),
+            none => *none = Some(frame.clone()),
+        }
+        frame
+    }
+
+    /// A measured part ends.
+    pub fn end(&mut self) -> Frame {
+        let frame = self.tick();
+        self.measured_ns += Monotonic.now_ns().saturating_sub(self.begun_ns);
+        let part = self.previous.frame_since(&self.begun);
+        if let Some(share) = self.previous.user_share_since(&self.begun) {
+            self.user_cpu_ns += share * part.workers.cpu_ns as f64;
+        }
+        frame
+    }
+
+    /// Where the time of `threads` worker threads went; `None` where the kernel hides it.
+    pub fn budget(&self, threads: usize) -> Option<Budget> {
+        let sum = self.sum.as_ref()?;
+        let all = (self.measured_ns * threads as u64) as f64;
+        let cpu = sum.workers.cpu_ns as f64;
+        if all == 0.0 || cpu == 0.0 {
+            return None;
+        }
+        // On-CPU time of threads excludes steal; what the machine lost is spread over those that ran.
+        let machine = sum.cpu.user_ns + sum.cpu.kernel_ns + sum.cpu.steal_ns;
+        let steal = if machine == 0 { 0.0 } else { cpu * sum.cpu.steal_ns as f64 / machine as f64 };
+        let user = self.user_cpu_ns.min(cpu) / all;
+        let kernel = cpu / all - user;
+        let run_queue = sum.workers.run_queue_ns as f64 / all;
+        let steal = (steal / all).min((1.0 - user - kernel - run_queue).max(0.0));
+        let blocked = (1.0 - user - kernel - run_queue - steal).max(0.0);
+        // Clocks that are read one after the other leave a rest of some permille.
+        let total = user + kernel + run_queue + steal + blocked;
+        Some(Budget {
+            user: user / total,
+            kernel: kernel / total,
+            run_queue: run_queue / total,
+            quota: 0.0,
+            steal: steal / total,
+            blocked: blocked / total,
+        })
+    }
+
+    /// CPU of the whole machine.
+    pub fn cpu(&self) -> Option<CpuShares> {
+        let cpu = &self.sum.as_ref()?.cpu;
+        let all = (cpu.user_ns + cpu.kernel_ns + cpu.idle_ns + cpu.steal_ns) as f64;
+        let share = |part_ns: u64| part_ns as f64 / all;
+        (all > 0.0).then(|| CpuShares {
+            user: share(cpu.user_ns),
+            kernel: share(cpu.kernel_ns),
+            steal: share(cpu.steal_ns),
+        })
+    }
+
+    /// What the mounted device did for what was collected.
+    pub fn device(&self, target: &Target, phase: &PlannedPhase, collected: &Collected) -> Option<DeviceUse> {
+        let sum = self.sum.as_ref()?;
+        let top = sum.devices.first()?;
+        let operations = top.reads + top.writes;
+        let moved = top.read_bytes + top.written_bytes;
+        let ratio = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
+        let bytes_per_app_byte = match (collected.read_bytes > 0, collected.written_bytes > 0) {
+            (true, false) => ratio(top.read_bytes, collected.read_bytes),
+            (false, true) => ratio(top.written_bytes, collected.written_bytes),
+            _ => ratio(moved, collected.read_bytes + collected.written_bytes),
+        };
+        // File systems on several devices have no single one on top.
+        let leaves: u64 = target
+            .device_stack
+            .iter()
+            .zip(&sum.devices)
+            .skip(1)
+            .filter(|(device, _)| device.is_leaf())
+            .map(|(_, frame)| frame.written_bytes)
+            .sum();
+        Some(DeviceUse {
+            name: top.name.clone(),
+            bytes_read: top.read_bytes,
+            bytes_written: top.written_bytes,
+            operations,
+            flushes: top.flushes,
+            mean_request_bytes: ratio(moved, operations),
+            bytes_per_app_byte,
+            leaf_amplification: ratio(leaves, top.written_bytes).filter(|_| target.device_stack.len() > 1),
+            foreign_share: self.foreign_share(phase),
+        })
+    }
+
+    /// Share of the device's bytes that nobody accounted to us. Only for direct reads and writes: journals and
+    /// writeback move bytes of ours that no process is charged for.
+    fn foreign_share(&self, phase: &PlannedPhase) -> Option<f64> {
+        let Work::Data(data) = &phase.workload.work else { return None };
+        let sum = self.sum.as_ref()?;
+        let (top, own) = (sum.devices.first()?, &sum.own_io);
+        let reads = (top.read_bytes, own.device_read_bytes);
+        let writes = (top.written_bytes, own.device_written_bytes);
+        let (device, own) = match data.verb {
+            DataVerb::Read => (reads.0 + writes.0, reads.1 + writes.1),
+            DataVerb::Write if data.direct => (reads.0 + writes.0, reads.1 + writes.1),
+            DataVerb::Rw if data.direct => (reads.0 + writes.0, reads.1 + writes.1),
+            _ => return None,
+        };
+        (device > 0).then(|| (1.0 - own as f64 / device as f64).clamp(0.0, 1.0))
+    }
+
+    /// Share of what was read that the block layer did not fetch for us.
+    pub fn page_cache_share(&self, target: &Target, collected: &Collected) -> Option<f64> {
+        let sum = self.sum.as_ref().filter(|_| target.backing == Backing::Devices)?;
+        if collected.read_bytes == 0 {
+            return None;
+        }
+        Some((1.0 - sum.own_io.device_read_bytes as f64 / collected.read_bytes as f64).clamp(0.0, 1.0))
+    }
+}

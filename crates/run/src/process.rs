@@ -1,0 +1,50 @@
+//! Which process this is, so that what it leaves behind can be told from what a live one uses.
+
+use model::marker::{Marker, NameRule};
+
+/// The marker of this process.
+pub fn marker(rules: Vec<NameRule>) -> Marker {
+    let pid = std::process::id();
+    Marker { host: host(), boot_id: boot_id(), pid, start_ticks: start_ticks(pid).unwrap_or(0), rules }
+}
+
+/// Whether the process that wrote a marker may still be running. A marker of another host cannot be judged here.
+pub fn may_live(marker: &Marker) -> bool {
+    if marker.host != host() {
+        return true;
+    }
+    marker.boot_id == boot_id() && start_ticks(marker.pid) == Some(marker.start_ticks)
+}
+
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+fn boot_id() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_owned()
+}
+
+/// Field 22 of `/proc/PID/stat`: when the process started, in clock ticks since boot.
+fn start_ticks(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command's name may contain blanks and parentheses; what follows the last one does not.
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_lives_and_others_do_not() {
+        let own = marker(vec![]);
+        assert!(own.start_ticks > 0);
+        assert!(may_live(&own));
+        assert!(!may_live(&Marker { start_ticks: own.start_ticks + 1, ..own.clone() }));
+        assert!(!may_live(&Marker { boot_id: "another".into(), ..own.clone() }));
+        assert!(!may_live(&Marker { pid: u32::MAX, ..own.clone() }));
+        assert!(may_live(&Marker { host: "elsewhere".into(), ..own }), "not ours to judge");
+    }
+}

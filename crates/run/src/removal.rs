@@ -1,0 +1,160 @@
+//! The one way out: removes what naming rules produce, from a descriptor, and nothing else.
+
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use model::marker::{FILE_NAME, NameRule};
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir};
+use rustix::io::Errno;
+
+/// Opens directories for reading, never through a link.
+pub const DIRECTORY_FLAGS: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// What a removal did.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Removal {
+    /// Files and directories removed.
+    pub removed: u64,
+    /// What was left because no rule produces it, or because it could not be removed: path and reason.
+    pub left: Vec<(String, String)>,
+}
+
+/// Removes from `directory` whatever `rules` produce. Stays on the device of the directory that it was given.
+///
+/// `progress` is raised with every removal, so that a hanging one can be noticed.
+pub fn remove_contents(directory: BorrowedFd<'_>, rules: &[NameRule], progress: &AtomicU64) -> Removal {
+    let mut removal = Removal::default();
+    match rustix::fs::fstat(directory) {
+        Ok(stat) => remove_level(directory, "", rules, stat.st_dev, progress, &mut removal),
+        Err(errno) => removal.left.push((".".into(), std::io::Error::from(errno).to_string())),
+    }
+    removal
+}
+
+fn remove_level(
+    directory: BorrowedFd<'_>,
+    path: &str,
+    rules: &[NameRule],
+    device: u64,
+    progress: &AtomicU64,
+    removal: &mut Removal,
+) {
+    // Entries may be passed over while others are removed; so read again until a pass removes nothing.
+    loop {
+        let before = removal.removed;
+        removal.left.retain(|(left, _)| !left.starts_with(path) || left.len() <= path.len());
+        if let Err(errno) = remove_pass(directory, path, rules, device, progress, removal) {
+            removal.left.push((format!("{path}."), std::io::Error::from(errno).to_string()));
+            return;
+        }
+        if removal.removed == before {
+            return;
+        }
+    }
+}
+
+fn remove_pass(
+    directory: BorrowedFd<'_>,
+    path: &str,
+    rules: &[NameRule],
+    device: u64,
+    progress: &AtomicU64,
+    removal: &mut Removal,
+) -> Result<(), Errno> {
+    // A descriptor of its own: the position of the one that was handed in is not ours to move.
+    let reader = rustix::fs::openat(directory, ".", DIRECTORY_FLAGS, Mode::empty())?;
+    let mut buffer = [MaybeUninit::<u8>::uninit(); 16 << 10];
+    let mut entries = RawDir::new(&reader, &mut buffer);
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let name = entry.file_name();
+        let is_dot = matches!(name.to_bytes(), b"." | b"..");
+        let is_marker = path.is_empty() && name.to_bytes() == FILE_NAME.as_bytes();
+        if is_dot || is_marker {
+            continue;
+        }
+        let shown = || format!("{path}{}", name.to_string_lossy());
+        let Some(rule) = rules.iter().find(|rule| rule.produces(name.to_bytes())) else {
+            removal.left.push((shown(), "not made by skye".into()));
+            continue;
+        };
+        let removed = match &rule.inside {
+            None => rustix::fs::unlinkat(directory, name, AtFlags::empty()),
+            Some(inside) => {
+                let below = remove_directory(
+                    directory,
+                    name,
+                    &format!("{}/", shown()),
+                    inside,
+                    device,
+                    progress,
+                    removal,
+                );
+                // What keeps it from being empty has been named already.
+                if below == Err(Errno::NOTEMPTY) { continue } else { below }
+            }
+        };
+        match removed {
+            Ok(()) => {
+                removal.removed += 1;
+                progress.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(Errno::NOENT) => {}
+            Err(errno) => removal.left.push((shown(), std::io::Error::from(errno).to_string())),
+        }
+    }
+    Ok(())
+}
+
+fn remove_directory(
+    parent: BorrowedFd<'_>,
+    name: &CStr,
+    path: &str,
+    rules: &[NameRule],
+    device: u64,
+    progress: &AtomicU64,
+    removal: &mut Removal,
+) -> Result<(), Errno> {
+    let directory: OwnedFd = rustix::fs::openat(parent, name, DIRECTORY_FLAGS, Mode::empty())?;
+    // Another device: something was mounted here, and that is not ours.
+    if rustix::fs::fstat(&directory)?.st_dev != device {
+        return Err(Errno::XDEV);
+    }
+    remove_level(directory.as_fd(), path, rules, device, progress, removal);
+    drop(directory);
+    rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, File};
+
+    #[test]
+    fn removes_what_rules_produce_and_names_the_rest() {
+        let temp = tempfile::tempdir().unwrap();
+        let at = |path: &str| temp.path().join(path);
+        fs::create_dir_all(at("t0000/d00001")).unwrap();
+        fs::create_dir(at("t0009")).unwrap();
+        for file in ["data-0000", "data-0007", "t0000/f00000001", "t0000/d00001/f00000002", "t0000/mine"] {
+            File::create(at(file)).unwrap();
+        }
+        fs::write(at("precious"), "data").unwrap();
+        std::os::unix::fs::symlink(at("precious"), at("data-0001")).unwrap();
+        let files = || NameRule::files("f", 8, 10);
+        let below = NameRule::directories("d", 5, 2, vec![files()]);
+        let rules = [NameRule::files("data-", 4, 2), NameRule::directories("t", 4, 2, vec![files(), below])];
+
+        let directory = File::open(temp.path()).unwrap();
+        let removal = remove_contents(directory.as_fd(), &rules, &AtomicU64::new(0));
+        let mut left: Vec<_> = removal.left.iter().map(|(path, _)| path.as_str()).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["data-0007", "precious", "t0000/mine", "t0009"]);
+        assert_eq!(removal.removed, 5, "two files, a link of ours, a file below and its directory");
+        assert_eq!(fs::read_to_string(at("precious")).unwrap(), "data");
+        assert!(at("t0000/mine").exists() && !at("t0000/d00001").exists());
+    }
+}

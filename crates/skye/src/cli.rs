@@ -1,0 +1,253 @@
+//! The command line: each option declared once, from which help, completions and the manual page come.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
+use model::request::{Allow, Count, Request, Seconds};
+use model::size::Size;
+use model::workload::CacheMode;
+
+use crate::Done;
+use crate::exit::{self, Failure};
+use crate::terminal;
+
+/// skye measures file systems and the storage under them, and proves each number or marks it.
+#[derive(Debug, Parser)]
+#[command(name = "skye", version, about, max_term_width = 100, arg_required_else_help = false)]
+#[command(after_help = "skye DIR is short for skye run DIR: the default run in that directory.\n\
+Exit codes: 0 done, 1 something failed, 2 refused before anything was written, 3 verification failed,\n\
+130, 143, 129 ended by INT, TERM, HUP after saving what was measured and removing its files.")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Say more about what is done, on stderr.
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Measure: a preset, or tests of your own.
+    Run(Box<RunArguments>),
+    /// Show a saved run.
+    Report(ReportArguments),
+    /// List saved runs.
+    List,
+    /// Remove what killed runs left in a directory.
+    Clean {
+        /// The directory that was tested.
+        #[arg(value_hint = ValueHint::DirPath)]
+        directory: PathBuf,
+    },
+    /// Print completions for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page.
+    Man,
+}
+
+/// What to measure, where, and where results go.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A SPEC is VERB[:PATTERN][:QnTm][:KEY[=VALUE]...], for example read:rnd4k:q32t4 or create:t4:files=1m.\n\
+Verbs on data:  read write rw rewrite fsync, with patterns seqSIZE rndSIZE\n\
+Verbs on files: create stat open readdir rename link symlink unlink mkdir rmdir\n\
+Sizes: 4k is 4096, 4kB is 4000; also 10% of the free space and 2xRAM."
+)]
+pub struct RunArguments {
+    /// Directory to measure in; skye makes one of its own there and removes it.
+    #[arg(default_value = ".", value_hint = ValueHint::DirPath)]
+    pub target: PathBuf,
+    /// Preset, or a TOML file of the same words [default: standard].
+    #[arg(long, value_name = "NAME|FILE.toml", conflicts_with = "test", value_hint = ValueHint::FilePath)]
+    pub preset: Option<String>,
+    /// A test of your own; may be repeated.
+    #[arg(long, value_name = "SPEC", num_args = 1..)]
+    pub test: Vec<String>,
+    /// Size of the data set [default: 4 s of I/O, 256 MiB to 4 GiB, at most 10 % of the free space].
+    #[arg(long)]
+    pub size: Option<Size>,
+    /// Files of each test on files [default: 64k].
+    #[arg(long, value_name = "N")]
+    pub files: Option<Count>,
+    /// Seconds measured per phase.
+    #[arg(long, value_name = "SECONDS")]
+    pub time: Option<Seconds>,
+    /// Repeat all tests so many times, each time on fresh files.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: Option<u32>,
+    /// Seed of offsets and data [default: a fresh one, recorded].
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Your name for this run.
+    #[arg(long)]
+    pub label: Option<String>,
+    /// State of the page cache before buffered reads [default: cold].
+    #[arg(long, value_enum)]
+    pub cache: Option<CacheArgument>,
+    /// Bypass the page cache in all data tests that do not say otherwise.
+    #[arg(long, conflicts_with = "buffered")]
+    pub direct: bool,
+    /// Go through the page cache in all data tests that do not say otherwise.
+    #[arg(long)]
+    pub buffered: bool,
+    /// Most bytes that the run may write.
+    #[arg(long, value_name = "SIZE")]
+    pub write_limit: Option<Size>,
+    /// Allow what is normally refused or warned about.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
+    pub allow: Vec<AllowArgument>,
+    /// Print the plan as TOML, with estimates, and do nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Save the run as JSON and CSV in this directory instead of the store.
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub output: Option<PathBuf>,
+    /// Write the run as JSON; - is stdout.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub json: Option<PathBuf>,
+    /// Write one CSV line per phase; - is stdout.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub csv: Option<PathBuf>,
+    /// No progress and no warnings on stderr.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Which saved run to show, and how.
+#[derive(Debug, Args)]
+pub struct ReportArguments {
+    /// A file, or @ for the last saved run, @-1 for the one before.
+    #[arg(default_value = "@", value_name = "RUN", allow_hyphen_values = true, value_hint = ValueHint::FilePath)]
+    pub run: String,
+    /// Write it as JSON; - is stdout.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub json: Option<PathBuf>,
+    /// Write one CSV line per phase; - is stdout.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub csv: Option<PathBuf>,
+    /// Write its tables as Markdown; - is stdout.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub markdown: Option<PathBuf>,
+}
+
+macro_rules! value_words {
+    ($($(#[$meta:meta])* $name:ident for $target:ident { $($(#[$variant_meta:meta])* $variant:ident,)+ })+) => { $(
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, ValueEnum)]
+        pub enum $name { $($(#[$variant_meta])* $variant,)+ }
+
+        impl From<$name> for $target {
+            fn from(argument: $name) -> Self {
+                match argument { $($name::$variant => Self::$variant,)+ }
+            }
+        }
+    )+ };
+}
+
+value_words! {
+    /// `--cache`
+    CacheArgument for CacheMode {
+        /// The file's own pages are dropped.
+        Cold,
+        /// The file is read once before.
+        Warm,
+        /// As the test before left it.
+        AsIs,
+        /// All caches of the machine are dropped; root only, and every other program pays for it.
+        DropAll,
+    }
+    /// `--allow`
+    AllowArgument for Allow {
+        /// Leave less than max(5 %, 1 GiB) of the file system free.
+        LowSpace,
+        /// Do not warn about a target that others are using.
+        Busy,
+    }
+}
+
+impl RunArguments {
+    /// The flags as a request, to be laid over a preset.
+    pub fn request(&self) -> Request {
+        Request {
+            preset: None,
+            tests: self.test.clone(),
+            size: self.size,
+            files: self.files,
+            time: self.time,
+            total: None,
+            repeat: self.repeat,
+            seed: self.seed,
+            label: self.label.clone(),
+            cache: self.cache.map(Into::into),
+            direct: match (self.direct, self.buffered) {
+                (true, _) => Some(true),
+                (_, true) => Some(false),
+                _ => None,
+            },
+            write_limit: self.write_limit,
+            allow: self.allow.iter().map(|allow| (*allow).into()).collect(),
+        }
+    }
+}
+
+/// `skye`, `skye DIR` and `skye --preset quick DIR` mean `skye run …`.
+pub fn with_default_command(mut words: Vec<OsString>) -> Vec<OsString> {
+    let names_command = |word: &OsString| {
+        let word = word.to_string_lossy();
+        let known = Cli::command().get_subcommands().any(|command| command.get_name() == word);
+        known || matches!(word.as_ref(), "help" | "-h" | "--help" | "-V" | "--version")
+    };
+    let first = words.iter().skip(1).find(|word| !matches!(word.to_str(), Some("-v" | "--verbose")));
+    if !first.is_some_and(names_command) {
+        words.insert(1.min(words.len()), "run".into());
+    }
+    words
+}
+
+/// Prints completions.
+pub fn completions(shell: clap_complete::Shell) -> Done {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "skye", &mut text);
+    terminal::print_bytes(&text)?;
+    Ok(exit::DONE)
+}
+
+/// Prints the manual page.
+pub fn man() -> Done {
+    let mut text = Vec::new();
+    let rendered = clap_mangen::Man::new(Cli::command()).render(&mut text);
+    rendered.map_err(|error| Failure::Failed(format!("cannot render the manual page: {error}")))?;
+    terminal::print_bytes(&text)?;
+    Ok(exit::DONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        let words = with_default_command(line.split(' ').map(OsString::from).collect());
+        words.into_iter().map(|word| word.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn the_declaration_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_directory_alone_is_a_default_run() {
+        assert_eq!(words("skye"), ["skye", "run"]);
+        assert_eq!(words("skye /mnt"), ["skye", "run", "/mnt"]);
+        assert_eq!(words("skye --preset quick ."), ["skye", "run", "--preset", "quick", "."]);
+        assert_eq!(words("skye list"), ["skye", "list"]);
+        assert_eq!(words("skye -v list"), ["skye", "-v", "list"]);
+        assert_eq!(words("skye --version"), ["skye", "--version"]);
+    }
+}

@@ -1,0 +1,58 @@
+//! Exit codes, each with its one meaning, and the errors that end a command.
+
+use std::process::ExitCode;
+
+use model::Trouble;
+
+/// Everything that was asked for was done.
+pub const DONE: u8 = 0;
+/// Something that was asked for failed; what was measured is kept.
+pub const FAILED: u8 = 1;
+/// The command line or the plan was refused; nothing was written.
+pub const REFUSED: u8 = 2;
+
+/// Why a command ends.
+#[derive(Debug)]
+pub enum Failure {
+    /// Refused before anything was written: exit code 2.
+    Refused(String),
+    /// It failed: exit code 1.
+    Failed(String),
+    /// The reader of stdout went away: not an error.
+    ReaderGone,
+}
+
+impl Failure {
+    /// Prints the message and gives the code.
+    pub fn report(self) -> ExitCode {
+        match self {
+            Self::ReaderGone => ExitCode::from(DONE),
+            Self::Refused(message) => {
+                crate::terminal::error(&message);
+                ExitCode::from(REFUSED)
+            }
+            Self::Failed(message) => {
+                crate::terminal::error(&message);
+                ExitCode::from(FAILED)
+            }
+        }
+    }
+
+    /// A refusal.
+    pub fn refused(trouble: Trouble) -> Self {
+        Self::Refused(trouble.to_string())
+    }
+
+    /// A failure.
+    pub fn failed(trouble: Trouble) -> Self {
+        Self::Failed(trouble.to_string())
+    }
+}
+
+/// Help and version are not errors; the rest is what clap says, with its code 2.
+pub fn of_clap(error: &clap::Error) -> ExitCode {
+    let code = if error.use_stderr() { REFUSED } else { DONE };
+    // A reader that is gone need not be told that it is.
+    let _ = error.print();
+    ExitCode::from(code)
+}

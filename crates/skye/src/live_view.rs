@@ -1,0 +1,116 @@
+//! Three lines on stderr that move while a test runs.
+
+use std::io::IsTerminal;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use model::plan::PlannedPhase;
+use report::live::{Live, LiveCpu, LiveDevice};
+use report::text::{Kind, Style};
+use run::Tick;
+
+/// Rates that the sparkline remembers.
+const HISTORY: usize = 60;
+
+/// The live view; does nothing where stderr is not a terminal.
+pub struct LiveView {
+    bar: ProgressBar,
+    style: Style,
+    history: Vec<f64>,
+    last: (u64, u64),
+}
+
+/// What the view is told about the phase that is running.
+pub struct Position<'a> {
+    /// The phase.
+    pub phase: &'a PlannedPhase,
+    /// Which it is, from 1.
+    pub index: usize,
+    /// Of how many.
+    pub of: usize,
+    /// What comes next.
+    pub next: Option<&'a str>,
+    /// How long it will take.
+    pub planned_ns: u64,
+    /// Until the whole run should end, at the start of the phase.
+    pub left_ns: u64,
+}
+
+impl LiveView {
+    /// A view, hidden if `quiet` or where there is no terminal.
+    pub fn new(quiet: bool, style: Style) -> Self {
+        let shown = !quiet && std::io::stderr().is_terminal();
+        let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(None, target);
+        // The template is a constant; without it the bar only looks different.
+        if let Ok(template) = ProgressStyle::with_template("{msg}") {
+            bar.set_style(template);
+        }
+        Self { bar, style, history: Vec::with_capacity(HISTORY), last: (0, 0) }
+    }
+
+    /// Shows what is being prepared.
+    pub fn preparing(&self, what: &str) {
+        self.bar.set_message(format!("  {what}"));
+        self.bar.tick();
+    }
+
+    /// Another phase begins.
+    pub fn begin(&mut self) {
+        self.history.clear();
+        self.last = (0, 0);
+    }
+
+    /// Shows how far a phase is.
+    pub fn update(&mut self, position: &Position<'_>, tick: &Tick<'_>) {
+        let (last_ns, last_ops) = self.last;
+        let seconds = tick.elapsed_ns.saturating_sub(last_ns) as f64 / 1e9;
+        if seconds > 0.0 {
+            if self.history.len() == HISTORY {
+                self.history.remove(0);
+            }
+            self.history.push(tick.ops.saturating_sub(last_ops) as f64 / seconds);
+            self.last = (tick.elapsed_ns, tick.ops);
+        }
+        let elapsed = (tick.elapsed_ns as f64 / 1e9).max(1e-9);
+        let workload = &position.phase.workload;
+        let label = workload.label();
+        let device = tick.frame.and_then(|frame| frame.devices.first()).map(|device| LiveDevice {
+            name: &device.name,
+            busy_share: device.busy_ns as f64 / 1e9 / seconds.max(1e-9),
+            in_flight: device.in_flight_ns as f64 / 1e9 / seconds.max(1e-9),
+        });
+        let cpu = tick.frame.map(|frame| LiveCpu {
+            cores: (frame.cpu.user_ns + frame.cpu.kernel_ns) as f64 / 1e9 / seconds.max(1e-9),
+            kernel_cores: frame.cpu.kernel_ns as f64 / 1e9 / seconds.max(1e-9),
+        });
+        let live = Live {
+            kind: if workload.data().is_some() { Kind::Data } else { Kind::Files },
+            name: workload.name(),
+            label: &label,
+            index: position.index,
+            of: position.of,
+            elapsed_ns: tick.elapsed_ns,
+            planned_ns: Some(position.planned_ns),
+            left_ns: Some(position.left_ns.saturating_sub(tick.elapsed_ns)),
+            bytes_per_second: workload.data().map(|_| tick.bytes as f64 / elapsed),
+            ops_per_second: tick.ops as f64 / elapsed,
+            p99_ns: tick.p99_ns,
+            history: &self.history,
+            device,
+            cpu,
+            next: position.next,
+        };
+        self.bar.set_message(report::live::lines(&live, &self.style).join("\n"));
+        self.bar.tick();
+    }
+
+    /// Prints something above the view.
+    pub fn above<T>(&self, print: impl FnOnce() -> T) -> T {
+        self.bar.suspend(print)
+    }
+
+    /// Takes the view away.
+    pub fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,476 @@
+//! `skye run`: plan, prepare, run phase after phase, save, report, and leave nothing behind.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
+
+use engine::clock::{Monotonic, read_cost_ns};
+use model::nearest;
+use model::plan::{self, PlannedPhase};
+use model::run::{Environment, Mark, Note, PhaseRecord, Run, RunStatus, SCHEMA, Status, Tool};
+use model::size;
+use model::{Plan, Target, Trouble};
+use observe::Root;
+use report::text::{self, Kind, Style};
+use run::{LayoutProgress, Session};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::Done;
+use crate::cli::RunArguments;
+use crate::exit::{self, Failure};
+use crate::live_view::{LiveView, Position};
+use crate::signals::Interruption;
+use crate::{outputs, preset, store, terminal};
+
+/// How long the target is watched for others' I/O before anything is written.
+const WATCH: Duration = Duration::from_millis(150);
+/// Others' I/O above this rate is said before starting.
+const BUSY_BYTES_PER_SECOND: u64 = 5_000_000;
+/// Kept for cleaning up within the total time.
+const CLEANING: Duration = Duration::from_secs(2);
+/// A phase that would get less than this is not begun.
+const PHASE_NS_MIN: u64 = 200_000_000;
+
+/// Measures.
+pub fn run(arguments: &RunArguments) -> Done {
+    let started = Instant::now();
+    let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let request = match (&arguments.preset, arguments.test.is_empty()) {
+        (Some(name), _) => arguments.request().over(preset::load(name)?),
+        (None, true) => arguments.request().over(preset::load(preset::DEFAULT)?),
+        (None, false) => arguments.request(),
+    };
+    let seed = request.seed.unwrap_or_else(|| fastrand::u64(1..1 << 32));
+    let style = terminal::style();
+    let shows_text = !arguments.dry_run
+        && ![&arguments.json, &arguments.csv].into_iter().flatten().any(|path| outputs::is_stdout(path));
+    if shows_text && !arguments.quiet {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let name = request.preset.as_deref().unwrap_or("custom");
+        let title = text::title(
+            env!("CARGO_PKG_VERSION"),
+            name,
+            seed,
+            &host,
+            &started_at,
+            request.label.as_deref(),
+            &style,
+        );
+        terminal::print_line(&format!("{title}\n"))?;
+    }
+
+    let root = Root::system();
+    let machine = observe::machine(&root);
+    let target = observe::target(&root, &arguments.target).map_err(|trouble| mistyped(arguments, trouble))?;
+    let plan = plan::plan(&request, &target, &machine).map_err(Failure::refused)?;
+    let environment = Environment::new(&machine, target, observe::settings(&root), Vec::new());
+    if arguments.dry_run {
+        terminal::print_bytes(text::dry_run(&plan, &environment).as_bytes())?;
+        return Ok(exit::DONE);
+    }
+    for file in [&arguments.json, &arguments.csv].into_iter().flatten() {
+        outputs::check(file)?;
+    }
+    let interruption = Interruption::catch().map_err(|error| {
+        Failure::Failed(format!("cannot catch signals: {error}; too many processes or threads?"))
+    })?;
+    if shows_text && !arguments.quiet {
+        terminal::print_line(&format!("{}\n", text::preamble(&plan, &environment, &style)))?;
+    }
+    let session = Session::open(&root, &plan, &environment.target, seed, interruption.raised.clone());
+    let session = session.map_err(Failure::refused)?;
+    let mut driver = Driver {
+        started,
+        interruption,
+        view: LiveView::new(arguments.quiet, style),
+        style,
+        shows_text,
+        quiet: arguments.quiet,
+        deadline: started + Duration::from_nanos(plan.total_ns),
+        written_bytes: 0,
+        last_kind: None,
+        phases: Vec::new(),
+        warnings: Vec::new(),
+        failed: false,
+        plan,
+    };
+    driver.warn_if_busy(&root, &environment.target);
+    let (hidden, left) = driver.measure(session);
+    let environment = Environment { hidden_sources: hidden, ..environment };
+    let run = driver.into_run(seed, started_at, environment);
+    finish(arguments, run, left, &style, shows_text)
+}
+
+/// A word that is no directory may be a mistyped command.
+fn mistyped(arguments: &RunArguments, trouble: Trouble) -> Failure {
+    let word = arguments.target.to_string_lossy();
+    let near = nearest(&word, ["report", "list", "clean", "completions", "man"])
+        .filter(|_| !arguments.target.exists());
+    match near {
+        Some(command) => Failure::Refused(format!("{trouble}; or did you mean `skye {command}`?")),
+        None => Failure::refused(trouble),
+    }
+}
+
+struct Driver {
+    started: Instant,
+    interruption: Interruption,
+    view: LiveView,
+    style: Style,
+    shows_text: bool,
+    quiet: bool,
+    deadline: Instant,
+    written_bytes: u64,
+    last_kind: Option<Kind>,
+    phases: Vec<PhaseRecord>,
+    warnings: Vec<String>,
+    /// Something besides a phase failed.
+    failed: bool,
+    plan: Plan,
+}
+
+/// What a run leaves to be told: the document, and how it ended.
+struct Ended {
+    run: Run,
+    interruption: Interruption,
+    failed: bool,
+    quiet: bool,
+    started: Instant,
+}
+
+impl Driver {
+    fn warn(&mut self, message: String) {
+        if !self.quiet {
+            self.view.above(|| terminal::message("warning", &message));
+        }
+        self.warnings.push(message);
+    }
+
+    fn warn_if_busy(&mut self, root: &Root, target: &Target) {
+        let Some(device) = target.top_device().filter(|_| !self.plan.allow_busy) else { return };
+        self.view.preparing(&format!("watching {} for others' I/O", device.name));
+        let Some(traffic) = observe::idle_traffic(root, device, WATCH) else { return };
+        let rate = (traffic.read_bytes + traffic.written_bytes).saturating_mul(1_000_000_000)
+            / traffic.length_ns.max(1);
+        if rate > BUSY_BYTES_PER_SECOND {
+            self.warn(format!(
+                "{} is busy: others move {}/s on it, so numbers will be lower and less steady; run it when it is quiet, or add --allow busy",
+                device.name,
+                size::decimal(rate)
+            ));
+        }
+    }
+
+    /// Runs everything and removes it again; gives the hidden sources, and what could not be removed.
+    fn measure(&mut self, mut session: Session) -> (Vec<String>, Vec<String>) {
+        for repetition in 1..=self.plan.repetitions {
+            if self.interruption.is_raised() {
+                break;
+            }
+            if let Err(trouble) = self.lay_out(&mut session) {
+                if !self.interruption.is_raised() {
+                    self.fail(&trouble);
+                }
+                break;
+            }
+            self.repetition(&mut session, repetition);
+        }
+        let hidden = session.hidden_sources().to_vec();
+        self.view.preparing("removing files");
+        let path = session.path().to_owned();
+        let left = match session.close() {
+            Ok(removal) => {
+                let left = removal.left.into_iter();
+                left.map(|(name, why)| format!("left {}: {why}", path.join(name).display())).collect()
+            }
+            Err(trouble) => vec![trouble.to_string()],
+        };
+        self.view.end();
+        (hidden, left)
+    }
+
+    fn fail(&mut self, trouble: &Trouble) {
+        self.failed = true;
+        let message = trouble.to_string();
+        self.view.above(|| terminal::error(&message));
+        self.warnings.push(message);
+    }
+
+    fn lay_out(&mut self, session: &mut Session) -> Result<(), Trouble> {
+        self.view.preparing("laying out files");
+        let progress = LayoutProgress::default();
+        session.lay_out(&progress)?;
+        self.written_bytes += progress.bytes.load(std::sync::atomic::Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn repetition(&mut self, session: &mut Session, repetition: u32) {
+        let phases = self.plan.phases.clone();
+        for (index, phase) in phases.iter().enumerate() {
+            let rest = &phases[index..];
+            let repetitions_left = u64::from(self.plan.repetitions - repetition);
+            let record = match self.time_for(rest, &phases, repetitions_left) {
+                _ if self.interruption.is_raised() => return,
+                None => {
+                    skipped(phase, repetition, "the run's total time is used up; give it more with --time")
+                }
+                Some(budget) => {
+                    let record = self.phase(session, phase, index, repetition, budget);
+                    self.agreeing(session, phase, index, repetition, budget, record)
+                }
+            };
+            self.show(&record);
+            self.phases.push(record);
+        }
+    }
+
+    /// Measured time and total budget of the next phase: its share of what is left, files counting more for what
+    /// they do untimed. `None` if that is too little.
+    fn time_for(
+        &self,
+        rest: &[PlannedPhase],
+        all: &[PlannedPhase],
+        repetitions_left: u64,
+    ) -> Option<(u64, u64)> {
+        let weight = |phase: &PlannedPhase| if phase.workload.files().is_some() { 3 } else { 2 };
+        let left = self.deadline.saturating_duration_since(Instant::now()).saturating_sub(CLEANING);
+        let left_ns = left.as_nanos() as u64;
+        let weights: u64 =
+            rest.iter().map(weight).sum::<u64>() + repetitions_left * all.iter().map(weight).sum::<u64>();
+        let share_ns = left_ns / weights.max(1);
+        let time_ns = self.plan.phase_time_ns.min(share_ns * 2);
+        // A phase that is counted, not timed, may take all that is left.
+        let counted = rest.first().is_some_and(|phase| phase.stop.time_ns.is_none());
+        let budget_ns = if counted { left_ns } else { left_ns.min(share_ns * 4) };
+        let enough_ns = PHASE_NS_MIN.min(self.plan.phase_time_ns);
+        (time_ns >= enough_ns).then_some((time_ns, budget_ns))
+    }
+
+    fn phase(
+        &mut self,
+        session: &mut Session,
+        phase: &PlannedPhase,
+        index: usize,
+        repetition: u32,
+        budget: (u64, u64),
+    ) -> PhaseRecord {
+        let (time_ns, budget_ns) = budget;
+        let next = self
+            .plan
+            .phases
+            .get(index + 1)
+            .map(|next| format!("{} {}", next.workload.name(), next.workload.label()));
+        let position = Position {
+            phase,
+            index: index + 1,
+            of: self.plan.phases.len(),
+            next: next.as_deref(),
+            planned_ns: time_ns,
+            left_ns: (self.plan.estimate_ns)
+                .saturating_sub(self.started.elapsed().as_nanos() as u64)
+                .max(time_ns),
+        };
+        self.view.begin();
+        let view = &mut self.view;
+        let record =
+            session.phase(phase, repetition, time_ns, budget_ns, &mut |tick| view.update(&position, tick));
+        self.written_bytes += record.app_bytes_written;
+        record
+    }
+
+    /// Repeats a direct test once whose bytes the device does not confirm, where time and the write limit allow it.
+    fn agreeing(
+        &mut self,
+        session: &mut Session,
+        phase: &PlannedPhase,
+        index: usize,
+        repetition: u32,
+        budget: (u64, u64),
+        first: PhaseRecord,
+    ) -> PhaseRecord {
+        let Some(before) = run::disagreement(&first, phase) else { return first };
+        let left = self.deadline.saturating_duration_since(Instant::now()).saturating_sub(CLEANING);
+        let others = self.plan.phase_time_ns.saturating_mul((self.plan.phases.len() - index) as u64);
+        let has_time = left.as_nanos() as u64 > others.saturating_add(budget.0);
+        let still_planned: u64 = self.plan.phases[index..]
+            .iter()
+            .filter(|p| p.workload.data().is_some_and(|d| d.writes()))
+            .filter_map(|p| p.stop.bytes)
+            .sum();
+        let has_bytes = first.app_bytes_written == 0
+            || self.written_bytes.saturating_add(still_planned) <= self.plan.write_limit_bytes;
+        // Halves of the bytes are no accident: that is a file system that does not do it directly.
+        let may_agree = before < 0.5 && first.status == Status::Done;
+        if !(has_time && has_bytes && may_agree) || self.interruption.is_raised() {
+            return first;
+        }
+        let mut second = self.phase(session, phase, index, repetition, budget);
+        if run::disagreement(&second, phase).is_some_and(|after| after >= before)
+            || second.status != Status::Done
+        {
+            return first;
+        }
+        second.notes.push(Note {
+            mark: Mark::Info,
+            code: "repeated".into(),
+            text: format!(
+                "measured twice: the first time the device's bytes differed by {:.1} %",
+                before * 100.0
+            ),
+        });
+        second
+    }
+
+    fn show(&mut self, record: &PhaseRecord) {
+        if !self.shows_text {
+            return;
+        }
+        let kind = Kind::of(record);
+        let mut lines = Vec::new();
+        if self.last_kind != Some(kind) {
+            if self.last_kind.is_some() {
+                lines.push(String::new());
+            }
+            lines.push(text::head(kind));
+            self.last_kind = Some(kind);
+        }
+        lines.push(text::row(record, &self.style));
+        let printed = self.view.above(|| terminal::print_line(&lines.join("\n")));
+        if printed.is_err() {
+            // Whoever read us has gone: end quietly, but clean up first.
+            self.shows_text = false;
+            self.interruption.reader_is_gone();
+        }
+    }
+
+    fn into_run(self, seed: u64, started_at: String, environment: Environment) -> Ended {
+        let planned = self.plan.phases.len() * self.plan.repetitions as usize;
+        let ran = self.phases.iter().filter(|phase| phase.status == Status::Done).count();
+        let cpu = clock_gettime(ClockId::ThreadCPUTime);
+        let cpu_seconds = cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9;
+        let run = Run {
+            schema: SCHEMA.into(),
+            skye_version: env!("CARGO_PKG_VERSION").into(),
+            started_at,
+            finished_at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+            run_status: if ran == planned { RunStatus::Complete } else { RunStatus::Partial },
+            command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+            label: self.plan.label.clone(),
+            seed,
+            plan: self.plan,
+            environment,
+            phases: self.phases,
+            ceilings: Vec::new(),
+            tool: Tool {
+                overhead_ns_per_op: None,
+                // The thread that runs this one observes, collects and draws, and does nothing else.
+                telemetry_cpu_share: Some(cpu_seconds / self.started.elapsed().as_secs_f64().max(1e-9)),
+                clock_read_ns: Some(read_cost_ns(&Monotonic)),
+                warnings: self.warnings,
+            },
+        };
+        Ended {
+            run,
+            interruption: self.interruption,
+            failed: self.failed,
+            quiet: self.quiet,
+            started: self.started,
+        }
+    }
+}
+
+/// The record of a phase that was not tried.
+fn skipped(phase: &PlannedPhase, repetition: u32, reason: &str) -> PhaseRecord {
+    Session::untried(phase, repetition, Status::Skipped, reason)
+}
+
+/// Saves, prints what is left to be said, and decides about the exit code.
+fn finish(
+    arguments: &RunArguments,
+    ended: Ended,
+    left: Vec<String>,
+    style: &Style,
+    shows_text: bool,
+) -> Done {
+    let Ended { run, interruption, failed, quiet, started } = ended;
+    let mut code = if failed || run.phases.iter().any(|phase| phase.status == Status::Failed) {
+        exit::FAILED
+    } else {
+        exit::DONE
+    };
+    for problem in &left {
+        terminal::error(problem);
+        code = exit::FAILED;
+    }
+    let gone = interruption.exit_code() == Some(exit::DONE);
+    if interruption.is_raised() && !quiet && !gone {
+        terminal::message("skye", &format!("ended by SIG{}; its files are removed", interruption.name()));
+    }
+    let mut saved = None;
+    // With nothing measured there is nothing to save; a second signal skips the saving, too.
+    if !run.phases.is_empty() && !interruption.is_repeated() && !gone {
+        match save(arguments, &run) {
+            Ok(path) => saved = path,
+            Err(Saving::Optional(message)) if !quiet => terminal::message("warning", &message),
+            Err(Saving::Optional(_)) => {}
+            Err(Saving::AskedFor(message)) => {
+                terminal::error(&message);
+                code = exit::FAILED;
+            }
+        }
+        match write_outputs(arguments, &run) {
+            Err(Failure::ReaderGone) => return Ok(exit::DONE),
+            Err(Failure::Failed(message) | Failure::Refused(message)) => {
+                terminal::error(&message);
+                code = exit::FAILED;
+            }
+            Ok(()) => {}
+        }
+    }
+    if shows_text && !gone && !run.phases.is_empty() {
+        let name = saved.as_ref().map(|path| match arguments.output {
+            Some(_) => path.display().to_string(),
+            None => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        });
+        let notes = text::notes(&run.phases, style);
+        let footer = text::footer(&run, name.as_deref(), style);
+        let parts: Vec<_> = [notes, footer].into_iter().filter(|part| !part.is_empty()).collect();
+        terminal::print_line(&format!("\n{}", parts.join("\n\n")))?;
+    }
+    log::debug!("the whole took {:?}", started.elapsed());
+    Ok(interruption.exit_code().unwrap_or(code))
+}
+
+/// Why a run was not saved.
+enum Saving {
+    /// In the store, which is a convenience: warn and go on.
+    Optional(String),
+    /// Where the user wanted it.
+    AskedFor(String),
+}
+
+fn save(arguments: &RunArguments, run: &Run) -> Result<Option<PathBuf>, Saving> {
+    if let Some(directory) = &arguments.output {
+        let path = store::save(run, directory).map_err(|trouble| Saving::AskedFor(trouble.to_string()))?;
+        let csv = path.with_extension("csv");
+        let failed = |error: std::io::Error| {
+            Saving::AskedFor(format!("cannot write {}: {error}; make room there", csv.display()))
+        };
+        store::write_whole(&csv, report::csv::write(run).as_bytes()).map_err(failed)?;
+        return Ok(Some(path));
+    }
+    let Some(directory) = store::directory() else {
+        let message = "the run is not saved: neither XDG_STATE_HOME nor HOME is set; use -o DIR or --json FILE to keep it";
+        return Err(Saving::Optional(message.into()));
+    };
+    store::save(run, &directory).map(Some).map_err(|trouble| Saving::Optional(trouble.to_string()))
+}
+
+fn write_outputs(arguments: &RunArguments, run: &Run) -> Result<(), Failure> {
+    if let Some(file) = &arguments.json {
+        outputs::write(file, report::json::write(run).as_bytes())?;
+    }
+    if let Some(file) = &arguments.csv {
+        outputs::write(file, report::csv::write(run).as_bytes())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! Signals as flags: the first ends the run and keeps what was measured, a second skips the saving, none the removing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// What has arrived.
+#[derive(Debug, Clone, Default)]
+pub struct Interruption {
+    /// Raised by the first signal; workers and waits look at it.
+    pub raised: Arc<AtomicBool>,
+    first: Arc<AtomicI32>,
+    count: Arc<AtomicU32>,
+}
+
+impl Interruption {
+    /// Catches INT, TERM, HUP and PIPE from here on.
+    ///
+    /// # Errors
+    /// The system refuses a handler or a thread.
+    pub fn catch() -> std::io::Result<Self> {
+        let interruption = Self::default();
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGPIPE])?;
+        let seen = interruption.clone();
+        std::thread::Builder::new().name("signals".into()).stack_size(64 << 10).spawn(move || {
+            signals.forever().for_each(|signal| seen.note(signal));
+        })?;
+        Ok(interruption)
+    }
+
+    fn note(&self, signal: i32) {
+        // Only the first decides about the exit code.
+        let _ = self.first.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
+        self.count.fetch_add(1, Ordering::SeqCst);
+        self.raised.store(true, Ordering::SeqCst);
+    }
+
+    /// Ends the run as if the reader had gone away.
+    pub fn reader_is_gone(&self) {
+        self.note(SIGPIPE);
+    }
+
+    /// Whether the run is to end.
+    pub fn is_raised(&self) -> bool {
+        self.raised.load(Ordering::SeqCst)
+    }
+
+    /// Whether the user insisted.
+    pub fn is_repeated(&self) -> bool {
+        self.count.load(Ordering::SeqCst) > 1 && self.first.load(Ordering::SeqCst) != SIGPIPE
+    }
+
+    /// The exit code that a signal calls for, if one arrived; a reader that is gone is no error.
+    pub fn exit_code(&self) -> Option<u8> {
+        match self.first.load(Ordering::SeqCst) {
+            0 => None,
+            SIGPIPE => Some(crate::exit::DONE),
+            signal => Some(128 + signal as u8),
+        }
+    }
+
+    /// Name of the first signal, for messages.
+    pub fn name(&self) -> &'static str {
+        match self.first.load(Ordering::SeqCst) {
+            SIGINT => "INT",
+            SIGTERM => "TERM",
+            SIGHUP => "HUP",
+            _ => "PIPE",
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Commands on what is already there: saved runs, and leftovers of killed ones.
+
+use std::path::Path;
+
+use report::list::{Entry, Summary};
+use run::Cleaned;
+
+use crate::Done;
+use crate::cli::ReportArguments;
+use crate::exit::{self, Failure};
+use crate::{outputs, store, terminal};
+
+/// `skye report`
+pub fn report(arguments: &ReportArguments) -> Done {
+    let path = store::find(&arguments.run).map_err(Failure::Refused)?;
+    let run = store::read(&path).map_err(Failure::Refused)?;
+    let mut written = false;
+    let forms: [(_, fn(&model::Run) -> String); 3] = [
+        (&arguments.json, report::json::write),
+        (&arguments.csv, report::csv::write),
+        (&arguments.markdown, report::markdown::write),
+    ];
+    for (file, form) in forms {
+        if let Some(file) = file {
+            outputs::write(file, form(&run).as_bytes())?;
+            written = true;
+        }
+    }
+    if !written {
+        let text = report::text::full(&run, None, &terminal::style());
+        terminal::print_line(text.trim_end_matches('\n'))?;
+    }
+    Ok(exit::DONE)
+}
+
+/// `skye list`
+pub fn list() -> Done {
+    let entry = |path: std::path::PathBuf| Entry {
+        file_name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        run: store::read(&path).map(|run| Summary::from(&run)),
+    };
+    let entries: Vec<_> = store::runs().into_iter().map(entry).collect();
+    if entries.is_empty() {
+        let place =
+            store::directory().map_or("no HOME, so no store".into(), |place| place.display().to_string());
+        terminal::print_line(&format!("no saved runs ({place}); measure with: skye run DIR"))?;
+        return Ok(exit::DONE);
+    }
+    terminal::print_line(report::list::render(&entries, &terminal::style()).trim_end_matches('\n'))?;
+    Ok(exit::DONE)
+}
+
+/// `skye clean`
+pub fn clean(directory: &Path) -> Done {
+    let found = run::clean(directory).map_err(Failure::refused)?;
+    let mut code = exit::DONE;
+    if found.is_empty() {
+        terminal::print_line(&format!(
+            "nothing of skye in {}",
+            report::printable(&directory.display().to_string())
+        ))?;
+    }
+    for (path, cleaned) in found {
+        let path = report::printable(&path.display().to_string());
+        let line = match cleaned {
+            Cleaned::Removed(1) => format!("removed  {path} with 1 file"),
+            Cleaned::Removed(files) => format!("removed  {path} with {files} files"),
+            Cleaned::Live(0) => format!("in use   {path}"),
+            Cleaned::Live(pid) => format!("in use   {path} by process {pid}"),
+            Cleaned::Left(why) => {
+                code = exit::FAILED;
+                format!("left     {path}: {}", report::printable(&why))
+            }
+        };
+        terminal::print_line(&line)?;
+    }
+    Ok(code)
+}
