@@ -370,6 +370,8 @@ pub struct RoundLimits<'a> {
 pub struct Round {
     /// Operations, in the order of the visits: fewer than asked for if it ended early.
     pub done: u64,
+    /// When the first of them began.
+    pub start_ns: u64,
     /// When the last of them ended.
     pub end_ns: u64,
     /// The first call that failed.
@@ -379,7 +381,9 @@ pub struct Round {
 /// Which files a round visits, in which order.
 #[derive(Debug, Clone, Copy)]
 pub struct Visits {
-    /// Files `0..files` are visited.
+    /// Number of the first file.
+    pub first: u64,
+    /// How many from there on are visited.
     pub files: u64,
     /// In this order; in sequence if there is none.
     pub order: Option<Permutation>,
@@ -387,13 +391,13 @@ pub struct Visits {
 
 impl Visits {
     /// In the order of their numbers.
-    pub fn in_sequence(files: u64) -> Self {
-        Self { files, order: None }
+    pub fn in_sequence(first: u64, files: u64) -> Self {
+        Self { first, files, order: None }
     }
 
     #[inline]
     fn at(&self, place: u64) -> u64 {
-        self.order.map_or(place, |order| order.at(place))
+        self.first + self.order.map_or(place, |order| order.at(place))
     }
 }
 
@@ -431,8 +435,8 @@ pub fn round<C: Clock, V: FileOps>(
             }
         }
     }
-    recorder.hand_over(now_ns);
-    Round { done, end_ns: now_ns, result }
+    recorder.flush(now_ns);
+    Round { done, start_ns, end_ns: now_ns, result }
 }
 
 /// Reads the entries of every directory of a set, once. One operation is an entry; the latency is of each
@@ -445,7 +449,7 @@ pub fn readdir_round<C: Clock>(
 ) -> Round {
     let start_ns = clock.now_ns();
     recorder.start(start_ns);
-    let mut round = Round { done: 0, end_ns: start_ns, result: Ok(()) };
+    let mut round = Round { done: 0, start_ns, end_ns: start_ns, result: Ok(()) };
     let mut next_tick_ns = start_ns + INTERVAL_NS;
     let mut buffer = [MaybeUninit::<u8>::uninit(); 32 << 10];
     for dir in 0..place.tree.dirs {
@@ -469,12 +473,12 @@ pub fn readdir_round<C: Clock>(
             }
         }
     }
-    recorder.hand_over(round.end_ns);
+    recorder.flush(round.end_ns);
     round
 }
 
 /// The calls of [`readdir_round`].
-pub const READDIR_STEPS: &[&str] = &["open", "getdents64"];
+pub const READDIR_STEPS: &[&str] = &["open", "getdents64", "close"];
 
 /// True if the directory was read to its end, false if the deadline came first.
 fn read_directory<C: Clock>(
@@ -494,14 +498,14 @@ fn read_directory<C: Clock>(
         .map_err(|errno| (0, errno))?;
     laps.lap(0);
     let mut entries = RawDir::new(&opened, buffer);
-    loop {
+    let whole = loop {
         let calls_kernel = entries.is_buffer_empty();
         let entry = entries.next();
         if calls_kernel {
             laps.lap(1);
         }
         match entry {
-            None => return Ok(true),
+            None => break true,
             Some(Err(errno)) => return Err((1, errno)),
             Some(Ok(entry)) => {
                 if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
@@ -511,9 +515,12 @@ fn read_directory<C: Clock>(
             }
         }
         if calls_kernel && laps.last_ns >= limits.deadline_ns {
-            return Ok(false);
+            break false;
         }
-    }
+    };
+    drop(opened);
+    laps.lap(2);
+    Ok(whole)
 }
 
 #[cfg(test)]
@@ -557,8 +564,8 @@ mod tests {
         let directory = std::fs::File::open(temp.path()).unwrap();
         let tree = Tree { files: 20, dirs: 1, levels: 1 };
         let place = place(&directory, tree);
-        let visits = Visits { files: 20, order: Some(Permutation::new(20, 3)) };
-        let sequence = Visits::in_sequence(20);
+        let visits = Visits { first: 0, files: 20, order: Some(Permutation::new(20, 3)) };
+        let sequence = Visits::in_sequence(0, 20);
 
         let content = Content::new(100, 5000, 9, 0);
         let sizes: u64 = (0..20).map(|file| content.size_bytes(file)).sum();
@@ -608,7 +615,7 @@ mod tests {
         let round = round(
             &mut verb,
             &place(&directory, tree),
-            Visits::in_sequence(5),
+            Visits::in_sequence(0, 5),
             &Monotonic,
             &mut recorder,
             limits,

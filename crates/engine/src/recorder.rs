@@ -177,6 +177,17 @@ impl Recorder {
         }
     }
 
+    /// Ends a round: as [`Recorder::hand_over`], but waits for the reader, so that nothing stays behind when no more
+    /// rounds follow. Without a reader it returns at once.
+    #[cold]
+    pub fn flush(&mut self, now_ns: u64) {
+        self.current.end_ns = now_ns;
+        if let Ok(mut next) = self.empty.recv() {
+            next.reset(now_ns);
+            let _ = self.full.send(std::mem::replace(&mut self.current, next));
+        }
+    }
+
     /// Ends the last interval: hands over what is left, waiting for room if the reader is late.
     pub fn finish(mut self, now_ns: u64) {
         self.current.end_ns = now_ns;

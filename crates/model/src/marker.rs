@@ -35,7 +35,25 @@ pub struct NameRule {
     pub inside: Option<Vec<NameRule>>,
 }
 
+impl Marker {
+    /// Whether skye could have written it: every rule has a name to begin with and digits to count with.
+    pub fn is_sound(&self) -> bool {
+        fn sound(rules: &[NameRule]) -> bool {
+            rules.iter().all(|rule| {
+                rule.has_safe_prefix()
+                    && (1..=15).contains(&rule.digits)
+                    && rule.inside.as_deref().is_none_or(sound)
+            })
+        }
+        sound(&self.rules)
+    }
+}
+
 impl NameRule {
+    fn has_safe_prefix(&self) -> bool {
+        !self.prefix.is_empty() && self.prefix.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
+    }
+
     /// Names of files or links.
     pub fn files(prefix: impl Into<String>, digits: usize, count: u64) -> Self {
         Self { prefix: prefix.into(), digits: digits as u8, count, inside: None }
@@ -48,9 +66,8 @@ impl NameRule {
 
     /// Whether this rule produces the name.
     pub fn produces(&self, name: &[u8]) -> bool {
-        let prefix_is_safe = !self.prefix.is_empty()
-            && self.prefix.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
-        let Some(digits) = name.strip_prefix(self.prefix.as_bytes()).filter(|_| prefix_is_safe) else {
+        let Some(digits) = name.strip_prefix(self.prefix.as_bytes()).filter(|_| self.has_safe_prefix())
+        else {
             return false;
         };
         let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');

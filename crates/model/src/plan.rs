@@ -11,7 +11,7 @@ use crate::size::{self, Size};
 use crate::spec::{self, Defaults};
 use crate::target::{Backing, Target};
 use crate::trouble::Trouble;
-use crate::workload::{Access, CacheMode, DataVerb, FileVerb, Work, Workload};
+use crate::workload::{Access, CacheMode, DataVerb, FileVerb, SyncMode, Work, Workload};
 
 /// Data sets are at least this large unless a size is asked for: below it, device caches and start-up dominate.
 pub const DATASET_BYTES_MIN: u64 = 256 << 20;
@@ -21,6 +21,10 @@ pub const DATASET_BYTES_MAX: u64 = 4 << 30;
 pub const RESERVE_BYTES: u64 = 1 << 30;
 /// A run without a preset writes at most this much unless `--write-limit` says otherwise.
 pub const WRITE_LIMIT_BYTES: u64 = 40_000_000_000;
+/// Most directories that one test keeps open at a time.
+const DESCRIPTORS_MAX: u64 = 512;
+/// Share of the memory that buffers of one test may take.
+const BUFFER_SHARE: u64 = 4;
 /// Measured time of a phase where neither preset nor flag says.
 pub const PHASE_SECONDS: f64 = 10.0;
 
@@ -66,6 +70,8 @@ pub struct Plan {
 pub struct Dataset {
     /// Bytes over all files, at most.
     pub size_bytes_max: u64,
+    /// Bytes that the tests need at least: one block for each operation in flight.
+    pub size_bytes_min: u64,
     /// Whether that size was asked for; else calibration may choose a smaller one.
     pub size_is_fixed: bool,
     /// Files that threads have for themselves; 0 where every test is `shared`.
@@ -143,6 +149,7 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
             .remedy("choose a directory on a file system that can be written"));
     }
     check_direct(&workloads, target)?;
+    check_buffers(&workloads, machine)?;
     let cache = request.cache.unwrap_or(CacheMode::Cold);
     check_cold(&workloads, cache, machine)?;
 
@@ -167,6 +174,15 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
     let bytes_to_write_max =
         share_write_limit(&mut phases, dataset.as_ref(), repetitions, write_limit_bytes)?;
 
+    let mut notes = notes(target);
+    let deepest =
+        phases.iter().filter(|phase| phase.workload.iodepth > 1).max_by_key(|phase| phase.workload.iodepth);
+    if let Some(PlannedPhase { workload: Workload { iodepth, threads, .. }, .. }) = deepest {
+        notes.push(format!(
+            "depth is reached by threads: Q{iodepth}T{threads} is {} threads",
+            iodepth * threads
+        ));
+    }
     let estimate_ns = estimate_ns(&phases, dataset.as_ref(), repetitions);
     let total_ns = request.total.map_or(estimate_ns * 2 + 60_000_000_000, Seconds::as_ns);
     Ok(Plan {
@@ -182,7 +198,7 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
         cache,
         dataset,
         phases,
-        notes: notes(target),
+        notes,
         allow_busy: request.allow.contains(&Allow::Busy),
         allow_low_space,
     })
@@ -256,6 +272,26 @@ fn check_direct(workloads: &[Workload], target: &Target) -> Result<(), Trouble> 
     Ok(())
 }
 
+fn check_buffers(workloads: &[Workload], machine: &Machine) -> Result<(), Trouble> {
+    for workload in workloads {
+        let Some(data) = workload.data() else { continue };
+        let in_flight = u64::from(workload.threads) * u64::from(workload.iodepth);
+        let buffers_bytes = data.block_bytes.max(256 << 10).saturating_mul(in_flight);
+        if buffers_bytes > machine.memory_bytes / BUFFER_SHARE {
+            return Err(Trouble::new(
+                format!("run `{}`", spec::print(workload)),
+                format!(
+                    "its buffers need {}, more than a quarter of the memory of {}",
+                    size::binary(buffers_bytes),
+                    size::binary(machine.memory_bytes)
+                ),
+            )
+            .remedy("ask for smaller blocks, less depth or fewer threads"));
+        }
+    }
+    Ok(())
+}
+
 fn check_cold(workloads: &[Workload], cache: CacheMode, machine: &Machine) -> Result<(), Trouble> {
     let cold = workloads.iter().find(|workload| workload.files().is_some_and(|files| files.cold));
     let attempt = match (cold, cache) {
@@ -311,7 +347,7 @@ fn plan_dataset(
         .iter()
         .map(|w| u64::from(w.threads) * u64::from(w.iodepth) * w.data().map_or(1, |d| d.block_bytes));
     let least = in_flight.max().unwrap_or(0).max(unit_bytes * u64::from(separate_files.max(1)));
-    let least = least.next_multiple_of(unit_bytes);
+    let least = least.next_multiple_of(unit_bytes * u64::from(separate_files.max(1)));
     let refuse = |cause: String| Trouble::new(format!("lay out the data set in {}", target.path), cause);
     let size_bytes = match request.size {
         Some(asked) => {
@@ -353,6 +389,7 @@ fn plan_dataset(
     }
     Ok(Some(Dataset {
         size_bytes_max: size_bytes,
+        size_bytes_min: least,
         size_is_fixed: request.size.is_some(),
         separate_files,
         shared_file,
@@ -375,7 +412,16 @@ fn check_room_for_files(
             FileVerb::Symlink => 2 * files.files,
             _ => files.files,
         };
-        let inodes = inodes + files.dirs * u64::from(files.levels) + u64::from(workload.threads) + 16;
+        let trees = if files.shared { 1 } else { u64::from(workload.threads) };
+        let inodes = inodes + trees * (files.dirs * u64::from(files.levels) + 1) + 16;
+        let descriptors = trees * files.dirs;
+        if files.sync == SyncMode::Each && files.dirs > 1 && descriptors > DESCRIPTORS_MAX {
+            return Err(Trouble::new(
+                attempt(),
+                format!("sync=each keeps {descriptors} directories open, more than {DESCRIPTORS_MAX}"),
+            )
+            .remedy("ask for fewer dirs= or threads, or sync=end"));
+        }
         if let Some(free) = target.space.inodes_free.filter(|free| inodes > *free) {
             return Err(Trouble::new(attempt(), format!("it needs {inodes} inodes and {free} are free"))
                 .remedy("ask for fewer --files"));
@@ -450,12 +496,12 @@ fn share_write_limit(
             }
             Work::Files(files) => files.set_bytes_max(),
         };
-        let asked = phase.stop.bytes.max(
-            phase.stop.ops.zip(phase.workload.data()).map(|(ops, data)| ops.saturating_mul(data.block_bytes)),
-        );
-        let asked = asked.max(
-            phase.stop.passes.zip(dataset).map(|(passes, set)| passes.saturating_mul(set.size_bytes_max)),
-        );
+        let by_ops =
+            phase.stop.ops.zip(phase.workload.data()).map(|(ops, data)| ops.saturating_mul(data.block_bytes));
+        let by_passes =
+            phase.stop.passes.zip(dataset).map(|(passes, set)| passes.saturating_mul(set.size_bytes_max));
+        // Whichever limit comes first ends the phase.
+        let asked = [phase.stop.bytes, by_ops, by_passes].into_iter().flatten().min();
         if part < least.max(asked.unwrap_or(0)) {
             let needed =
                 layout.saturating_add(least.max(asked.unwrap_or(0)).saturating_mul(weights.div_ceil(weight)));
@@ -469,7 +515,7 @@ fn share_write_limit(
                 needed.div_ceil(1_000_000_000)
             )));
         }
-        phase.stop.bytes = Some(asked.filter(|_| phase.stop.bytes.is_some()).unwrap_or(part));
+        phase.stop.bytes = phase.stop.bytes.or(Some(part));
         total = total.saturating_add(asked.unwrap_or(part));
     }
     Ok(total.saturating_mul(repetitions))
@@ -479,7 +525,7 @@ fn share_write_limit(
 fn estimate_ns(phases: &[PlannedPhase], dataset: Option<&Dataset>, repetitions: u32) -> u64 {
     let seconds = |phase: &PlannedPhase| {
         let measured = phase.stop.time_ns.unwrap_or(10_000_000_000);
-        if phase.workload.files().is_some() { measured + measured / 4 } else { measured }
+        if phase.workload.files().is_some() { measured + measured / 2 + 1_000_000_000 } else { measured }
     };
     // A device of 1 GB/s is the middle of what people test.
     let layout = dataset.map_or(0, Dataset::layout_bytes_max);

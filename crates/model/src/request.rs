@@ -142,7 +142,7 @@ pub struct Seconds(pub f64);
 impl Seconds {
     /// In nanoseconds.
     pub fn as_ns(self) -> u64 {
-        (self.0 * 1e9) as u64
+        (self.0 * 1e9).round() as u64
     }
 }
 

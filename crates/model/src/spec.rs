@@ -7,12 +7,14 @@ use crate::nearest;
 use crate::size::{self, Size};
 use crate::workload::{Access, DataVerb, DataWork, FileVerb, FilesWork, Order, SyncMode, Work, Workload};
 
-/// Largest number of threads, and of operations in flight per thread, that a spec may ask for.
+/// Largest number of operations in flight that a spec may ask for, over all threads.
 pub const CONCURRENCY_MAX: u32 = 4096;
 /// Largest block: one call moves at most 2 GiB less a page, and a buffer per operation must fit in memory.
 pub const BLOCK_BYTES_MAX: u64 = 1 << 30;
 /// Most files of one test: names carry eight hexadecimal digits.
 pub const FILES_MAX: u64 = 1 << 32;
+/// Most directories of one thread.
+pub const DIRS_MAX: u64 = 1 << 16;
 /// Levels of directories, so that a path always fits `PATH_MAX`.
 pub const LEVELS_MAX: u32 = 16;
 
@@ -152,6 +154,12 @@ fn parse_data<'a>(
         }
     }
     (data.access, data.block_bytes) = (access, block_bytes);
+    let in_flight = u64::from(concurrency.iodepth) * u64::from(concurrency.threads);
+    if in_flight > u64::from(CONCURRENCY_MAX) {
+        return Err(format!(
+            "{in_flight} operations in flight are more than {CONCURRENCY_MAX}; ask for less depth or fewer threads"
+        ));
+    }
     Ok(concurrency.with(Work::Data(data)))
 }
 
@@ -189,7 +197,7 @@ fn parse_files<'a>(
             ("size", Some(value)) => {
                 (files.size_min_bytes, files.size_max_bytes) = parse_range(key, value)?;
             }
-            ("dirs", Some(value)) => files.dirs = parse_number(key, value, 1..=1 << 20)?,
+            ("dirs", Some(value)) => files.dirs = parse_number(key, value, 1..=DIRS_MAX)?,
             ("levels", Some(value)) => {
                 files.levels = parse_number(key, value, 1..=u64::from(LEVELS_MAX))? as u32;
             }
@@ -506,7 +514,7 @@ mod tests {
             proptest::sample::select(FileVerb::ALL),
             4096u64..=FILES_MAX,
             (0u64..=1 << 20, 0u64..=1 << 20),
-            (1u64..=1 << 20, 1u32..=LEVELS_MAX),
+            (1u64..=DIRS_MAX, 1u32..=LEVELS_MAX),
             proptest::sample::select(Order::ALL),
             any::<(bool, bool, bool)>(),
             proptest::sample::select(SyncMode::ALL),
@@ -529,12 +537,10 @@ mod tests {
                     })
                 },
             );
-        (prop_oneof![data, files], 1u32..=CONCURRENCY_MAX, 1u32..=CONCURRENCY_MAX).prop_map(
-            |(work, iodepth, threads)| {
-                let iodepth = if matches!(work, Work::Files(_)) { 1 } else { iodepth };
-                Workload { threads, iodepth, work }
-            },
-        )
+        (prop_oneof![data, files], 1u32..=64, 1u32..=64).prop_map(|(work, iodepth, threads)| {
+            let iodepth = if matches!(work, Work::Files(_)) { 1 } else { iodepth };
+            Workload { threads, iodepth, work }
+        })
     }
 
     proptest! {

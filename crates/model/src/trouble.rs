@@ -4,7 +4,7 @@ use std::fmt;
 
 /// What was attempted and on what, why it failed, and what the user can do about it.
 ///
-/// Displayed as one line: `cannot ATTEMPT: CAUSE (REMEDY)`. Parts are lower-case fragments without a full stop.
+/// Displayed as one line: `cannot ATTEMPT: CAUSE; REMEDY`. Parts are lower-case fragments without a full stop.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Trouble {
     /// What was attempted, on which path: "create the work directory in /mnt".
@@ -18,7 +18,7 @@ pub struct Trouble {
 impl Trouble {
     /// A trouble without a remedy; see [`Trouble::remedy`].
     pub fn new(attempt: impl Into<String>, cause: impl fmt::Display) -> Self {
-        Self { attempt: attempt.into(), cause: cause.to_string(), remedy: None }
+        Self { attempt: attempt.into(), cause: without_number(cause.to_string()), remedy: None }
     }
 
     /// Adds what the user can do about it.
@@ -27,6 +27,15 @@ impl Trouble {
         self.remedy = Some(remedy.into());
         self
     }
+}
+
+/// The standard library ends the system's own words with "(os error 2)", which tells nobody more.
+fn without_number(mut cause: String) -> String {
+    while let Some(start) = cause.find(" (os error ") {
+        let Some(length) = cause[start..].find(')') else { break };
+        cause.replace_range(start..=start + length, "");
+    }
+    cause
 }
 
 impl fmt::Display for Trouble {

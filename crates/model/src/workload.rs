@@ -253,6 +253,9 @@ impl Workload {
                 if data.shared {
                     label.push_str(" shared");
                 }
+                if data.sync != SyncMode::End {
+                    label.push_str(&format!(" sync={}", data.sync));
+                }
                 label
             }
             Work::Files(files) => {
@@ -270,6 +273,9 @@ impl Workload {
                     if set {
                         label.push_str(word);
                     }
+                }
+                if files.sync != SyncMode::None {
+                    label.push_str(&format!(" sync={}", files.sync));
                 }
                 label
             }

@@ -9,7 +9,6 @@ use model::Trouble;
 use model::target::{DirectIo, Geometry, Space};
 use rustix::fs::{AtFlags, StatFs, StatxFlags};
 
-use crate::cause::cause;
 use crate::geometry::of_xfs;
 use crate::xfs_geometry::xfs_geometry;
 
@@ -41,7 +40,7 @@ impl Identity {
     /// Asks the running kernel about a directory.
     pub fn of(directory: &Path) -> Result<Self, Trouble> {
         let attempt = || format!("use {} as the target", directory.display());
-        let trouble = |error: &io::Error| Trouble::new(attempt(), cause(error)).remedy(remedy(error));
+        let trouble = |error: &io::Error| Trouble::new(attempt(), error).remedy(remedy(error));
         let path = std::fs::canonicalize(directory).map_err(|error| trouble(&error))?;
         let statx = rustix::fs::statx(
             rustix::fs::CWD,
@@ -77,7 +76,7 @@ pub fn space(directory: &Path) -> Result<Space, Trouble> {
     let statfs = rustix::fs::statfs(directory).map_err(|error| {
         let error = io::Error::from(error);
         let attempt = format!("ask for the free space of {}", directory.display());
-        Trouble::new(attempt, cause(&error)).remedy(remedy(&error))
+        Trouble::new(attempt, &error).remedy(remedy(&error))
     })?;
     Ok(space_of(&statfs))
 }

@@ -8,7 +8,6 @@
 //! - What is missing or unreadable is absent, never an error and never made up.
 //! - A [`Probe`] keeps its files open, and a [`Probe::snapshot`] allocates nothing.
 
-mod cause;
 mod cgroup;
 mod device;
 mod geometry;

@@ -122,6 +122,11 @@ impl Probe {
         self.threads.push(thread);
     }
 
+    /// How many of the watched threads can really be read: fewer where descriptors run out or the kernel hides them.
+    pub fn watched(&self) -> usize {
+        self.threads.iter().filter(|thread| thread.schedstat.is_some()).count()
+    }
+
     /// Watches no thread any more; what the threads had used stays in the sums, which never fall.
     pub fn forget_threads(&mut self) {
         self.retired = self.sums();

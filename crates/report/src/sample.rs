@@ -526,7 +526,7 @@ pub(crate) fn long_labels() -> Vec<PhaseRecord> {
     let mut phases: Vec<_> = [
         "read:seq8k:buffered",
         "rewrite:seq128k:q32t16:direct",
-        "write:seq128k:q4096t4096:buffered:shared",
+        "write:seq128k:q1024t4:buffered:shared",
         "rw:rnd4k:q5",
         "stat:t16:order=rnd:shared:missing",
         "create:t4:size=64k:order=rnd:shared",

@@ -101,9 +101,9 @@ impl Collected {
         }
         let buckets: Vec<_> = delta.latencies.buckets().collect();
         buckets.iter().for_each(|(upper_ns, count)| self.operations.add(*upper_ns, *count));
-        // A delta belongs where it ends: a worker that was late hands over what it did until then.
-        let end_ns = delta.end_ns.saturating_sub(phase_start_ns).saturating_sub(1);
-        let interval = self.interval(end_ns);
+        // A worker notices the end of an interval a little late; the middle of its delta lies where it belongs.
+        let middle_ns = delta.start_ns / 2 + delta.end_ns / 2;
+        let interval = self.interval(middle_ns.saturating_sub(phase_start_ns));
         interval.ops += delta.ops;
         interval.bytes += delta.bytes;
         merge_buckets(&mut interval.histogram, &buckets);
@@ -213,7 +213,9 @@ mod tests {
     use super::*;
 
     fn delta(end_ns: u64, latencies_ns: &[u64]) -> Delta {
-        let mut delta = Delta { end_ns, ops: latencies_ns.len() as u64, ..Delta::default() };
+        // Workers hand over some microseconds after the boundary, and their next delta begins there.
+        let (start_ns, end_ns) = (end_ns.saturating_sub(INTERVAL_NS) + 5_000, end_ns + 5_000);
+        let mut delta = Delta { start_ns, end_ns, ops: latencies_ns.len() as u64, ..Delta::default() };
         latencies_ns.iter().for_each(|latency| delta.latencies.record(*latency));
         delta
     }

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::clock::{Clock, Monotonic};
 use engine::pacing::ClosedLoop;
@@ -32,8 +32,12 @@ pub struct DataOutcome {
     pub last_done_ns: u64,
     /// When the sync at the end was done; the last worker's end if there was none.
     pub synced_ns: u64,
+    /// Whether everything was made durable as asked.
+    pub is_durable: bool,
     /// Bytes that the test worked on.
     pub size_bytes: u64,
+    /// Files that they lie in.
+    pub files: u64,
     /// What ended it early.
     pub failure: Option<Trouble>,
 }
@@ -82,7 +86,7 @@ pub fn run(
     let group = if data.shared { dataset.shared.clone() } else { dataset.separate.clone() };
     let files = open_files(&group, data, task.directory)?;
     check_alignment(&group, data, &files, task.directory)?;
-    prepare_cache(&files, data, task.cache)?;
+    prepare_cache(&files, data, task.cache, drive)?;
     if data.writes() {
         dataset.generation += 1;
     }
@@ -114,7 +118,8 @@ pub fn run(
     let gang = Gang::start(works).map_err(|error| {
         Trouble::new(format!("start {workers} threads"), error).remedy("ask for fewer threads or less depth")
     })?;
-    let mut outcome = DataOutcome { size_bytes: group.size_bytes(), ..DataOutcome::default() };
+    let mut outcome =
+        DataOutcome { size_bytes: group.size_bytes(), files: group.files.into(), ..DataOutcome::default() };
     measure(task, data, gang, drive, &group, &mut outcome);
     Ok(outcome)
 }
@@ -127,48 +132,49 @@ fn measure(
     group: &FileGroup,
     outcome: &mut DataOutcome,
 ) {
-    let ready = drive.ready(&mut gang);
-    let mut ends = Vec::new();
-    let mut result = ready.and_then(|()| {
+    let mut failure = drive.ready(&mut gang).err();
+    if failure.is_none() {
         drive.begin();
         drive.start_ns = Monotonic.now_ns();
         let (start_ns, deadline_ns) = (drive.start_ns, drive.start_ns.saturating_add(task.time_ns));
         (0..gang.len()).for_each(|index| gang.command(index, Command::Start { start_ns, deadline_ns }));
-        let reports = drive.answers(&mut gang, Expected::By(deadline_ns), true)?;
-        ends = reports.iter().flatten().map(|report| report.end_ns - start_ns).collect();
-        first_failure(reports, group, task.directory)
-    });
-    outcome.first_done_ns = ends.iter().copied().min().unwrap_or(0);
-    outcome.last_done_ns = ends.iter().copied().max().unwrap_or(0);
-    outcome.synced_ns = outcome.last_done_ns;
-    if result.is_ok() && data.writes() && data.sync == SyncMode::End {
+        let (reports, trouble) = drive.answers(&mut gang, Expected::By(deadline_ns), true);
+        // Who did not answer is still at it.
+        let now_ns = Monotonic.now_ns();
+        let ends =
+            || reports.iter().map(|report| report.as_ref().map_or(now_ns, |report| report.end_ns) - start_ns);
+        outcome.first_done_ns = ends().min().unwrap_or(0);
+        outcome.last_done_ns = ends().max().unwrap_or(0);
+        outcome.synced_ns = outcome.last_done_ns;
+        failure = trouble.or(first_failure(reports, group, task.directory));
+    }
+    let syncs = data.writes() && data.sync == SyncMode::End;
+    // After an interruption the files go, and with them what would be made durable.
+    if failure.is_none() && syncs && !drive.is_stopped() {
         let stride = gang.len();
         (0..gang.len()).for_each(|index| gang.command(index, Command::Sync { stride }));
-        result = drive.answers(&mut gang, Expected::WhileDataMoves, true).and_then(|reports| {
-            let end_ns = reports.iter().flatten().map(|report| report.end_ns).max();
-            outcome.synced_ns = end_ns.map_or(outcome.last_done_ns, |end_ns| end_ns - drive.start_ns);
-            first_failure(reports, group, task.directory)
-        });
+        let (reports, trouble) = drive.answers(&mut gang, Expected::WhileDataMoves, true);
+        let end_ns = reports.iter().flatten().map(|report| report.end_ns).max();
+        outcome.synced_ns = end_ns.map_or(outcome.last_done_ns, |end_ns| end_ns - drive.start_ns);
+        failure = trouble.or(first_failure(reports, group, task.directory));
+        outcome.is_durable = failure.is_none();
     }
+    outcome.is_durable |= failure.is_none() && data.writes() && data.sync == SyncMode::Each;
     drive.end();
     gang.dismiss();
-    outcome.failure = result.err();
+    outcome.failure = failure;
 }
 
 fn first_failure(
     reports: Vec<Option<Report>>,
     group: &FileGroup,
     directory: &WorkDirectory,
-) -> Result<(), Trouble> {
-    match reports.into_iter().flatten().find_map(|report| report.result.err()) {
-        None => Ok(()),
-        Some(failure) => {
-            let path = directory.path().join(group.name(failure.file));
-            let place = failure.offset_bytes.map_or(String::new(), |offset| format!(" at offset {offset}"));
-            Err(Trouble::new(format!("{} {}{place}", failure.call, path.display()), failure.cause)
-                .remedy(remedy(&failure)))
-        }
-    }
+) -> Option<Trouble> {
+    let failure = reports.into_iter().flatten().find_map(|report| report.result.err())?;
+    let path = directory.path().join(group.name(failure.file));
+    let place = failure.offset_bytes.map_or(String::new(), |offset| format!(" at offset {offset}"));
+    let attempt = format!("{} {}{place}", failure.call, path.display());
+    Some(Trouble::new(attempt, failure.cause).remedy(remedy(&failure)))
 }
 
 /// What can be done about a call that failed.
@@ -224,21 +230,27 @@ fn check_alignment(
 }
 
 /// Brings the pages of the files into the state that was asked for; all that earlier tests left is written back.
-fn prepare_cache(files: &Arc<[OwnedFd]>, data: &DataWork, cache: CacheMode) -> Result<(), Trouble> {
+fn prepare_cache(
+    files: &Arc<[OwnedFd]>,
+    data: &DataWork,
+    cache: CacheMode,
+    drive: &mut Drive<'_>,
+) -> Result<(), Trouble> {
     let attempt = "prepare the page cache";
     let files = Arc::clone(files);
     let (direct, reads) = (data.direct, data.reads());
-    let progress = Arc::default();
-    let moved: Arc<std::sync::atomic::AtomicU64> = Arc::clone(&progress);
+    let interrupt = Arc::clone(drive.interrupt);
     let prepare = move || -> std::io::Result<()> {
         for file in files.iter() {
+            if interrupt.load(Ordering::Relaxed) {
+                return Ok(());
+            }
             rustix::fs::fdatasync(file)?;
-            moved.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             // Advice only: what could not be dropped shows in the share that came from the cache.
             if direct || cache == CacheMode::Cold {
                 let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
             } else if reads && cache == CacheMode::Warm {
-                read_whole(file, &moved)?;
+                read_whole(file, &interrupt)?;
             }
         }
         if cache == CacheMode::DropAll && !direct {
@@ -246,19 +258,19 @@ fn prepare_cache(files: &Arc<[OwnedFd]>, data: &DataWork, cache: CacheMode) -> R
         }
         Ok(())
     };
-    patience::wait_while_it_moves(attempt, &progress, prepare)?.map_err(|error| Trouble::new(attempt, error))
+    patience::wait_while_it_moves(attempt, || drive.meter.movement(), prepare)?
+        .map_err(|error| Trouble::new(attempt, error))
 }
 
-fn read_whole(file: &OwnedFd, moved: &std::sync::atomic::AtomicU64) -> std::io::Result<()> {
+fn read_whole(file: &OwnedFd, interrupt: &AtomicBool) -> std::io::Result<()> {
     let mut buffer = vec![0; 1 << 20];
     let mut offset_bytes = 0;
     loop {
         let got = rustix::io::pread(file, &mut buffer, offset_bytes)?;
-        if got == 0 {
+        if got == 0 || interrupt.load(Ordering::Relaxed) {
             return Ok(());
         }
         offset_bytes += got as u64;
-        moved.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     }
 }
 

@@ -26,6 +26,8 @@ const CHUNK_BYTES: u64 = 1 << 20;
 const DURABLE_EVERY_BYTES: u64 = 32 << 20;
 /// Seconds of I/O that a data set should hold at the rate at which it could be laid out.
 const SECONDS_OF_IO: f64 = 4.0;
+/// Longest time that calibration writes before it decides.
+const CALIBRATION_NS: u64 = 5_000_000_000;
 /// The shared file's number in stamps, far from those of the separate files.
 const SHARED_NUMBER: u32 = 1 << 16;
 
@@ -107,12 +109,13 @@ impl DataSet {
     /// Lays out the files of a plan. Where no size was asked for, the rate of the first part decides it.
     ///
     /// # Errors
-    /// A write that failed or hangs, or `stop` was raised.
+    /// A write that failed or hangs, `stop` was raised, or `deadline_ns` came first.
     pub fn lay_out(
         directory: &WorkDirectory,
         plan: &Dataset,
         seed: u64,
         stop: &Arc<AtomicBool>,
+        deadline_ns: u64,
         progress: &LayoutProgress,
     ) -> Result<Self, Trouble> {
         let attempt = format!("lay out the data set in {}", directory.path().display());
@@ -124,9 +127,14 @@ impl DataSet {
             stop: Arc::clone(stop),
             bytes: Arc::clone(&progress.bytes),
             attempt: attempt.clone(),
+            deadline_ns,
         };
         // In a thread of its own: a device that hangs must not keep us from saying so.
-        patience::wait_while_it_moves(&attempt, &progress.bytes, move || task.run(descriptor.as_fd()))?
+        patience::wait_while_it_moves(
+            &attempt,
+            || progress.bytes.load(Ordering::Relaxed),
+            move || task.run(descriptor.as_fd()),
+        )?
     }
 }
 
@@ -136,6 +144,7 @@ struct Layout {
     stop: Arc<AtomicBool>,
     bytes: Arc<AtomicU64>,
     attempt: String,
+    deadline_ns: u64,
 }
 
 impl Layout {
@@ -150,17 +159,21 @@ impl Layout {
                 let name = format!("{prefix}{file:0DIGITS$x}");
                 let mut current = Writer::create(directory, &name, first_number + file, self)?;
                 if calibrates && file == 0 && !plan.size_is_fixed {
-                    let least = per_file(DATASET_BYTES_MIN.min(size_bytes)).max(plan.unit_bytes);
+                    let needed = per_file(plan.size_bytes_min).max(plan.unit_bytes);
+                    let wished = per_file(DATASET_BYTES_MIN.min(size_bytes)).max(needed);
                     let start_ns = Monotonic.now_ns();
-                    current.write_until(least)?;
+                    current.write_for(needed, wished, start_ns.saturating_add(CALIBRATION_NS))?;
                     current.make_durable()?;
                     let seconds = (Monotonic.now_ns() - start_ns) as f64 / 1e9;
-                    let wished = (least as f64 / seconds * SECONDS_OF_IO) as u64;
+                    let bytes_per_second = current.written_bytes as f64 / seconds;
                     let unit = plan.unit_bytes * u64::from(files);
-                    size_bytes = wished.clamp(least * u64::from(files), size_bytes).max(unit) / unit * unit;
+                    let least = current.written_bytes.next_multiple_of(plan.unit_bytes) * u64::from(files);
+                    let wished = (bytes_per_second * SECONDS_OF_IO) as u64;
+                    size_bytes =
+                        wished.max(least).max(plan.size_bytes_min).min(size_bytes).max(unit) / unit * unit;
                     log::debug!(
                         "calibrated at {} a second: {}",
-                        size::decimal((least as f64 / seconds) as u64),
+                        size::decimal(bytes_per_second as u64),
                         size::binary(size_bytes)
                     );
                 }
@@ -218,7 +231,22 @@ impl<'a> Writer<'a> {
     }
 
     fn write_until(&mut self, end_bytes: u64) -> Result<(), Trouble> {
+        self.write_for(end_bytes, end_bytes, u64::MAX)
+    }
+
+    /// Writes at least `needed_bytes`, and up to `wished_bytes` as long as `until_ns` has not come.
+    fn write_for(&mut self, needed_bytes: u64, wished_bytes: u64, until_ns: u64) -> Result<(), Trouble> {
+        let end_bytes = wished_bytes;
         while self.written_bytes < end_bytes {
+            let now_ns = Monotonic.now_ns();
+            if self.written_bytes >= needed_bytes && now_ns >= until_ns {
+                return Ok(());
+            }
+            if now_ns >= self.layout.deadline_ns {
+                let cause = "the run's total time is used up before the data set is written";
+                return Err(Trouble::new(&self.layout.attempt, cause)
+                    .remedy("ask for a smaller --size, or a longer --time"));
+            }
             if self.layout.stop.load(Ordering::Relaxed) {
                 return Err(Trouble::new(&self.layout.attempt, "interrupted"));
             }

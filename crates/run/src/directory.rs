@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use model::Trouble;
@@ -35,7 +35,7 @@ pub struct WorkDirectory {
     path: PathBuf,
     directory: OwnedFd,
     /// Holds the lock; closed, and so unlocked, when the process ends in whatever way.
-    _marker: File,
+    marker: Option<File>,
     rules: Vec<NameRule>,
     removed: bool,
 }
@@ -73,7 +73,7 @@ impl WorkDirectory {
         })?;
         let path = target.join(name.to_string_lossy().as_ref());
         log::debug!("made {}", path.display());
-        Ok(Self { parent, name, path, directory, _marker: marker, rules, removed: false })
+        Ok(Self { parent, name, path, directory, marker: Some(marker), rules, removed: false })
     }
 
     /// Its path, for messages.
@@ -87,10 +87,21 @@ impl WorkDirectory {
     }
 
     /// Removes what the rules with this prefix produce, or all of it for an empty one, but keeps the directory.
-    pub fn empty_of(&self, prefix: &str) -> Removal {
+    ///
+    /// # Errors
+    /// Something could not be removed, or the removal hangs.
+    pub fn empty_of(&self, prefix: &str) -> Result<(), Trouble> {
+        let attempt = format!("empty {}", self.path.display());
         let rules: Vec<_> =
             self.rules.iter().filter(|rule| rule.prefix.starts_with(prefix)).cloned().collect();
-        removal::remove_contents(self.directory.as_fd(), &rules, &AtomicU64::new(0))
+        let directory = self.directory.try_clone().map_err(|error| Trouble::new(&attempt, error))?;
+        let progress = Arc::new(AtomicU64::new(0));
+        let seen = Arc::clone(&progress);
+        let work = move || removal::remove_contents(directory.as_fd(), &rules, &seen);
+        let removal = patience::wait_while_it_moves(&attempt, || progress.load(Ordering::Relaxed), work)?;
+        // What no rule produces is somebody else's and in nobody's way.
+        let stuck = removal.left.into_iter().find(|(_, why)| why != removal::NOT_OURS);
+        stuck.map_or(Ok(()), |(name, why)| Err(Trouble::new(attempt, format!("{name}: {why}"))))
     }
 
     /// Removes it with all that the rules produce. What is left, and why, is in the answer.
@@ -98,25 +109,28 @@ impl WorkDirectory {
     /// # Errors
     /// A removal that hangs: the path that is left.
     pub fn remove(mut self) -> Result<Removal, Trouble> {
-        self.removed = true;
+        self.remove_now()
+    }
+
+    fn remove_now(&mut self) -> Result<Removal, Trouble> {
         let attempt = format!("remove {}", self.path.display());
+        let marker = self.marker.take();
         let clones = (self.parent.try_clone(), self.directory.try_clone());
-        let (Ok(parent), Ok(directory)) = clones else {
-            return Ok(remove_work_directory(
-                self.parent.as_fd(),
-                &self.name,
-                self.directory.as_fd(),
-                &self.rules,
-                &AtomicU64::new(0),
-            ));
+        let removed = if let (Ok(parent), Ok(directory)) = clones {
+            let (name, rules) = (self.name.clone(), self.rules.clone());
+            let progress = Arc::new(AtomicU64::new(0));
+            let seen = Arc::clone(&progress);
+            // In a thread of its own: a removal that never ends must not keep us from saying so.
+            let work = move || {
+                remove_work_directory(parent.as_fd(), &name, directory.as_fd(), marker, &rules, &seen)
+            };
+            patience::wait_while_it_moves(&attempt, || progress.load(Ordering::Relaxed), work)
+        } else {
+            let (parent, directory) = (self.parent.as_fd(), self.directory.as_fd());
+            Ok(remove_work_directory(parent, &self.name, directory, marker, &self.rules, &AtomicU64::new(0)))
         };
-        let (name, rules) = (self.name.clone(), self.rules.clone());
-        let progress = Arc::new(AtomicU64::new(0));
-        let seen = Arc::clone(&progress);
-        // In a thread of its own: a removal that never ends must not keep us from saying so.
-        patience::wait_while_it_moves(&attempt, &progress, move || {
-            remove_work_directory(parent.as_fd(), &name, directory.as_fd(), &rules, &seen)
-        })
+        self.removed = true;
+        removed
     }
 }
 
@@ -124,13 +138,7 @@ impl Drop for WorkDirectory {
     /// The way out of a panic.
     fn drop(&mut self) {
         if !self.removed {
-            remove_work_directory(
-                self.parent.as_fd(),
-                &self.name,
-                self.directory.as_fd(),
-                &self.rules,
-                &AtomicU64::new(0),
-            );
+            let _ = self.remove_now();
         }
     }
 }
@@ -140,14 +148,24 @@ fn remove_work_directory(
     parent: BorrowedFd<'_>,
     name: &CString,
     directory: BorrowedFd<'_>,
+    marker: Option<File>,
     rules: &[NameRule],
     progress: &AtomicU64,
 ) -> Removal {
     let mut removal = removal::remove_contents(directory, rules, progress);
-    if removal.left.is_empty() {
+    // Once nothing of ours is left, the marker has nothing to vouch for, whatever others have put there.
+    if removal.left.iter().all(|(_, why)| why == removal::NOT_OURS) {
         let _ = rustix::fs::unlinkat(directory, FILE_NAME, AtFlags::empty());
-        if let Err(errno) = rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR) {
-            removal.left.push((name.to_string_lossy().into_owned(), std::io::Error::from(errno).to_string()));
+        // NFS keeps a removed file under another name as long as it is open, and its directory with it.
+        drop(marker);
+        match rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR) {
+            Ok(()) => {}
+            Err(_) if !removal.left.is_empty() => {}
+            Err(errno) => {
+                removal
+                    .left
+                    .push((name.to_string_lossy().into_owned(), std::io::Error::from(errno).to_string()));
+            }
         }
     }
     removal
@@ -170,13 +188,22 @@ fn open_and_mark(
     name: &CString,
     rules: &[NameRule],
 ) -> Result<(OwnedFd, File), Errno> {
-    let directory = rustix::fs::openat(parent, name, DIRECTORY_FLAGS, Mode::empty())?;
+    let directory = removal::open_directory(parent, name)?;
+    // In a directory that others may write to, somebody may have put another one in its place: ours is empty.
+    let stat = rustix::fs::fstat(&directory)?;
+    if stat.st_uid != rustix::process::geteuid().as_raw() || !removal::is_empty(&directory)? {
+        return Err(Errno::PERM);
+    }
     // A set-group-id parent, or a strange umask, must not leave it open to others.
     rustix::fs::fchmod(&directory, Mode::RWXU)?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     // Under another name until it is whole and locked: a marker that can be found can be believed.
     let marker = rustix::fs::openat(&directory, UNFINISHED_NAME, flags, Mode::RUSR | Mode::WUSR)?;
-    rustix::fs::flock(&marker, FlockOperation::NonBlockingLockExclusive)?;
+    match rustix::fs::flock(&marker, FlockOperation::NonBlockingLockExclusive) {
+        // Without locks, host, boot and process in the marker tell whether it lives.
+        Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK) => {}
+        Err(errno) => return Err(errno),
+    }
     let mut marker = File::from(marker);
     let text = serde_json::to_vec(&process::marker(rules.to_vec())).map_err(|_| Errno::INVAL)?;
     let written = marker.write_all(&text).and_then(|()| marker.sync_all());
@@ -230,21 +257,18 @@ pub fn clean(target: &Path) -> Result<Vec<(PathBuf, Cleaned)>, Trouble> {
 /// `None` for what is not a directory, and so never was ours.
 fn clean_one(parent: BorrowedFd<'_>, name: &CString) -> Option<Cleaned> {
     let left = |why: &str| Some(Cleaned::Left(why.to_owned()));
-    let directory = match rustix::fs::openat(parent, name, DIRECTORY_FLAGS, Mode::empty()) {
+    let directory = match removal::open_directory(parent, name) {
         Ok(directory) => File::from(directory),
+        Err(Errno::XDEV) => return left("it is a mount point"),
         Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => return None,
         Err(errno) => return left(&std::io::Error::from(errno).to_string()),
     };
     let Ok(metadata) = directory.metadata() else { return left("it cannot be examined") };
-    let Ok(parent_stat) = rustix::fs::fstat(parent) else { return left("its parent cannot be examined") };
     if metadata.uid() != rustix::process::geteuid().as_raw() {
         return left("it belongs to another user");
     }
     if metadata.mode() & 0o7777 != 0o700 {
         return left("its mode is not 0700, so skye did not make it");
-    }
-    if metadata.dev() != parent_stat.st_dev {
-        return left("it is a mount point");
     }
     let marker = match read_marker(&directory) {
         Ok(marker) => marker,
@@ -252,7 +276,9 @@ fn clean_one(parent: BorrowedFd<'_>, name: &CString) -> Option<Cleaned> {
         Err(MarkerProblem::Live(pid)) => return Some(Cleaned::Live(pid)),
         Err(MarkerProblem::Bad(why)) => return left(&why),
     };
-    let removal = remove_work_directory(parent, name, directory.as_fd(), &marker.0.rules, &AtomicU64::new(0));
+    let (marker, file) = marker;
+    let removal =
+        remove_work_directory(parent, name, directory.as_fd(), Some(file), &marker.rules, &AtomicU64::new(0));
     if removal.left.is_empty() {
         return Some(Cleaned::Removed(removal.removed));
     }
@@ -303,7 +329,8 @@ enum MarkerProblem {
 
 /// The marker, and the lock on it that keeps a second cleaner away.
 fn read_marker(directory: &File) -> Result<(Marker, File), MarkerProblem> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    // For writing, too: over NFS an exclusive lock needs it.
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::openat(directory, FILE_NAME, flags, Mode::empty()) {
         Ok(file) => File::from(file),
         Err(Errno::NOENT) => return Err(MarkerProblem::None),
@@ -319,10 +346,15 @@ fn read_marker(directory: &File) -> Result<(Marker, File), MarkerProblem> {
     if !metadata.is_file() || metadata.uid() != rustix::process::geteuid().as_raw() {
         return Err(bad("its marker is not a file of yours"));
     }
-    let locked = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+    // Where locks do not work, the process decides.
+    let is_locked =
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
     let text = std::io::read_to_string(&file).map_err(|_| bad("its marker is not text"))?;
     let marker: Marker = serde_json::from_str(&text).map_err(|_| bad("its marker is not whole"))?;
-    if !locked {
+    if !marker.is_sound() {
+        return Err(bad("its marker is not one that skye writes"));
+    }
+    if is_locked {
         return Err(MarkerProblem::Live(marker.pid));
     }
     if process::may_live(&marker) {
@@ -376,7 +408,7 @@ mod tests {
         fs::write(path.join("mine"), "precious").unwrap();
         assert_eq!(work.remove().unwrap().left[0].0, "mine");
         assert!(
-            path.join("mine").exists() && path.join(FILE_NAME).exists() && !path.join("data-0000").exists()
+            path.join("mine").exists() && !path.join(FILE_NAME).exists() && !path.join("data-0000").exists()
         );
     }
 

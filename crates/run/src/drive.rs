@@ -42,7 +42,7 @@ pub enum Expected {
 /// What a phase needs to be driven.
 pub struct Drive<'a> {
     /// Raised by a signal: all workers stop, and the phase ends as partial.
-    pub interrupt: &'a AtomicBool,
+    pub interrupt: &'a Arc<AtomicBool>,
     /// The kernel's counters.
     pub meter: &'a mut Meter,
     /// Called at every tick.
@@ -55,21 +55,28 @@ pub struct Drive<'a> {
     pub readers: Vec<DeltaReader>,
     /// When the phase began.
     pub start_ns: u64,
+    /// Dirty pages of the machine at the last tick.
+    pub cached_bytes: u64,
+}
+
+fn panicked(attempt: &str, message: &str) -> Trouble {
+    Trouble::new(attempt, format!("a worker of skye panicked: {message}"))
+        .remedy("please report this as a bug of skye")
 }
 
 impl Drive<'_> {
-    /// Waits until every member has answered; answers come in the order of the members.
+    /// Waits until every member has answered; answers come in the order of the members, `None` from one that failed.
     ///
-    /// # Errors
-    /// A member panicked, or one has not answered [`PATIENCE`] after it should have. The others were told to stop.
+    /// The trouble beside them: a member panicked, or one has not answered [`PATIENCE`] after it should have. The
+    /// others were told to stop then.
     pub fn answers<C: Send + 'static, R: Send + 'static>(
         &mut self,
         gang: &mut Gang<C, R>,
         expected: Expected,
         measured: bool,
-    ) -> Result<Vec<Option<R>>, Trouble> {
+    ) -> (Vec<Option<R>>, Option<Trouble>) {
         let mut answers: Vec<Option<R>> = (0..gang.len()).map(|_| None).collect();
-        let mut failed = None;
+        let mut trouble = None;
         let mut next_tick_ns = Monotonic.now_ns() + INTERVAL_NS;
         let patience_ns = PATIENCE.as_nanos() as u64;
         let mut give_up_ns = match expected {
@@ -80,15 +87,11 @@ impl Drive<'_> {
             let now_ns = Monotonic.now_ns();
             match gang.wait(Duration::from_nanos(next_tick_ns.saturating_sub(now_ns))) {
                 Some((index, Event::Report(report))) => answers[index] = Some(report),
-                Some((_, Event::Ready(_))) => {}
+                Some((_, Event::Ready(_))) | None => {}
                 Some((_, Event::Panicked(message))) => {
                     self.stop.store(true, Ordering::Relaxed);
-                    failed = Some(
-                        Trouble::new("measure", format!("a worker of skye panicked: {message}"))
-                            .remedy("please report this as a bug of skye"),
-                    );
+                    trouble = Some(panicked("measure", &message));
                 }
-                None => {}
             }
             let now_ns = Monotonic.now_ns();
             if self.interrupt.load(Ordering::Relaxed) && !self.stop.swap(true, Ordering::Relaxed) {
@@ -96,18 +99,19 @@ impl Drive<'_> {
             }
             if now_ns >= next_tick_ns {
                 let moved = self.tick(now_ns, measured);
-                if moved && expected == Expected::WhileDataMoves {
+                if moved && expected == Expected::WhileDataMoves && !self.is_stopped() {
                     give_up_ns = now_ns + patience_ns;
                 }
                 next_tick_ns = now_ns + INTERVAL_NS - (now_ns - next_tick_ns) % INTERVAL_NS;
             }
             if now_ns > give_up_ns {
                 self.stop.store(true, Ordering::Relaxed);
-                return Err(patience::hangs("go on: an operation does not end"));
+                trouble = Some(patience::hangs("go on: an operation does not end"));
+                break;
             }
         }
         self.drain();
-        failed.map_or(Ok(answers), Err)
+        (answers, trouble)
     }
 
     /// Waits until every member is ready, and watches their threads from then on.
@@ -123,7 +127,7 @@ impl Drive<'_> {
             match gang.wait(PATIENCE) {
                 Some((_, Event::Ready(thread))) => threads.push(thread),
                 Some((_, Event::Panicked(message))) => {
-                    return Err(Trouble::new("get ready", format!("a worker of skye panicked: {message}")));
+                    return Err(panicked("get ready", &message));
                 }
                 Some((_, Event::Report(_))) => {}
                 None => return Err(patience::hangs("get ready")),
@@ -153,10 +157,12 @@ impl Drive<'_> {
             frame: frame.as_ref(),
         });
         let Some(frame) = frame else { return false };
+        // Without devices, what is on its way to a server still shrinks.
+        let cached_bytes = frame.dirty_bytes + frame.writeback_bytes;
+        let shrunk = std::mem::replace(&mut self.cached_bytes, cached_bytes) > cached_bytes;
         let moved = frame.devices.iter().any(|device| device.read_bytes + device.written_bytes > 0);
-        let waits = frame.devices.is_empty() && frame.dirty_bytes + frame.writeback_bytes > 0;
         self.collected.add_frame(frame, elapsed_ns);
-        moved || waits
+        moved || (shrunk && self.meter.has_no_devices())
     }
 
     /// Whether workers have been told to stop.

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::clock::{Clock, Monotonic};
 use engine::files::{
@@ -28,9 +28,11 @@ use crate::removal::DIRECTORY_FLAGS;
 
 /// Hexadecimal digits in the names of the threads' directories.
 const THREAD_DIGITS: usize = 4;
-/// Untimed work of a round ends after so many times the measured time of a phase, so that slow targets do not
-/// spend their whole run on it.
+/// A phase begins no round after so many times its measured time: making and removing files may take far longer
+/// than what is measured, and the run has a limit.
 const UNTIMED_SHARE: u64 = 2;
+/// Untimed work may take at least this long.
+const UNTIMED_NS_MIN: u64 = 5_000_000_000;
 
 /// The names that file tests of a plan may make.
 pub fn rules(plan: &Plan) -> Vec<NameRule> {
@@ -62,6 +64,8 @@ pub struct FileSet {
     /// Files that exist, of each thread: always those with the lowest numbers.
     made: Vec<u64>,
     generation: u32,
+    /// Something was cut short or failed, so that nobody knows which names exist: it is made anew.
+    is_unknown: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +92,10 @@ pub struct FileOutcome {
     pub rounds: f64,
     /// Files that a round visited.
     pub files: u64,
+    /// Bytes written into files untimed.
+    pub untimed_bytes: u64,
+    /// Why it was ended before its time, though nothing failed.
+    pub cut_short: Option<&'static str>,
     /// What ended it early.
     pub failure: Option<Trouble>,
 }
@@ -112,6 +120,8 @@ pub struct FileTask<'a> {
 
 #[derive(Debug, Clone, Copy)]
 enum Command {
+    /// Make and open the directories.
+    Enter,
     /// Make what a round needs, untimed, until this instant.
     Prepare { deadline_ns: u64 },
     /// Visit every file once, until this instant.
@@ -121,10 +131,15 @@ enum Command {
 }
 
 struct Report {
+    start_ns: u64,
     end_ns: u64,
     done: u64,
     /// Files of this member that exist now.
     made: u64,
+    /// Bytes that it has written untimed since the last report.
+    untimed_bytes: u64,
+    /// Whether all that should have been done was done.
+    is_whole: bool,
     result: Result<(), Failure>,
 }
 
@@ -156,11 +171,12 @@ pub fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Res
         size_min_bytes: work.size_min_bytes,
         size_max_bytes: work.size_max_bytes,
     };
-    if set.shape != Some(shape) {
+    if set.shape != Some(shape) || set.is_unknown {
         if set.shape.is_some() {
-            task.directory.empty_of("t");
+            task.directory.empty_of("t")?;
         }
-        *set = FileSet { shape: Some(shape), made: vec![0; threads as usize], generation: 0 };
+        let made = vec![0; threads as usize];
+        *set = FileSet { shape: Some(shape), made, generation: 0, is_unknown: false };
     }
     set.generation += 1;
 
@@ -180,6 +196,8 @@ pub fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Res
             seed: task.seed,
             order_seed: engine::data::mix(task.offset_seed ^ thread),
             generation: set.generation,
+            dirs_made: 0,
+            untimed_bytes: 0,
             stop: Arc::clone(&drive.stop),
         };
         let (work, reader) = member.start();
@@ -202,105 +220,154 @@ fn drive_rounds(
     drive: &mut Drive<'_>,
     outcome: &mut FileOutcome,
 ) {
-    let mut result = drive.ready(&mut gang);
-    drive.start_ns = Monotonic.now_ns();
-    while result.is_ok() && !drive.is_stopped() {
-        result = drive_round(task, work, &mut gang, set, drive, outcome);
-        // A round that would be cut short after less than half tells little more than the ones before.
-        let left_ns = task.time_ns.saturating_sub(outcome.measured_ns);
-        let written = drive.collected.written_bytes.saturating_add(work.set_bytes_max());
-        let enough = task.phase.stop.passes.is_some_and(|passes| outcome.rounds >= passes as f64)
-            || task.phase.stop.bytes.is_some_and(|bytes| work.size_max_bytes > 0 && written > bytes);
-        if left_ns <= outcome.last_round_ns / 2 || enough || Monotonic.now_ns() >= task.deadline_ns {
-            break;
-        }
-    }
+    let mut rounds = Rounds { task, work, set, drive, outcome };
+    let result = rounds.run(&mut gang);
+    rounds.set.is_unknown |= result.is_err() || rounds.drive.is_stopped();
     gang.dismiss();
     outcome.failure = result.err();
 }
 
-fn drive_round(
-    task: &FileTask<'_>,
-    work: &FilesWork,
-    gang: &mut Gang<Command, Report>,
-    set: &mut FileSet,
-    drive: &mut Drive<'_>,
-    outcome: &mut FileOutcome,
-) -> Result<(), Trouble> {
-    let untimed_ns = task.time_ns.saturating_mul(UNTIMED_SHARE).max(5_000_000_000);
-    let untimed =
-        |now_ns: u64| now_ns.saturating_add(untimed_ns).min(task.deadline_ns.max(now_ns + 1_000_000_000));
-    let deadline_ns = untimed(Monotonic.now_ns());
-    if work.shared && outcome.rounds == 0.0 {
-        // The first thread makes the directories that the others open.
-        order(gang, 0..1, Command::Prepare { deadline_ns });
-        answered(task, set, drive.answers(gang, Expected::By(deadline_ns), false)?)?;
-    }
-    order(gang, 0..gang.len(), Command::Prepare { deadline_ns });
-    answered(task, set, drive.answers(gang, Expected::By(deadline_ns), false)?)?;
-    if drive.is_stopped() {
-        return Ok(());
-    }
-    if work.cold && task.cache == CacheMode::DropAll {
-        drop_all_caches().map_err(|error| Trouble::new("drop the machine's caches", error))?;
+/// What the rounds of a phase share.
+struct Rounds<'a, 'd> {
+    task: &'a FileTask<'a>,
+    work: &'a FilesWork,
+    set: &'a mut FileSet,
+    drive: &'a mut Drive<'d>,
+    outcome: &'a mut FileOutcome,
+}
+
+impl Rounds<'_, '_> {
+    fn run(&mut self, gang: &mut Gang<Command, Report>) -> Result<(), Trouble> {
+        self.drive.ready(gang)?;
+        self.drive.start_ns = Monotonic.now_ns();
+        // Where directories are shared, the first thread makes those that the others open.
+        let first = if self.work.shared { 1 } else { gang.len() };
+        for members in [0..first, first..gang.len()] {
+            self.untimed(gang, members, |_| Command::Enter)?;
+        }
+        while !self.drive.is_stopped() {
+            if !self.round(gang)? || self.is_over() {
+                break;
+            }
+        }
+        Ok(())
     }
 
-    drive.begin();
-    let start_ns = Monotonic.now_ns();
-    let deadline_ns = start_ns.saturating_add(task.time_ns.saturating_sub(outcome.measured_ns));
-    order(gang, 0..gang.len(), Command::Measure { deadline_ns });
-    let reports = drive.answers(gang, Expected::By(deadline_ns), true);
-    drive.end();
-    let reports = reports?;
-    let ends = || reports.iter().flatten().map(|report| report.end_ns);
-    let last_ns = ends().max().unwrap_or(start_ns);
-    outcome.last_round_ns = last_ns - start_ns;
-    outcome.measured_ns += outcome.last_round_ns;
-    outcome.first_done_ns = ends().min().unwrap_or(start_ns) - drive.start_ns;
-    outcome.last_done_ns = last_ns - drive.start_ns;
-    let done: u64 = reports.iter().flatten().map(|report| report.done).sum();
-    let visited = visited(work, set);
-    outcome.rounds += if work.verb == FileVerb::Readdir { 1.0 } else { done as f64 / visited.max(1) as f64 };
-    outcome.files = visited;
-    let measured = answered(task, set, reports);
-
-    // After an interruption everything goes anyway, by the same rules.
-    if !drive.is_stopped() {
-        let deadline_ns = Monotonic.now_ns().saturating_add(untimed_ns);
-        order(gang, 0..gang.len(), Command::Settle { deadline_ns });
-        answered(task, set, drive.answers(gang, Expected::By(deadline_ns), false)?)?;
+    fn is_over(&self) -> bool {
+        let Self { task, outcome, .. } = self;
+        let left_ns = task.time_ns.saturating_sub(outcome.measured_ns);
+        let now_ns = Monotonic.now_ns();
+        let lasted_ns = now_ns - self.drive.start_ns;
+        let written_bytes = self.drive.collected.written_bytes + outcome.untimed_bytes;
+        let next_bytes = written_bytes.saturating_add(self.work.set_bytes_max());
+        let stop = task.phase.stop;
+        // A round that would be cut short after less than half tells little more than the ones before.
+        left_ns <= outcome.last_round_ns / 2
+            || stop.passes.is_some_and(|passes| outcome.rounds >= passes as f64)
+            || stop.bytes.is_some_and(|bytes| self.work.size_max_bytes > 0 && next_bytes > bytes)
+            || lasted_ns >= task.time_ns.saturating_mul(UNTIMED_SHARE)
+            || now_ns >= task.deadline_ns
     }
-    measured
+
+    /// One round; false if no other can follow.
+    fn round(&mut self, gang: &mut Gang<Command, Report>) -> Result<bool, Trouble> {
+        let all = 0..gang.len();
+        let prepared = self.untimed(gang, all.clone(), |deadline_ns| Command::Prepare { deadline_ns })?;
+        if self.drive.is_stopped() {
+            return Ok(false);
+        }
+        if !prepared && self.work.verb == FileVerb::Create {
+            self.outcome.cut_short =
+                Some("removing the files of the round before took too long for another round");
+            self.set.is_unknown = true;
+            return Ok(false);
+        }
+        if self.work.cold && self.task.cache == CacheMode::DropAll {
+            drop_all_caches().map_err(|error| Trouble::new("drop the machine's caches", error))?;
+        }
+        let measured = self.measure(gang);
+        // After an interruption everything goes anyway, by the same rules.
+        if self.drive.is_stopped() {
+            return measured.map(|()| false);
+        }
+        let settled = self.untimed(gang, all, |deadline_ns| Command::Settle { deadline_ns });
+        measured?;
+        let settled = settled?;
+        self.set.is_unknown |= !settled;
+        Ok(settled)
+    }
+
+    fn measure(&mut self, gang: &mut Gang<Command, Report>) -> Result<(), Trouble> {
+        let visited = visited(self.work, self.set);
+        self.drive.begin();
+        let now_ns = Monotonic.now_ns();
+        let deadline_ns = now_ns.saturating_add(self.task.time_ns.saturating_sub(self.outcome.measured_ns));
+        order(gang, 0..gang.len(), Command::Measure { deadline_ns });
+        let (reports, trouble) = self.drive.answers(gang, Expected::By(deadline_ns), true);
+        self.drive.end();
+        let now_ns = Monotonic.now_ns();
+        // A round lasts from the start of its first worker: waking the others up is not the file system's time.
+        let start_ns = reports.iter().flatten().map(|report| report.start_ns).min().unwrap_or(now_ns);
+        let ends = || reports.iter().map(|report| report.as_ref().map_or(now_ns, |report| report.end_ns));
+        let last_ns = ends().max().unwrap_or(start_ns).max(start_ns);
+        let done: u64 = reports.iter().flatten().map(|report| report.done).sum();
+        let outcome = &mut *self.outcome;
+        outcome.last_round_ns = last_ns - start_ns;
+        outcome.measured_ns += outcome.last_round_ns;
+        outcome.first_done_ns = ends().min().unwrap_or(start_ns).saturating_sub(self.drive.start_ns);
+        outcome.last_done_ns = last_ns - self.drive.start_ns;
+        let is_readdir = self.work.verb == FileVerb::Readdir;
+        outcome.rounds += if is_readdir { 1.0 } else { done as f64 / visited.max(1) as f64 };
+        outcome.files = visited;
+        self.take(reports, trouble).map(|_| ())
+    }
+
+    /// Lets members do something that is not measured; true if all of it was done.
+    fn untimed(
+        &mut self,
+        gang: &mut Gang<Command, Report>,
+        members: std::ops::Range<usize>,
+        command: impl Fn(u64) -> Command,
+    ) -> Result<bool, Trouble> {
+        let now_ns = Monotonic.now_ns();
+        let longest_ns = self.task.time_ns.saturating_mul(UNTIMED_SHARE).max(UNTIMED_NS_MIN);
+        let deadline_ns =
+            now_ns.saturating_add(longest_ns).min(self.task.deadline_ns.max(now_ns + UNTIMED_NS_MIN));
+        order(gang, members, command(deadline_ns));
+        let (reports, trouble) = self.drive.answers(gang, Expected::By(deadline_ns), false);
+        self.take(reports, trouble)
+    }
+
+    /// Takes over what exists now; true if all of it was done.
+    fn take(&mut self, reports: Vec<Option<Report>>, trouble: Option<Trouble>) -> Result<bool, Trouble> {
+        let mut failed = trouble;
+        let mut is_whole = true;
+        for (thread, report) in reports.into_iter().enumerate() {
+            let Some(report) = report else { continue };
+            self.set.made[thread] = report.made;
+            self.outcome.untimed_bytes += report.untimed_bytes;
+            is_whole &= report.is_whole;
+            if let (Err(failure), None) = (report.result, &failed) {
+                let owner = if self.work.shared { 0 } else { thread };
+                let path = self.task.directory.path().join(format!("t{owner:0THREAD_DIGITS$x}"));
+                let attempt = format!("{} file {} in {}", failure.call, failure.file, path.display());
+                failed = Some(Trouble::new(attempt, failure.cause).remedy(remedy(&failure)));
+            }
+        }
+        failed.map_or(Ok(is_whole), Err)
+    }
 }
 
 fn visited(work: &FilesWork, set: &FileSet) -> u64 {
     match work.verb {
         FileVerb::Create | FileVerb::Mkdir | FileVerb::Rmdir => work.files,
         _ if work.missing => work.files,
-        // What exists may have been changed by the round; its own count comes from what was there before.
         _ => set.made.iter().sum::<u64>().max(1),
     }
 }
 
 fn order(gang: &mut Gang<Command, Report>, members: std::ops::Range<usize>, command: Command) {
     members.for_each(|index| gang.command(index, command));
-}
-
-/// Takes over what exists now, and the first failure.
-fn answered(task: &FileTask<'_>, set: &mut FileSet, reports: Vec<Option<Report>>) -> Result<(), Trouble> {
-    let mut failed = None;
-    for (thread, report) in reports.into_iter().enumerate() {
-        let Some(report) = report else { continue };
-        set.made[thread] = report.made;
-        if let (Err(failure), None) = (report.result, &failed) {
-            let shared = set.shape.is_some_and(|shape| shape.shared);
-            let owner = if shared { 0 } else { thread };
-            let path = task.directory.path().join(format!("t{owner:0THREAD_DIGITS$x}"));
-            let attempt = format!("{} file {} in {}", failure.call, failure.file, path.display());
-            failed = Some(Trouble::new(attempt, failure.cause).remedy(remedy(&failure)));
-        }
-    }
-    failed.map_or(Ok(()), Err)
 }
 
 /// A thread of a test on files.
@@ -315,6 +382,9 @@ struct Member {
     seed: u64,
     order_seed: u64,
     generation: u32,
+    /// Directories that `rmdir` will find.
+    dirs_made: u64,
+    untimed_bytes: u64,
     stop: Arc<AtomicBool>,
 }
 
@@ -350,37 +420,31 @@ impl Member {
         let mut opened = None;
         let mut last_done = 0;
         while let Some(command) = mailbox.next() {
-            let (directory, leaves) = match &opened {
-                Some(opened) => opened,
-                none => match self.open_directories() {
-                    Ok(directories) => {
-                        debug_assert!(none.is_none());
-                        opened.insert(directories)
-                    }
-                    Err(failure) => {
-                        mailbox.report(Report {
-                            end_ns: Monotonic.now_ns(),
-                            done: 0,
-                            made: self.made,
-                            result: Err(failure),
-                        });
-                        continue;
-                    }
-                },
+            let start_ns = Monotonic.now_ns();
+            let Some((directory, leaves)) = &opened else {
+                let result = self.open_directories().map(|directories| opened = Some(directories));
+                mailbox.report(self.report(Round { done: 0, start_ns, end_ns: start_ns, result }, true));
+                continue;
             };
             let place = Place { directory: directory.as_fd(), leaves, tree: self.tree };
-            let round = match command {
+            let (round, is_whole) = match command {
+                Command::Enter => (nothing(), true),
                 Command::Prepare { deadline_ns } => self.prepare(&place, deadline_ns),
                 Command::Measure { deadline_ns } => {
                     let round = self.measure(&place, deadline_ns, &mut recorder, &mut measured);
                     last_done = round.done;
-                    round
+                    (round, true)
                 }
                 Command::Settle { deadline_ns } => self.settle(&place, last_done, deadline_ns),
             };
-            let Round { done, end_ns, result } = round;
-            mailbox.report(Report { end_ns, done, made: self.made, result });
+            mailbox.report(self.report(round, is_whole));
         }
+    }
+
+    fn report(&mut self, round: Round, is_whole: bool) -> Report {
+        let Round { done, start_ns, end_ns, result } = round;
+        let untimed_bytes = std::mem::take(&mut self.untimed_bytes);
+        Report { start_ns, end_ns, done, made: self.made, untimed_bytes, is_whole, result }
     }
 
     /// Makes, where they are not there yet, and opens the directories of this member.
@@ -421,22 +485,39 @@ impl Member {
 
     /// What a round visits, in its order.
     fn visits(&self) -> Visits {
-        let needs_files = !matches!(self.work.verb, FileVerb::Create | FileVerb::Mkdir | FileVerb::Rmdir)
-            && !self.work.missing;
-        let files = if needs_files { self.made } else { self.files };
+        let makes = matches!(self.work.verb, FileVerb::Create | FileVerb::Mkdir) || self.work.missing;
+        let files = match self.work.verb {
+            _ if makes => self.files,
+            FileVerb::Rmdir => self.dirs_made,
+            _ => self.made,
+        };
         Visits { first: self.first, files, order: self.order(files) }
     }
 
-    fn prepare(&mut self, place: &Place<'_>, deadline_ns: u64) -> Round {
+    /// Makes what a round needs; true if all of it is there.
+    fn prepare(&mut self, place: &Place<'_>, deadline_ns: u64) -> (Round, bool) {
+        let rest = Visits::in_sequence(self.first + self.made, self.files - self.made);
         match self.work.verb {
-            _ if self.work.missing => nothing(),
+            _ if self.work.missing => (nothing(), true),
             FileVerb::Create => self.remove_files(place, deadline_ns),
-            FileVerb::Mkdir => nothing(),
+            FileVerb::Mkdir => (nothing(), true),
             FileVerb::Rmdir => {
                 let mut mkdir = Mkdir::new(self.tree, Kind::Directory, Kind::Directory, false);
-                self.quietly(&mut mkdir, place, Visits::in_sequence(self.first, self.files), deadline_ns)
+                let all = Visits::in_sequence(self.first, self.files);
+                let (round, is_whole) = self.quietly(&mut mkdir, place, all, deadline_ns);
+                self.dirs_made = round.done;
+                (round, is_whole)
             }
-            _ => self.make_files(place, deadline_ns),
+            _ => {
+                let mut create = Create::new(self.tree, self.content(), false);
+                let (round, is_whole) = self.quietly(&mut create, place, rest, deadline_ns);
+                if let Some(content) = self.content() {
+                    let made = rest.first..rest.first + round.done;
+                    self.untimed_bytes += made.map(|file| content.size_bytes(file)).sum::<u64>();
+                }
+                self.made += round.done;
+                (round, is_whole)
+            }
         }
     }
 
@@ -456,42 +537,40 @@ impl Member {
         round
     }
 
-    /// Brings the set back to one that the next round or test can build on: the lowest numbers exist, or none.
-    fn settle(&mut self, place: &Place<'_>, done: u64, deadline_ns: u64) -> Round {
-        let visits = Visits { files: done, ..self.visits() };
+    /// Brings the set back to one that the next round or test can build on: the lowest numbers exist, or none. True
+    /// if that was reached.
+    fn settle(&mut self, place: &Place<'_>, done: u64, deadline_ns: u64) -> (Round, bool) {
+        let visits = self.visits();
+        // The permutation is that of the whole round, of which only the first visits took place.
+        let visited = Visits { files: done, ..visits };
         let unlink = |kind| Unlink::new(self.tree, kind, kind, false);
+        let rmdir = || Rmdir::new(self.tree, Kind::Directory, Kind::Directory, false);
         match self.work.verb {
-            _ if self.work.missing => nothing(),
+            _ if self.work.missing => (nothing(), true),
             FileVerb::Create if done == self.files || self.work.order == Order::Sequential => {
                 self.made = done;
-                nothing()
+                (nothing(), true)
             }
-            FileVerb::Create => {
-                let visits = Visits { files: done, ..visits };
-                self.quietly(&mut unlink(Kind::File), place, visits, deadline_ns)
-            }
+            FileVerb::Create => self.quietly(&mut unlink(Kind::File), place, visited, deadline_ns),
             FileVerb::Rename => {
                 let mut back = Rename::new(self.tree, Kind::Renamed, Kind::File, false);
-                self.quietly(&mut back, place, visits, deadline_ns)
+                self.quietly(&mut back, place, visited, deadline_ns)
             }
-            FileVerb::Link => self.quietly(&mut unlink(Kind::Link), place, visits, deadline_ns),
-            FileVerb::Symlink => self.quietly(&mut unlink(Kind::Symlink), place, visits, deadline_ns),
+            FileVerb::Link => self.quietly(&mut unlink(Kind::Link), place, visited, deadline_ns),
+            FileVerb::Symlink => self.quietly(&mut unlink(Kind::Symlink), place, visited, deadline_ns),
+            FileVerb::Mkdir => self.quietly(&mut rmdir(), place, visited, deadline_ns),
             FileVerb::Unlink => {
-                let rest = self.rest_of(done);
-                let round = self.quietly_each(&mut unlink(Kind::File), place, rest, deadline_ns);
+                let settled =
+                    self.quietly_each(&mut unlink(Kind::File), place, self.rest_of(done), deadline_ns);
                 self.made = 0;
-                round
-            }
-            FileVerb::Mkdir => {
-                let mut rmdir = Rmdir::new(self.tree, Kind::Directory, Kind::Directory, false);
-                self.quietly(&mut rmdir, place, visits, deadline_ns)
+                settled
             }
             FileVerb::Rmdir => {
-                let mut rmdir = Rmdir::new(self.tree, Kind::Directory, Kind::Directory, false);
-                let rest = self.rest_of(done);
-                self.quietly_each(&mut rmdir, place, rest, deadline_ns)
+                let settled = self.quietly_each(&mut rmdir(), place, self.rest_of(done), deadline_ns);
+                self.dirs_made = 0;
+                settled
             }
-            FileVerb::Stat | FileVerb::Open | FileVerb::Readdir => nothing(),
+            FileVerb::Stat | FileVerb::Open | FileVerb::Readdir => (nothing(), true),
         }
     }
 
@@ -501,29 +580,27 @@ impl Member {
         (done..files).map(move |place| first + order.map_or(place, |order| order.at(place)))
     }
 
-    fn make_files(&mut self, place: &Place<'_>, deadline_ns: u64) -> Round {
-        let mut create = Create::new(self.tree, self.content(), false);
-        let visits = Visits::in_sequence(self.first + self.made, self.files - self.made);
-        let round = self.quietly(&mut create, place, visits, deadline_ns);
-        self.made += round.done;
-        round
-    }
-
-    fn remove_files(&mut self, place: &Place<'_>, deadline_ns: u64) -> Round {
+    fn remove_files(&mut self, place: &Place<'_>, deadline_ns: u64) -> (Round, bool) {
         let mut unlink = Unlink::new(self.tree, Kind::File, Kind::File, false);
-        let made = self.made;
-        let round = self.quietly(&mut unlink, place, Visits::in_sequence(self.first, made), deadline_ns);
-        if round.done == made {
-            self.made = 0;
-        }
-        round
+        let made = Visits::in_sequence(self.first, self.made);
+        let (round, is_whole) = self.quietly(&mut unlink, place, made, deadline_ns);
+        self.made = 0;
+        (round, is_whole)
     }
 
-    /// The same loop as the measured one, its counts thrown away.
-    fn quietly(&self, verb: &mut impl FileOps, place: &Place<'_>, visits: Visits, deadline_ns: u64) -> Round {
-        let (mut recorder, _reader) = Recorder::new(0);
+    /// The same loop as the measured one, its counts thrown away; true if every visit took place.
+    fn quietly(
+        &self,
+        verb: &mut impl FileOps,
+        place: &Place<'_>,
+        visits: Visits,
+        deadline_ns: u64,
+    ) -> (Round, bool) {
+        let (mut recorder, _) = Recorder::new(0);
         let limits = RoundLimits { deadline_ns, stop: &self.stop };
-        files::round(verb, place, visits, &Monotonic, &mut recorder, limits)
+        let round = files::round(verb, place, visits, &Monotonic, &mut recorder, limits);
+        let is_whole = round.done == visits.files;
+        (round, is_whole)
     }
 
     fn quietly_each(
@@ -532,22 +609,23 @@ impl Member {
         place: &Place<'_>,
         files: impl Iterator<Item = u64>,
         deadline_ns: u64,
-    ) -> Round {
-        let (mut recorder, _reader) = Recorder::new(0);
+    ) -> (Round, bool) {
+        let (mut recorder, _) = Recorder::new(0);
         let limits = RoundLimits { deadline_ns, stop: &self.stop };
         for file in files {
             let visits = Visits::in_sequence(file, 1);
             let round = files::round(verb, place, visits, &Monotonic, &mut recorder, limits);
-            if round.result.is_err() || round.done == 0 {
-                return round;
+            if round.done == 0 || self.stop.load(Ordering::Relaxed) {
+                return (round, false);
             }
         }
-        nothing()
+        (nothing(), true)
     }
 }
 
 fn nothing() -> Round {
-    Round { done: 0, end_ns: Monotonic.now_ns(), result: Ok(()) }
+    let now_ns = Monotonic.now_ns();
+    Round { done: 0, start_ns: now_ns, end_ns: now_ns, result: Ok(()) }
 }
 
 fn sync_directories(place: &Place<'_>) -> Result<(), Failure> {

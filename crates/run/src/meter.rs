@@ -17,8 +17,9 @@ pub struct Meter {
     previous: Snapshot,
     current: Snapshot,
     sum: Option<Frame>,
-    /// User share of the workers' CPU time, weighted by that time.
-    user_cpu_ns: f64,
+    /// Ticks of the workers in programs and in the kernel: only their ratio means something.
+    user_ticks: u64,
+    kernel_ticks: u64,
     begun_ns: u64,
     measured_ns: u64,
 }
@@ -30,7 +31,17 @@ impl Meter {
         let mut begun = probe.new_snapshot();
         probe.snapshot(&mut begun);
         let (previous, current) = (begun.clone(), begun.clone());
-        Self { probe, begun, previous, current, sum: None, user_cpu_ns: 0.0, begun_ns: 0, measured_ns: 0 }
+        Self {
+            probe,
+            begun,
+            previous,
+            current,
+            sum: None,
+            user_ticks: 0,
+            kernel_ticks: 0,
+            begun_ns: 0,
+            measured_ns: 0,
+        }
     }
 
     /// Sources that could not be read.
@@ -38,11 +49,24 @@ impl Meter {
         self.probe.hidden()
     }
 
+    /// Whether the target has no devices that could be counted.
+    pub fn has_no_devices(&self) -> bool {
+        self.begun.devices.is_empty()
+    }
+
+    /// Device bytes and pages under way of the machine: changes as long as anything moves.
+    pub fn movement(&mut self) -> u64 {
+        self.probe.snapshot(&mut self.current);
+        let bytes = |device: &observe::DeviceCounters| device.read_bytes.wrapping_add(device.written_bytes);
+        let moved = self.current.devices.iter().map(bytes).fold(0, u64::wrapping_add);
+        moved.wrapping_add(self.current.dirty_bytes).wrapping_add(self.current.writeback_bytes)
+    }
+
     /// Starts another phase with these worker threads.
     pub fn reset(&mut self, threads: &[i32]) {
         self.probe.forget_threads();
         threads.iter().for_each(|thread| self.probe.watch_thread(*thread));
-        (self.sum, self.user_cpu_ns, self.measured_ns) = (None, 0.0, 0);
+        (self.sum, self.user_ticks, self.kernel_ticks, self.measured_ns) = (None, 0, 0, 0);
     }
 
     /// A measured part begins.
@@ -68,10 +92,10 @@ impl Meter {
     pub fn end(&mut self) -> Frame {
         let frame = self.tick();
         self.measured_ns += Monotonic.now_ns().saturating_sub(self.begun_ns);
-        let part = self.previous.frame_since(&self.begun);
-        if let Some(share) = self.previous.user_share_since(&self.begun) {
-            self.user_cpu_ns += share * part.workers.cpu_ns as f64;
-        }
+        // Summed over the parts: a short one may see no tick at all.
+        let (now, then) = (&self.previous, &self.begun);
+        self.user_ticks += now.worker_user_ticks.saturating_sub(then.worker_user_ticks);
+        self.kernel_ticks += now.worker_kernel_ticks.saturating_sub(then.worker_kernel_ticks);
         frame
     }
 
@@ -80,13 +104,15 @@ impl Meter {
         let sum = self.sum.as_ref()?;
         let all = (self.measured_ns * threads as u64) as f64;
         let cpu = sum.workers.cpu_ns as f64;
-        if all == 0.0 || cpu == 0.0 {
+        // Shares of some of the threads would look like idleness of all.
+        if all == 0.0 || cpu == 0.0 || self.probe.watched() < threads {
             return None;
         }
         // On-CPU time of threads excludes steal; what the machine lost is spread over those that ran.
         let machine = sum.cpu.user_ns + sum.cpu.kernel_ns + sum.cpu.steal_ns;
         let steal = if machine == 0 { 0.0 } else { cpu * sum.cpu.steal_ns as f64 / machine as f64 };
-        let user = self.user_cpu_ns.min(cpu) / all;
+        let ticks = (self.user_ticks + self.kernel_ticks).max(1);
+        let user = cpu * self.user_ticks as f64 / ticks as f64 / all;
         let kernel = cpu / all - user;
         let run_queue = sum.workers.run_queue_ns as f64 / all;
         let steal = (steal / all).min((1.0 - user - kernel - run_queue).max(0.0));
@@ -145,13 +171,13 @@ impl Meter {
             mean_request_bytes: ratio(moved, operations),
             bytes_per_app_byte,
             leaf_amplification: ratio(leaves, top.written_bytes).filter(|_| target.device_stack.len() > 1),
-            foreign_share: self.foreign_share(phase),
+            foreign_share: self.foreign_share(phase, collected.read_bytes + collected.written_bytes),
         })
     }
 
-    /// Share of the device's bytes that nobody accounted to us. Only for direct reads and writes: journals and
+    /// Share of the traffic (the device's or, where that is less, our own) that nobody accounted to us. Only for direct reads and writes: journals and
     /// writeback move bytes of ours that no process is charged for.
-    fn foreign_share(&self, phase: &PlannedPhase) -> Option<f64> {
+    fn foreign_share(&self, phase: &PlannedPhase, app_bytes: u64) -> Option<f64> {
         let Work::Data(data) = &phase.workload.work else { return None };
         let sum = self.sum.as_ref()?;
         let (top, own) = (sum.devices.first()?, &sum.own_io);
@@ -163,7 +189,8 @@ impl Meter {
             DataVerb::Rw if data.direct => (reads.0 + writes.0, reads.1 + writes.1),
             _ => return None,
         };
-        (device > 0).then(|| (1.0 - own as f64 / device as f64).clamp(0.0, 1.0))
+        let traffic = device.max(app_bytes);
+        (traffic > 0).then(|| (device.saturating_sub(own) as f64 / traffic as f64).min(1.0))
     }
 
     /// Share of what was read that the block layer did not fetch for us.

@@ -9,6 +9,9 @@ use model::workload::{DataVerb, FileVerb, Work};
 const AGREEMENT: f64 = 0.02;
 /// Foreign I/O, run-queue wait and steal above this share make a number suspect.
 const DISTURBANCE: f64 = 0.05;
+/// An inode that is found at once costs some ten microseconds; a search through thousands of them more than this.
+/// (`recently_deleted` in the kernel's fs/ext4/ialloc.c: 60 s, 300 s while the inode's buffer is dirty.)
+const SEARCH_NS: u64 = 100_000;
 /// Below this share of bytes, a direct test did not reach the device at all.
 const INEFFECTIVE: f64 = 0.5;
 
@@ -44,17 +47,24 @@ pub fn notes(record: &PhaseRecord, phase: &PlannedPhase, target: &Target) -> Vec
                     Mark::Info,
                     "amplification",
                     format!(
-                        "{ratio:.2} device bytes per byte written, and {} device flushes for {} operations",
-                        flushes(record),
-                        record.ops
+                        "the device wrote {ratio:.1} bytes per byte asked for and made {:.1} flushes per operation",
+                        record.device.as_ref().map_or(0, |device| device.flushes) as f64
+                            / record.ops.max(1) as f64
                     ),
                 ),
                 Some(ratio) if disagreement(record, phase).is_some() => add(
                     Mark::Distrust,
                     "device_disagrees",
-                    format!(
-                        "the device moved {ratio:.3} bytes per byte asked for. Something else is using it: look at the noise, and run it again when it is quiet."
-                    ),
+                    if ratio > 1.0 {
+                        format!(
+                            "the device moved {ratio:.3} bytes per byte asked for. Something else is using it: look at the noise, and run it again when it is quiet."
+                        )
+                    } else {
+                        format!(
+                            "the device moved only {ratio:.3} bytes per byte asked for; the rest never reached it. Look for compression, deduplication or a cache in this {}.",
+                            target.file_system
+                        )
+                    },
                 ),
                 Some(ratio) if data.verb == DataVerb::Read && !data.direct && ratio > 1.1 => add(
                     Mark::Info,
@@ -78,17 +88,26 @@ pub fn notes(record: &PhaseRecord, phase: &PlannedPhase, target: &Target) -> Vec
             }
         }
         Work::Files(files) => {
+            let allocates = matches!(files.verb, FileVerb::Create | FileVerb::Mkdir | FileVerb::Symlink);
+            let no_journal =
+                target.file_system == "ext4" && target.geometry.journal.as_deref() == Some("none");
+            let slow = record.latency_ns.as_ref().is_some_and(|latency| latency.mean > SEARCH_NS);
+            let busy = record.budget.as_ref().is_some_and(|budget| budget.kernel + budget.run_queue > 0.8);
+            if allocates && no_journal && slow && busy {
+                add(
+                    Mark::Act,
+                    "inode_search",
+                    "ext4 without a journal does not reuse inodes for 1 to 5 minutes after a deletion and searches past them, on the CPU. Wait 5 minutes after deleting many files here, or test in another directory.".into(),
+                );
+            }
             let looks_up =
                 matches!(files.verb, FileVerb::Stat | FileVerb::Open | FileVerb::Readdir) || files.missing;
             let fetched = record.device.as_ref().map(|device| device.bytes_read);
             if looks_up && fetched == Some(0) && target.backing == Backing::Devices {
-                let verb = files.verb.word();
                 add(
                     Mark::Distrust,
                     "metadata_cache",
-                    format!(
-                        "served from memory, the device read nothing; so it says nothing about the disk. As root, try {verb}:cold with --cache drop-all."
-                    ),
+                    "served from memory, the device read nothing; so it says nothing about the disk. As root, add :cold to the test and --cache drop-all.".into(),
                 );
             }
         }
@@ -107,10 +126,8 @@ pub fn notes(record: &PhaseRecord, phase: &PlannedPhase, target: &Target) -> Vec
         );
     }
     if let Some(budget) = &record.budget {
-        let lost = budget.run_queue + budget.steal;
         let threads = u64::from(phase.workload.threads) * u64::from(phase.workload.iodepth);
-        // More threads than CPUs wait for each other; that is not a disturbance from outside.
-        if lost > DISTURBANCE && budget.steal > DISTURBANCE / 2.0 {
+        if budget.steal > DISTURBANCE {
             add(
                 Mark::Distrust,
                 "steal",
@@ -119,7 +136,9 @@ pub fn notes(record: &PhaseRecord, phase: &PlannedPhase, target: &Target) -> Vec
                     budget.steal * 100.0
                 ),
             );
-        } else if lost > DISTURBANCE && threads == 1 {
+        }
+        // More threads than CPUs wait for each other; that is not a disturbance from outside.
+        if budget.run_queue > DISTURBANCE && threads == 1 {
             add(
                 Mark::Distrust,
                 "cpu_contention",
@@ -130,9 +149,17 @@ pub fn notes(record: &PhaseRecord, phase: &PlannedPhase, target: &Target) -> Vec
             );
         }
     }
+    let limit = phase.stop.bytes.filter(|_| phase.stop.time_ns.is_some());
+    if let Some(limit_bytes) = limit.filter(|limit| record.app_bytes_written >= limit - limit / 50) {
+        add(
+            Mark::Info,
+            "write_limit",
+            format!(
+                "ended after {:.1} s, when it had written its part of the write limit, {}",
+                record.elapsed_ns as f64 / 1e9,
+                model::size::decimal(limit_bytes)
+            ),
+        );
+    }
     notes
-}
-
-fn flushes(record: &PhaseRecord) -> u64 {
-    record.device.as_ref().map_or(0, |device| device.flushes)
 }

@@ -6,12 +6,42 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use model::marker::{FILE_NAME, NameRule};
-use rustix::fs::{AtFlags, Mode, OFlags, RawDir};
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir, ResolveFlags};
 use rustix::io::Errno;
 
 /// Opens directories for reading, never through a link.
 pub const DIRECTORY_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Why a file is left that no rule produces.
+pub const NOT_OURS: &str = "not made by skye";
+
+/// Opens a directory by its name in another one; never through a link, never across a mount, not even a bind mount
+/// of the same file system.
+pub fn open_directory(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
+    let resolve = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
+    match rustix::fs::openat2(parent, name, DIRECTORY_FLAGS, Mode::empty(), resolve) {
+        // Before Linux 5.6, and under some sandboxes: the device number shows all but bind mounts.
+        Err(Errno::NOSYS | Errno::PERM) => {
+            let directory = rustix::fs::openat(parent, name, DIRECTORY_FLAGS, Mode::empty())?;
+            let same = rustix::fs::fstat(&directory)?.st_dev == rustix::fs::fstat(parent)?.st_dev;
+            if same { Ok(directory) } else { Err(Errno::XDEV) }
+        }
+        opened => opened,
+    }
+}
+
+/// Whether a directory has no entries.
+pub fn is_empty(directory: &OwnedFd) -> Result<bool, Errno> {
+    let mut buffer = [MaybeUninit::<u8>::uninit(); 1 << 10];
+    let mut entries = RawDir::new(directory, &mut buffer);
+    while let Some(entry) = entries.next() {
+        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
 
 /// What a removal did.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -22,15 +52,12 @@ pub struct Removal {
     pub left: Vec<(String, String)>,
 }
 
-/// Removes from `directory` whatever `rules` produce. Stays on the device of the directory that it was given.
+/// Removes from `directory` whatever `rules` produce. Never crosses a mount.
 ///
 /// `progress` is raised with every removal, so that a hanging one can be noticed.
 pub fn remove_contents(directory: BorrowedFd<'_>, rules: &[NameRule], progress: &AtomicU64) -> Removal {
     let mut removal = Removal::default();
-    match rustix::fs::fstat(directory) {
-        Ok(stat) => remove_level(directory, "", rules, stat.st_dev, progress, &mut removal),
-        Err(errno) => removal.left.push((".".into(), std::io::Error::from(errno).to_string())),
-    }
+    remove_level(directory, "", rules, progress, &mut removal);
     removal
 }
 
@@ -38,7 +65,6 @@ fn remove_level(
     directory: BorrowedFd<'_>,
     path: &str,
     rules: &[NameRule],
-    device: u64,
     progress: &AtomicU64,
     removal: &mut Removal,
 ) {
@@ -46,7 +72,7 @@ fn remove_level(
     loop {
         let before = removal.removed;
         removal.left.retain(|(left, _)| !left.starts_with(path) || left.len() <= path.len());
-        if let Err(errno) = remove_pass(directory, path, rules, device, progress, removal) {
+        if let Err(errno) = remove_pass(directory, path, rules, progress, removal) {
             removal.left.push((format!("{path}."), std::io::Error::from(errno).to_string()));
             return;
         }
@@ -60,7 +86,6 @@ fn remove_pass(
     directory: BorrowedFd<'_>,
     path: &str,
     rules: &[NameRule],
-    device: u64,
     progress: &AtomicU64,
     removal: &mut Removal,
 ) -> Result<(), Errno> {
@@ -78,21 +103,14 @@ fn remove_pass(
         }
         let shown = || format!("{path}{}", name.to_string_lossy());
         let Some(rule) = rules.iter().find(|rule| rule.produces(name.to_bytes())) else {
-            removal.left.push((shown(), "not made by skye".into()));
+            removal.left.push((shown(), NOT_OURS.into()));
             continue;
         };
         let removed = match &rule.inside {
             None => rustix::fs::unlinkat(directory, name, AtFlags::empty()),
             Some(inside) => {
-                let below = remove_directory(
-                    directory,
-                    name,
-                    &format!("{}/", shown()),
-                    inside,
-                    device,
-                    progress,
-                    removal,
-                );
+                let below =
+                    remove_directory(directory, name, &format!("{}/", shown()), inside, progress, removal);
                 // What keeps it from being empty has been named already.
                 if below == Err(Errno::NOTEMPTY) { continue } else { below }
             }
@@ -114,16 +132,11 @@ fn remove_directory(
     name: &CStr,
     path: &str,
     rules: &[NameRule],
-    device: u64,
     progress: &AtomicU64,
     removal: &mut Removal,
 ) -> Result<(), Errno> {
-    let directory: OwnedFd = rustix::fs::openat(parent, name, DIRECTORY_FLAGS, Mode::empty())?;
-    // Another device: something was mounted here, and that is not ours.
-    if rustix::fs::fstat(&directory)?.st_dev != device {
-        return Err(Errno::XDEV);
-    }
-    remove_level(directory.as_fd(), path, rules, device, progress, removal);
+    let directory = open_directory(parent, name)?;
+    remove_level(directory.as_fd(), path, rules, progress, removal);
     drop(directory);
     rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)
 }

@@ -9,7 +9,7 @@ use engine::data::mix;
 use model::plan::{Plan, PlannedPhase};
 use model::run::{EngineRecord, Frame, PhaseRecord, Rate, Status, Step, WorkloadRecord};
 use model::target::Target;
-use model::workload::{CacheMode, DataWork, SyncMode, Work};
+use model::workload::{CacheMode, DataWork, Work};
 use model::{Trouble, Workload, spec};
 use observe::Root;
 
@@ -40,6 +40,16 @@ pub struct Session {
     meter: Meter,
     start_ns: u64,
     phases_run: u64,
+    untimed_bytes: u64,
+}
+
+/// Workers must not go on when whoever drives them panics.
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Session {
@@ -67,6 +77,7 @@ impl Session {
             files: FileSet::default(),
             start_ns: Monotonic.now_ns(),
             phases_run: 0,
+            untimed_bytes: 0,
         })
     }
 
@@ -80,18 +91,25 @@ impl Session {
         self.meter.hidden()
     }
 
-    /// Lays out fresh files for a repetition; what an earlier one left is removed.
+    /// Lays out fresh files for a repetition, within `time_ns`; what an earlier one left is removed.
     ///
     /// # Errors
-    /// A write that failed or hangs.
-    pub fn lay_out(&mut self, progress: &LayoutProgress) -> Result<(), Trouble> {
+    /// A write that failed or hangs, or the time is used up.
+    pub fn lay_out(&mut self, time_ns: u64, progress: &LayoutProgress) -> Result<(), Trouble> {
         if self.dataset.take().is_some() || self.phases_run > 0 {
-            self.directory.empty_of("");
+            self.directory.empty_of("")?;
             self.files = FileSet::default();
         }
         if let Some(plan) = &self.plan.dataset {
-            self.dataset =
-                Some(DataSet::lay_out(&self.directory, plan, self.seed, &self.interrupt, progress)?);
+            let deadline_ns = Monotonic.now_ns().saturating_add(time_ns);
+            self.dataset = Some(DataSet::lay_out(
+                &self.directory,
+                plan,
+                self.seed,
+                &self.interrupt,
+                deadline_ns,
+                progress,
+            )?);
         }
         Ok(())
     }
@@ -114,7 +132,7 @@ impl Session {
         self.phases_run += 1;
         let offset_seed = mix(self.seed ^ mix(self.phases_run));
         let now_ns = Monotonic.now_ns();
-        let stop = Arc::new(AtomicBool::new(false));
+        let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));
         let steps = match &phase.workload.work {
             Work::Data(data) => data_phase::steps(data),
             Work::Files(files) => file_phase::steps(files),
@@ -123,7 +141,8 @@ impl Session {
             interrupt: &self.interrupt,
             meter: &mut self.meter,
             on_tick,
-            stop,
+            stop: Arc::clone(&stop.0),
+            cached_bytes: 0,
             collected: Collected::new(steps.len()),
             readers: Vec::new(),
             start_ns: now_ns,
@@ -137,7 +156,7 @@ impl Session {
                     let (directory, cache, seed) = (&self.directory, self.plan.cache, self.seed);
                     let task = DataTask { phase, directory, cache, seed, offset_seed, time_ns };
                     data_phase::run(&task, dataset, &mut drive)
-                        .map(|outcome| Measured::of_data(data, outcome, &drive, phase))
+                        .map(|outcome| Measured::of_data(data, outcome, &drive))
                 }
             },
             Work::Files(_) => {
@@ -152,7 +171,16 @@ impl Session {
         let (collected, phase_start_ns) = (drive.collected, drive.start_ns);
         let start_ns = phase_start_ns.saturating_sub(self.start_ns);
         let measured = measured.unwrap_or_else(Measured::failed);
-        self.record(phase, repetition, start_ns, &steps, measured, collected)
+        self.untimed_bytes += measured.untimed_bytes;
+        let record = self.record(phase, repetition, start_ns, &steps, measured, collected);
+        // Descriptors of threads that are gone would be missing elsewhere.
+        self.meter.reset(&[]);
+        record
+    }
+
+    /// Bytes that tests on files have written untimed, to have what they measure.
+    pub fn untimed_bytes(&self) -> u64 {
+        self.untimed_bytes
     }
 
     /// The record of a phase of which nothing was measured, and why.
@@ -211,6 +239,8 @@ impl Session {
                 break;
             }
         }
+        // A phase that never starts must not show what was seen here.
+        self.meter.reset(&[]);
     }
 
     fn record(
@@ -225,10 +255,11 @@ impl Session {
         let workload = &phase.workload;
         let block_bytes = workload.data().map(|data| data.block_bytes);
         let interrupted = self.interrupt.load(Ordering::Relaxed);
-        let (status, reason) = match (measured.failure, interrupted) {
-            (Some(failure), false) => (Status::Failed, Some(failure.to_string())),
-            (Some(_), true) | (None, true) => (Status::Partial, Some("interrupted".into())),
-            (None, false) => (Status::Done, None),
+        let (status, reason) = match (measured.failure, interrupted, measured.cut_short) {
+            (Some(failure), false, _) => (Status::Failed, Some(failure.to_string())),
+            (_, true, _) => (Status::Partial, Some("interrupted".into())),
+            (None, false, Some(reason)) => (Status::Partial, Some(reason.into())),
+            (None, false, None) => (Status::Done, None),
         };
         let threads = workload.threads as usize * workload.iodepth as usize;
         let has_latency =
@@ -296,6 +327,8 @@ struct Measured {
     size_bytes: u64,
     files: u64,
     times: Times,
+    untimed_bytes: u64,
+    cut_short: Option<&'static str>,
     failure: Option<Trouble>,
 }
 
@@ -304,28 +337,23 @@ impl Measured {
         Self { failure: Some(failure), ..Self::default() }
     }
 
-    fn of_data(
-        data: &DataWork,
-        outcome: data_phase::DataOutcome,
-        drive: &Drive<'_>,
-        phase: &PlannedPhase,
-    ) -> Self {
+    fn of_data(data: &DataWork, outcome: data_phase::DataOutcome, drive: &Drive<'_>) -> Self {
         let blocks = (outcome.size_bytes / data.block_bytes).max(1);
-        let synced = data.writes() && data.sync != SyncMode::None && outcome.failure.is_none();
         Self {
             elapsed_ns: outcome.synced_ns,
             end_ns: outcome.synced_ns,
             passes: drive.collected.ops as f64 / blocks as f64,
             size_bytes: outcome.size_bytes,
-            files: u64::from(if data.shared { 1 } else { phase.workload.threads }),
+            files: outcome.files,
             times: Times {
                 work_ns: outcome.last_done_ns,
-                durable_ns: synced.then_some(outcome.synced_ns),
+                durable_ns: outcome.is_durable.then_some(outcome.synced_ns),
                 cached_writes: data.writes() && !data.direct,
                 first_done_ns: outcome.first_done_ns,
                 last_done_ns: outcome.last_done_ns,
             },
             failure: outcome.failure,
+            ..Self::default()
         }
     }
 
@@ -342,6 +370,8 @@ impl Measured {
                 last_done_ns: outcome.last_done_ns,
                 ..Times::default()
             },
+            untimed_bytes: outcome.untimed_bytes,
+            cut_short: outcome.cut_short,
             failure: outcome.failure,
         }
     }

@@ -16,7 +16,7 @@ use crate::terminal;
 #[derive(Debug, Parser)]
 #[command(name = "skye", version, about, max_term_width = 100, arg_required_else_help = false)]
 #[command(after_help = "skye DIR is short for skye run DIR: the default run in that directory.\n\
-Exit codes: 0 done, 1 something failed, 2 refused before anything was written, 3 verification failed,\n\
+Exit codes: 0 done, 1 something failed, 2 refused before anything was written,\n\
 130, 143, 129 ended by INT, TERM, HUP after saving what was measured and removing its files.")]
 pub struct Cli {
     /// What to do.
@@ -67,7 +67,7 @@ pub struct RunArguments {
     #[arg(long, value_name = "NAME|FILE.toml", conflicts_with = "test", value_hint = ValueHint::FilePath)]
     pub preset: Option<String>,
     /// A test of your own; may be repeated.
-    #[arg(long, value_name = "SPEC", num_args = 1..)]
+    #[arg(long, value_name = "SPEC")]
     pub test: Vec<String>,
     /// Size of the data set [default: 4 s of I/O, 256 MiB to 4 GiB, at most 10 % of the free space].
     #[arg(long)]
@@ -114,7 +114,7 @@ pub struct RunArguments {
     /// Write one CSV line per phase; - is stdout.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub csv: Option<PathBuf>,
-    /// No progress and no warnings on stderr.
+    /// Only results: no title and no plan on stdout, no progress and no warnings on stderr.
     #[arg(short, long)]
     pub quiet: bool,
 }

@@ -91,7 +91,7 @@ impl LiveView {
             of: position.of,
             elapsed_ns: tick.elapsed_ns,
             planned_ns: Some(position.planned_ns),
-            left_ns: Some(position.left_ns.saturating_sub(tick.elapsed_ns)),
+            left_ns: Some(position.left_ns.saturating_sub(tick.elapsed_ns)).filter(|left| *left > 0),
             bytes_per_second: workload.data().map(|_| tick.bytes as f64 / elapsed),
             ops_per_second: tick.ops as f64 / elapsed,
             p99_ns: tick.p99_ns,

@@ -36,18 +36,32 @@ fn main() -> ExitCode {
         Err(error) => return exit::of_clap(&error),
     };
     logger::install(cli.verbose);
-    let done = match cli.command {
+    raise_descriptor_limit();
+    match std::panic::catch_unwind(|| dispatch(cli)) {
+        Ok(Ok(code)) => ExitCode::from(code),
+        Ok(Err(failure)) => failure.report(),
+        // The message is out, and unwinding has removed what the run had made.
+        Err(_) => ExitCode::from(exit::FAILED),
+    }
+}
+
+fn dispatch(cli: Cli) -> Done {
+    match cli.command {
         Command::Run(arguments) => run_command::run(&arguments),
         Command::Report(arguments) => store_commands::report(&arguments),
         Command::List => store_commands::list(),
         Command::Clean { directory } => store_commands::clean(&directory),
         Command::Completions { shell } => cli::completions(shell),
         Command::Man => cli::man(),
-    };
-    match done {
-        Ok(code) => ExitCode::from(code),
-        Err(failure) => failure.report(),
     }
+}
+
+/// Each worker thread is watched through two descriptors, and large trees keep directories open.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // What may not be raised stays, and what does not fit says so when it is opened.
+    let _ = setrlimit(Resource::Nofile, rustix::process::Rlimit { current: limit.maximum, ..limit });
 }
 
 /// What every command gives: its exit code, or why it failed.

@@ -1,6 +1,8 @@
 //! Files that were asked for by name.
 
 use std::fs::OpenOptions;
+use std::io::ErrorKind;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use model::Trouble;
@@ -26,17 +28,20 @@ pub fn check(path: &Path) -> Result<(), Failure> {
     if is_stdout(path) {
         return Ok(());
     }
-    let existed = path.exists();
-    // Not truncated: a run that fails must not have cost an older result.
-    OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(path)
-        .map_err(|error| Failure::refused(trouble(path, &error)))?;
-    if !existed {
-        let _ = std::fs::remove_file(path);
+    let refused = |error: std::io::Error| Failure::refused(trouble(path, &error));
+    match OpenOptions::new().write(true).create_new(true).open(path) {
+        // Only what was made here is taken away again.
+        Ok(_) => std::fs::remove_file(path).map_err(refused),
+        // Not truncated: a run that fails must not have cost an older result.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let file = OpenOptions::new().append(true).open(path).map_err(refused)?;
+            if file.metadata().is_ok_and(|metadata| metadata.file_type().is_block_device()) {
+                return Err(refused(std::io::Error::other("it is a block device")));
+            }
+            Ok(())
+        }
+        Err(error) => Err(refused(error)),
     }
-    Ok(())
 }
 
 /// Writes a document to a file, or to stdout.

@@ -39,25 +39,10 @@ pub fn run(arguments: &RunArguments) -> Done {
         (None, true) => arguments.request().over(preset::load(preset::DEFAULT)?),
         (None, false) => arguments.request(),
     };
-    let seed = request.seed.unwrap_or_else(|| fastrand::u64(1..1 << 32));
+    let seed = request.seed.unwrap_or_else(|| fastrand::u64(1..1_000_000));
     let style = terminal::style();
     let shows_text = !arguments.dry_run
         && ![&arguments.json, &arguments.csv].into_iter().flatten().any(|path| outputs::is_stdout(path));
-    if shows_text && !arguments.quiet {
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let name = request.preset.as_deref().unwrap_or("custom");
-        let title = text::title(
-            env!("CARGO_PKG_VERSION"),
-            name,
-            seed,
-            &host,
-            &started_at,
-            request.label.as_deref(),
-            &style,
-        );
-        terminal::print_line(&format!("{title}\n"))?;
-    }
-
     let root = Root::system();
     let machine = observe::machine(&root);
     let target = observe::target(&root, &arguments.target).map_err(|trouble| mistyped(arguments, trouble))?;
@@ -69,6 +54,18 @@ pub fn run(arguments: &RunArguments) -> Done {
     }
     for file in [&arguments.json, &arguments.csv].into_iter().flatten() {
         outputs::check(file)?;
+    }
+    if shows_text && !arguments.quiet {
+        let title = text::title(
+            env!("CARGO_PKG_VERSION"),
+            &plan.preset,
+            seed,
+            &machine.host,
+            &started_at,
+            plan.label.as_deref(),
+            &style,
+        );
+        terminal::print_line(&format!("{title}\n"))?;
     }
     let interruption = Interruption::catch().map_err(|error| {
         Failure::Failed(format!("cannot catch signals: {error}; too many processes or threads?"))
@@ -198,7 +195,8 @@ impl Driver {
     fn lay_out(&mut self, session: &mut Session) -> Result<(), Trouble> {
         self.view.preparing("laying out files");
         let progress = LayoutProgress::default();
-        session.lay_out(&progress)?;
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        session.lay_out(left.as_nanos() as u64, &progress)?;
         self.written_bytes += progress.bytes.load(std::sync::atomic::Ordering::Relaxed);
         Ok(())
     }
@@ -231,7 +229,7 @@ impl Driver {
         all: &[PlannedPhase],
         repetitions_left: u64,
     ) -> Option<(u64, u64)> {
-        let weight = |phase: &PlannedPhase| if phase.workload.files().is_some() { 3 } else { 2 };
+        let weight = |phase: &PlannedPhase| if phase.workload.files().is_some() { 4 } else { 2 };
         let left = self.deadline.saturating_duration_since(Instant::now()).saturating_sub(CLEANING);
         let left_ns = left.as_nanos() as u64;
         let weights: u64 =
@@ -269,11 +267,12 @@ impl Driver {
                 .saturating_sub(self.started.elapsed().as_nanos() as u64)
                 .max(time_ns),
         };
+        let untimed_bytes = session.untimed_bytes();
         self.view.begin();
         let view = &mut self.view;
         let record =
             session.phase(phase, repetition, time_ns, budget_ns, &mut |tick| view.update(&position, tick));
-        self.written_bytes += record.app_bytes_written;
+        self.written_bytes += record.app_bytes_written + session.untimed_bytes() - untimed_bytes;
         record
     }
 
@@ -289,15 +288,19 @@ impl Driver {
     ) -> PhaseRecord {
         let Some(before) = run::disagreement(&first, phase) else { return first };
         let left = self.deadline.saturating_duration_since(Instant::now()).saturating_sub(CLEANING);
-        let others = self.plan.phase_time_ns.saturating_mul((self.plan.phases.len() - index) as u64);
+        let later = u64::from(self.plan.repetitions - repetition);
+        let phases = (self.plan.phases.len() - index) as u64 + later * self.plan.phases.len() as u64;
+        let others = self.plan.phase_time_ns.saturating_mul(phases);
         let has_time = left.as_nanos() as u64 > others.saturating_add(budget.0);
+        let later_bytes = later * (self.plan.bytes_to_write_max / u64::from(self.plan.repetitions));
         let still_planned: u64 = self.plan.phases[index..]
             .iter()
             .filter(|p| p.workload.data().is_some_and(|d| d.writes()))
             .filter_map(|p| p.stop.bytes)
             .sum();
         let has_bytes = first.app_bytes_written == 0
-            || self.written_bytes.saturating_add(still_planned) <= self.plan.write_limit_bytes;
+            || self.written_bytes.saturating_add(still_planned).saturating_add(later_bytes)
+                <= self.plan.write_limit_bytes;
         // Halves of the bytes are no accident: that is a file system that does not do it directly.
         let may_agree = before < 0.5 && first.status == Status::Done;
         if !(has_time && has_bytes && may_agree) || self.interruption.is_raised() {
@@ -335,10 +338,16 @@ impl Driver {
         }
         lines.push(text::row(record, &self.style));
         let printed = self.view.above(|| terminal::print_line(&lines.join("\n")));
-        if printed.is_err() {
-            // Whoever read us has gone: end quietly, but clean up first.
+        if let Err(failure) = printed {
             self.shows_text = false;
-            self.interruption.reader_is_gone();
+            match failure {
+                // Whoever read us has gone: end quietly, but clean up first.
+                Failure::ReaderGone => self.interruption.reader_is_gone(),
+                Failure::Failed(message) | Failure::Refused(message) => {
+                    self.failed = true;
+                    self.warn(message);
+                }
+            }
         }
     }
 
@@ -392,7 +401,9 @@ fn finish(
     shows_text: bool,
 ) -> Done {
     let Ended { run, interruption, failed, quiet, started } = ended;
-    let mut code = if failed || run.phases.iter().any(|phase| phase.status == Status::Failed) {
+    let mut code = if failed
+        || run.phases.iter().any(|phase| matches!(phase.status, Status::Failed | Status::Skipped))
+    {
         exit::FAILED
     } else {
         exit::DONE
@@ -402,6 +413,10 @@ fn finish(
         code = exit::FAILED;
     }
     let gone = interruption.exit_code() == Some(exit::DONE);
+    for phase in run.phases.iter().filter(|phase| phase.status == Status::Failed) {
+        let reason = phase.reason.as_deref().unwrap_or("no reason is known");
+        terminal::error(&format!("{} {} failed: {reason}", phase.name, phase.label));
+    }
     if interruption.is_raised() && !quiet && !gone {
         terminal::message("skye", &format!("ended by SIG{}; its files are removed", interruption.name()));
     }
@@ -434,7 +449,11 @@ fn finish(
         let notes = text::notes(&run.phases, style);
         let footer = text::footer(&run, name.as_deref(), style);
         let parts: Vec<_> = [notes, footer].into_iter().filter(|part| !part.is_empty()).collect();
-        terminal::print_line(&format!("\n{}", parts.join("\n\n")))?;
+        // A reader that has gone away misses nothing that is not saved.
+        if let Err(Failure::Failed(message)) = terminal::print_line(&format!("\n{}", parts.join("\n\n"))) {
+            terminal::error(&message);
+            code = exit::FAILED;
+        }
     }
     log::debug!("the whole took {:?}", started.elapsed());
     Ok(interruption.exit_code().unwrap_or(code))

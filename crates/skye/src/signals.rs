@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGXCPU, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 /// What has arrived.
@@ -16,16 +16,17 @@ pub struct Interruption {
 }
 
 impl Interruption {
-    /// Catches INT, TERM, HUP and PIPE from here on.
+    /// Catches what would end us from here on.
     ///
     /// # Errors
     /// The system refuses a handler or a thread.
     pub fn catch() -> std::io::Result<Self> {
         let interruption = Self::default();
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGPIPE])?;
+        // XFSZ, the file size limit, becomes an error of the write (EFBIG) once it is caught.
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGPIPE, SIGXFSZ])?;
         let seen = interruption.clone();
         std::thread::Builder::new().name("signals".into()).stack_size(64 << 10).spawn(move || {
-            signals.forever().for_each(|signal| seen.note(signal));
+            signals.forever().filter(|signal| *signal != SIGXFSZ).for_each(|signal| seen.note(signal));
         })?;
         Ok(interruption)
     }
@@ -33,7 +34,10 @@ impl Interruption {
     fn note(&self, signal: i32) {
         // Only the first decides about the exit code.
         let _ = self.first.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
-        self.count.fetch_add(1, Ordering::SeqCst);
+        // A reader that is gone is no user who insists.
+        if signal != SIGPIPE {
+            self.count.fetch_add(1, Ordering::SeqCst);
+        }
         self.raised.store(true, Ordering::SeqCst);
     }
 
@@ -49,7 +53,7 @@ impl Interruption {
 
     /// Whether the user insisted.
     pub fn is_repeated(&self) -> bool {
-        self.count.load(Ordering::SeqCst) > 1 && self.first.load(Ordering::SeqCst) != SIGPIPE
+        self.count.load(Ordering::SeqCst) > 1
     }
 
     /// The exit code that a signal calls for, if one arrived; a reader that is gone is no error.
@@ -67,6 +71,8 @@ impl Interruption {
             SIGINT => "INT",
             SIGTERM => "TERM",
             SIGHUP => "HUP",
+            SIGQUIT => "QUIT",
+            SIGXCPU => "XCPU",
             _ => "PIPE",
         }
     }

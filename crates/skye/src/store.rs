@@ -89,9 +89,18 @@ pub fn find(name: &str) -> Result<PathBuf, String> {
     };
     let runs = runs();
     runs.get(back).cloned().ok_or_else(|| {
-        let place = directory().map_or("a store (neither XDG_STATE_HOME nor HOME is set)".into(), |place| place.display().to_string());
-        format!("cannot find {name}: {} runs are saved in {place}; name a file, or measure first with skye run DIR", runs.len())
+        let place = directory().map_or("a store (neither XDG_STATE_HOME nor HOME is set)".into(), |place| {
+            place.display().to_string()
+        });
+        format!(
+            "cannot find {name}: {place} holds {} saved; name a file, or measure first with skye run DIR",
+            plural(runs.len())
+        )
     })
+}
+
+fn plural(runs: usize) -> String {
+    if runs == 1 { "1 run".into() } else { format!("{runs} runs") }
 }
 
 /// Reads a run from a file.

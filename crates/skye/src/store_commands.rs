@@ -10,12 +10,14 @@ use crate::cli::ReportArguments;
 use crate::exit::{self, Failure};
 use crate::{outputs, store, terminal};
 
+type Form = fn(&model::Run) -> String;
+
 /// `skye report`
 pub fn report(arguments: &ReportArguments) -> Done {
     let path = store::find(&arguments.run).map_err(Failure::Refused)?;
     let run = store::read(&path).map_err(Failure::Refused)?;
     let mut written = false;
-    let forms: [(_, fn(&model::Run) -> String); 3] = [
+    let forms: [(_, Form); 3] = [
         (&arguments.json, report::json::write),
         (&arguments.csv, report::csv::write),
         (&arguments.markdown, report::markdown::write),

@@ -1,6 +1,5 @@
 //! What a reader should know about rows: one paragraph a finding, equal findings of several tests in one.
 
-use model::DataVerb;
 use model::run::{Mark, PhaseRecord, Status};
 
 use super::style::{Style, YELLOW, paint};
@@ -68,7 +67,6 @@ fn of_phase(phase: &PhaseRecord) -> Vec<(Mark, String)> {
     }
     found.extend(phase.notes.iter().map(|note| (note.mark, printable(&note.text))));
     found.extend(into_cache(phase).map(|text| (Mark::Info, text)));
-    found.extend(amplification(phase).map(|text| (Mark::Info, text)));
     found
 }
 
@@ -80,17 +78,6 @@ fn into_cache(phase: &PhaseRecord) -> Option<String> {
         _ => format!("{} per second", amount(ops_per_second)?),
     };
     Some(format!("into the cache at {rate}; the headline includes the sync"))
-}
-
-/// What the file system adds to each small durable write: journal, metadata, whole blocks.
-fn amplification(phase: &PhaseRecord) -> Option<String> {
-    if phase.workload.verb != DataVerb::Fsync.word() {
-        return None;
-    }
-    let ratio = phase.device.as_ref()?.bytes_per_app_byte.filter(|ratio| ratio.is_finite())?;
-    // Two digits: the third changes from run to run.
-    let ratio = if ratio < 9.95 { format!("{ratio:.1}") } else { amount(ratio.round())? };
-    Some(format!("{ratio} device bytes per byte written"))
 }
 
 /// Names the tests of `members`, as briefly as keeps them apart from all others.

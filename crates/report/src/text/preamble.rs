@@ -190,8 +190,11 @@ fn describe(device: &Device) -> String {
         Some(model) => format!("{} {capacity}", printable(&model)),
         None => format!("{} {capacity}", printable(&device.name)),
     }];
-    parts.extend(technology(device).map(str::to_owned));
-    parts.extend(device.details.iter().map(|detail| printable(detail)));
+    let technology = technology(device);
+    parts.extend(technology.map(str::to_owned));
+    // "virtio disk" says no more than "virtio".
+    let says_more = |detail: &&String| technology.is_none_or(|word| **detail != format!("{word} disk"));
+    parts.extend(device.details.iter().filter(says_more).map(|detail| printable(detail)));
     parts.extend(device.scheduler.as_deref().map(|name| together(&format!("scheduler {}", printable(name)))));
     parts.join(", ")
 }

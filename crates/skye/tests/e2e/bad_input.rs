@@ -1,0 +1,192 @@
+//! What cannot work is refused before anything is written: exit code 2, with the path, the cause and what to do.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use crate::support::fuse::{Faults, Fuse};
+use crate::support::mounts::{LoopFs, Tmpfs};
+use crate::support::program::{Ran, assert_nothing_left, document, open_to_all, phases, skye};
+use crate::support::scratch;
+
+/// Runs in a directory with these words and with what they leave out, and expects a refusal.
+#[track_caller]
+fn refused(directory: &Path, words: &str, said: &[&str]) -> Ran {
+    let mut program = skye().arg("run").arg(directory).words(words);
+    for (option, value) in [("--test", "read:rnd4k"), ("--size", "1m"), ("--time", "0.1")] {
+        let is_said = words.contains(option) || (option == "--test" && words.contains("--preset"));
+        if !is_said {
+            program = program.arg(option).arg(value);
+        }
+    }
+    program.run().exits(2).did_not_panic().says(said).has_no_result()
+}
+
+#[test]
+fn a_missing_directory() {
+    let home = scratch(0);
+    let missing = home.path().join("missing");
+    refused(&missing, "", &[missing.to_str().unwrap(), "No such file or directory"]);
+    assert!(!missing.exists());
+}
+
+#[test]
+fn not_a_directory() {
+    let home = scratch(0);
+    let file = home.path().join("file");
+    fs::write(&file, "precious").unwrap();
+    refused(&file, "", &[file.to_str().unwrap(), "directory"]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
+    refused(Path::new("/dev/null"), "", &["/dev/null", "directory"]);
+}
+
+#[test]
+fn a_read_only_file_system() {
+    xtask::require!(root, tmpfs);
+    let tmpfs = Tmpfs::new("16m", None);
+    crate::support::mounts::run(
+        std::process::Command::new("mount").args(["-o", "remount,ro"]).arg(tmpfs.path()),
+    );
+    refused(
+        tmpfs.path(),
+        "--size 1m --allow low-space",
+        &[tmpfs.path().to_str().unwrap(), "read-only", "choose a directory"],
+    );
+}
+
+#[test]
+fn a_directory_that_others_may_not_write() {
+    xtask::require!(root, user);
+    let home = scratch(0);
+    open_to_all(home.path());
+    let ran = skye().arg("run").arg(home.path()).words("--test read:rnd4k --size 1m --time 0.1");
+    let ran = ran.by_other_user().run().did_not_panic();
+    ran.says(&[home.path().to_str().unwrap(), "Permission denied", "choose a directory"]).exits(2);
+    assert_nothing_left(home.path());
+}
+
+#[test]
+fn too_little_space() {
+    xtask::require!(root, tmpfs);
+    let tmpfs = Tmpfs::new("16m", None);
+    let path = tmpfs.path().to_str().unwrap();
+    refused(tmpfs.path(), "--size 64m --allow low-space", &[path, "64 MiB", "free", "smaller --size"]);
+    // It would fit, but what must stay free would not.
+    refused(tmpfs.path(), "--size 8m", &[path, "stay free", "--allow low-space"]);
+    refused(
+        tmpfs.path(),
+        "--test create:size=1m:files=64 --size 1m --allow low-space",
+        &[path, "free", "fewer"],
+    );
+    assert_nothing_left(tmpfs.path());
+}
+
+#[test]
+fn too_few_inodes() {
+    xtask::require!(root, tmpfs);
+    let tmpfs = Tmpfs::new("16m", Some(100));
+    let said = [tmpfs.path().to_str().unwrap(), "inodes", "fewer --files"];
+    refused(tmpfs.path(), "--test create:files=1000 --size 1m --allow low-space", &said);
+    assert_nothing_left(tmpfs.path());
+}
+
+#[test]
+fn sizes_that_mean_nothing() {
+    let home = scratch(0);
+    for (words, said) in [
+        ("--size 0", "--size"),
+        ("--size=-5", "-5"),
+        ("--size 16q", "16q"),
+        ("--size 99999999999t", "99999999999t"),
+        ("--size 9999999t", "free"),
+        ("--size 5000%", "5000%"),
+        ("--size 1000", "--size 4k"),
+        ("--time 0", "0"),
+        ("--time=-1", "-1"),
+        ("--time forever", "forever"),
+        ("--repeat 0", "repeat"),
+        ("--files 0", "0"),
+        ("--test write --write-limit 1k", "write-limit"),
+        ("--test write:seq0", "seq0"),
+        ("--test write:seq99999t", "seq99999t"),
+        ("--test read:q0", "q0"),
+        ("--test read:t999999999", "t999999999"),
+        ("--test create:files=99999999999999999999", "files"),
+    ] {
+        refused(home.path(), words, &[said]);
+    }
+    assert_nothing_left(home.path());
+}
+
+#[test]
+fn words_with_a_typo_name_the_nearest() {
+    let home = scratch(0);
+    refused(home.path(), "--test raed:rnd4k", &["raed", "`read`"]);
+    refused(home.path(), "--test create:flies=5", &["flies", "`files`"]);
+    refused(home.path(), "--preset standart", &["standart", "standard"]);
+    refused(home.path(), "--sise 1m", &["--sise", "--size"]);
+    refused(home.path(), "--allow lowspace", &["lowspace", "low-space"]);
+}
+
+#[test]
+fn a_preset_file_with_a_typo_names_line_and_nearest_word() {
+    let home = scratch(0);
+    let preset = home.path().join("mine.toml");
+    let path = preset.to_str().unwrap();
+    for (text, said) in [
+        ("tests = [\"read:rnd4k\"]\nsize = \"1m\"\nrepaet = 2\n", &["line 3", "repaet", "`repeat`"][..]),
+        ("tests = [\"raed:rnd4k\"]\n", &["raed", "`read`"]),
+        ("tests = [\"read:rnd4k\"\nsize = 5\n", &["line"]),
+        ("\nsize = \"4q\"\n", &["line 2", "4q"]),
+    ] {
+        fs::write(&preset, text).unwrap();
+        let ran = skye().arg("run").arg(home.path()).words("--preset").arg(&preset).run();
+        ran.exits(2).did_not_panic().says(&[path]).says(said);
+    }
+    fs::remove_file(&preset).unwrap();
+    let ran = skye().arg("run").arg(home.path()).words("--preset").arg(&preset).run();
+    ran.exits(2).did_not_panic().says(&[path, "No such file or directory"]);
+    assert_nothing_left(home.path());
+}
+
+#[test]
+fn blocks_that_direct_io_refuses() {
+    xtask::require!(root, loop, ext4);
+    let ext4 = LoopFs::new("ext4", 64, &[], "");
+    let said = ["read:rnd1000", ext4.path().to_str().unwrap(), "multiples of", ":buffered"];
+    refused(ext4.path(), "--size 8m --allow low-space --test read:rnd1000", &said);
+    // And the remedy works.
+    let ran =
+        skye().arg("run").arg(ext4.path()).words("--test read:rnd1000:buffered --size 8000k --time 0.1");
+    ran.words("--allow low-space,busy").run().exits(0);
+    assert_nothing_left(ext4.path());
+}
+
+#[test]
+fn direct_io_refused_by_the_file_system_fails_these_tests_only() {
+    xtask::require!(root, fuse);
+    let fuse = Fuse::new(Faults { refuse_direct: true, ..Faults::default() });
+    let ran = skye();
+    let json = ran.home().join("run.json");
+    let ran = ran.arg("run").arg(fuse.path()).arg("--json").arg(&json).words("--size 4m --time 0.2");
+    let ran = ran.words("--test read:rnd4k --test write:seq64k:buffered --test create:files=50").run();
+    let ran = ran.did_not_panic().exits(1).tells(&["O_DIRECT", fuse.path().to_str().unwrap(), "buffered"]);
+    let run = document(&json);
+    assert_eq!(phases(&run), [("read", "failed"), ("write", "done"), ("create", "done")], "{ran}");
+    let reason = run["phases"][0]["reason"].as_str().unwrap();
+    assert!(reason.contains("Invalid argument") && reason.contains("O_DIRECT"), "{reason}");
+    assert_nothing_left(fuse.path());
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_refused_before_anything_is_measured() {
+    let home = scratch(0);
+    let nowhere = home.path().join("missing/run.json");
+    for option in ["--json", "--csv"] {
+        let ran = skye().arg("run").arg(home.path()).words("--test read:rnd4k --size 1m --time 0.1");
+        let ran = ran.arg(option).arg(&nowhere).run().exits(2).did_not_panic();
+        ran.says(&[nowhere.to_str().unwrap(), "No such file or directory"]).has_no_result();
+    }
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    assert_nothing_left(home.path());
+}

@@ -1,0 +1,13 @@
+//! End-to-end tests: the built program against real file systems, one module per theme.
+#![allow(missing_docs, clippy::unwrap_used, clippy::print_stderr)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bad_input;
+mod bad_luck;
+mod clean;
+mod dry_run;
+mod output;
+mod signals;
+mod support_works;

@@ -1,0 +1,124 @@
+//! What a run prints and saves: results to stdout, everything else to stderr, documents that keep their promise.
+
+use std::fs;
+
+use crate::support::program::{Skye, assert_nothing_left, document, parse_document, phases, skye};
+use crate::support::scratch;
+
+const TESTS: &str = "--test write:seq64k --test rw:rnd4k:t2 --test rewrite:seq64k --test fsync:rnd4k \
+    --test create:t2 --test stat --test readdir --test rename --test unlink --test mkdir --test stat:missing";
+
+fn program(directory: &std::path::Path) -> Skye {
+    skye()
+        .arg("run")
+        .arg(directory)
+        .words("--size 8m --files 200 --time 0.1 --allow low-space,busy")
+        .words(TESTS)
+}
+
+#[test]
+fn a_run_prints_a_row_for_every_test_and_saves_a_document() {
+    let home = scratch(32 << 20);
+    let ran = program(home.path()).run().did_not_panic().exits(0);
+    for word in ["write", "rw", "rewrite", "fsync", "create", "stat", "readdir", "rename", "unlink", "mkdir"]
+    {
+        let row = ran.stdout.lines().find(|line| line.split_whitespace().next() == Some(word));
+        let row = row.unwrap_or_else(|| panic!("no row {word}\n{ran}"));
+        assert!(row.chars().any(|c| c.is_ascii_digit()), "no number in `{row}`\n{ran}");
+    }
+    assert!(!ran.stdout.contains('\x1b') && !ran.stderr.contains('\x1b'), "colour in a pipe\n{ran}");
+    assert!(!ran.stdout.lines().any(|line| line.ends_with(' ')), "blanks at ends of lines\n{ran}");
+    let saved = ran.saved();
+    assert_eq!(saved.len(), 1, "{ran}");
+    assert!(saved[0].starts_with(ran.home().join("state/skye/runs")), "{saved:?}");
+    let run = document(&saved[0]);
+    assert_eq!((run["schema"].as_str(), run["run_status"].as_str()), (Some("skye.run/1"), Some("complete")));
+    assert!(phases(&run).iter().all(|(_, status)| *status == "done"), "{:?}", phases(&run));
+    assert_eq!(phases(&run).len(), 11);
+    for phase in run["phases"].as_array().unwrap() {
+        assert!(phase["ops"].as_u64() > Some(0), "{phase:#}");
+        assert!(phase["verdict"]["limiter"].is_null(), "a limiter that nothing has judged");
+    }
+    assert_nothing_left(home.path());
+}
+
+#[test]
+fn json_on_stdout_is_only_json() {
+    let home = scratch(32 << 20);
+    let ran = program(home.path()).words("--json -").run().did_not_panic().exits(0);
+    let run = parse_document(&ran.stdout);
+    let saved = document(&ran.saved()[0]);
+    assert_eq!(run, saved, "what is printed is what is saved");
+}
+
+#[test]
+fn csv_on_stdout_is_only_csv() {
+    let home = scratch(32 << 20);
+    let ran = program(home.path()).words("--csv -").run().did_not_panic().exits(0);
+    let lines: Vec<_> = ran.stdout.lines().collect();
+    assert_eq!(lines.len(), 12, "a heading and a row for every test\n{ran}");
+    let columns = lines[0].split(',').count();
+    assert!(columns > 10 && lines[0].contains("bytes_per_second"), "{}", lines[0]);
+}
+
+#[test]
+fn a_saved_run_is_listed_and_reported_again() {
+    let home = scratch(32 << 20);
+    let state = scratch(0);
+    let with_state = |program: Skye| program.env("XDG_STATE_HOME", state.path());
+    let first = with_state(program(home.path()).words("--label first-of-two")).run().exits(0);
+    with_state(program(home.path()).words("--label second-of-two")).run().exits(0);
+    let list = with_state(skye().arg("list")).run().did_not_panic().exits(0);
+    for label in ["first-of-two", "second-of-two"] {
+        assert!(list.stdout.contains(label), "{list}");
+    }
+    let again = with_state(skye().words("report @-1")).run().did_not_panic().exits(0);
+    let rows = |text: &str| -> Vec<String> {
+        let table = text.lines().skip_while(|line| !line.trim_start().starts_with("DATA"));
+        table.take_while(|line| !line.trim_start().starts_with("noise")).map(str::to_owned).collect()
+    };
+    assert!(rows(&first.stdout).len() > 11, "{first}");
+    assert_eq!(rows(&again.stdout), rows(&first.stdout));
+    let json = with_state(skye().words("report @ --json -")).run().exits(0);
+    assert_eq!(parse_document(&json.stdout)["label"], "second-of-two");
+    let none = with_state(skye().words("report @-7")).run().did_not_panic().exits(2);
+    none.says(&["@-7"]);
+}
+
+#[test]
+fn no_runs_are_no_error_to_list_and_one_to_report() {
+    skye().arg("list").run().did_not_panic().exits(0);
+    let ran = skye().arg("report").run().did_not_panic();
+    assert!(matches!(ran.code, Some(1 | 2)), "{ran}");
+}
+
+#[test]
+fn a_document_that_is_none_is_refused_by_name() {
+    let home = scratch(0);
+    for text in ["", "{", "{}", "[1,2]", "{\"schema\":\"skye.run/2\"}"] {
+        let path = home.path().join("broken.json");
+        fs::write(&path, text).unwrap();
+        let ran = skye().arg("report").arg(&path).run().did_not_panic();
+        assert!(matches!(ran.code, Some(1 | 2)), "{text}\n{ran}");
+        ran.says(&["broken.json"]);
+    }
+}
+
+#[test]
+fn control_characters_in_names_never_reach_the_terminal() {
+    let home = scratch(32 << 20);
+    let strange = home.path().join("a\x1b[31mred\nline");
+    fs::create_dir(&strange).unwrap();
+    let ran = program(&strange).words("--label").arg("\x1b]0;title\x07").run().did_not_panic().exits(0);
+    let strange_in = |text: &str| text.chars().any(|c| c.is_control() && c != '\n' && c != '\t');
+    assert!(!strange_in(&ran.stdout) && !strange_in(&ran.stderr), "{ran}");
+    assert!(!ran.stdout.contains("red\nline"), "{ran}");
+}
+
+#[test]
+fn the_default_run_needs_no_words() {
+    let home = scratch(32 << 20);
+    // The short form and the long one plan the same.
+    let short = skye().arg(home.path()).words("--dry-run").run().did_not_panic().exits(0);
+    assert!(short.stdout.contains("preset = \"standard\""), "{short}");
+}

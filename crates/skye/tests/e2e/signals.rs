@@ -1,0 +1,101 @@
+//! Signals and readers that go away, in every stage: the partial result is saved, nothing is left behind.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::support::fuse::{Counts, Faults, Fuse};
+use crate::support::program::{Ran, Skye, assert_nothing_left, document, phases, skye};
+
+/// A stage of a run, recognised by what it asks of the file system.
+struct Stage {
+    name: &'static str,
+    is_reached: fn(&Counts) -> bool,
+}
+
+const STAGES: [Stage; 3] = [
+    Stage { name: "prepare", is_reached: |counts| counts.bytes_written > 1 << 20 },
+    Stage { name: "run", is_reached: |counts| counts.bytes_read > 1 << 20 },
+    Stage { name: "clean-up", is_reached: |counts| counts.unlinks > 1 },
+];
+
+/// A file system on which laying out takes a while, and removing too.
+fn slow() -> Fuse {
+    Fuse::new(Faults { unlink_time: Duration::from_millis(20), ..Faults::default() })
+}
+
+fn program(fuse: &Fuse) -> Skye {
+    let program = skye().arg("run").arg(fuse.path());
+    // The first test is over when the second reads; eight files take a while to remove.
+    program.words("--size 64m --time 0.4 --test write:seq1m:t8 --test read:rnd64k:t8 --allow busy")
+}
+
+#[track_caller]
+fn interrupted(stage: &Stage, signals: &[Signal]) -> Ran {
+    let fuse = slow();
+    let mut running = program(&fuse).spawn();
+    assert!(running.wait_until(|| (stage.is_reached)(&fuse.counts())), "{} is not reached", stage.name);
+    for signal in signals {
+        running.signal(*signal);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let ran = running.wait().did_not_panic();
+    assert_nothing_left(fuse.path());
+    ran
+}
+
+#[test]
+fn a_signal_in_every_stage_leaves_nothing_and_saves_what_there_is() {
+    xtask::require!(root, fuse);
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+        for stage in &STAGES {
+            let ran = interrupted(stage, &[signal]).exits(code);
+            let saved = ran.saved();
+            // In preparation there is nothing yet that could be saved.
+            assert!(saved.len() == 1 || stage.name == "prepare", "{}: {saved:?}\n{ran}", stage.name);
+            for path in saved {
+                let run = document(&path);
+                if stage.name == "run" {
+                    assert_eq!(run["run_status"], "partial", "{ran}");
+                    assert_eq!(phases(&run), [("write", "done"), ("read", "partial")], "{ran}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_second_signal_skips_the_saving_never_the_removing() {
+    xtask::require!(root, fuse);
+    let stage = &STAGES[1];
+    interrupted(stage, &[Signal::INT, Signal::INT]).exits(130);
+    interrupted(stage, &[Signal::TERM, Signal::INT, Signal::INT]);
+}
+
+#[test]
+fn a_pipe_signal_by_itself_ends_nothing_badly() {
+    xtask::require!(root, fuse);
+    for stage in &STAGES {
+        interrupted(stage, &[Signal::PIPE]).exits(0);
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_run_quietly() {
+    xtask::require!(root, fuse);
+    for stage in &STAGES {
+        let fuse = slow();
+        let mut running = program(&fuse).unread().spawn();
+        assert!(running.wait_until(|| (stage.is_reached)(&fuse.counts())), "{} is not reached", stage.name);
+        running.close_stdout();
+        let ran = running.wait().did_not_panic().exits(0);
+        assert!(!ran.stderr.to_lowercase().contains("broken pipe"), "{ran}");
+        assert_nothing_left(fuse.path());
+    }
+    // And one that never read.
+    let fuse = slow();
+    let mut running = program(&fuse).unread().spawn();
+    running.close_stdout();
+    running.wait().did_not_panic().exits(0);
+    assert_nothing_left(fuse.path());
+}

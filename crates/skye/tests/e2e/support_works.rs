@@ -1,0 +1,192 @@
+//! The support itself: mounts come and go, faults arrive where they should.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Error, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use fuser::Errno;
+use rustix::fs::OFlags;
+
+use crate::support::fuse::{Faults, Fuse};
+use crate::support::mounts::{LoopFs, Tmpfs};
+
+fn is_mounted(path: &Path) -> bool {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    table.lines().any(|line| line.split(' ').nth(4) == path.to_str())
+}
+
+fn code(error: &Error) -> Option<Errno> {
+    error.raw_os_error().map(Errno::from_i32)
+}
+
+fn loop_file_system_comes_and_goes(file_system: &str, size_mib: u64) {
+    let mounted = LoopFs::new(file_system, size_mib, &[], "noatime");
+    let (path, device, image) = (mounted.path().to_owned(), PathBuf::from(mounted.device()), mounted.image());
+    fs::write(path.join("file"), b"content").unwrap();
+    File::open(path.join("file")).unwrap().sync_all().unwrap();
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let line = table.lines().find(|line| line.split(' ').nth(4) == path.to_str()).unwrap();
+    assert!(
+        line.contains("noatime") && line.contains(&format!("- {file_system} {}", device.display())),
+        "{line}"
+    );
+    drop(mounted);
+    assert!(!is_mounted(&path) && !path.exists() && !image.exists());
+    let backing = Path::new("/sys/class/block").join(device.file_name().unwrap()).join("loop/backing_file");
+    let still_ours = fs::read_to_string(backing).is_ok_and(|text| text.trim() == image.to_str().unwrap());
+    assert!(!still_ours, "{} is still attached", device.display());
+}
+
+#[test]
+fn ext4_comes_and_goes() {
+    xtask::require!(root, loop, ext4);
+    loop_file_system_comes_and_goes("ext4", 32);
+}
+
+#[test]
+fn xfs_comes_and_goes() {
+    xtask::require!(root, loop, xfs);
+    loop_file_system_comes_and_goes("xfs", 320);
+}
+
+#[test]
+fn tmpfs_is_as_small_as_asked_for_and_goes_while_a_file_is_open() {
+    xtask::require!(root, tmpfs);
+    let mounted = Tmpfs::new("1m", Some(8));
+    let path = mounted.path().to_owned();
+    let error = fs::write(path.join("large"), vec![1; 2 << 20]).unwrap_err();
+    assert_eq!(code(&error), Some(Errno::ENOSPC));
+    let error = (0..8).map(|i| File::create(path.join(i.to_string())).map(drop)).find_map(Result::err);
+    assert_eq!(code(&error.unwrap()), Some(Errno::ENOSPC));
+    let open = File::open(path.join("large")).unwrap();
+    drop(mounted);
+    assert!(!is_mounted(&path) && !path.exists());
+    drop(open);
+}
+
+#[test]
+fn a_mount_goes_when_its_test_fails() {
+    xtask::require!(root, tmpfs);
+    let path = std::sync::Mutex::new(PathBuf::new());
+    let failed = std::panic::catch_unwind(|| {
+        let mounted = Tmpfs::new("1m", None);
+        mounted.path().clone_into(&mut path.lock().unwrap());
+        std::panic::resume_unwind(Box::new("a failed assertion"));
+    });
+    let path = path.into_inner().unwrap();
+    assert!(failed.is_err() && path.is_absolute() && !is_mounted(&path) && !path.exists());
+}
+
+#[test]
+fn fuse_is_a_file_system() {
+    xtask::require!(root, fuse);
+    let fuse = Fuse::new(Faults::default());
+    let root = fuse.path().to_owned();
+    let directory = root.join("directory");
+    fs::create_dir(&directory).unwrap();
+    let file = directory.join("file");
+    let content: Vec<u8> = (0..300_000_u32).map(|i| i as u8).collect();
+    fs::write(&file, &content).unwrap();
+    assert_eq!(fs::read(&file).unwrap(), content);
+    OpenOptions::new().write(true).open(&file).unwrap().sync_data().unwrap();
+    assert!(fuse.counts().bytes_written == 300_000 && fuse.counts().syncs == 1, "{:?}", fuse.counts());
+
+    fs::hard_link(&file, directory.join("link")).unwrap();
+    symlink("file", directory.join("symlink")).unwrap();
+    assert_eq!(fs::metadata(&file).unwrap().nlink(), 2);
+    assert_eq!(fs::read(directory.join("symlink")).unwrap(), content);
+    fs::rename(&file, root.join("moved")).unwrap();
+    assert!(!file.exists());
+    assert_eq!(fs::metadata(root.join("moved")).unwrap().len(), 300_000);
+    File::options().write(true).open(root.join("moved")).unwrap().set_len(10).unwrap();
+    assert_eq!(fs::read(directory.join("link")).unwrap(), content[..10]);
+    assert_eq!(code(&fs::remove_dir(&directory).unwrap_err()), Some(Errno::ENOTEMPTY));
+
+    // More names than one answer holds, removed while they are listed.
+    for i in 0..2000 {
+        File::create_new(directory.join(format!("name-{i:08}"))).unwrap();
+    }
+    for entry in fs::read_dir(&directory).unwrap() {
+        fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    fs::remove_dir(&directory).unwrap();
+
+    // An open file outlives its name.
+    let mut open = File::open(root.join("moved")).unwrap();
+    fs::remove_file(root.join("moved")).unwrap();
+    let mut rest = Vec::new();
+    open.read_to_end(&mut rest).unwrap();
+    assert_eq!(rest, content[..10]);
+    drop(open);
+    assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
+
+    drop(fuse);
+    assert!(!is_mounted(&root) && !root.exists());
+}
+
+#[test]
+fn fuse_fails_where_it_is_told_to() {
+    xtask::require!(root, fuse);
+    let fuse = Fuse::new(Faults { refuse_direct: true, ..Faults::default() });
+    let path = fuse.path().join("file");
+    let mut direct = OpenOptions::new();
+    direct.write(true).create_new(true).custom_flags(OFlags::DIRECT.bits() as i32);
+    assert_eq!(code(&direct.open(&path).unwrap_err()), Some(Errno::EINVAL));
+    assert!(path.exists(), "Linux makes the file all the same");
+
+    for error in [Errno::ENOSPC, Errno::EDQUOT, Errno::EIO] {
+        fuse.set(Faults { write_error_after: Some((64 << 10, error)), ..Faults::default() });
+        let mut file = File::create(&path).unwrap();
+        file.write_all(&[7; 64 << 10]).unwrap();
+        assert_eq!(code(&file.write(&[7]).unwrap_err()), Some(error));
+    }
+    fuse.set(Faults { read_error_after: Some((0, Errno::EIO)), ..Faults::default() });
+    assert_eq!(code(&fs::read(&path).unwrap_err()), Some(Errno::EIO));
+    fuse.set(Faults { create_error_after: Some((1, Errno::EDQUOT)), ..Faults::default() });
+    File::create_new(fuse.path().join("first")).unwrap();
+    assert_eq!(code(&File::create_new(fuse.path().join("second")).unwrap_err()), Some(Errno::EDQUOT));
+    fuse.set(Faults { sync_error_after: Some((0, Errno::EIO)), ..Faults::default() });
+    assert_eq!(code(&File::create(&path).unwrap().sync_all().unwrap_err()), Some(Errno::EIO));
+
+    let mut faults = Faults::default();
+    faults.space.free_bytes = 5 << 20;
+    faults.space.free_files = 3;
+    fuse.set(faults);
+    let space = rustix::fs::statvfs(fuse.path()).unwrap();
+    assert_eq!((space.f_bavail * space.f_frsize, space.f_favail), (5 << 20, 3));
+}
+
+#[test]
+fn a_read_hangs_until_it_is_released() {
+    xtask::require!(root, fuse);
+    let fuse = Fuse::new(Faults::default());
+    let path = fuse.path().join("file");
+    fs::write(&path, b"late").unwrap();
+    fuse.set(Faults { hang_from_read: Some(1), ..Faults::default() });
+    let reader = std::thread::spawn(move || fs::read(path).unwrap());
+    while fuse.counts().hanging == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(!reader.is_finished());
+    fuse.release();
+    assert_eq!(reader.join().unwrap(), b"late");
+}
+
+#[test]
+fn a_file_system_that_hangs_goes_all_the_same() {
+    xtask::require!(root, fuse);
+    let fuse = Fuse::new(Faults::default());
+    let path = fuse.path().to_owned();
+    fs::write(path.join("file"), b"never").unwrap();
+    fuse.set(Faults { hang_from_read: Some(1), ..Faults::default() });
+    let mut reader = Command::new("cat").arg(path.join("file")).stdout(Stdio::null()).spawn().unwrap();
+    while fuse.counts().hanging == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(fuse);
+    assert!(!is_mounted(&path) && !path.exists());
+    let _ = reader.wait().unwrap();
+}

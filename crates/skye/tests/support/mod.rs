@@ -1,0 +1,24 @@
+//! What the end-to-end tests stand on: file systems made for one test, and the program run with its own home.
+//!
+//! Everything undoes itself when it is dropped, also while a failed test unwinds. Names begin with [`PREFIX`], so
+//! that what a killed test process left behind can be told from everything else.
+
+pub mod fuse;
+pub mod mounts;
+pub mod program;
+
+/// Beginning of the names of temporary directories and of mounted things.
+pub const PREFIX: &str = "skye-test.";
+
+/// A new temporary directory, in memory if `bytes` fit there well, else where temporary files go.
+pub fn scratch(bytes: u64) -> tempfile::TempDir {
+    let room = rustix::fs::statvfs("/dev/shm").map_or(0, |stat| stat.f_bavail * stat.f_frsize);
+    let builder = || {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(PREFIX);
+        builder
+    };
+    // Memory is shared with everything else that runs, so half of it is left alone.
+    let made = if room / 2 > bytes { builder().tempdir_in("/dev/shm") } else { builder().tempdir() };
+    made.or_else(|_| builder().tempdir()).expect("a temporary directory")
+}

@@ -1,0 +1,150 @@
+//! File systems made for one test: on a loop device, or in memory.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+use tempfile::TempDir;
+
+use super::{PREFIX, scratch};
+
+/// A directory on which something is mounted; dropped, it is unmounted and removed.
+pub struct MountPoint {
+    directory: TempDir,
+}
+
+impl MountPoint {
+    /// Mounts as `mount` does.
+    pub fn mount(file_system: &str, source: &str, options: &str) -> Self {
+        // Below the root file system: a mount on a tmpfs that is itself unmounted by then would be in the way.
+        let directory = tempfile::Builder::new().prefix(PREFIX).tempdir().expect("a mount point");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", file_system]);
+        if !options.is_empty() {
+            mount.args(["-o", options]);
+        }
+        run(mount.arg(source).arg(directory.path()));
+        Self { directory }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+impl Drop for MountPoint {
+    fn drop(&mut self) {
+        unmount(self.directory.path());
+    }
+}
+
+/// Unmounts, whatever still uses it; what is busy is detached, and goes with its last user.
+pub fn unmount(path: &Path) {
+    for _ in 0..40 {
+        match rustix::mount::unmount(path, UnmountFlags::NOFOLLOW) {
+            // Something has just ended and is still closing its files.
+            Err(Errno::BUSY) => thread::sleep(Duration::from_millis(25)),
+            Ok(()) | Err(_) => break,
+        }
+    }
+    // Forced, FUSE answers with an error what its server does not; others ignore the word. Both fail, as they should,
+    // where nothing is mounted any more.
+    for flag in [UnmountFlags::FORCE, UnmountFlags::DETACH] {
+        let _ = rustix::mount::unmount(path, flag | UnmountFlags::NOFOLLOW);
+    }
+}
+
+/// A tmpfs of its own size.
+pub struct Tmpfs {
+    mount: MountPoint,
+}
+
+impl Tmpfs {
+    /// Mounts one of `size` ("16m") with at most `inodes` files and directories, or the kernel's default of them.
+    pub fn new(size: &str, inodes: Option<u64>) -> Self {
+        let mut options = format!("size={size},mode=0755");
+        if let Some(inodes) = inodes {
+            options.push_str(&format!(",nr_inodes={inodes}"));
+        }
+        Self { mount: MountPoint::mount("tmpfs", &format!("{PREFIX}tmpfs"), &options) }
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        self.mount.path()
+    }
+}
+
+/// A file system on a loop device over a sparse file. Fields are dropped in their order: unmount, detach, delete.
+pub struct LoopFs {
+    mount: MountPoint,
+    device: LoopDevice,
+    directory: TempDir,
+}
+
+impl LoopFs {
+    /// Makes and mounts one: `LoopFs::new("ext4", 64, &["-O", "^has_journal"], "noatime")`.
+    pub fn new(file_system: &str, size_mib: u64, mkfs_options: &[&str], mount_options: &str) -> Self {
+        let directory = scratch(size_mib << 20);
+        let image = directory.path().join("image");
+        let file = File::create_new(&image).expect("an image file");
+        file.set_len(size_mib << 20).expect("room for the image");
+        // On the file, not on the device: there is no waiting for device nodes and for whoever watches them.
+        run(Command::new(format!("mkfs.{file_system}")).arg("-q").args(mkfs_options).arg(&image));
+        let device = LoopDevice::attach(&image);
+        let mount = MountPoint::mount(file_system, &device.path, mount_options);
+        Self { mount, device, directory }
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        self.mount.path()
+    }
+
+    /// The device: "/dev/loop3".
+    pub fn device(&self) -> &str {
+        &self.device.path
+    }
+
+    /// The file under the device.
+    pub fn image(&self) -> PathBuf {
+        self.directory.path().join("image")
+    }
+}
+
+struct LoopDevice {
+    path: String,
+}
+
+impl LoopDevice {
+    fn attach(image: &Path) -> Self {
+        let path = run(Command::new("losetup").args(["--find", "--show"]).arg(image));
+        Self { path: path.trim().to_owned() }
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        // A device that is still in use detaches itself when its last user goes.
+        let _ = administer(&mut Command::new("losetup")).args(["--detach", &self.path]).status();
+    }
+}
+
+/// Administrators' commands lie outside the search path of many users.
+fn administer(command: &mut Command) -> &mut Command {
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{path}:/usr/sbin:/sbin")).env("LC_ALL", "C")
+}
+
+/// Runs a command that must succeed and returns what it printed.
+pub fn run(command: &mut Command) -> String {
+    let output = administer(command).output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}: {complaint}", output.status);
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}

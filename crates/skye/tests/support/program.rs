@@ -1,0 +1,379 @@
+//! The program under test, with a home of its own, and what it said and left.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+use serde_json::Value;
+use tempfile::TempDir;
+use xtask::capability::OTHER_USER;
+
+use super::scratch;
+
+/// No run of a test takes longer; one that does hangs.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A call of the program that is being put together.
+pub struct Skye {
+    command: Command,
+    home: TempDir,
+    stdout_is_set: bool,
+    reads_stdout: bool,
+}
+
+/// The program, ready for arguments.
+pub fn skye() -> Skye {
+    let home = scratch(1 << 20);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_skye"));
+    command.current_dir(home.path()).stdin(Stdio::null());
+    command.env("HOME", home.path()).env("XDG_STATE_HOME", home.path().join("state"));
+    command.env("NO_COLOR", "1").env("LC_ALL", "C").env_remove("RUST_LOG");
+    Skye { command, home, stdout_is_set: false, reads_stdout: true }
+}
+
+impl Skye {
+    /// Adds an argument.
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.command.arg(argument);
+        self
+    }
+
+    /// Adds arguments, given as words between blanks.
+    pub fn words(mut self, words: &str) -> Self {
+        self.command.args(words.split_whitespace());
+        self
+    }
+
+    /// Sets a variable of its environment.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Removes a variable from its environment.
+    pub fn without(mut self, name: &str) -> Self {
+        self.command.env_remove(name);
+        self
+    }
+
+    /// Gives it another standard output than ours.
+    pub fn stdout(mut self, stdout: Stdio) -> Self {
+        self.command.stdout(stdout);
+        self.stdout_is_set = true;
+        self
+    }
+
+    /// Leaves its standard output unread, until [`Running::close_stdout`].
+    pub fn unread(mut self) -> Self {
+        self.reads_stdout = false;
+        self
+    }
+
+    /// Its home: the working directory, and where runs are saved, below `state`.
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// Runs it as a user who is nobody, from a copy that this user can reach.
+    pub fn by_other_user(self) -> Self {
+        let binary = self.home.path().join("skye");
+        fs::copy(env!("CARGO_BIN_EXE_skye"), &binary).expect("a copy of the program");
+        give_to_other_user(self.home.path());
+        let mut command = Command::new(&binary);
+        command.args(self.command.get_args()).current_dir(self.home.path()).stdin(Stdio::null());
+        for (name, value) in self.command.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.uid(OTHER_USER).gid(OTHER_USER);
+        Self { command, home: self.home, stdout_is_set: false, reads_stdout: true }
+    }
+
+    /// Starts it.
+    pub fn spawn(mut self) -> Running {
+        self.command.stderr(Stdio::piped());
+        if !self.stdout_is_set {
+            self.command.stdout(Stdio::piped());
+        }
+        let mut child = self.command.spawn().expect("the program starts");
+        let stdout = if self.reads_stdout { child.stdout.take().map(collect) } else { None };
+        let stderr = child.stderr.take().map(collect);
+        Running { child, stdout, stderr, home: Some(self.home), started: Instant::now() }
+    }
+
+    /// Runs it to its end.
+    pub fn run(self) -> Ran {
+        self.spawn().wait()
+    }
+}
+
+fn collect(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What was read before an error is worth more than the error.
+        let _ = pipe.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// The program while it runs; dropped, it is killed.
+pub struct Running {
+    child: Child,
+    stdout: Option<JoinHandle<String>>,
+    stderr: Option<JoinHandle<String>>,
+    home: Option<TempDir>,
+    started: Instant,
+}
+
+impl Running {
+    /// Sends it a signal; one that has ended already gets none.
+    pub fn signal(&mut self, signal: Signal) {
+        if let Ok(None) = self.child.try_wait() {
+            let pid = Pid::from_child(&self.child);
+            rustix::process::kill_process(pid, signal).expect("a signal to our own child");
+        }
+    }
+
+    /// How long ago it was started.
+    pub fn age(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(_)))
+    }
+
+    /// Closes our end of its standard output: the reader goes away.
+    pub fn close_stdout(&mut self) {
+        self.child.stdout = None;
+    }
+
+    /// Whether it has done what it can to end: a thread that waits in the kernel keeps it from vanishing, but not its
+    /// first thread from leaving.
+    pub fn has_left(&mut self) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+        self.has_ended() || state == Some('Z')
+    }
+
+    /// Waits until something holds or the program ends; whether it holds.
+    pub fn wait_until(&mut self, mut holds: impl FnMut() -> bool) -> bool {
+        while !holds() {
+            if self.has_ended() {
+                return holds();
+            }
+            assert!(self.started.elapsed() < DEADLINE, "the program did not come so far");
+            thread::sleep(Duration::from_millis(1));
+        }
+        true
+    }
+
+    /// Waits for its end.
+    pub fn wait(mut self) -> Ran {
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("our own child") {
+                break status;
+            }
+            if self.started.elapsed() > DEADLINE {
+                // What it said cannot be asked for: its end of the pipe is open as long as it is.
+                panic!("the program hangs");
+            }
+            thread::sleep(Duration::from_millis(2));
+        };
+        let text = |reader: Option<JoinHandle<String>>| {
+            reader.map_or_else(String::new, |reader| reader.join().expect("what the program said"))
+        };
+        Ran {
+            code: status.code(),
+            signal: status.signal(),
+            stdout: text(self.stdout.take()),
+            stderr: text(self.stderr.take()),
+            took: self.started.elapsed(),
+            home: self.home.take(),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        // A process that waits for a device or server does not even die; what it waits for may be undone after this.
+        let deadline = Instant::now() + Duration::from_secs(2);
+        while !self.has_ended() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// What came of a run of the program.
+#[derive(Debug)]
+pub struct Ran {
+    /// Exit code, unless a signal ended it.
+    pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// Its standard output.
+    pub stdout: String,
+    /// Its standard error.
+    pub stderr: String,
+    /// How long it took.
+    pub took: Duration,
+    home: Option<TempDir>,
+}
+
+impl Ran {
+    /// The exit code as a shell shows it: 128 and the signal where one ended it.
+    pub fn shell_code(&self) -> Option<i32> {
+        self.code.or(self.signal.map(|signal| 128 + signal))
+    }
+
+    /// Asserts the exit code.
+    #[track_caller]
+    pub fn exits(self, code: i32) -> Self {
+        assert_eq!(self.shell_code(), Some(code), "{self}");
+        self
+    }
+
+    /// Asserts that every one of these stands in what it said on standard error.
+    #[track_caller]
+    pub fn says(self, words: &[&str]) -> Self {
+        for word in words {
+            assert!(self.stderr.contains(word), "`{word}` is not said\n{self}");
+        }
+        self
+    }
+
+    /// Asserts that every one of these stands in what it said on either, however it broke its lines.
+    #[track_caller]
+    pub fn tells(self, words: &[&str]) -> Self {
+        let flowing = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let told = format!("{} {}", flowing(&self.stdout), flowing(&self.stderr));
+        for word in words {
+            assert!(told.contains(word), "`{word}` is not told\n{self}");
+        }
+        self
+    }
+
+    /// Asserts that it printed no result: at most the line that says who speaks, which comes before anything is known.
+    #[track_caller]
+    pub fn has_no_result(self) -> Self {
+        let lines = self.stdout.lines().filter(|line| !line.trim().is_empty()).count();
+        assert!(lines <= 1 && self.saved().is_empty(), "{:?} saved\n{self}", self.saved());
+        self
+    }
+
+    /// Asserts that it did not panic: a message for programmers is not one for users.
+    #[track_caller]
+    pub fn did_not_panic(self) -> Self {
+        assert!(!self.stderr.contains("panicked at"), "{self}");
+        self
+    }
+
+    /// The home that it ran with.
+    pub fn home(&self) -> &Path {
+        self.home.as_ref().map_or(Path::new("/"), TempDir::path)
+    }
+
+    /// Documents of the runs that it saved.
+    pub fn saved(&self) -> Vec<PathBuf> {
+        let mut found: Vec<_> = files_below(self.home()).into_iter().filter(|path| is_json(path)).collect();
+        found.sort();
+        found
+    }
+}
+
+impl std::fmt::Display for Ran {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { code, signal, stdout, stderr, took, .. } = self;
+        write!(
+            f,
+            "code {code:?}, signal {signal:?}, after {took:?}\n-- stdout\n{stdout}\n-- stderr\n{stderr}"
+        )
+    }
+}
+
+fn is_json(path: &Path) -> bool {
+    path.extension() == Some(OsStr::new("json"))
+}
+
+fn files_below(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => found.extend(files_below(&entry.path())),
+            _ => found.push(entry.path()),
+        }
+    }
+    found
+}
+
+/// What the program left in a directory: everything whose name begins as its own names do.
+pub fn leftovers(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let names = entries.map(|entry| entry.expect("a directory entry").path());
+    let mut found: Vec<_> = names
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("skye.")))
+        .collect();
+    found.sort();
+    found
+}
+
+/// Asserts that a directory is as empty of the program as before.
+#[track_caller]
+pub fn assert_nothing_left(directory: &Path) {
+    let left = leftovers(directory);
+    let below: Vec<_> = left.iter().flat_map(|path| files_below(path)).take(5).collect();
+    assert!(left.is_empty(), "left behind: {left:?} with {below:?}");
+}
+
+/// Reads a run document and asserts that it is one: by the committed schema.
+#[track_caller]
+pub fn document(path: &Path) -> Value {
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    parse_document(&text)
+}
+
+/// Understands the text of a run document and asserts that it is one.
+#[track_caller]
+pub fn parse_document(text: &str) -> Value {
+    let value: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in\n{text}"));
+    let committed = fs::read_to_string(xtask::schema::path()).expect("the committed schema");
+    let schema: Value = serde_json::from_str(&committed).expect("the committed schema is JSON");
+    let mut compiler = boon::Compiler::new();
+    let mut schemas = boon::Schemas::new();
+    compiler.add_resource("urn:skye:run:1", schema).expect("a schema");
+    let index = compiler.compile("urn:skye:run:1", &mut schemas).expect("a valid schema");
+    if let Err(error) = schemas.validate(&value, index) {
+        panic!("not a run document: {error:#}");
+    }
+    value
+}
+
+/// The phases of a run document as (verb, status).
+pub fn phases(run: &Value) -> Vec<(&str, &str)> {
+    let phases = run["phases"].as_array().expect("phases");
+    phases
+        .iter()
+        .map(|phase| (phase["name"].as_str().unwrap_or(""), phase["status"].as_str().unwrap_or("")))
+        .collect()
+}
+
+/// Gives a file or directory to the user who is nobody.
+pub fn give_to_other_user(path: &Path) {
+    std::os::unix::fs::chown(path, Some(OTHER_USER), Some(OTHER_USER)).expect("root may give files away");
+}
+
+/// Lets everybody pass through a directory, or take from it what they can name.
+pub fn open_to_all(path: &Path) {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("permissions of our own file");
+}
