@@ -1,1 +1,49 @@
-fn main() {}
+//! `cargo xtask COMMAND`: see [`HELP`].
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+use std::process::ExitCode;
+
+use xtask::{bench, schema, test, tidy};
+
+const HELP: &str = "\
+Usage: cargo xtask COMMAND
+
+  test [--install] [-- ARGS]   every test; lists lacking system packages and skipped tests
+                               --install, or CI=true: installs the packages first (as root, by apt-get)
+                               ARGS go to `cargo test --workspace`
+                               SKYE_TEST_REQUIRE=root,loop,…: skips for want of these are failures
+  tidy                         the house rules alone (they are among the tests too)
+  schema                       writes schema/run.v1.json from the types
+  bench [NAME…] [--pairs N] [--list]
+                               what performance is asked for, measured; table, and target/bench.json
+
+Exit codes: 0 done, 1 failed, 2 usage.";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let command = arguments.next().unwrap_or_default();
+    let rest: Vec<String> = arguments.collect();
+    let done = match command.as_str() {
+        "test" => test::command(&rest),
+        "tidy" if rest.is_empty() => tidy::command(),
+        "schema" if rest.is_empty() => schema::command(),
+        "bench" => bench::command(&rest),
+        "help" | "-h" | "--help" => {
+            println!("{HELP}");
+            Ok(true)
+        }
+        _ => {
+            eprintln!("{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            let usage = error.downcast_ref::<xtask::Usage>().is_some();
+            ExitCode::from(if usage { 2 } else { 1 })
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! A file system in memory for one benchmark.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+/// A tmpfs without a limit of inodes: by default it has one for every two pages of memory, which may be too few.
+pub(super) struct Tmpfs(tempfile::TempDir);
+
+impl Tmpfs {
+    /// Mounts it; only root may.
+    pub(super) fn mount() -> Result<Self> {
+        let directory =
+            tempfile::Builder::new().prefix("skye-bench.").tempdir().context("make a directory")?;
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "nr_inodes=0,mode=0700", "skye-bench"]).arg(directory.path());
+        let status = mount.status().context("run mount")?;
+        ensure!(status.success(), "mount tmpfs: {status}; run this benchmark as root");
+        Ok(Self(directory))
+    }
+
+    /// Where it is mounted.
+    pub(super) fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        // Detached, it goes even if a program that failed still holds a file of it.
+        let _ = Command::new("umount").arg("--lazy").arg(self.0.path()).status();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_goes_with_its_owner() {
+        crate::require!(tmpfs);
+        let tmpfs = Tmpfs::mount().unwrap();
+        let path = tmpfs.path().to_owned();
+        let mounted =
+            || std::fs::read_to_string("/proc/self/mountinfo").unwrap().contains(path.to_str().unwrap());
+        assert!(mounted());
+        drop(tmpfs);
+        assert!(!mounted());
+        assert!(!path.exists());
+    }
+}

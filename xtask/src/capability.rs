@@ -1,0 +1,265 @@
+//! What a test may need of the machine: probed by doing it, once per process; a test that cannot run says so.
+//!
+//! ```
+//! // At the top of a test; returns from it where the machine cannot run it.
+//! fn loop_device_reports_its_backing_file() {
+//!     xtask::require!(root, loop);
+//! }
+//! ```
+//!
+//! `SKYE_TEST_SKIPS` names the file to which skips are appended (`cargo xtask test` reads it);
+//! `SKYE_TEST_REQUIRE=root,loop` turns skips for want of these capabilities into failures.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// Environment variable: the file to which skips are appended, `TEST<tab>REASON`.
+pub const SKIPS_VARIABLE: &str = "SKYE_TEST_SKIPS";
+/// Environment variable: comma-separated capabilities whose absence is a failure.
+pub const REQUIRE_VARIABLE: &str = "SKYE_TEST_REQUIRE";
+/// The user that stands for "somebody else".
+pub const OTHER_USER: u32 = 65534;
+
+/// One thing that a machine can or cannot do.
+#[derive(Debug)]
+pub struct Capability {
+    /// Name in [`require!`] and in `SKYE_TEST_REQUIRE`.
+    pub name: &'static str,
+    /// What it lets a test do.
+    pub lets: &'static str,
+    probe: fn() -> Result<(), String>,
+    answer: OnceLock<Result<(), String>>,
+}
+
+impl Capability {
+    const fn new(name: &'static str, lets: &'static str, probe: fn() -> Result<(), String>) -> Self {
+        Self { name, lets, probe, answer: OnceLock::new() }
+    }
+
+    /// Whether this machine has it; otherwise why not.
+    ///
+    /// # Errors
+    /// The reason, as a fragment that follows "needs NAME: ".
+    pub fn check(&self) -> Result<(), String> {
+        self.answer.get_or_init(self.probe).clone()
+    }
+}
+
+/// Every capability; a new one is one line here and one function below.
+pub static CAPABILITIES: [Capability; 8] = [
+    Capability::new("root", "run as user 0", probe_root),
+    Capability::new("loop", "attach loop devices", probe_loop),
+    Capability::new("zram", "make compressed memory devices", probe_zram),
+    Capability::new("fuse", "mount file systems served by a program", probe_fuse),
+    Capability::new("tmpfs", "mount tmpfs", probe_tmpfs),
+    Capability::new("ext4", "make and mount ext4", || probe_file_system("ext4", 16)),
+    // mkfs.xfs refuses anything smaller than 300 MB.
+    Capability::new("xfs", "make and mount xfs", || probe_file_system("xfs", 320)),
+    Capability::new("user", "run a program as another user", probe_user),
+];
+
+/// The capability of that name.
+pub fn find(name: &str) -> Option<&'static Capability> {
+    CAPABILITIES.iter().find(|capability| capability.name == name)
+}
+
+/// Returns from a test that needs what this machine lacks: `require!(root, loop)`.
+///
+/// The skip and its reason are listed by `cargo xtask test`; where `SKYE_TEST_REQUIRE` names the capability,
+/// the test fails instead.
+#[macro_export]
+macro_rules! require {
+    ($($capability:tt),+ $(,)?) => {
+        // The name of a function inside the test contains the path of the test, whatever thread runs it.
+        fn here() {}
+        if $crate::capability::skip(std::any::type_name_of_val(&here), &[$(stringify!($capability)),+]) {
+            return;
+        }
+    };
+}
+
+/// Whether a test must be skipped because a capability is missing. Use [`require!`].
+///
+/// # Panics
+/// Where a name is unknown, and where `SKYE_TEST_REQUIRE` forbids the skip.
+pub fn skip(here: &str, names: &[&str]) -> bool {
+    let test = here.strip_suffix("::here").unwrap_or(here);
+    let lacking: Vec<_> = names.iter().filter_map(|name| Some((*name, lack(name)?))).collect();
+    let required = std::env::var(REQUIRE_VARIABLE).unwrap_or_default();
+    for (name, reason) in &lacking {
+        assert!(
+            !required.split(',').any(|word| word.trim() == *name),
+            "{test} needs {name}, which {REQUIRE_VARIABLE} says is there: {reason}"
+        );
+    }
+    let Some((name, reason)) = lacking.first() else {
+        return false;
+    };
+    let line = format!("{test}\tneeds {name}: {reason}\n");
+    eprint!("skipped: {line}");
+    if let Some(path) = std::env::var_os(SKIPS_VARIABLE) {
+        // One write to a file opened for appending: tests of one process do not tear each other's lines.
+        let file = OpenOptions::new().append(true).create(true).open(&path);
+        let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
+        assert!(written.is_ok(), "cannot record a skip in {}: {written:?}", path.display());
+    }
+    true
+}
+
+fn lack(name: &str) -> Option<String> {
+    let Some(capability) = find(name) else {
+        panic!("no capability `{name}`; there are {}", names().join(", "))
+    };
+    capability.check().err().map(|reason| reason.replace(['\n', '\t'], " "))
+}
+
+/// Names of all capabilities.
+pub fn names() -> Vec<&'static str> {
+    CAPABILITIES.iter().map(|capability| capability.name).collect()
+}
+
+fn probe_root() -> Result<(), String> {
+    // The owner of /proc/self is the effective user of this process.
+    let owner = fs::metadata("/proc/self").map_err(|error| format!("cannot read /proc/self: {error}"))?.uid();
+    if owner == 0 { Ok(()) } else { Err(String::from("not root")) }
+}
+
+fn probe_loop() -> Result<(), String> {
+    probe_root()?;
+    let directory = scratch()?;
+    let image = sparse_file(directory.path(), 1)?;
+    let device = run(Command::new("losetup").args(["--find", "--show"]).arg(&image))?;
+    run(Command::new("losetup").args(["--detach", device.trim()])).map(drop)
+}
+
+fn probe_zram() -> Result<(), String> {
+    probe_root()?;
+    let control = Path::new("/sys/class/zram-control");
+    // Reading hot_add makes a device and yields its number.
+    let number = fs::read_to_string(control.join("hot_add")).map_err(|error| {
+        format!("cannot make a device through {}: {error} (modprobe zram?)", control.display())
+    })?;
+    fs::write(control.join("hot_remove"), number.trim())
+        .map_err(|error| format!("cannot remove /dev/zram{}: {error}", number.trim()))
+}
+
+fn probe_fuse() -> Result<(), String> {
+    probe_root()?;
+    let device = OpenOptions::new().read(true).write(true).open("/dev/fuse");
+    let device = device.map_err(|error| format!("cannot open /dev/fuse: {error}"))?;
+    let directory = scratch()?;
+    // The kernel takes the server's descriptor by number; standard input is one that a child surely has.
+    let mut mount = Command::new("mount");
+    mount.args(["-i", "-t", "fuse", "-o", "fd=0,rootmode=40000,user_id=0,group_id=0", "skye-probe"]);
+    run(mount.arg(directory.path()).stdin(Stdio::from(device)))?;
+    // Closes our end: without a server, whoever looks at the mount point would wait for its answer.
+    drop(mount);
+    unmount(directory.path())
+}
+
+fn probe_tmpfs() -> Result<(), String> {
+    probe_root()?;
+    let directory = scratch()?;
+    run(Command::new("mount").args(["-t", "tmpfs", "skye-probe"]).arg(directory.path()))?;
+    unmount(directory.path())
+}
+
+fn probe_file_system(file_system: &str, size_mib: u64) -> Result<(), String> {
+    find("loop").map_or(Ok(()), Capability::check)?;
+    let directory = scratch()?;
+    let image = sparse_file(directory.path(), size_mib)?;
+    run(Command::new(format!("mkfs.{file_system}")).arg("-q").arg(&image))?;
+    let mount_point = directory.path().join("mount");
+    fs::create_dir(&mount_point)
+        .map_err(|error| format!("cannot make {}: {error}", mount_point.display()))?;
+    run(Command::new("mount")
+        .args(["-t", file_system, "-o", "loop"])
+        .arg(&image)
+        .arg(&mount_point)
+        .stdin(Stdio::null()))?;
+    unmount(&mount_point)
+}
+
+fn probe_user() -> Result<(), String> {
+    probe_root()?;
+    let mut id = Command::new("id");
+    let printed = run(id.arg("-u").uid(OTHER_USER).gid(OTHER_USER).current_dir("/"))?;
+    match printed.trim().parse::<u32>() {
+        Ok(OTHER_USER) => Ok(()),
+        _ => Err(format!("a child that should run as {OTHER_USER} ran as {}", printed.trim())),
+    }
+}
+
+fn scratch() -> Result<tempfile::TempDir, String> {
+    let made = tempfile::Builder::new().prefix("skye-probe.").tempdir();
+    made.map_err(|error| format!("cannot make a temporary directory: {error}"))
+}
+
+fn sparse_file(directory: &Path, size_mib: u64) -> Result<std::path::PathBuf, String> {
+    let path = directory.join("image");
+    let made = File::create_new(&path).and_then(|file| file.set_len(size_mib << 20));
+    made.map(|()| path).map_err(|error| format!("cannot make a file in {}: {error}", directory.display()))
+}
+
+fn unmount(mount_point: &Path) -> Result<(), String> {
+    let done = run(Command::new("umount").arg(mount_point));
+    if done.is_err() {
+        // What stays mounted would outlive the probe; detached, it goes with its last user.
+        run(Command::new("umount").arg("--lazy").arg(mount_point))?;
+    }
+    Ok(())
+}
+
+/// Runs a command to its end and returns what it printed; otherwise its complaint.
+fn run(command: &mut Command) -> Result<String, String> {
+    // Administrators' commands lie outside the search path of many users.
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{path}:/usr/sbin:/sbin")).env("LC_ALL", "C");
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|error| format!("cannot run {name}: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(format!("{name}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_probe_answers_and_undoes_itself() {
+        for capability in &CAPABILITIES {
+            match capability.check() {
+                Ok(()) => eprintln!("{}: yes", capability.name),
+                Err(reason) => {
+                    eprintln!("{}: {reason}", capability.name);
+                    assert!(!reason.is_empty());
+                }
+            }
+        }
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let own: Vec<_> = mounts.lines().filter(|line| line.contains("skye-probe")).collect();
+        assert_eq!(own, [""; 0]);
+    }
+
+    #[test]
+    fn the_name_of_a_test_is_found_in_a_thread_without_one() {
+        fn here() {}
+        let name = std::any::type_name_of_val(&here);
+        let end = "capability::tests::the_name_of_a_test_is_found_in_a_thread_without_one::here";
+        assert!(name.ends_with(end), "{name}");
+        assert!(!skip(name, &[]));
+    }
+
+    #[test]
+    #[should_panic(expected = "no capability `teleport`")]
+    fn a_capability_that_nobody_knows_is_a_mistake_of_the_test() {
+        skip("x", &["teleport"]);
+    }
+}

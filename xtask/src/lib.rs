@@ -1,0 +1,48 @@
+//! What developers of skye run: tests with their skips listed, house rules, the committed schema, benchmarks.
+//!
+//! [`capability`] is also used by the tests of other crates, as a dev-dependency: see [`require!`].
+//!
+//! Invariants:
+//! - Nothing here is part of the program: no crate depends on it outside `[dev-dependencies]`.
+//! - A capability is probed by doing the thing, never by guessing from names and versions, and the probe undoes it.
+//! - A test is never skipped in silence: each skip is listed at the end with its reason.
+//! - No timing is asserted in tests; what is fast enough is asked in [`bench`], by alternating pairs.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+pub mod bench;
+pub mod capability;
+pub mod packages;
+pub mod pairs;
+pub mod schema;
+pub mod test;
+pub mod tidy;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// The root of the workspace.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+/// The cargo that runs us, so that a chosen toolchain stays chosen.
+pub fn cargo() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// Where cargo puts what it builds.
+pub fn target_directory() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |path| root().join(path))
+}
+
+/// A command line that is not understood: exit code 2.
+#[derive(Debug)]
+pub struct Usage(pub String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}; `cargo xtask help` lists what there is", self.0)
+    }
+}
+
+impl std::error::Error for Usage {}

@@ -1,0 +1,68 @@
+//! System packages that the tests use: which are lacking, and how they are installed.
+
+use std::process::{Command, Stdio};
+
+/// A package of Debian and its kin, and the command that shows that it is there.
+#[derive(Debug)]
+pub struct Package {
+    /// Its name for apt-get.
+    pub name: &'static str,
+    /// A command that it brings.
+    pub command: &'static str,
+    /// What the tests do with it.
+    pub purpose: &'static str,
+}
+
+/// Every package; one that tests begin to use is one line here.
+pub const PACKAGES: &[Package] = &[
+    Package { name: "e2fsprogs", command: "mkfs.ext4", purpose: "making ext4 on loop devices" },
+    Package { name: "mount", command: "losetup", purpose: "loop devices, mounting" },
+    Package { name: "xfsprogs", command: "mkfs.xfs", purpose: "making xfs on loop devices" },
+];
+
+/// Packages whose command is not found.
+pub fn lacking() -> Vec<&'static Package> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories: Vec<_> =
+        std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]).collect();
+    let there = |command: &str| directories.iter().any(|directory| directory.join(command).exists());
+    PACKAGES.iter().filter(|package| !there(package.command)).collect()
+}
+
+/// Says what is lacking and, if asked, installs it. Without success the tests concerned are skipped.
+pub fn provide(install: bool) {
+    let lacking = lacking();
+    if lacking.is_empty() {
+        return;
+    }
+    let names: Vec<_> = lacking.iter().map(|package| package.name).collect();
+    println!("lacking system packages:");
+    for package in &lacking {
+        println!("  {:<12} {} ({})", package.name, package.purpose, package.command);
+    }
+    println!("to install them: apt-get install -y --no-install-recommends {}", names.join(" "));
+    if !install {
+        println!("(or `cargo xtask test --install`); tests that need them are skipped");
+        return;
+    }
+    if let Err(reason) = apt_install(&names) {
+        println!("they were not installed: {reason}; tests that need them are skipped");
+    }
+}
+
+fn apt_install(names: &[&str]) -> Result<(), String> {
+    crate::capability::find("root").map_or(Ok(()), crate::capability::Capability::check)?;
+    apt_get(&["update"])?;
+    let options = ["install", "-y", "--no-install-recommends"];
+    apt_get(&[&options[..], names].concat())
+}
+
+fn apt_get(arguments: &[&str]) -> Result<(), String> {
+    let mut command = Command::new("apt-get");
+    command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("apt-get {}: {status}", arguments.join(" "))),
+        Err(error) => Err(format!("cannot run apt-get: {error}")),
+    }
+}

@@ -1,0 +1,149 @@
+//! House rules that a compiler does not keep, kept by a test.
+//!
+//! A rule is a function from the tree of files to complaints, and one line in [`RULES`].
+
+mod crates;
+mod source;
+mod text;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+/// A text file of the repository.
+#[derive(Debug)]
+pub struct File {
+    /// Path from the root, with slashes.
+    pub path: String,
+    /// What is in it.
+    pub text: String,
+}
+
+/// All text files of the repository.
+#[derive(Debug, Default)]
+pub struct Tree {
+    /// In the order of their paths.
+    pub files: Vec<File>,
+}
+
+/// One house rule.
+#[derive(Debug)]
+pub struct Rule {
+    /// What it asks for.
+    pub asks: &'static str,
+    /// Its complaints about a tree, each beginning with a path.
+    pub check: fn(&Tree) -> Vec<String>,
+}
+
+/// Every rule.
+pub const RULES: &[Rule] = &[
+    Rule { asks: "crates use only the crates that they may", check: crates::arrows },
+    Rule { asks: "a crate says what it is for and its invariants", check: crates::invariants },
+    Rule { asks: "ARCHITECTURE.md names every crate", check: crates::code_map },
+    Rule { asks: "only the program prints", check: source::printing },
+    Rule { asks: "serialised types live in the model", check: source::serialisation },
+    Rule { asks: "unsafe code stays in its rooms and says why it is sound", check: source::unsafe_code },
+    Rule { asks: "nothing is left half done", check: source::banned_words },
+    Rule { asks: "files can be read in one sitting", check: text::length },
+    Rule { asks: "no line ends in blanks", check: text::trailing_blanks },
+    Rule { asks: "every preset is documented", check: text::presets },
+];
+
+/// Extensions of files that are text of ours; files without one in `.ci` are too.
+const EXTENSIONS: &[&str] = &["rs", "toml", "md", "json", "html", "css", "sh", "yml"];
+/// Directories that hold what others made: build products, other machines' files, expected outputs.
+const FOREIGN: &[&str] = &["target", ".git", "fixtures", "snapshots", "golden", "corpus", "artifacts"];
+
+impl Tree {
+    /// Reads all text files under a directory.
+    ///
+    /// # Errors
+    /// Where a directory or file cannot be read.
+    pub fn read(root: &Path) -> Result<Self> {
+        let mut tree = Self::default();
+        tree.collect(root, "")?;
+        tree.files.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(tree)
+    }
+
+    fn collect(&mut self, directory: &Path, prefix: &str) -> Result<()> {
+        let entries = fs::read_dir(directory).with_context(|| format!("list {}", directory.display()))?;
+        for entry in entries {
+            let entry = entry.with_context(|| format!("list {}", directory.display()))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let path = format!("{prefix}{name}");
+            let kind = entry.file_type().with_context(|| format!("look at {path}"))?;
+            if kind.is_dir() && !FOREIGN.contains(&name.as_str()) {
+                self.collect(&entry.path(), &format!("{path}/"))?;
+            }
+            let extension = name.rsplit_once('.').map(|(_, extension)| extension);
+            let ours = extension.is_some_and(|e| EXTENSIONS.contains(&e)) || prefix == ".ci/";
+            if kind.is_file() && ours {
+                let text =
+                    fs::read_to_string(entry.path()).with_context(|| format!("read {path} as text"))?;
+                self.files.push(File { path, text });
+            }
+        }
+        Ok(())
+    }
+
+    fn get(&self, path: &str) -> Option<&File> {
+        self.files.iter().find(|file| file.path == path)
+    }
+
+    fn with_extension<'a>(&'a self, extension: &'a str) -> impl Iterator<Item = &'a File> {
+        self.files.iter().filter(move |file| file.path.rsplit_once('.').is_some_and(|(_, e)| e == extension))
+    }
+}
+
+/// All complaints about the repository, each with the rule that it offends.
+///
+/// # Errors
+/// Where the repository cannot be read.
+pub fn complaints() -> Result<Vec<String>> {
+    let tree = Tree::read(crate::root())?;
+    let of = |rule: &Rule| -> Vec<String> {
+        (rule.check)(&tree).into_iter().map(|complaint| format!("{complaint} ({})", rule.asks)).collect()
+    };
+    Ok(RULES.iter().flat_map(of).collect())
+}
+
+/// Prints the complaints; the answer is whether there are none.
+///
+/// # Errors
+/// Where the repository cannot be read.
+pub fn command() -> Result<bool> {
+    let complaints = complaints()?;
+    for complaint in &complaints {
+        println!("{complaint}");
+    }
+    Ok(complaints.is_empty())
+}
+
+#[cfg(test)]
+const NONE: [&str; 0] = [];
+
+#[cfg(test)]
+fn tree(files: &[(&str, &str)]) -> Tree {
+    let file = |(path, text): &(&str, &str)| File { path: (*path).to_owned(), text: (*text).to_owned() };
+    Tree { files: files.iter().map(file).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_house_is_tidy() {
+        let complaints = complaints().unwrap();
+        assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+    }
+
+    #[test]
+    fn the_tree_holds_sources_but_not_what_others_made() {
+        let tree = Tree::read(crate::root()).unwrap();
+        assert!(tree.get("xtask/src/tidy.rs").is_some() && tree.get(".ci/run").is_some());
+        assert!(!tree.files.iter().any(|file| file.path.starts_with("target/")));
+    }
+}

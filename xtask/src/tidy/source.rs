@@ -1,0 +1,231 @@
+//! Rules about Rust code, as opposed to its comments and texts.
+
+use super::{File, Tree};
+
+/// Where printing is allowed: the program, its developers' commands, and tests.
+const MAY_PRINT: &[&str] = &["crates/skye/src/", "xtask/", "/tests/", "/benches/", "/examples/"];
+/// Where types may be serialised: what skye writes itself, others' formats, frames between hosts.
+const MAY_SERIALISE: &[&str] = &["crates/model/", "crates/family/", "crates/fleet/"];
+/// Where unsafe code may stand.
+const MAY_BE_UNSAFE: &[&str] =
+    &["crates/engine/", "crates/observe/src/xfs_geometry.rs", "crates/observe/tests/no_allocation.rs"];
+/// Lines above an `unsafe` in which its reason must begin.
+const SAFETY_LINES: usize = 8;
+
+fn allowed(file: &File, places: &[&str]) -> bool {
+    places.iter().any(|place| match place.starts_with('/') {
+        true => file.path.contains(place),
+        false => file.path.starts_with(place),
+    })
+}
+
+pub(super) fn printing(tree: &Tree) -> Vec<String> {
+    let macros = ["println!", "eprintln!", "print!", "eprint!", "dbg!"];
+    let mut complaints = Vec::new();
+    for file in tree.with_extension("rs").filter(|file| !allowed(file, MAY_PRINT)) {
+        for (number, line) in numbered(&code_only(&file.text)) {
+            if let Some(found) = macros.iter().find(|name| has_word(line, name)) {
+                complaints.push(format!("{}:{number}: {found}", file.path));
+            }
+        }
+    }
+    complaints
+}
+
+pub(super) fn serialisation(tree: &Tree) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for file in tree.with_extension("rs").filter(|file| !allowed(file, MAY_SERIALISE)) {
+        let code = code_only(&file.text);
+        for (at, _) in code.match_indices("derive(") {
+            let list = code[at..].split(')').next().unwrap_or_default();
+            if has_word(list, "Serialize") || has_word(list, "Deserialize") {
+                let number = code[..at].lines().count().max(1);
+                complaints.push(format!("{}:{number}: derives serde's traits", file.path));
+            }
+        }
+    }
+    complaints
+}
+
+pub(super) fn unsafe_code(tree: &Tree) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for file in tree.with_extension("rs") {
+        let lines: Vec<_> = file.text.lines().collect();
+        for (number, line) in numbered(&code_only(&file.text)) {
+            if !has_word(line, "unsafe") {
+                continue;
+            }
+            if !allowed(file, MAY_BE_UNSAFE) {
+                complaints.push(format!("{}:{number}: unsafe code", file.path));
+            }
+            let above = &lines[number.saturating_sub(SAFETY_LINES + 1)..number];
+            if !above.iter().any(|line| line.contains("SAFETY:") || line.contains("# Safety")) {
+                complaints.push(format!("{}:{number}: unsafe without a SAFETY comment", file.path));
+            }
+        }
+    }
+    complaints
+}
+
+pub(super) fn banned_words(tree: &Tree) -> Vec<String> {
+    // Written in parts, so that this file does not offend its own rule.
+    let words =
+        [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX"), concat!("unimplemented", "!")];
+    let mut complaints = Vec::new();
+    for file in &tree.files {
+        for (number, line) in numbered(&file.text) {
+            if let Some(found) = words.iter().find(|word| has_word(line, word)) {
+                complaints.push(format!("{}:{number}: {found}", file.path));
+            }
+        }
+    }
+    complaints
+}
+
+fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines().enumerate().map(|(index, line)| (index + 1, line))
+}
+
+/// Whether a text contains a word that is not part of a longer one.
+fn has_word(text: &str, word: &str) -> bool {
+    let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + word.len()..].chars().next();
+        !before.is_some_and(part_of_word) && !after.is_some_and(|c| !word.ends_with('!') && part_of_word(c))
+    })
+}
+
+/// The code of a Rust file: comments and the insides of string and character literals become blanks, lines stay.
+fn code_only(text: &str) -> String {
+    let characters: Vec<char> = text.chars().collect();
+    let mut code = String::with_capacity(text.len());
+    let mut at = 0;
+    while at < characters.len() {
+        let end = match literal_or_comment(&characters, at) {
+            Some(end) => end,
+            None => {
+                code.push(characters[at]);
+                at += 1;
+                continue;
+            }
+        };
+        code.extend(characters[at..end].iter().map(|c| if *c == '\n' { '\n' } else { ' ' }));
+        at = end;
+    }
+    code
+}
+
+/// If a comment or a literal begins here: where it ends.
+fn literal_or_comment(text: &[char], at: usize) -> Option<usize> {
+    let rest = &text[at..];
+    let inside_word = at > 0 && (text[at - 1].is_alphanumeric() || text[at - 1] == '_');
+    match rest {
+        ['/', '/', ..] => Some(at + rest.iter().position(|c| *c == '\n').unwrap_or(rest.len())),
+        ['/', '*', ..] => Some(at + block_comment_length(rest)),
+        ['"', ..] => Some(at + quoted_length(rest, '"')),
+        ['r', '"' | '#', ..] if !inside_word => raw_string_length(rest).map(|length| at + length),
+        ['\'', '\\', ..] => Some(at + quoted_length(rest, '\'')),
+        // A lifetime has no closing quote after its first character.
+        ['\'', _, '\'', ..] => Some(at + 3),
+        _ => None,
+    }
+}
+
+fn block_comment_length(rest: &[char]) -> usize {
+    let mut depth = 0;
+    let mut at = 0;
+    while at < rest.len() {
+        match &rest[at..] {
+            ['/', '*', ..] => (depth, at) = (depth + 1, at + 2),
+            ['*', '/', ..] => (depth, at) = (depth - 1, at + 2),
+            _ => at += 1,
+        }
+        if depth == 0 {
+            break;
+        }
+    }
+    at
+}
+
+fn quoted_length(rest: &[char], quote: char) -> usize {
+    let mut at = 1;
+    while at < rest.len() && rest[at] != quote {
+        at += if rest[at] == '\\' { 2 } else { 1 };
+    }
+    (at + 1).min(rest.len())
+}
+
+fn raw_string_length(rest: &[char]) -> Option<usize> {
+    let hashes = rest[1..].iter().take_while(|c| **c == '#').count();
+    if rest.get(1 + hashes) != Some(&'"') {
+        return None;
+    }
+    let mut closing = vec!['"'];
+    closing.resize(1 + hashes, '#');
+    let body = &rest[2 + hashes..];
+    let end = body.windows(closing.len()).position(|window| window == closing).unwrap_or(body.len());
+    Some((2 + hashes + end + closing.len()).min(rest.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{NONE, tree};
+    use super::*;
+
+    #[test]
+    fn code_is_told_from_comments_and_texts() {
+        let text = "a // b\nc /* d /* e */ f */ g \"h // \\\" i\" j r#\"k \" l\"# m 'n' '\\'' &'o p r#q";
+        let code = code_only(text);
+        let words: Vec<_> = code.split_whitespace().collect();
+        assert_eq!(words, ["a", "c", "g", "j", "m", "&'o", "p", "r#q"]);
+        assert_eq!(code.lines().count(), 2);
+    }
+
+    #[test]
+    fn printing_outside_the_program_is_found() {
+        let code = "fn x() { println!(\"y\"); }";
+        assert_eq!(printing(&tree(&[("crates/run/src/x.rs", code)])), ["crates/run/src/x.rs:1: println!"]);
+        assert_eq!(printing(&tree(&[("crates/run/src/x.rs", "dbg!(x)")])).len(), 1);
+        let quiet = "// println!\nlet x = \"println!\"; my_println!(x)";
+        for (path, code) in
+            [("crates/run/src/x.rs", quiet), ("crates/skye/src/x.rs", code), ("crates/run/tests/x.rs", code)]
+        {
+            assert_eq!(printing(&tree(&[(path, code)])), NONE);
+        }
+    }
+
+    #[test]
+    fn serialisation_outside_the_model_is_found() {
+        let code = "\n#[derive(Debug, serde::Serialize)]\nstruct X;";
+        assert_eq!(serialisation(&tree(&[("crates/model/src/x.rs", code)])), NONE);
+        let complaints = serialisation(&tree(&[("crates/run/src/x.rs", code)]));
+        assert_eq!(complaints, ["crates/run/src/x.rs:2: derives serde's traits"]);
+        let split = "#[cfg_attr(x, derive(\n Clone,\n Deserialize,\n))]";
+        assert_eq!(serialisation(&tree(&[("crates/run/src/x.rs", split)])).len(), 1);
+        assert_eq!(serialisation(&tree(&[("crates/run/src/x.rs", "#[derive(Clone)]")])), NONE);
+    }
+
+    #[test]
+    fn unsafe_code_out_of_place_or_without_reason_is_found() {
+        let said = "// SAFETY: it is.\nunsafe { x() }";
+        assert_eq!(unsafe_code(&tree(&[("crates/engine/src/x.rs", said)])), NONE);
+        assert_eq!(
+            unsafe_code(&tree(&[("crates/run/src/x.rs", said)])),
+            ["crates/run/src/x.rs:2: unsafe code"]
+        );
+        assert_eq!(unsafe_code(&tree(&[("crates/engine/src/x.rs", "unsafe { x() }")])).len(), 1);
+        let harmless = "#![forbid(unsafe_code)] // unsafe";
+        assert_eq!(unsafe_code(&tree(&[("crates/run/src/x.rs", harmless)])), NONE);
+    }
+
+    #[test]
+    fn half_done_work_is_found() {
+        for word in [concat!("// TO", "DO: later"), concat!("unimplemented", "!(\"x\")"), concat!("X", "XX")]
+        {
+            assert_eq!(banned_words(&tree(&[("docs/x.md", word)])).len(), 1, "{word}");
+        }
+        // The pattern of a temporary name is no mark.
+        assert_eq!(banned_words(&tree(&[("docs/x.md", concat!("skye.XX", "XXXX"))])), NONE);
+    }
+}
