@@ -167,7 +167,7 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
         .enumerate()
         .map(|(index, workload)| PlannedPhase {
             id: format!("{:02}-{}", index + 1, workload.name()),
-            stop: stop_of(&workload, time),
+            stop: stop_of(&workload, time, cache, target),
             workload,
         })
         .collect();
@@ -448,11 +448,20 @@ fn check_room_for_files(
     Ok(())
 }
 
-fn stop_of(workload: &Workload, time: Seconds) -> Stop {
+fn stop_of(workload: &Workload, time: Seconds, cache: CacheMode, target: &Target) -> Stop {
     let data = workload.data();
     let (ops, bytes, passes) = data.map_or((None, None, None), |d| (d.ops, d.bytes, d.passes));
     // A count that was asked for is the stop rule; time would cut it short.
     let counted = ops.is_some() || bytes.is_some() || passes.is_some();
+    let once = match &workload.work {
+        // What a second pass reads is in memory from the first.
+        Work::Data(data) => {
+            data.reads() && !data.direct && cache != CacheMode::Warm && cache != CacheMode::AsIs
+        }
+        // A second round would find the inodes that were removed to make room for it, and search past them.
+        Work::Files(files) => files.verb.takes_inodes() && target.holds_back_inodes(),
+    };
+    let passes = passes.or((once && !counted).then_some(1));
     Stop { time_ns: (!counted).then(|| time.as_ns()), ops, bytes, passes }
 }
 
@@ -502,9 +511,10 @@ fn share_write_limit(
             phase.stop.passes.zip(dataset).map(|(passes, set)| passes.saturating_mul(set.size_bytes_max));
         // Whichever limit comes first ends the phase.
         let asked = [phase.stop.bytes, by_ops, by_passes].into_iter().flatten().min();
-        if part < least.max(asked.unwrap_or(0)) {
-            let needed =
-                layout.saturating_add(least.max(asked.unwrap_or(0)).saturating_mul(weights.div_ceil(weight)));
+        // Less than was asked for is refused; less than time would allow is not.
+        let demanded = asked.filter(|_| phase.stop.time_ns.is_none()).unwrap_or(0);
+        if part < least.max(demanded) {
+            let needed = layout.saturating_add(least.max(demanded).saturating_mul(weights.div_ceil(weight)));
             let needed = needed.saturating_mul(repetitions);
             return Err(Trouble::new(
                 format!("stay within {} of writes", size::decimal(limit)),
@@ -516,7 +526,7 @@ fn share_write_limit(
             )));
         }
         phase.stop.bytes = phase.stop.bytes.or(Some(part));
-        total = total.saturating_add(asked.unwrap_or(part));
+        total = total.saturating_add(asked.map_or(part, |asked| asked.min(part)));
     }
     Ok(total.saturating_mul(repetitions))
 }

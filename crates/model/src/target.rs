@@ -156,6 +156,12 @@ impl Device {
 }
 
 impl Target {
+    /// Whether inodes are not reused for a while after they were freed: ext4 without a journal waits 1 to 5 minutes and
+    /// searches past them (`recently_deleted` in the kernel's fs/ext4/ialloc.c).
+    pub fn holds_back_inodes(&self) -> bool {
+        self.file_system == "ext4" && self.geometry.journal.as_deref() == Some("none")
+    }
+
     /// The device that is mounted, whose counters are compared with what we asked for.
     pub fn top_device(&self) -> Option<&Device> {
         self.device_stack.first()

@@ -142,6 +142,13 @@ words! {
     }
 }
 
+impl FileVerb {
+    /// Whether each operation takes an inode.
+    pub fn takes_inodes(self) -> bool {
+        matches!(self, Self::Create | Self::Mkdir | Self::Symlink)
+    }
+}
+
 /// A test on data inside large files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataWork {

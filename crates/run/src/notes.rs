@@ -10,7 +10,6 @@ const AGREEMENT: f64 = 0.02;
 /// Foreign I/O, run-queue wait and steal above this share make a number suspect.
 const DISTURBANCE: f64 = 0.05;
 /// An inode that is found at once costs some ten microseconds; a search through thousands of them more than this.
-/// (`recently_deleted` in the kernel's fs/ext4/ialloc.c: 60 s, 300 s while the inode's buffer is dirty.)
 const SEARCH_NS: u64 = 100_000;
 /// Below this share of bytes, a direct test did not reach the device at all.
 const INEFFECTIVE: f64 = 0.5;
@@ -88,12 +87,9 @@ pub fn notes(record: &PhaseRecord, phase: &PlannedPhase, target: &Target) -> Vec
             }
         }
         Work::Files(files) => {
-            let allocates = matches!(files.verb, FileVerb::Create | FileVerb::Mkdir | FileVerb::Symlink);
-            let no_journal =
-                target.file_system == "ext4" && target.geometry.journal.as_deref() == Some("none");
             let slow = record.latency_ns.as_ref().is_some_and(|latency| latency.mean > SEARCH_NS);
             let busy = record.budget.as_ref().is_some_and(|budget| budget.kernel + budget.run_queue > 0.8);
-            if allocates && no_journal && slow && busy {
+            if files.verb.takes_inodes() && target.holds_back_inodes() && slow && busy {
                 add(
                     Mark::Act,
                     "inode_search",
@@ -148,6 +144,17 @@ pub fn notes(record: &PhaseRecord, phase: &PlannedPhase, target: &Target) -> Vec
                 ),
             );
         }
+    }
+    let data = phase.workload.data().filter(|data| data.passes.is_none() && !data.direct);
+    if data.is_some() && phase.stop.passes == Some(1) && record.passes >= 1.0 {
+        add(
+            Mark::Info,
+            "one_pass",
+            format!(
+                "ended after one pass of {:.1} s: a second would be served from memory; a larger --size lasts longer",
+                record.elapsed_ns as f64 / 1e9
+            ),
+        );
     }
     let limit = phase.stop.bytes.filter(|_| phase.stop.time_ns.is_some());
     if let Some(limit_bytes) = limit.filter(|limit| record.app_bytes_written >= limit - limit / 50) {
