@@ -352,6 +352,8 @@ fn work_of<V: Verb + Send + 'static>(verb: V, part: Part) -> (Work<Command, Repo
         let engine = SyncEngine::new(Arc::clone(&files), layout.block_bytes as usize, stamping.seed);
         mailbox.ready();
         let Some(Command::Start { start_ns, deadline_ns }) = mailbox.next() else { return };
+        #[cfg(test)]
+        crate::session::tests::panic_if_asked(number);
         let limits = Limits { deadline_ns, stop: &stop };
         let worker =
             Worker::new(engine, Monotonic, ClosedLoop, verb, pattern, layout, stamping, limits, recorder);

@@ -414,3 +414,56 @@ fn features(workload: &Workload, cache: CacheMode) -> Vec<String> {
     }
     features
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use model::request::{Count, Request, Seconds};
+    use model::size::Size;
+    use std::cell::Cell;
+    use std::sync::atomic::AtomicU64;
+
+    /// Which worker panics in the next phase; none if it is `u64::MAX`.
+    static PANICS: AtomicU64 = AtomicU64::new(u64::MAX);
+
+    pub fn panic_if_asked(worker: u64) {
+        let asked = PANICS.compare_exchange(worker, u64::MAX, Ordering::SeqCst, Ordering::SeqCst);
+        assert!(asked.is_err(), "as the test asked for");
+    }
+
+    #[test]
+    fn a_panic_of_a_worker_costs_its_phase_and_nothing_else() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = Root::system();
+        let target = observe::target(&root, temp.path()).unwrap();
+        let request = Request {
+            tests: ["read:rnd4k:q4:buffered", "read:rnd4k:q4:buffered", "create"].map(Into::into).into(),
+            size: Some(Size::Bytes(1 << 20)),
+            files: Some(Count(10)),
+            time: Some(Seconds(0.05)),
+            allow: vec![model::request::Allow::LowSpace],
+            ..Request::default()
+        };
+        let plan = model::plan::plan(&request, &target, &observe::machine(&root)).unwrap();
+        let mut session = Session::open(&root, &plan, &target, 1, Arc::default()).unwrap();
+        session.lay_out(u64::MAX, &LayoutProgress::default()).unwrap();
+        PANICS.store(2, Ordering::SeqCst);
+        let ticks = Cell::new(0);
+        let records: Vec<_> = plan
+            .phases
+            .iter()
+            .map(|phase| {
+                session.phase(phase, 1, 50_000_000, 10_000_000_000, &mut |_| ticks.set(ticks.get() + 1))
+            })
+            .collect();
+        assert_eq!(
+            records.iter().map(|record| record.status).collect::<Vec<_>>(),
+            [Status::Failed, Status::Done, Status::Done]
+        );
+        let reason = records[0].reason.as_deref().unwrap();
+        assert!(reason.contains("a worker of skye panicked: as the test asked for"), "{reason}");
+        assert!(records[0].ops > 0, "what the others counted is kept");
+        assert_eq!(session.close().unwrap().left, []);
+        assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,153 @@
+//! What is measured is what was asked for: every verb works in every form, files are really there, and the device
+//! confirms the bytes.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::mounts::{LoopFs, run as run_command};
+use crate::support::program::{assert_nothing_left, leftovers, parse_document, skye};
+use crate::support::scratch;
+
+fn phase<'a>(run: &'a Value, id: &str) -> &'a Value {
+    let phases = run["phases"].as_array().unwrap();
+    phases.iter().find(|phase| phase["id"] == id).unwrap_or_else(|| panic!("no phase {id} in {phases:#?}"))
+}
+
+#[test]
+fn every_file_verb_works_in_every_form() {
+    let home = scratch(64 << 20);
+    let verbs =
+        ["create", "stat", "open", "readdir", "rename", "link", "symlink", "unlink", "mkdir", "rmdir"];
+    let forms = [
+        "",
+        ":t3",
+        ":t3:shared",
+        ":t2:order=rnd",
+        ":t2:shared:order=rnd:dirs=7:levels=2",
+        ":size=1..5000",
+        ":sync=end",
+        ":dirs=3:sync=each",
+    ];
+    let mut program = skye().arg("run").arg(home.path());
+    program = program.words("--files 211 --time 0.02 --allow low-space,busy --json -");
+    for form in forms {
+        for verb in verbs {
+            program = program.words(&format!("--test {verb}{form}"));
+        }
+    }
+    for missing in ["stat", "open", "unlink"] {
+        program = program.words(&format!("--test {missing}:missing:t2"));
+    }
+    let ran = program.run().did_not_panic().exits(0);
+    let run = parse_document(&ran.stdout);
+    let phases = run["phases"].as_array().unwrap();
+    assert_eq!(phases.len(), forms.len() * verbs.len() + 3);
+    for phase in phases {
+        assert_eq!(phase["status"], "done", "{}: {}", phase["spec"], phase["reason"]);
+        assert!(phase["ops"].as_u64() > Some(0), "{}", phase["spec"]);
+        assert!(phase["rate"]["ops_per_second"].as_f64() > Some(0.0), "{}", phase["spec"]);
+        let in_intervals: u64 = phase["intervals"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|interval| interval["ops"].as_u64())
+            .sum();
+        assert_eq!(Some(in_intervals), phase["ops"].as_u64(), "{}: intervals lose nothing", phase["spec"]);
+    }
+    assert_nothing_left(home.path());
+}
+
+#[test]
+fn counts_are_kept_exactly() {
+    let home = scratch(64 << 20);
+    let ran = skye()
+        .arg("run")
+        .arg(home.path())
+        .words("--size 8m --allow low-space,busy --json -")
+        .words("--test read:rnd4k:q3t2:buffered:ops=1234 --test write:seq64k:q2:buffered:passes=2")
+        .words("--test rw:rnd4k:bytes=1m:buffered --test rewrite:seq64k:t3:passes=1")
+        .run()
+        .did_not_panic()
+        .exits(0);
+    let run = parse_document(&ran.stdout);
+    let counted = |id: &str| {
+        let phase = phase(&run, id);
+        let number = |key: &str| phase[key].as_u64().unwrap();
+        (number("ops"), number("bytes"), number("app_bytes_read"), number("app_bytes_written"))
+    };
+    // Three files of 42 blocks of 64 KiB: what 8 MiB give when each holds whole blocks.
+    let set = 3 * 42 * 65_536;
+    assert_eq!(counted("01-read"), (1234, 1234 * 4096, 1234 * 4096, 0));
+    assert_eq!(counted("02-write"), (2 * 126, 2 * set, 0, 2 * set));
+    let (ops, bytes, read, written) = counted("03-rw");
+    assert_eq!((ops, bytes, read + written), (256, 1 << 20, 1 << 20));
+    assert!(read > 0 && written > 0);
+    assert_eq!(counted("04-rewrite"), (126, set, set, set));
+}
+
+/// Direct reads and writes of files that are fully written move exactly their bytes on the device below.
+#[test]
+fn the_device_confirms_direct_bytes() {
+    xtask::require!(root, loop, ext4);
+    let disk = LoopFs::new("ext4", 256, &["-E", "lazy_itable_init=0,lazy_journal_init=0"], "");
+    let ran = skye()
+        .arg("run")
+        .arg(disk.path())
+        .words("--size 64m --time 0.4 --allow low-space,busy --json -")
+        .words("--test write:seq1m:q4 --test read:seq1m:q4 --test read:rnd4k:q8 --test write:rnd4k:q4")
+        .words("--test read:rnd4k:buffered --test stat:files=100")
+        .run()
+        .did_not_panic()
+        .exits(0);
+    let run = parse_document(&ran.stdout);
+    let stack = run["environment"]["target"]["device_stack"].as_array().unwrap();
+    assert_eq!(stack[0]["kind"], "loop", "{stack:#?}");
+    for id in ["01-write", "02-read", "03-read", "04-write"] {
+        let ratio = phase(&run, id)["device"]["bytes_per_app_byte"].as_f64().unwrap();
+        assert!((ratio - 1.0).abs() <= 0.02, "{id}: {ratio} device bytes per byte");
+        assert_eq!(phase(&run, id)["page_cache_share"].as_f64().unwrap_or(0.0), 0.0, "{id}");
+    }
+    let budget = &phase(&run, "03-read")["budget"];
+    let shares: f64 = budget.as_object().unwrap().values().filter_map(Value::as_f64).sum();
+    assert!((shares - 1.0).abs() < 1e-9, "{budget}");
+}
+
+/// No holes and no unwritten extents: reads of either never reach the device.
+#[test]
+fn files_are_fully_written_before_anything_is_measured() {
+    xtask::require!(root, loop, ext4);
+    let disk = LoopFs::new("ext4", 256, &["-b", "1024", "-E", "lazy_itable_init=0,lazy_journal_init=0"], "");
+    let mut running = skye()
+        .arg("run")
+        .arg(disk.path())
+        .words("--size 32m --time 20 --allow low-space,busy --test create:files=100 --test read:seq64k:t2")
+        .spawn();
+    let mut seen = None;
+    let found = running.wait_until(|| {
+        let Some(work) = leftovers(disk.path()).into_iter().next() else { return false };
+        // The directory of the first test is made when the data set is whole.
+        if work.join("t0000").exists() {
+            let file = work.join("data-0001");
+            seen =
+                Some((run_command(Command::new("filefrag").arg("-v").arg(&file)), fs::read(&file).unwrap()));
+        }
+        seen.is_some()
+    });
+    running.signal(rustix::process::Signal::INT);
+    let ran = running.wait().exits(130);
+    assert!(found, "no data file was seen\n{ran}");
+    let (extents, data) = seen.unwrap();
+    assert!(!extents.contains("unwritten"), "{extents}");
+    let blocks: u64 = extents
+        .lines()
+        .filter(|line| line.trim_start().starts_with(|c: char| c.is_ascii_digit()))
+        .filter_map(|line| line.split(':').nth(3)?.trim().parse::<u64>().ok())
+        .sum();
+    // Small file systems have blocks of 1 KiB, and filefrag counts in them.
+    assert_eq!(blocks * 1024, 16 << 20, "holes\n{extents}");
+    let unique: std::collections::HashSet<_> = data.chunks(4096).collect();
+    assert_eq!(unique.len(), 4096, "every 4 KiB is unique");
+    assert_nothing_left(disk.path());
+}
