@@ -62,20 +62,7 @@ pub fn alternate(
     mut a: impl FnMut() -> Result<f64>,
     mut b: impl FnMut() -> Result<f64>,
 ) -> Result<Vec<f64>> {
-    let [ratios] = alternate_each(pairs, || Ok([a()?]), || Ok([b()?]))?;
-    Ok(ratios)
-}
-
-/// As [`alternate`], where one run yields several figures: the ratios of each.
-///
-/// # Errors
-/// The first error of either.
-pub fn alternate_each<const FIGURES: usize>(
-    pairs: usize,
-    mut a: impl FnMut() -> Result<[f64; FIGURES]>,
-    mut b: impl FnMut() -> Result<[f64; FIGURES]>,
-) -> Result<[Vec<f64>; FIGURES]> {
-    let mut ratios = [const { Vec::new() }; FIGURES];
+    let mut ratios = Vec::with_capacity(pairs);
     for pair in 0..=pairs {
         let (first, second);
         if pair % 2 == 0 {
@@ -86,12 +73,36 @@ pub fn alternate_each<const FIGURES: usize>(
             first = a()?;
         }
         if pair > 0 {
-            for (figure, ratios) in ratios.iter_mut().enumerate() {
-                ratios.push(first[figure] / second[figure]);
-            }
+            ratios.push(first / second);
         }
     }
     Ok(ratios)
+}
+
+/// One pair, cut into slices that are run in turn: for runs that are so long that the machine changes meanwhile.
+///
+/// Both are given the number of a slice and return the seconds that it took; the answer is how fast a is against b.
+/// Pairs of different parity begin with different slices.
+///
+/// # Errors
+/// The first error of either.
+pub fn interleave(
+    slices: usize,
+    pair: usize,
+    mut a: impl FnMut(usize) -> Result<f64>,
+    mut b: impl FnMut(usize) -> Result<f64>,
+) -> Result<f64> {
+    let (mut a_seconds, mut b_seconds) = (0.0, 0.0);
+    for slice in 0..slices {
+        if (pair + slice).is_multiple_of(2) {
+            a_seconds += a(slice)?;
+            b_seconds += b(slice)?;
+        } else {
+            b_seconds += b(slice)?;
+            a_seconds += a(slice)?;
+        }
+    }
+    Ok(b_seconds / a_seconds)
 }
 
 #[cfg(test)]
@@ -161,9 +172,24 @@ mod tests {
     }
 
     #[test]
-    fn each_figure_has_its_own_ratios() {
-        let ratios = alternate_each(15, || Ok([1.0, 6.0]), || Ok([2.0, 2.0])).unwrap();
-        assert_eq!(ratios, [vec![0.5; 15], vec![3.0; 15]]);
+    fn slices_alternate_and_cancel_a_drift_within_the_pair() {
+        use std::cell::RefCell;
+        let order = RefCell::new(String::new());
+        // Every slice takes longer than the one before; b takes half as long as a.
+        let measure = |name: char, seconds: f64| {
+            order.borrow_mut().push(name);
+            Ok(seconds * (100.0 + order.borrow().len() as f64))
+        };
+        let ratio = interleave(16, 0, |_| measure('a', 2.0), |_| measure('b', 1.0)).unwrap();
+        assert!((ratio - 0.5).abs() < 1e-9, "{ratio}");
+        assert!(order.borrow().starts_with("abbaabba"), "{}", order.borrow());
+        let seen = RefCell::new(Vec::new());
+        let note = |slice: usize| {
+            seen.borrow_mut().push(slice);
+            Ok(1.0)
+        };
+        interleave(4, 1, |_| Ok(1.0), note).unwrap();
+        assert_eq!(seen.into_inner(), [0, 1, 2, 3]);
     }
 
     #[test]

@@ -479,6 +479,9 @@ fn write_weight(workload: &Workload) -> u64 {
 }
 
 /// Gives every phase that writes its part of the limit as a stop rule; returns the most that can be written.
+///
+/// What was asked for by count is taken first; the rest is shared by weight, and what one phase cannot use goes to
+/// the others.
 fn share_write_limit(
     phases: &mut [PlannedPhase],
     dataset: Option<&Dataset>,
@@ -486,49 +489,93 @@ fn share_write_limit(
     limit: u64,
 ) -> Result<u64, Trouble> {
     let repetitions = u64::from(repetitions);
-    let weights: u64 = phases.iter().map(|phase| write_weight(&phase.workload)).sum();
     let sets: u64 =
         phases.iter().filter_map(|phase| phase.workload.files()).map(|files| files.set_bytes_max()).sum();
     let layout = dataset.map_or(0, Dataset::layout_bytes_max).saturating_add(sets);
-    let per_repetition = limit / repetitions;
-    let left = per_repetition.saturating_sub(layout);
-    let mut total = layout;
-    for phase in phases.iter_mut() {
-        let weight = write_weight(&phase.workload);
-        if weight == 0 {
+    let mut open: Vec<_> =
+        (0..phases.len()).filter(|index| write_weight(&phases[*index].workload) > 0).collect();
+    let mut parts = vec![0; phases.len()];
+    let mut left = (limit / repetitions).checked_sub(layout);
+    let mut needed = layout;
+    // Counts that were asked for are not negotiable.
+    open.retain(|index| {
+        let Some(asked) =
+            write_cap(&phases[*index], dataset).filter(|_| phases[*index].stop.time_ns.is_none())
+        else {
+            needed = needed.saturating_add(write_least(&phases[*index]));
+            return true;
+        };
+        needed = needed.saturating_add(asked);
+        left = left.and_then(|left| left.checked_sub(asked));
+        parts[*index] = asked;
+        false
+    });
+    let refused = || {
+        let needed = needed.saturating_mul(repetitions);
+        Trouble::new(
+            format!("stay within {} of writes", size::decimal(limit)),
+            format!("files and tests need {} at least", size::decimal(needed)),
+        )
+        .remedy(format!("raise it with --write-limit {}GB, or ask for less", needed.div_ceil(1_000_000_000)))
+    };
+    let mut left = left.ok_or_else(refused)?;
+    while !open.is_empty() {
+        let weights: u64 = open.iter().map(|index| write_weight(&phases[*index].workload)).sum();
+        let share = |index: usize| {
+            let weight = write_weight(&phases[index].workload);
+            (u128::from(left) * u128::from(weight) / u128::from(weights)) as u64
+        };
+        let cap = |index: usize| write_cap(&phases[index], dataset).unwrap_or(u64::MAX);
+        match open.iter().position(|index| cap(*index) < share(*index)) {
+            Some(position) => {
+                let index = open.remove(position);
+                parts[index] = cap(index);
+                left -= parts[index];
+            }
+            None => {
+                open.iter().for_each(|index| parts[*index] = share(*index));
+                break;
+            }
+        }
+    }
+    for (phase, part) in phases.iter_mut().zip(&parts) {
+        if write_weight(&phase.workload) == 0 {
             continue;
         }
-        let part = (u128::from(left) * u128::from(weight) / u128::from(weights)) as u64;
-        let least = match &phase.workload.work {
-            Work::Data(data) => {
-                data.block_bytes * u64::from(phase.workload.threads) * u64::from(phase.workload.iodepth)
-            }
-            Work::Files(files) => files.set_bytes_max(),
-        };
-        let by_ops =
-            phase.stop.ops.zip(phase.workload.data()).map(|(ops, data)| ops.saturating_mul(data.block_bytes));
-        let by_passes =
-            phase.stop.passes.zip(dataset).map(|(passes, set)| passes.saturating_mul(set.size_bytes_max));
-        // Whichever limit comes first ends the phase.
-        let asked = [phase.stop.bytes, by_ops, by_passes].into_iter().flatten().min();
-        // Less than was asked for is refused; less than time would allow is not.
-        let demanded = asked.filter(|_| phase.stop.time_ns.is_none()).unwrap_or(0);
-        if part < least.max(demanded) {
-            let needed = layout.saturating_add(least.max(demanded).saturating_mul(weights.div_ceil(weight)));
-            let needed = needed.saturating_mul(repetitions);
-            return Err(Trouble::new(
-                format!("stay within {} of writes", size::decimal(limit)),
-                format!("`{}` alone asks for more than its part of it", spec::print(&phase.workload)),
-            )
-            .remedy(format!(
-                "raise it with --write-limit {}GB, or ask for less",
-                needed.div_ceil(1_000_000_000)
-            )));
+        if *part < write_least(phase) {
+            return Err(refused());
         }
-        phase.stop.bytes = phase.stop.bytes.or(Some(part));
-        total = total.saturating_add(asked.map_or(part, |asked| asked.min(part)));
+        phase.stop.bytes = phase.stop.bytes.or(Some(*part));
     }
-    Ok(total.saturating_mul(repetitions))
+    Ok(parts.iter().fold(layout, |sum, part| sum.saturating_add(*part)).saturating_mul(repetitions))
+}
+
+/// Most bytes that a phase writes by its counts; `None` if nothing but time ends it.
+fn write_cap(phase: &PlannedPhase, dataset: Option<&Dataset>) -> Option<u64> {
+    let stop = phase.stop;
+    let by_passes = |passes: u64| match &phase.workload.work {
+        Work::Data(_) => dataset.map(|set| passes.saturating_mul(set.size_bytes_max)),
+        Work::Files(files) => Some(passes.saturating_mul(files.set_bytes_max())),
+    };
+    let by_ops = stop.ops.zip(phase.workload.data()).map(|(ops, data)| ops.saturating_mul(data.block_bytes));
+    // Whichever limit comes first ends the phase.
+    [stop.bytes, by_ops, stop.passes.and_then(by_passes)].into_iter().flatten().min()
+}
+
+/// Fewest bytes with which a phase can be run at all.
+fn write_least(phase: &PlannedPhase) -> u64 {
+    let workload = &phase.workload;
+    match &workload.work {
+        Work::Data(data) => data.block_bytes * u64::from(workload.threads) * u64::from(workload.iodepth),
+        Work::Files(files) => files.set_bytes_max(),
+    }
+    .min(
+        phase
+            .stop
+            .ops
+            .map_or(u64::MAX, |ops| ops.saturating_mul(workload.data().map_or(u64::MAX, |d| d.block_bytes))),
+    )
+    .min(phase.stop.bytes.unwrap_or(u64::MAX))
 }
 
 /// Measured time, plus what making and undoing files and laying out data usually take.

@@ -1,7 +1,7 @@
 //! The SPEC language: `VERB[:PATTERN][:QnTm][:KEY[=VALUE]…]`, for example `read:rnd4k:q32t4` or `create:t4:files=1m`.
 //!
-//! [`parse`] fills what a spec leaves out from [`Defaults`]; [`print`] writes the shortest spec that means the same
-//! under the built-in defaults, so that a result can always be repeated from its own text.
+//! [`parse`] fills what a spec leaves out from [`Defaults`]; [`print`] writes a spec that means the same under
+//! the built-in defaults, so that a result can always be repeated from its own text.
 
 use crate::nearest;
 use crate::size::{self, Size};
@@ -365,15 +365,13 @@ fn unknown(word: &str, verb: &str, keys: &[Key]) -> String {
     }
 }
 
-/// The shortest spec that [`parse`] understands as this workload under the built-in defaults.
+/// A spec that [`parse`] understands as this workload under the built-in defaults: the pattern always, other words
+/// only where they differ from these defaults.
 pub fn print(workload: &Workload) -> String {
     let mut words = vec![workload.name().to_owned()];
     match &workload.work {
         Work::Data(data) => {
-            let pattern = (data.access, data.block_bytes);
-            if pattern != default_pattern(data.verb) {
-                words.push(format!("{}{}", data.access, size::exact(data.block_bytes)));
-            }
+            words.push(format!("{}{}", data.access, size::exact(data.block_bytes)));
             push_concurrency(&mut words, workload);
             match (data.direct, data.verb != DataVerb::Rewrite) {
                 (true, false) => words.push("direct".into()),

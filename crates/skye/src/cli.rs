@@ -12,12 +12,12 @@ use crate::Done;
 use crate::exit::{self, Failure};
 use crate::terminal;
 
-/// skye measures file systems and the storage under them, and proves each number or marks it.
+/// skye measures file systems and the storage under them, and marks numbers on which the kernel's counters cast doubt.
 #[derive(Debug, Parser)]
 #[command(name = "skye", version, about, max_term_width = 100, arg_required_else_help = false)]
 #[command(after_help = "skye DIR is short for skye run DIR: the default run in that directory.\n\
 Exit codes: 0 done, 1 something failed, 2 refused before anything was written,\n\
-130, 143, 129 ended by INT, TERM, HUP after saving what was measured and removing its files.")]
+128 + N ended by signal N (INT 130, TERM 143, HUP 129) after saving what was measured and removing its files.")]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]

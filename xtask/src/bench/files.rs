@@ -1,7 +1,8 @@
 //! What the loop on files costs: the same calls through it and bare.
 
 use std::ffi::CStr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
@@ -12,20 +13,26 @@ use engine::files::{Create, FileOps, Place, RoundLimits, Stat, Unlink, Visits, r
 use engine::names::{FILE_DIGITS, Kind, Name, Tree};
 use engine::recorder::Recorder;
 use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
 
-use super::drained::while_drained;
+use super::drained::{while_accompanied, while_drained};
 use super::pinned::{Pinned, cpu_seconds};
 use super::tmpfs::Tmpfs;
 use super::{Bench, Limit, Row, Setting, program};
-use crate::pairs::alternate_each;
+use crate::pairs::interleave;
 
 pub(super) const BENCH: Bench =
     Bench { name: "files", measures: "create, stat and unlink on tmpfs: our loop against a bare one", run };
 
 const FILES: u64 = 256 << 10;
+/// Slices of a run: some 20 ms each.
+const SLICES: usize = 16;
+/// Directories of a pair, made and removed by it.
+const OURS: &CStr = c"ours";
+const BARE: &CStr = c"bare";
 /// Least rate through the loop, of the bare one.
 const SHARE: f64 = 0.95;
-/// Between two runs: the kernel frees unlinked inodes later, in batches.
+/// Between two pairs: the kernel frees unlinked inodes later, in batches.
 const PAUSE: Duration = Duration::from_millis(50);
 
 fn run(setting: &Setting) -> Result<Vec<Row>> {
@@ -42,8 +49,16 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
     let pinned = Pinned::new()?;
     let files = Files::new(path, FILES)?;
     let names = files.names();
-    let [create, stat, unlink] =
-        alternate_each(setting.pairs, || files.ours(&pinned), || files.bare(&names))?;
+    let [mut create, mut stat, mut unlink] = [const { Vec::new() }; 3];
+    // The first pair loads programs and caches, and memory for so many files.
+    for pair in 0..=setting.pairs {
+        let ratios = files.pair(pair, &names, &pinned)?;
+        if pair > 0 {
+            create.push(ratios[0]);
+            stat.push(ratios[1]);
+            unlink.push(ratios[2]);
+        }
+    }
     let row = |verb: &str, values| Row {
         what: format!("{verb}, ours over bare"),
         unit: "×",
@@ -56,9 +71,6 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
 const CREATE_FLAGS: OFlags =
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// The directory of a run, made and removed by it.
-const DIRECTORY: &CStr = c"run";
-
 /// Files that are made, looked at and removed.
 struct Files {
     parent: OwnedFd,
@@ -82,69 +94,84 @@ impl Files {
         names.map(|name| CStr::from_bytes_with_nul(name).unwrap_or_default()).collect()
     }
 
-    /// Operations per second of create, stat and unlink through the loop that the program runs.
-    fn ours(&self, pinned: &Pinned) -> Result<[f64; 3]> {
-        self.in_fresh_directory(|directory| {
-            let place = Place { directory, leaves: &[], tree: self.tree };
-            let unlink = Unlink::new(self.tree, Kind::File, Kind::File, false);
-            Ok([
-                self.through_loop(pinned, &place, Create::new(self.tree, None, false))?,
-                self.through_loop(pinned, &place, Stat::<false>::new(self.tree))?,
-                self.through_loop(pinned, &place, unlink)?,
-            ])
-        })
-    }
-
-    fn through_loop(&self, pinned: &Pinned, place: &Place<'_>, mut verb: impl FileOps) -> Result<f64> {
-        let steps = verb.steps().len();
-        let (mut recorder, reader) = Recorder::new(if steps > 1 { steps } else { 0 });
-        let stop = AtomicBool::new(false);
-        let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop };
-        let visits = Visits::in_sequence(0, self.tree.files);
-        let ((seconds, round), counted) = while_drained(pinned, reader, || {
-            cpu_seconds(|| round(&mut verb, place, visits, &Monotonic, &mut recorder, limits))
-        })?;
-        round.result.map_err(|failure| anyhow!("{failure:?}"))?;
-        let files = self.tree.files;
-        ensure!(
-            round.done == files && counted == files,
-            "of {files}, {} done, {counted} counted",
-            round.done
-        );
-        Ok(files as f64 / seconds)
-    }
-
-    /// The same of a loop that does nothing but the calls.
-    fn bare(&self, names: &[&CStr]) -> Result<[f64; 3]> {
-        self.in_fresh_directory(|directory| {
-            let mode = Mode::RUSR.union(Mode::WUSR);
-            Ok([
-                bare(names, |name| rustix::fs::openat(directory, name, CREATE_FLAGS, mode).map(drop))?,
-                bare(names, |name| {
-                    rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
-                        .map(|stat| _ = std::hint::black_box(&stat))
-                })?,
-                bare(names, |name| rustix::fs::unlinkat(directory, name, AtFlags::empty()))?,
-            ])
-        })
-    }
-
-    fn in_fresh_directory<T>(&self, work: impl FnOnce(BorrowedFd<'_>) -> Result<T>) -> Result<T> {
+    /// Speed of create, stat and unlink through the loop that the program runs, against one that does nothing but
+    /// the calls: each in a new directory of its own, in slices.
+    fn pair(&self, pair: usize, names: &[&CStr], pinned: &Pinned) -> Result<[f64; 3]> {
         thread::sleep(PAUSE);
-        rustix::fs::mkdirat(&self.parent, DIRECTORY, Mode::RWXU).context("make a directory")?;
-        let directory = rustix::fs::openat(&self.parent, DIRECTORY, DIRECTORY_FLAGS, Mode::empty())
-            .context("open the new directory")?;
-        let answer = work(directory.as_fd())?;
-        rustix::fs::unlinkat(&self.parent, DIRECTORY, AtFlags::REMOVEDIR).context("remove the directory")?;
-        Ok(answer)
+        let (ours, theirs) = (self.make_directory(OURS)?, self.make_directory(BARE)?);
+        let place = Place { directory: ours.as_fd(), leaves: &[], tree: self.tree };
+        let mode = Mode::RUSR.union(Mode::WUSR);
+        let create = |name: &CStr| rustix::fs::openat(&theirs, name, CREATE_FLAGS, mode).map(drop);
+        let stat = |name: &CStr| {
+            let found = rustix::fs::statat(&theirs, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            std::hint::black_box(&found);
+            Ok(())
+        };
+        let unlink = |name: &CStr| rustix::fs::unlinkat(&theirs, name, AtFlags::empty());
+        let slice = |at: usize| names.len() * at / SLICES..names.len() * (at + 1) / SLICES;
+        let mut ours_create = Create::new(self.tree, None, false);
+        let mut ours_stat = Stat::<false>::new(self.tree);
+        let mut ours_unlink = Unlink::new(self.tree, Kind::File, Kind::File, false);
+        let ratios = [
+            interleave(
+                SLICES,
+                pair,
+                |at| through_loop(&mut ours_create, &place, slice(at), pinned),
+                |at| bare(&names[slice(at)], pinned, create),
+            )?,
+            interleave(
+                SLICES,
+                pair,
+                |at| through_loop(&mut ours_stat, &place, slice(at), pinned),
+                |at| bare(&names[slice(at)], pinned, stat),
+            )?,
+            interleave(
+                SLICES,
+                pair,
+                |at| through_loop(&mut ours_unlink, &place, slice(at), pinned),
+                |at| bare(&names[slice(at)], pinned, unlink),
+            )?,
+        ];
+        for directory in [OURS, BARE] {
+            rustix::fs::unlinkat(&self.parent, directory, AtFlags::REMOVEDIR)
+                .context("remove a directory")?;
+        }
+        Ok(ratios)
+    }
+
+    fn make_directory(&self, name: &CStr) -> Result<OwnedFd> {
+        rustix::fs::mkdirat(&self.parent, name, Mode::RWXU).context("make a directory")?;
+        rustix::fs::openat(&self.parent, name, DIRECTORY_FLAGS, Mode::empty()).context("open a new directory")
     }
 }
 
-/// Operations per second of a call on each name.
-fn bare(names: &[&CStr], call: impl Fn(&CStr) -> Result<(), rustix::io::Errno>) -> Result<f64> {
-    let (seconds, done) = cpu_seconds(|| names.iter().try_for_each(|name| call(name)));
+/// Seconds that the program's loop takes for some of the files.
+fn through_loop(
+    verb: &mut impl FileOps,
+    place: &Place<'_>,
+    files: Range<usize>,
+    pinned: &Pinned,
+) -> Result<f64> {
+    let steps = verb.steps().len();
+    let (mut recorder, reader) = Recorder::new(if steps > 1 { steps } else { 0 });
+    let stop = AtomicBool::new(false);
+    let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop };
+    let visits = Visits::in_sequence(files.start as u64, files.len() as u64);
+    let ((seconds, round), counted) = while_drained(pinned, reader, || {
+        cpu_seconds(|| round(verb, place, visits, &Monotonic, &mut recorder, limits))
+    })?;
+    round.result.map_err(|failure| anyhow!("{failure:?}"))?;
+    let done = round.done;
+    ensure!(done == visits.files && counted == done, "of {visits:?}, {done} done, {counted} counted");
+    Ok(seconds)
+}
+
+/// Seconds that a call takes on each name.
+fn bare(names: &[&CStr], pinned: &Pinned, call: impl Fn(&CStr) -> Result<(), Errno>) -> Result<f64> {
+    let every = || names.iter().try_for_each(|name| call(name));
+    let (seconds, done) = while_accompanied(pinned, || cpu_seconds(every))?;
     done?;
-    Ok(names.len() as f64 / seconds)
+    Ok(seconds)
 }
 
 #[cfg(test)]
@@ -158,9 +185,8 @@ mod tests {
         let names = files.names();
         assert_eq!((names.len(), names[99]), (100, c"f00000063"));
         let pinned = Pinned::new().unwrap();
-        for rates in [files.ours(&pinned).unwrap(), files.bare(&names).unwrap()] {
-            assert!(rates.iter().all(|rate| *rate > 0.0), "{rates:?}");
-        }
+        let ratios = files.pair(0, &names, &pinned).unwrap();
+        assert!(ratios.iter().all(|ratio| *ratio > 0.0), "{ratios:?}");
         assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);
     }
 }

@@ -20,7 +20,7 @@ use engine::verb::Read;
 use engine::worker::{Layout, Limits, Stamping, Worker};
 use rustix::fs::{Mode, OFlags};
 
-use super::drained::while_drained;
+use super::drained::{while_accompanied, while_drained};
 use super::pinned::{Pinned, cpu_seconds};
 use super::{Bench, Limit, Row, Setting};
 use crate::pairs::alternate;
@@ -30,8 +30,10 @@ pub(super) const BENCH: Bench =
 
 const SIZE_BYTES: u64 = 512 << 20;
 const BLOCK_BYTES: u64 = 4096;
-/// Three passes over the device, so that seeds of later passes are part of what is measured.
-const OPS: u64 = 3 * (SIZE_BYTES / BLOCK_BYTES);
+/// Half a pass over the device, some 100 ms: so short that the machine seldom changes within a pair.
+const OPS: u64 = SIZE_BYTES / BLOCK_BYTES / 2;
+/// Pairs for each that is asked for.
+const PAIRS: usize = 8;
 /// Least rate through the loop, of the bare one.
 const SHARE: f64 = 0.97;
 const SEED: u64 = 0x736b_7965;
@@ -45,8 +47,11 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
     let pinned = Pinned::new()?;
     let offsets = offsets();
     let mut buffer = AlignedBuffer::new(BLOCK_BYTES as usize);
-    let values =
-        alternate(setting.pairs, || ours(&files, &pinned), || bare(&files[0], &offsets, &mut buffer))?;
+    let values = alternate(
+        PAIRS * setting.pairs,
+        || ours(&files, &pinned),
+        || bare(&files[0], &offsets, &mut buffer, &pinned),
+    )?;
     let limit = Limit::AtLeast(SHARE);
     Ok(vec![Row { what: String::from("4 KiB random reads, ours over bare"), unit: "×", values, limit }])
 }
@@ -85,13 +90,13 @@ fn offsets() -> Vec<u64> {
 }
 
 /// Reads per second of a loop that does nothing but the calls.
-fn bare(file: &OwnedFd, offsets: &[u64], buffer: &mut AlignedBuffer) -> Result<f64> {
+fn bare(file: &OwnedFd, offsets: &[u64], buffer: &mut AlignedBuffer, pinned: &Pinned) -> Result<f64> {
     let read = |offset: &u64| {
         let got = rustix::io::pread(file, buffer.bytes_mut(), *offset)?;
         ensure!(got as u64 == BLOCK_BYTES, "{got} bytes read at {offset}");
         Ok(())
     };
-    let (seconds, done) = cpu_seconds(|| offsets.iter().try_for_each(read));
+    let (seconds, done) = while_accompanied(pinned, || cpu_seconds(|| offsets.iter().try_for_each(read)))?;
     done?;
     Ok(offsets.len() as f64 / seconds)
 }
@@ -179,12 +184,13 @@ mod tests {
     }
 
     #[test]
-    fn both_visit_every_block_as_often() {
+    fn reads_are_spread_over_the_whole_device() {
         let mut offsets = offsets();
         assert_eq!(offsets.len() as u64, OPS);
+        assert!(offsets.iter().all(|offset| offset.is_multiple_of(BLOCK_BYTES)));
         offsets.sort_unstable();
         offsets.dedup();
-        assert_eq!(offsets.len() as u64, SIZE_BYTES / BLOCK_BYTES);
-        assert!(offsets.iter().all(|offset| offset.is_multiple_of(BLOCK_BYTES)));
+        assert_eq!(offsets.len() as u64, OPS, "none twice in a pass");
+        assert!(offsets[0] < SIZE_BYTES / 100 && offsets[offsets.len() - 1] > SIZE_BYTES / 100 * 99);
     }
 }

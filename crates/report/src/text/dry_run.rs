@@ -38,7 +38,9 @@ fn until(phase: &PlannedPhase) -> String {
         stop.time_ns.map(duration),
         stop.ops.map(|ops| format!("{} operations", thousands(ops))),
         stop.bytes.map(size::decimal),
-        stop.passes.map(|passes| format!("{} passes", thousands(passes))),
+        stop.passes.map(
+            |passes| if passes == 1 { "1 pass".into() } else { format!("{} passes", thousands(passes)) },
+        ),
     ];
     let limits: Vec<_> = limits.into_iter().flatten().collect();
     if limits.is_empty() { String::new() } else { format!("for {}", limits.join(" or ")) }
