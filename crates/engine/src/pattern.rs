@@ -66,11 +66,6 @@ impl Stream {
             random,
         })
     }
-
-    /// Blocks of one pass.
-    pub fn blocks(&self) -> u64 {
-        self.blocks
-    }
 }
 
 /// One worker's view of a stream: takes places in batches, so that workers seldom meet at the cursor.

@@ -184,7 +184,9 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
         ));
     }
     let estimate_ns = estimate_ns(&phases, dataset.as_ref(), repetitions);
-    let total_ns = request.total.map_or(estimate_ns * 2 + 60_000_000_000, Seconds::as_ns);
+    let total_ns = request
+        .total
+        .map_or(whole_seconds(estimate_ns.saturating_mul(2).saturating_add(60_000_000_000)), Seconds::as_ns);
     Ok(Plan {
         preset: request.preset.clone().unwrap_or_else(|| "custom".into()),
         seed: request.seed,
@@ -346,8 +348,9 @@ fn plan_dataset(
     let in_flight = data
         .iter()
         .map(|w| u64::from(w.threads) * u64::from(w.iodepth) * w.data().map_or(1, |d| d.block_bytes));
-    let least = in_flight.max().unwrap_or(0).max(unit_bytes * u64::from(separate_files.max(1)));
-    let least = least.next_multiple_of(unit_bytes * u64::from(separate_files.max(1)));
+    let least = in_flight.max().unwrap_or(0).max(unit_bytes.saturating_mul(u64::from(separate_files.max(1))));
+    let unit_of_all = unit_bytes.saturating_mul(u64::from(separate_files.max(1)));
+    let least = least.checked_next_multiple_of(unit_of_all).unwrap_or(u64::MAX);
     let refuse = |cause: String| Trouble::new(format!("lay out the data set in {}", target.path), cause);
     let size_bytes = match request.size {
         Some(asked) => {
@@ -409,7 +412,7 @@ fn check_room_for_files(
         // Links need no inode, the original of a symbolic link does beside its own.
         let inodes = match files.verb {
             _ if files.missing => 0,
-            FileVerb::Symlink => 2 * files.files,
+            FileVerb::Symlink => files.files.saturating_mul(2),
             _ => files.files,
         };
         let trees = if files.shared { 1 } else { u64::from(workload.threads) };
@@ -576,6 +579,11 @@ fn write_least(phase: &PlannedPhase) -> u64 {
             .map_or(u64::MAX, |ops| ops.saturating_mul(workload.data().map_or(u64::MAX, |d| d.block_bytes))),
     )
     .min(phase.stop.bytes.unwrap_or(u64::MAX))
+}
+
+/// Rounded up to what people would write.
+fn whole_seconds(ns: u64) -> u64 {
+    ns.div_ceil(1_000_000_000).saturating_mul(1_000_000_000)
 }
 
 /// Measured time, plus what making and undoing files and laying out data usually take.

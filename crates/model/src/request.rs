@@ -150,13 +150,15 @@ impl FromStr for Seconds {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let seconds = match text.trim().parse::<f64>() {
+        // Seconds with a fraction are what most flags need, and humantime knows whole ones only.
+        let number = text.trim();
+        let seconds = match number.strip_suffix('s').unwrap_or(number).parse::<f64>() {
             Ok(seconds) => Some(seconds),
             Err(_) => humantime::parse_duration(text).ok().map(|duration| duration.as_secs_f64()),
         };
         match seconds {
             Some(seconds) if seconds > 0.0 && seconds <= 1e7 => Ok(Self(seconds)),
-            Some(_) => Err(format!("`{text}`: more than 0 and at most 10000000 seconds can be asked for")),
+            Some(_) => Err(format!("`{text}` is out of range: more than 0 and at most 10000000 seconds")),
             None => Err(format!("`{text}` is not a duration; write for example 10, 30s or 2m")),
         }
     }
@@ -164,7 +166,7 @@ impl FromStr for Seconds {
 
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
+        write!(f, "{}s", self.0)
     }
 }
 

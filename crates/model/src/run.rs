@@ -386,8 +386,8 @@ document! {
         pub kernel: f64,
         /// Ready, waiting for a CPU.
         pub run_queue: f64,
-        /// Held back by a CPU quota.
-        pub quota: f64,
+        /// Held back by a CPU quota; null where that was not read.
+        pub quota: Option<f64>,
         /// Taken by the hypervisor.
         pub steal: f64,
         /// Asleep, waiting for something.

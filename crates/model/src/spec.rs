@@ -154,6 +154,12 @@ fn parse_data<'a>(
         }
     }
     (data.access, data.block_bytes) = (access, block_bytes);
+    if let Some(bytes) = data.bytes.filter(|bytes| *bytes < block_bytes) {
+        return Err(format!(
+            "bytes={bytes} is less than one block; write bytes={} or more",
+            size::exact(block_bytes)
+        ));
+    }
     let in_flight = u64::from(concurrency.iodepth) * u64::from(concurrency.threads);
     if in_flight > u64::from(CONCURRENCY_MAX) {
         return Err(format!(
@@ -215,6 +221,9 @@ fn parse_files<'a>(
             "file operations have no depth; write t{} for as many at once",
             u64::from(concurrency.iodepth) * u64::from(concurrency.threads)
         ));
+    }
+    if files.files > FILES_MAX {
+        return Err(format!("{} files are more than {}", size::exact(files.files), size::exact(FILES_MAX)));
     }
     if files.files < u64::from(concurrency.threads) {
         return Err(format!(

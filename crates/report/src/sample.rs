@@ -271,7 +271,7 @@ pub(crate) fn phase(spec: &str) -> PhaseRecord {
             user: 0.125,
             kernel: 0.25,
             run_queue: 0.0,
-            quota: 0.0,
+            quota: None,
             steal: 0.0,
             blocked: 0.625,
         }),

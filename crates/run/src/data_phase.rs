@@ -1,6 +1,6 @@
 //! Runs one test on data: streams over the data set, a worker for each operation in flight, the sync at the end.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -62,7 +62,7 @@ pub struct DataTask<'a> {
     pub directory: &'a WorkDirectory,
     /// State of the page cache before buffered reads.
     pub cache: CacheMode,
-    /// Seed of the run, and another one for the order of this phase.
+    /// Seed of the run: what data is stamped with.
     pub seed: u64,
     /// Seed of offsets.
     pub offset_seed: u64,
@@ -202,7 +202,12 @@ fn open_files(
         DataVerb::Write | DataVerb::Fsync => OFlags::WRONLY,
         DataVerb::Rw | DataVerb::Rewrite => OFlags::RDWR,
     };
-    group.open(directory, if data.direct { access | OFlags::DIRECT } else { access })
+    let flags = if data.direct { access | OFlags::DIRECT } else { access };
+    let attempt = format!("open the data set in {}", directory.path().display());
+    let descriptor = directory.descriptor().try_clone_to_owned();
+    let descriptor = descriptor.map_err(|error| Trouble::new(&attempt, error))?;
+    let (group, path) = (group.clone(), directory.path().to_owned());
+    patience::wait_while_it_moves(&attempt, || 0, move || group.open(descriptor.as_fd(), &path, flags))?
 }
 
 /// The file itself may need more than its device does.
@@ -212,7 +217,6 @@ fn check_alignment(
     files: &[OwnedFd],
     directory: &WorkDirectory,
 ) -> Result<(), Trouble> {
-    use std::os::fd::AsFd;
     let align = files.first().filter(|_| data.direct).and_then(|file| observe::direct_io(file.as_fd()));
     let Some(align) = align.map(|align| u64::from(align.offset_align_bytes)).filter(|align| *align > 1)
     else {
@@ -240,6 +244,7 @@ fn prepare_cache(
     let files = Arc::clone(files);
     let (direct, reads) = (data.direct, data.reads());
     let interrupt = Arc::clone(drive.interrupt);
+    let raised = Arc::clone(drive.interrupt);
     let prepare = move || -> std::io::Result<()> {
         for file in files.iter() {
             if interrupt.load(Ordering::Relaxed) {
@@ -258,8 +263,8 @@ fn prepare_cache(
         }
         Ok(())
     };
-    patience::wait_while_it_moves(attempt, || drive.meter.movement(), prepare)?
-        .map_err(|error| Trouble::new(attempt, error))
+    let movement = || if raised.load(Ordering::Relaxed) { 0 } else { drive.meter.movement() };
+    patience::wait_while_it_moves(attempt, movement, prepare)?.map_err(|error| Trouble::new(attempt, error))
 }
 
 fn read_whole(file: &OwnedFd, interrupt: &AtomicBool) -> std::io::Result<()> {

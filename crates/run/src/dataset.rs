@@ -1,6 +1,7 @@
 //! The files that data tests work on: fully written before anything is measured.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -61,18 +62,23 @@ impl FileGroup {
         self.file_bytes * u64::from(self.files)
     }
 
-    /// Opens them all.
+    /// Opens them all; `path` is the directory's, for messages.
     ///
     /// # Errors
     /// The path, and why; with a remedy where direct I/O is refused.
-    pub fn open(&self, directory: &WorkDirectory, flags: OFlags) -> Result<Arc<[OwnedFd]>, Trouble> {
+    pub fn open(
+        &self,
+        directory: BorrowedFd<'_>,
+        path: &Path,
+        flags: OFlags,
+    ) -> Result<Arc<[OwnedFd]>, Trouble> {
         let open = |index| {
             let name = self.name(index);
             let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            rustix::fs::openat(directory.descriptor(), name.as_str(), flags, Mode::empty()).map_err(|errno| {
+            rustix::fs::openat(directory, name.as_str(), flags, Mode::empty()).map_err(|errno| {
                 let direct = flags.contains(OFlags::DIRECT);
                 let how = if direct { " for direct I/O" } else { "" };
-                let attempt = format!("open {}{how}", directory.path().join(name).display());
+                let attempt = format!("open {}{how}", path.join(name).display());
                 let trouble = Trouble::new(attempt, std::io::Error::from(errno));
                 match errno {
                     Errno::INVAL if direct => trouble.remedy(

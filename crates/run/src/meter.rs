@@ -123,7 +123,7 @@ impl Meter {
             user: user / total,
             kernel: kernel / total,
             run_queue: run_queue / total,
-            quota: 0.0,
+            quota: None,
             steal: steal / total,
             blocked: blocked / total,
         })

@@ -3,7 +3,7 @@
 use model::plan::PlannedPhase;
 use model::run::{Mark, Note, PhaseRecord};
 use model::target::{Backing, Target};
-use model::workload::{DataVerb, FileVerb, Work};
+use model::workload::{DataVerb, FileVerb, SyncMode, Work};
 
 /// Direct I/O and the device's counters must agree within this share; they differ by permilles where all is well.
 const AGREEMENT: f64 = 0.02;
@@ -18,7 +18,7 @@ const INEFFECTIVE: f64 = 0.5;
 /// writes of a file that is fully written.
 pub fn disagreement(record: &PhaseRecord, phase: &PlannedPhase) -> Option<f64> {
     let data = phase.workload.data().filter(|data| data.direct && data.verb != DataVerb::Fsync)?;
-    if data.sync == model::workload::SyncMode::Each {
+    if data.sync == SyncMode::Each {
         return None;
     }
     let ratio = record.device.as_ref()?.bytes_per_app_byte?;
@@ -26,7 +26,7 @@ pub fn disagreement(record: &PhaseRecord, phase: &PlannedPhase) -> Option<f64> {
 }
 
 /// The notes on a record.
-pub fn notes(record: &PhaseRecord, phase: &PlannedPhase, target: &Target) -> Vec<Note> {
+pub fn notes(record: &PhaseRecord, phase: &PlannedPhase, target: &Target, cpus: u64) -> Vec<Note> {
     let mut notes = Vec::new();
     let mut add = |mark, code: &str, text: String| notes.push(Note { mark, code: code.into(), text });
     match &phase.workload.work {
@@ -73,6 +73,14 @@ pub fn notes(record: &PhaseRecord, phase: &PlannedPhase, target: &Target) -> Vec
                     ),
                 ),
                 _ => {}
+            }
+            if data.writes() && !data.direct && data.sync == SyncMode::None {
+                add(
+                    Mark::Distrust,
+                    "nothing_durable",
+                    "this is the speed of memory: nothing was made durable. Try it with sync=end or :direct."
+                        .into(),
+                );
             }
             if let Some(share) = record.page_cache_share.filter(|share| *share > DISTURBANCE && !data.direct)
             {
@@ -134,12 +142,12 @@ pub fn notes(record: &PhaseRecord, phase: &PlannedPhase, target: &Target) -> Vec
             );
         }
         // More threads than CPUs wait for each other; that is not a disturbance from outside.
-        if budget.run_queue > DISTURBANCE && threads == 1 {
+        if budget.run_queue > DISTURBANCE && threads <= cpus {
             add(
                 Mark::Distrust,
                 "cpu_contention",
                 format!(
-                    "the thread waited {:.0} % of its time for a CPU. Other programs are busy: stop them and run it again.",
+                    "its threads waited {:.0} % of their time for a CPU. Other programs are busy: stop them and run it again.",
                     budget.run_queue * 100.0
                 ),
             );
@@ -157,7 +165,7 @@ pub fn notes(record: &PhaseRecord, phase: &PlannedPhase, target: &Target) -> Vec
         );
     }
     let limit = phase.stop.bytes.filter(|_| phase.stop.time_ns.is_some());
-    if let Some(limit_bytes) = limit.filter(|limit| record.app_bytes_written >= limit - limit / 50) {
+    if let Some(limit_bytes) = limit.filter(|limit| record.bytes >= limit - limit / 50) {
         add(
             Mark::Info,
             "write_limit",

@@ -9,7 +9,7 @@ use engine::data::mix;
 use model::plan::{Plan, PlannedPhase};
 use model::run::{EngineRecord, Frame, PhaseRecord, Rate, Status, Step, WorkloadRecord};
 use model::target::Target;
-use model::workload::{CacheMode, DataWork, Work};
+use model::workload::{CacheMode, DataWork, SyncMode, Work};
 use model::{Trouble, Workload, spec};
 use observe::Root;
 
@@ -21,6 +21,7 @@ use crate::drive::{Drive, Tick};
 use crate::file_phase::{self, FileSet, FileTask};
 use crate::meter::Meter;
 use crate::notes;
+use crate::patience;
 use crate::removal::Removal;
 
 /// Longest wait for a device to calm down before a phase.
@@ -33,6 +34,8 @@ pub struct Session {
     plan: Plan,
     target: Target,
     seed: u64,
+    /// CPUs that the workers share.
+    cpus: u64,
     interrupt: Arc<AtomicBool>,
     directory: WorkDirectory,
     dataset: Option<DataSet>,
@@ -41,6 +44,8 @@ pub struct Session {
     start_ns: u64,
     phases_run: u64,
     untimed_bytes: u64,
+    last_id: String,
+    attempts: u64,
 }
 
 /// Workers must not go on when whoever drives them panics.
@@ -66,18 +71,26 @@ impl Session {
     ) -> Result<Self, Trouble> {
         let mut rules = plan.dataset.as_ref().map_or_else(Vec::new, dataset::rules);
         rules.extend(file_phase::rules(plan));
+        let path = std::path::PathBuf::from(&target.path);
+        let attempt = format!("make a work directory in {}", path.display());
+        let directory =
+            patience::wait_while_it_moves(&attempt, || 0, move || WorkDirectory::create(&path, rules))??;
+        let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
         Ok(Self {
-            directory: WorkDirectory::create(target.path.as_ref(), rules)?,
+            directory,
             meter: Meter::new(root, target),
             plan: plan.clone(),
             target: target.clone(),
             seed,
+            cpus,
             interrupt,
             dataset: None,
             files: FileSet::default(),
             start_ns: Monotonic.now_ns(),
             phases_run: 0,
             untimed_bytes: 0,
+            last_id: String::new(),
+            attempts: 0,
         })
     }
 
@@ -114,11 +127,6 @@ impl Session {
         Ok(())
     }
 
-    /// Bytes of the data set that was laid out.
-    pub fn dataset_bytes(&self) -> Option<u64> {
-        self.dataset.as_ref().map(|set| set.separate.size_bytes().max(set.shared.size_bytes()))
-    }
-
     /// Runs one phase, for at most `time_ns` measured and at most `budget_ns` in all. A phase always gives a record.
     pub fn phase(
         &mut self,
@@ -130,7 +138,7 @@ impl Session {
     ) -> PhaseRecord {
         self.settle();
         self.phases_run += 1;
-        let offset_seed = mix(self.seed ^ mix(self.phases_run));
+        let offset_seed = self.offset_seed(phase, repetition);
         let now_ns = Monotonic.now_ns();
         let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));
         let steps = match &phase.workload.work {
@@ -155,8 +163,11 @@ impl Session {
                         phase.stop.time_ns.map_or(budget_ns, |planned| planned.min(time_ns)).min(budget_ns);
                     let (directory, cache, seed) = (&self.directory, self.plan.cache, self.seed);
                     let task = DataTask { phase, directory, cache, seed, offset_seed, time_ns };
-                    data_phase::run(&task, dataset, &mut drive)
-                        .map(|outcome| Measured::of_data(data, outcome, &drive))
+                    let planned_ns = self.plan.phase_time_ns;
+                    data_phase::run(&task, dataset, &mut drive).map(|outcome| {
+                        let measured = Measured::of_data(data, outcome, &drive);
+                        measured.or_cut(phase, &drive.collected, time_ns, planned_ns)
+                    })
                 }
             },
             Work::Files(_) => {
@@ -217,6 +228,15 @@ impl Session {
         }
     }
 
+    /// The same for the same phase of a run with the same seed, another one when it is measured again.
+    fn offset_seed(&mut self, phase: &PlannedPhase, repetition: u32) -> u64 {
+        let id = phase_id(phase, repetition);
+        self.attempts = if self.last_id == id { self.attempts + 1 } else { 0 };
+        let place = id.bytes().fold(self.attempts, |hash, byte| mix(hash ^ u64::from(byte)));
+        self.last_id = id;
+        mix(self.seed ^ place)
+    }
+
     /// Removes everything.
     ///
     /// # Errors
@@ -257,8 +277,9 @@ impl Session {
         let interrupted = self.interrupt.load(Ordering::Relaxed);
         let (status, reason) = match (measured.failure, interrupted, measured.cut_short) {
             (Some(failure), false, _) => (Status::Failed, Some(failure.to_string())),
-            (_, true, _) => (Status::Partial, Some("interrupted".into())),
-            (None, false, Some(reason)) => (Status::Partial, Some(reason.into())),
+            (Some(failure), true, _) => (Status::Failed, Some(format!("interrupted, and {failure}"))),
+            (None, true, _) => (Status::Partial, Some("interrupted".into())),
+            (None, false, Some(reason)) => (Status::Partial, Some(reason)),
             (None, false, None) => (Status::Done, None),
         };
         let threads = workload.threads as usize * workload.iodepth as usize;
@@ -294,7 +315,7 @@ impl Session {
             ..untried
         };
         if record.ops > 0 {
-            record.notes = notes::notes(&record, phase, &self.target);
+            record.notes = notes::notes(&record, phase, &self.target, self.cpus);
         }
         record
     }
@@ -328,7 +349,7 @@ struct Measured {
     files: u64,
     times: Times,
     untimed_bytes: u64,
-    cut_short: Option<&'static str>,
+    cut_short: Option<String>,
     failure: Option<Trouble>,
 }
 
@@ -348,13 +369,30 @@ impl Measured {
             times: Times {
                 work_ns: outcome.last_done_ns,
                 durable_ns: outcome.is_durable.then_some(outcome.synced_ns),
-                cached_writes: data.writes() && !data.direct,
+                cached_writes: data.writes() && !data.direct && data.sync == SyncMode::End,
                 first_done_ns: outcome.first_done_ns,
                 last_done_ns: outcome.last_done_ns,
             },
             failure: outcome.failure,
             ..Self::default()
         }
+    }
+
+    /// Says so if the run's total time, and not the stop rule of the phase, ended it.
+    fn or_cut(mut self, phase: &PlannedPhase, collected: &Collected, time_ns: u64, planned_ns: u64) -> Self {
+        let (stop, lasted_ns) = (phase.stop, self.times.last_done_ns);
+        let ran_out = lasted_ns >= time_ns;
+        if ran_out && stop.ops.is_some_and(|ops| collected.ops < ops) && stop.time_ns.is_none() {
+            self.cut_short = Some("the run's total time ended it before all operations were done".into());
+        } else if ran_out && stop.time_ns.is_some() && time_ns < planned_ns - planned_ns / 20 {
+            let seconds = |ns: u64| ns as f64 / 1e9;
+            self.cut_short = Some(format!(
+                "the run's total time left {:.1} s of {:.1} s for it",
+                seconds(time_ns),
+                seconds(planned_ns)
+            ));
+        }
+        self
     }
 
     fn of_files(outcome: file_phase::FileOutcome, drive: &Drive<'_>) -> Self {
@@ -382,7 +420,8 @@ fn rate(collected: &Collected, times: &Times, block_bytes: Option<u64>) -> Rate 
     let per_second = |ns: u64| (ns > 0 && collected.ops > 0).then(|| collected.ops as f64 * 1e9 / ns as f64);
     let whole = per_second(times.work_ns);
     let durable = times.durable_ns.and_then(per_second);
-    let headline = durable.or(whole);
+    // What only reached the cache is no rate of storage.
+    let headline = durable.or(whole.filter(|_| !times.cached_writes));
     Rate {
         ops_per_second: headline,
         bytes_per_second: headline.zip(block_bytes).map(|(ops, bytes)| ops * bytes as f64),

@@ -1,7 +1,5 @@
 //! Files that were asked for by name.
 
-use std::fs::OpenOptions;
-use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
@@ -20,7 +18,7 @@ fn trouble(path: &Path, error: &std::io::Error) -> Trouble {
         .remedy("name a file in a directory that you can write to, with room in it")
 }
 
-/// Finds out before a run whether a file can be written after it.
+/// Finds out before a run whether a file can be written after it, without touching what is there.
 ///
 /// # Errors
 /// It cannot.
@@ -29,19 +27,25 @@ pub fn check(path: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     let refused = |error: std::io::Error| Failure::refused(trouble(path, &error));
-    match OpenOptions::new().write(true).create_new(true).open(path) {
-        // Only what was made here is taken away again.
-        Ok(_) => std::fs::remove_file(path).map_err(refused),
-        // Not truncated: a run that fails must not have cost an older result.
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            let file = OpenOptions::new().append(true).open(path).map_err(refused)?;
-            if file.metadata().is_ok_and(|metadata| metadata.file_type().is_block_device()) {
-                return Err(refused(std::io::Error::other("it is a block device")));
-            }
-            Ok(())
+    match path.metadata() {
+        // Written to, not replaced: pipes, /dev/null and the like; but never a disk.
+        Ok(metadata) if metadata.file_type().is_block_device() => {
+            Err(refused(std::io::Error::other("it is a block device")))
         }
-        Err(error) => Err(refused(error)),
+        Ok(metadata) if metadata.is_dir() => Err(refused(std::io::Error::other("it is a directory"))),
+        Ok(metadata) if !metadata.is_file() => Ok(()),
+        _ => store::try_part(path).map_err(refused),
     }
+}
+
+/// The same for a directory that will be made if need be.
+///
+/// # Errors
+/// It cannot be made, or nothing can be written in it.
+pub fn check_directory(directory: &Path) -> Result<(), Failure> {
+    let tried =
+        std::fs::create_dir_all(directory).and_then(|()| store::try_part(&directory.join("run.json")));
+    tried.map_err(|error| Failure::refused(trouble(directory, &error)))
 }
 
 /// Writes a document to a file, or to stdout.

@@ -33,12 +33,19 @@ const PHASE_NS_MIN: u64 = 200_000_000;
 /// Measures.
 pub fn run(arguments: &RunArguments) -> Done {
     let started = Instant::now();
-    let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let started_at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
     let request = match (&arguments.preset, arguments.test.is_empty()) {
         (Some(name), _) => arguments.request().over(preset::load(name)?),
         (None, true) => arguments.request().over(preset::load(preset::DEFAULT)?),
         (None, false) => arguments.request(),
     };
+    let on_stdout =
+        [&arguments.json, &arguments.csv].into_iter().flatten().filter(|path| outputs::is_stdout(path));
+    if on_stdout.count() > 1 {
+        return Err(Failure::Refused(
+            "cannot print both JSON and CSV on stdout: give one of them a file".into(),
+        ));
+    }
     let seed = request.seed.unwrap_or_else(|| fastrand::u64(1..1_000_000));
     let style = terminal::style();
     let shows_text = !arguments.dry_run
@@ -54,6 +61,9 @@ pub fn run(arguments: &RunArguments) -> Done {
     }
     for file in [&arguments.json, &arguments.csv].into_iter().flatten() {
         outputs::check(file)?;
+    }
+    if let Some(directory) = &arguments.output {
+        outputs::check_directory(directory)?;
     }
     if shows_text && !arguments.quiet {
         let title = text::title(
@@ -293,11 +303,7 @@ impl Driver {
         let others = self.plan.phase_time_ns.saturating_mul(phases);
         let has_time = left.as_nanos() as u64 > others.saturating_add(budget.0);
         let later_bytes = later * (self.plan.bytes_to_write_max / u64::from(self.plan.repetitions));
-        let still_planned: u64 = self.plan.phases[index..]
-            .iter()
-            .filter(|p| p.workload.data().is_some_and(|d| d.writes()))
-            .filter_map(|p| p.stop.bytes)
-            .sum();
+        let still_planned: u64 = self.plan.phases[index..].iter().filter_map(|p| p.stop.bytes).sum();
         let has_bytes = first.app_bytes_written == 0
             || self.written_bytes.saturating_add(still_planned).saturating_add(later_bytes)
                 <= self.plan.write_limit_bytes;
@@ -307,6 +313,10 @@ impl Driver {
             return first;
         }
         let mut second = self.phase(session, phase, index, repetition, budget);
+        if let Some(reason) = second.reason.take_if(|_| second.status == Status::Failed) {
+            self.fail(&Trouble::new(format!("measure {} again", phase.id), reason));
+            return first;
+        }
         if run::disagreement(&second, phase).is_some_and(|after| after >= before)
             || second.status != Status::Done
         {
@@ -360,7 +370,7 @@ impl Driver {
             schema: SCHEMA.into(),
             skye_version: env!("CARGO_PKG_VERSION").into(),
             started_at,
-            finished_at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+            finished_at: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
             run_status: if ran == planned { RunStatus::Complete } else { RunStatus::Partial },
             command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
             label: self.plan.label.clone(),
@@ -418,7 +428,8 @@ fn finish(
         terminal::error(&format!("{} {} failed: {reason}", phase.name, phase.label));
     }
     if interruption.is_raised() && !quiet && !gone {
-        terminal::message("skye", &format!("ended by SIG{}; its files are removed", interruption.name()));
+        let files = if left.is_empty() { "its files are removed" } else { "some of its files are left" };
+        terminal::message("skye", &format!("ended by SIG{}; {files}", interruption.name()));
     }
     let mut saved = None;
     // With nothing measured there is nothing to save; a second signal skips the saving, too.

@@ -14,15 +14,16 @@ pub fn directory() -> Option<PathBuf> {
 
 /// The name of a run's file: `20261121T140307Z-ada`, without an ending.
 pub fn stem(run: &Run) -> String {
-    let time: String = run.started_at.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
-    let time = time.split_once('Z').map_or(time.clone(), |(whole, _)| format!("{whole}Z"));
+    let whole_seconds = run.started_at.split('.').next().unwrap_or_default();
+    let time: String =
+        whole_seconds.trim_end_matches('Z').chars().filter(|c| c.is_ascii_alphanumeric()).collect();
     let host: String = run
         .environment
         .host
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' })
         .collect();
-    format!("{time}-{host}")
+    format!("{time}Z-{host}")
 }
 
 /// Saves a run under a name of its own in a directory, which is made if need be.
@@ -51,9 +52,7 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
         return std::fs::OpenOptions::new().write(true).open(path)?.write_all(bytes);
     }
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    let part = path.with_file_name(name);
+    let part = part_of(path);
     let written = std::fs::File::create_new(&part)
         .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
         .and_then(|()| std::fs::rename(&part, path));
@@ -61,6 +60,23 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
         let _ = std::fs::remove_file(&part);
     }
     written
+}
+
+/// What a file is called until it is whole.
+fn part_of(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    path.with_file_name(name)
+}
+
+/// Whether a file could be written at that path: makes its unfinished form, and takes it away again.
+///
+/// # Errors
+/// It could not.
+pub fn try_part(path: &Path) -> std::io::Result<()> {
+    let part = part_of(path);
+    std::fs::File::create_new(&part)?;
+    std::fs::remove_file(&part)
 }
 
 /// Paths of saved runs, newest first.
@@ -108,7 +124,10 @@ fn plural(runs: usize) -> String {
 /// # Errors
 /// The path, and what was expected where.
 pub fn read(path: &Path) -> Result<Run, String> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("cannot read the run {}: {error}", path.display()))?;
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Trouble::new(format!("read the run {}", path.display()), error)
+            .remedy("name a saved run; skye list shows them")
+            .to_string()
+    })?;
     report::json::read(&text).map_err(|problem| format!("cannot read the run {}: {problem}", path.display()))
 }

@@ -68,8 +68,10 @@ fn a_signal_in_every_stage_leaves_nothing_and_saves_what_there_is() {
 fn a_second_signal_skips_the_saving_never_the_removing() {
     xtask::require!(root, fuse);
     let stage = &STAGES[1];
-    interrupted(stage, &[Signal::INT, Signal::INT]).exits(130);
-    interrupted(stage, &[Signal::TERM, Signal::INT, Signal::INT]);
+    let ran = interrupted(stage, &[Signal::INT, Signal::INT]).exits(130);
+    assert!(ran.saved().is_empty(), "{ran}");
+    let ran = interrupted(stage, &[Signal::TERM, Signal::INT, Signal::INT]).exits(143);
+    assert!(ran.saved().is_empty(), "{ran}");
 }
 
 #[test]
