@@ -1,4 +1,7 @@
-//! Time, as a type parameter: the kernel's monotonic clock here, a virtual one for simulated devices.
+//! Time, as a type parameter: the kernel's monotonic clock or the processor's counter on the same axis here, a
+//! virtual clock for simulated devices.
+
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -21,6 +24,79 @@ impl Clock for Monotonic {
     }
 }
 
+/// The processor's time stamp counter, on the axis of [`Monotonic`].
+///
+/// A read costs less than half of the vDSO's, which matters where an operation takes a microsecond. It is used only
+/// where the kernel itself trusts the counter as its clock source: then it runs at one rate and alike on all CPUs.
+#[derive(Debug, Clone, Copy)]
+pub struct Tsc {
+    base_ticks: u64,
+    base_ns: u64,
+    /// Nanoseconds per tick, times 2^32.
+    factor: u64,
+}
+
+/// How long two readings lie apart: with pairs that are exact to some 20 ns, the rate is then exact to 1 in 10^6.
+const CALIBRATION: Duration = Duration::from_millis(20);
+
+impl Tsc {
+    /// Compares the counter with the kernel's clock for 20 ms. `None` where the kernel does not trust it.
+    pub fn calibrate() -> Option<Self> {
+        let source =
+            std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+                .ok()?;
+        if source.trim() != "tsc" {
+            return None;
+        }
+        let (first_ticks, first_ns) = pair()?;
+        std::thread::sleep(CALIBRATION);
+        let (base_ticks, base_ns) = pair()?;
+        let ticks = base_ticks.checked_sub(first_ticks).filter(|ticks| *ticks > 0)?;
+        let factor = u64::try_from((u128::from(base_ns - first_ns) << 32) / u128::from(ticks)).ok()?;
+        Some(Self { base_ticks, base_ns, factor })
+    }
+
+    /// The same rate from a new common instant, so that what is left of the rate's error does not add up over a run.
+    #[must_use]
+    pub fn anchored(self) -> Self {
+        pair().map_or(self, |(base_ticks, base_ns)| Self { base_ticks, base_ns, ..self })
+    }
+}
+
+impl Clock for Tsc {
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        // Before the anchor there is nothing to measure; a CPU that is some ticks behind must not wrap around.
+        let ticks = ticks().saturating_sub(self.base_ticks);
+        self.base_ns + ((u128::from(ticks) * u128::from(self.factor)) >> 32) as u64
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn ticks() -> u64 {
+    // SAFETY: RDTSC reads a register and touches no memory. It is part of every x86-64 processor, and where the
+    // kernel forbids it to programs (PR_SET_TSC) it faults, which is a crash and not undefined behaviour.
+    unsafe { std::arch::x86_64::_rdtsc() }
+}
+
+/// Other processors have no counter that the kernel would name "tsc", so this is never asked.
+#[cfg(not(target_arch = "x86_64"))]
+fn ticks() -> u64 {
+    0
+}
+
+/// The counter and the clock at the same instant: of several tries, the one that took least.
+fn pair() -> Option<(u64, u64)> {
+    let one = |_| {
+        let before = ticks();
+        let now_ns = Monotonic.now_ns();
+        let after = ticks();
+        (after.saturating_sub(before), before / 2 + after / 2, now_ns)
+    };
+    (0..10).map(one).min_by_key(|(took, ..)| *took).map(|(_, ticks, now_ns)| (ticks, now_ns))
+}
+
 /// Cost of one clock read in nanoseconds: the mean of the fastest of several short bursts.
 pub fn read_cost_ns(clock: &impl Clock) -> f64 {
     const READS: u64 = 1000;
@@ -30,7 +106,34 @@ pub fn read_cost_ns(clock: &impl Clock) -> f64 {
         for _ in 0..READS {
             last = std::hint::black_box(clock.now_ns());
         }
-        (last - start) as f64 / READS as f64
+        last.saturating_sub(start) as f64 / READS as f64
     };
     (0..5).map(|_| burst()).fold(f64::INFINITY, f64::min)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counter_keeps_the_time_of_the_kernel() {
+        let Some(tsc) = Tsc::calibrate() else { return };
+        let tsc = tsc.anchored();
+        let mut last_ns = 0;
+        for _ in 0..5 {
+            std::thread::sleep(Duration::from_millis(10));
+            // Between two reads of the kernel's clock lies every read of the counter, but for 1 in 10^4 of the time
+            // since the anchor: far more than the error, far less than any mistake in the arithmetic.
+            let before_ns = Monotonic.now_ns();
+            let now_ns = tsc.now_ns();
+            let after_ns = Monotonic.now_ns();
+            let slack_ns = (after_ns - tsc.base_ns) / 10_000 + 100;
+            assert!(
+                now_ns + slack_ns >= before_ns && now_ns <= after_ns + slack_ns,
+                "{before_ns} {now_ns} {after_ns}"
+            );
+            assert!(now_ns > last_ns);
+            last_ns = now_ns;
+        }
+    }
 }

@@ -49,7 +49,7 @@ impl<C: Clock> Laps<'_, C> {
     #[inline]
     pub fn lap(&mut self, step: usize) {
         let now_ns = self.clock.now_ns();
-        self.recorder.step(step, now_ns - self.last_ns);
+        self.recorder.step(step, now_ns.saturating_sub(self.last_ns));
         self.last_ns = now_ns;
     }
 }
@@ -427,7 +427,7 @@ pub fn round<C: Clock, V: FileOps>(
             result = Err(Failure { call, file, offset_bytes: None, cause: errno.into() });
             break;
         }
-        laps.recorder.operation(laps.last_ns - now_ns, 0);
+        laps.recorder.operation(laps.last_ns.saturating_sub(now_ns), 0);
         now_ns = laps.last_ns;
         done += 1;
         if now_ns >= next_tick_ns {

@@ -73,8 +73,9 @@ pub trait DataEngine {
     /// Calls that may be in flight; slots are numbered below it.
     fn depth(&self) -> usize;
 
-    /// The buffer that a call on `slot` for the block at `offset_bytes` moves. It must not be in flight.
-    fn buffer(&mut self, slot: usize, offset_bytes: u64) -> &mut [u8];
+    /// The bytes that a write on `slot` at `offset_bytes` will move, to be stamped before it is queued. They follow
+    /// from the place, so that what lies there can be computed again; reads move into a buffer of the slot's own.
+    fn block_to_write(&mut self, slot: usize, offset_bytes: u64) -> &mut [u8];
 
     /// Prepares a call. Nothing need happen before [`DataEngine::commit`].
     fn queue(&mut self, io: Io);

@@ -77,6 +77,10 @@ pub struct Pattern {
     end: u64,
     pass: u64,
     permutation: Permutation,
+    // Copies of what the stream says: read in every operation, and the cursor beside them is written by others.
+    blocks: u64,
+    first_block: u64,
+    random: bool,
 }
 
 /// Places taken at once where order between the workers of a stream does not matter.
@@ -88,7 +92,8 @@ impl Pattern {
         // A sequential stream stays sequential only if each worker takes the very next block.
         let batch = if workers == 1 || stream.random { BATCH } else { 1 };
         let permutation = Permutation::new(stream.blocks, pass_seed(stream.seed, 0));
-        Self { stream, batch, next: 0, end: 0, pass: 0, permutation }
+        let (blocks, first_block, random) = (stream.blocks, stream.first_block, stream.random);
+        Self { stream, batch, next: 0, end: 0, pass: 0, permutation, blocks, first_block, random }
     }
 
     /// The next block, or `None` when the limit is reached.
@@ -99,15 +104,15 @@ impl Pattern {
         }
         let place = self.next;
         self.next += 1;
-        let pass_start = self.pass * self.stream.blocks;
+        let pass_start = self.pass * self.blocks;
         let mut position = place - pass_start;
-        if position >= self.stream.blocks {
-            self.pass = place / self.stream.blocks;
-            position = place % self.stream.blocks;
-            self.permutation = Permutation::new(self.stream.blocks, pass_seed(self.stream.seed, self.pass));
+        if position >= self.blocks {
+            self.pass = place / self.blocks;
+            position = place % self.blocks;
+            self.permutation = Permutation::new(self.blocks, pass_seed(self.stream.seed, self.pass));
         }
-        let position = if self.stream.random { self.permutation.at(position) } else { position };
-        Some(self.stream.first_block + position)
+        let position = if self.random { self.permutation.at(position) } else { position };
+        Some(self.first_block + position)
     }
 
     #[cold]

@@ -1,5 +1,6 @@
 //! Plain system calls: one at a time, so that depth comes from threads.
 
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -13,30 +14,45 @@ use crate::{Call, Completion, DataEngine, Io};
 #[derive(Debug)]
 pub struct SyncEngine {
     files: Arc<[OwnedFd]>,
+    /// Always the same for reads: it stays in the cache, as a program's own would.
+    read_block: AlignedBuffer,
+    /// What is written; empty where nothing is.
     pool: AlignedBuffer,
     block_bytes: usize,
     pool_blocks: u64,
-    slice_start: usize,
     pending: Option<Io>,
 }
 
 impl SyncEngine {
-    /// An engine on open files, with a pool of its own that is filled from `seed`.
-    pub fn new(files: Arc<[OwnedFd]>, block_bytes: usize, seed: u64) -> Self {
-        let mut pool = AlignedBuffer::new(data::pool_bytes(block_bytes));
+    /// An engine on open files; one that writes has a pool of its own, filled from `seed`.
+    pub fn new(files: Arc<[OwnedFd]>, block_bytes: usize, writes: bool, seed: u64) -> Self {
+        let mut pool = AlignedBuffer::new(if writes { data::pool_bytes(block_bytes) } else { 0 });
         data::fill(&mut pool, seed);
-        let pool_blocks = (pool.bytes().len() / block_bytes) as u64;
-        Self { files, pool, block_bytes, pool_blocks, slice_start: 0, pending: None }
+        let mut read_block = AlignedBuffer::new(block_bytes);
+        // Touched once, so that no page is missing when time counts.
+        read_block.bytes_mut().fill(1);
+        let pool_blocks = (pool.bytes().len() / block_bytes).max(1) as u64;
+        Self { files, read_block, pool, block_bytes, pool_blocks, pending: None }
+    }
+
+    /// Where in the pool the block for a place lies.
+    #[inline]
+    fn slice(&self, offset_bytes: u64) -> Range<usize> {
+        let start = (offset_bytes / self.block_bytes as u64 % self.pool_blocks) as usize * self.block_bytes;
+        start..start + self.block_bytes
     }
 
     #[inline]
     fn call(&mut self, io: Io) -> Result<usize, Errno> {
-        let file = &self.files[io.file];
-        let block = &mut self.pool.bytes_mut()[self.slice_start..self.slice_start + self.block_bytes];
         match io.call {
-            Call::Read => rustix::io::pread(file, block, io.offset_bytes),
-            Call::Write => rustix::io::pwrite(file, block, io.offset_bytes),
-            Call::Datasync => rustix::fs::fdatasync(file).map(|()| 0),
+            Call::Read => {
+                rustix::io::pread(&self.files[io.file], self.read_block.bytes_mut(), io.offset_bytes)
+            }
+            Call::Write => {
+                let block = &self.pool.bytes()[self.slice(io.offset_bytes)];
+                rustix::io::pwrite(&self.files[io.file], block, io.offset_bytes)
+            }
+            Call::Datasync => rustix::fs::fdatasync(&self.files[io.file]).map(|()| 0),
         }
     }
 }
@@ -47,11 +63,9 @@ impl DataEngine for SyncEngine {
     }
 
     #[inline]
-    fn buffer(&mut self, _slot: usize, offset_bytes: u64) -> &mut [u8] {
-        // The slice follows from the place, so that what lies there can be computed again.
-        let slice = offset_bytes / self.block_bytes as u64 % self.pool_blocks;
-        self.slice_start = slice as usize * self.block_bytes;
-        &mut self.pool.bytes_mut()[self.slice_start..self.slice_start + self.block_bytes]
+    fn block_to_write(&mut self, _slot: usize, offset_bytes: u64) -> &mut [u8] {
+        let slice = self.slice(offset_bytes);
+        &mut self.pool.bytes_mut()[slice]
     }
 
     #[inline]

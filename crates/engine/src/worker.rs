@@ -22,6 +22,19 @@ pub struct Layout {
     pub blocks_per_file: u64,
 }
 
+impl Layout {
+    /// The file of a block, and its number there. A division costs as much as everything else between two calls, so
+    /// that it is left out where a data set is one file.
+    #[inline]
+    fn place(self, block: u64) -> (usize, u64) {
+        if block < self.blocks_per_file {
+            (0, block)
+        } else {
+            ((block / self.blocks_per_file) as usize, block % self.blocks_per_file)
+        }
+    }
+}
+
 /// What the blocks are stamped with.
 #[derive(Debug, Clone, Copy)]
 pub struct Stamping {
@@ -178,8 +191,8 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
                 return;
             };
             let state = &mut self.slots[slot];
-            state.file = (block / self.layout.blocks_per_file) as usize;
-            state.offset_bytes = block % self.layout.blocks_per_file * self.layout.block_bytes;
+            let (file, block) = self.layout.place(block);
+            (state.file, state.offset_bytes) = (file, block * self.layout.block_bytes);
             state.step = self.verb.first();
             // The buffer is made ready before the clock is read: that is our work, not the device's.
             self.prepare(slot);
@@ -193,8 +206,8 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     #[inline]
     fn prepare(&mut self, slot: usize) {
         let Slot { file, offset_bytes, step, .. } = self.slots[slot];
-        let block = self.engine.buffer(slot, offset_bytes);
         if V::STEPS[step] == Call::Write {
+            let block = self.engine.block_to_write(slot, offset_bytes);
             let Stamping { seed, first_file, generation } = self.stamping;
             data::stamp(block, Stamp { seed, file: first_file + file as u32, generation, offset_bytes });
         }
@@ -218,7 +231,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
             (_, result) => return Err(failure(state, call, result, block_bytes)),
         }
         if V::STEPS.len() > 1 {
-            self.recorder.step(state.step, now_ns - state.step_start_ns);
+            self.recorder.step(state.step, now_ns.saturating_sub(state.step_start_ns));
         }
         match V::after(state.step) {
             Some(step) => {
@@ -229,7 +242,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
                 self.queue(slot);
             }
             None => {
-                self.recorder.operation(now_ns - state.op_start_ns, block_bytes);
+                self.recorder.operation(now_ns.saturating_sub(state.op_start_ns), block_bytes);
                 self.free.push(slot);
                 if now_ns >= self.look_up_ns {
                     self.look_up(now_ns);
@@ -295,7 +308,7 @@ mod tests {
             self.depth
         }
 
-        fn buffer(&mut self, _: usize, _: u64) -> &mut [u8] {
+        fn block_to_write(&mut self, _: usize, _: u64) -> &mut [u8] {
             &mut self.block
         }
 

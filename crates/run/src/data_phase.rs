@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use engine::clock::{Clock, Monotonic};
+use engine::clock::{Clock, Monotonic, Tsc};
 use engine::pacing::ClosedLoop;
 use engine::pattern::{Pattern, Stream};
 use engine::recorder::{DeltaReader, Recorder};
@@ -68,6 +68,8 @@ pub struct DataTask<'a> {
     pub offset_seed: u64,
     /// Longest measured time.
     pub time_ns: u64,
+    /// The processor's counter, where it may be used as a clock.
+    pub tsc: Option<Tsc>,
 }
 
 /// Runs the test. `drive.start_ns` is set to the instant at which workers began.
@@ -96,6 +98,7 @@ pub fn run(
     let streams = streams(task, workload, data, layout.blocks_per_file * u64::from(group.files));
     let stamping =
         Stamping { seed: task.seed, first_file: group.first_number, generation: dataset.generation };
+    let tsc = task.tsc.map(Tsc::anchored);
     let mut works = Vec::new();
     for stream in &streams {
         for _ in 0..workload.iodepth {
@@ -109,7 +112,10 @@ pub fn run(
                 stop: Arc::clone(&drive.stop),
                 number,
             };
-            let (work, reader) = work(data, part);
+            let (work, reader) = match tsc {
+                Some(tsc) => work(data, part, tsc),
+                None => work(data, part, Monotonic),
+            };
             works.push(work);
             drive.readers.push(reader);
         }
@@ -141,8 +147,11 @@ fn measure(
         let (reports, trouble) = drive.answers(&mut gang, Expected::By(deadline_ns), true);
         // Who did not answer is still at it.
         let now_ns = Monotonic.now_ns();
-        let ends =
-            || reports.iter().map(|report| report.as_ref().map_or(now_ns, |report| report.end_ns) - start_ns);
+        let ends = || {
+            reports
+                .iter()
+                .map(|report| report.as_ref().map_or(now_ns, |report| report.end_ns).saturating_sub(start_ns))
+        };
         outcome.first_done_ns = ends().min().unwrap_or(0);
         outcome.last_done_ns = ends().max().unwrap_or(0);
         outcome.synced_ns = outcome.last_done_ns;
@@ -155,7 +164,8 @@ fn measure(
         (0..gang.len()).for_each(|index| gang.command(index, Command::Sync { stride }));
         let (reports, trouble) = drive.answers(&mut gang, Expected::WhileDataMoves, true);
         let end_ns = reports.iter().flatten().map(|report| report.end_ns).max();
-        outcome.synced_ns = end_ns.map_or(outcome.last_done_ns, |end_ns| end_ns - drive.start_ns);
+        outcome.synced_ns =
+            end_ns.map_or(outcome.last_done_ns, |end_ns| end_ns.saturating_sub(drive.start_ns));
         failure = trouble.or(first_failure(reports, group, task.directory));
         outcome.is_durable = failure.is_none();
     }
@@ -316,17 +326,21 @@ struct Part {
 }
 
 /// The work of a member, with the verb as a type from here on.
-fn work(data: &DataWork, part: Part) -> (Work<Command, Report>, DeltaReader) {
+fn work<C: Clock + Send + 'static>(
+    data: &DataWork,
+    part: Part,
+    clock: C,
+) -> (Work<Command, Report>, DeltaReader) {
     let each = data.sync == SyncMode::Each;
     let draw = engine::data::mix(part.stamping.seed ^ engine::data::mix(part.number + 1));
     match data.verb {
-        DataVerb::Read => work_of(verb::Read, part),
-        DataVerb::Write if !each => work_of(verb::Write, part),
-        DataVerb::Write | DataVerb::Fsync => work_of(verb::WriteDurably, part),
-        DataVerb::Rewrite if each => work_of(verb::RewriteDurably, part),
-        DataVerb::Rewrite => work_of(verb::Rewrite, part),
-        DataVerb::Rw if each => work_of(verb::Mix::<true>::new(data.read_percent, draw), part),
-        DataVerb::Rw => work_of(verb::Mix::<false>::new(data.read_percent, draw), part),
+        DataVerb::Read => work_of(verb::Read, part, clock),
+        DataVerb::Write if !each => work_of(verb::Write, part, clock),
+        DataVerb::Write | DataVerb::Fsync => work_of(verb::WriteDurably, part, clock),
+        DataVerb::Rewrite if each => work_of(verb::RewriteDurably, part, clock),
+        DataVerb::Rewrite => work_of(verb::Rewrite, part, clock),
+        DataVerb::Rw if each => work_of(verb::Mix::<true>::new(data.read_percent, draw), part, clock),
+        DataVerb::Rw => work_of(verb::Mix::<false>::new(data.read_percent, draw), part, clock),
     }
 }
 
@@ -348,20 +362,25 @@ pub fn steps(data: &DataWork) -> Vec<&'static str> {
     }
 }
 
-fn work_of<V: Verb + Send + 'static>(verb: V, part: Part) -> (Work<Command, Report>, DeltaReader) {
-    type Looped<'a, V> = Worker<'a, SyncEngine, Monotonic, ClosedLoop, V>;
-    let (recorder, reader) = Recorder::new(Looped::<V>::recorded_steps());
+fn work_of<V: Verb + Send + 'static, C: Clock + Send + 'static>(
+    verb: V,
+    part: Part,
+    clock: C,
+) -> (Work<Command, Report>, DeltaReader) {
+    type Looped<'a, C, V> = Worker<'a, SyncEngine, C, ClosedLoop, V>;
+    let (recorder, reader) = Recorder::new(Looped::<C, V>::recorded_steps());
     let body = move |mailbox: &Mailbox<Command, Report>| {
         let Part { files, pattern, layout, stamping, stop, number } = part;
+        let writes = V::STEPS.contains(&Call::Write);
         // Made by the thread that uses it, so that its memory lies near.
-        let engine = SyncEngine::new(Arc::clone(&files), layout.block_bytes as usize, stamping.seed);
+        let engine = SyncEngine::new(Arc::clone(&files), layout.block_bytes as usize, writes, stamping.seed);
         mailbox.ready();
         let Some(Command::Start { start_ns, deadline_ns }) = mailbox.next() else { return };
         #[cfg(test)]
         crate::session::tests::panic_if_asked(number);
         let limits = Limits { deadline_ns, stop: &stop };
         let worker =
-            Worker::new(engine, Monotonic, ClosedLoop, verb, pattern, layout, stamping, limits, recorder);
+            Worker::new(engine, clock, ClosedLoop, verb, pattern, layout, stamping, limits, recorder);
         let (end_ns, result) = worker.run(start_ns);
         mailbox.report(Report { end_ns, result });
         while let Some(Command::Sync { stride }) = mailbox.next() {

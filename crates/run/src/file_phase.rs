@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use engine::clock::{Clock, Monotonic};
+use engine::clock::{Clock, Monotonic, Tsc};
 use engine::files::{
     self, Content, Create, FileOps, Link, Mkdir, Open, Place, READDIR_STEPS, Rename, Rmdir, Round,
     RoundLimits, Stat, Symlink, Unlink, UnlinkMissing, Visits,
@@ -116,6 +116,8 @@ pub struct FileTask<'a> {
     pub time_ns: u64,
     /// Nothing begins after this instant.
     pub deadline_ns: u64,
+    /// The processor's counter, where it may be used as a clock.
+    pub tsc: Option<Tsc>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -180,6 +182,7 @@ pub fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Res
     }
     set.generation += 1;
 
+    let tsc = task.tsc.map(Tsc::anchored);
     let mut works = Vec::new();
     for thread in 0..threads {
         let share = work.files / threads + u64::from(thread < work.files % threads);
@@ -198,6 +201,7 @@ pub fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Res
             generation: set.generation,
             dirs_made: 0,
             untimed_bytes: 0,
+            tsc,
             stop: Arc::clone(&drive.stop),
         };
         let (work, reader) = member.start();
@@ -326,7 +330,7 @@ impl Rounds<'_, '_> {
         outcome.last_round_ns = last_ns - start_ns;
         outcome.measured_ns += outcome.last_round_ns;
         outcome.first_done_ns = ends().min().unwrap_or(start_ns).saturating_sub(self.drive.start_ns);
-        outcome.last_done_ns = last_ns - self.drive.start_ns;
+        outcome.last_done_ns = last_ns.saturating_sub(self.drive.start_ns);
         let is_readdir = self.work.verb == FileVerb::Readdir;
         outcome.rounds += if is_readdir { 1.0 } else { done as f64 / visited.max(1) as f64 };
         outcome.files = visited;
@@ -396,6 +400,7 @@ struct Member {
     /// Directories that `rmdir` will find.
     dirs_made: u64,
     untimed_bytes: u64,
+    tsc: Option<Tsc>,
     stop: Arc<AtomicBool>,
 }
 
@@ -540,7 +545,11 @@ impl Member {
         measured: &mut impl MeasuredRound,
     ) -> Round {
         let limits = RoundLimits { deadline_ns, stop: &self.stop };
-        let mut round = measured.round(place, self.visits(), recorder, limits);
+        let visits = self.visits();
+        let mut round = match &self.tsc {
+            Some(tsc) => measured.round(place, visits, tsc, recorder, limits),
+            None => measured.round(place, visits, &Monotonic, recorder, limits),
+        };
         if self.work.sync == SyncMode::End && round.result.is_ok() {
             round.result = sync_directories(place);
             round.end_ns = Monotonic.now_ns();
@@ -661,24 +670,26 @@ fn sync_directories(place: &Place<'_>) -> Result<(), Failure> {
 
 /// A round that is measured.
 trait MeasuredRound {
-    fn round(
+    fn round<C: Clock>(
         &mut self,
         place: &Place<'_>,
         visits: Visits,
+        clock: &C,
         recorder: &mut Recorder,
         limits: RoundLimits<'_>,
     ) -> Round;
 }
 
 impl<V: FileOps> MeasuredRound for V {
-    fn round(
+    fn round<C: Clock>(
         &mut self,
         place: &Place<'_>,
         visits: Visits,
+        clock: &C,
         recorder: &mut Recorder,
         limits: RoundLimits<'_>,
     ) -> Round {
-        files::round(self, place, visits, &Monotonic, recorder, limits)
+        files::round(self, place, visits, clock, recorder, limits)
     }
 }
 
@@ -686,14 +697,15 @@ impl<V: FileOps> MeasuredRound for V {
 struct ReaddirRound;
 
 impl MeasuredRound for ReaddirRound {
-    fn round(
+    fn round<C: Clock>(
         &mut self,
         place: &Place<'_>,
         _: Visits,
+        clock: &C,
         recorder: &mut Recorder,
         limits: RoundLimits<'_>,
     ) -> Round {
-        files::readdir_round(place, &Monotonic, recorder, limits)
+        files::readdir_round(place, clock, recorder, limits)
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use engine::clock::{Clock, Monotonic};
+use engine::clock::{Clock, Monotonic, Tsc, read_cost_ns};
 use engine::data::mix;
 use model::plan::{Plan, PlannedPhase};
 use model::run::{EngineRecord, Frame, PhaseRecord, Rate, Status, Step, WorkloadRecord};
@@ -34,6 +34,8 @@ pub struct Session {
     plan: Plan,
     target: Target,
     seed: u64,
+    /// The processor's counter, where it may be used as a clock.
+    tsc: Option<Tsc>,
     /// CPUs that the workers share.
     cpus: u64,
     interrupt: Arc<AtomicBool>,
@@ -82,6 +84,7 @@ impl Session {
             plan: plan.clone(),
             target: target.clone(),
             seed,
+            tsc: Tsc::calibrate(),
             cpus,
             interrupt,
             dataset: None,
@@ -139,6 +142,7 @@ impl Session {
         self.settle();
         self.phases_run += 1;
         let offset_seed = self.offset_seed(phase, repetition);
+        let tsc = self.tsc;
         let now_ns = Monotonic.now_ns();
         let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));
         let steps = match &phase.workload.work {
@@ -162,7 +166,7 @@ impl Session {
                     let time_ns =
                         phase.stop.time_ns.map_or(budget_ns, |planned| planned.min(time_ns)).min(budget_ns);
                     let (directory, cache, seed) = (&self.directory, self.plan.cache, self.seed);
-                    let task = DataTask { phase, directory, cache, seed, offset_seed, time_ns };
+                    let task = DataTask { phase, directory, cache, seed, offset_seed, time_ns, tsc };
                     let planned_ns = self.plan.phase_time_ns;
                     data_phase::run(&task, dataset, &mut drive).map(|outcome| {
                         let measured = Measured::of_data(data, outcome, &drive);
@@ -174,7 +178,7 @@ impl Session {
                 let (directory, cache, seed) = (&self.directory, self.plan.cache, self.seed);
                 let time_ns = time_ns.min(budget_ns);
                 let deadline_ns = now_ns.saturating_add(budget_ns);
-                let task = FileTask { phase, directory, cache, seed, offset_seed, time_ns, deadline_ns };
+                let task = FileTask { phase, directory, cache, seed, offset_seed, time_ns, deadline_ns, tsc };
                 file_phase::run(&task, &mut self.files, &mut drive)
                     .map(|outcome| Measured::of_files(outcome, &drive))
             }
@@ -237,6 +241,14 @@ impl Session {
         mix(self.seed ^ place)
     }
 
+    /// Cost of one read of the clock that times operations, in nanoseconds.
+    pub fn clock_read_ns(&self) -> f64 {
+        match &self.tsc {
+            Some(tsc) => read_cost_ns(tsc),
+            None => read_cost_ns(&Monotonic),
+        }
+    }
+
     /// Removes everything.
     ///
     /// # Errors
@@ -295,7 +307,10 @@ impl Session {
         let mut record = PhaseRecord {
             reason,
             workload: WorkloadRecord::new(workload, measured.size_bytes, measured.files, self.plan.cache),
-            engine: EngineRecord { name: "sync".into(), features: features(workload, self.plan.cache) },
+            engine: EngineRecord {
+                name: "sync".into(),
+                features: features(workload, self.plan.cache, self.tsc.is_some()),
+            },
             start_ns,
             ops: collected.ops,
             bytes: collected.bytes,
@@ -437,8 +452,8 @@ fn rate(collected: &Collected, times: &Times, block_bytes: Option<u64>) -> Rate 
 }
 
 /// What was decided about how operations are issued.
-fn features(workload: &Workload, cache: CacheMode) -> Vec<String> {
-    let mut features = Vec::new();
+fn features(workload: &Workload, cache: CacheMode, tsc: bool) -> Vec<String> {
+    let mut features = vec![if tsc { "clock=tsc" } else { "clock=monotonic" }.to_owned()];
     match &workload.work {
         Work::Data(data) => {
             features.push(if data.direct { "o_direct" } else { "page_cache" }.to_owned());

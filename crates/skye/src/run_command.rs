@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
-use engine::clock::{Monotonic, read_cost_ns};
 use model::nearest;
 use model::plan::{self, PlannedPhase};
 use model::run::{Environment, Mark, Note, PhaseRecord, Run, RunStatus, SCHEMA, Status, Tool};
@@ -97,6 +96,7 @@ pub fn run(arguments: &RunArguments) -> Done {
         last_kind: None,
         phases: Vec::new(),
         warnings: Vec::new(),
+        clock_read_ns: None,
         failed: false,
         plan,
     };
@@ -130,6 +130,7 @@ struct Driver {
     last_kind: Option<Kind>,
     phases: Vec<PhaseRecord>,
     warnings: Vec<String>,
+    clock_read_ns: Option<f64>,
     /// Something besides a phase failed.
     failed: bool,
     plan: Plan,
@@ -182,6 +183,7 @@ impl Driver {
             self.repetition(&mut session, repetition);
         }
         let hidden = session.hidden_sources().to_vec();
+        self.clock_read_ns = Some(session.clock_read_ns());
         self.view.preparing("removing files");
         let path = session.path().to_owned();
         let left = match session.close() {
@@ -383,7 +385,7 @@ impl Driver {
                 overhead_ns_per_op: None,
                 // The thread that runs this one observes, collects and draws, and does nothing else.
                 telemetry_cpu_share: Some(cpu_seconds / self.started.elapsed().as_secs_f64().max(1e-9)),
-                clock_read_ns: Some(read_cost_ns(&Monotonic)),
+                clock_read_ns: self.clock_read_ns,
                 warnings: self.warnings,
             },
         };

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use engine::clock::Monotonic;
+use engine::clock::{Monotonic, Tsc};
 use engine::files::{Create, FileOps, Place, RoundLimits, Stat, Unlink, Visits, round};
 use engine::names::{FILE_DIGITS, Kind, Name, Tree};
 use engine::recorder::Recorder;
@@ -71,12 +71,14 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
 const CREATE_FLAGS: OFlags =
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
 /// Files that are made, looked at and removed.
 struct Files {
     parent: OwnedFd,
     tree: Tree,
     /// Names with their NULs, one behind the other.
     names: Vec<u8>,
+    tsc: Option<Tsc>,
 }
 
 impl Files {
@@ -85,7 +87,7 @@ impl Files {
         let tree = Tree { files, dirs: 1, levels: 1 };
         let mut name = Name::new(tree, Kind::File);
         let names = (0..files).flat_map(|file| name.of(file).to_bytes_with_nul().to_vec()).collect();
-        Ok(Self { parent, tree, names })
+        Ok(Self { parent, tree, names, tsc: Tsc::calibrate() })
     }
 
     fn names(&self) -> Vec<&CStr> {
@@ -116,19 +118,19 @@ impl Files {
             interleave(
                 SLICES,
                 pair,
-                |at| through_loop(&mut ours_create, &place, slice(at), pinned),
+                |at| through_loop(&mut ours_create, &place, slice(at), self.tsc, pinned),
                 |at| bare(&names[slice(at)], pinned, create),
             )?,
             interleave(
                 SLICES,
                 pair,
-                |at| through_loop(&mut ours_stat, &place, slice(at), pinned),
+                |at| through_loop(&mut ours_stat, &place, slice(at), self.tsc, pinned),
                 |at| bare(&names[slice(at)], pinned, stat),
             )?,
             interleave(
                 SLICES,
                 pair,
-                |at| through_loop(&mut ours_unlink, &place, slice(at), pinned),
+                |at| through_loop(&mut ours_unlink, &place, slice(at), self.tsc, pinned),
                 |at| bare(&names[slice(at)], pinned, unlink),
             )?,
         ];
@@ -150,15 +152,20 @@ fn through_loop(
     verb: &mut impl FileOps,
     place: &Place<'_>,
     files: Range<usize>,
+    tsc: Option<Tsc>,
     pinned: &Pinned,
 ) -> Result<f64> {
     let steps = verb.steps().len();
     let (mut recorder, reader) = Recorder::new(if steps > 1 { steps } else { 0 });
     let stop = AtomicBool::new(false);
     let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop };
+    let clock = tsc.map(Tsc::anchored);
     let visits = Visits::in_sequence(files.start as u64, files.len() as u64);
     let ((seconds, round), counted) = while_drained(pinned, reader, || {
-        cpu_seconds(|| round(verb, place, visits, &Monotonic, &mut recorder, limits))
+        cpu_seconds(|| match &clock {
+            Some(tsc) => round(verb, place, visits, tsc, &mut recorder, limits),
+            None => round(verb, place, visits, &Monotonic, &mut recorder, limits),
+        })
     })?;
     round.result.map_err(|failure| anyhow!("{failure:?}"))?;
     let done = round.done;

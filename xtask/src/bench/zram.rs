@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use engine::buffer::AlignedBuffer;
-use engine::clock::{Clock, Monotonic};
+use engine::clock::{Clock, Monotonic, Tsc};
 use engine::data;
 use engine::pacing::ClosedLoop;
 use engine::pattern::{Pattern, Stream};
@@ -46,10 +46,14 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
     let files: Arc<[OwnedFd]> = Arc::new([file]);
     let pinned = Pinned::new()?;
     let offsets = offsets();
+    let tsc = Tsc::calibrate();
     let mut buffer = AlignedBuffer::new(BLOCK_BYTES as usize);
     let values = alternate(
         PAIRS * setting.pairs,
-        || ours(&files, &pinned),
+        || match tsc.map(Tsc::anchored) {
+            Some(tsc) => ours(&files, tsc, &pinned),
+            None => ours(&files, Monotonic, &pinned),
+        },
         || bare(&files[0], &offsets, &mut buffer, &pinned),
     )?;
     let limit = Limit::AtLeast(SHARE);
@@ -61,13 +65,13 @@ fn pattern() -> Pattern {
 }
 
 /// Reads per second through the loop that the program runs: each timed, and the order computed on the way.
-fn ours(files: &Arc<[OwnedFd]>, pinned: &Pinned) -> Result<f64> {
-    type Looped<'a> = Worker<'a, SyncEngine, Monotonic, ClosedLoop, Read>;
-    let (recorder, reader) = Recorder::new(Looped::recorded_steps());
+fn ours<C: Clock>(files: &Arc<[OwnedFd]>, clock: C, pinned: &Pinned) -> Result<f64> {
+    type Looped<'a, C> = Worker<'a, SyncEngine, C, ClosedLoop, Read>;
+    let (recorder, reader) = Recorder::new(Looped::<C>::recorded_steps());
     let stop = AtomicBool::new(false);
     let worker = Worker::new(
-        SyncEngine::new(Arc::clone(files), BLOCK_BYTES as usize, SEED),
-        Monotonic,
+        SyncEngine::new(Arc::clone(files), BLOCK_BYTES as usize, false, SEED),
+        clock,
         ClosedLoop,
         Read,
         pattern(),
