@@ -84,7 +84,10 @@ impl Skye {
     /// Runs it as a user who is nobody, from a copy that this user can reach.
     pub fn by_other_user(self) -> Self {
         let binary = self.home.path().join("skye");
-        fs::copy(env!("CARGO_BIN_EXE_skye"), &binary).expect("a copy of the program");
+        // By another process: a descriptor open for writing here would be inherited by whatever another test starts
+        // meanwhile, and a program that is open for writing cannot be run (ETXTBSY).
+        let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_skye")).arg(&binary).status();
+        assert!(copied.is_ok_and(|status| status.success()), "a copy of the program");
         give_to_other_user(self.home.path());
         let mut command = Command::new(&binary);
         command.args(self.command.get_args()).current_dir(self.home.path()).stdin(Stdio::null());
