@@ -325,41 +325,61 @@ struct Part {
     number: u64,
 }
 
-/// The work of a member, with the verb as a type from here on.
+/// What is done with a verb once it is a type.
+trait WithVerb {
+    type Answer;
+    fn call<V: Verb + Send + 'static>(self, verb: V) -> Self::Answer;
+}
+
+/// Chooses the type of a verb; everything behind it is free of options. Mixes are drawn from `draw_seed`.
+fn with_verb<W: WithVerb>(data: &DataWork, draw_seed: u64, with: W) -> W::Answer {
+    let each = data.sync == SyncMode::Each;
+    match data.verb {
+        DataVerb::Read => with.call(verb::Read),
+        DataVerb::Write if !each => with.call(verb::Write),
+        DataVerb::Write | DataVerb::Fsync => with.call(verb::WriteDurably),
+        DataVerb::Rewrite if each => with.call(verb::RewriteDurably),
+        DataVerb::Rewrite => with.call(verb::Rewrite),
+        DataVerb::Rw if each => with.call(verb::Mix::<true>::new(data.read_percent, draw_seed)),
+        DataVerb::Rw => with.call(verb::Mix::<false>::new(data.read_percent, draw_seed)),
+    }
+}
+
+struct WorkOf<C> {
+    part: Part,
+    clock: C,
+}
+
+impl<C: Clock + Send + 'static> WithVerb for WorkOf<C> {
+    type Answer = (Work<Command, Report>, DeltaReader);
+    fn call<V: Verb + Send + 'static>(self, verb: V) -> Self::Answer {
+        work_of(verb, self.part, self.clock)
+    }
+}
+
+struct StepsOf;
+
+impl WithVerb for StepsOf {
+    type Answer = Vec<&'static str>;
+    fn call<V: Verb + Send + 'static>(self, _: V) -> Self::Answer {
+        let calls = V::STEPS.iter().map(|call| Call::name(*call));
+        if V::STEPS.len() > 1 { calls.collect() } else { Vec::new() }
+    }
+}
+
+/// The work of a member.
 fn work<C: Clock + Send + 'static>(
     data: &DataWork,
     part: Part,
     clock: C,
 ) -> (Work<Command, Report>, DeltaReader) {
-    let each = data.sync == SyncMode::Each;
-    let draw = engine::data::mix(part.stamping.seed ^ engine::data::mix(part.number + 1));
-    match data.verb {
-        DataVerb::Read => work_of(verb::Read, part, clock),
-        DataVerb::Write if !each => work_of(verb::Write, part, clock),
-        DataVerb::Write | DataVerb::Fsync => work_of(verb::WriteDurably, part, clock),
-        DataVerb::Rewrite if each => work_of(verb::RewriteDurably, part, clock),
-        DataVerb::Rewrite => work_of(verb::Rewrite, part, clock),
-        DataVerb::Rw if each => work_of(verb::Mix::<true>::new(data.read_percent, draw), part, clock),
-        DataVerb::Rw => work_of(verb::Mix::<false>::new(data.read_percent, draw), part, clock),
-    }
+    let draw_seed = engine::data::mix(part.stamping.seed ^ engine::data::mix(part.number + 1));
+    with_verb(data, draw_seed, WorkOf { part, clock })
 }
 
 /// The calls of a verb, where an operation makes several kinds.
 pub fn steps(data: &DataWork) -> Vec<&'static str> {
-    fn of<V: Verb>() -> Vec<&'static str> {
-        let calls = V::STEPS.iter().map(|call| Call::name(*call));
-        if V::STEPS.len() > 1 { calls.collect() } else { Vec::new() }
-    }
-    let each = data.sync == SyncMode::Each;
-    match data.verb {
-        DataVerb::Read => of::<verb::Read>(),
-        DataVerb::Write if !each => of::<verb::Write>(),
-        DataVerb::Write | DataVerb::Fsync => of::<verb::WriteDurably>(),
-        DataVerb::Rewrite if each => of::<verb::RewriteDurably>(),
-        DataVerb::Rewrite => of::<verb::Rewrite>(),
-        DataVerb::Rw if each => of::<verb::Mix<true>>(),
-        DataVerb::Rw => of::<verb::Mix<false>>(),
-    }
+    with_verb(data, 0, StepsOf)
 }
 
 fn work_of<V: Verb + Send + 'static, C: Clock + Send + 'static>(

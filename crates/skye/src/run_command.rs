@@ -233,6 +233,12 @@ impl Driver {
         }
     }
 
+    /// What is left of the run's total time, but for cleaning up.
+    fn left_ns(&self) -> u64 {
+        let left = self.deadline.saturating_duration_since(Instant::now()).saturating_sub(CLEANING);
+        left.as_nanos() as u64
+    }
+
     /// Measured time and total budget of the next phase: its share of what is left, files counting more for what
     /// they do untimed. `None` if that is too little.
     fn time_for(
@@ -242,8 +248,7 @@ impl Driver {
         repetitions_left: u64,
     ) -> Option<(u64, u64)> {
         let weight = |phase: &PlannedPhase| if phase.workload.files().is_some() { 4 } else { 2 };
-        let left = self.deadline.saturating_duration_since(Instant::now()).saturating_sub(CLEANING);
-        let left_ns = left.as_nanos() as u64;
+        let left_ns = self.left_ns();
         let weights: u64 =
             rest.iter().map(weight).sum::<u64>() + repetitions_left * all.iter().map(weight).sum::<u64>();
         let share_ns = left_ns / weights.max(1);
@@ -299,11 +304,10 @@ impl Driver {
         first: PhaseRecord,
     ) -> PhaseRecord {
         let Some(before) = run::disagreement(&first, phase) else { return first };
-        let left = self.deadline.saturating_duration_since(Instant::now()).saturating_sub(CLEANING);
         let later = u64::from(self.plan.repetitions - repetition);
         let phases = (self.plan.phases.len() - index) as u64 + later * self.plan.phases.len() as u64;
         let others = self.plan.phase_time_ns.saturating_mul(phases);
-        let has_time = left.as_nanos() as u64 > others.saturating_add(budget.0);
+        let has_time = self.left_ns() > others.saturating_add(budget.0);
         let later_bytes = later * (self.plan.bytes_to_write_max / u64::from(self.plan.repetitions));
         let still_planned: u64 = self.plan.phases[index..].iter().filter_map(|p| p.stop.bytes).sum();
         let has_bytes = first.app_bytes_written == 0
