@@ -6,15 +6,32 @@
 //! Some benchmarks run the engine's loops in this process, so that they have to be compiled as in the program: in a
 //! build without optimisation the command runs itself again in the release profile.
 
+mod bare_bytes;
+mod bare_ring;
 mod build;
+mod bytes;
+mod cache;
+mod callgrind;
 mod drained;
 mod files;
+mod fio;
+mod foreign;
+mod instructions;
+mod looped;
+pub mod loops;
 mod memory;
+mod null;
+mod openloop;
 mod pinned;
 mod program;
+mod queued;
+mod ring;
+mod slow_file;
+mod stamps;
 mod startup;
 mod tmpfs;
 mod zram;
+mod zram_file;
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -40,13 +57,29 @@ pub struct Bench {
 }
 
 /// Every benchmark.
-pub const BENCHES: &[Bench] = &[startup::BENCH, memory::BENCH, files::BENCH, zram::BENCH, build::BENCH];
+pub const BENCHES: &[Bench] = &[
+    startup::BENCH,
+    memory::BENCH,
+    null::BENCH,
+    files::BENCH,
+    zram::BENCH,
+    ring::BENCH,
+    cache::BENCH,
+    stamps::BENCH,
+    openloop::BENCH,
+    queued::BENCH,
+    instructions::BENCH,
+    bytes::BENCH,
+    build::BENCH,
+];
 
 /// How to measure.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting {
     /// Pairs, or single measurements where nothing is compared.
     pub pairs: usize,
+    /// Whether what is measured becomes what later measurements are held against.
+    pub bless: bool,
 }
 
 /// What a median is held against.
@@ -56,6 +89,8 @@ pub enum Limit {
     AtLeast(f64),
     /// It should be this or less.
     AtMost(f64),
+    /// It may well be this or more: its interval reaches so far.
+    Reaches(f64),
     /// It is only shown.
     None,
 }
@@ -81,15 +116,32 @@ pub struct Row {
     pub values: Vec<f64>,
     /// What was asked for.
     pub limit: Limit,
+    /// How it came about, such as the command line of the other side; or, of a row without values, why it has none.
+    pub note: Option<String>,
 }
 
 impl Row {
+    fn new(what: impl Into<String>, unit: &'static str, values: Vec<f64>, limit: Limit) -> Self {
+        Self { what: what.into(), unit, values, limit, note: None }
+    }
+
+    /// A figure that this machine cannot show, and why.
+    fn skipped(what: impl Into<String>, limit: Limit, why: impl Into<String>) -> Self {
+        Self { note: Some(why.into()), ..Self::new(what, "", Vec::new(), limit) }
+    }
+
+    /// With how it came about; printed once below the table, however many rows say it.
+    fn noted(self, note: impl Into<String>) -> Self {
+        Self { note: Some(note.into()), ..self }
+    }
+
     fn outcome(&self, found: &Median) -> Outcome {
         // A count or a single measurement has no interval; its value decides.
         let (good, bad) = match self.limit {
             Limit::None => return Outcome::NoLimit,
             Limit::AtLeast(limit) => (found.low >= limit, found.high < limit),
             Limit::AtMost(limit) => (found.high <= limit, found.low > limit),
+            Limit::Reaches(limit) => (found.high >= limit, found.high < limit),
         };
         match (good, bad) {
             (true, _) => Outcome::Met,
@@ -105,7 +157,7 @@ impl Row {
 /// Where the command line is not understood or a benchmark cannot be run.
 pub fn command(arguments: &[String]) -> Result<bool> {
     let mut chosen = Vec::new();
-    let mut setting = Setting { pairs: PAIRS_MIN };
+    let mut setting = Setting { pairs: PAIRS_MIN, bless: false };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
@@ -113,6 +165,7 @@ pub fn command(arguments: &[String]) -> Result<bool> {
                 BENCHES.iter().for_each(|bench| println!("{:<12} {}", bench.name, bench.measures));
                 return Ok(true);
             }
+            "--bless" => setting.bless = true,
             "--pairs" => {
                 let number = words.next().and_then(|text| text.parse().ok());
                 let enough = number.filter(|pairs| *pairs >= PAIRS_MIN);
@@ -150,35 +203,55 @@ fn run(chosen: &[&Bench], setting: &Setting) -> Result<bool> {
     println!("{HEADING}");
     for bench in chosen {
         let rows = (bench.run)(setting).with_context(|| format!("benchmark {}", bench.name))?;
-        for row in rows {
-            let Some(found) = median(&row.values) else { continue };
-            kept &= row.outcome(&found) != Outcome::Missed;
-            println!("{}", line(bench.name, &row, &found));
-            results.push(document(bench.name, &row, &found));
+        for row in &rows {
+            let found = median(&row.values);
+            kept &= found.is_none_or(|found| row.outcome(&found) != Outcome::Missed);
+            println!("{}", line(bench.name, row, found.as_ref()));
+            results.push(document(bench.name, row, found.as_ref()));
         }
+        notes(&rows).iter().for_each(|note| println!("           {note}"));
     }
-    let path = crate::target_directory().join("bench.json");
+    let directory = crate::target_directory();
+    fs::create_dir_all(&directory).with_context(|| format!("make {}", directory.display()))?;
+    let path = directory.join("bench.json");
     let document = json!({ "schema": "skye.bench/1", "pairs": setting.pairs, "results": results });
     fs::write(&path, format!("{document:#}\n")).with_context(|| format!("write {}", path.display()))?;
     println!("\nsaved {}", path.display());
     Ok(kept)
 }
 
-const HEADING: &str = "\
-bench      figure                                              median   95 % interval          n   asked for";
+/// What the rows with values say about themselves, each sentence once.
+fn notes(rows: &[Row]) -> Vec<&str> {
+    let mut notes: Vec<&str> = Vec::new();
+    for note in rows.iter().filter(|row| !row.values.is_empty()).filter_map(|row| row.note.as_deref()) {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes
+}
 
-fn line(name: &str, row: &Row, found: &Median) -> String {
-    let mut line = format!("{name:<10} {:<44} {:>11}", row.what, number(found.value, row.unit));
+const HEADING: &str = "\
+bench        figure                                              median   95 % interval          n   asked for";
+
+fn line(name: &str, row: &Row, found: Option<&Median>) -> String {
+    let mut line = format!("{name:<12} {:<44}", row.what);
+    let asked = match row.limit {
+        Limit::AtLeast(limit) => format!("≥ {}", number(limit, row.unit)),
+        Limit::AtMost(limit) => format!("≤ {}", number(limit, row.unit)),
+        Limit::Reaches(limit) => format!("reaches {}", number(limit, row.unit)),
+        Limit::None => String::new(),
+    };
+    let Some(found) = found else {
+        let _ = write!(line, " skipped: {}", row.note.as_deref().unwrap_or("nothing was measured"));
+        return line;
+    };
     let interval = match row.values.len() {
         1 => String::from("–"),
         _ => format!("{} … {}", number(found.low, ""), number(found.high, "")),
     };
-    let _ = write!(line, "   {interval:<18} {:>5}", row.values.len());
-    let asked = match row.limit {
-        Limit::AtLeast(limit) => format!("≥ {}", number(limit, row.unit)),
-        Limit::AtMost(limit) => format!("≤ {}", number(limit, row.unit)),
-        Limit::None => String::new(),
-    };
+    let value = number(found.value, row.unit);
+    let _ = write!(line, " {value:>11}   {interval:<18} {:>5}", row.values.len());
     let outcome = match row.outcome(found) {
         Outcome::Met => ": met",
         Outcome::Missed => ": MISSED",
@@ -201,23 +274,30 @@ fn number(value: f64, unit: &str) -> String {
     format!("{value:.digits$}{space}{unit}")
 }
 
-fn document(name: &str, row: &Row, found: &Median) -> Value {
-    let (at_least, at_most) = match row.limit {
-        Limit::AtLeast(limit) => (Some(limit), None),
-        Limit::AtMost(limit) => (None, Some(limit)),
+fn document(name: &str, row: &Row, found: Option<&Median>) -> Value {
+    let (limit_kind, limit) = match row.limit {
+        Limit::AtLeast(limit) => (Some("at_least"), Some(limit)),
+        Limit::AtMost(limit) => (Some("at_most"), Some(limit)),
+        Limit::Reaches(limit) => (Some("reaches"), Some(limit)),
         Limit::None => (None, None),
     };
-    let outcome = match row.outcome(found) {
-        Outcome::Met => Some("met"),
-        Outcome::Missed => Some("missed"),
-        Outcome::Open => Some("not_clear"),
-        Outcome::NoLimit => None,
+    let outcome = match found.map(|found| row.outcome(found)) {
+        Some(Outcome::Met) => Some("met"),
+        Some(Outcome::Missed) => Some("missed"),
+        Some(Outcome::Open) => Some("not_clear"),
+        Some(Outcome::NoLimit) => None,
+        None => Some("skipped"),
     };
-    json!({
+    let mut document = json!({
         "bench": name, "figure": row.what, "unit": row.unit, "values": row.values,
-        "median": found.value, "low": found.low, "high": found.high, "coverage": found.coverage,
-        "at_least": at_least, "at_most": at_most, "outcome": outcome,
-    })
+        "median": found.map(|found| found.value), "low": found.map(|found| found.low),
+        "high": found.map(|found| found.high), "coverage": found.map(|found| found.coverage),
+        "at_least": null, "at_most": null, "outcome": outcome, "note": row.note,
+    });
+    if let Some(kind) = limit_kind {
+        document[kind] = json!(limit);
+    }
+    document
 }
 
 #[cfg(test)]
@@ -225,7 +305,7 @@ mod tests {
     use super::*;
 
     fn row(values: &[f64], limit: Limit) -> Row {
-        Row { what: String::from("create, ours over bare"), unit: "×", values: values.to_vec(), limit }
+        Row::new("create, ours over bare", "×", values.to_vec(), limit)
     }
 
     fn outcome(values: &[f64], limit: Limit) -> Outcome {
@@ -241,16 +321,30 @@ mod tests {
         assert_eq!(outcome(&[130.0], Limit::AtMost(130.0)), Outcome::Met);
         assert_eq!(outcome(&[131.0], Limit::AtMost(130.0)), Outcome::Missed);
         assert_eq!(outcome(&[1.0], Limit::None), Outcome::NoLimit);
+        assert_eq!(outcome(&around, Limit::Reaches(1.0)), Outcome::Met, "the upper end decides");
+        assert_eq!(outcome(&around, Limit::Reaches(1.05)), Outcome::Missed);
     }
 
     #[test]
     fn a_line_says_median_interval_count_and_outcome() {
         let values: Vec<f64> = (0..15).map(|i| 0.90 + f64::from(i) * 0.01).collect();
         let row = row(&values, Limit::AtLeast(0.90));
-        let line = line("files", &row, &median(&values).unwrap());
+        let line = line("files", &row, median(&values).as_ref());
         let words: Vec<_> = line.split_whitespace().collect();
         let expected = "files create, ours over bare 0.970 × 0.930 … 1.01 15 ≥ 0.900 ×: met";
         assert_eq!(words.join(" "), expected);
+    }
+
+    #[test]
+    fn what_was_not_measured_says_why_and_notes_are_said_once() {
+        let skipped = Row::skipped("reads, ours over fio", Limit::AtLeast(1.0), "fio is not installed");
+        let text = line("ring", &skipped, None);
+        assert!(text.ends_with("skipped: fio is not installed"), "{text}");
+        assert_eq!(document("ring", &skipped, None)["outcome"], "skipped");
+        let noted = || row(&[1.0], Limit::Reaches(1.0)).noted("fio --name=x");
+        assert_eq!(notes(&[noted(), skipped, noted()]), ["fio --name=x"]);
+        let document = document("ring", &noted(), median(&[1.0]).as_ref());
+        assert_eq!((&document["note"], &document["reaches"]), (&json!("fio --name=x"), &json!(1.0)));
     }
 
     #[test]

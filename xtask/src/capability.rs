@@ -51,7 +51,7 @@ impl Capability {
 }
 
 /// Every capability; a new one is one line here and one function below.
-pub static CAPABILITIES: [Capability; 8] = [
+pub static CAPABILITIES: [Capability; 9] = [
     Capability::new("root", "run as user 0", probe_root),
     Capability::new("loop", "attach loop devices", probe_loop),
     Capability::new("zram", "make compressed memory devices", probe_zram),
@@ -60,6 +60,7 @@ pub static CAPABILITIES: [Capability; 8] = [
     Capability::new("ext4", "make and mount ext4", || probe_file_system("ext4", 16)),
     // mkfs.xfs refuses anything smaller than 300 MB.
     Capability::new("xfs", "make and mount xfs", || probe_file_system("xfs", 320)),
+    Capability::new("valgrind", "count instructions", probe_valgrind),
     Capability::new("user", "run a program as another user", probe_user),
 ];
 
@@ -100,7 +101,16 @@ pub fn skip(here: &str, names: &[&str]) -> bool {
     let Some((name, reason)) = lacking.first() else {
         return false;
     };
-    let line = format!("{test}\tneeds {name}: {reason}\n");
+    list_skip(test, &format!("needs {name}: {reason}"));
+    true
+}
+
+/// Lists a test that was skipped; also for other reasons than a capability.
+///
+/// # Panics
+/// Where the list cannot be written.
+pub fn list_skip(test: &str, reason: &str) {
+    let line = format!("{test}\t{reason}\n");
     eprint!("skipped: {line}");
     if let Some(path) = std::env::var_os(SKIPS_VARIABLE) {
         // One write to a file opened for appending: tests of one process do not tear each other's lines.
@@ -108,7 +118,6 @@ pub fn skip(here: &str, names: &[&str]) -> bool {
         let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
         assert!(written.is_ok(), "cannot record a skip in {}: {written:?}", path.display());
     }
-    true
 }
 
 fn lack(name: &str) -> Option<String> {
@@ -193,6 +202,13 @@ fn probe_user() -> Result<(), String> {
         Ok(OTHER_USER) => Ok(()),
         _ => Err(format!("a child that should run as {OTHER_USER} ran as {}", printed.trim())),
     }
+}
+
+fn probe_valgrind() -> Result<(), String> {
+    // It needs more than itself, such as the symbols of the dynamic linker.
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "true"]).stdin(Stdio::null());
+    run(&mut valgrind).map(drop)
 }
 
 fn scratch() -> Result<tempfile::TempDir, String> {

@@ -17,16 +17,24 @@ pub struct Package {
 pub const PACKAGES: &[Package] = &[
     Package { name: "e2fsprogs", command: "mkfs.ext4", purpose: "making ext4 on loop devices" },
     Package { name: "mount", command: "losetup", purpose: "loop devices, mounting" },
+    Package {
+        name: "valgrind",
+        command: "valgrind",
+        purpose: "counting instructions of the measuring loops",
+    },
     Package { name: "xfsprogs", command: "mkfs.xfs", purpose: "making xfs on loop devices" },
 ];
 
 /// Packages whose command is not found.
 pub fn lacking() -> Vec<&'static Package> {
+    PACKAGES.iter().filter(|package| !is_there(package.command)).collect()
+}
+
+/// Whether a command is found where this user or an administrator would look.
+pub fn is_there(command: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let directories: Vec<_> =
-        std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]).collect();
-    let there = |command: &str| directories.iter().any(|directory| directory.join(command).exists());
-    PACKAGES.iter().filter(|package| !there(package.command)).collect()
+    let mut directories = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    directories.any(|directory| directory.join(command).exists())
 }
 
 /// Says what is lacking and, if asked, installs it. Without success the tests concerned are skipped.

@@ -9,7 +9,26 @@ use rustix::time::{ClockId, clock_gettime};
 pub trait Clock {
     /// Nanoseconds since an arbitrary but fixed instant.
     fn now_ns(&self) -> u64;
+
+    /// Comes back at `at_ns`, as exactly as the machine allows: sleeps until shortly before, then looks at the clock.
+    #[cold]
+    fn wait_until(&self, at_ns: u64) {
+        loop {
+            let left_ns = at_ns.saturating_sub(self.now_ns());
+            if left_ns == 0 {
+                return;
+            }
+            if left_ns > SPIN_NS {
+                std::thread::sleep(Duration::from_nanos(left_ns - SPIN_NS));
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+    }
 }
+
+/// A thread that sleeps may wake up so much late: its timer slack (50 us), and the way back to a CPU.
+pub const SPIN_NS: u64 = 100_000;
 
 /// `CLOCK_MONOTONIC`, read through the vDSO: no system call where the clock source allows it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -69,6 +88,49 @@ impl Clock for Tsc {
         // Before the anchor there is nothing to measure; a CPU that is some ticks behind must not wrap around.
         let ticks = ticks().saturating_sub(self.base_ticks);
         self.base_ns + ((u128::from(ticks) * u128::from(self.factor)) >> 32) as u64
+    }
+}
+
+/// The best clock that this machine has. One branch a read, always the same way, instead of two copies of every loop.
+#[derive(Debug, Clone, Copy)]
+pub enum Timer {
+    /// The processor's counter, where the kernel trusts it.
+    Tsc(Tsc),
+    /// The kernel's clock.
+    Kernel,
+}
+
+impl Timer {
+    /// Finds it out, which takes 20 ms.
+    pub fn best() -> Self {
+        Tsc::calibrate().map_or(Self::Kernel, Self::Tsc)
+    }
+
+    /// See [`Tsc::anchored`].
+    #[must_use]
+    pub fn anchored(self) -> Self {
+        match self {
+            Self::Tsc(tsc) => Self::Tsc(tsc.anchored()),
+            Self::Kernel => Self::Kernel,
+        }
+    }
+
+    /// What it is, for results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tsc(_) => "tsc",
+            Self::Kernel => "monotonic",
+        }
+    }
+}
+
+impl Clock for Timer {
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        match self {
+            Self::Tsc(tsc) => tsc.now_ns(),
+            Self::Kernel => Monotonic.now_ns(),
+        }
     }
 }
 

@@ -1,50 +1,87 @@
-//! What is written: incompressible bytes, unique in every block, that can be computed again from where they lie.
+//! What is written: incompressible bytes, unique in every block, that can be told from anything else when they are
+//! read again.
 //!
-//! A pool is filled once with pseudo-random bytes; a block is a slice of it, chosen by the block's place, so that
-//! neighbours differ even within the window of a compressing file system. Every 4 KiB of it (or the block, if it is
-//! smaller) then begins with a stamp of seed, file, offset and generation, which makes it unique for deduplication.
+//! A pool is filled once with pseudo-random bytes. A block to be written is one of its slices, taken in turn, so that
+//! neighbours differ even within the window of a compressing file system, and nothing is copied. Every 4 KiB of it
+//! (or the block, if it is smaller) begins with a stamp of seed, file, offset and generation, which makes it unique
+//! for deduplication, and of the place in the pool from which the rest of it comes: so every byte can be checked.
 
+use std::sync::Arc;
+
+use crate::Draft;
 use crate::buffer::AlignedBuffer;
 
-/// Distance between stamps in larger blocks.
+/// Largest distance between stamps; where blocks are smaller or do not divide it, their common divisor is taken.
 pub const STAMP_INTERVAL_BYTES: usize = 4096;
-/// Bytes of a stamp; blocks smaller than that carry its beginning only.
-pub const STAMP_BYTES: usize = 32;
-/// Least size of a pool: the window of common compressing file systems (btrfs and ZFS: 128 KiB), twice.
-pub const POOL_BYTES_MIN: usize = 256 << 10;
+/// Bytes of a stamp. Blocks smaller than that carry its end only, and cannot be verified.
+pub const STAMP_BYTES: usize = 40;
+/// Bytes after which the random part of a pool repeats: the window of compressing file systems is at most a record of
+/// ZFS, 1 MiB by default (btrfs: 128 KiB).
+const PERIOD_BYTES: usize = 1 << 20;
+/// Number of the file in the stamps of duplicates, which belong to no place.
+const NO_FILE: u32 = u32::MAX;
 
-/// Bytes of the pool for blocks of `block_bytes`: whole blocks, at least [`POOL_BYTES_MIN`].
-pub fn pool_bytes(block_bytes: usize) -> usize {
-    POOL_BYTES_MIN.div_ceil(block_bytes).max(1) * block_bytes
+/// What the blocks of a data set are like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Content {
+    /// Seed of the run.
+    pub seed: u64,
+    /// Distance of stamps, which begins at every multiple of it in a file: divides every block size.
+    pub interval_bytes: usize,
+    /// Share of each interval that is zero, in percent: what a compressing file system saves.
+    pub compress_percent: u8,
+    /// Share of blocks that are copies of one another, in percent: what a deduplicating file system saves.
+    pub dedupe_percent: u8,
 }
 
-/// Fills a buffer with the pool's bytes of a seed: eight interleaved xorshift generators, which the compiler turns
-/// into vector instructions (Marsaglia, "Xorshift RNGs", 2003).
-pub fn fill(buffer: &mut AlignedBuffer, seed: u64) {
-    let mut lanes: [u64; 8] = std::array::from_fn(|lane| mix(seed ^ mix(lane as u64 + 1)) | 1);
-    for chunk in buffer.bytes_mut().chunks_mut(64) {
-        let mut bytes = [0u8; 64];
-        for (lane, out) in lanes.iter_mut().zip(bytes.chunks_exact_mut(8)) {
-            *lane ^= *lane << 13;
-            *lane ^= *lane >> 7;
-            *lane ^= *lane << 17;
-            out.copy_from_slice(&lane.to_le_bytes());
+impl Content {
+    /// Whether blocks carry whole stamps and can be verified.
+    pub fn is_stamped(self) -> bool {
+        self.interval_bytes >= STAMP_BYTES
+    }
+
+    /// Whole intervals, about [`PERIOD_BYTES`].
+    fn period_bytes(self) -> usize {
+        PERIOD_BYTES.div_ceil(self.interval_bytes) * self.interval_bytes
+    }
+
+    /// One period of the pool: eight interleaved xorshift generators, which the compiler turns into vector
+    /// instructions (Marsaglia, "Xorshift RNGs", 2003), with zeros at the end of each interval.
+    fn period(self) -> Box<[u8]> {
+        let mut period = vec![0; self.period_bytes()].into_boxed_slice();
+        let mut lanes: [u64; 8] = std::array::from_fn(|lane| mix(self.seed ^ mix(lane as u64 + 1)) | 1);
+        for chunk in period.chunks_mut(64) {
+            let mut bytes = [0u8; 64];
+            for (lane, out) in lanes.iter_mut().zip(bytes.chunks_exact_mut(8)) {
+                *lane ^= *lane << 13;
+                *lane ^= *lane >> 7;
+                *lane ^= *lane << 17;
+                out.copy_from_slice(&lane.to_le_bytes());
+            }
+            chunk.copy_from_slice(&bytes[..chunk.len()]);
         }
-        chunk.copy_from_slice(&bytes[..chunk.len()]);
+        let zeros = self.interval_bytes * usize::from(self.compress_percent.min(100)) / 100;
+        for interval in period.chunks_mut(self.interval_bytes) {
+            let len = interval.len();
+            interval[len.saturating_sub(zeros)..].fill(0);
+        }
+        period
     }
 }
 
-/// What a stamp says about its block.
+/// What a stamp says about its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// Seed of the run.
     pub seed: u64,
     /// Number of the file in the data set.
     pub file: u32,
-    /// How many times the data set was written before: tells an old block from a new one.
+    /// How many tests wrote the data set before: tells an old block from a new one.
     pub generation: u32,
     /// Offset in the file at which the stamp lies.
     pub offset_bytes: u64,
+    /// Where in the pool's period, or periods after it, the interval begins.
+    pub phase_bytes: u32,
 }
 
 impl Stamp {
@@ -52,24 +89,225 @@ impl Stamp {
     #[inline]
     pub fn to_bytes(self) -> [u8; STAMP_BYTES] {
         let place = u64::from(self.file) << 32 | u64::from(self.generation);
-        let check = mix(self.seed ^ mix(place ^ mix(self.offset_bytes)));
+        let phase = u64::from(self.phase_bytes);
+        let check = mix(self.seed ^ mix(place ^ mix(self.offset_bytes ^ mix(phase))));
         let mut bytes = [0; STAMP_BYTES];
-        for (out, word) in bytes.chunks_exact_mut(8).zip([self.seed, place, self.offset_bytes, check]) {
+        for (out, word) in bytes.chunks_exact_mut(8).zip([self.seed, place, self.offset_bytes, phase, check])
+        {
             out.copy_from_slice(&word.to_le_bytes());
         }
         bytes
     }
+
+    /// The stamp that lies here, or `None` if its check sum is wrong.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let mut words = [0; STAMP_BYTES / 8];
+        for (word, bytes) in words.iter_mut().zip(bytes.get(..STAMP_BYTES)?.chunks_exact(8)) {
+            *word = u64::from_le_bytes(bytes.try_into().ok()?);
+        }
+        let [seed, place, offset_bytes, phase, _] = words;
+        let phase_bytes = u32::try_from(phase).ok()?;
+        let stamp =
+            Self { seed, file: (place >> 32) as u32, generation: place as u32, offset_bytes, phase_bytes };
+        (stamp.to_bytes() == bytes[..STAMP_BYTES]).then_some(stamp)
+    }
 }
 
-/// Stamps a block that will lie at `stamp.offset_bytes`.
+/// Stamps a block that will lie at `stamp.offset_bytes`, every `interval_bytes`; `stamp.phase_bytes` is that of its
+/// beginning.
 #[inline]
-pub fn stamp(block: &mut [u8], stamp: Stamp) {
+pub fn stamp(block: &mut [u8], interval_bytes: usize, stamp: Stamp) {
     let mut at = stamp;
-    for piece in block.chunks_mut(STAMP_INTERVAL_BYTES) {
+    for interval in block.chunks_mut(interval_bytes) {
         let bytes = at.to_bytes();
-        let len = piece.len().min(STAMP_BYTES);
-        piece[..len].copy_from_slice(&bytes[..len]);
-        at.offset_bytes += STAMP_INTERVAL_BYTES as u64;
+        match interval.first_chunk_mut() {
+            Some(place) => *place = bytes,
+            // The check sum at its end is what makes small blocks unique.
+            None => interval.copy_from_slice(&bytes[STAMP_BYTES - interval.len()..]),
+        }
+        at.offset_bytes += interval_bytes as u64;
+        at.phase_bytes = (at.phase_bytes as usize + interval_bytes) as u32;
+    }
+}
+
+/// Blocks to be written by one worker: slices that are used in turn, none of them while it is in flight.
+#[derive(Debug)]
+pub struct Pool {
+    memory: AlignedBuffer,
+    block_bytes: usize,
+    period_bytes: usize,
+    /// Slices that are free, the one that was used longest ago first: a ring.
+    free: Box<[u32]>,
+    first_free: usize,
+    /// The slice of each slot.
+    taken: Box<[u32]>,
+    /// What each slot writes next: its slice, or the duplicate.
+    offsets: Box<[usize]>,
+    duplicate: usize,
+    dedupe_percent: u8,
+    /// Shares of a duplicate that are due, in percent.
+    due_percent: u8,
+}
+
+impl Pool {
+    /// A pool for `depth` writes at a time of blocks of `block_bytes`.
+    pub fn new(content: Content, block_bytes: usize, depth: u32) -> Self {
+        let period = content.period();
+        let slices = period.len().div_ceil(block_bytes).max(depth as usize + 1);
+        // One more slice is what all duplicates are.
+        let mut memory = AlignedBuffer::new((slices + 1) * block_bytes);
+        for chunk in memory.bytes_mut().chunks_mut(period.len()) {
+            chunk.copy_from_slice(&period[..chunk.len()]);
+        }
+        let duplicate = slices * block_bytes;
+        let phase_bytes = (duplicate % period.len()) as u32;
+        let of_duplicate =
+            Stamp { seed: content.seed, file: NO_FILE, generation: 0, offset_bytes: 0, phase_bytes };
+        if content.is_stamped() {
+            stamp(&mut memory.bytes_mut()[duplicate..], content.interval_bytes, of_duplicate);
+        }
+        let taken: Box<[u32]> = (0..depth).collect();
+        Self {
+            memory,
+            block_bytes,
+            period_bytes: period.len(),
+            free: (depth..slices as u32).collect(),
+            first_free: 0,
+            offsets: taken.iter().map(|slice| *slice as usize * block_bytes).collect(),
+            taken,
+            duplicate,
+            dedupe_percent: content.dedupe_percent,
+            due_percent: 0,
+        }
+    }
+
+    /// The next block of `slot`; what the slot wrote before is free again.
+    #[inline]
+    pub fn draft(&mut self, slot: u32) -> Draft<'_> {
+        let slot = slot as usize;
+        self.due_percent += self.dedupe_percent;
+        let is_duplicate = self.due_percent >= 100;
+        let offset = if is_duplicate {
+            self.due_percent -= 100;
+            self.duplicate
+        } else {
+            std::mem::swap(&mut self.taken[slot], &mut self.free[self.first_free]);
+            self.first_free = if self.first_free + 1 == self.free.len() { 0 } else { self.first_free + 1 };
+            self.taken[slot] as usize * self.block_bytes
+        };
+        self.offsets[slot] = offset;
+        let phase_bytes = (offset % self.period_bytes) as u32;
+        let bytes = &mut self.memory.bytes_mut()[offset..offset + self.block_bytes];
+        Draft { bytes, phase_bytes, is_duplicate }
+    }
+
+    /// What [`Pool::draft`] gave to `slot`, as a place in [`Pool::memory`].
+    #[inline]
+    pub fn offset(&self, slot: u32) -> usize {
+        self.offsets[slot as usize]
+    }
+
+    /// What [`Pool::draft`] gave to `slot`.
+    #[inline]
+    pub fn block(&self, slot: u32) -> &[u8] {
+        let offset = self.offset(slot);
+        &self.memory.bytes()[offset..offset + self.block_bytes]
+    }
+
+    /// All of it.
+    pub fn memory(&mut self) -> &mut AlignedBuffer {
+        &mut self.memory
+    }
+}
+
+/// What is wrong with a block that was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mismatch {
+    /// Offset in the file of the first byte that is wrong.
+    pub offset_bytes: u64,
+    /// What should lie there; as many bytes as were compared at once, zeros behind them.
+    pub expected: [u8; Mismatch::SHOWN],
+    /// What lies there.
+    pub found: [u8; Mismatch::SHOWN],
+    /// The bytes are those of another place or time: what its stamp says.
+    pub belongs_to: Option<Stamp>,
+}
+
+impl Mismatch {
+    /// Bytes that a mismatch shows of either side.
+    pub const SHOWN: usize = 8;
+
+    fn new(offset_bytes: u64, expected: &[u8], found: &[u8], belongs_to: Option<Stamp>) -> Self {
+        let differs = expected.iter().zip(found).position(|(a, b)| a != b).unwrap_or(0);
+        let shown = |bytes: &[u8]| {
+            let mut shown = [0; Self::SHOWN];
+            let bytes = &bytes[differs..bytes.len().min(differs + Self::SHOWN)];
+            shown[..bytes.len()].copy_from_slice(bytes);
+            shown
+        };
+        let offset_bytes = offset_bytes + differs as u64;
+        Self { offset_bytes, expected: shown(expected), found: shown(found), belongs_to }
+    }
+}
+
+/// Knows what every byte of a data set must be. Shared by all workers, and only read.
+#[derive(Debug, Clone)]
+pub struct Verifier {
+    content: Content,
+    /// One period and an interval more, so that every interval of it is one piece.
+    period: Arc<[u8]>,
+    /// Generations that a block may have: those that wrote since every block was written.
+    pub generations: std::ops::RangeInclusive<u32>,
+}
+
+impl Verifier {
+    /// A verifier of blocks with this content.
+    pub fn new(content: Content, generations: std::ops::RangeInclusive<u32>) -> Self {
+        let mut period = content.period().into_vec();
+        period.extend_from_within(..content.interval_bytes);
+        Self { content, period: period.into(), generations }
+    }
+
+    /// Compares every byte of a block that was read from `offset_bytes` of `file`.
+    ///
+    /// # Errors
+    /// The first byte that is wrong.
+    #[cold]
+    pub fn verify(&self, block: &[u8], file: u32, offset_bytes: u64) -> Result<(), Mismatch> {
+        let Content { seed, interval_bytes, .. } = self.content;
+        for (index, interval) in block.chunks_exact(interval_bytes).enumerate() {
+            let offset_bytes = offset_bytes + (index * interval_bytes) as u64;
+            let Some(found) = Stamp::from_bytes(interval) else {
+                // The check sum is wrong; say which word of what should be there is.
+                let generation = *self.generations.end();
+                let claimed = u64::from_le_bytes(interval[24..32].try_into().unwrap_or_default());
+                let phase_bytes = claimed.min(self.content.period_bytes() as u64) as u32;
+                let claimed_generation = u32::from_le_bytes(interval[8..12].try_into().unwrap_or_default());
+                let generation = if self.generations.contains(&claimed_generation) {
+                    claimed_generation
+                } else {
+                    generation
+                };
+                let expected = Stamp { seed, file, generation, offset_bytes, phase_bytes }.to_bytes();
+                return Err(Mismatch::new(offset_bytes, &expected, &interval[..STAMP_BYTES], None));
+            };
+            let is_duplicate = found.file == NO_FILE && self.content.dedupe_percent > 0;
+            let is_here = found.file == file
+                && found.offset_bytes == offset_bytes
+                && self.generations.contains(&found.generation);
+            if found.seed != seed || !(is_here || is_duplicate) {
+                let generation = *self.generations.end();
+                let expected = Stamp { seed, file, generation, offset_bytes, ..found }.to_bytes();
+                return Err(Mismatch::new(offset_bytes, &expected, &interval[..STAMP_BYTES], Some(found)));
+            }
+            let phase = found.phase_bytes as usize % self.content.period_bytes();
+            let expected = &self.period[phase + STAMP_BYTES..phase + interval_bytes];
+            let rest = &interval[STAMP_BYTES..];
+            if rest != expected {
+                return Err(Mismatch::new(offset_bytes + STAMP_BYTES as u64, expected, rest, None));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -87,41 +325,108 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    #[test]
-    fn the_pool_looks_random_and_repeats_from_its_seed() {
-        let mut pool = AlignedBuffer::new(1 << 20);
-        fill(&mut pool, 7);
-        let mut counts = [0u32; 256];
-        pool.bytes().iter().for_each(|byte| counts[usize::from(*byte)] += 1);
-        // 4,096 of each expected; the standard deviation of a count is 64.
-        assert!(counts.iter().all(|count| (3_700..4_500).contains(count)), "{counts:?}");
-        let mut again = AlignedBuffer::new(1 << 20);
-        fill(&mut again, 7);
-        assert_eq!(pool.bytes(), again.bytes());
-        fill(&mut again, 8);
-        assert_ne!(pool.bytes(), again.bytes());
+    const CONTENT: Content =
+        Content { seed: 7, interval_bytes: STAMP_INTERVAL_BYTES, compress_percent: 0, dedupe_percent: 0 };
+
+    fn write(pool: &mut Pool, slot: u32, content: Content, file: u32, offset_bytes: u64) -> Vec<u8> {
+        let draft = pool.draft(slot);
+        if !draft.is_duplicate {
+            let (seed, phase_bytes) = (content.seed, draft.phase_bytes);
+            let at = Stamp { seed, file, generation: 1, offset_bytes, phase_bytes };
+            stamp(draft.bytes, content.interval_bytes, at);
+        }
+        pool.block(slot).to_vec()
     }
 
     #[test]
-    fn every_4_kib_of_a_data_set_is_unique() {
-        let mut block = vec![0u8; 16 << 10];
-        let mut seen = HashSet::new();
-        for file in 0..4 {
-            for generation in 0..3 {
-                for index in 0..16u64 {
-                    stamp(&mut block, Stamp { seed: 1, file, generation, offset_bytes: index * (16 << 10) });
-                    for piece in block.chunks(STAMP_INTERVAL_BYTES) {
-                        assert!(seen.insert(piece.to_vec()));
-                    }
+    fn the_pool_looks_random_and_repeats_from_its_seed() {
+        let mut counts = [0u32; 256];
+        CONTENT.period().iter().for_each(|byte| counts[usize::from(*byte)] += 1);
+        // 4,096 of each expected; the standard deviation of a count is 64.
+        assert!(counts.iter().all(|count| (3_700..4_500).contains(count)), "{counts:?}");
+        assert_eq!(CONTENT.period(), CONTENT.period());
+        assert_ne!(CONTENT.period(), Content { seed: 8, ..CONTENT }.period());
+    }
+
+    #[test]
+    fn every_interval_of_a_data_set_is_unique_and_verifies() {
+        for block_bytes in [512, 4096, 12 << 10, 3 << 20] {
+            let content = Content { interval_bytes: block_bytes.min(STAMP_INTERVAL_BYTES), ..CONTENT };
+            let mut pool = Pool::new(content, block_bytes, 4);
+            let verifier = Verifier::new(content, 1..=1);
+            let mut seen = HashSet::new();
+            for index in 0..16u64 {
+                let offset = index * block_bytes as u64;
+                let block = write(&mut pool, (index % 4) as u32, content, 3, offset);
+                assert_eq!(verifier.verify(&block, 3, offset), Ok(()));
+                for interval in block.chunks(content.interval_bytes) {
+                    assert!(seen.insert(interval.to_vec()));
                 }
             }
         }
     }
 
     #[test]
-    fn small_blocks_carry_what_fits() {
-        let mut block = [0u8; 16];
-        stamp(&mut block, Stamp { seed: 3, file: 1, generation: 2, offset_bytes: 5 });
-        assert_eq!(block[..8], 3u64.to_le_bytes());
+    fn slices_in_flight_are_left_alone_and_neighbours_differ() {
+        let mut pool = Pool::new(CONTENT, 4096, 8);
+        let mut in_flight: Vec<usize> = (0..8)
+            .map(|slot| {
+                pool.draft(slot);
+                pool.offset(slot)
+            })
+            .collect();
+        let mut last = HashSet::new();
+        for round in 0..1000usize {
+            let slot = (round * 5 % 8) as u32;
+            pool.draft(slot);
+            in_flight[slot as usize] = pool.offset(slot);
+            assert_eq!(in_flight.iter().collect::<HashSet<_>>().len(), 8);
+            // No slice comes back within a quarter of the period.
+            if round < 64 {
+                assert!(last.insert(pool.offset(slot)));
+            }
+        }
+    }
+
+    #[test]
+    fn every_wrong_byte_is_found_and_named() {
+        let mut pool = Pool::new(CONTENT, 8192, 1);
+        let verifier = Verifier::new(CONTENT, 1..=1);
+        let block = write(&mut pool, 0, CONTENT, 3, 8192);
+        for at in (0..8192).step_by(7) {
+            let mut bad = block.clone();
+            bad[at] ^= 0x40;
+            let mismatch = verifier.verify(&bad, 3, 8192).unwrap_err();
+            // A damaged check sum, or a stamp of which the damaged word is not known, is told at the stamp.
+            if at % 4096 >= STAMP_BYTES {
+                assert_eq!(mismatch.offset_bytes, 8192 + at as u64);
+                assert_eq!((mismatch.expected[0], mismatch.found[0]), (block[at], bad[at]));
+            } else {
+                let stamp_at = 8192 + (at / 4096 * 4096) as u64;
+                assert!((stamp_at..stamp_at + STAMP_BYTES as u64).contains(&mismatch.offset_bytes));
+            }
+        }
+        let misplaced = verifier.verify(&block, 3, 0).unwrap_err();
+        assert_eq!(misplaced.belongs_to.unwrap().offset_bytes, 8192);
+        let stale = Verifier::new(CONTENT, 2..=3).verify(&block, 3, 8192).unwrap_err();
+        assert_eq!(stale.belongs_to.unwrap().generation, 1);
+    }
+
+    #[test]
+    fn contents_keep_their_percentages() {
+        let content = Content { compress_percent: 50, dedupe_percent: 20, ..CONTENT };
+        let mut pool = Pool::new(content, 4096, 2);
+        let verifier = Verifier::new(content, 1..=1);
+        let mut seen = HashSet::new();
+        let mut zeros = 0;
+        for index in 0..1000u64 {
+            let block = write(&mut pool, (index % 2) as u32, content, 0, index * 4096);
+            assert_eq!(verifier.verify(&block, 0, index * 4096), Ok(()));
+            zeros += block.iter().filter(|byte| **byte == 0).count();
+            seen.insert(block);
+        }
+        assert_eq!(seen.len(), 801, "800 of their own, and one that 200 share");
+        let share = zeros as f64 / (1000.0 * 4096.0);
+        assert!((share - 0.5).abs() < 0.01, "{share}");
     }
 }

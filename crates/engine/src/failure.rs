@@ -2,6 +2,8 @@
 
 use rustix::io::Errno;
 
+use crate::data::Mismatch;
+
 /// A call that failed, with what is needed to say where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failure {
@@ -27,6 +29,8 @@ pub enum Cause {
         /// Bytes asked for.
         wanted_bytes: usize,
     },
+    /// A block was read that is not what was written.
+    Mismatch(Mismatch),
 }
 
 impl From<Errno> for Cause {
@@ -41,6 +45,23 @@ impl std::fmt::Display for Cause {
             Self::Errno(errno) => write!(f, "{}", std::io::Error::from(*errno)),
             Self::Short { got_bytes, wanted_bytes } => {
                 write!(f, "only {got_bytes} of {wanted_bytes} bytes were moved")
+            }
+            Self::Mismatch(Mismatch { offset_bytes, expected, found, belongs_to }) => {
+                let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+                write!(
+                    f,
+                    "the byte at offset {offset_bytes} is not what was written: expected {}, found {}",
+                    hex(expected),
+                    hex(found)
+                )?;
+                match belongs_to {
+                    Some(stamp) => write!(
+                        f,
+                        " (these are bytes of file {}, offset {}, generation {}, seed {})",
+                        stamp.file, stamp.offset_bytes, stamp.generation, stamp.seed
+                    ),
+                    None => Ok(()),
+                }
             }
         }
     }

@@ -10,9 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
-use crate::buffer::AlignedBuffer;
 use crate::clock::Clock;
-use crate::data::{self, Stamp};
+use crate::data::{self, Pool, Stamp};
 use crate::failure::Failure;
 use crate::names::{Kind, Name, Tree};
 use crate::pattern::Permutation;
@@ -160,7 +159,7 @@ impl<const MISSING: bool> FileOps for Open<MISSING> {
 /// What is written into a file that is made.
 #[derive(Debug)]
 pub struct Content {
-    pool: AlignedBuffer,
+    pool: Pool,
     size_min_bytes: u64,
     size_spread_bytes: u64,
     seed: u64,
@@ -173,8 +172,13 @@ const WRITE_BYTES_MAX: u64 = 1 << 20;
 impl Content {
     /// Sizes drawn evenly between two bounds; bytes and sizes follow from the seed.
     pub fn new(size_min_bytes: u64, size_max_bytes: u64, seed: u64, generation: u32) -> Self {
-        let mut pool = AlignedBuffer::new(size_max_bytes.min(WRITE_BYTES_MAX) as usize);
-        data::fill(&mut pool, seed);
+        let like = data::Content {
+            seed,
+            interval_bytes: data::STAMP_INTERVAL_BYTES,
+            compress_percent: 0,
+            dedupe_percent: 0,
+        };
+        let pool = Pool::new(like, size_max_bytes.clamp(1, WRITE_BYTES_MAX) as usize, 1);
         Self { pool, size_min_bytes, size_spread_bytes: size_max_bytes - size_min_bytes, seed, generation }
     }
 
@@ -191,9 +195,11 @@ impl Content {
         let mut offset_bytes = 0;
         while offset_bytes < size_bytes {
             let len = (size_bytes - offset_bytes).min(WRITE_BYTES_MAX) as usize;
-            let block = &mut self.pool.bytes_mut()[..len];
             let Self { seed, generation, .. } = *self;
-            data::stamp(block, Stamp { seed, file: file as u32, generation, offset_bytes });
+            let draft = self.pool.draft(0);
+            let (block, phase_bytes) = (&mut draft.bytes[..len], draft.phase_bytes);
+            let stamp = Stamp { seed, file: file as u32, generation, offset_bytes, phase_bytes };
+            data::stamp(block, data::STAMP_INTERVAL_BYTES, stamp);
             // A short write goes on from where it stopped, with a stamp of its own.
             offset_bytes += rustix::io::write(descriptor, block)? as u64;
         }
@@ -442,94 +448,107 @@ pub fn round<C: Clock, V: FileOps>(
     Round { done, start_ns, end_ns: now_ns, result }
 }
 
-/// Reads the entries of every directory of a set, once. One operation is an entry; the latency is of each
-/// `getdents64`, which returns as many as fit into 32 KiB.
-pub fn readdir_round<C: Clock>(
-    place: &Place<'_>,
-    clock: &C,
-    recorder: &mut Recorder,
-    limits: RoundLimits<'_>,
-) -> Round {
-    let start_ns = clock.now_ns();
-    recorder.start(start_ns);
-    let mut round = Round { done: 0, start_ns, end_ns: start_ns, result: Ok(()) };
-    let mut next_tick_ns = start_ns + INTERVAL_NS;
-    let mut buffer = [MaybeUninit::<u8>::uninit(); 32 << 10];
-    for dir in 0..place.tree.dirs {
-        let mut laps = Laps { clock, recorder, last_ns: round.end_ns };
-        let read = read_directory(place, dir, &mut buffer, &mut laps, &mut round.done, limits);
-        round.end_ns = laps.last_ns;
-        match read {
-            Ok(true) => {}
-            Ok(false) => break,
-            Err((step, errno)) => {
-                let call = READDIR_STEPS[step];
-                round.result = Err(Failure { call, file: dir, offset_bytes: None, cause: errno.into() });
-                break;
-            }
-        }
-        if round.end_ns >= next_tick_ns {
-            recorder.hand_over(round.end_ns);
-            next_tick_ns = round.end_ns + INTERVAL_NS;
-            if limits.stop.load(Ordering::Relaxed) {
-                break;
-            }
-        }
-    }
-    recorder.flush(round.end_ns);
-    round
+/// Reads the entries of every directory of a set.
+#[derive(Debug)]
+pub struct Readdir {
+    name: Name,
+    buffer: Box<[MaybeUninit<u8>]>,
 }
 
-/// The calls of [`readdir_round`].
-pub const READDIR_STEPS: &[&str] = &["open", "getdents64", "close"];
+impl Readdir {
+    /// The calls that it makes.
+    pub const STEPS: &'static [&'static str] = &["open", "getdents64", "close"];
+    /// Room for the entries that one call returns: what glibc's readdir gives it.
+    const BUFFER_BYTES: usize = 32 << 10;
 
-/// True if the directory was read to its end, false if the deadline came first.
-fn read_directory<C: Clock>(
-    place: &Place<'_>,
-    dir: u64,
-    buffer: &mut [MaybeUninit<u8>],
-    laps: &mut Laps<'_, C>,
-    done: &mut u64,
-    limits: RoundLimits<'_>,
-) -> Result<bool, CallError> {
-    let mut path = place.tree.directory(dir);
-    if path.is_empty() {
-        path.push('.');
+    /// The directories of a tree.
+    pub fn new(tree: Tree) -> Self {
+        Self { name: Name::new(tree, Kind::File), buffer: Box::new_uninit_slice(Self::BUFFER_BYTES) }
     }
-    let flags = READ_FLAGS.union(OFlags::DIRECTORY);
-    let opened = rustix::fs::openat(place.directory, path.as_str(), flags, Mode::empty())
-        .map_err(|errno| (0, errno))?;
-    laps.lap(0);
-    let mut entries = RawDir::new(&opened, buffer);
-    let whole = loop {
-        let calls_kernel = entries.is_buffer_empty();
-        let entry = entries.next();
-        if calls_kernel {
-            laps.lap(1);
-        }
-        match entry {
-            None => break true,
-            Some(Err(errno)) => return Err((1, errno)),
-            Some(Ok(entry)) => {
-                if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
-                    *done += 1;
-                    laps.recorder.operations(1);
+
+    /// Reads all of them once. One operation is an entry; the latency is of each `getdents64`, which returns as many
+    /// as fit into 32 KiB.
+    pub fn round<C: Clock>(
+        &mut self,
+        place: &Place<'_>,
+        clock: &C,
+        recorder: &mut Recorder,
+        limits: RoundLimits<'_>,
+    ) -> Round {
+        let start_ns = clock.now_ns();
+        recorder.start(start_ns);
+        let mut round = Round { done: 0, start_ns, end_ns: start_ns, result: Ok(()) };
+        let mut next_tick_ns = start_ns + INTERVAL_NS;
+        for dir in 0..place.tree.dirs {
+            let mut laps = Laps { clock, recorder, last_ns: round.end_ns };
+            let read = self.directory(place, dir, &mut laps, &mut round.done, limits);
+            round.end_ns = laps.last_ns;
+            match read {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err((step, errno)) => {
+                    let call = Self::STEPS[step];
+                    round.result = Err(Failure { call, file: dir, offset_bytes: None, cause: errno.into() });
+                    break;
+                }
+            }
+            if round.end_ns >= next_tick_ns {
+                recorder.hand_over(round.end_ns);
+                next_tick_ns = round.end_ns + INTERVAL_NS;
+                if limits.stop.load(Ordering::Relaxed) {
+                    break;
                 }
             }
         }
-        if calls_kernel && laps.last_ns >= limits.deadline_ns {
-            break false;
-        }
-    };
-    drop(opened);
-    laps.lap(2);
-    Ok(whole)
+        recorder.flush(round.end_ns);
+        round
+    }
+
+    /// True if the directory was read to its end, false if the deadline came first.
+    fn directory<C: Clock>(
+        &mut self,
+        place: &Place<'_>,
+        dir: u64,
+        laps: &mut Laps<'_, C>,
+        done: &mut u64,
+        limits: RoundLimits<'_>,
+    ) -> Result<bool, CallError> {
+        let flags = READ_FLAGS.union(OFlags::DIRECTORY);
+        let opened = rustix::fs::openat(place.directory, self.name.directory(dir), flags, Mode::empty())
+            .map_err(|errno| (0, errno))?;
+        laps.lap(0);
+        let mut entries = RawDir::new(&opened, &mut self.buffer);
+        let whole = loop {
+            let calls_kernel = entries.is_buffer_empty();
+            let entry = entries.next();
+            if calls_kernel {
+                laps.lap(1);
+            }
+            match entry {
+                None => break true,
+                Some(Err(errno)) => return Err((1, errno)),
+                Some(Ok(entry)) => {
+                    if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+                        *done += 1;
+                        laps.recorder.operations(1, 0);
+                    }
+                }
+            }
+            if calls_kernel && laps.last_ns >= limits.deadline_ns {
+                break false;
+            }
+        };
+        drop(opened);
+        laps.lap(2);
+        Ok(whole)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::clock::Monotonic;
+    use crate::recorder::Shape;
 
     fn place(directory: &std::fs::File, tree: Tree) -> Place<'_> {
         Place { directory: directory.as_fd(), leaves: &[], tree }
@@ -537,7 +556,7 @@ mod tests {
 
     fn all<V: FileOps>(mut verb: V, place: &Place<'_>, visits: Visits) -> (u64, u64, Vec<u64>) {
         let steps = verb.steps().len();
-        let (mut recorder, reader) = Recorder::new(if steps > 1 { steps } else { 0 });
+        let (mut recorder, reader) = Recorder::new(Shape::closed(steps));
         let stop = AtomicBool::new(false);
         let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop };
         let round = round(&mut verb, place, visits, &Monotonic, &mut recorder, limits);
@@ -587,10 +606,10 @@ mod tests {
         assert_eq!(all(Mkdir::new(tree, Kind::Directory, Kind::Directory, false), &place, sequence).0, 20);
         assert_eq!(names(temp.path()).len(), 80);
 
-        let (mut recorder, reader) = Recorder::new(READDIR_STEPS.len());
+        let (mut recorder, reader) = Recorder::new(Shape::closed(Readdir::STEPS.len()));
         let stop = AtomicBool::new(false);
         let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop };
-        assert_eq!(readdir_round(&place, &Monotonic, &mut recorder, limits).done, 80);
+        assert_eq!(Readdir::new(tree).round(&place, &Monotonic, &mut recorder, limits).done, 80);
         let mut entries = 0;
         reader.drain(|delta| entries += delta.ops);
         assert_eq!(entries, 80);
@@ -611,7 +630,7 @@ mod tests {
         let directory = std::fs::File::open(temp.path()).unwrap();
         let tree = Tree { files: 5, dirs: 1, levels: 1 };
         std::fs::write(temp.path().join("f00000002"), "in the way").unwrap();
-        let (mut recorder, _reader) = Recorder::new(2);
+        let (mut recorder, _reader) = Recorder::new(Shape::closed(2));
         let stop = AtomicBool::new(false);
         let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop };
         let mut verb = Create::new(tree, None, false);

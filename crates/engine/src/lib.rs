@@ -10,15 +10,20 @@
 //! - No file is opened, made or removed here but as the measured operation itself or its undoing ([`files`]).
 
 pub mod buffer;
+pub mod bytes;
 pub mod clock;
 pub mod data;
 pub mod failure;
 pub mod files;
 pub mod names;
+pub mod null;
 pub mod pacing;
 pub mod pattern;
 pub mod recorder;
+pub mod sim;
+pub mod stdio;
 pub mod sync;
+pub mod uring;
 pub mod verb;
 pub mod worker;
 
@@ -50,11 +55,11 @@ impl Call {
 #[derive(Debug, Clone, Copy)]
 pub struct Io {
     /// Whose buffer it uses, and by what it is known when it completes: below the engine's depth.
-    pub slot: usize,
+    pub slot: u32,
     /// What to do.
     pub call: Call,
     /// On which of the worker's files.
-    pub file: usize,
+    pub file: u32,
     /// Where in the file.
     pub offset_bytes: u64,
 }
@@ -63,32 +68,52 @@ pub struct Io {
 #[derive(Debug, Clone, Copy)]
 pub struct Completion {
     /// The slot of its [`Io`].
-    pub slot: usize,
+    pub slot: u32,
+    /// Bytes moved, or the negative number of the error, as the kernel tells it: eight bytes a completion.
+    pub result: i32,
+}
+
+impl Completion {
     /// Bytes moved, or why it failed.
-    pub result: Result<usize, rustix::io::Errno>,
+    ///
+    /// # Errors
+    /// What the kernel said to this call.
+    pub fn outcome(self) -> Result<u32, rustix::io::Errno> {
+        u32::try_from(self.result).map_err(|_| rustix::io::Errno::from_raw_os_error(-self.result))
+    }
 }
 
 /// Issues calls on data: up to [`DataEngine::depth`] at a time, one per slot.
 pub trait DataEngine {
     /// Calls that may be in flight; slots are numbered below it.
-    fn depth(&self) -> usize;
+    fn depth(&self) -> u32;
 
-    /// The bytes that a write on `slot` at `offset_bytes` will move, to be stamped before it is queued. They follow
-    /// from the place, so that what lies there can be computed again; reads move into a buffer of the slot's own.
-    fn block_to_write(&mut self, slot: usize, offset_bytes: u64) -> &mut [u8];
+    /// The bytes that the next write on `slot` will move, to be stamped before it is queued. Nothing that is in
+    /// flight uses them.
+    fn draft(&mut self, slot: u32) -> Draft<'_>;
 
-    /// Prepares a call. Nothing need happen before [`DataEngine::commit`].
+    /// The bytes that the last read on `slot` brought.
+    fn block_read(&self, slot: u32) -> &[u8];
+
+    /// Prepares a call. Nothing need happen before [`DataEngine::reap`].
     fn queue(&mut self, io: Io);
 
-    /// Makes sure that all queued calls are on their way.
+    /// Sees to it that all queued calls are on their way, waits until at least one call has ended or `until_ns` has
+    /// come on the clock of the worker, and hands out as many as have ended, without waiting for more. `u64::MAX`
+    /// waits for a call, however long it takes.
     ///
     /// # Errors
-    /// What the kernel said to the submission as a whole.
-    fn commit(&mut self) -> Result<(), rustix::io::Errno>;
+    /// What the kernel said to the submission or the waiting as a whole; failed calls are completions.
+    fn reap(&mut self, done: &mut [Completion], until_ns: u64) -> Result<usize, rustix::io::Errno>;
+}
 
-    /// Waits until at least one call has ended and hands out as many as have, without waiting for more.
-    ///
-    /// # Errors
-    /// What the kernel said to the waiting itself; failed calls are completions.
-    fn reap(&mut self, done: &mut [Completion]) -> Result<usize, rustix::io::Errno>;
+/// A block that is about to be written.
+#[derive(Debug)]
+pub struct Draft<'a> {
+    /// Its bytes, all but the stamps.
+    pub bytes: &'a mut [u8],
+    /// Where in the pool it begins: what it contains follows from that ([`data::Stamp::phase_bytes`]).
+    pub phase_bytes: u32,
+    /// A copy of other blocks: stamped already, and never to be changed.
+    pub is_duplicate: bool,
 }

@@ -82,6 +82,7 @@ impl Tree {
 #[derive(Debug, Clone)]
 pub struct Name {
     tree: Tree,
+    letter: u8,
     bytes: Vec<u8>,
     /// Where the letter stands.
     start: usize,
@@ -94,9 +95,9 @@ impl Name {
     pub fn new(tree: Tree, kind: Kind) -> Self {
         // Room for the longest path, so that nothing is allocated later.
         let longest = tree.levels as usize * (DIRECTORY_DIGITS + 2) + FILE_DIGITS + 2;
-        let mut name =
-            Self { tree, bytes: Vec::with_capacity(longest), start: 0, first_file: 0, end_file: 0 };
-        name.enter(0, kind as u8);
+        let bytes = Vec::with_capacity(longest);
+        let mut name = Self { tree, letter: kind as u8, bytes, start: 0, first_file: 0, end_file: 0 };
+        name.enter(0);
         name
     }
 
@@ -104,8 +105,7 @@ impl Name {
     #[inline]
     pub fn of(&mut self, file: u64) -> &CStr {
         if file < self.first_file || file >= self.end_file {
-            let letter = self.bytes[self.start];
-            self.enter(file / self.tree.files_per_dir(), letter);
+            self.enter(file / self.tree.files_per_dir());
         }
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let digits = &mut self.bytes[self.start + 1..self.start + 1 + FILE_DIGITS];
@@ -125,8 +125,21 @@ impl Name {
         CStr::from_bytes_until_nul(&self.bytes[self.start..]).unwrap_or_default()
     }
 
+    /// The path of one of the lowest directories; `.` if there is only the one held.
+    pub fn directory(&mut self, dir: u64) -> &CStr {
+        self.enter(dir);
+        // Directories lie above files in a path, and a slash between.
+        match self.start.checked_sub(1) {
+            Some(slash) => self.bytes[slash] = 0,
+            None => self.bytes[..2].copy_from_slice(b".\0"),
+        }
+        // What stands there now is no file's path.
+        self.end_file = 0;
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
+    }
+
     #[cold]
-    fn enter(&mut self, dir: u64, letter: u8) {
+    fn enter(&mut self, dir: u64) {
         let per_dir = self.tree.files_per_dir();
         (self.first_file, self.end_file) = (dir * per_dir, (dir + 1) * per_dir);
         self.bytes.clear();
@@ -143,7 +156,7 @@ impl Name {
             }
         }
         self.start = self.bytes.len();
-        self.bytes.push(letter);
+        self.bytes.push(self.letter);
         self.bytes.extend_from_slice(&[b'0'; FILE_DIGITS]);
         self.bytes.push(0);
     }
@@ -171,6 +184,13 @@ mod tests {
                 seen.insert(path);
             }
             assert_eq!(seen.len() as u64, files);
+            for dir in 0..dirs {
+                let path = tree.directory(dir);
+                let expected = if path.is_empty() { "." } else { &path };
+                assert_eq!(name.directory(dir).to_str(), Ok(expected));
+            }
+            let first = name.of(0).to_str().unwrap();
+            assert!(first.ends_with("f00000000"), "a file again: {first}");
         }
     }
 

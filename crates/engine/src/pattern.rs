@@ -1,8 +1,5 @@
 //! Which block comes next: every block exactly once a pass, in sequence or in an order that looks random.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use crate::data::mix;
 
 /// A bijection of `0..len` in constant memory: multiply and xor-shift rounds on the next power of two, walked until
@@ -42,89 +39,59 @@ impl Permutation {
     }
 }
 
-/// The blocks that one thread of a test works through, and how far it is. With depth through threads, several
-/// workers serve one stream.
-#[derive(Debug)]
-pub struct Stream {
-    next: AtomicU64,
-    end: u64,
-    first_block: u64,
-    blocks: u64,
-    seed: u64,
-    random: bool,
-}
-
-impl Stream {
-    /// `blocks` blocks from `first_block`, visited `limit` times in all: at most `u64::MAX` for no limit.
-    pub fn new(first_block: u64, blocks: u64, random: bool, seed: u64, limit: u64) -> Arc<Self> {
-        Arc::new(Self {
-            next: AtomicU64::new(0),
-            end: limit,
-            first_block,
-            blocks: blocks.max(1),
-            seed,
-            random,
-        })
-    }
-}
-
-/// One worker's view of a stream: takes places in batches, so that workers seldom meet at the cursor.
-#[derive(Debug)]
+/// The blocks that one worker works through, in their order.
+#[derive(Debug, Clone)]
 pub struct Pattern {
-    stream: Arc<Stream>,
-    batch: u64,
-    next: u64,
-    end: u64,
-    pass: u64,
-    permutation: Permutation,
-    // Copies of what the stream says: read in every operation, and the cursor beside them is written by others.
-    blocks: u64,
     first_block: u64,
-    random: bool,
+    blocks: u64,
+    is_random: bool,
+    seed: u64,
+    /// Visits that are left.
+    left: u64,
+    pass: u64,
+    position: u64,
+    permutation: Permutation,
 }
-
-/// Places taken at once where order between the workers of a stream does not matter.
-const BATCH: u64 = 64;
 
 impl Pattern {
-    /// A view of `stream`, which `workers` workers serve.
-    pub fn new(stream: Arc<Stream>, workers: u32) -> Self {
-        // A sequential stream stays sequential only if each worker takes the very next block.
-        let batch = if workers == 1 || stream.random { BATCH } else { 1 };
-        let permutation = Permutation::new(stream.blocks, pass_seed(stream.seed, 0));
-        let (blocks, first_block, random) = (stream.blocks, stream.first_block, stream.random);
-        Self { stream, batch, next: 0, end: 0, pass: 0, permutation, blocks, first_block, random }
+    /// `blocks` blocks from `first_block`, visited `limit` times in all: `u64::MAX` for no limit.
+    pub fn new(first_block: u64, blocks: u64, is_random: bool, seed: u64, limit: u64) -> Self {
+        let blocks = blocks.max(1);
+        let permutation = Permutation::new(blocks, pass_seed(seed, 0));
+        Self { first_block, blocks, is_random, seed, left: limit, pass: 0, position: 0, permutation }
     }
 
     /// The next block, or `None` when the limit is reached.
     #[inline]
     pub fn next_block(&mut self) -> Option<u64> {
-        if self.next == self.end && !self.take() {
+        if self.left == 0 {
             return None;
         }
-        let place = self.next;
-        self.next += 1;
-        let pass_start = self.pass * self.blocks;
-        let mut position = place - pass_start;
-        if position >= self.blocks {
-            self.pass = place / self.blocks;
-            position = place % self.blocks;
-            self.permutation = Permutation::new(self.blocks, pass_seed(self.stream.seed, self.pass));
+        self.left -= 1;
+        if self.position == self.blocks {
+            self.next_pass();
         }
-        let position = if self.random { self.permutation.at(position) } else { position };
-        Some(self.first_block + position)
+        let position = self.position;
+        self.position += 1;
+        Some(self.first_block + if self.is_random { self.permutation.at(position) } else { position })
+    }
+
+    /// Whether the next block begins a new pass: it may be one of those that were given out last.
+    #[inline]
+    pub fn is_at_end_of_pass(&self) -> bool {
+        self.position == self.blocks
+    }
+
+    /// Whether every block was given out at least once.
+    pub fn is_covered(&self) -> bool {
+        self.pass > 0 || self.position == self.blocks
     }
 
     #[cold]
-    fn take(&mut self) -> bool {
-        // Relaxed: the cursor guards nothing but itself.
-        let start = self.stream.next.fetch_add(self.batch, Ordering::Relaxed);
-        if start >= self.stream.end {
-            return false;
-        }
-        self.next = start;
-        self.end = start.saturating_add(self.batch).min(self.stream.end);
-        true
+    fn next_pass(&mut self) {
+        self.position = 0;
+        self.pass += 1;
+        self.permutation = Permutation::new(self.blocks, pass_seed(self.seed, self.pass));
     }
 }
 
@@ -163,27 +130,24 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_stream_hands_out_each_block_once_a_pass_and_keeps_its_limit() {
-        let stream = Stream::new(100, 1000, true, 5, 2500);
-        let mut patterns: Vec<_> = (0..4).map(|_| Pattern::new(Arc::clone(&stream), 4)).collect();
+    fn every_pass_visits_each_block_once_in_an_order_of_its_own() {
+        let mut pattern = Pattern::new(100, 1000, true, 5, 2500);
         let mut blocks = Vec::new();
-        while let Some(block) = patterns.iter_mut().find_map(Pattern::next_block) {
+        while let Some(block) = pattern.next_block() {
             blocks.push(block);
+            assert_eq!(pattern.is_covered(), blocks.len() >= 1000);
         }
         assert_eq!(blocks.len(), 2500);
         let mut first: Vec<_> = blocks[..1000].to_vec();
         first.sort_unstable();
         assert_eq!(first, (100..1100).collect::<Vec<_>>());
-        assert_ne!(blocks[..1000], blocks[1000..2000], "every pass has an order of its own");
+        assert_ne!(blocks[..1000], blocks[1000..2000]);
     }
 
     #[test]
-    fn a_sequential_stream_stays_in_sequence_between_workers() {
-        let stream = Stream::new(0, 10, false, 5, 20);
-        let mut a = Pattern::new(Arc::clone(&stream), 2);
-        let mut b = Pattern::new(stream, 2);
-        let blocks: Vec<_> = (0..10).flat_map(|_| [a.next_block(), b.next_block()]).flatten().collect();
+    fn a_sequence_begins_again_at_its_end() {
+        let mut pattern = Pattern::new(0, 10, false, 5, 20);
+        let blocks: Vec<_> = std::iter::from_fn(|| pattern.next_block()).collect();
         assert_eq!(blocks, (0..10).chain(0..10).collect::<Vec<_>>());
-        assert_eq!(a.next_block(), None);
     }
 }

@@ -1,6 +1,6 @@
 //! What a worker counts, and how it leaves the loop: an interval's delta at a time, over a preallocated queue.
 
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 
 use hdrhistogram::Histogram;
 
@@ -51,6 +51,22 @@ impl Latencies {
     }
 }
 
+/// What there is to count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// Kinds of calls that are counted apart; 0 where an operation is one call.
+    pub steps: usize,
+    /// Whether operations have an intended start.
+    pub is_open: bool,
+}
+
+impl Shape {
+    /// Operations of a closed loop that make so many kinds of calls; one kind needs no count of its own.
+    pub const fn closed(steps: usize) -> Self {
+        Self { steps: if steps > 1 { steps } else { 0 }, is_open: false }
+    }
+}
+
 /// What one worker counted between two instants.
 #[derive(Debug, Default)]
 pub struct Delta {
@@ -66,22 +82,34 @@ pub struct Delta {
     pub read_bytes: u64,
     /// Bytes that write calls took.
     pub written_bytes: u64,
-    /// Latencies of whole operations.
+    /// Visits to the engine that brought at least one completion: operations over visits is the batch.
+    pub visits: u64,
+    /// Blocks that were read and compared byte by byte.
+    pub verified: u64,
+    /// Latencies of whole operations, from the start that was intended.
     pub latencies: Latencies,
+    /// From the intended to the actual start; open loops only.
+    pub queueing: Option<Latencies>,
     /// Latencies of each kind of call; empty where an operation is one call.
     pub steps: Vec<Latencies>,
 }
 
 impl Delta {
-    fn new(steps: usize) -> Self {
-        Self { steps: vec![Latencies::default(); steps], ..Self::default() }
+    fn new(shape: Shape) -> Self {
+        Self {
+            steps: vec![Latencies::default(); shape.steps],
+            queueing: shape.is_open.then(Latencies::default),
+            ..Self::default()
+        }
     }
 
     fn reset(&mut self, start_ns: u64) {
         self.start_ns = start_ns;
         self.end_ns = start_ns;
         (self.ops, self.bytes, self.read_bytes, self.written_bytes) = (0, 0, 0, 0);
+        (self.visits, self.verified) = (0, 0);
         self.latencies.reset();
+        self.queueing.iter_mut().for_each(Latencies::reset);
         self.steps.iter_mut().for_each(Latencies::reset);
     }
 }
@@ -96,10 +124,24 @@ pub struct DeltaReader {
 impl DeltaReader {
     /// Hands every delta that has arrived to `take`, and its memory back to the worker.
     pub fn drain(&self, mut take: impl FnMut(&Delta)) {
-        while let Ok(delta) = self.full.try_recv() {
-            take(&delta);
-            // The queue holds all deltas of this worker, so it is never full; the worker may be gone.
-            let _ = self.empty.try_send(delta);
+        self.drain_until_empty(&mut take);
+    }
+
+    /// As [`DeltaReader::drain`]; true once the worker has gone, and nothing will follow.
+    pub fn drain_last(&self, mut take: impl FnMut(&Delta)) -> bool {
+        self.drain_until_empty(&mut take) == TryRecvError::Disconnected
+    }
+
+    fn drain_until_empty(&self, take: &mut dyn FnMut(&Delta)) -> TryRecvError {
+        loop {
+            match self.full.try_recv() {
+                Ok(delta) => {
+                    take(&delta);
+                    // The queue holds all deltas of this worker, so it is never full; the worker may be gone.
+                    let _ = self.empty.try_send(delta);
+                }
+                Err(why) => return why,
+            }
         }
     }
 }
@@ -113,14 +155,14 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder for operations of so many kinds of calls; 0 where an operation is one call.
-    pub fn new(steps: usize) -> (Self, DeltaReader) {
+    /// A recorder with its reader.
+    pub fn new(shape: Shape) -> (Self, DeltaReader) {
         let (full, full_reader) = sync_channel(DELTAS);
         let (empty_writer, empty) = sync_channel(DELTAS);
         for _ in 1..DELTAS {
-            let _ = empty_writer.try_send(Box::new(Delta::new(steps)));
+            let _ = empty_writer.try_send(Box::new(Delta::new(shape)));
         }
-        let current = Box::new(Delta::new(steps));
+        let current = Box::new(Delta::new(shape));
         (Self { current, full, empty }, DeltaReader { full: full_reader, empty: empty_writer })
     }
 
@@ -139,10 +181,31 @@ impl Recorder {
         self.current.latencies.record(latency_ns);
     }
 
-    /// Counts operations that have no latency of their own.
+    /// Counts operations that have no latency of their own, and the bytes that they stand for.
     #[inline]
-    pub fn operations(&mut self, ops: u64) {
+    pub fn operations(&mut self, ops: u64, bytes: u64) {
         self.current.ops += ops;
+        self.current.bytes += bytes;
+    }
+
+    /// Counts a visit to the engine.
+    #[inline]
+    pub fn visit(&mut self) {
+        self.current.visits += 1;
+    }
+
+    /// Counts a block that was compared.
+    #[inline]
+    pub fn verified(&mut self) {
+        self.current.verified += 1;
+    }
+
+    /// Counts how late an operation started.
+    #[inline]
+    pub fn queueing(&mut self, late_ns: u64) {
+        if let Some(queueing) = &mut self.current.queueing {
+            queueing.record(late_ns);
+        }
     }
 
     /// Counts one call of an operation that makes several kinds.
@@ -201,7 +264,7 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_when_the_reader_is_late() {
-        let (mut recorder, reader) = Recorder::new(2);
+        let (mut recorder, reader) = Recorder::new(Shape { steps: 2, is_open: false });
         recorder.start(0);
         let mut seen = (0, 0, 0);
         for round in 1..=10u64 {

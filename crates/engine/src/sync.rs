@@ -1,14 +1,13 @@
 //! Plain system calls: one at a time, so that depth comes from threads.
 
-use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rustix::io::Errno;
 
 use crate::buffer::AlignedBuffer;
-use crate::data;
-use crate::{Call, Completion, DataEngine, Io};
+use crate::data::{Content, Pool};
+use crate::{Call, Completion, DataEngine, Draft, Io};
 
 /// `pread`, `pwrite` and `fdatasync`, each made when it is reaped.
 #[derive(Debug)]
@@ -16,56 +15,52 @@ pub struct SyncEngine {
     files: Arc<[OwnedFd]>,
     /// Always the same for reads: it stays in the cache, as a program's own would.
     read_block: AlignedBuffer,
-    /// What is written; empty where nothing is.
-    pool: AlignedBuffer,
-    block_bytes: usize,
-    pool_blocks: u64,
+    /// What is written; absent where nothing is.
+    pool: Option<Pool>,
     pending: Option<Io>,
 }
 
 impl SyncEngine {
-    /// An engine on open files; one that writes has a pool of its own, filled from `seed`.
-    pub fn new(files: Arc<[OwnedFd]>, block_bytes: usize, writes: bool, seed: u64) -> Self {
-        let mut pool = AlignedBuffer::new(if writes { data::pool_bytes(block_bytes) } else { 0 });
-        data::fill(&mut pool, seed);
+    /// An engine on open files; one that writes has a pool of its own.
+    pub fn new(files: Arc<[OwnedFd]>, block_bytes: usize, writes: Option<Content>) -> Self {
+        let pool = writes.map(|content| Pool::new(content, block_bytes, 1));
         let mut read_block = AlignedBuffer::new(block_bytes);
         // Touched once, so that no page is missing when time counts.
         read_block.bytes_mut().fill(1);
-        let pool_blocks = (pool.bytes().len() / block_bytes).max(1) as u64;
-        Self { files, read_block, pool, block_bytes, pool_blocks, pending: None }
-    }
-
-    /// Where in the pool the block for a place lies.
-    #[inline]
-    fn slice(&self, offset_bytes: u64) -> Range<usize> {
-        let start = (offset_bytes / self.block_bytes as u64 % self.pool_blocks) as usize * self.block_bytes;
-        start..start + self.block_bytes
+        Self { files, read_block, pool, pending: None }
     }
 
     #[inline]
     fn call(&mut self, io: Io) -> Result<usize, Errno> {
+        let file = &self.files[io.file as usize];
         match io.call {
-            Call::Read => {
-                rustix::io::pread(&self.files[io.file], self.read_block.bytes_mut(), io.offset_bytes)
-            }
+            Call::Read => rustix::io::pread(file, self.read_block.bytes_mut(), io.offset_bytes),
             Call::Write => {
-                let block = &self.pool.bytes()[self.slice(io.offset_bytes)];
-                rustix::io::pwrite(&self.files[io.file], block, io.offset_bytes)
+                let block = self.pool.as_ref().map_or(&[][..], |pool| pool.block(io.slot));
+                rustix::io::pwrite(file, block, io.offset_bytes)
             }
-            Call::Datasync => rustix::fs::fdatasync(&self.files[io.file]).map(|()| 0),
+            Call::Datasync => rustix::fs::fdatasync(file).map(|()| 0),
         }
     }
 }
 
 impl DataEngine for SyncEngine {
-    fn depth(&self) -> usize {
+    fn depth(&self) -> u32 {
         1
     }
 
     #[inline]
-    fn block_to_write(&mut self, _slot: usize, offset_bytes: u64) -> &mut [u8] {
-        let slice = self.slice(offset_bytes);
-        &mut self.pool.bytes_mut()[slice]
+    fn draft(&mut self, slot: u32) -> Draft<'_> {
+        match &mut self.pool {
+            Some(pool) => pool.draft(slot),
+            // An engine that was made to read only: the write fails with the kernel's own words.
+            None => Draft { bytes: &mut [], phase_bytes: 0, is_duplicate: false },
+        }
+    }
+
+    #[inline]
+    fn block_read(&self, _: u32) -> &[u8] {
+        self.read_block.bytes()
     }
 
     #[inline]
@@ -74,17 +69,17 @@ impl DataEngine for SyncEngine {
     }
 
     #[inline]
-    fn commit(&mut self) -> Result<(), Errno> {
-        Ok(())
-    }
-
-    #[inline]
-    fn reap(&mut self, done: &mut [Completion]) -> Result<usize, Errno> {
+    fn reap(&mut self, done: &mut [Completion], _: u64) -> Result<usize, Errno> {
         let Some(io) = self.pending.take() else { return Ok(0) };
         let mut result = self.call(io);
         while result == Err(Errno::INTR) {
             result = self.call(io);
         }
+        let result = match result {
+            // At most a block, which is less than 2 GiB.
+            Ok(bytes) => bytes as i32,
+            Err(errno) => -errno.raw_os_error(),
+        };
         done[0] = Completion { slot: io.slot, result };
         Ok(1)
     }

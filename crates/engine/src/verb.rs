@@ -4,9 +4,19 @@ use crate::Call;
 use crate::data::mix;
 
 /// A verb as a small state machine: the step that an operation begins with, and the one that follows each.
-pub trait Verb {
+pub trait Verb: Clone {
     /// The calls; steps are known by their place here.
     const STEPS: &'static [Call];
+
+    /// Whether it writes: then no block may be in flight twice, as what lies there in the end would be nobody's.
+    const WRITES: bool = {
+        let (mut step, mut writes) = (0, false);
+        while step < Self::STEPS.len() {
+            writes |= matches!(Self::STEPS[step], Call::Write);
+            step += 1;
+        }
+        writes
+    };
 
     /// The step that the next operation begins with.
     fn first(&mut self) -> usize;

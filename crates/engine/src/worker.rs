@@ -2,14 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::io::Errno;
-
 use crate::clock::Clock;
-use crate::data::{self, Stamp};
+use crate::data::{self, Stamp, Verifier};
 use crate::failure::{Cause, Failure};
-use crate::pacing::Pacing;
+use crate::pacing::{Pacing, Start};
 use crate::pattern::Pattern;
-use crate::recorder::{INTERVAL_NS, Recorder};
+use crate::recorder::{INTERVAL_NS, Recorder, Shape};
 use crate::verb::Verb;
 use crate::{Call, Completion, DataEngine, Io};
 
@@ -26,24 +24,30 @@ impl Layout {
     /// The file of a block, and its number there. A division costs as much as everything else between two calls, so
     /// that it is left out where a data set is one file.
     #[inline]
-    fn place(self, block: u64) -> (usize, u64) {
+    fn place(self, block: u64) -> (u32, u64) {
         if block < self.blocks_per_file {
             (0, block)
         } else {
-            ((block / self.blocks_per_file) as usize, block % self.blocks_per_file)
+            ((block / self.blocks_per_file) as u32, block % self.blocks_per_file)
         }
     }
 }
 
-/// What the blocks are stamped with.
-#[derive(Debug, Clone, Copy)]
+/// What the blocks are stamped with, and what they are compared with.
+#[derive(Debug, Clone)]
 pub struct Stamping {
     /// Seed of the run.
     pub seed: u64,
-    /// Number of the first file, which sets the shared file apart from the separate ones.
+    /// Number of the first file, which sets groups of files apart.
     pub first_file: u32,
     /// How many tests wrote the data set before.
     pub generation: u32,
+    /// Distance of stamps.
+    pub interval_bytes: usize,
+    /// Compares what was read; absent where nothing was laid out that could be compared.
+    pub verifier: Option<Verifier>,
+    /// Of so many blocks that are read, one is compared: from 1.
+    pub verify_every: u32,
 }
 
 /// When a worker looks up from its loop.
@@ -55,12 +59,15 @@ pub struct Limits<'a> {
     pub stop: &'a AtomicBool,
 }
 
+#[derive(Debug, Clone, Copy, Default)]
 struct Slot {
-    file: usize,
     offset_bytes: u64,
-    step: usize,
     op_start_ns: u64,
     step_start_ns: u64,
+    file: u32,
+    step: u32,
+    /// Its operation has not begun yet.
+    is_new: bool,
 }
 
 /// A thread's work on data.
@@ -75,12 +82,20 @@ pub struct Worker<'a, E, C, P, V> {
     limits: Limits<'a>,
     recorder: Recorder,
     slots: Box<[Slot]>,
-    free: Vec<usize>,
+    /// Slots that wait for an operation. Room for all slots was made, here and in `ready`.
+    free: Vec<u32>,
+    /// Slots of which a call is ready to be submitted.
+    ready: Vec<u32>,
     completions: Box<[Completion]>,
+    /// Blocks to be read until the next one is compared.
+    until_verified: u32,
     next_tick_ns: u64,
-    /// At which of tick and deadline the loop looks up next: one comparison an operation.
+    /// At which of tick and deadline the loop looks up next: one comparison a visit.
     look_up_ns: u64,
+    /// When the next operation is due, in an open loop.
+    due_ns: u64,
     drained: bool,
+    failure: Option<Failure>,
 }
 
 /// How far [`Worker::step`] came.
@@ -92,7 +107,23 @@ pub enum Progress {
     Done,
 }
 
+/// How a worker ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Ended {
+    /// When its last operation ended.
+    pub end_ns: u64,
+    /// The first call that failed. What was counted stands.
+    pub result: Result<(), Failure>,
+    /// Whether it visited every block that it was given at least once.
+    pub is_covered: bool,
+    /// Operations of an open loop that were due and never started.
+    pub missed: u64,
+}
+
 impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
+    /// What a worker of this kind counts.
+    pub const SHAPE: Shape = Shape { is_open: P::IS_OPEN, ..Shape::closed(V::STEPS.len()) };
+
     /// A worker that will start when [`Worker::start`] is called.
     #[expect(clippy::too_many_arguments, reason = "each is one independent part of a worker")]
     pub fn new(
@@ -106,8 +137,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         limits: Limits<'a>,
         recorder: Recorder,
     ) -> Self {
-        let depth = engine.depth();
-        let slot = |_| Slot { file: 0, offset_bytes: 0, step: 0, op_start_ns: 0, step_start_ns: 0 };
+        let depth = engine.depth() as usize;
         Self {
             engine,
             clock,
@@ -115,141 +145,278 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
             verb,
             pattern,
             layout,
+            until_verified: stamping.verify_every,
             stamping,
             limits,
             recorder,
-            slots: (0..depth).map(slot).collect(),
-            free: (0..depth).collect(),
-            completions: vec![Completion { slot: 0, result: Ok(0) }; depth].into(),
+            slots: vec![Slot::default(); depth].into(),
+            free: (0..depth as u32).rev().collect(),
+            ready: Vec::with_capacity(depth),
+            completions: vec![Completion { slot: 0, result: 0 }; depth].into(),
             next_tick_ns: 0,
             look_up_ns: 0,
+            due_ns: 0,
             drained: false,
+            failure: None,
         }
     }
 
-    /// Kinds of calls that need a histogram of their own: none where an operation is one call.
-    pub fn recorded_steps() -> usize {
-        if V::STEPS.len() > 1 { V::STEPS.len() } else { 0 }
+    /// The engine that it was made with.
+    pub fn engine(&self) -> &E {
+        &self.engine
     }
 
     /// Sets the time axis: the phase began at `start_ns`.
     pub fn start(&mut self, start_ns: u64) {
         self.recorder.start(start_ns);
+        self.pacing.begin(start_ns);
         self.next_tick_ns = start_ns + INTERVAL_NS;
         self.look_up_ns = self.next_tick_ns.min(self.limits.deadline_ns);
         self.drained = start_ns >= self.limits.deadline_ns;
     }
 
-    /// Runs until the stop rule holds or a call fails; returns when the last operation ended.
-    ///
-    /// # Errors
-    /// The first call that failed. What was counted before stands.
-    pub fn run(mut self, start_ns: u64) -> (u64, Result<(), Failure>) {
+    /// Begins at `start_ns`, as all workers do, and runs until the stop rule holds or a call fails.
+    pub fn run(mut self, start_ns: u64) -> Ended {
+        self.clock.wait_until(start_ns);
         self.start(start_ns);
-        let result = loop {
-            match self.step() {
-                Ok(Progress::Continue) => {}
-                Ok(Progress::Done) => break Ok(()),
-                Err(failure) => break Err(failure),
-            }
-        };
-        let end_ns = self.clock.now_ns();
-        self.recorder.finish(end_ns);
-        (end_ns, result)
+        while self.step() == Progress::Continue {}
+        self.end()
     }
 
-    /// Fills free slots, submits, waits for one completion and handles all that have arrived.
-    ///
-    /// # Errors
-    /// The first call that failed.
+    /// Hands over what is left.
+    pub fn end(mut self) -> Ended {
+        let end_ns = self.clock.now_ns();
+        self.recorder.finish(end_ns);
+        Ended {
+            end_ns,
+            result: self.failure.map_or(Ok(()), Err),
+            is_covered: self.pattern.is_covered(),
+            missed: self.pacing.missed(end_ns.min(self.limits.deadline_ns)),
+        }
+    }
+
+    /// Submits what can start, waits for one completion and handles all that have arrived.
     #[inline]
-    pub fn step(&mut self) -> Result<Progress, Failure> {
+    pub fn step(&mut self) -> Progress {
+        self.launch();
+        self.land()
+    }
+
+    /// Fills free slots and hands everything that can start to the engine.
+    #[inline]
+    pub fn launch(&mut self) {
         if !self.drained {
-            self.fill();
+            if P::IS_OPEN { self.fill_due() } else { self.fill() }
         }
-        if self.free.len() == self.slots.len() {
-            return Ok(Progress::Done);
+        if self.ready.is_empty() {
+            return;
         }
-        let whole =
-            |errno: Errno| Failure { call: "submit", file: 0, offset_bytes: None, cause: errno.into() };
-        self.engine.commit().map_err(whole)?;
-        let count = self.engine.reap(&mut self.completions).map_err(whole)?;
-        for index in 0..count {
-            let Completion { slot, result } = self.completions[index];
-            let now_ns = self.clock.now_ns();
-            self.complete(slot, result, now_ns)?;
+        // Blocks are stamped by now: that is our work, not the device's. What starts together has one start, which is
+        // never later than the call itself.
+        let now_ns = self.clock.now_ns();
+        for &slot in &self.ready {
+            let state = &mut self.slots[slot as usize];
+            state.step_start_ns = now_ns;
+            if V::STEPS.len() == 1 || state.is_new {
+                if P::IS_OPEN {
+                    self.recorder.queueing(now_ns.saturating_sub(state.op_start_ns));
+                } else {
+                    state.op_start_ns = now_ns;
+                }
+            }
+            let Slot { file, offset_bytes, step, .. } = *state;
+            self.engine.queue(Io { slot, call: V::STEPS[step as usize], file, offset_bytes });
         }
-        Ok(Progress::Continue)
+        self.ready.clear();
     }
 
     #[inline]
     fn fill(&mut self) {
         while let Some(slot) = self.free.pop() {
+            if self.must_wait() {
+                self.free.push(slot);
+                return;
+            }
             let Some(block) = self.pattern.next_block() else {
                 self.free.push(slot);
                 self.drained = true;
                 return;
             };
-            let state = &mut self.slots[slot];
-            let (file, block) = self.layout.place(block);
-            (state.file, state.offset_bytes) = (file, block * self.layout.block_bytes);
-            state.step = self.verb.first();
-            // The buffer is made ready before the clock is read: that is our work, not the device's.
-            self.prepare(slot);
-            let start_ns = self.pacing.start_ns(self.clock.now_ns());
-            let state = &mut self.slots[slot];
-            (state.op_start_ns, state.step_start_ns) = (start_ns, start_ns);
-            self.queue(slot);
+            self.begin(slot, block, 0);
         }
     }
 
+    /// Starts what is due; what finds no slot stays due.
     #[inline]
-    fn prepare(&mut self, slot: usize) {
-        let Slot { file, offset_bytes, step, .. } = self.slots[slot];
-        if V::STEPS[step] == Call::Write {
-            let block = self.engine.block_to_write(slot, offset_bytes);
-            let Stamping { seed, first_file, generation } = self.stamping;
-            data::stamp(block, Stamp { seed, file: first_file + file as u32, generation, offset_bytes });
+    fn fill_due(&mut self) {
+        let now_ns = self.clock.now_ns();
+        self.due_ns = u64::MAX;
+        while let Some(slot) = self.free.pop() {
+            if self.must_wait() {
+                self.free.push(slot);
+                return;
+            }
+            let intended_ns = match self.pacing.next(now_ns) {
+                Start::Now { intended_ns } => intended_ns,
+                Start::Later { at_ns } => {
+                    self.due_ns = at_ns;
+                    self.free.push(slot);
+                    return;
+                }
+            };
+            let Some(block) = self.pattern.next_block() else {
+                self.free.push(slot);
+                self.drained = true;
+                return;
+            };
+            self.begin(slot, block, intended_ns);
         }
     }
 
+    /// Between two passes of a verb that writes, everything ends first: a block is never in flight twice. Asked with
+    /// one slot in hand.
     #[inline]
-    fn queue(&mut self, slot: usize) {
-        let Slot { file, offset_bytes, step, .. } = self.slots[slot];
-        self.engine.queue(Io { slot, call: V::STEPS[step], file, offset_bytes });
+    fn must_wait(&self) -> bool {
+        V::WRITES && self.pattern.is_at_end_of_pass() && self.free.len() + 1 < self.slots.len()
     }
 
     #[inline]
-    fn complete(&mut self, slot: usize, result: Result<usize, Errno>, now_ns: u64) -> Result<(), Failure> {
-        let state = &self.slots[slot];
-        let call = V::STEPS[state.step];
+    fn begin(&mut self, slot: u32, block: u64, op_start_ns: u64) {
+        let (file, block) = self.layout.place(block);
+        let state = &mut self.slots[slot as usize];
+        (state.file, state.offset_bytes) = (file, block * self.layout.block_bytes);
+        state.step = self.verb.first() as u32;
+        (state.op_start_ns, state.is_new) = (op_start_ns, true);
+        self.prepare(slot);
+    }
+
+    /// Makes the buffer of a slot ready for its next call.
+    #[inline]
+    fn prepare(&mut self, slot: u32) {
+        let Slot { file, offset_bytes, step, .. } = self.slots[slot as usize];
+        if V::STEPS[step as usize] == Call::Write {
+            let draft = self.engine.draft(slot);
+            if !draft.is_duplicate {
+                let Stamping { seed, first_file, generation, interval_bytes, .. } = self.stamping;
+                let (file, phase_bytes) = (first_file + file, draft.phase_bytes);
+                let stamp = Stamp { seed, file, generation, offset_bytes, phase_bytes };
+                data::stamp(draft.bytes, interval_bytes, stamp);
+            }
+        }
+        self.ready.push(slot);
+    }
+
+    /// When something is to be done even if nothing completes: an operation of an open loop is due, or the loop wants
+    /// to look up. `None` in a closed loop, where something is always in flight until the end.
+    pub fn wakes_at(&self) -> Option<u64> {
+        (P::IS_OPEN && !self.drained).then(|| self.due_ns.min(self.look_up_ns))
+    }
+
+    /// Whether nothing is in flight and nothing will start.
+    pub fn is_done(&self) -> bool {
+        self.drained && self.free.len() == self.slots.len()
+    }
+
+    /// Waits for one completion, and handles all that have arrived.
+    #[inline]
+    pub fn land(&mut self) -> Progress {
+        let until_ns = self.wakes_at().unwrap_or(u64::MAX);
+        if self.free.len() == self.slots.len() {
+            if self.drained {
+                return Progress::Done;
+            }
+            // In an open loop nothing may be due for a while.
+            self.clock.wait_until(until_ns);
+        }
+        let count = match self.engine.reap(&mut self.completions, until_ns) {
+            Ok(count) => count,
+            Err(errno) => {
+                self.fail(Failure { call: "submit", file: 0, offset_bytes: None, cause: errno.into() });
+                // What is in flight cannot be waited for. Its buffers are the engine's, which does not free them.
+                return Progress::Done;
+            }
+        };
+        // One instant for all that came together: the time that we take for one must not lengthen the next.
+        let now_ns = self.clock.now_ns();
+        if count > 0 {
+            self.recorder.visit();
+        }
+        for index in 0..count {
+            let completion = self.completions[index];
+            self.complete(completion, now_ns);
+        }
+        if now_ns >= self.look_up_ns {
+            self.look_up(now_ns);
+        }
+        Progress::Continue
+    }
+
+    #[inline]
+    fn complete(&mut self, completion: Completion, now_ns: u64) {
+        let slot = completion.slot;
+        let state = self.slots[slot as usize];
+        let call = V::STEPS[state.step as usize];
         let block_bytes = self.layout.block_bytes;
-        match (call, result) {
-            (Call::Datasync, Ok(_)) => {}
-            (Call::Read, Ok(bytes)) if bytes as u64 == block_bytes => self.recorder.read(block_bytes),
-            (Call::Write, Ok(bytes)) if bytes as u64 == block_bytes => self.recorder.written(block_bytes),
-            (_, result) => return Err(failure(state, call, result, block_bytes)),
+        let moved = if call == Call::Datasync { 0 } else { block_bytes as i32 };
+        if completion.result != moved {
+            self.fail(failure(&state, call, completion, block_bytes));
+            self.free.push(slot);
+            return;
+        }
+        match call {
+            Call::Read => {
+                self.recorder.read(block_bytes);
+                self.until_verified -= 1;
+                if self.until_verified == 0 {
+                    self.verify(slot);
+                }
+            }
+            Call::Write => self.recorder.written(block_bytes),
+            Call::Datasync => {}
         }
         if V::STEPS.len() > 1 {
-            self.recorder.step(state.step, now_ns.saturating_sub(state.step_start_ns));
+            self.recorder.step(state.step as usize, now_ns.saturating_sub(state.step_start_ns));
+            if self.failure.is_some() {
+                self.free.push(slot);
+                return;
+            }
         }
-        match V::after(state.step) {
+        match V::after(state.step as usize) {
             Some(step) => {
-                let state = &mut self.slots[slot];
-                state.step = step;
+                let state = &mut self.slots[slot as usize];
+                (state.step, state.is_new) = (step as u32, false);
                 self.prepare(slot);
-                self.slots[slot].step_start_ns = self.clock.now_ns();
-                self.queue(slot);
             }
             None => {
                 self.recorder.operation(now_ns.saturating_sub(state.op_start_ns), block_bytes);
                 self.free.push(slot);
-                if now_ns >= self.look_up_ns {
-                    self.look_up(now_ns);
-                }
             }
         }
-        Ok(())
+    }
+
+    /// Compares what a slot has read with what was written there.
+    #[cold]
+    fn verify(&mut self, slot: u32) {
+        self.until_verified = self.stamping.verify_every;
+        let Some(verifier) = &self.stamping.verifier else { return };
+        let Slot { file, offset_bytes, .. } = self.slots[slot as usize];
+        let block = self.engine.block_read(slot);
+        match verifier.verify(block, self.stamping.first_file + file, offset_bytes) {
+            Ok(()) => self.recorder.verified(),
+            Err(mismatch) => self.fail(Failure {
+                call: "verify",
+                file: file.into(),
+                offset_bytes: Some(offset_bytes),
+                cause: Cause::Mismatch(mismatch),
+            }),
+        }
+    }
+
+    /// Nothing new starts after a failure; the first one is told.
+    #[cold]
+    fn fail(&mut self, failure: Failure) {
+        self.drained = true;
+        self.failure.get_or_insert(failure);
     }
 
     #[cold]
@@ -265,24 +432,25 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
 }
 
 #[cold]
-fn failure(slot: &Slot, call: Call, result: Result<usize, Errno>, wanted_bytes: u64) -> Failure {
-    let cause = match result {
-        Ok(got_bytes) => Cause::Short { got_bytes, wanted_bytes: wanted_bytes as usize },
+fn failure(slot: &Slot, call: Call, completion: Completion, wanted_bytes: u64) -> Failure {
+    let cause = match completion.outcome() {
+        Ok(got_bytes) => Cause::Short { got_bytes: got_bytes as usize, wanted_bytes: wanted_bytes as usize },
         Err(errno) => Cause::Errno(errno),
     };
-    Failure { call: call.name(), file: slot.file as u64, offset_bytes: Some(slot.offset_bytes), cause }
+    Failure { call: call.name(), file: slot.file.into(), offset_bytes: Some(slot.offset_bytes), cause }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pacing::ClosedLoop;
-    use crate::pattern::Stream;
+    use crate::pacing::{ClosedLoop, OpenLoop};
     use crate::verb;
+    use crate::{Draft, Io};
+    use rustix::io::Errno;
     use std::cell::Cell;
     use std::rc::Rc;
 
-    /// A clock that only the device below moves on.
+    /// A clock that only the device below and waiting move on.
     #[derive(Clone, Default)]
     struct Virtual(Rc<Cell<u64>>);
 
@@ -290,104 +458,127 @@ mod tests {
         fn now_ns(&self) -> u64 {
             self.0.get()
         }
+
+        fn wait_until(&self, at_ns: u64) {
+            self.0.set(self.0.get().max(at_ns));
+        }
     }
 
-    /// Every call takes `service_ns`; `depth` of them overlap. The call with the number `fails` fails.
+    /// Calls end `service_ns` after they were queued, in their order. The call with the number `fails` fails.
     struct Device {
         clock: Virtual,
-        depth: usize,
+        depth: u32,
         service_ns: u64,
-        queue: Vec<Io>,
+        in_flight: std::collections::VecDeque<(u64, Io)>,
         block: Vec<u8>,
         calls: u64,
-        fails: Option<(u64, Result<usize, Errno>)>,
+        fails: Option<(u64, i32)>,
     }
 
     impl DataEngine for Device {
-        fn depth(&self) -> usize {
+        fn depth(&self) -> u32 {
             self.depth
         }
 
-        fn block_to_write(&mut self, _: usize, _: u64) -> &mut [u8] {
-            &mut self.block
+        fn draft(&mut self, _: u32) -> Draft<'_> {
+            Draft { bytes: &mut self.block, phase_bytes: 0, is_duplicate: false }
+        }
+
+        fn block_read(&self, _: u32) -> &[u8] {
+            &self.block
         }
 
         fn queue(&mut self, io: Io) {
-            self.queue.push(io);
+            self.in_flight.push_back((self.clock.now_ns() + self.service_ns, io));
         }
 
-        fn commit(&mut self) -> Result<(), Errno> {
-            Ok(())
-        }
-
-        fn reap(&mut self, done: &mut [Completion]) -> Result<usize, Errno> {
-            self.clock.0.set(self.clock.0.get() + self.service_ns);
-            let count = self.queue.len();
-            for (slot, io) in done.iter_mut().zip(self.queue.drain(..)) {
+        fn reap(&mut self, done: &mut [Completion], until_ns: u64) -> Result<usize, Errno> {
+            let first_ns = self.in_flight.front().map_or(until_ns, |(end_ns, _)| *end_ns);
+            self.clock.wait_until(first_ns.min(until_ns));
+            let mut count = 0;
+            while let Some((end_ns, io)) = self.in_flight.pop_front() {
+                if end_ns > self.clock.now_ns() {
+                    self.in_flight.push_front((end_ns, io));
+                    break;
+                }
                 let moved = if io.call == Call::Datasync { 0 } else { 4096 };
                 let result = match self.fails {
                     Some((call, result)) if call == self.calls => result,
-                    _ => Ok(moved),
+                    _ => moved,
                 };
                 self.calls += 1;
-                *slot = Completion { slot: io.slot, result };
+                done[count] = Completion { slot: io.slot, result };
+                count += 1;
             }
             Ok(count)
         }
     }
 
+    #[derive(Default)]
     struct Outcome {
         ops: u64,
         read_bytes: u64,
         written_bytes: u64,
         deltas: usize,
         latencies: Vec<(u64, u64)>,
+        queueing: Vec<(u64, u64)>,
         steps: Vec<u64>,
-        result: Result<(), Failure>,
-        end_ns: u64,
+        ended: Option<Ended>,
     }
 
-    fn run<V: Verb>(
+    impl Outcome {
+        fn end_ns(&self) -> u64 {
+            self.ended.unwrap().end_ns
+        }
+
+        fn failure(&self) -> Failure {
+            self.ended.unwrap().result.unwrap_err()
+        }
+    }
+
+    fn run<V: Verb>(verb: V, depth: u32, limit: u64, deadline_ns: u64, fails: Option<(u64, i32)>) -> Outcome {
+        run_paced(verb, ClosedLoop, depth, limit, deadline_ns, fails)
+    }
+
+    fn run_paced<V: Verb, P: Pacing>(
         verb: V,
-        depth: usize,
+        pacing: P,
+        depth: u32,
         limit: u64,
         deadline_ns: u64,
-        fails: Option<(u64, Result<usize, Errno>)>,
+        fails: Option<(u64, i32)>,
     ) -> Outcome {
         let clock = Virtual::default();
         let device = Device {
             clock: clock.clone(),
             depth,
             service_ns: 1_000_000,
-            queue: vec![],
+            in_flight: std::collections::VecDeque::new(),
             block: vec![0; 4096],
             calls: 0,
             fails,
         };
-        let (recorder, reader) = Recorder::new(Worker::<Device, Virtual, ClosedLoop, V>::recorded_steps());
+        let (recorder, reader) = Recorder::new(Worker::<Device, Virtual, P, V>::SHAPE);
         let stop = AtomicBool::new(false);
-        let pattern = Pattern::new(Stream::new(0, 100, false, 1, limit), 1);
         let mut worker = Worker::new(
             device,
             clock,
-            ClosedLoop,
+            pacing,
             verb,
-            pattern,
+            Pattern::new(0, 100, false, 1, limit),
             Layout { block_bytes: 4096, blocks_per_file: 25 },
-            Stamping { seed: 1, first_file: 0, generation: 0 },
+            Stamping {
+                seed: 1,
+                first_file: 0,
+                generation: 0,
+                interval_bytes: 4096,
+                verifier: None,
+                verify_every: 1,
+            },
             Limits { deadline_ns, stop: &stop },
             recorder,
         );
-        let mut outcome = Outcome {
-            ops: 0,
-            read_bytes: 0,
-            written_bytes: 0,
-            deltas: 0,
-            latencies: vec![],
-            steps: vec![0; 3],
-            result: Ok(()),
-            end_ns: 0,
-        };
+        let mut outcome = Outcome::default();
         let mut take = |reader: &crate::recorder::DeltaReader| {
             reader.drain(|delta| {
                 outcome.ops += delta.ops;
@@ -395,39 +586,36 @@ mod tests {
                 outcome.written_bytes += delta.written_bytes;
                 outcome.deltas += 1;
                 outcome.latencies.extend(delta.latencies.buckets());
+                outcome.queueing.extend(delta.queueing.iter().flat_map(|queueing| queueing.buckets()));
+                outcome.steps.resize(delta.steps.len(), 0);
                 for (sum, step) in outcome.steps.iter_mut().zip(&delta.steps) {
                     *sum += step.count();
                 }
             });
         };
         worker.start(0);
-        let result = loop {
-            match worker.step() {
-                Ok(Progress::Continue) => take(&reader),
-                Ok(Progress::Done) => break Ok(()),
-                Err(failure) => break Err(failure),
-            }
-        };
-        let end_ns = worker.clock.now_ns();
-        worker.recorder.finish(end_ns);
+        while worker.step() == Progress::Continue {
+            take(&reader);
+        }
+        let ended = worker.end();
         take(&reader);
-        Outcome { result, end_ns, ..outcome }
+        Outcome { ended: Some(ended), ..outcome }
     }
 
     #[test]
     fn counts_end_a_phase_exactly() {
         let outcome = run(verb::Read, 1, 250, u64::MAX, None);
         assert_eq!((outcome.ops, outcome.read_bytes, outcome.written_bytes), (250, 250 * 4096, 0));
-        assert_eq!(outcome.end_ns, 250_000_000);
+        assert_eq!(outcome.end_ns(), 250_000_000);
         assert_eq!(outcome.deltas, 3, "one delta per 100 ms");
-        assert!(outcome.result.is_ok());
+        assert!(outcome.ended.unwrap().result.is_ok() && outcome.ended.unwrap().is_covered);
     }
 
     #[test]
     fn time_ends_a_phase_and_what_is_in_flight_is_still_counted() {
         let outcome = run(verb::Read, 4, u64::MAX, 10_500_000, None);
         // Eleven rounds of four: the last began at 10 ms.
-        assert_eq!((outcome.ops, outcome.end_ns), (44, 11_000_000));
+        assert_eq!((outcome.ops, outcome.end_ns()), (44, 11_000_000));
         assert!(outcome.latencies.iter().all(|(upper_ns, _)| upper_ns.abs_diff(1_000_000) < 10_000));
     }
 
@@ -440,13 +628,68 @@ mod tests {
     }
 
     #[test]
-    fn failures_say_where() {
-        let outcome = run(verb::Read, 1, 100, u64::MAX, Some((30, Err(Errno::IO))));
-        let failure = outcome.result.unwrap_err();
+    fn failures_say_where_and_what_is_in_flight_is_waited_for() {
+        let outcome = run(verb::Read, 1, 100, u64::MAX, Some((30, -5)));
+        let failure = outcome.failure();
         assert_eq!((failure.call, failure.file, failure.offset_bytes), ("read", 1, Some(5 * 4096)));
-        assert_eq!(outcome.ops, 30);
-        let outcome = run(verb::Write, 1, 100, u64::MAX, Some((0, Ok(512))));
-        let cause = outcome.result.unwrap_err().cause;
-        assert_eq!(cause, Cause::Short { got_bytes: 512, wanted_bytes: 4096 });
+        assert_eq!((failure.cause, outcome.ops), (Cause::Errno(Errno::IO), 30));
+        let outcome = run(verb::Write, 1, 100, u64::MAX, Some((0, 512)));
+        assert_eq!(outcome.failure().cause, Cause::Short { got_bytes: 512, wanted_bytes: 4096 });
+        let outcome = run(verb::Read, 8, 100, u64::MAX, Some((32, -5)));
+        assert_eq!((outcome.failure().offset_bytes, outcome.ops), (Some(7 * 4096), 39));
+        let outcome = run(verb::RewriteDurably, 8, 100, u64::MAX, Some((12, -28)));
+        assert_eq!((outcome.failure().call, outcome.ops), ("write", 0));
+    }
+
+    #[test]
+    fn what_was_read_is_compared() {
+        // The device gives nothing but zeros, which nobody wrote.
+        let content = data::Content { seed: 1, interval_bytes: 4096, compress_percent: 0, dedupe_percent: 0 };
+        let mut engine = crate::null::NullEngine::new(1, 4096);
+        assert_eq!(engine.draft(0).bytes.len(), 4096);
+        let clock = Virtual::default();
+        let (recorder, reader) = Recorder::new(Shape::default());
+        let stop = AtomicBool::new(false);
+        let worker = Worker::new(
+            engine,
+            clock,
+            ClosedLoop,
+            verb::Read,
+            Pattern::new(0, 100, false, 1, 100),
+            Layout { block_bytes: 4096, blocks_per_file: 25 },
+            Stamping {
+                seed: 1,
+                first_file: 0,
+                generation: 0,
+                interval_bytes: 4096,
+                verifier: Some(Verifier::new(content, 0..=0)),
+                verify_every: 30,
+            },
+            Limits { deadline_ns: u64::MAX, stop: &stop },
+            recorder,
+        );
+        let ended = worker.run(0);
+        let failure = ended.result.unwrap_err();
+        assert_eq!((failure.call, failure.file, failure.offset_bytes), ("verify", 1, Some(4 * 4096)));
+        let mut ops = 0;
+        reader.drain(|delta| ops += delta.ops);
+        assert_eq!(ops, 30);
+    }
+
+    #[test]
+    fn an_open_loop_waits_for_what_is_due_and_counts_from_when_it_was() {
+        // One call a millisecond at most, due every half millisecond: each starts later than the one before.
+        let pacing = || OpenLoop::new(2000.0, false, 0, 1, 1);
+        let outcome = run_paced(verb::Read, pacing(), 1, u64::MAX, 20_000_000, None);
+        assert_eq!((outcome.ops, outcome.end_ns(), outcome.ended.unwrap().missed), (20, 20_000_000, 20));
+        let latest_ns = outcome.latencies.iter().map(|(upper_ns, _)| *upper_ns).max().unwrap();
+        assert!(latest_ns.abs_diff(10_500_000) < 105_000, "{latest_ns}");
+        let latest_ns = outcome.queueing.iter().map(|(upper_ns, _)| *upper_ns).max().unwrap();
+        assert!(latest_ns.abs_diff(9_500_000) < 95_000, "{latest_ns}");
+        // With room for all of them, nothing waits.
+        let outcome = run_paced(verb::Read, pacing(), 4, u64::MAX, 20_000_000, None);
+        assert_eq!((outcome.ops, outcome.ended.unwrap().missed), (40, 0));
+        assert!(outcome.latencies.iter().all(|(upper_ns, _)| upper_ns.abs_diff(1_000_000) < 10_000));
+        assert!(outcome.queueing.iter().all(|(upper_ns, _)| *upper_ns <= 1), "{:?}", outcome.queueing);
     }
 }

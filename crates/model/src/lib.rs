@@ -12,8 +12,10 @@ pub mod marker;
 pub mod plan;
 pub mod request;
 pub mod run;
+pub mod sim;
 pub mod size;
 pub mod spec;
+pub mod sweep;
 pub mod target;
 pub mod trouble;
 pub mod workload;
@@ -22,9 +24,13 @@ pub use machine::Machine;
 pub use plan::{Plan, PlannedPhase, Stop};
 pub use request::Request;
 pub use run::Run;
+pub use sim::SimDevice;
+pub use sweep::Sweep;
 pub use target::Target;
 pub use trouble::Trouble;
-pub use workload::{DataVerb, DataWork, FileVerb, FilesWork, Work, Workload};
+pub use workload::{
+    Arrival, DataVerb, DataWork, Engine, EngineWord, FileVerb, FilesWork, OpenRate, Work, Workload,
+};
 
 /// The candidate closest to a mistyped word, if one is close enough to be what was meant.
 ///

@@ -26,4 +26,6 @@ pub struct Machine {
     pub clock_source: Option<String>,
     /// Whether we run as root.
     pub root: bool,
+    /// Why io_uring cannot be used here; null where it can.
+    pub io_uring_refused: Option<String>,
 }

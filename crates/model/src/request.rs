@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::nearest;
 use crate::size::Size;
-use crate::workload::CacheMode;
+use crate::workload::{CacheMode, EngineWord};
 
 /// What was asked for, each word optional; [`Request::over`] lays flags over a preset.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -20,6 +20,9 @@ pub struct Request {
     /// The tests, as specs, in their order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tests: Vec<String>,
+    /// Tests that follow these where the device can do them: those with `iopoll`, which needs queues to poll.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tests_where_possible: Vec<String>,
     /// Size of the data set; absent: chosen by calibration within the caps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<Size>,
@@ -47,6 +50,15 @@ pub struct Request {
     /// `true`: all data tests bypass the page cache unless their spec says otherwise; `false`: none does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direct: Option<bool>,
+    /// How data tests in blocks are issued unless their spec says otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine: Option<EngineWord>,
+    /// Whether every byte of every block that is read is compared with what was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verify: Option<bool>,
+    /// What every test is repeated over, as [`Sweep`](crate::Sweep) understands it: `q1..q64`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<String>,
     /// Most bytes that the run may write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_limit: Option<Size>,
@@ -70,6 +82,7 @@ impl Request {
     pub const WORDS: &[&str] = &[
         "preset",
         "tests",
+        "tests_where_possible",
         "size",
         "files",
         "time",
@@ -79,6 +92,9 @@ impl Request {
         "label",
         "cache",
         "direct",
+        "engine",
+        "verify",
+        "sweep",
         "write_limit",
         "allow",
     ];
@@ -88,22 +104,7 @@ impl Request {
     /// # Errors
     /// One sentence with the line, and the nearest known word where the mistake is a word.
     pub fn from_toml(text: &str) -> Result<Self, String> {
-        toml::from_str(text).map_err(|error| {
-            let line =
-                error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
-            let mut message = format!("line {line}: {}", error.message());
-            let unknown = error.message().split('`').nth(1);
-            if let Some(near) = unknown
-                .filter(|_| error.message().starts_with("unknown field"))
-                .and_then(|word| nearest(word, Self::WORDS.iter().copied()))
-            {
-                message = format!(
-                    "line {line}: unknown word `{}`, did you mean `{near}`?",
-                    unknown.unwrap_or_default()
-                );
-            }
-            message
-        })
+        toml::from_str(text).map_err(|error| explain(text, &error))
     }
 
     /// The same request as TOML, which [`Request::from_toml`] reads back.
@@ -119,6 +120,11 @@ impl Request {
     pub fn over(self, lower: Self) -> Self {
         Self {
             preset: self.preset.or(lower.preset),
+            // They belong to the list that they stand beside.
+            tests_where_possible: match self.tests.is_empty() && self.tests_where_possible.is_empty() {
+                true => lower.tests_where_possible,
+                false => self.tests_where_possible,
+            },
             tests: if self.tests.is_empty() { lower.tests } else { self.tests },
             size: self.size.or(lower.size),
             files: self.files.or(lower.files),
@@ -129,9 +135,25 @@ impl Request {
             label: self.label.or(lower.label),
             cache: self.cache.or(lower.cache),
             direct: self.direct.or(lower.direct),
+            engine: self.engine.or(lower.engine),
+            verify: self.verify.or(lower.verify),
+            sweep: self.sweep.or(lower.sweep),
             write_limit: self.write_limit.or(lower.write_limit),
             allow: if self.allow.is_empty() { lower.allow } else { self.allow },
         }
+    }
+}
+
+/// What is wrong with a TOML text: the line, and the nearest word that could stand there where a word is unknown.
+pub(crate) fn explain(text: &str, error: &toml::de::Error) -> String {
+    let line = error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
+    let message = error.message();
+    // "unknown field `a`, expected one of `b`, `c`", and the same for variants.
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let unknown = quoted.next().filter(|_| message.starts_with("unknown "));
+    match unknown.and_then(|word| Some((word, nearest(word, quoted)?))) {
+        Some((word, near)) => format!("line {line}: unknown word `{word}`, did you mean `{near}`?"),
+        None => format!("line {line}: {message}"),
     }
 }
 
@@ -244,6 +266,12 @@ mod tests {
     fn typos_name_line_and_nearest_word() {
         let message = Request::from_toml("tests = [\"read\"]\nrepaet = 3\n").unwrap_err();
         assert_eq!(message, "line 2: unknown word `repaet`, did you mean `repeat`?");
+        // The words that would have been understood are all that there are.
+        let error = toml::from_str::<Request>("zzz = 1").unwrap_err();
+        let listed: Vec<_> = error.message().split('`').skip(3).step_by(2).collect();
+        assert_eq!(listed, Request::WORDS);
+        let message = Request::from_toml("engine = \"urng\"").unwrap_err();
+        assert_eq!(message, "line 1: unknown word `urng`, did you mean `uring`?");
         let message = Request::from_toml("size = \"4q\"").unwrap_err();
         assert!(message.starts_with("line 1: `4q` is not a size"), "{message}");
         let message = Request::from_toml("tests = [\"read\"").unwrap_err();
@@ -259,6 +287,10 @@ mod tests {
         assert_eq!(merged.tests, ["read"]);
         assert_eq!((merged.time, merged.total), (Some(Seconds(60.0)), None));
         assert_eq!(merged.size, Some(Size::Bytes(4096)));
+        let sweep = Request::from_toml("sweep = \"q1..q64\"\nengine = \"uring\"\nverify = true").unwrap();
+        let merged = Request { engine: Some(EngineWord::Sync), ..Request::default() }.over(sweep);
+        assert_eq!((merged.engine, merged.verify), (Some(EngineWord::Sync), Some(true)));
+        assert_eq!(merged.sweep.as_deref(), Some("q1..q64"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::target::Target;
-use crate::workload::{Access, CacheMode, Order, SyncMode, Work, Workload};
+use crate::workload::{Access, Arrival, CacheMode, OpenRate, Order, SyncMode, Work, Workload};
 
 /// Name of the schema that this version writes.
 pub const SCHEMA: &str = "skye.run/1";
@@ -162,6 +162,8 @@ document! {
         pub latency_ns: Option<Latency>,
         /// Histogram of it: HdrHistogram V2 deflate, base64.
         pub histogram: Option<String>,
+        /// Time from the intended to the actual start, open loops only.
+        pub queueing_ns: Option<Latency>,
         /// The calls that an operation consists of.
         pub steps: Vec<Step>,
         /// What happened when; at most 3,000.
@@ -174,6 +176,11 @@ document! {
         pub budget: Option<Budget>,
         /// CPU of the whole machine meanwhile, as shares of all CPUs.
         pub cpu: Option<CpuShares>,
+        /// Blocks read whose every byte was compared.
+        #[serde(default)]
+        pub verified_blocks: u64,
+        /// Our own CPU time per operation at the batch size reached, from the ceilings; null where it was not measured.
+        pub own_cost_ns_per_op: Option<f64>,
         /// What a reader should know about this row.
         pub notes: Vec<Note>,
     }
@@ -200,18 +207,28 @@ document! {
         pub files: u64,
         /// Order of the visits of files.
         pub order: Option<Order>,
-        /// "closed_loop": the next operation starts when one ends.
+        /// "closed_loop": the next operation starts when one ends. "open_loop_fixed", "open_loop_poisson": operations are
+        /// due at a rate, in equal or in exponential gaps.
         pub arrival: String,
+        /// Rate at which operations were due, over all threads; null in a closed loop, and where it was to be a share
+        /// of a rate that was not measured.
+        pub rate_ops_per_second: Option<f64>,
+        /// Percent of the data that compresses away; null for tests on files.
+        pub compress_percent: Option<u8>,
+        /// Percent of the blocks that are copies of one another; null for tests on files.
+        pub dedupe_percent: Option<u8>,
         /// State of the page cache before it.
         pub cache: Option<CacheMode>,
     }
 
     /// How operations were issued.
     pub struct EngineRecord {
-        /// "sync": plain system calls.
+        /// "sync": plain system calls; "uring", "null", "nop", "stdio", "sim".
         pub name: String,
         /// What was decided about it: "threads_as_depth", "o_direct", …
         pub features: Vec<String>,
+        /// Operations completed per visit to the engine; null where it was not counted.
+        pub mean_batch: Option<f64>,
     }
 
     /// Rates of a phase. The first two are the headline.
@@ -490,10 +507,21 @@ impl Environment {
 
 impl WorkloadRecord {
     /// The record of a workload on `size_bytes` of data or `files` files.
+    ///
+    /// A rate that is a share of another's is not known yet and stays null.
     pub fn new(workload: &Workload, size_bytes: u64, files: u64, cache: CacheMode) -> Self {
         let verb = workload.name().to_owned();
         let (iodepth, threads) = (workload.iodepth, workload.threads);
-        let arrival = "closed_loop".to_owned();
+        let (arrival, rate) = match workload.data().map_or(Arrival::Closed, |data| data.arrival) {
+            Arrival::Closed => ("closed_loop", None),
+            Arrival::Open { rate, poisson: false } => ("open_loop_fixed", Some(rate)),
+            Arrival::Open { rate, poisson: true } => ("open_loop_poisson", Some(rate)),
+        };
+        let arrival = arrival.to_owned();
+        let rate_ops_per_second = match rate {
+            Some(OpenRate::PerSecond(rate)) => Some(rate as f64),
+            Some(OpenRate::Percent(_)) | None => None,
+        };
         match &workload.work {
             Work::Data(data) => Self {
                 verb,
@@ -507,6 +535,9 @@ impl WorkloadRecord {
                 files,
                 order: None,
                 arrival,
+                rate_ops_per_second,
+                compress_percent: Some(data.compress_percent),
+                dedupe_percent: Some(data.dedupe_percent),
                 cache: (!data.direct).then_some(cache),
             },
             Work::Files(work) => Self {
@@ -521,6 +552,9 @@ impl WorkloadRecord {
                 files,
                 order: Some(work.order),
                 arrival,
+                rate_ops_per_second,
+                compress_percent: None,
+                dedupe_percent: None,
                 cache: work.cold.then_some(CacheMode::DropAll),
             },
         }

@@ -5,12 +5,19 @@
 
 use crate::nearest;
 use crate::size::{self, Size};
-use crate::workload::{Access, DataVerb, DataWork, FileVerb, FilesWork, Order, SyncMode, Work, Workload};
+use crate::workload::{
+    Access, Arrival, DataVerb, DataWork, EngineWord, FileVerb, FilesWork, OpenRate, Order, SyncMode, Work,
+    Workload,
+};
 
-/// Largest number of operations in flight that a spec may ask for, over all threads.
+/// Most threads, and largest depth of each.
 pub const CONCURRENCY_MAX: u32 = 4096;
+/// Largest number of operations in flight over all threads: what 4,096 threads and deep rings share.
+pub const IN_FLIGHT_MAX: u32 = 1 << 16;
 /// Largest block: one call moves at most 2 GiB less a page, and a buffer per operation must fit in memory.
 pub const BLOCK_BYTES_MAX: u64 = 1 << 30;
+/// Largest buffer that a test may ask the C library for.
+pub const STDIO_BUFFER_BYTES_MAX: u64 = 64 << 20;
 /// Most files of one test: names carry eight hexadecimal digits.
 pub const FILES_MAX: u64 = 1 << 32;
 /// Most directories of one thread.
@@ -18,20 +25,22 @@ pub const DIRS_MAX: u64 = 1 << 16;
 /// Levels of directories, so that a path always fits `PATH_MAX`.
 pub const LEVELS_MAX: u32 = 16;
 
-/// What a spec that leaves something out means; flags such as `--files` and `--buffered` change it.
+/// What a spec that leaves something out means; flags such as `--files` and `--engine` change it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Defaults {
     /// Files of a file test.
     pub files: u64,
     /// Whether data tests bypass the page cache; `None` leaves it to the verb.
     pub direct: Option<bool>,
+    /// How data tests in blocks are issued; `None` leaves it to the plan.
+    pub engine: Option<EngineWord>,
     /// What `tN` means: the CPUs that may be used.
     pub cpus: u32,
 }
 
 impl Default for Defaults {
     fn default() -> Self {
-        Self { files: 64 << 10, direct: None, cpus: 1 }
+        Self { files: 64 << 10, direct: None, engine: None, cpus: 1 }
     }
 }
 
@@ -67,10 +76,33 @@ pub const DATA_KEYS: &[Key] = &[
     Key { name: "read", value: "PERCENT", help: "share of reads in rw (50)" },
     Key { name: "sync", value: "none|end|each", help: "when writes are made durable (end)" },
     Key { name: "shared", value: "", help: "all threads in one file" },
+    Key {
+        name: "rate",
+        value: "N|P%[,poisson]",
+        help: "open loop: N operations a second over all threads, or P% of what the test before reached",
+    },
+    Key { name: "compress", value: "PERCENT", help: "share of each 4 KiB that compresses away (0)" },
+    Key { name: "dedupe", value: "PERCENT", help: "share of blocks that are copies of one another (0)" },
+    Key {
+        name: "engine",
+        value: "sync|uring|null|nop",
+        help: "plain system calls, io_uring, no I/O at all, an empty io_uring (the plan chooses)",
+    },
+    Key { name: "iopoll", value: "", help: "poll the device for completions (io_uring, direct)" },
+    Key { name: "sqpoll", value: "", help: "a kernel thread takes the requests (io_uring)" },
+    Key { name: "unlocked", value: "", help: "putc_unlocked and getc_unlocked (putc-write, getc-read)" },
+    Key {
+        name: "stdio_buffer",
+        value: "SIZE",
+        help: "buffer of the C library (putc-write, getc-read; its own choice)",
+    },
     Key { name: "passes", value: "N", help: "stop after N visits of every block" },
     Key { name: "ops", value: "N", help: "stop after N operations" },
     Key { name: "bytes", value: "SIZE", help: "stop after SIZE" },
 ];
+
+/// What tests that work byte by byte take, and what those through the C library take besides.
+const BYTE_WORDS: &str = "tN sync passes ops bytes, with stdio unlocked and stdio_buffer";
 
 /// Keys of file tests.
 pub const FILE_KEYS: &[Key] = &[
@@ -123,14 +155,23 @@ fn parse_data<'a>(
 ) -> Result<Workload, String> {
     let (mut access, mut block_bytes) = default_pattern(verb);
     let mut concurrency = Concurrency::default();
+    let in_blocks = !verb.is_bytes();
     let mut data = DataWork {
         verb,
         access,
         block_bytes,
-        direct: defaults.direct.unwrap_or(verb != DataVerb::Rewrite),
+        direct: in_blocks && defaults.direct.unwrap_or(verb != DataVerb::Rewrite),
         read_percent: 50,
         sync: SyncMode::End,
         shared: false,
+        arrival: Arrival::Closed,
+        compress_percent: 0,
+        dedupe_percent: 0,
+        engine: defaults.engine.filter(|_| in_blocks),
+        iopoll: false,
+        sqpoll: false,
+        unlocked: false,
+        stdio_buffer_bytes: None,
         passes: None,
         ops: None,
         bytes: None,
@@ -138,40 +179,148 @@ fn parse_data<'a>(
     for word in words {
         let (key, value) = split_key(word);
         match (key, value) {
-            ("direct", None) => data.direct = true,
+            ("direct", None) if in_blocks => data.direct = true,
             ("buffered", None) => data.direct = false,
-            ("shared", None) => data.shared = true,
+            ("shared", None) if in_blocks => data.shared = true,
             ("read", Some(value)) if verb == DataVerb::Rw => {
                 data.read_percent = parse_number(key, value, 0..=100)? as u8;
             }
-            ("sync", Some(value)) if verb != DataVerb::Read => data.sync = parse_word(key, value)?,
+            ("sync", Some("each")) if verb.is_bytes() => {
+                return Err(format!("`{word}`: no program makes each byte durable; write sync=none|end"));
+            }
+            ("sync", Some(value)) if verb.writes() => data.sync = parse_word(key, value)?,
+            ("rate", Some(value)) if in_blocks => data.arrival = parse_rate(value)?,
+            ("compress", Some(value)) if in_blocks => {
+                data.compress_percent = parse_number(key, value, 0..=100)? as u8;
+            }
+            ("dedupe", Some(value)) if in_blocks => {
+                data.dedupe_percent = parse_number(key, value, 0..=100)? as u8;
+            }
+            ("engine", Some(value)) if in_blocks => data.engine = Some(parse_word(key, value)?),
+            ("iopoll", None) if in_blocks => data.iopoll = true,
+            ("sqpoll", None) if in_blocks => data.sqpoll = true,
+            ("unlocked", None) if verb.is_stdio() => data.unlocked = true,
+            ("stdio_buffer", Some(value)) if verb.is_stdio() => {
+                let bytes = parse_bytes(key, value)?;
+                if !(1..=STDIO_BUFFER_BYTES_MAX).contains(&bytes) {
+                    return Err(format!("`{word}`: 1 byte to {}", size::exact(STDIO_BUFFER_BYTES_MAX)));
+                }
+                data.stdio_buffer_bytes = Some(bytes);
+            }
+            ("unlocked" | "stdio_buffer", _) if !verb.is_stdio() => {
+                return Err(format!("`{word}` has no meaning for {verb}; putc-write and getc-read take it"));
+            }
             ("passes", Some(value)) => data.passes = Some(parse_number(key, value, 1..=u64::MAX)?),
             ("ops", Some(value)) => data.ops = Some(parse_number(key, value, 1..=u64::MAX)?),
             ("bytes", Some(value)) => data.bytes = Some(parse_bytes(key, value)?),
-            (_, None) if let Some(parsed) = parse_pattern(word)? => (access, block_bytes) = parsed,
+            (_, None) if let Some(parsed) = parse_pattern(word)? => {
+                if !in_blocks {
+                    return Err(format!(
+                        "`{word}`: {verb} works byte by byte: it has no pattern; write {}:{word} for blocks",
+                        if verb.writes() { DataVerb::Write } else { DataVerb::Read }
+                    ));
+                }
+                (access, block_bytes) = parsed;
+            }
             (_, None) if concurrency.parse(word, defaults.cpus)? => {}
             _ => return Err(unknown(word, verb.word(), DATA_KEYS)),
         }
     }
     (data.access, data.block_bytes) = (access, block_bytes);
+    let in_flight = u64::from(concurrency.iodepth) * u64::from(concurrency.threads);
+    if !in_blocks && concurrency.iodepth != 1 {
+        return Err(format!(
+            "{verb} works byte by byte: it has no depth; write t{in_flight} for several at once"
+        ));
+    }
     if let Some(bytes) = data.bytes.filter(|bytes| *bytes < block_bytes) {
         return Err(format!(
             "bytes={bytes} is less than one block; write bytes={} or more",
             size::exact(block_bytes)
         ));
     }
-    let in_flight = u64::from(concurrency.iodepth) * u64::from(concurrency.threads);
-    if in_flight > u64::from(CONCURRENCY_MAX) {
+    check_ring(&data)?;
+    if in_flight > u64::from(IN_FLIGHT_MAX) {
         return Err(format!(
-            "{in_flight} operations in flight are more than {CONCURRENCY_MAX}; ask for less depth or fewer threads"
+            "{in_flight} operations in flight are more than {IN_FLIGHT_MAX}; ask for less depth or fewer threads"
         ));
     }
     Ok(concurrency.with(Work::Data(data)))
 }
 
+/// Refuses what a ring that polls cannot do.
+fn check_ring(data: &DataWork) -> Result<(), String> {
+    let word = match (data.iopoll, data.sqpoll) {
+        (true, _) => "iopoll",
+        (_, true) => "sqpoll",
+        _ => return Ok(()),
+    };
+    if let Some(engine) = data.engine.filter(|engine| *engine != EngineWord::Uring) {
+        return Err(format!(
+            "{word} is a way of io_uring, which engine={engine} is not; write engine=uring or leave {word} away"
+        ));
+    }
+    if data.iopoll && !data.direct {
+        return Err(
+            "iopoll polls the device, which buffered I/O does not wait for; write direct or leave iopoll away"
+                .into(),
+        );
+    }
+    if data.iopoll && (data.verb == DataVerb::Fsync || data.sync == SyncMode::Each) {
+        return Err(
+            "iopoll finds the ends of reads and writes only, not of a sync after each; leave iopoll away"
+                .into(),
+        );
+    }
+    if !data.direct && data.engine.is_none() {
+        return Err(
+            "sqpoll is a way of io_uring, which buffered tests do not use by themselves; add engine=uring or direct"
+                .into(),
+        );
+    }
+    Ok(())
+}
+
+/// `500`, `50%`, either with `,poisson`.
+fn parse_rate(value: &str) -> Result<Arrival, String> {
+    let (number, poisson) = match value.split_once(',') {
+        None => (value, false),
+        Some((number, "poisson")) => (number, true),
+        Some((number, _)) => {
+            return Err(format!("`rate={value}`: write rate={number} or rate={number},poisson"));
+        }
+    };
+    let (digits, is_percent) = number.strip_suffix('%').map_or((number, false), |percent| (percent, true));
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let rate = match digits.parse::<u64>() {
+        Ok(0) => {
+            return Err(format!(
+                "`rate={value}`: nothing would ever start; write rate=500 for 500 operations a second, or leave \
+                 rate away for as fast as it goes"
+            ));
+        }
+        Ok(percent @ 1..=100) if is_number && is_percent => OpenRate::Percent(percent as u8),
+        Ok(_) if is_number && is_percent => {
+            return Err(format!(
+                "`rate={value}`: 1% to 100% of the closed loop can be asked for; write rate=500 for 500 \
+                 operations a second"
+            ));
+        }
+        Ok(rate) if is_number => OpenRate::PerSecond(rate),
+        _ => {
+            return Err(format!(
+                "`rate={value}`: `{number}` is neither operations a second, such as 500, nor a share of the \
+                 closed loop, such as 50%"
+            ));
+        }
+    };
+    Ok(Arrival::Open { rate, poisson })
+}
+
 fn default_pattern(verb: DataVerb) -> (Access, u64) {
     match verb {
         DataVerb::Rw | DataVerb::Fsync => (Access::Random, 4 << 10),
+        _ if verb.is_bytes() => (Access::Sequential, 1),
         _ => (Access::Sequential, 1 << 20),
     }
 }
@@ -344,7 +493,7 @@ macro_rules! word_impl {
         fn as_word(&self) -> &'static str { self.word() }
     })+ };
 }
-word_impl!(SyncMode, Order);
+word_impl!(SyncMode, Order, EngineWord);
 
 fn parse_word<W: Word + Copy>(key: &str, value: &str) -> Result<W, String> {
     W::WORDS.iter().copied().find(|w| w.as_word() == value).ok_or_else(|| {
@@ -359,6 +508,9 @@ fn unknown(word: &str, verb: &str, keys: &[Key]) -> String {
         return match (key.value, value) {
             ("", Some(_)) => format!("`{word}`: `{name}` takes no value"),
             (form, None) if !form.is_empty() => format!("`{word}`: write {name}={form}"),
+            _ if DataVerb::from_word(verb).is_some_and(DataVerb::is_bytes) => {
+                format!("`{word}` has no meaning for {verb}, which works byte by byte; it takes {BYTE_WORDS}")
+            }
             _ => format!("`{word}` has no meaning for {verb}"),
         };
     }
@@ -374,15 +526,17 @@ fn unknown(word: &str, verb: &str, keys: &[Key]) -> String {
     }
 }
 
-/// A spec that [`parse`] understands as this workload under the built-in defaults: the pattern always, other words
-/// only where they differ from these defaults.
+/// A spec that [`parse`] understands as this workload under the built-in defaults: the pattern always where there is
+/// one, other words only where they differ from these defaults.
 pub fn print(workload: &Workload) -> String {
     let mut words = vec![workload.name().to_owned()];
     match &workload.work {
         Work::Data(data) => {
-            words.push(format!("{}{}", data.access, size::exact(data.block_bytes)));
+            if !data.verb.is_bytes() {
+                words.push(format!("{}{}", data.access, size::exact(data.block_bytes)));
+            }
             push_concurrency(&mut words, workload);
-            match (data.direct, data.verb != DataVerb::Rewrite) {
+            match (data.direct, data.verb != DataVerb::Rewrite && !data.verb.is_bytes()) {
                 (true, false) => words.push("direct".into()),
                 (false, true) => words.push("buffered".into()),
                 _ => {}
@@ -395,6 +549,26 @@ pub fn print(workload: &Workload) -> String {
             }
             if data.shared {
                 words.push("shared".into());
+            }
+            if data.arrival != Arrival::Closed {
+                words.push(data.arrival.to_string());
+            }
+            for (key, percent) in [("compress", data.compress_percent), ("dedupe", data.dedupe_percent)] {
+                if percent != 0 {
+                    words.push(format!("{key}={percent}"));
+                }
+            }
+            if let Some(engine) = data.engine {
+                words.push(format!("engine={engine}"));
+            }
+            for (set, word) in [(data.iopoll, "iopoll"), (data.sqpoll, "sqpoll"), (data.unlocked, "unlocked")]
+            {
+                if set {
+                    words.push(word.into());
+                }
+            }
+            if let Some(bytes) = data.stdio_buffer_bytes {
+                words.push(format!("stdio_buffer={}", size::exact(bytes)));
             }
             for (key, limit) in [("passes", data.passes), ("ops", data.ops), ("bytes", data.bytes)] {
                 if let Some(limit) = limit {
@@ -475,6 +649,85 @@ mod tests {
         assert_eq!(ok("write:buffered").label(), "SEQ1M Q1T1 buffered");
         assert_eq!(ok("rewrite:seq128k").label(), "SEQ128K Q1T1");
         assert_eq!(ok("stat:t4:missing").label(), "T4 missing");
+        for (spec, label) in [
+            ("read:rnd4k:rate=500", "RND4K Q1T1 @500/s"),
+            ("read:rnd4k:q4:rate=500,poisson", "RND4K Q4T1 @500/s poisson"),
+            ("read:rnd4k:rate=50%", "RND4K Q1T1 @50%"),
+            ("write:compress=50:dedupe=20", "SEQ1M Q1T1 compress=50 dedupe=20"),
+            ("read:rnd4k:iopoll:sqpoll", "RND4K Q1T1 iopoll sqpoll"),
+            ("read:rnd4k:engine=null", "RND4K Q1T1 engine=null"),
+            ("read:rnd4k:engine=nop", "RND4K Q1T1 engine=nop"),
+            ("read:rnd4k:engine=uring", "RND4K Q1T1"),
+            ("byte-read:t2", "T2"),
+            ("byte-write:buffered:sync=none", "T1 sync=none"),
+            ("putc-write:unlocked:stdio_buffer=4k", "T1 unlocked stdio_buffer=4K"),
+        ] {
+            assert_eq!(ok(spec).label(), label, "{spec}");
+        }
+    }
+
+    #[test]
+    fn bytes_have_no_blocks() {
+        let defaults =
+            Defaults { direct: Some(true), engine: Some(EngineWord::Uring), ..Defaults::default() };
+        for verb in DataVerb::ALL.iter().filter(|verb| verb.is_bytes()) {
+            let workload = parse(verb.word(), &defaults).unwrap();
+            let data = workload.data().unwrap();
+            assert_eq!((data.access, data.block_bytes, data.direct), (Access::Sequential, 1, false));
+            assert_eq!((data.engine, data.reads()), (None, !data.writes()), "{verb}");
+            assert_eq!(print(&workload), verb.word());
+        }
+        assert_eq!(
+            problem("byte-write:q4"),
+            "byte-write works byte by byte: it has no depth; write t4 for several at once"
+        );
+        assert_eq!(
+            problem("getc-read:rnd4k"),
+            "`rnd4k`: getc-read works byte by byte: it has no pattern; write read:rnd4k for blocks"
+        );
+        for word in ["direct", "shared", "engine=sync", "iopoll", "sqpoll", "compress=1", "dedupe=1"] {
+            let problem = problem(&format!("byte-write:{word}"));
+            assert!(problem.starts_with(&format!("`{word}` has no meaning for byte-write")), "{problem}");
+        }
+        assert!(problem("byte-read:rate=5").contains("it takes tN sync passes ops bytes"));
+        assert!(problem("getc-read:sync=end").contains("has no meaning"));
+        assert_eq!(
+            problem("read:unlocked"),
+            "`unlocked` has no meaning for read; putc-write and getc-read take it"
+        );
+        assert_eq!(problem("putc-write:stdio_buffer=0"), "`stdio_buffer=0`: 1 byte to 64m");
+    }
+
+    #[test]
+    fn rings_that_poll_need_a_ring() {
+        assert!(ok("read:rnd4k:iopoll").data().unwrap().iopoll);
+        assert!(ok("read:buffered:sqpoll:engine=uring").data().unwrap().sqpoll);
+        assert_eq!(
+            problem("read:sqpoll:engine=sync"),
+            "sqpoll is a way of io_uring, which engine=sync is not; write engine=uring or leave sqpoll away"
+        );
+        assert!(problem("read:iopoll:engine=uring:buffered").contains("write direct"));
+        assert!(problem("read:sqpoll:buffered").contains("add engine=uring or direct"));
+        assert!(problem("fsync:iopoll").contains("leave iopoll away"));
+        assert_eq!(problem("read:engine=aio"), "`engine=aio`: write engine=sync|uring|null|nop");
+        let null = Defaults { engine: Some(EngineWord::Null), ..Defaults::default() };
+        assert_eq!(print(&parse("read", &null).unwrap()), "read:seq1m:engine=null");
+        assert_eq!(print(&parse("read:engine=sync", &null).unwrap()), "read:seq1m:engine=sync");
+    }
+
+    #[test]
+    fn rates_are_plain_or_shares() {
+        let arrival = |spec: &str| ok(spec).data().unwrap().arrival;
+        let open = |rate, poisson| Arrival::Open { rate, poisson };
+        assert_eq!(arrival("read:rate=500"), open(OpenRate::PerSecond(500), false));
+        assert_eq!(arrival("read:rate=10%,poisson"), open(OpenRate::Percent(10), true));
+        assert!(problem("read:rate=0").contains("write rate=500"));
+        assert!(problem("read:rate=0%").contains("write rate=500"));
+        assert!(problem("read:rate=120%").contains("1% to 100%"));
+        for rate in ["1k", "+5", "5.0", "", "-1", "%"] {
+            assert!(problem(&format!("read:rate={rate}")).contains("such as 500"), "{rate}");
+        }
+        assert_eq!(problem("read:rate=5,bursts"), "`rate=5,bursts`: write rate=5 or rate=5,poisson");
     }
 
     #[test]
@@ -492,6 +745,17 @@ mod tests {
         assert!(problem("zzz").starts_with("unknown verb `zzz`; verbs are read write"));
     }
 
+    fn any_arrival() -> impl Strategy<Value = Arrival> {
+        let rate = prop_oneof![
+            (1..=u64::MAX).prop_map(OpenRate::PerSecond),
+            (1u8..=100).prop_map(OpenRate::Percent)
+        ];
+        prop_oneof![
+            Just(Arrival::Closed),
+            (rate, any::<bool>()).prop_map(|(rate, poisson)| Arrival::Open { rate, poisson }),
+        ]
+    }
+
     fn any_workload() -> impl Strategy<Value = Workload> {
         let limit = || proptest::option::of(1u64..1 << 40);
         let data = (
@@ -499,24 +763,69 @@ mod tests {
             proptest::sample::select(Access::ALL),
             1u64..=BLOCK_BYTES_MAX,
             any::<(bool, bool)>(),
-            0u8..=100,
+            (0u8..=100, 0u8..=100, 0u8..=100),
             proptest::sample::select(SyncMode::ALL),
-            (limit(), limit(), limit()),
+            (limit(), limit(), 1u64..1 << 40, any::<bool>()),
+            any_arrival(),
+            (proptest::option::of(proptest::sample::select(EngineWord::ALL)), any::<(bool, bool)>()),
+            (any::<bool>(), proptest::option::of(1u64..=STDIO_BUFFER_BYTES_MAX)),
         )
-            .prop_map(|(verb, access, block_bytes, (direct, shared), read, sync, limits)| {
-                Work::Data(DataWork {
-                    verb,
-                    access,
-                    block_bytes,
-                    direct,
-                    read_percent: if verb == DataVerb::Rw { read } else { 50 },
-                    sync: if verb == DataVerb::Read { SyncMode::End } else { sync },
-                    shared,
-                    passes: limits.0,
-                    ops: limits.1,
-                    bytes: limits.2,
-                })
-            });
+            .prop_map(
+                |(verb, access, block_bytes, direct, percents, sync, limits, arrival, ring, stdio)| {
+                    let (read, compress_percent, dedupe_percent) = percents;
+                    let sync = match sync {
+                        _ if !verb.writes() => SyncMode::End,
+                        SyncMode::Each if verb.is_bytes() => SyncMode::End,
+                        sync => sync,
+                    };
+                    let data = DataWork {
+                        verb,
+                        access,
+                        block_bytes,
+                        direct: direct.0,
+                        read_percent: if verb == DataVerb::Rw { read } else { 50 },
+                        sync,
+                        shared: direct.1,
+                        arrival,
+                        compress_percent,
+                        dedupe_percent,
+                        engine: ring.0,
+                        iopoll: false,
+                        sqpoll: false,
+                        unlocked: verb.is_stdio() && stdio.0,
+                        stdio_buffer_bytes: stdio.1.filter(|_| verb.is_stdio()),
+                        passes: limits.0,
+                        ops: limits.1,
+                        bytes: limits.3.then_some(limits.2),
+                    };
+                    let in_ring = match data.engine {
+                        None => data.direct,
+                        Some(engine) => engine == EngineWord::Uring,
+                    };
+                    let syncs_each = verb == DataVerb::Fsync || sync == SyncMode::Each;
+                    Work::Data(if verb.is_bytes() {
+                        DataWork {
+                            access: Access::Sequential,
+                            block_bytes: 1,
+                            direct: false,
+                            shared: false,
+                            arrival: Arrival::Closed,
+                            compress_percent: 0,
+                            dedupe_percent: 0,
+                            engine: None,
+                            ..data
+                        }
+                    } else {
+                        DataWork {
+                            iopoll: ring.1.0 && in_ring && data.direct && !syncs_each,
+                            sqpoll: ring.1.1 && in_ring,
+                            // Less than one block is refused.
+                            bytes: data.bytes.map(|bytes| bytes.max(block_bytes)),
+                            ..data
+                        }
+                    })
+                },
+            );
         let files = (
             proptest::sample::select(FileVerb::ALL),
             4096u64..=FILES_MAX,
@@ -545,7 +854,8 @@ mod tests {
                 },
             );
         (prop_oneof![data, files], 1u32..=64, 1u32..=64).prop_map(|(work, iodepth, threads)| {
-            let iodepth = if matches!(work, Work::Files(_)) { 1 } else { iodepth };
+            let in_blocks = matches!(&work, Work::Data(data) if !data.verb.is_bytes());
+            let iodepth = if in_blocks { iodepth } else { 1 };
             Workload { threads, iodepth, work }
         })
     }

@@ -45,6 +45,8 @@ pub enum Backing {
     RemoteOrUserSpace,
     /// A file system whose devices could not be found.
     Unknown,
+    /// A simulated device: nothing is written anywhere.
+    Simulated,
 }
 
 /// How a file system is laid out. Every field is null or empty where the kernel does not show it.
@@ -125,6 +127,12 @@ pub struct Device {
     pub nr_requests: Option<u32>,
     /// Read-ahead.
     pub read_ahead_bytes: Option<u64>,
+    /// Node of its controller; null where there is one node only, or none is told.
+    #[serde(default)]
+    pub numa_node: Option<u32>,
+    /// Whether its driver has queues that can be polled for completions (`queue/io_poll`).
+    #[serde(default)]
+    pub io_poll: Option<bool>,
     /// What is particular to its kind: RAID level and chunk, backing file of a loop, name and type of a mapping.
     pub details: Vec<String>,
 }

@@ -67,6 +67,46 @@ words! {
         Rewrite = "rewrite",
         /// A write of a block and an `fdatasync`.
         Fsync = "fsync",
+        /// One `write` of one byte.
+        ByteWrite = "byte-write",
+        /// One `read` of one byte.
+        ByteRead = "byte-read",
+        /// One `putc`: one byte into the buffer of the C library.
+        PutcWrite = "putc-write",
+        /// One `getc`: one byte out of the buffer of the C library.
+        GetcRead = "getc-read",
+    }
+}
+
+words! {
+    /// What a test may ask for with `engine=`.
+    EngineWord {
+        /// Plain system calls.
+        Sync = "sync",
+        /// Requests in an io_uring.
+        Uring = "uring",
+        /// The full loop without I/O.
+        Null = "null",
+        /// The ring's own cost: io_uring requests that do nothing.
+        Nop = "nop",
+    }
+}
+
+words! {
+    /// How the operations of a phase are issued, as it was decided.
+    Engine {
+        /// Plain system calls.
+        Sync = "sync",
+        /// Requests in an io_uring.
+        Uring = "uring",
+        /// The full loop without I/O.
+        Null = "null",
+        /// io_uring requests that do nothing.
+        Nop = "nop",
+        /// Calls of the C library, which buffers.
+        Stdio = "stdio",
+        /// A simulated device, on a clock of its own.
+        Sim = "sim",
     }
 }
 
@@ -142,6 +182,71 @@ words! {
     }
 }
 
+impl DataVerb {
+    /// Whether one operation is one byte.
+    pub fn is_bytes(self) -> bool {
+        matches!(self, Self::ByteWrite | Self::ByteRead) || self.is_stdio()
+    }
+
+    /// Whether it goes through the buffers of the C library.
+    pub fn is_stdio(self) -> bool {
+        matches!(self, Self::PutcWrite | Self::GetcRead)
+    }
+
+    /// Whether it changes the data on the device.
+    pub fn writes(self) -> bool {
+        !matches!(self, Self::Read | Self::ByteRead | Self::GetcRead)
+    }
+
+    /// Whether it reads data.
+    pub fn reads(self) -> bool {
+        !matches!(self, Self::Write | Self::Fsync | Self::ByteWrite | Self::PutcWrite)
+    }
+}
+
+impl Engine {
+    /// Whether it works on files of the data set.
+    pub fn needs_files(self) -> bool {
+        matches!(self, Self::Sync | Self::Uring | Self::Stdio)
+    }
+}
+
+/// When operations start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// The next one starts when one ends.
+    Closed,
+    /// They are due at a rate, whether earlier ones have ended or not; latency counts from when they were due.
+    Open {
+        /// How many are due, over all threads.
+        rate: OpenRate,
+        /// Whether the gaps between them are drawn from an exponential distribution, as of many independent users;
+        /// else they are all the same.
+        poisson: bool,
+    },
+}
+
+/// The rate of an open loop, over all threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenRate {
+    /// Operations per second.
+    PerSecond(u64),
+    /// Percent of the closed-loop rate that the same test reached just before.
+    Percent(u8),
+}
+
+impl fmt::Display for Arrival {
+    /// The words of a spec: empty for a closed loop, else `rate=500`, `rate=50%,poisson`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Open { rate, poisson } = self else { return Ok(()) };
+        match rate {
+            OpenRate::PerSecond(rate) => write!(f, "rate={rate}")?,
+            OpenRate::Percent(percent) => write!(f, "rate={percent}%")?,
+        }
+        if *poisson { f.write_str(",poisson") } else { Ok(()) }
+    }
+}
+
 impl FileVerb {
     /// Whether each operation takes an inode.
     pub fn takes_inodes(self) -> bool {
@@ -166,6 +271,22 @@ pub struct DataWork {
     pub sync: SyncMode,
     /// All threads work in one file instead of one each.
     pub shared: bool,
+    /// When operations start.
+    pub arrival: Arrival,
+    /// Percent of each 4 KiB of data that compresses away.
+    pub compress_percent: u8,
+    /// Percent of the blocks that are copies of one another.
+    pub dedupe_percent: u8,
+    /// How operations are issued, if it was asked for; else [`plan`](crate::plan::plan) chooses.
+    pub engine: Option<EngineWord>,
+    /// The ring polls the device for completions instead of waiting for interrupts (`IORING_SETUP_IOPOLL`).
+    pub iopoll: bool,
+    /// A thread of the kernel takes requests from the ring (`IORING_SETUP_SQPOLL`).
+    pub sqpoll: bool,
+    /// `putc_unlocked` and `getc_unlocked` in place of the calls that lock the stream.
+    pub unlocked: bool,
+    /// Bytes of the C library's buffer (`setvbuf`), if it was asked for; else as many as the library takes.
+    pub stdio_buffer_bytes: Option<u64>,
     /// Ends the phase after that many visits of every block, if set.
     pub passes: Option<u64>,
     /// Ends the phase after that many operations, if set.
@@ -177,12 +298,12 @@ pub struct DataWork {
 impl DataWork {
     /// Whether it changes the data on the device.
     pub fn writes(&self) -> bool {
-        self.verb != DataVerb::Read
+        self.verb.writes()
     }
 
     /// Whether it reads data.
     pub fn reads(&self) -> bool {
-        !matches!(self.verb, DataVerb::Write | DataVerb::Fsync)
+        self.verb.reads()
     }
 }
 
@@ -245,16 +366,25 @@ impl Workload {
         }
     }
 
-    /// Short description for tables: `RND4K Q32T4`, or `T4` with what is unusual for files.
+    /// Operations in flight, over all threads.
+    pub fn in_flight(&self) -> u32 {
+        self.threads.saturating_mul(self.iodepth)
+    }
+
+    /// Short description for tables: `RND4K Q32T4`, or `T4` with what is unusual for bytes and files.
     pub fn label(&self) -> String {
         match &self.work {
             Work::Data(data) => {
-                let access = data.access.word().to_uppercase();
-                let block = crate::size::exact(data.block_bytes).to_uppercase();
-                let mut label = format!("{access}{block} Q{}T{}", self.iodepth, self.threads);
+                let upper = |bytes: u64| crate::size::exact(bytes).to_uppercase();
+                let mut label = if data.verb.is_bytes() {
+                    format!("T{}", self.threads)
+                } else {
+                    let access = data.access.word().to_uppercase();
+                    format!("{access}{} Q{}T{}", upper(data.block_bytes), self.iodepth, self.threads)
+                };
                 // Only what differs from the verb's default is worth a reader's eye.
                 let direct_is_default = data.verb != DataVerb::Rewrite;
-                if data.direct != direct_is_default {
+                if data.direct != direct_is_default && !data.verb.is_bytes() {
                     label.push_str(if data.direct { " direct" } else { " buffered" });
                 }
                 if data.shared {
@@ -262,6 +392,34 @@ impl Workload {
                 }
                 if data.sync != SyncMode::End {
                     label.push_str(&format!(" sync={}", data.sync));
+                }
+                if let Arrival::Open { rate, poisson } = data.arrival {
+                    label.push_str(&match rate {
+                        OpenRate::PerSecond(rate) => format!(" @{rate}/s"),
+                        OpenRate::Percent(percent) => format!(" @{percent}%"),
+                    });
+                    label.push_str(if poisson { " poisson" } else { "" });
+                }
+                for (percent, word) in [(data.compress_percent, "compress"), (data.dedupe_percent, "dedupe")]
+                {
+                    if percent > 0 {
+                        label.push_str(&format!(" {word}={percent}"));
+                    }
+                }
+                for (set, word) in [(data.iopoll, " iopoll"), (data.sqpoll, " sqpoll")] {
+                    if set {
+                        label.push_str(word);
+                    }
+                }
+                // Which of the two real engines was taken is told beside the label.
+                if let Some(engine @ (EngineWord::Null | EngineWord::Nop)) = data.engine {
+                    label.push_str(&format!(" engine={engine}"));
+                }
+                if data.unlocked {
+                    label.push_str(" unlocked");
+                }
+                if let Some(bytes) = data.stdio_buffer_bytes {
+                    label.push_str(&format!(" stdio_buffer={}", upper(bytes)));
                 }
                 label
             }

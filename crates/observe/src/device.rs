@@ -2,6 +2,7 @@
 
 use model::target::{Device, DeviceKind};
 
+use crate::numa::node;
 use crate::root::Root;
 use crate::settings::chosen;
 
@@ -97,6 +98,8 @@ pub(crate) fn device(root: &Root, place: &Place, kind: DeviceKind) -> Device {
         read_ahead_bytes: queue("read_ahead_kb")
             .and_then(|text| text.parse::<u64>().ok())
             .map(|kib| kib.saturating_mul(KIB)),
+        numa_node: node(root, place),
+        io_poll: queue("io_poll").map(|text| text != "0"),
         details: if kind == DeviceKind::Disk { disk_details(root, place) } else { Vec::new() },
     }
 }

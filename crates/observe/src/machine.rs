@@ -31,6 +31,8 @@ pub fn machine(root: &Root) -> Machine {
         memory_total_bytes: memory.total_bytes,
         clock_source: root.line("sys/devices/system/clocksource/clocksource0/current_clocksource"),
         root: root.is_system() && rustix::process::geteuid().is_root(),
+        // Only trying tells, which is the program's to do.
+        io_uring_refused: None,
     }
 }
 

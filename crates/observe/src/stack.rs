@@ -240,7 +240,7 @@ impl Walk<'_> {
         let layer = first_layer(self.root, self.mounts, mount, (mount.major, mount.minor), self.above.len());
         details.push(format!("on {} at {}", mount.file_system, mount.mount_point));
         match layer.backing {
-            Backing::Devices => {}
+            Backing::Devices | Backing::Simulated => {}
             Backing::Memory => notes.push(format!("{} is a file in memory", place.name)),
             Backing::RemoteOrUserSpace => {
                 notes.push(format!("{} is a file of a server or a program", place.name))

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use model::Target;
 use model::target::Device;
-use observe::{Identity, Probe, Root, machine, resolve};
+use observe::{Identity, Probe, Root, machine, near_cpus, resolve};
 
 fn root(name: &str) -> Root {
     Root::at(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name))
@@ -356,6 +356,30 @@ fn a_virtual_disk_and_compressed_memory() {
         note: zram0 keeps its data in memory, compressed
     ",
     );
+}
+
+#[test]
+fn devices_are_attached_to_nodes() {
+    let of_node_1: Vec<u32> = (8..16).chain(24..32).collect();
+    for (path, device, nodes, near) in [
+        // The controller of a disk tells its node, also for the partitions.
+        ("/", (259, 2), &[Some(1), Some(1)][..], Some(&of_node_1)),
+        // Only the PCI function far above the disk does.
+        ("/sata", (8, 0), &[Some(0)], Some(&(0..8).chain(16..24).collect())),
+        ("/usb", (8, 16), &[None], None),
+        // The two controllers that lead to the disk do.
+        ("/paths", (259, 3), &[Some(1)], Some(&of_node_1)),
+        ("/near", (253, 0), &[None, Some(1), Some(1), Some(1)], Some(&of_node_1)),
+        ("/both", (253, 1), &[None, Some(0), Some(1), Some(1)], None),
+    ] {
+        let target = resolved("two_nodes", path, device);
+        let found: Vec<_> = target.device_stack.iter().map(|device| device.numa_node).collect();
+        assert_eq!(found, nodes, "{:?}", target.device_stack);
+        assert_eq!(near_cpus(&root("two_nodes"), &target).as_ref(), near, "{path}");
+        // The same target on a machine that shows no nodes.
+        assert_eq!(near_cpus(&root("ext4_nvme"), &target), None);
+    }
+    assert_eq!(resolved("ext4_nvme", "/", (259, 2)).device_stack[1].numa_node, None);
 }
 
 #[test]

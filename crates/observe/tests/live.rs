@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use model::target::Backing;
-use observe::{Probe, Root, idle_traffic, machine, settings, target};
+use observe::{Probe, Root, idle_traffic, machine, near_cpus, settings, target};
 
 #[test]
 fn the_target_is_on_a_mount_and_on_devices_that_exist() {
@@ -32,6 +32,8 @@ fn the_target_is_on_a_mount_and_on_devices_that_exist() {
         assert!(device.lies_on.iter().all(|name| names[position + 1..].contains(&name)), "{names:?}");
     }
     assert!(target.direct_io.is_some());
+    let near = near_cpus(&Root::system(), &target);
+    assert!(near.is_none_or(|cpus| (1..machine(&Root::system()).cpus_online as usize).contains(&cpus.len())));
 }
 
 #[test]

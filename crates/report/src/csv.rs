@@ -117,6 +117,13 @@ const fn columns() -> &'static [Column] {
         ("foreign_share", |_, phase| optional(phase.device.as_ref().and_then(|device| device.foreign_share))),
         ("page_cache_share", |_, phase| optional(phase.page_cache_share)),
         ("notes", |_, phase| text(notes(phase))),
+        ("mean_batch", |_, phase| optional(phase.engine.mean_batch)),
+        ("arrival", |_, phase| text(&phase.workload.arrival)),
+        ("rate_ops_per_second", |_, phase| optional(phase.workload.rate_ops_per_second)),
+        ("queueing_p50_ns", |_, phase| optional(phase.queueing_ns.as_ref().and_then(|l| l.p50))),
+        ("queueing_p99_ns", |_, phase| optional(phase.queueing_ns.as_ref().and_then(|l| l.p99))),
+        ("verified_blocks", |_, phase| number(phase.verified_blocks)),
+        ("own_cost_ns_per_op", |_, phase| optional(phase.own_cost_ns_per_op)),
     ]
 }
 

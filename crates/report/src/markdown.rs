@@ -33,7 +33,7 @@ pub fn write(run: &Run) -> String {
     if !findings.is_empty() {
         text.push('\n');
     }
-    for Finding { mark, subject, text: sentence } in &findings {
+    for Finding { mark, subject, text: sentence, .. } in &findings {
         let sign = sign(*mark);
         let separator = if sign.is_empty() { "" } else { " " };
         text.push_str(&format!("- {sign}{separator}{}: {}\n", escaped(subject), escaped(sentence)));

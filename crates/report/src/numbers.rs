@@ -3,7 +3,7 @@
 /// What stands where a number is not known.
 pub(crate) const MISSING: &str = "–";
 
-/// A value that is not negative: `4.31`, `43.1`, `431`, `4,310`. `None` for what is no such number.
+/// A value that is not negative: `4.31`, `43.1`, `431`, `4,310`, `431 M`; at most ten characters. `None` for what is no such number.
 pub(crate) fn amount(value: f64) -> Option<String> {
     if !value.is_finite() || value < 0.0 {
         return None;
@@ -14,7 +14,8 @@ pub(crate) fn amount(value: f64) -> Option<String> {
         v if v < 0.005 => "<0.01".into(),
         v if v < 9.995 => format!("{v:.2}"),
         v if v < 99.95 => format!("{v:.1}"),
-        v if v < 9_999_999_999.5 => thousands(v.round() as u64),
+        v if v < 99_999_999.5 => thousands(v.round() as u64),
+        v if v < 1e13 => format!("{} M", thousands((v / 1e6).round() as u64)),
         v => format!("{v:.2e}"),
     })
 }
@@ -67,7 +68,7 @@ pub(crate) fn duration(ns: u64) -> String {
 pub(crate) fn about(ns: u64) -> String {
     let seconds = ns as f64 / 1e9;
     match seconds {
-        s if s < 10.0 => format!("about {} s", s.ceil()),
+        s if s < 10.0 => format!("about {} s", s.ceil().max(1.0)),
         s if s < 87.5 => format!("about {} s", (s / 5.0).round() * 5.0),
         s if s < 585.0 => format!("about {} min", (s / 30.0).round() / 2.0),
         s if s < 5400.0 => format!("about {} min", (s / 60.0).round()),
@@ -125,8 +126,8 @@ mod tests {
             "431",
             "4,310",
             "12,345,678",
-            "1,000,000,000",
-            "1.00e12",
+            "1,000 M",
+            "1,000,000 M",
         ];
         assert_eq!(shown, expected);
         for nothing in [f64::NAN, f64::INFINITY, -1.0] {
@@ -172,10 +173,11 @@ mod tests {
 
     #[test]
     fn estimates_are_rough() {
-        let shown: Vec<_> = [0.2, 8.1, 41.0, 86.0, 88.0, 124.0, 140.0, 899.0, 9000.0]
+        let shown: Vec<_> = [0.0, 0.2, 8.1, 41.0, 86.0, 88.0, 124.0, 140.0, 899.0, 9000.0]
             .map(|s: f64| about((s * 1e9) as u64))
             .into();
-        let expected = ["1 s", "9 s", "40 s", "85 s", "1.5 min", "2 min", "2.5 min", "15 min", "2.5 h"];
+        let expected =
+            ["1 s", "1 s", "9 s", "40 s", "85 s", "1.5 min", "2 min", "2.5 min", "15 min", "2.5 h"];
         assert_eq!(shown, expected.map(|text| format!("about {text}")));
     }
 

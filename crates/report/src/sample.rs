@@ -37,6 +37,7 @@ pub(crate) fn machine() -> Machine {
         virtualisation: None,
         clock_source: Some("tsc".into()),
         root: false,
+        io_uring_refused: None,
     }
 }
 
@@ -62,6 +63,8 @@ fn device(name: &str, kind: DeviceKind, lies_on: &[&str], details: &[&str]) -> D
         write_cache: Some("write through".into()),
         nr_requests: Some(1023),
         read_ahead_bytes: Some(128 << 10),
+        numa_node: None,
+        io_poll: None,
         details: details.iter().map(|detail| (*detail).to_owned()).collect(),
     }
 }
@@ -222,6 +225,25 @@ pub(crate) fn plan_for(target: Target) -> (Plan, Environment) {
     (plan(&standard(), &target, &machine()).unwrap(), environment(target))
 }
 
+/// A simulated device of 1 TiB, and what is to be done with it.
+pub(crate) fn simulated_plan() -> (Plan, Environment) {
+    let target = Target {
+        path: "sim:disk.toml".into(),
+        mount_point: "sim:disk.toml".into(),
+        source: "sim0".into(),
+        file_system: "simulated".into(),
+        mount_options: Vec::new(),
+        backing: Backing::Simulated,
+        geometry: Geometry::default(),
+        space: Space { total_bytes: 1 << 40, free_bytes: 1 << 40, inodes_total: None, inodes_free: None },
+        direct_io: None,
+        device_stack: Vec::new(),
+        ..disk()
+    };
+    let request = Request { tests: vec!["read:rnd4k:q4".into()], ..Request::default() };
+    (plan(&request, &target, &machine()).unwrap(), environment(target))
+}
+
 pub(crate) fn note(mark: Mark, text: &str) -> Note {
     Note { mark, code: "sample".into(), text: text.into() }
 }
@@ -239,7 +261,7 @@ pub(crate) fn phase(spec: &str) -> PhaseRecord {
         group: None,
         repetition: 1,
         workload: WorkloadRecord::new(&workload, size_bytes, files, CacheMode::Cold),
-        engine: EngineRecord { name: "sync".into(), features: vec!["o_direct".into()] },
+        engine: EngineRecord { name: "sync".into(), features: vec!["o_direct".into()], mean_batch: None },
         status: Status::Done,
         reason: None,
         start_ns: 1_500_000_000,
@@ -263,6 +285,7 @@ pub(crate) fn phase(spec: &str) -> PhaseRecord {
         },
         latency_ns: None,
         histogram: Some("HISTFAAAAB542pNpmSzMwMDAxQABzFCaEUoz2X+AMgA".into()),
+        queueing_ns: None,
         steps: Vec::new(),
         intervals: vec![interval(0), interval(100_000_000)],
         device: None,
@@ -276,6 +299,8 @@ pub(crate) fn phase(spec: &str) -> PhaseRecord {
             blocked: 0.625,
         }),
         cpu: Some(CpuShares { user: 0.02, kernel: 0.05, steal: 0.003 }),
+        verified_blocks: 0,
+        own_cost_ns_per_op: None,
         notes: Vec::new(),
     };
     measure(&mut phase, 100_000.0, [250_000, 511_000, 900_000]);
@@ -522,11 +547,98 @@ pub(crate) fn extremes() -> Vec<PhaseRecord> {
     ]
 }
 
+fn knee(text: &str) -> Note {
+    Note { code: "knee".into(), ..note(Mark::Info, text) }
+}
+
+fn swept(tests: &[&str], sweep: &str) -> Run {
+    let request = Request {
+        tests: tests.iter().map(|test| (*test).to_owned()).collect(),
+        sweep: Some(sweep.into()),
+        ..Request::default()
+    };
+    let plan = plan(&request, &disk(), &machine()).unwrap();
+    let phases = plan.phases.iter().map(|planned| {
+        let engine = EngineRecord { name: "uring".into(), features: Vec::new(), mean_batch: Some(1.0) };
+        let workload = phase(&spec::print(&planned.workload));
+        PhaseRecord { id: planned.id.clone(), group: planned.group.clone(), engine, ..workload }
+    });
+    Run { phases: phases.collect(), plan, ..run() }
+}
+
+/// Two tests over depths: the knee of the first lies within, the second has none.
+pub(crate) fn swept_run() -> Run {
+    let mut run = swept(&["read:rnd4k", "write:rnd4k"], "q1..q8");
+    let measured = [
+        (12_910.0, [76_100, 93_200, 141_000]),
+        (25_400.0, [77_000, 99_800, 151_000]),
+        (49_900.0, [78_900, 104_000, 161_000]),
+        (52_100.0, [151_000, 188_000, 240_000]),
+        (40_300.0, [23_900, 41_000, 88_000]),
+        (79_100.0, [24_400, 43_000, 91_000]),
+        (155_000.0, [25_100, 46_000, 99_000]),
+        (301_000.0, [25_900, 51_000, 120_000]),
+    ];
+    for (phase, (ops_per_second, latencies)) in run.phases.iter_mut().zip(measured) {
+        measure(phase, ops_per_second, latencies);
+    }
+    for (index, waited) in [(1, 33), (4, 16), (5, 18), (6, 25), (7, 31)] {
+        let text = format!(
+            "its threads waited {waited} % of their time for a CPU. Other programs are busy: stop them and run it again."
+        );
+        run.phases[index].notes.push(Note { code: "cpu_contention".into(), ..note(Mark::Distrust, &text) });
+    }
+    run.phases[2].notes.push(knee(
+        "the knee of this sweep: 96 % of the highest throughput at 52 % of the longest mean latency; beyond it, load \
+         buys more waiting than work",
+    ));
+    run.phases[7]
+        .notes
+        .push(knee("no knee up to here: more load still buys more work than waiting. Sweep further"));
+    run
+}
+
+/// One test over shares of its own rate: what was due waited where the rate was near the most that can be.
+pub(crate) fn open_loop_run() -> Run {
+    let mut run = swept(&["read:rnd4k:q32"], "rate");
+    let measured = [
+        (100_000.0, [311_000, 402_000, 511_000], None),
+        (10_000.0, [81_000, 99_000, 160_000], Some([800, 2_100, 9_000])),
+        (25_000.0, [83_000, 121_000, 199_000], Some([800, 2_300, 9_400])),
+        (50_000.0, [98_000, 260_000, 404_000], Some([900, 6_200, 31_000])),
+        (75_000.0, [171_000, 909_000, 1_900_000], Some([1_200, 401_000, 990_000])),
+        (89_700.0, [1_880_000, 12_500_000, 19_000_000], Some([1_610_000, 9_100_000, 14_100_000])),
+    ];
+    for (phase, (ops_per_second, latencies, wait)) in run.phases.iter_mut().zip(measured) {
+        measure(phase, ops_per_second, latencies);
+        phase.verified_blocks = phase.ops;
+        phase.queueing_ns = wait.map(|[p50, p99, max]| Latency {
+            min: 0,
+            mean: p50,
+            p50: Some(p50),
+            p90: None,
+            p99: Some(p99),
+            p99_9: None,
+            max,
+        });
+    }
+    run
+}
+
+/// A run whose device never was.
+pub(crate) fn simulated_run() -> Run {
+    let (plan, environment) = simulated_plan();
+    let mut phase = PhaseRecord { cpu: None, device: None, ..phase("read:rnd4k:q4") };
+    phase.engine.name = "sim".into();
+    Run { plan, environment, phases: vec![phase], ..run() }
+}
+
 pub(crate) fn long_labels() -> Vec<PhaseRecord> {
     let mut phases: Vec<_> = [
         "read:seq8k:buffered",
         "rewrite:seq128k:q32t16:direct",
         "write:seq128k:q1024t4:buffered:shared",
+        "write:seq128k:q1024t4:buffered:shared:rate=20000,poisson",
         "rw:rnd4k:q5",
         "stat:t16:order=rnd:shared:missing",
         "create:t4:size=64k:order=rnd:shared",
@@ -534,7 +646,7 @@ pub(crate) fn long_labels() -> Vec<PhaseRecord> {
     .map(phase)
     .into();
     phases[2].repetition = 12;
-    phases[3].name = "a-verb-of-a-later-version".into();
+    phases[4].name = "a-verb-of-a-later-version".into();
     phases
 }
 

@@ -72,8 +72,14 @@ pub struct Collected {
     pub read_bytes: u64,
     /// Bytes that write calls took.
     pub written_bytes: u64,
+    /// Visits to the engine that brought a completion.
+    pub visits: u64,
+    /// Blocks that were read and compared byte by byte.
+    pub verified: u64,
     /// Latencies of operations.
     pub operations: Distribution,
+    /// From the intended to the actual start; empty in a closed loop.
+    pub queueing: Distribution,
     /// Latencies of each kind of call; empty where an operation is one call.
     pub steps: Vec<Distribution>,
     intervals: Vec<Interval>,
@@ -96,6 +102,10 @@ impl Collected {
         self.bytes += delta.bytes;
         self.read_bytes += delta.read_bytes;
         self.written_bytes += delta.written_bytes;
+        self.visits += delta.visits;
+        self.verified += delta.verified;
+        let queueing = delta.queueing.iter().flat_map(|queueing| queueing.buckets());
+        queueing.for_each(|(upper_ns, count)| self.queueing.add(upper_ns, count));
         for (step, latencies) in self.steps.iter_mut().zip(&delta.steps) {
             latencies.buckets().for_each(|(upper_ns, count)| step.add(upper_ns, count));
         }

@@ -1,26 +1,26 @@
-//! Runs one test on data: streams over the data set, a worker for each operation in flight, the sync at the end.
+//! Runs one test on data: disjoint ranges of the data set, a thread for each, the sync at the end.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use engine::clock::{Clock, Monotonic, Tsc};
-use engine::pacing::ClosedLoop;
-use engine::pattern::{Pattern, Stream};
-use engine::recorder::{DeltaReader, Recorder};
-use engine::sync::SyncEngine;
-use engine::verb::{self, Verb};
-use engine::worker::{Layout, Limits, Stamping, Worker};
-use engine::{Call, Failure};
+use engine::Failure;
+use engine::bytes::Span;
+use engine::clock::{Clock, Monotonic, Timer};
+use engine::data::{Content, STAMP_INTERVAL_BYTES, Verifier, mix};
+use engine::failure::Cause;
+use engine::pattern::Pattern;
+use engine::worker::{Layout, Stamping};
+use model::Trouble;
 use model::plan::PlannedPhase;
-use model::workload::{Access, CacheMode, DataVerb, DataWork, SyncMode};
-use model::{Trouble, Workload};
+use model::workload::{Access, CacheMode, DataVerb, DataWork, Engine, SyncMode};
 use rustix::fs::{Advice, OFlags};
 
 use crate::dataset::{DataSet, FileGroup};
 use crate::directory::WorkDirectory;
 use crate::drive::{Drive, Expected};
-use crate::gang::{Gang, Mailbox, Work};
+use crate::gang::Gang;
+use crate::member::{self, BytePart, Command, Part, Report};
 use crate::patience;
 
 /// What one test on data gave, before it becomes a record.
@@ -38,20 +38,16 @@ pub struct DataOutcome {
     pub size_bytes: u64,
     /// Files that they lie in.
     pub files: u64,
+    /// Operations of an open loop that were due and never started.
+    pub missed: u64,
+    /// What was decided about the engine.
+    pub features: Vec<String>,
+    /// What the engine had to do without, each with the reason.
+    pub lost: Vec<String>,
     /// What ended it early.
     pub failure: Option<Trouble>,
-}
-
-enum Command {
-    /// Measure from this instant until that one.
-    Start { start_ns: u64, deadline_ns: u64 },
-    /// Make every `stride`-th file from the own number on durable.
-    Sync { stride: usize },
-}
-
-struct Report {
-    end_ns: u64,
-    result: Result<(), Failure>,
+    /// Whether that was a block that is not what was written.
+    pub is_damaged: bool,
 }
 
 /// What a test needs beside what drives it.
@@ -68,9 +64,23 @@ pub struct DataTask<'a> {
     pub offset_seed: u64,
     /// Longest measured time.
     pub time_ns: u64,
-    /// The processor's counter, where it may be used as a clock.
-    pub tsc: Option<Tsc>,
+    /// What operations are timed with.
+    pub timer: Timer,
+    /// Of so many blocks that are read, one is compared.
+    pub verify_every: u32,
+    /// The group of files that it works on; none for engines that touch no files.
+    pub group: Option<usize>,
+    /// Rate of an open loop, over all threads.
+    pub rate_ops_per_second: Option<f64>,
+    /// CPUs near the device, where not all are.
+    pub near: Option<Arc<[u32]>>,
+    /// The program and first arguments of the process for the C library's streams.
+    pub stdio_program: &'a [std::ffi::OsString],
 }
+
+/// Each worker is awake when the first begins: this long after it was told, and so much more for each.
+const LEAD_NS: u64 = 500_000;
+const LEAD_NS_PER_WORKER: u64 = 20_000;
 
 /// Runs the test. `drive.start_ns` is set to the instant at which workers began.
 ///
@@ -85,49 +95,120 @@ pub fn run(
     let Some(data) = workload.data() else {
         return Err(Trouble::new("run a test on data", "it is one on files"));
     };
-    let group = if data.shared { dataset.shared.clone() } else { dataset.separate.clone() };
-    let files = open_files(&group, data, task.directory)?;
-    check_alignment(&group, data, &files, task.directory)?;
-    prepare_cache(&files, data, task.cache, drive)?;
-    if data.writes() {
-        dataset.generation += 1;
-    }
-
-    let layout =
-        Layout { block_bytes: data.block_bytes, blocks_per_file: group.file_bytes / data.block_bytes };
-    let streams = streams(task, workload, data, layout.blocks_per_file * u64::from(group.files));
-    let stamping =
-        Stamping { seed: task.seed, first_file: group.first_number, generation: dataset.generation };
-    let tsc = task.tsc.map(Tsc::anchored);
-    let mut works = Vec::new();
-    for stream in &streams {
-        for _ in 0..workload.iodepth {
-            let pattern = Pattern::new(Arc::clone(stream), workload.iodepth);
-            let number = works.len() as u64;
-            let part = Part {
-                files: Arc::clone(&files),
-                pattern,
-                layout,
-                stamping,
-                stop: Arc::clone(&drive.stop),
-                number,
-            };
-            let (work, reader) = match tsc {
-                Some(tsc) => work(data, part, tsc),
-                None => work(data, part, Monotonic),
-            };
-            works.push(work);
-            drive.readers.push(reader);
+    let group_number = task.group;
+    let (files, span) = match group_number.and_then(|number| dataset.groups.get_mut(number)) {
+        Some(group) => {
+            let files = open_files(group, data, task.directory)?;
+            check_alignment(group, data, &files, task.directory)?;
+            prepare_cache(&files, data, task.cache, drive)?;
+            group.generation += u32::from(data.writes());
+            (files, Extent::of(group, data))
         }
+        None => (Vec::new().into(), Extent::pretended(dataset.size_bytes, data)),
+    };
+    let mut works = Vec::new();
+    let members = workload.threads;
+    // Bytes are shared out by whole pieces between two stamps, which stay whole.
+    let unit_bytes = if data.verb.is_bytes() { span.content.interval_bytes as u64 } else { data.block_bytes };
+    let timer = task.timer.anchored();
+    for (number, share) in shares(task.phase, data, span.size_bytes / unit_bytes, unit_bytes).enumerate() {
+        let stamping = span.stamping(task.seed, task.verify_every);
+        let (files, content) = (Arc::clone(&files), span.content);
+        let (stop, near, number) = (Arc::clone(&drive.stop), task.near.clone(), number as u32);
+        let (work, reader) = if let (true, Some(group)) =
+            (data.verb.is_bytes(), group_number.and_then(|number| dataset.groups.get(number)))
+        {
+            let spans = open_spans(group, data, task.directory, &share, unit_bytes)?;
+            let part = BytePart { files, spans, content, stamping, ops: share.ops, stop, number, near };
+            match task.phase.engine {
+                Engine::Stdio => member::stdio_work(data, part, task.stdio_program),
+                _ => member::byte_work(data, part, timer),
+            }
+        } else {
+            let seed = mix(task.offset_seed ^ mix(u64::from(number)));
+            let is_random = data.access == Access::Random;
+            let pattern = Pattern::new(share.first_unit, share.units, is_random, seed, share.ops);
+            let part = Part {
+                files,
+                content,
+                pattern,
+                layout: span.layout,
+                stamping,
+                stop,
+                number,
+                members,
+                iodepth: workload.iodepth,
+                rate_ops_per_second: task.rate_ops_per_second,
+                draw_seed: mix(task.offset_seed ^ mix(u64::from(number) + 1)),
+                near,
+            };
+            member::work(data, task.phase.engine, part, timer)
+        };
+        works.push(work);
+        drive.readers.push(reader);
     }
-    let workers = works.len();
     let gang = Gang::start(works).map_err(|error| {
-        Trouble::new(format!("start {workers} threads"), error).remedy("ask for fewer threads or less depth")
+        Trouble::new(format!("start {members} threads"), error).remedy("ask for fewer threads or less depth")
     })?;
     let mut outcome =
-        DataOutcome { size_bytes: group.size_bytes(), files: group.files.into(), ..DataOutcome::default() };
-    measure(task, data, gang, drive, &group, &mut outcome);
+        DataOutcome { size_bytes: span.size_bytes, files: files.len() as u64, ..DataOutcome::default() };
+    let group = group_number.and_then(|number| dataset.groups.get_mut(number));
+    measure(task, data, gang, drive, group, &mut outcome);
     Ok(outcome)
+}
+
+/// The data that a test works on, and what is known about them.
+struct Extent {
+    layout: Layout,
+    size_bytes: u64,
+    content: Content,
+    first_file: u32,
+    generation: u32,
+    verifier: Option<Verifier>,
+}
+
+impl Extent {
+    fn of(group: &FileGroup, data: &DataWork) -> Self {
+        let can_verify = data.reads() && group.content.is_stamped();
+        let verifier =
+            can_verify.then(|| Verifier::new(group.content, group.whole_generation..=group.generation));
+        Self {
+            layout: Layout {
+                block_bytes: data.block_bytes,
+                blocks_per_file: group.file_bytes / data.block_bytes,
+            },
+            size_bytes: group.size_bytes(),
+            content: group.content,
+            first_file: group.first_number,
+            generation: group.generation,
+            verifier,
+        }
+    }
+
+    /// Offsets in files that do not exist.
+    fn pretended(size_bytes: u64, data: &DataWork) -> Self {
+        let content =
+            Content { seed: 0, interval_bytes: STAMP_INTERVAL_BYTES, compress_percent: 0, dedupe_percent: 0 };
+        Self {
+            layout: Layout { block_bytes: data.block_bytes, blocks_per_file: size_bytes / data.block_bytes },
+            size_bytes,
+            content,
+            first_file: 0,
+            generation: 0,
+            verifier: None,
+        }
+    }
+
+    fn stamping(&self, seed: u64, verify_every: u32) -> Stamping {
+        Stamping {
+            seed,
+            first_file: self.first_file,
+            generation: self.generation,
+            interval_bytes: self.content.interval_bytes,
+            verifier: self.verifier.clone(),
+            verify_every,
+        }
+    }
 }
 
 fn measure(
@@ -135,13 +216,14 @@ fn measure(
     data: &DataWork,
     mut gang: Gang<Command, Report>,
     drive: &mut Drive<'_>,
-    group: &FileGroup,
+    mut group: Option<&mut FileGroup>,
     outcome: &mut DataOutcome,
 ) {
     let mut failure = drive.ready(&mut gang).err();
     if failure.is_none() {
         drive.begin();
-        drive.start_ns = Monotonic.now_ns();
+        let lead_ns = LEAD_NS + LEAD_NS_PER_WORKER * gang.len() as u64;
+        drive.start_ns = Monotonic.now_ns() + lead_ns;
         let (start_ns, deadline_ns) = (drive.start_ns, drive.start_ns.saturating_add(task.time_ns));
         (0..gang.len()).for_each(|index| gang.command(index, Command::Start { start_ns, deadline_ns }));
         let (reports, trouble) = drive.answers(&mut gang, Expected::By(deadline_ns), true);
@@ -155,9 +237,24 @@ fn measure(
         outcome.first_done_ns = ends().min().unwrap_or(0);
         outcome.last_done_ns = ends().max().unwrap_or(0);
         outcome.synced_ns = outcome.last_done_ns;
-        failure = trouble.or(first_failure(reports, group, task.directory));
+        let is_whole = reports
+            .iter()
+            .all(|report| report.as_ref().is_some_and(|report| report.is_covered && report.result.is_ok()));
+        // A mix writes only some of what it visits.
+        let writes_all = data.writes() && data.verb != DataVerb::Rw;
+        if let Some(group) = group.as_deref_mut().filter(|_| writes_all && is_whole) {
+            group.whole_generation = group.generation;
+        }
+        for report in reports.iter().flatten() {
+            outcome.missed += report.missed;
+            for (all, one) in [(&mut outcome.features, &report.features), (&mut outcome.lost, &report.lost)] {
+                all.extend(one.iter().filter(|word| !all.contains(word)).cloned().collect::<Vec<_>>());
+            }
+        }
+        (failure, outcome.is_damaged) = first_failure(reports, group.as_deref(), task.directory);
+        failure = trouble.or(failure);
     }
-    let syncs = data.writes() && data.sync == SyncMode::End;
+    let syncs = data.writes() && data.sync == SyncMode::End && group.is_some();
     // After an interruption the files go, and with them what would be made durable.
     if failure.is_none() && syncs && !drive.is_stopped() {
         let stride = gang.len();
@@ -166,39 +263,59 @@ fn measure(
         let end_ns = reports.iter().flatten().map(|report| report.end_ns).max();
         outcome.synced_ns =
             end_ns.map_or(outcome.last_done_ns, |end_ns| end_ns.saturating_sub(drive.start_ns));
-        failure = trouble.or(first_failure(reports, group, task.directory));
+        failure = trouble.or(first_failure(reports, group.as_deref(), task.directory).0);
         outcome.is_durable = failure.is_none();
     }
-    outcome.is_durable |= failure.is_none() && data.writes() && data.sync == SyncMode::Each;
+    let each = data.writes() && data.sync == SyncMode::Each && group.is_some();
+    outcome.is_durable |= failure.is_none() && each;
     drive.end();
     gang.dismiss();
     outcome.failure = failure;
 }
 
+/// The first call that failed, and whether it is a block that is not what was written.
 fn first_failure(
     reports: Vec<Option<Report>>,
-    group: &FileGroup,
+    group: Option<&FileGroup>,
     directory: &WorkDirectory,
-) -> Option<Trouble> {
-    let failure = reports.into_iter().flatten().find_map(|report| report.result.err())?;
-    let path = directory.path().join(group.name(failure.file));
+) -> (Option<Trouble>, bool) {
+    let mut troubles = reports.into_iter().flatten();
+    let Some(failure) = troubles.find_map(|report| match (report.trouble, report.result) {
+        (Some(trouble), _) => Some(Err(trouble)),
+        (None, Err(failure)) => Some(Ok(failure)),
+        (None, Ok(())) => None,
+    }) else {
+        return (None, false);
+    };
+    let failure = match failure {
+        Ok(failure) => failure,
+        Err(trouble) => return (Some(trouble), false),
+    };
+    let is_damaged = matches!(failure.cause, Cause::Mismatch(_));
+    let path = group
+        .map_or_else(|| directory.path().to_owned(), |group| directory.path().join(group.name(failure.file)));
     let place = failure.offset_bytes.map_or(String::new(), |offset| format!(" at offset {offset}"));
     let attempt = format!("{} {}{place}", failure.call, path.display());
-    Some(Trouble::new(attempt, failure.cause).remedy(remedy(&failure)))
+    (Some(Trouble::new(attempt, failure.cause).remedy(remedy(&failure))), is_damaged)
 }
 
 /// What can be done about a call that failed.
 pub fn remedy(failure: &Failure) -> &'static str {
-    use engine::failure::Cause;
     use rustix::io::Errno;
     match failure.cause {
         Cause::Errno(Errno::NOSPC) => "space or inodes ran out while the test ran; make room or ask for less",
         Cause::Errno(Errno::DQUOT) => "the quota is used up; raise it or ask for less",
         Cause::Errno(Errno::IO) => "the device or server failed; look at the kernel's log",
         Cause::Errno(Errno::INVAL) => "if this file system refuses direct I/O, add :buffered to the test",
+        Cause::Errno(Errno::OPNOTSUPP) => {
+            "the device or file system cannot do it in this way; leave iopoll and engine= away"
+        }
         Cause::Errno(Errno::STALE | Errno::NOTCONN) => "the server went away; mount it again",
         Cause::Errno(_) => "look at the kernel's log",
         Cause::Short { .. } => "the file is shorter than it was laid out; something else has changed it",
+        Cause::Mismatch(_) => {
+            "do not trust this storage with data before you know why; the same --seed writes the same data"
+        }
     }
 }
 
@@ -207,10 +324,11 @@ fn open_files(
     data: &DataWork,
     directory: &WorkDirectory,
 ) -> Result<Arc<[OwnedFd]>, Trouble> {
-    let access = match data.verb {
-        DataVerb::Read => OFlags::RDONLY,
-        DataVerb::Write | DataVerb::Fsync => OFlags::WRONLY,
-        DataVerb::Rw | DataVerb::Rewrite => OFlags::RDWR,
+    let access = match (data.reads(), data.writes()) {
+        (_, false) => OFlags::RDONLY,
+        // What is rewritten is read through the same descriptor; a stream of the C library writes only.
+        (false, true) => OFlags::WRONLY,
+        (true, true) => OFlags::RDWR,
     };
     let flags = if data.direct { access | OFlags::DIRECT } else { access };
     let attempt = format!("open the data set in {}", directory.path().display());
@@ -294,130 +412,57 @@ pub fn drop_all_caches() -> std::io::Result<()> {
     std::fs::write("/proc/sys/vm/drop_caches", "3")
 }
 
-/// A stream for each thread, over disjoint ranges that together are the whole data set.
-fn streams(task: &DataTask<'_>, workload: &Workload, data: &DataWork, blocks: u64) -> Vec<Arc<Stream>> {
-    let stop = task.phase.stop;
-    let by_bytes = stop.bytes.map(|bytes| bytes / data.block_bytes);
-    let by_passes = stop.passes.map(|passes| passes.saturating_mul(blocks));
-    let ops = [stop.ops, by_bytes, by_passes].into_iter().flatten().min().unwrap_or(u64::MAX);
-    let threads = u64::from(workload.threads);
-    let share = |total: u64, thread: u64| total / threads + u64::from(thread < total % threads);
-    let mut first_block = 0;
-    (0..threads)
-        .map(|thread| {
-            let count = share(blocks, thread);
-            let seed = engine::data::mix(task.offset_seed ^ engine::data::mix(thread));
-            let limit = if ops == u64::MAX { ops } else { share(ops, thread) };
-            let stream = Stream::new(first_block, count, data.access == Access::Random, seed, limit);
-            first_block += count;
-            stream
-        })
-        .collect()
-}
-
-/// What one worker is made of.
-struct Part {
-    files: Arc<[OwnedFd]>,
-    pattern: Pattern,
-    layout: Layout,
-    stamping: Stamping,
-    stop: Arc<AtomicBool>,
-    number: u64,
-}
-
-/// What is done with a verb once it is a type.
-trait WithVerb {
-    type Answer;
-    fn call<V: Verb + Send + 'static>(self, verb: V) -> Self::Answer;
-}
-
-/// Chooses the type of a verb; everything behind it is free of options. Mixes are drawn from `draw_seed`.
-fn with_verb<W: WithVerb>(data: &DataWork, draw_seed: u64, with: W) -> W::Answer {
-    let each = data.sync == SyncMode::Each;
-    match data.verb {
-        DataVerb::Read => with.call(verb::Read),
-        DataVerb::Write if !each => with.call(verb::Write),
-        DataVerb::Write | DataVerb::Fsync => with.call(verb::WriteDurably),
-        DataVerb::Rewrite if each => with.call(verb::RewriteDurably),
-        DataVerb::Rewrite => with.call(verb::Rewrite),
-        DataVerb::Rw if each => with.call(verb::Mix::<true>::new(data.read_percent, draw_seed)),
-        DataVerb::Rw => with.call(verb::Mix::<false>::new(data.read_percent, draw_seed)),
-    }
-}
-
-struct WorkOf<C> {
-    part: Part,
-    clock: C,
-}
-
-impl<C: Clock + Send + 'static> WithVerb for WorkOf<C> {
-    type Answer = (Work<Command, Report>, DeltaReader);
-    fn call<V: Verb + Send + 'static>(self, verb: V) -> Self::Answer {
-        work_of(verb, self.part, self.clock)
-    }
-}
-
-struct StepsOf;
-
-impl WithVerb for StepsOf {
-    type Answer = Vec<&'static str>;
-    fn call<V: Verb + Send + 'static>(self, _: V) -> Self::Answer {
-        let calls = V::STEPS.iter().map(|call| Call::name(*call));
-        if V::STEPS.len() > 1 { calls.collect() } else { Vec::new() }
-    }
-}
-
-/// The work of a member.
-fn work<C: Clock + Send + 'static>(
+/// A thread's part of each file, opened for it alone: bytes go through the position of an open file.
+fn open_spans(
+    group: &FileGroup,
     data: &DataWork,
-    part: Part,
-    clock: C,
-) -> (Work<Command, Report>, DeltaReader) {
-    let draw_seed = engine::data::mix(part.stamping.seed ^ engine::data::mix(part.number + 1));
-    with_verb(data, draw_seed, WorkOf { part, clock })
-}
-
-/// The calls of a verb, where an operation makes several kinds.
-pub fn steps(data: &DataWork) -> Vec<&'static str> {
-    with_verb(data, 0, StepsOf)
-}
-
-fn work_of<V: Verb + Send + 'static, C: Clock + Send + 'static>(
-    verb: V,
-    part: Part,
-    clock: C,
-) -> (Work<Command, Report>, DeltaReader) {
-    type Looped<'a, C, V> = Worker<'a, SyncEngine, C, ClosedLoop, V>;
-    let (recorder, reader) = Recorder::new(Looped::<C, V>::recorded_steps());
-    let body = move |mailbox: &Mailbox<Command, Report>| {
-        let Part { files, pattern, layout, stamping, stop, number } = part;
-        let writes = V::STEPS.contains(&Call::Write);
-        // Made by the thread that uses it, so that its memory lies near.
-        let engine = SyncEngine::new(Arc::clone(&files), layout.block_bytes as usize, writes, stamping.seed);
-        mailbox.ready();
-        let Some(Command::Start { start_ns, deadline_ns }) = mailbox.next() else { return };
-        #[cfg(test)]
-        crate::session::tests::panic_if_asked(number);
-        let limits = Limits { deadline_ns, stop: &stop };
-        let worker =
-            Worker::new(engine, clock, ClosedLoop, verb, pattern, layout, stamping, limits, recorder);
-        let (end_ns, result) = worker.run(start_ns);
-        mailbox.report(Report { end_ns, result });
-        while let Some(Command::Sync { stride }) = mailbox.next() {
-            mailbox.report(sync_files(&files, number as usize, stride));
-        }
-    };
-    (Box::new(body), reader)
-}
-
-fn sync_files(files: &[OwnedFd], first: usize, stride: usize) -> Report {
-    let mut result = Ok(());
-    for (index, file) in files.iter().enumerate().skip(first).step_by(stride) {
-        if let Err(errno) = rustix::fs::fdatasync(file) {
-            let failure =
-                Failure { call: "fdatasync", file: index as u64, offset_bytes: None, cause: errno.into() };
-            result = result.and(Err(failure));
+    directory: &WorkDirectory,
+    share: &Share,
+    unit_bytes: u64,
+) -> Result<Vec<(Span, OwnedFd)>, Trouble> {
+    let access = if data.writes() { OFlags::WRONLY } else { OFlags::RDONLY };
+    let (start, end) = (share.first_unit * unit_bytes, (share.first_unit + share.units) * unit_bytes);
+    let mut spans = Vec::new();
+    for file in 0..group.files {
+        let first = u64::from(file) * group.file_bytes;
+        let (from, to) = (start.max(first), end.min(first + group.file_bytes));
+        if from < to {
+            let opened = group.open_file(directory.descriptor(), directory.path(), file.into(), access)?;
+            spans.push((Span { file, start_bytes: from - first, end_bytes: to - first }, opened));
         }
     }
-    Report { end_ns: Monotonic.now_ns(), result }
+    Ok(spans)
+}
+
+/// The part of the data set that a thread works on.
+pub struct Share {
+    /// The first of its units.
+    pub first_unit: u64,
+    /// How many.
+    pub units: u64,
+    /// Operations on them; `u64::MAX` for no limit.
+    pub ops: u64,
+}
+
+/// The part of each thread: disjoint ranges that together are all `units` of `unit_bytes`.
+pub fn shares(
+    phase: &PlannedPhase,
+    data: &DataWork,
+    units: u64,
+    unit_bytes: u64,
+) -> impl Iterator<Item = Share> {
+    let stop = phase.stop;
+    let by_bytes = stop.bytes.map(|bytes| bytes / data.block_bytes);
+    let a_pass = units.saturating_mul(unit_bytes / data.block_bytes);
+    let by_passes = stop.passes.map(|passes| passes.saturating_mul(a_pass));
+    let ops = [stop.ops, by_bytes, by_passes].into_iter().flatten().min().unwrap_or(u64::MAX);
+    let threads = u64::from(phase.workload.threads);
+    let share = move |total: u64, thread: u64| total / threads + u64::from(thread < total % threads);
+    let mut first_unit = 0;
+    (0..threads).map(move |thread| {
+        let mine = share(units, thread);
+        let ops = if ops == u64::MAX { ops } else { share(ops, thread) };
+        first_unit += mine;
+        Share { first_unit: first_unit - mine, units: mine, ops }
+    })
 }

@@ -5,12 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use engine::buffer::AlignedBuffer;
 use engine::clock::{Clock, Monotonic};
-use engine::data::{self, Stamp};
+use engine::data::{self, Content, Pool, Stamp};
 use model::Trouble;
 use model::marker::NameRule;
-use model::plan::{DATASET_BYTES_MIN, Dataset};
+use model::plan::{DATASET_BYTES_MIN, DataGroup, Dataset};
 use model::size;
 use rustix::fs::{Advice, Mode, OFlags};
 use rustix::io::Errno;
@@ -29,26 +28,43 @@ const DURABLE_EVERY_BYTES: u64 = 32 << 20;
 const SECONDS_OF_IO: f64 = 4.0;
 /// Longest time that calibration writes before it decides.
 const CALIBRATION_NS: u64 = 5_000_000_000;
-/// The shared file's number in stamps, far from those of the separate files.
-const SHARED_NUMBER: u32 = 1 << 16;
+/// Numbers of files in stamps that each group has for itself.
+const NUMBERS_PER_GROUP: u32 = 1 << 16;
 
 /// The names that data files may have.
 pub fn rules(plan: &Dataset) -> Vec<NameRule> {
-    let separate = NameRule::files("data-", DIGITS, u64::from(plan.separate_files));
-    let shared = NameRule::files("shared-", DIGITS, u64::from(plan.shared_file));
-    vec![separate, shared]
+    let rule = |(index, group): (usize, &DataGroup)| {
+        NameRule::files(prefix(index, group), DIGITS, u64::from(group.files))
+    };
+    plan.groups.iter().enumerate().map(rule).collect()
 }
 
-/// Files of equal size, numbered on from `first_number`.
+/// How the names of a group's files begin: "data-", and with two letters more in all groups but the first.
+fn prefix(index: usize, group: &DataGroup) -> String {
+    let kind = if group.shared { "shared" } else { "data" };
+    let letter = |number: usize| char::from(b'a' + (number % 26) as u8);
+    match index.checked_sub(1) {
+        None => format!("{kind}-"),
+        Some(index) => format!("{kind}-{}{}-", letter(index / 26), letter(index)),
+    }
+}
+
+/// Files of equal size and the same kind of content, numbered on from `first_number`.
 #[derive(Debug, Clone)]
 pub struct FileGroup {
-    prefix: &'static str,
+    prefix: String,
     /// How many there are.
     pub files: u32,
     /// Bytes of each.
     pub file_bytes: u64,
     /// Number of the first one in stamps.
     pub first_number: u32,
+    /// What is in them.
+    pub content: Content,
+    /// How many tests have written them since they were laid out.
+    pub generation: u32,
+    /// The last generation in which every block was written: none is older.
+    pub whole_generation: u32,
 }
 
 impl FileGroup {
@@ -62,6 +78,33 @@ impl FileGroup {
         self.file_bytes * u64::from(self.files)
     }
 
+    /// Opens one of them; `path` is the directory's, for messages.
+    ///
+    /// # Errors
+    /// The path, and why; with a remedy where direct I/O is refused.
+    pub fn open_file(
+        &self,
+        directory: BorrowedFd<'_>,
+        path: &Path,
+        index: u64,
+        flags: OFlags,
+    ) -> Result<OwnedFd, Trouble> {
+        let name = self.name(index);
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat(directory, name.as_str(), flags, Mode::empty()).map_err(|errno| {
+            let direct = flags.contains(OFlags::DIRECT);
+            let how = if direct { " for direct I/O" } else { "" };
+            let attempt = format!("open {}{how}", path.join(name).display());
+            let trouble = Trouble::new(attempt, std::io::Error::from(errno));
+            match errno {
+                Errno::INVAL if direct => trouble
+                    .remedy("this file system refuses O_DIRECT: add :buffered to the test, or --buffered"),
+                Errno::MFILE => trouble.remedy("raise the limit of open files (ulimit -n)"),
+                _ => trouble,
+            }
+        })
+    }
+
     /// Opens them all; `path` is the directory's, for messages.
     ///
     /// # Errors
@@ -72,36 +115,17 @@ impl FileGroup {
         path: &Path,
         flags: OFlags,
     ) -> Result<Arc<[OwnedFd]>, Trouble> {
-        let open = |index| {
-            let name = self.name(index);
-            let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            rustix::fs::openat(directory, name.as_str(), flags, Mode::empty()).map_err(|errno| {
-                let direct = flags.contains(OFlags::DIRECT);
-                let how = if direct { " for direct I/O" } else { "" };
-                let attempt = format!("open {}{how}", path.join(name).display());
-                let trouble = Trouble::new(attempt, std::io::Error::from(errno));
-                match errno {
-                    Errno::INVAL if direct => trouble.remedy(
-                        "this file system refuses O_DIRECT: add :buffered to the test, or --buffered",
-                    ),
-                    Errno::MFILE => trouble.remedy("raise the limit of open files (ulimit -n)"),
-                    _ => trouble,
-                }
-            })
-        };
-        (0..u64::from(self.files)).map(open).collect()
+        (0..u64::from(self.files)).map(|index| self.open_file(directory, path, index, flags)).collect()
     }
 }
 
 /// The data set of a repetition.
 #[derive(Debug)]
 pub struct DataSet {
-    /// Files that threads have for themselves.
-    pub separate: FileGroup,
-    /// One file for all threads; the only separate one where there is just one.
-    pub shared: FileGroup,
-    /// How many tests have written it since it was laid out.
-    pub generation: u32,
+    /// Its files, by content and by who works in them, as the plan has them.
+    pub groups: Vec<FileGroup>,
+    /// Bytes of each group; of what is only pretended where there are no files.
+    pub size_bytes: u64,
 }
 
 /// How far a layout is, for the live view.
@@ -157,46 +181,62 @@ impl Layout {
     fn run(&self, directory: BorrowedFd<'_>) -> Result<DataSet, Trouble> {
         let plan = &self.plan;
         let mut size_bytes = plan.size_bytes_max;
-        let mut group = |prefix, files: u32, first_number, calibrates: bool| -> Result<FileGroup, Trouble> {
-            let mut writer = None;
-            for file in 0..files {
-                let per_file =
-                    |size_bytes: u64| size_bytes / u64::from(files) / plan.unit_bytes * plan.unit_bytes;
+        let mut groups = Vec::with_capacity(plan.groups.len());
+        for (index, group) in plan.groups.iter().enumerate() {
+            let prefix = prefix(index, group);
+            let first_number = NUMBERS_PER_GROUP * index as u32;
+            let content = Content {
+                seed: self.seed,
+                interval_bytes: plan.stamp_interval_bytes as usize,
+                compress_percent: group.compress_percent,
+                dedupe_percent: group.dedupe_percent,
+            };
+            let mut file_bytes = 0;
+            for file in 0..group.files {
                 let name = format!("{prefix}{file:0DIGITS$x}");
-                let mut current = Writer::create(directory, &name, first_number + file, self)?;
-                if calibrates && file == 0 && !plan.size_is_fixed {
-                    let needed = per_file(plan.size_bytes_min).max(plan.unit_bytes);
-                    let wished = per_file(DATASET_BYTES_MIN.min(size_bytes)).max(needed);
-                    let start_ns = Monotonic.now_ns();
-                    current.write_for(needed, wished, start_ns.saturating_add(CALIBRATION_NS))?;
-                    current.make_durable()?;
-                    let seconds = (Monotonic.now_ns() - start_ns) as f64 / 1e9;
-                    let bytes_per_second = current.written_bytes as f64 / seconds;
-                    let unit = plan.unit_bytes * u64::from(files);
-                    let least = current.written_bytes.next_multiple_of(plan.unit_bytes) * u64::from(files);
-                    let wished = (bytes_per_second * SECONDS_OF_IO) as u64;
-                    size_bytes =
-                        wished.max(least).max(plan.size_bytes_min).min(size_bytes).max(unit) / unit * unit;
-                    log::debug!(
-                        "calibrated at {} a second: {}",
-                        size::decimal(bytes_per_second as u64),
-                        size::binary(size_bytes)
-                    );
+                let mut current = Writer::create(directory, &name, first_number + file, content, self)?;
+                // The first file of all shows how fast the target is.
+                if index == 0 && file == 0 && !plan.size_is_fixed {
+                    size_bytes = self.calibrate(&mut current, group, size_bytes)?;
                 }
-                current.write_until(per_file(size_bytes))?;
+                current.write_until(plan.group_file_bytes(group, size_bytes))?;
                 current.make_durable()?;
-                writer = Some(current);
+                file_bytes = current.written_bytes;
             }
-            let file_bytes = writer.map_or(0, |writer| writer.written_bytes);
-            Ok(FileGroup { prefix, files, file_bytes, first_number })
-        };
-        let separate = group("data-", plan.separate_files, 0, true)?;
-        let shared = if plan.shared_file {
-            group("shared-", 1, SHARED_NUMBER, plan.separate_files == 0)?
-        } else {
-            separate.clone()
-        };
-        Ok(DataSet { separate, shared, generation: 0 })
+            groups.push(FileGroup {
+                prefix,
+                files: group.files,
+                file_bytes,
+                first_number,
+                content,
+                generation: 0,
+                whole_generation: 0,
+            });
+        }
+        Ok(DataSet { groups, size_bytes })
+    }
+
+    /// Writes the first part of a file; the size of a data set that lasts some seconds at that rate.
+    fn calibrate(&self, writer: &mut Writer<'_>, group: &DataGroup, most_bytes: u64) -> Result<u64, Trouble> {
+        let plan = &self.plan;
+        let needed = plan.group_file_bytes(group, plan.size_bytes_min).max(plan.unit_bytes);
+        let wished = plan.group_file_bytes(group, DATASET_BYTES_MIN.min(most_bytes)).max(needed);
+        let start_ns = Monotonic.now_ns();
+        writer.write_for(needed, wished, start_ns.saturating_add(CALIBRATION_NS))?;
+        writer.make_durable()?;
+        let seconds = (Monotonic.now_ns() - start_ns) as f64 / 1e9;
+        let bytes_per_second = writer.written_bytes as f64 / seconds;
+        let files = u64::from(group.files);
+        let unit = plan.unit_bytes * files;
+        let least = writer.written_bytes.next_multiple_of(plan.unit_bytes) * files;
+        let wished = (bytes_per_second * SECONDS_OF_IO) as u64;
+        let size_bytes = wished.max(least).max(plan.size_bytes_min).min(most_bytes).max(unit) / unit * unit;
+        log::debug!(
+            "calibrated at {} a second: {}",
+            size::decimal(bytes_per_second as u64),
+            size::binary(size_bytes)
+        );
+        Ok(size_bytes)
     }
 
     fn fail(&self, name: &str, errno: Errno) -> Trouble {
@@ -216,7 +256,8 @@ struct Writer<'a> {
     name: String,
     number: u32,
     file: OwnedFd,
-    pool: AlignedBuffer,
+    content: Content,
+    pool: Pool,
     written_bytes: u64,
     durable_bytes: u64,
 }
@@ -226,14 +267,23 @@ impl<'a> Writer<'a> {
         directory: BorrowedFd<'_>,
         name: &str,
         number: u32,
+        content: Content,
         layout: &'a Layout,
     ) -> Result<Self, Trouble> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR)
             .map_err(|errno| layout.fail(name, errno))?;
-        let mut pool = AlignedBuffer::new(CHUNK_BYTES as usize);
-        data::fill(&mut pool, layout.seed);
-        Ok(Self { layout, name: name.into(), number, file, pool, written_bytes: 0, durable_bytes: 0 })
+        let pool = Pool::new(content, CHUNK_BYTES as usize, 1);
+        Ok(Self {
+            layout,
+            name: name.into(),
+            number,
+            file,
+            content,
+            pool,
+            written_bytes: 0,
+            durable_bytes: 0,
+        })
     }
 
     fn write_until(&mut self, end_bytes: u64) -> Result<(), Trouble> {
@@ -257,20 +307,31 @@ impl<'a> Writer<'a> {
                 return Err(Trouble::new(&self.layout.attempt, "interrupted"));
             }
             let len = CHUNK_BYTES.min(end_bytes - self.written_bytes) as usize;
-            let block = &mut self.pool.bytes_mut()[..len];
-            let offset_bytes = self.written_bytes;
-            data::stamp(
-                block,
-                Stamp { seed: self.layout.seed, file: self.number, generation: 0, offset_bytes },
-            );
-            let written = match rustix::io::pwrite(&self.file, &block[..len], offset_bytes) {
-                Err(Errno::INTR) => 0,
-                written => written.map_err(|errno| self.layout.fail(&self.name, errno))?,
-            };
-            self.written_bytes += written as u64;
-            self.layout.bytes.fetch_add(written as u64, Ordering::Relaxed);
+            let (offset_bytes, file) = (self.written_bytes, self.number);
+            let draft = self.pool.draft(0);
+            if !draft.is_duplicate {
+                let (seed, phase_bytes) = (self.content.seed, draft.phase_bytes);
+                let stamp = Stamp { seed, file, generation: 0, offset_bytes, phase_bytes };
+                data::stamp(&mut draft.bytes[..len], self.content.interval_bytes, stamp);
+            }
+            self.write(&self.pool.block(0)[..len], offset_bytes)?;
+            self.written_bytes += len as u64;
+            self.layout.bytes.fetch_add(len as u64, Ordering::Relaxed);
             if self.written_bytes - self.durable_bytes >= DURABLE_EVERY_BYTES {
                 self.make_durable()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all of a chunk, which begins with a stamp: a part of one that is written again would not.
+    fn write(&self, chunk: &[u8], offset_bytes: u64) -> Result<(), Trouble> {
+        let mut written = 0;
+        while written < chunk.len() {
+            match rustix::io::pwrite(&self.file, &chunk[written..], offset_bytes + written as u64) {
+                Ok(bytes) => written += bytes,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(self.layout.fail(&self.name, errno)),
             }
         }
         Ok(())

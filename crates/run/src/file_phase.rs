@@ -4,14 +4,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use engine::clock::{Clock, Monotonic, Tsc};
+use engine::clock::{Clock, Monotonic, Timer};
 use engine::files::{
-    self, Content, Create, FileOps, Link, Mkdir, Open, Place, READDIR_STEPS, Rename, Rmdir, Round,
-    RoundLimits, Stat, Symlink, Unlink, UnlinkMissing, Visits,
+    self, Content, Create, FileOps, Link, Mkdir, Open, Place, Readdir, Rename, Rmdir, Round, RoundLimits,
+    Stat, Symlink, Unlink, UnlinkMissing, Visits,
 };
 use engine::names::{DIRECTORY_DIGITS, FILE_DIGITS, Kind, Tree};
 use engine::pattern::Permutation;
-use engine::recorder::{DeltaReader, Recorder};
+use engine::recorder::{self, DeltaReader, Recorder};
 use engine::{Failure, failure::Cause};
 use model::Trouble;
 use model::marker::NameRule;
@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use crate::data_phase::{drop_all_caches, remedy};
 use crate::directory::WorkDirectory;
 use crate::drive::{Drive, Expected};
-use crate::gang::{Gang, Mailbox, Work};
+use crate::gang::{Gang, Mailbox, Work, place_near};
 use crate::removal::DIRECTORY_FLAGS;
 
 /// Hexadecimal digits in the names of the threads' directories.
@@ -116,8 +116,10 @@ pub struct FileTask<'a> {
     pub time_ns: u64,
     /// Nothing begins after this instant.
     pub deadline_ns: u64,
-    /// The processor's counter, where it may be used as a clock.
-    pub tsc: Option<Tsc>,
+    /// What operations are timed with.
+    pub timer: Timer,
+    /// CPUs near the device, where not all are.
+    pub near: Option<Arc<[u32]>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -150,7 +152,7 @@ pub fn steps(work: &FilesWork) -> Vec<&'static str> {
     let tree = Tree { files: 1, dirs: 1, levels: 1 };
     let content = (work.size_max_bytes > 0).then(|| Content::new(1, 1, 0, 0));
     let steps =
-        if work.verb == FileVerb::Readdir { READDIR_STEPS } else { with_verb(work, tree, content, StepsOf) };
+        if work.verb == FileVerb::Readdir { Readdir::STEPS } else { with_verb(work, tree, content, StepsOf) };
     if steps.len() > 1 { steps.to_vec() } else { Vec::new() }
 }
 
@@ -182,7 +184,7 @@ pub fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Res
     }
     set.generation += 1;
 
-    let tsc = task.tsc.map(Tsc::anchored);
+    let timer = task.timer.anchored();
     let mut works = Vec::new();
     for thread in 0..threads {
         let share = work.files / threads + u64::from(thread < work.files % threads);
@@ -201,7 +203,8 @@ pub fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Res
             generation: set.generation,
             dirs_made: 0,
             untimed_bytes: 0,
-            tsc,
+            timer,
+            near: task.near.clone(),
             stop: Arc::clone(&drive.stop),
         };
         let (work, reader) = member.start();
@@ -400,16 +403,19 @@ struct Member {
     /// Directories that `rmdir` will find.
     dirs_made: u64,
     untimed_bytes: u64,
-    tsc: Option<Tsc>,
+    timer: Timer,
+    near: Option<Arc<[u32]>>,
     stop: Arc<AtomicBool>,
 }
 
 impl Member {
     fn start(self) -> (Work<Command, Report>, DeltaReader) {
-        let (recorder, reader) = Recorder::new(steps(&self.work).len());
+        let (recorder, reader) = Recorder::new(recorder::Shape::closed(steps(&self.work).len()));
         let body = move |mailbox: &Mailbox<Command, Report>| {
+            place_near(self.near.as_deref());
             if self.work.verb == FileVerb::Readdir {
-                self.serve(mailbox, recorder, ReaddirRound);
+                let readdir = Readdir::new(self.tree);
+                self.serve(mailbox, recorder, ReaddirRound(readdir));
                 return;
             }
             let tree = self.tree;
@@ -546,10 +552,7 @@ impl Member {
     ) -> Round {
         let limits = RoundLimits { deadline_ns, stop: &self.stop };
         let visits = self.visits();
-        let mut round = match &self.tsc {
-            Some(tsc) => measured.round(place, visits, tsc, recorder, limits),
-            None => measured.round(place, visits, &Monotonic, recorder, limits),
-        };
+        let mut round = measured.round(place, visits, &self.timer, recorder, limits);
         if self.work.sync == SyncMode::End && round.result.is_ok() {
             round.result = sync_directories(place);
             round.end_ns = Monotonic.now_ns();
@@ -616,7 +619,7 @@ impl Member {
         visits: Visits,
         deadline_ns: u64,
     ) -> (Round, bool) {
-        let (mut recorder, _) = Recorder::new(0);
+        let (mut recorder, _) = Recorder::new(recorder::Shape::default());
         let limits = RoundLimits { deadline_ns, stop: &self.stop };
         let round = files::round(verb, place, visits, &Monotonic, &mut recorder, limits);
         let is_whole = round.done == visits.files;
@@ -630,7 +633,7 @@ impl Member {
         files: impl Iterator<Item = u64>,
         deadline_ns: u64,
     ) -> (Round, bool) {
-        let (mut recorder, _) = Recorder::new(0);
+        let (mut recorder, _) = Recorder::new(recorder::Shape::default());
         let limits = RoundLimits { deadline_ns, stop: &self.stop };
         for file in files {
             let visits = Visits::in_sequence(file, 1);
@@ -694,7 +697,7 @@ impl<V: FileOps> MeasuredRound for V {
 }
 
 /// A round over directories rather than files.
-struct ReaddirRound;
+struct ReaddirRound(Readdir);
 
 impl MeasuredRound for ReaddirRound {
     fn round<C: Clock>(
@@ -705,7 +708,7 @@ impl MeasuredRound for ReaddirRound {
         recorder: &mut Recorder,
         limits: RoundLimits<'_>,
     ) -> Round {
-        files::readdir_round(place, clock, recorder, limits)
+        self.0.round(place, clock, recorder, limits)
     }
 }
 

@@ -129,6 +129,14 @@ impl<C: Send + 'static, R: Send + 'static> Gang<C, R> {
     }
 }
 
+/// Keeps the thread near the device. Where that is refused it runs where it may.
+pub fn place_near(cpus: Option<&[u32]>) {
+    let Some(cpus) = cpus else { return };
+    let mut set = rustix::thread::CpuSet::new();
+    cpus.iter().for_each(|cpu| set.set(*cpu as usize));
+    let _ = rustix::thread::sched_setaffinity(None, &set);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,7 @@
 //!   that hangs or panics ends its phase, not the run.
 //! - What was counted before a failure is kept.
 
+pub mod ceilings;
 mod collect;
 mod data_phase;
 mod dataset;
@@ -15,16 +16,22 @@ pub mod directory;
 mod drive;
 mod file_phase;
 mod gang;
+mod knee;
+mod member;
 mod meter;
 mod notes;
 mod patience;
 mod process;
+mod record;
 mod removal;
 mod session;
+mod sim_phase;
+mod stdio_child;
 
 pub use dataset::LayoutProgress;
 pub use directory::{Cleaned, WorkDirectory, clean};
 pub use drive::Tick;
+pub use knee::knee;
 pub use notes::disagreement;
 pub use removal::Removal;
-pub use session::Session;
+pub use session::{Session, Time};

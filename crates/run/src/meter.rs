@@ -9,19 +9,30 @@ use observe::{Probe, Root, Snapshot};
 
 use crate::collect::{Collected, add_frame};
 
-/// Sums over the measured parts of one phase.
+/// Reads the counters of the machine.
 #[derive(Debug)]
 pub struct Meter {
     probe: Probe,
     begun: Snapshot,
     previous: Snapshot,
     current: Snapshot,
-    sum: Option<Frame>,
-    /// Ticks of the workers in programs and in the kernel: only their ratio means something.
-    user_ticks: u64,
-    kernel_ticks: u64,
     begun_ns: u64,
-    measured_ns: u64,
+    observed: Observed,
+}
+
+/// Sums over the measured parts of one phase, and what follows from them.
+#[derive(Debug, Clone, Default)]
+pub struct Observed {
+    /// What the machine did; `None` if nothing was seen.
+    pub sum: Option<Frame>,
+    /// Ticks of the workers in programs: only the ratio to those in the kernel means something.
+    pub user_ticks: u64,
+    /// Ticks of the workers in the kernel.
+    pub kernel_ticks: u64,
+    /// Length of all parts.
+    pub measured_ns: u64,
+    /// Worker threads that were watched.
+    pub watched: usize,
 }
 
 impl Meter {
@@ -31,17 +42,7 @@ impl Meter {
         let mut begun = probe.new_snapshot();
         probe.snapshot(&mut begun);
         let (previous, current) = (begun.clone(), begun.clone());
-        Self {
-            probe,
-            begun,
-            previous,
-            current,
-            sum: None,
-            user_ticks: 0,
-            kernel_ticks: 0,
-            begun_ns: 0,
-            measured_ns: 0,
-        }
+        Self { probe, begun, previous, current, begun_ns: 0, observed: Observed::default() }
     }
 
     /// Sources that could not be read.
@@ -66,7 +67,7 @@ impl Meter {
     pub fn reset(&mut self, threads: &[i32]) {
         self.probe.forget_threads();
         threads.iter().for_each(|thread| self.probe.watch_thread(*thread));
-        (self.sum, self.user_ticks, self.kernel_ticks, self.measured_ns) = (None, 0, 0, 0);
+        self.observed = Observed::default();
     }
 
     /// A measured part begins.
@@ -81,22 +82,34 @@ impl Meter {
         self.probe.snapshot(&mut self.current);
         let frame = self.current.frame_since(&self.previous);
         std::mem::swap(&mut self.current, &mut self.previous);
-        match &mut self.sum {
-            Some(sum) => add_frame(sum, &frame),
-            none => *none = Some(frame.clone()),
-        }
+        self.observed.add(&frame);
         frame
+    }
+
+    /// What was seen since the phase began.
+    pub fn observed(&self) -> Observed {
+        Observed { watched: self.probe.watched(), ..self.observed.clone() }
     }
 
     /// A measured part ends.
     pub fn end(&mut self) -> Frame {
         let frame = self.tick();
-        self.measured_ns += Monotonic.now_ns().saturating_sub(self.begun_ns);
+        self.observed.measured_ns += Monotonic.now_ns().saturating_sub(self.begun_ns);
         // Summed over the parts: a short one may see no tick at all.
         let (now, then) = (&self.previous, &self.begun);
-        self.user_ticks += now.worker_user_ticks.saturating_sub(then.worker_user_ticks);
-        self.kernel_ticks += now.worker_kernel_ticks.saturating_sub(then.worker_kernel_ticks);
+        self.observed.user_ticks += now.worker_user_ticks.saturating_sub(then.worker_user_ticks);
+        self.observed.kernel_ticks += now.worker_kernel_ticks.saturating_sub(then.worker_kernel_ticks);
         frame
+    }
+}
+
+impl Observed {
+    /// Adds what happened in one interval.
+    pub fn add(&mut self, frame: &Frame) {
+        match &mut self.sum {
+            Some(sum) => add_frame(sum, frame),
+            none => *none = Some(frame.clone()),
+        }
     }
 
     /// Where the time of `threads` worker threads went; `None` where the kernel hides it.
@@ -105,7 +118,7 @@ impl Meter {
         let all = (self.measured_ns * threads as u64) as f64;
         let cpu = sum.workers.cpu_ns as f64;
         // Shares of some of the threads would look like idleness of all.
-        if all == 0.0 || cpu == 0.0 || self.probe.watched() < threads {
+        if all == 0.0 || cpu == 0.0 || self.watched < threads {
             return None;
         }
         // On-CPU time of threads excludes steal; what the machine lost is spread over those that ran.

@@ -11,6 +11,8 @@ const AGREEMENT: f64 = 0.02;
 const DISTURBANCE: f64 = 0.05;
 /// An inode that is found at once costs some ten microseconds; a search through thousands of them more than this.
 const SEARCH_NS: u64 = 100_000;
+/// An open loop that starts less than all but this share of what is due cannot keep its rate.
+const MISSED_SHARE_MAX: f64 = 0.01;
 /// Below this share of bytes, a direct test did not reach the device at all.
 const INEFFECTIVE: f64 = 0.5;
 
@@ -18,6 +20,9 @@ const INEFFECTIVE: f64 = 0.5;
 /// writes of a file that is fully written.
 pub fn disagreement(record: &PhaseRecord, phase: &PlannedPhase) -> Option<f64> {
     let data = phase.workload.data().filter(|data| data.direct && data.verb != DataVerb::Fsync)?;
+    if !phase.engine.needs_files() {
+        return None;
+    }
     if data.sync == SyncMode::Each {
         return None;
     }
@@ -25,11 +30,64 @@ pub fn disagreement(record: &PhaseRecord, phase: &PlannedPhase) -> Option<f64> {
     Some((ratio - 1.0).abs()).filter(|difference| *difference > AGREEMENT)
 }
 
+/// The notes on how a test was issued: what it stands in for, what was done without, what never started.
+pub fn of_engine(
+    phase: &PlannedPhase,
+    missed: u64,
+    lost: &[String],
+    is_damaged: bool,
+    record: &PhaseRecord,
+) -> Vec<Note> {
+    let mut notes = Vec::new();
+    let mut add = |mark, code: &str, text: String| notes.push(Note { mark, code: code.into(), text });
+    if is_damaged {
+        let text = "what was read is not what was written. Nothing that this storage says can be trusted before the reason is known.";
+        add(Mark::Act, "verification_failed", text.into());
+    }
+    if let Some(asked) = &phase.instead_of {
+        let why = if asked.data().is_some_and(|data| {
+            data.direct
+                && data.verb != DataVerb::Fsync
+                && data.sync != SyncMode::Each
+                && data.engine.is_none()
+        }) {
+            "io_uring cannot be used here"
+        } else {
+            "plain system calls have no depth"
+        };
+        add(
+            Mark::Info,
+            "depth_by_threads",
+            format!(
+                "asked for as Q{}T{}; {why}, so each operation in flight is a thread",
+                asked.iodepth, asked.threads
+            ),
+        );
+    }
+    if !lost.is_empty() {
+        add(Mark::Info, "engine_features_lost", format!("io_uring had to do without {}", lost.join("; ")));
+    }
+    let due = record.ops + missed;
+    // Where a queue is stable, something waits at the end of a phase all the same.
+    if missed as f64 > due as f64 * MISSED_SHARE_MAX {
+        add(
+            Mark::Act,
+            "fell_behind",
+            format!(
+                "{missed} of {due} operations that were due never started: it cannot keep this rate. The latencies hold for those that did; ask for a lower rate"
+            ),
+        );
+    }
+    notes
+}
+
 /// The notes on a record.
 pub fn notes(record: &PhaseRecord, phase: &PlannedPhase, target: &Target, cpus: u64) -> Vec<Note> {
     let mut notes = Vec::new();
     let mut add = |mark, code: &str, text: String| notes.push(Note { mark, code: code.into(), text });
     match &phase.workload.work {
+        // What touches no file has no device to be compared with.
+        Work::Data(_) if !phase.engine.needs_files() => {}
         Work::Data(data) => {
             let ratio = record.device.as_ref().and_then(|device| device.bytes_per_app_byte);
             match ratio {
@@ -130,7 +188,7 @@ pub fn notes(record: &PhaseRecord, phase: &PlannedPhase, target: &Target, cpus: 
         );
     }
     if let Some(budget) = &record.budget {
-        let threads = u64::from(phase.workload.threads) * u64::from(phase.workload.iodepth);
+        let threads = u64::from(phase.workload.threads);
         if budget.steal > DISTURBANCE {
             add(
                 Mark::Distrust,

@@ -1,53 +1,78 @@
-//! One run against one target: the work directory and what lies in it, phase after phase.
+//! One run against one target: the work directory and what lies in it, or a simulated device; phase after phase.
 
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use engine::clock::{Clock, Monotonic, Tsc, read_cost_ns};
+use engine::clock::{Clock, Monotonic, Timer, read_cost_ns};
 use engine::data::mix;
 use model::plan::{Plan, PlannedPhase};
-use model::run::{EngineRecord, Frame, PhaseRecord, Rate, Status, Step, WorkloadRecord};
+use model::run::{Frame, PhaseRecord, Status};
 use model::target::Target;
-use model::workload::{CacheMode, DataWork, SyncMode, Work};
-use model::{Trouble, Workload, spec};
+use model::workload::{Arrival, DataWork, OpenRate, Work};
+use model::{SimDevice, Trouble, spec};
 use observe::Root;
 
-use crate::collect::{Collected, Distribution};
+use crate::collect::Collected;
 use crate::data_phase::{self, DataTask};
 use crate::dataset::{self, DataSet, LayoutProgress};
 use crate::directory::WorkDirectory;
 use crate::drive::{Drive, Tick};
 use crate::file_phase::{self, FileSet, FileTask};
-use crate::meter::Meter;
-use crate::notes;
+use crate::member;
+use crate::meter::{Meter, Observed};
 use crate::patience;
+use crate::record::{self, Circumstances, Measured, phase_id};
 use crate::removal::Removal;
+use crate::sim_phase;
 
 /// Longest wait for a device to calm down before a phase.
 const SETTLE: Duration = Duration::from_secs(3);
 /// A device that moves less than this in a tenth of a second is calm.
 const CALM_BYTES: u64 = 64 << 10;
+/// Of so many blocks that are read, one is compared, unless all are.
+const VERIFY_EVERY: u32 = 128;
 
 /// A run in progress. Dropping it removes everything that it made.
 pub struct Session {
     plan: Plan,
     target: Target,
     seed: u64,
-    /// The processor's counter, where it may be used as a clock.
-    tsc: Option<Tsc>,
+    /// What operations are timed with.
+    timer: Timer,
     /// CPUs that the workers share.
     cpus: u64,
+    /// CPUs near the device, where not all are.
+    near: Option<Arc<[u32]>>,
     interrupt: Arc<AtomicBool>,
-    directory: WorkDirectory,
-    dataset: Option<DataSet>,
-    files: FileSet,
-    meter: Meter,
+    place: Place,
     start_ns: u64,
     phases_run: u64,
     untimed_bytes: u64,
     last_id: String,
     attempts: u64,
+    /// Rates that tests reached in a closed loop, by their specs: what shares of them are shares of.
+    reached: HashMap<String, f64>,
+    /// The program, with its first arguments, that serves the C library's streams.
+    stdio_program: Vec<OsString>,
+}
+
+/// Where a run takes place.
+enum Place {
+    /// In a directory of ours on the target.
+    Directory(Box<OnDisk>),
+    /// Nowhere.
+    Simulated(Box<SimDevice>),
+}
+
+struct OnDisk {
+    directory: WorkDirectory,
+    dataset: Option<DataSet>,
+    files: FileSet,
+    meter: Meter,
 }
 
 /// Workers must not go on when whoever drives them panics.
@@ -57,6 +82,15 @@ impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
+}
+
+/// How long a phase may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Time {
+    /// Measured.
+    pub measured_ns: u64,
+    /// In all.
+    pub budget_ns: u64,
 }
 
 impl Session {
@@ -77,34 +111,63 @@ impl Session {
         let attempt = format!("make a work directory in {}", path.display());
         let directory =
             patience::wait_while_it_moves(&attempt, || 0, move || WorkDirectory::create(&path, rules))??;
-        let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
-        Ok(Self {
-            directory,
-            meter: Meter::new(root, target),
+        let meter = Meter::new(root, target);
+        let on_disk = OnDisk { directory, meter, dataset: None, files: FileSet::default() };
+        let near = observe::near_cpus(root, target).map(Into::into);
+        let session = Self::new(plan, target, seed, interrupt, Place::Directory(Box::new(on_disk)));
+        Ok(Self { near, timer: Timer::best(), ..session })
+    }
+
+    /// A run on a simulated device, which `target` describes.
+    pub fn simulated(
+        plan: &Plan,
+        target: &Target,
+        device: SimDevice,
+        seed: u64,
+        interrupt: Arc<AtomicBool>,
+    ) -> Self {
+        Self::new(plan, target, seed, interrupt, Place::Simulated(Box::new(device)))
+    }
+
+    fn new(plan: &Plan, target: &Target, seed: u64, interrupt: Arc<AtomicBool>, place: Place) -> Self {
+        Self {
             plan: plan.clone(),
             target: target.clone(),
             seed,
-            tsc: Tsc::calibrate(),
-            cpus,
+            timer: Timer::Kernel,
+            cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64),
+            near: None,
             interrupt,
-            dataset: None,
-            files: FileSet::default(),
+            place,
             start_ns: Monotonic.now_ns(),
             phases_run: 0,
             untimed_bytes: 0,
             last_id: String::new(),
             attempts: 0,
-        })
+            reached: HashMap::new(),
+            stdio_program: Vec::new(),
+        }
     }
 
-    /// Path of the work directory, for messages.
-    pub fn path(&self) -> &std::path::Path {
-        self.directory.path()
+    /// Sets the program, with its first arguments, that serves the C library's streams in a process of its own.
+    pub fn set_stdio_program(&mut self, words: Vec<OsString>) {
+        self.stdio_program = words;
+    }
+
+    /// Path of the work directory, for messages; `None` where there is none.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.place {
+            Place::Directory(on_disk) => Some(on_disk.directory.path()),
+            Place::Simulated(_) => None,
+        }
     }
 
     /// Sources of evidence that this kernel, container or user does not show.
     pub fn hidden_sources(&self) -> &[String] {
-        self.meter.hidden()
+        match &self.place {
+            Place::Directory(on_disk) => on_disk.meter.hidden(),
+            Place::Simulated(_) => &[],
+        }
     }
 
     /// Lays out fresh files for a repetition, within `time_ns`; what an earlier one left is removed.
@@ -112,14 +175,15 @@ impl Session {
     /// # Errors
     /// A write that failed or hangs, or the time is used up.
     pub fn lay_out(&mut self, time_ns: u64, progress: &LayoutProgress) -> Result<(), Trouble> {
-        if self.dataset.take().is_some() || self.phases_run > 0 {
-            self.directory.empty_of("")?;
-            self.files = FileSet::default();
+        let Place::Directory(on_disk) = &mut self.place else { return Ok(()) };
+        if on_disk.dataset.take().is_some() || self.phases_run > 0 {
+            on_disk.directory.empty_of("")?;
+            on_disk.files = FileSet::default();
         }
         if let Some(plan) = &self.plan.dataset {
             let deadline_ns = Monotonic.now_ns().saturating_add(time_ns);
-            self.dataset = Some(DataSet::lay_out(
-                &self.directory,
+            on_disk.dataset = Some(DataSet::lay_out(
+                &on_disk.directory,
                 plan,
                 self.seed,
                 &self.interrupt,
@@ -130,106 +194,164 @@ impl Session {
         Ok(())
     }
 
-    /// Runs one phase, for at most `time_ns` measured and at most `budget_ns` in all. A phase always gives a record.
+    /// Runs one phase. A phase always gives a record.
     pub fn phase(
         &mut self,
         phase: &PlannedPhase,
         repetition: u32,
-        time_ns: u64,
-        budget_ns: u64,
+        time: Time,
         on_tick: &mut dyn FnMut(&Tick<'_>),
     ) -> PhaseRecord {
-        self.settle();
-        self.phases_run += 1;
         let offset_seed = self.offset_seed(phase, repetition);
-        let tsc = self.tsc;
-        let now_ns = Monotonic.now_ns();
-        let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));
         let steps = match &phase.workload.work {
-            Work::Data(data) => data_phase::steps(data),
+            Work::Data(data) => member::steps(data),
             Work::Files(files) => file_phase::steps(files),
         };
-        let mut drive = Drive {
-            interrupt: &self.interrupt,
-            meter: &mut self.meter,
-            on_tick,
-            stop: Arc::clone(&stop.0),
-            cached_bytes: 0,
-            collected: Collected::new(steps.len()),
-            readers: Vec::new(),
-            start_ns: now_ns,
-        };
-        let measured = match &phase.workload.work {
-            Work::Data(data) => match &mut self.dataset {
-                None => Err(Trouble::new("run a test on data", "there is no data set")),
-                Some(dataset) => {
-                    let time_ns =
-                        phase.stop.time_ns.map_or(budget_ns, |planned| planned.min(time_ns)).min(budget_ns);
-                    let (directory, cache, seed) = (&self.directory, self.plan.cache, self.seed);
-                    let task = DataTask { phase, directory, cache, seed, offset_seed, time_ns, tsc };
-                    let planned_ns = self.plan.phase_time_ns;
-                    data_phase::run(&task, dataset, &mut drive).map(|outcome| {
-                        let measured = Measured::of_data(data, outcome, &drive);
-                        measured.or_cut(phase, &drive.collected, time_ns, planned_ns)
-                    })
-                }
-            },
-            Work::Files(_) => {
-                let (directory, cache, seed) = (&self.directory, self.plan.cache, self.seed);
-                let time_ns = time_ns.min(budget_ns);
-                let deadline_ns = now_ns.saturating_add(budget_ns);
-                let task = FileTask { phase, directory, cache, seed, offset_seed, time_ns, deadline_ns, tsc };
-                file_phase::run(&task, &mut self.files, &mut drive)
-                    .map(|outcome| Measured::of_files(outcome, &drive))
+        let (timer, cpus, now_ns) = (self.timer, self.cpus, Monotonic.now_ns());
+        let rate = phase.workload.data().map_or(Ok(None), |data| self.rate_of(phase, data));
+        let Self { plan, seed, near, stdio_program, interrupt, target, .. } = self;
+        let (measured, collected, observed, phase_start_ns) = match (&mut self.place, rate) {
+            (_, Err(trouble)) => (Err(trouble), Collected::new(steps.len()), Observed::default(), now_ns),
+            (Place::Simulated(device), Ok(rate_ops_per_second)) => {
+                let time_ns =
+                    phase.stop.time_ns.map_or(time.budget_ns, |planned| planned.min(time.measured_ns));
+                let task = sim_phase::SimTask {
+                    phase,
+                    device,
+                    size_bytes: plan.dataset.as_ref().map_or(0, |dataset| dataset.size_bytes_max),
+                    seed: mix(*seed ^ offset_seed),
+                    time_ns,
+                    rate_ops_per_second,
+                    interrupt,
+                };
+                let (measured, collected, observed) = sim_phase::run(&task, steps.len(), on_tick);
+                (measured, collected, observed, self.start_ns)
+            }
+            (Place::Directory(on_disk), Ok(rate_ops_per_second)) => {
+                on_disk.settle(interrupt, target);
+                self.phases_run += 1;
+                let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));
+                let OnDisk { directory, dataset, files, meter } = &mut **on_disk;
+                let now_ns = Monotonic.now_ns();
+                let mut drive = Drive {
+                    interrupt,
+                    meter,
+                    on_tick,
+                    stop: Arc::clone(&stop.0),
+                    cached_bytes: 0,
+                    collected: Collected::new(steps.len()),
+                    readers: Vec::new(),
+                    start_ns: now_ns,
+                };
+                let (cache, seed) = (plan.cache, *seed);
+                let measured = match (&phase.workload.work, dataset) {
+                    (Work::Data(_), None) => Err(Trouble::new("run a test on data", "there is no data set")),
+                    (Work::Data(data), Some(dataset)) => {
+                        let longest_ns = time.budget_ns;
+                        let planned_ns = phase.stop.time_ns.map(|planned| planned.min(time.measured_ns));
+                        let time_ns = planned_ns.unwrap_or(longest_ns).min(longest_ns);
+                        let task = DataTask {
+                            phase,
+                            directory,
+                            cache,
+                            seed,
+                            offset_seed,
+                            time_ns,
+                            timer,
+                            verify_every: if plan.verify_all { 1 } else { VERIFY_EVERY },
+                            group: plan
+                                .dataset
+                                .as_ref()
+                                .filter(|_| phase.engine.needs_files())
+                                .and_then(|dataset| dataset.group_of(data)),
+                            rate_ops_per_second,
+                            near: near.clone(),
+                            stdio_program,
+                        };
+                        data_phase::run(&task, dataset, &mut drive).map(|outcome| {
+                            let measured = Measured::of_data(data, outcome, drive.collected.ops);
+                            let measured = Measured { rate_ops_per_second, ..measured };
+                            measured.or_cut(phase, &drive.collected, time_ns, plan.phase_time_ns)
+                        })
+                    }
+                    (Work::Files(_), _) => {
+                        let time_ns = time.measured_ns.min(time.budget_ns);
+                        let deadline_ns = now_ns.saturating_add(time.budget_ns);
+                        let near = near.clone();
+                        let task = FileTask {
+                            phase,
+                            directory,
+                            cache,
+                            seed,
+                            offset_seed,
+                            time_ns,
+                            deadline_ns,
+                            timer,
+                            near,
+                        };
+                        file_phase::run(&task, files, &mut drive)
+                            .map(|outcome| Measured::of_files(outcome, &drive))
+                    }
+                };
+                let (collected, start_ns) = (drive.collected, drive.start_ns);
+                let observed = meter.observed();
+                // Descriptors of threads that are gone would be missing elsewhere.
+                meter.reset(&[]);
+                (measured, collected, observed, start_ns)
             }
         };
-        let (collected, phase_start_ns) = (drive.collected, drive.start_ns);
-        let start_ns = phase_start_ns.saturating_sub(self.start_ns);
         let measured = measured.unwrap_or_else(Measured::failed);
         self.untimed_bytes += measured.untimed_bytes;
-        let record = self.record(phase, repetition, start_ns, &steps, measured, collected);
-        // Descriptors of threads that are gone would be missing elsewhere.
-        self.meter.reset(&[]);
+        let circumstances = Circumstances {
+            plan: &self.plan,
+            target: &self.target,
+            cpus,
+            clock: match self.place {
+                Place::Simulated(_) => "virtual",
+                Place::Directory(_) => timer.name(),
+            },
+            near: self.near.as_deref(),
+            is_interrupted: self.interrupt.load(Ordering::Relaxed),
+            start_ns: phase_start_ns.saturating_sub(self.start_ns),
+        };
+        let record =
+            record::record(&circumstances, phase, repetition, &steps, measured, collected, &observed);
+        if let Some(rate) = record.rate.whole_ops_per_second.filter(|_| rate_is_closed(phase)) {
+            self.reached.insert(spec::print(phase.asked()), rate);
+        }
         record
+    }
+
+    /// The rate at which operations of an open loop are due.
+    fn rate_of(&self, phase: &PlannedPhase, data: &DataWork) -> Result<Option<f64>, Trouble> {
+        match data.arrival {
+            Arrival::Closed => Ok(None),
+            Arrival::Open { rate: OpenRate::PerSecond(rate), .. } => Ok(Some(rate as f64)),
+            Arrival::Open { rate: OpenRate::Percent(percent), .. } => {
+                let mut closed = phase.asked().clone();
+                if let Work::Data(data) = &mut closed.work {
+                    data.arrival = Arrival::Closed;
+                }
+                let closed = spec::print(&closed);
+                let reached = self.reached.get(&closed).ok_or_else(|| {
+                    Trouble::new(
+                        format!("start operations at {percent} % of what `{closed}` reaches"),
+                        "that test gave no rate",
+                    )
+                })?;
+                Ok(Some(reached * f64::from(percent) / 100.0))
+            }
+        }
+    }
+
+    /// The record of a phase of which nothing was measured, and why.
+    pub fn untried(phase: &PlannedPhase, repetition: u32, status: Status, reason: &str) -> PhaseRecord {
+        record::untried(phase, repetition, status, reason)
     }
 
     /// Bytes that tests on files have written untimed, to have what they measure.
     pub fn untimed_bytes(&self) -> u64 {
         self.untimed_bytes
-    }
-
-    /// The record of a phase of which nothing was measured, and why.
-    pub fn untried(phase: &PlannedPhase, repetition: u32, status: Status, reason: &str) -> PhaseRecord {
-        let (workload, collected) = (&phase.workload, Collected::new(0));
-        PhaseRecord {
-            id: phase_id(phase, repetition),
-            spec: spec::print(workload),
-            name: workload.name().into(),
-            label: workload.label(),
-            group: None,
-            repetition,
-            workload: WorkloadRecord::new(workload, 0, 0, CacheMode::AsIs),
-            engine: EngineRecord { name: "sync".into(), features: Vec::new() },
-            status,
-            reason: Some(reason.into()),
-            start_ns: 0,
-            ops: 0,
-            bytes: 0,
-            app_bytes_read: 0,
-            app_bytes_written: 0,
-            elapsed_ns: 0,
-            passes: 0.0,
-            rate: rate(&collected, &Times::default(), None),
-            latency_ns: None,
-            histogram: None,
-            steps: Vec::new(),
-            intervals: Vec::new(),
-            device: None,
-            page_cache_share: None,
-            budget: None,
-            cpu: None,
-            notes: Vec::new(),
-        }
     }
 
     /// The same for the same phase of a run with the same seed, another one when it is measured again.
@@ -243,10 +365,7 @@ impl Session {
 
     /// Cost of one read of the clock that times operations, in nanoseconds.
     pub fn clock_read_ns(&self) -> f64 {
-        match &self.tsc {
-            Some(tsc) => read_cost_ns(tsc),
-            None => read_cost_ns(&Monotonic),
-        }
+        read_cost_ns(&self.timer)
     }
 
     /// Removes everything.
@@ -254,18 +373,27 @@ impl Session {
     /// # Errors
     /// A removal that hangs.
     pub fn close(self) -> Result<Removal, Trouble> {
-        self.directory.remove()
+        match self.place {
+            Place::Directory(on_disk) => on_disk.directory.remove(),
+            Place::Simulated(_) => Ok(Removal::default()),
+        }
     }
+}
 
+fn rate_is_closed(phase: &PlannedPhase) -> bool {
+    phase.workload.data().is_none_or(|data| data.arrival == Arrival::Closed)
+}
+
+impl OnDisk {
     /// Waits until what earlier phases left is written back and the device is calm: its bytes would count here.
-    fn settle(&mut self) {
+    fn settle(&mut self, interrupt: &AtomicBool, target: &Target) {
         let calm = |frame: &Frame| {
             frame.devices.iter().all(|device| device.read_bytes + device.written_bytes < CALM_BYTES)
         };
         let begun_ns = Monotonic.now_ns();
         self.meter.reset(&[]);
         self.meter.begin();
-        while !self.interrupt.load(Ordering::Relaxed) && !self.target.device_stack.is_empty() {
+        while !interrupt.load(Ordering::Relaxed) && !target.device_stack.is_empty() {
             std::thread::sleep(Duration::from_millis(100));
             if calm(&self.meter.tick()) || Monotonic.now_ns() - begun_ns > SETTLE.as_nanos() as u64 {
                 break;
@@ -274,199 +402,6 @@ impl Session {
         // A phase that never starts must not show what was seen here.
         self.meter.reset(&[]);
     }
-
-    fn record(
-        &self,
-        phase: &PlannedPhase,
-        repetition: u32,
-        start_ns: u64,
-        steps: &[&'static str],
-        measured: Measured,
-        collected: Collected,
-    ) -> PhaseRecord {
-        let workload = &phase.workload;
-        let block_bytes = workload.data().map(|data| data.block_bytes);
-        let interrupted = self.interrupt.load(Ordering::Relaxed);
-        let (status, reason) = match (measured.failure, interrupted, measured.cut_short) {
-            (Some(failure), false, _) => (Status::Failed, Some(failure.to_string())),
-            (Some(failure), true, _) => (Status::Failed, Some(format!("interrupted, and {failure}"))),
-            (None, true, _) => (Status::Partial, Some("interrupted".into())),
-            (None, false, Some(reason)) => (Status::Partial, Some(reason)),
-            (None, false, None) => (Status::Done, None),
-        };
-        let threads = workload.threads as usize * workload.iodepth as usize;
-        let has_latency =
-            !matches!(&workload.work, Work::Files(files) if files.verb == model::FileVerb::Readdir);
-        let step = |(name, latencies): (&&'static str, &Distribution)| Step {
-            name: (*name).into(),
-            ops: latencies.count(),
-            latency_ns: latencies.latency(),
-            histogram: latencies.encoded(),
-        };
-        let untried = Self::untried(phase, repetition, status, "");
-        let mut record = PhaseRecord {
-            reason,
-            workload: WorkloadRecord::new(workload, measured.size_bytes, measured.files, self.plan.cache),
-            engine: EngineRecord {
-                name: "sync".into(),
-                features: features(workload, self.plan.cache, self.tsc.is_some()),
-            },
-            start_ns,
-            ops: collected.ops,
-            bytes: collected.bytes,
-            app_bytes_read: collected.read_bytes,
-            app_bytes_written: collected.written_bytes,
-            elapsed_ns: measured.elapsed_ns,
-            passes: measured.passes,
-            rate: rate(&collected, &measured.times, block_bytes),
-            latency_ns: collected.operations.latency().filter(|_| has_latency),
-            histogram: collected.operations.encoded().filter(|_| has_latency),
-            steps: steps.iter().zip(&collected.steps).map(step).filter(|step| step.ops > 0).collect(),
-            device: self.meter.device(&self.target, phase, &collected),
-            page_cache_share: self.meter.page_cache_share(&self.target, &collected),
-            budget: self.meter.budget(threads),
-            cpu: self.meter.cpu(),
-            intervals: collected.into_intervals(measured.end_ns),
-            ..untried
-        };
-        if record.ops > 0 {
-            record.notes = notes::notes(&record, phase, &self.target, self.cpus);
-        }
-        record
-    }
-}
-
-fn phase_id(phase: &PlannedPhase, repetition: u32) -> String {
-    if repetition > 1 { format!("{}#{repetition}", phase.id) } else { phase.id.clone() }
-}
-
-/// The times that rates are made from.
-#[derive(Debug, Default)]
-struct Times {
-    /// Without the sync at the end.
-    work_ns: u64,
-    /// With it; `None` where nothing was made durable.
-    durable_ns: Option<u64>,
-    /// Whether writes went into the page cache first.
-    cached_writes: bool,
-    first_done_ns: u64,
-    last_done_ns: u64,
-}
-
-/// What is common to the outcomes of both kinds of phases.
-#[derive(Debug, Default)]
-struct Measured {
-    elapsed_ns: u64,
-    /// End of the time axis of intervals.
-    end_ns: u64,
-    passes: f64,
-    size_bytes: u64,
-    files: u64,
-    times: Times,
-    untimed_bytes: u64,
-    cut_short: Option<String>,
-    failure: Option<Trouble>,
-}
-
-impl Measured {
-    fn failed(failure: Trouble) -> Self {
-        Self { failure: Some(failure), ..Self::default() }
-    }
-
-    fn of_data(data: &DataWork, outcome: data_phase::DataOutcome, drive: &Drive<'_>) -> Self {
-        let blocks = (outcome.size_bytes / data.block_bytes).max(1);
-        Self {
-            elapsed_ns: outcome.synced_ns,
-            end_ns: outcome.synced_ns,
-            passes: drive.collected.ops as f64 / blocks as f64,
-            size_bytes: outcome.size_bytes,
-            files: outcome.files,
-            times: Times {
-                work_ns: outcome.last_done_ns,
-                durable_ns: outcome.is_durable.then_some(outcome.synced_ns),
-                cached_writes: data.writes() && !data.direct && data.sync == SyncMode::End,
-                first_done_ns: outcome.first_done_ns,
-                last_done_ns: outcome.last_done_ns,
-            },
-            failure: outcome.failure,
-            ..Self::default()
-        }
-    }
-
-    /// Says so if the run's total time, and not the stop rule of the phase, ended it.
-    fn or_cut(mut self, phase: &PlannedPhase, collected: &Collected, time_ns: u64, planned_ns: u64) -> Self {
-        let (stop, lasted_ns) = (phase.stop, self.times.last_done_ns);
-        let ran_out = lasted_ns >= time_ns;
-        if ran_out && stop.ops.is_some_and(|ops| collected.ops < ops) && stop.time_ns.is_none() {
-            self.cut_short = Some("the run's total time ended it before all operations were done".into());
-        } else if ran_out && stop.time_ns.is_some() && time_ns < planned_ns - planned_ns / 20 {
-            let seconds = |ns: u64| ns as f64 / 1e9;
-            self.cut_short = Some(format!(
-                "the run's total time left {:.1} s of {:.1} s for it",
-                seconds(time_ns),
-                seconds(planned_ns)
-            ));
-        }
-        self
-    }
-
-    fn of_files(outcome: file_phase::FileOutcome, drive: &Drive<'_>) -> Self {
-        Self {
-            elapsed_ns: outcome.measured_ns,
-            end_ns: outcome.last_done_ns,
-            passes: outcome.rounds,
-            size_bytes: drive.collected.written_bytes,
-            files: outcome.files,
-            times: Times {
-                work_ns: outcome.measured_ns,
-                first_done_ns: outcome.first_done_ns,
-                last_done_ns: outcome.last_done_ns,
-                ..Times::default()
-            },
-            untimed_bytes: outcome.untimed_bytes,
-            cut_short: outcome.cut_short,
-            failure: outcome.failure,
-        }
-    }
-}
-
-/// Headline: writes as durable as they were asked to be, everything else over the whole time.
-fn rate(collected: &Collected, times: &Times, block_bytes: Option<u64>) -> Rate {
-    let per_second = |ns: u64| (ns > 0 && collected.ops > 0).then(|| collected.ops as f64 * 1e9 / ns as f64);
-    let whole = per_second(times.work_ns);
-    let durable = times.durable_ns.and_then(per_second);
-    // What only reached the cache is no rate of storage.
-    let headline = durable.or(whole.filter(|_| !times.cached_writes));
-    Rate {
-        ops_per_second: headline,
-        bytes_per_second: headline.zip(block_bytes).map(|(ops, bytes)| ops * bytes as f64),
-        steady_ops_per_second: None,
-        whole_ops_per_second: whole,
-        durable_ops_per_second: durable,
-        into_cache_ops_per_second: whole.filter(|_| times.cached_writes),
-        ci95_low_ops_per_second: None,
-        ci95_high_ops_per_second: None,
-        first_done_ns: times.first_done_ns,
-        last_done_ns: times.last_done_ns,
-    }
-}
-
-/// What was decided about how operations are issued.
-fn features(workload: &Workload, cache: CacheMode, tsc: bool) -> Vec<String> {
-    let mut features = vec![if tsc { "clock=tsc" } else { "clock=monotonic" }.to_owned()];
-    match &workload.work {
-        Work::Data(data) => {
-            features.push(if data.direct { "o_direct" } else { "page_cache" }.to_owned());
-            if workload.iodepth > 1 {
-                features.push(format!("depth_by_threads={}", workload.iodepth * workload.threads));
-            }
-            if !data.direct && data.reads() {
-                features.push(format!("cache={cache}"));
-            }
-        }
-        Work::Files(_) => features.push("directory_descriptors".into()),
-    }
-    features
 }
 
 #[cfg(test)]
@@ -507,7 +442,8 @@ pub(crate) mod tests {
             .phases
             .iter()
             .map(|phase| {
-                session.phase(phase, 1, 50_000_000, 10_000_000_000, &mut |_| ticks.set(ticks.get() + 1))
+                let time = Time { measured_ns: 50_000_000, budget_ns: 10_000_000_000 };
+                session.phase(phase, 1, time, &mut |_| ticks.set(ticks.get() + 1))
             })
             .collect();
         assert_eq!(

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use model::request::{Allow, Count, Request, Seconds};
 use model::size::Size;
-use model::workload::CacheMode;
+use model::workload::{CacheMode, EngineWord};
 
 use crate::Done;
 use crate::exit::{self, Failure};
@@ -56,11 +56,12 @@ pub enum Command {
 #[command(
     after_help = "A SPEC is VERB[:PATTERN][:QnTm][:KEY[=VALUE]...], for example read:rnd4k:q32t4 or create:t4:files=1m.\n\
 Verbs on data:  read write rw rewrite fsync, with patterns seqSIZE rndSIZE\n\
+Verbs on bytes: byte-write byte-read putc-write getc-read\n\
 Verbs on files: create stat open readdir rename link symlink unlink mkdir rmdir\n\
 Sizes: 4k is 4096, 4kB is 4000; also 10% of the free space and 2xRAM."
 )]
 pub struct RunArguments {
-    /// Directory to measure in; skye makes one of its own there and removes it.
+    /// Directory to measure in; skye makes one of its own there and removes it. Or sim:FILE.toml, a simulated device.
     #[arg(default_value = ".", value_hint = ValueHint::DirPath)]
     pub target: PathBuf,
     /// Preset, or a TOML file of the same words [default: standard].
@@ -96,6 +97,17 @@ pub struct RunArguments {
     /// Go through the page cache in all data tests that do not say otherwise.
     #[arg(long)]
     pub buffered: bool,
+    /// How the operations of data tests are issued, where they do not say [default: io_uring for direct I/O at depth,
+    /// else plain system calls].
+    #[arg(long, value_enum)]
+    pub engine: Option<EngineArgument>,
+    /// Compare every byte that is read with what was written [default: of one block in 128].
+    #[arg(long)]
+    pub verify: bool,
+    /// Repeat each test over a range: q1..q64 (depth), t1..t64 (threads), 4k..1m (block size), rate100..6400
+    /// (operations per second), or rate (shares of what the closed loop reaches).
+    #[arg(long, value_name = "RANGE")]
+    pub sweep: Option<String>,
     /// Most bytes that the run may write.
     #[arg(long, value_name = "SIZE")]
     pub write_limit: Option<Size>,
@@ -162,6 +174,17 @@ value_words! {
         /// All caches of the machine are dropped; root only, and every other program pays for it.
         DropAll,
     }
+    /// `--engine`
+    EngineArgument for EngineWord {
+        /// Plain system calls; depth is made of threads.
+        Sync,
+        /// io_uring.
+        Uring,
+        /// The whole loop without I/O: what skye itself costs.
+        Null,
+        /// io_uring requests that do nothing: what a ring costs.
+        Nop,
+    }
     /// `--allow`
     AllowArgument for Allow {
         /// Leave less than max(5 %, 1 GiB) of the file system free.
@@ -177,6 +200,7 @@ impl RunArguments {
         Request {
             preset: None,
             tests: self.test.clone(),
+            tests_where_possible: Vec::new(),
             size: self.size,
             files: self.files,
             time: self.time,
@@ -190,9 +214,24 @@ impl RunArguments {
                 (_, true) => Some(false),
                 _ => None,
             },
+            engine: self.engine.map(Into::into),
+            verify: self.verify.then_some(true),
+            sweep: self.sweep.clone(),
             write_limit: self.write_limit,
             allow: self.allow.iter().map(|allow| (*allow).into()).collect(),
         }
+    }
+}
+
+/// The command by which a run starts a worker on calls of the C library. It is not for users and not declared:
+/// completions show what help and the manual page would hide.
+pub const STDIO_WORKER: &str = "stdio-worker";
+
+/// The number of the run's process, if it has started this one as its worker.
+pub fn parent_of_stdio_worker(words: &[OsString]) -> Option<u32> {
+    match words {
+        [_, command, parent] if command == STDIO_WORKER => parent.to_str()?.parse().ok(),
+        _ => None,
     }
 }
 
@@ -208,6 +247,12 @@ pub fn with_default_command(mut words: Vec<OsString>) -> Vec<OsString> {
         words.insert(1.min(words.len()), "run".into());
     }
     words
+}
+
+/// The words that start this program as the one that serves the C library's streams.
+pub fn stdio_program() -> Vec<OsString> {
+    // By its descriptor, so that a program that was replaced meanwhile still starts itself.
+    vec!["/proc/self/exe".into(), "stdio-worker".into()]
 }
 
 /// Prints completions.
@@ -239,6 +284,16 @@ mod tests {
     #[test]
     fn the_declaration_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_worker_is_told_from_a_directory_of_that_name() {
+        let parent =
+            |line: &str| parent_of_stdio_worker(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(parent("skye stdio-worker 77"), Some(77));
+        for line in ["skye", "skye stdio-worker", "skye stdio-worker x", "skye run stdio-worker 77"] {
+            assert_eq!(parent(line), None, "{line}");
+        }
     }
 
     #[test]

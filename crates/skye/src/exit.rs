@@ -11,6 +11,9 @@ pub const FAILED: u8 = 1;
 /// The command line or the plan was refused; nothing was written.
 pub const REFUSED: u8 = 2;
 
+/// What was read is not what was written.
+pub const DAMAGED: u8 = 3;
+
 /// Why a command ends.
 #[derive(Debug)]
 pub enum Failure {

@@ -13,6 +13,7 @@ mod outputs;
 mod preset;
 mod run_command;
 mod signals;
+mod simulation;
 mod store;
 mod store_commands;
 mod terminal;
@@ -25,8 +26,13 @@ use crate::cli::{Cli, Command};
 use crate::exit::Failure;
 
 fn main() -> ExitCode {
+    let words: Vec<_> = std::env::args_os().collect();
+    // Such a worker has one thread and treats signals in its own way. The run is told what goes wrong, and says it.
+    if let Some(parent) = cli::parent_of_stdio_worker(&words) {
+        return ExitCode::from(engine::stdio::serve(parent).map_or(exit::FAILED, |()| exit::DONE));
+    }
     // Before anything else: what follows may spawn threads, which inherit how signals are treated.
-    let words = cli::with_default_command(std::env::args_os().collect());
+    let words = cli::with_default_command(words);
     let matches = match Cli::command().try_get_matches_from(words) {
         Ok(matches) => matches,
         Err(error) => return exit::of_clap(&error),

@@ -10,7 +10,9 @@ const SHIPPED: &[(&str, &str)] = &[
     ("quick", include_str!("../../../presets/quick.toml")),
     ("standard", include_str!("../../../presets/standard.toml")),
     ("rigorous", include_str!("../../../presets/rigorous.toml")),
+    ("classic", include_str!("../../../presets/classic.toml")),
     ("disk", include_str!("../../../presets/disk.toml")),
+    ("peak", include_str!("../../../presets/peak.toml")),
 ];
 
 /// The preset that runs when none is named.
@@ -96,6 +98,7 @@ mod tests {
             virtualisation: None,
             clock_source: None,
             root: true,
+            io_uring_refused: None,
         }
     }
 
@@ -154,7 +157,9 @@ mod tests {
             "--preset quick",
             "--preset standard",
             "--preset rigorous",
+            "--preset classic",
             "--preset disk",
+            "--preset peak",
             "--test read:rnd4k:q32t4",
             "--test rw:rnd16k:q4:read=70 --test create:t3:files=10k:size=0..64k:dirs=30:levels=2",
             "--test write:seq512k:t3:shared --test read:seq512k:t3 --test rename:t2:order=rnd",
@@ -186,7 +191,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert!(refused("standart").ends_with("did you mean `standard`?"));
-        assert!(refused("zzz").ends_with("presets are quick, standard, rigorous, disk"));
+        assert!(refused("zzz").ends_with("presets are quick, standard, rigorous, classic, disk, peak"));
         assert!(refused("/no/such.toml").starts_with("cannot read the preset /no/such.toml: No such file"));
     }
 }

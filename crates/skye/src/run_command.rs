@@ -1,16 +1,19 @@
 //! `skye run`: plan, prepare, run phase after phase, save, report, and leave nothing behind.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use model::nearest;
 use model::plan::{self, PlannedPhase};
 use model::run::{Environment, Mark, Note, PhaseRecord, Run, RunStatus, SCHEMA, Status, Tool};
 use model::size;
-use model::{Plan, Target, Trouble};
+use model::target::Backing;
+use model::workload::Engine;
+use model::{Machine, Plan, Target, Trouble};
 use observe::Root;
-use report::text::{self, Kind, Style};
-use run::{LayoutProgress, Session};
+use report::text::{self, Kind, Style, Widths};
+use run::ceilings::Ceilings;
+use run::{LayoutProgress, Session, Time};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::Done;
@@ -18,12 +21,14 @@ use crate::cli::RunArguments;
 use crate::exit::{self, Failure};
 use crate::live_view::{LiveView, Position};
 use crate::signals::Interruption;
-use crate::{outputs, preset, store, terminal};
+use crate::{cli, outputs, preset, simulation, store, terminal};
 
 /// How long the target is watched for others' I/O before anything is written.
 const WATCH: Duration = Duration::from_millis(150);
 /// Others' I/O above this rate is said before starting.
 const BUSY_BYTES_PER_SECOND: u64 = 5_000_000;
+/// How long each of our own limits is measured, at most.
+const CEILING_TIME: Duration = Duration::from_millis(100);
 /// Kept for cleaning up within the total time.
 const CLEANING: Duration = Duration::from_secs(2);
 /// A phase that would get less than this is not begun.
@@ -50,8 +55,13 @@ pub fn run(arguments: &RunArguments) -> Done {
     let shows_text = !arguments.dry_run
         && ![&arguments.json, &arguments.csv].into_iter().flatten().any(|path| outputs::is_stdout(path));
     let root = Root::system();
-    let machine = observe::machine(&root);
-    let target = observe::target(&root, &arguments.target).map_err(|trouble| mistyped(arguments, trouble))?;
+    let machine = Machine { io_uring_refused: engine::uring::refusal(), ..observe::machine(&root) };
+    let (device, target) = match simulation::target(&arguments.target)? {
+        Some((device, target)) => (Some(device), target),
+        None => {
+            (None, observe::target(&root, &arguments.target).map_err(|trouble| mistyped(arguments, trouble))?)
+        }
+    };
     let plan = plan::plan(&request, &target, &machine).map_err(Failure::refused)?;
     let environment = Environment::new(&machine, target, observe::settings(&root), Vec::new());
     if arguments.dry_run {
@@ -82,8 +92,12 @@ pub fn run(arguments: &RunArguments) -> Done {
     if shows_text && !arguments.quiet {
         terminal::print_line(&format!("{}\n", text::preamble(&plan, &environment, &style)))?;
     }
-    let session = Session::open(&root, &plan, &environment.target, seed, interruption.raised.clone());
-    let session = session.map_err(Failure::refused)?;
+    let (target, raised) = (&environment.target, interruption.raised.clone());
+    let mut session = match device {
+        Some(device) => Session::simulated(&plan, target, device, seed, raised),
+        None => Session::open(&root, &plan, target, seed, raised).map_err(Failure::refused)?,
+    };
+    session.set_stdio_program(cli::stdio_program());
     let mut driver = Driver {
         started,
         interruption,
@@ -96,11 +110,14 @@ pub fn run(arguments: &RunArguments) -> Done {
         last_kind: None,
         phases: Vec::new(),
         warnings: Vec::new(),
+        ceilings: Ceilings::default(),
+        cpus: machine.cpus,
         clock_read_ns: None,
         failed: false,
         plan,
     };
     driver.warn_if_busy(&root, &environment.target);
+    driver.find_ceilings(&root, &machine, &environment.target);
     let (hidden, left) = driver.measure(session);
     let environment = Environment { hidden_sources: hidden, ..environment };
     let run = driver.into_run(seed, started_at, environment);
@@ -130,6 +147,8 @@ struct Driver {
     last_kind: Option<Kind>,
     phases: Vec<PhaseRecord>,
     warnings: Vec<String>,
+    ceilings: Ceilings,
+    cpus: u32,
     clock_read_ns: Option<f64>,
     /// Something besides a phase failed.
     failed: bool,
@@ -168,6 +187,17 @@ impl Driver {
         }
     }
 
+    /// Finds out what skye and the calls themselves cost here, for a fraction of a second each.
+    fn find_ceilings(&mut self, root: &Root, machine: &Machine, target: &Target) {
+        if target.backing == Backing::Simulated {
+            return;
+        }
+        self.view.preparing("finding out what skye itself costs");
+        // A test that takes no longer than this should not wait longer for it.
+        let time = Duration::from_nanos(self.plan.phase_time_ns / 20).min(CEILING_TIME);
+        self.ceilings = Ceilings::measure(root, &self.plan, machine, time, &self.interruption.raised);
+    }
+
     /// Runs everything and removes it again; gives the hidden sources, and what could not be removed.
     fn measure(&mut self, mut session: Session) -> (Vec<String>, Vec<String>) {
         for repetition in 1..=self.plan.repetitions {
@@ -185,7 +215,7 @@ impl Driver {
         let hidden = session.hidden_sources().to_vec();
         self.clock_read_ns = Some(session.clock_read_ns());
         self.view.preparing("removing files");
-        let path = session.path().to_owned();
+        let path = session.path().map(Path::to_owned).unwrap_or_default();
         let left = match session.close() {
             Ok(removal) => {
                 let left = removal.left.into_iter();
@@ -229,7 +259,23 @@ impl Driver {
                 }
             };
             self.show(&record);
+            self.warnings.extend(self.ceilings.warning(&record, self.cpus));
             self.phases.push(record);
+            let goes_on = phases.get(index + 1).is_some_and(|next| next.group == phase.group);
+            if phase.group.is_some() && !goes_on {
+                self.name_knee(phase.group.as_deref(), repetition);
+            }
+        }
+    }
+
+    /// Notes on the row at which a sweep has its knee.
+    fn name_knee(&mut self, group: Option<&str>, repetition: u32) {
+        let is_point =
+            |record: &PhaseRecord| record.group.as_deref() == group && record.repetition == repetition;
+        let points: Vec<_> = self.phases.iter().filter(|record| is_point(record)).collect();
+        let Some((index, note)) = run::knee(&points) else { return };
+        if let Some(record) = self.phases.iter_mut().filter(|record| is_point(record)).nth(index) {
+            record.notes.push(note);
         }
     }
 
@@ -247,6 +293,10 @@ impl Driver {
         all: &[PlannedPhase],
         repetitions_left: u64,
     ) -> Option<(u64, u64)> {
+        // On a virtual clock no test takes time from another.
+        if rest.first().is_some_and(|phase| phase.engine == Engine::Sim) {
+            return Some((self.plan.phase_time_ns, u64::MAX));
+        }
         let weight = |phase: &PlannedPhase| if phase.workload.files().is_some() { 4 } else { 2 };
         let left_ns = self.left_ns();
         let weights: u64 =
@@ -287,8 +337,9 @@ impl Driver {
         let untimed_bytes = session.untimed_bytes();
         self.view.begin();
         let view = &mut self.view;
-        let record =
-            session.phase(phase, repetition, time_ns, budget_ns, &mut |tick| view.update(&position, tick));
+        let time = Time { measured_ns: time_ns, budget_ns };
+        let mut record = session.phase(phase, repetition, time, &mut |tick| view.update(&position, tick));
+        record.own_cost_ns_per_op = self.ceilings.own_cost_ns(&record);
         self.written_bytes += record.app_bytes_written + session.untimed_bytes() - untimed_bytes;
         record
     }
@@ -344,15 +395,18 @@ impl Driver {
             return;
         }
         let kind = Kind::of(record);
+        let widths = Widths::of_plan(&self.plan);
         let mut lines = Vec::new();
         if self.last_kind != Some(kind) {
             if self.last_kind.is_some() {
                 lines.push(String::new());
             }
-            lines.push(text::head(kind));
+            lines.push(text::head(kind, &widths));
             self.last_kind = Some(kind);
+        } else if self.phases.last().is_some_and(|last| text::apart(last, record)) {
+            lines.push(String::new());
         }
-        lines.push(text::row(record, &self.style));
+        lines.push(text::row(record, &widths, &self.style));
         let printed = self.view.above(|| terminal::print_line(&lines.join("\n")));
         if let Err(failure) = printed {
             self.shows_text = false;
@@ -372,6 +426,11 @@ impl Driver {
         let ran = self.phases.iter().filter(|phase| phase.status == Status::Done).count();
         let cpu = clock_gettime(ClockId::ThreadCPUTime);
         let cpu_seconds = cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9;
+        let costs =
+            || self.phases.iter().filter_map(|phase| Some((phase.own_cost_ns_per_op?, phase.ops as f64)));
+        let ops: f64 = costs().map(|(_, ops)| ops).sum();
+        let overhead_ns_per_op =
+            (ops > 0.0).then(|| costs().map(|(cost_ns, ops)| cost_ns * ops).sum::<f64>() / ops);
         let run = Run {
             schema: SCHEMA.into(),
             skye_version: env!("CARGO_PKG_VERSION").into(),
@@ -384,9 +443,9 @@ impl Driver {
             plan: self.plan,
             environment,
             phases: self.phases,
-            ceilings: Vec::new(),
+            ceilings: self.ceilings.to_document(),
             tool: Tool {
-                overhead_ns_per_op: None,
+                overhead_ns_per_op,
                 // The thread that runs this one observes, collects and draws, and does nothing else.
                 telemetry_cpu_share: Some(cpu_seconds / self.started.elapsed().as_secs_f64().max(1e-9)),
                 clock_read_ns: self.clock_read_ns,
@@ -427,6 +486,10 @@ fn finish(
     for problem in &left {
         terminal::error(problem);
         code = exit::FAILED;
+    }
+    let is_damaged = |phase: &PhaseRecord| phase.notes.iter().any(|note| note.code == "verification_failed");
+    if run.phases.iter().any(is_damaged) {
+        code = exit::DAMAGED;
     }
     let gone = interruption.exit_code() == Some(exit::DONE);
     for phase in run.phases.iter().filter(|phase| phase.status == Status::Failed) {
@@ -493,6 +556,11 @@ fn save(arguments: &RunArguments, run: &Run) -> Result<Option<PathBuf>, Saving> 
         };
         store::write_whole(&csv, report::csv::write(run).as_bytes()).map_err(failed)?;
         return Ok(Some(path));
+    }
+    // What was never on a device must not be found among results.
+    let is_real = |phase: &PlannedPhase| phase.workload.data().is_none() || phase.engine.needs_files();
+    if !run.plan.phases.iter().all(is_real) {
+        return Ok(None);
     }
     let Some(directory) = store::directory() else {
         let message = "the run is not saved: neither XDG_STATE_HOME nor HOME is set; use -o DIR or --json FILE to keep it";

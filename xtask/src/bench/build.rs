@@ -30,12 +30,7 @@ fn run(_: &Setting) -> Result<Vec<Row>> {
     let seconds = children_cpu_seconds()? - before;
     let binary = target.path().join("release/skye");
     let size = fs::metadata(&binary).with_context(|| format!("look at {}", binary.display()))?.len();
-    let one = |what: &str, unit, value, limit| Row {
-        what: what.to_owned(),
-        unit,
-        values: vec![value],
-        limit: Limit::AtMost(limit),
-    };
+    let one = |what: &str, unit, value, limit| Row::new(what, unit, vec![value], Limit::AtMost(limit));
     Ok(vec![
         one("clean release build, user and system time", "s", seconds, 140.0),
         one("crates in it", "", crates()?.len() as f64, CRATES_MAX),

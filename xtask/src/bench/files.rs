@@ -11,7 +11,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use engine::clock::{Monotonic, Tsc};
 use engine::files::{Create, FileOps, Place, RoundLimits, Stat, Unlink, Visits, round};
 use engine::names::{FILE_DIGITS, Kind, Name, Tree};
-use engine::recorder::Recorder;
+use engine::recorder::{Recorder, Shape};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -59,12 +59,8 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
             unlink.push(ratios[2]);
         }
     }
-    let row = |verb: &str, values| Row {
-        what: format!("{verb}, ours over bare"),
-        unit: "×",
-        values,
-        limit: Limit::AtLeast(SHARE),
-    };
+    let row =
+        |verb: &str, values| Row::new(format!("{verb}, ours over bare"), "×", values, Limit::AtLeast(SHARE));
     Ok(vec![row("create", create), row("stat", stat), row("unlink", unlink)])
 }
 
@@ -155,8 +151,7 @@ fn through_loop(
     tsc: Option<Tsc>,
     pinned: &Pinned,
 ) -> Result<f64> {
-    let steps = verb.steps().len();
-    let (mut recorder, reader) = Recorder::new(if steps > 1 { steps } else { 0 });
+    let (mut recorder, reader) = Recorder::new(Shape::closed(verb.steps().len()));
     let stop = AtomicBool::new(false);
     let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop };
     let clock = tsc.map(Tsc::anchored);
@@ -169,7 +164,11 @@ fn through_loop(
     })?;
     round.result.map_err(|failure| anyhow!("{failure:?}"))?;
     let done = round.done;
-    ensure!(done == visits.files && counted == done, "of {visits:?}, {done} done, {counted} counted");
+    ensure!(
+        done == visits.files && counted.ops == done,
+        "of {visits:?}, {done} done, {} counted",
+        counted.ops
+    );
     Ok(seconds)
 }
 

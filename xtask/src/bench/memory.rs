@@ -35,12 +35,8 @@ fn run(_: &Setting) -> Result<Vec<Row>> {
         thread::sleep(Duration::from_millis(5));
     };
     ensure!(status.success(), "the run ended with {status}");
-    Ok(vec![Row {
-        what: String::from("VmHWM, create and stat of 4 Mi files"),
-        unit: "MiB",
-        values: vec![peak_kib as f64 / 1024.0],
-        limit: Limit::AtMost(64.0),
-    }])
+    let peak_mib = peak_kib as f64 / 1024.0;
+    Ok(vec![Row::new("VmHWM, create and stat of 4 Mi files", "MiB", vec![peak_mib], Limit::AtMost(64.0))])
 }
 
 fn high_water_kib(status: &str) -> Option<u64> {

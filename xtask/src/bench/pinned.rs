@@ -7,6 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// Keeps the thread that made it on one CPU until it is dropped: a move to another costs both caches, and whatever
 /// else the process does must not take turns with what is measured.
 pub(super) struct Pinned {
+    cpu: usize,
     before: CpuSet,
     others: CpuSet,
 }
@@ -24,7 +25,12 @@ impl Pinned {
             others = one;
         }
         sched_setaffinity(None, &one).context("pin this thread to a CPU")?;
-        Ok(Self { before, others })
+        Ok(Self { cpu: last, before, others })
+    }
+
+    /// The CPU, for others that are to be measured on it.
+    pub(super) fn cpu(&self) -> usize {
+        self.cpu
     }
 
     /// Moves a thread that helps, and would inherit the pin, out of the way.

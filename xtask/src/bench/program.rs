@@ -1,9 +1,16 @@
 //! The program under test, built as users build it.
 
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use engine::data::Pool;
+
+use super::looped::CONTENT;
 
 /// Builds the release binary and returns its path.
 pub(super) fn release() -> Result<PathBuf> {
@@ -24,6 +31,18 @@ pub(super) fn scratch_in_memory() -> Result<tempfile::TempDir> {
         builder
     };
     builder().tempdir_in("/dev/shm").or_else(|_| builder().tempdir()).context("make a temporary directory")
+}
+
+/// Makes a file of bytes that cannot be compressed, and opens it for reading through the page cache.
+pub(super) fn file_of(path: &std::path::Path, size_bytes: u64) -> Result<Arc<[OwnedFd]>> {
+    const CHUNK_BYTES: u64 = 1 << 20;
+    let mut file = File::create_new(path).context("make a file")?;
+    let mut pool = Pool::new(CONTENT, CHUNK_BYTES as usize, 1);
+    for _ in 0..size_bytes / CHUNK_BYTES {
+        file.write_all(pool.draft(0).bytes).context("write a file")?;
+    }
+    file.sync_all().context("write a file")?;
+    Ok(Arc::new([File::open(path).context("open a file")?.into()]))
 }
 
 /// A run of the program that leaves the user's own results alone.

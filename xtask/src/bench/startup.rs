@@ -35,10 +35,5 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
             values.push(elapsed.as_secs_f64() * 1e3);
         }
     }
-    Ok(vec![Row {
-        what: String::from("start to first byte on stdout"),
-        unit: "ms",
-        values,
-        limit: Limit::AtMost(10.0),
-    }])
+    Ok(vec![Row::new("start to first byte on stdout", "ms", values, Limit::AtMost(10.0))])
 }

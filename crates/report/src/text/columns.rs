@@ -4,22 +4,40 @@ use super::style::paint;
 
 /// Blanks before every row.
 pub(crate) const INDENT: usize = 2;
-/// Name and label together.
-pub(crate) const SUBJECT_WIDTH: usize = 28;
+/// Least width of name and label together: with it, a table has 80 columns.
+pub(crate) const SUBJECT_WIDTH_MIN: usize = 28;
+/// Most of it: room for a label of 36 characters.
+pub(crate) const SUBJECT_WIDTH_MAX: usize = NAME_WIDTH + 1 + 36;
 /// Least width of the name, so that labels stand beneath each other.
 pub(crate) const NAME_WIDTH: usize = 8;
 /// Least width of the pattern, the first word of a data test's label: "SEQ128K".
 pub(crate) const PATTERN_WIDTH: usize = 7;
-/// Where the subject ends.
-pub(crate) const SUBJECT_END: usize = INDENT + SUBJECT_WIDTH;
-/// Where the whole part of MB/s ends: room for 999,999 before it.
-pub(crate) const MEGABYTES_END: usize = SUBJECT_END + 8;
-/// Where the whole part of operations per second ends: room for 12,345,678 before it.
-pub(crate) const OPS_END: usize = MEGABYTES_END + 11;
-/// Where the percentiles end; before the first there is room for the fraction of a small rate.
-pub(crate) const LATENCY_ENDS: [usize; 3] = [OPS_END + 11, OPS_END + 20, OPS_END + 29];
-/// Where the mark ends, and with it the row.
-pub(crate) const MARK_END: usize = LATENCY_ENDS[2] + 2;
+
+/// Where the columns end. All of them move with the width of the first.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Columns {
+    /// The subject: name and label.
+    pub subject_end: usize,
+    /// The whole part of MB/s: room for 999,999 before it.
+    pub megabytes_end: usize,
+    /// The whole part of operations per second: room for 12,345,678 before it.
+    pub ops_end: usize,
+    /// The percentiles; before the first there is room for the fraction of a small rate.
+    pub latency_ends: [usize; 3],
+    /// The mark, and with it the row.
+    pub mark_end: usize,
+}
+
+impl Columns {
+    /// The columns beside subjects of that width.
+    pub(crate) const fn beside(subject_width: usize) -> Self {
+        let subject_end = INDENT + subject_width;
+        let megabytes_end = subject_end + 8;
+        let ops_end = megabytes_end + 11;
+        let latency_ends = [ops_end + 11, ops_end + 20, ops_end + 29];
+        Self { subject_end, megabytes_end, ops_end, latency_ends, mark_end: latency_ends[2] + 2 }
+    }
+}
 
 /// A line under construction. Cells come from left to right, and there is a blank between any two.
 #[derive(Debug, Default)]

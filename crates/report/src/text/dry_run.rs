@@ -2,6 +2,7 @@
 
 use model::plan::Plan;
 use model::run::Environment;
+use model::workload::Engine;
 use model::{PlannedPhase, size, spec};
 
 use super::preamble::facts;
@@ -23,8 +24,15 @@ pub fn dry_run(plan: &Plan, environment: &Environment) -> String {
         size::decimal(plan.bytes_to_write_max),
         size::decimal(plan.write_limit_bytes)
     ));
+    let mut last = None;
     for phase in &plan.phases {
-        text.push_str(&format!("# {:<14} {} {}\n", phase.id, spec::print(&phase.workload), until(phase)));
+        // A sweep stands apart.
+        if last.is_some_and(|last| last != &phase.group) {
+            text.push_str("#\n");
+        }
+        last = Some(&phase.group);
+        let what = format!("{} {}", spec::print(&phase.workload), until(phase));
+        text.push_str(&format!("# {:<14} {}{}\n", phase.id, what.trim_end(), how(phase)));
     }
     text.push('\n');
     text.push_str(&plan.to_request().to_toml());
@@ -46,6 +54,19 @@ fn until(phase: &PlannedPhase) -> String {
     if limits.is_empty() { String::new() } else { format!("for {}", limits.join(" or ")) }
 }
 
+/// How it is issued where that is not plain, and what it stands in for: ", engine uring", ", in place of read:q8".
+fn how(phase: &PlannedPhase) -> String {
+    let is_told = phase.workload.data().is_some_and(|data| data.engine.is_some());
+    let mut text = String::new();
+    if phase.engine != Engine::Sync && !is_told {
+        text.push_str(&format!(", engine {}", phase.engine));
+    }
+    if let Some(asked) = &phase.instead_of {
+        text.push_str(&format!(", in place of {}", spec::print(asked)));
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,6 +78,21 @@ mod tests {
     fn the_standard_preset() {
         let (plan, environment) = sample::plan_for(sample::disk());
         insta::assert_snapshot!(dry_run(&plan, &environment));
+    }
+
+    #[test]
+    fn a_sweep_without_a_ring() {
+        let request = Request {
+            tests: ["read:rnd4k", "write:seq1m:t2"].map(String::from).into(),
+            sweep: Some("q1..q4".into()),
+            ..Request::default()
+        };
+        let machine = model::Machine {
+            io_uring_refused: Some("kernel.io_uring_disabled is 2".into()),
+            ..sample::machine()
+        };
+        let plan = plan::plan(&request, &sample::disk(), &machine).unwrap();
+        insta::assert_snapshot!(dry_run(&plan, &sample::environment(sample::disk())));
     }
 
     #[test]
@@ -72,7 +108,7 @@ mod tests {
         fn reads_back_as_the_same_request(
             label in proptest::option::of(any::<String>()),
             seed in proptest::option::of(any::<u64>()),
-            mebibytes in proptest::option::of(64u64..16 << 10),
+            mebibytes in proptest::option::of(128u64..16 << 10),
             seconds in 1u32..60,
             repeat in 1u32..3,
             buffered in any::<bool>(),

@@ -1,10 +1,12 @@
 //! The last lines: how quiet the machine was, what the tool itself cost, where the result lies.
 
 use model::run::{PhaseRecord, Run, RunStatus, Status, Tool};
+use model::target::Backing;
+use model::workload::Engine;
 
 use super::style::Style;
 use super::wrap::{field, together};
-use crate::numbers::{duration, latency, percent};
+use crate::numbers::{duration, latency, percent, thousands};
 use crate::{printable, time};
 
 /// From this share of stolen CPU or foreign I/O on, noise is "moderate": differences of a few percent may be noise.
@@ -14,12 +16,21 @@ const NOISE_HIGH: f64 = 0.10;
 
 /// The lines after the notes. `saved` is the name of the file that holds the run; `None` if it was not stored.
 pub fn footer(run: &Run, saved: Option<&str>, style: &Style) -> String {
+    known(run, saved, unreal(run).filter(|_| saved.is_none()), style)
+}
+
+/// The same; `unsaved` is why it was not stored, where that is to be told.
+pub(crate) fn known(run: &Run, saved: Option<&str>, unsaved: Option<&str>, style: &Style) -> String {
     let mut lines = Vec::new();
     let mut line =
         |name: &str, text: Option<String>| lines.extend(text.map(|text| field(name, &text, style)));
     line("partial", partial(run));
-    line("noise", noise(&run.phases));
-    line("tool", tool(&run.tool));
+    line("data", compared(&run.phases));
+    // On a clock of its own, nothing disturbs and nothing costs.
+    if run.environment.target.backing != Backing::Simulated {
+        line("noise", noise(&run.phases));
+        line("tool", tool(&run.tool));
+    }
     for warning in &run.tool.warnings {
         line("warning", Some(printable(warning)));
     }
@@ -31,6 +42,7 @@ pub fn footer(run: &Run, saved: Option<&str>, style: &Style) -> String {
         (Some(file), None) => line("saved", Some(format!("{} · skye report --csv -", printable(file)))),
         (None, took) => line("took", took),
     }
+    line("saved", unsaved.map(|why| format!("nothing: {why}")));
     style.finish(lines.join("\n"))
 }
 
@@ -42,6 +54,30 @@ fn partial(run: &Run) -> Option<String> {
     let planned = run.plan.phases.len() * run.plan.repetitions.max(1) as usize;
     let measured = run.phases.iter().filter(|phase| phase.status == Status::Done).count();
     Some(format!("this run was ended early: {measured} of {planned} tests came to their end"))
+}
+
+/// Why such a run is not stored: some of it touched no storage.
+fn unreal(run: &Run) -> Option<&'static str> {
+    let is_unreal = |engine: Engine| !engine.needs_files();
+    run.plan
+        .phases
+        .iter()
+        .any(|phase| phase.workload.data().is_some() && is_unreal(phase.engine))
+        .then_some("what null, nop and simulated devices give is no result")
+}
+
+/// How much of what was read was compared with what had been written.
+fn compared(phases: &[PhaseRecord]) -> Option<String> {
+    let blocks: u64 = phases.iter().map(|phase| phase.verified_blocks).fold(0, u64::saturating_add);
+    let is_damaged =
+        phases.iter().flat_map(|phase| &phase.notes).any(|note| note.code == "verification_failed");
+    let counted = match blocks {
+        0 => return None,
+        1 => "1 block".to_owned(),
+        blocks => format!("{} blocks", thousands(blocks)),
+    };
+    let outcome = if is_damaged { "not all as written" } else { "all as written" };
+    Some(format!("{counted} compared byte by byte, {outcome}"))
 }
 
 /// The share of stolen CPU and foreign I/O over all phases, each weighted by how long the phase took.
@@ -115,6 +151,29 @@ mod tests {
         run.finished_at = "some day".into();
         assert_eq!(shown(&run, Some("r.json")), "  saved    r.json · skye report --csv -");
         assert_eq!(shown(&run, None), "");
+    }
+
+    #[test]
+    fn what_was_simulated_is_not_saved() {
+        let run = sample::simulated_run();
+        insta::assert_snapshot!(shown(&run, None));
+        // It was asked for by name, or is reported from the file in which it is.
+        assert!(!shown(&run, Some("r.json")).contains("nothing"));
+        assert!(!crate::text::full(&run, None, &sample::WIDE).contains("nothing"));
+    }
+
+    #[test]
+    fn compared_blocks_are_counted() {
+        let mut phases = sample::run().phases;
+        assert_eq!(compared(&phases), None);
+        phases[1].verified_blocks = 1;
+        assert_eq!(compared(&phases).unwrap(), "1 block compared byte by byte, all as written");
+        phases[3].verified_blocks = 1_233;
+        phases[3].notes.push(model::run::Note {
+            code: "verification_failed".into(),
+            ..sample::note(model::run::Mark::Act, "what was read is not what was written.")
+        });
+        assert_eq!(compared(&phases).unwrap(), "1,234 blocks compared byte by byte, not all as written");
     }
 
     #[test]

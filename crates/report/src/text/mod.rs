@@ -4,6 +4,7 @@
 
 mod columns;
 mod dry_run;
+mod figures;
 mod footer;
 mod notes;
 mod preamble;
@@ -16,7 +17,7 @@ pub use footer::footer;
 pub use notes::notes;
 pub use preamble::{preamble, title};
 pub use style::Style;
-pub use table::{Kind, head, row, table};
+pub use table::{Kind, Widths, apart, head, row, table};
 
 pub(crate) use columns::{fit, fit_end};
 pub(crate) use notes::{Finding, findings, mark};
@@ -34,9 +35,9 @@ pub fn full(run: &Run, saved: Option<&str>, style: &Style) -> String {
     let title = title(&run.skye_version, &run.plan.preset, run.seed, host, &run.started_at, label, style);
     let blocks = [
         preamble(&run.plan, &run.environment, style),
-        table(&run.phases, style),
+        table(&run.phases, &Widths::of_run(run), style),
         notes(&run.phases, style),
-        footer(run, saved, style),
+        footer::known(run, saved, None, style),
     ];
     let mut text = title;
     for block in blocks.iter().filter(|block| !block.is_empty()) {
@@ -64,6 +65,25 @@ mod tests {
         let text = full(&run, Some("20261121T140307Z-ada.json"), &sample::ASCII);
         assert!(text.is_ascii());
         insta::assert_snapshot!(sample::plain(&text));
+    }
+
+    #[test]
+    fn a_sweep_has_a_knee() {
+        let run = sample::swept_run();
+        insta::assert_snapshot!(sample::plain(&full(&run, Some("20261121T140307Z-ada.json"), &sample::WIDE)));
+    }
+
+    #[test]
+    fn a_sweep_in_ascii() {
+        let text = full(&sample::swept_run(), None, &sample::ASCII);
+        assert!(text.is_ascii());
+        insta::assert_snapshot!(sample::plain(&text));
+    }
+
+    #[test]
+    fn open_loops_tell_what_waited() {
+        let run = sample::open_loop_run();
+        insta::assert_snapshot!(sample::plain(&full(&run, Some("20261121T140307Z-ada.json"), &sample::WIDE)));
     }
 
     #[test]

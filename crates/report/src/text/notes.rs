@@ -2,10 +2,11 @@
 
 use model::run::{Mark, PhaseRecord, Status};
 
+use super::figures;
 use super::style::{Style, YELLOW, paint};
-use super::table::short_reason;
+use super::table::{KNEE, short_reason};
 use super::wrap::wrap;
-use crate::numbers::{amount, megabytes};
+use crate::numbers::{amount, latency, megabytes};
 use crate::printable;
 
 /// One thing to know, and the tests that it holds for.
@@ -13,14 +14,41 @@ use crate::printable;
 pub(crate) struct Finding {
     /// Whether to act or to distrust.
     pub mark: Mark,
-    /// The tests: "write SEQ1M Q8T1", "stat", "every test".
+    /// Whether it tells where a sweep has its knee.
+    pub is_knee: bool,
+    /// The tests: "write SEQ1M Q8T1", "stat", "read (8 rows)", "every test".
     pub subject: String,
     /// The sentences.
     pub text: String,
 }
 
-/// Tests named one by one before the rest are only counted.
-const SUBJECTS_MAX: usize = 3;
+/// What is to be known about one row.
+struct Remark {
+    mark: Mark,
+    is_knee: bool,
+    text: String,
+    /// Remarks of several rows with the same key are one finding.
+    key: String,
+}
+
+impl Remark {
+    /// One that is the same for other rows if all of it is.
+    fn alone(mark: Mark, text: String) -> Self {
+        Self { mark, is_knee: false, key: text.clone(), text }
+    }
+
+    /// One that is the same for other rows if it differs in its figures only.
+    fn with_figures(mark: Mark, code: &str, text: String) -> Self {
+        Self { mark, is_knee: false, key: format!("{code}\0{}", figures::pattern(&text)), text }
+    }
+}
+
+/// The code of the note that tells where a sweep has its knee, or that it has none.
+const KNEE_CODE: &str = "knee";
+/// Rows named one by one before those of a verb are only counted.
+const SUBJECTS_MAX: usize = 4;
+/// From this share of a latency on, the wait for the start is worth a remark.
+const WAIT_SHARE: f64 = 0.1;
 
 /// The mark of a row. A failure comes first, for there is no number left to distrust.
 pub(crate) fn mark(phase: &PhaseRecord) -> Mark {
@@ -34,39 +62,70 @@ pub(crate) fn mark(phase: &PhaseRecord) -> Mark {
     }
 }
 
+/// Whether a sweep has its knee at that row: its note says so, and there are points beyond it.
+pub(crate) fn is_knee(phases: &[PhaseRecord], index: usize) -> bool {
+    let phase = &phases[index];
+    let is_point = |other: &PhaseRecord| {
+        (&other.group, other.repetition) == (&phase.group, phase.repetition)
+            && other.rate.ops_per_second.is_some()
+    };
+    phase.notes.iter().any(|note| note.code == KNEE_CODE) && phases[index + 1..].iter().any(is_point)
+}
+
 /// Everything to know about the phases: marked things first, each in the order of the phases.
 pub(crate) fn findings(phases: &[PhaseRecord]) -> Vec<Finding> {
-    let mut grouped: Vec<(Mark, String, Vec<usize>)> = Vec::new();
-    for (index, phase) in phases.iter().enumerate() {
-        for (mark, text) in of_phase(phase) {
-            match grouped.iter_mut().find(|(m, t, _)| (*m, t.as_str()) == (mark, text.as_str())) {
-                Some((_, _, members)) if members.last() == Some(&index) => {}
-                Some((_, _, members)) => members.push(index),
-                None => grouped.push((mark, text, vec![index])),
+    let mut grouped: Vec<(Remark, Vec<(usize, String)>)> = Vec::new();
+    for index in 0..phases.len() {
+        for remark in of_row(phases, index) {
+            let text = remark.text.clone();
+            let group = grouped.iter_mut().find(|(first, members)| {
+                // Two figures of the same row are no range.
+                let is_second = members.last().is_some_and(|(last, known)| *last == index && *known != text);
+                (first.mark, &first.key) == (remark.mark, &remark.key) && !is_second
+            });
+            match group {
+                Some((_, members)) if members.last().is_some_and(|(last, _)| *last == index) => {}
+                Some((_, members)) => members.push((index, text)),
+                None => grouped.push((remark, vec![(index, text)])),
             }
         }
     }
-    grouped.sort_by_key(|(mark, _, _)| *mark == Mark::Info);
-    grouped
-        .into_iter()
-        .map(|(mark, text, members)| Finding { mark, subject: subject(phases, &members), text })
-        .collect()
+    grouped.sort_by_key(|(remark, _)| remark.mark == Mark::Info);
+    let finding = |(remark, members): (Remark, Vec<(usize, String)>)| {
+        let (rows, texts): (Vec<usize>, Vec<&str>) =
+            members.iter().map(|(index, text)| (*index, text.as_str())).unzip();
+        Finding {
+            mark: remark.mark,
+            is_knee: remark.is_knee,
+            subject: subject(phases, &rows),
+            text: figures::merged(&texts),
+        }
+    };
+    grouped.into_iter().map(finding).collect()
 }
 
-fn of_phase(phase: &PhaseRecord) -> Vec<(Mark, String)> {
+fn of_row(phases: &[PhaseRecord], index: usize) -> Vec<Remark> {
+    let phase = &phases[index];
     let mut found = Vec::new();
+    let mut act = |text: String| found.push(Remark::alone(Mark::Act, text));
     let reason = || short_reason(phase);
     match phase.status {
-        Status::Failed => found.push((Mark::Act, format!("failed: {}", reason()))),
-        Status::Skipped => found.push((Mark::Act, format!("skipped: {}", reason()))),
-        Status::Partial => found.push((Mark::Act, format!("ended early: {}", reason()))),
-        Status::Done if phase.rate.ops_per_second.is_none() => {
-            found.push((Mark::Act, format!("there is no rate: {}", reason())));
-        }
+        Status::Failed => act(format!("failed: {}", reason())),
+        Status::Skipped => act(format!("skipped: {}", reason())),
+        Status::Partial => act(format!("ended early: {}", reason())),
+        Status::Done if phase.rate.ops_per_second.is_none() => act(format!("there is no rate: {}", reason())),
         Status::Done => {}
     }
-    found.extend(phase.notes.iter().map(|note| (note.mark, printable(&note.text))));
-    found.extend(into_cache(phase).map(|text| (Mark::Info, text)));
+    found.extend(phase.notes.iter().map(|note| match note.code.as_str() {
+        // Each sweep has its own.
+        KNEE_CODE => {
+            Remark { is_knee: is_knee(phases, index), ..Remark::alone(note.mark, printable(&note.text)) }
+        }
+        code => Remark::with_figures(note.mark, code, printable(&note.text)),
+    }));
+    found.extend(into_cache(phase).map(|text| Remark::with_figures(Mark::Info, "", text)));
+    // Two figures of a row that belong together would make no sense as ranges.
+    found.extend(waiting(phase).map(|text| Remark::alone(Mark::Info, text)));
     found
 }
 
@@ -80,12 +139,24 @@ fn into_cache(phase: &PhaseRecord) -> Option<String> {
     Some(format!("into the cache at {rate}; the headline includes the sync"))
 }
 
+/// How much of the latency of an open loop passed before operations were started, where that is not little.
+fn waiting(phase: &PhaseRecord) -> Option<String> {
+    let (wait, whole) = (phase.queueing_ns.as_ref()?, phase.latency_ns.as_ref()?);
+    let percentiles = [("p99", wait.p99, whole.p99), ("p50", wait.p50, whole.p50)];
+    let (name, wait_ns, whole_ns) = percentiles
+        .into_iter()
+        .filter_map(|(name, wait, whole)| Some((name, wait?, whole?)))
+        .find(|(_, wait, whole)| *wait as f64 > *whole as f64 * WAIT_SHARE)?;
+    let [wait, whole] = [wait_ns, whole_ns].map(latency);
+    Some(format!("of the {name} of {whole}, {wait} were waiting to be started"))
+}
+
 /// Names the tests of `members`, as briefly as keeps them apart from all others.
 fn subject(phases: &[PhaseRecord], members: &[usize]) -> String {
     if members.len() == phases.len() && members.len() > 1 {
         return "every test".into();
     }
-    let mut names: Vec<String> = Vec::new();
+    let mut named: Vec<(String, &str, usize)> = Vec::new();
     for &index in members {
         let phase = &phases[index];
         let same_test = |other: &PhaseRecord| (&other.name, &other.label) == (&phase.name, &phase.label);
@@ -96,17 +167,38 @@ fn subject(phases: &[PhaseRecord], members: &[usize]) -> String {
         if !all_of_it {
             name.push_str(&format!(" #{}", phase.repetition));
         }
-        if !names.contains(&name) {
-            names.push(name);
+        match named.iter_mut().find(|(known, ..)| *known == name) {
+            Some((.., rows)) => *rows += 1,
+            None => named.push((name, &phase.name, 1)),
         }
     }
-    let rest = names.len().saturating_sub(SUBJECTS_MAX);
-    // "and 1 more" is no shorter than the name.
-    if rest > 1 {
-        names.truncate(SUBJECTS_MAX);
-        return printable(&format!("{} and {rest} more", names.join(", ")));
+    if named.len() > SUBJECTS_MAX {
+        return printable(&counted(&named));
     }
-    printable(&names.join(", "))
+    printable(&named.into_iter().map(|(name, ..)| name).collect::<Vec<_>>().join(", "))
+}
+
+/// Tests, each with its verb and its rows, by their verbs: "read (8 rows), fsync, write SEQ1M Q8T1 and 3 more".
+fn counted(named: &[(String, &str, usize)]) -> String {
+    let mut verbs: Vec<(&str, &str, usize, usize)> = Vec::new();
+    for (name, verb, rows) in named {
+        match verbs.iter_mut().find(|(_, known, ..)| known == verb) {
+            Some((.., tests, sum)) => (*tests, *sum) = (*tests + 1, *sum + rows),
+            None => verbs.push((name, verb, 1, *rows)),
+        }
+    }
+    // "and 1 more" is no shorter than the name.
+    let shown = if verbs.len() > SUBJECTS_MAX { SUBJECTS_MAX - 1 } else { verbs.len() };
+    let (shown, rest) = verbs.split_at(shown);
+    let shown = shown.iter().map(|(name, verb, tests, rows)| match tests {
+        1 => (*name).to_owned(),
+        _ => format!("{verb} ({rows} rows)"),
+    });
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    match rest.iter().map(|(.., rows)| rows).sum::<usize>() {
+        0 => shown,
+        rest => format!("{shown} and {rest} more"),
+    }
 }
 
 /// The notes beneath the tables: `! rewrite: …`, `? stat: …`, `· fsync: …`, wrapped to the terminal's width.
@@ -119,6 +211,7 @@ fn paragraph(finding: &Finding, style: &Style) -> String {
     let text = style.finish(format!("{}: {}", finding.subject, finding.text));
     let lines = wrap(&text, style.paragraph() - 4);
     let sign = match finding.mark {
+        Mark::Info if finding.is_knee => KNEE.to_owned(),
         Mark::Info => "·".to_owned(),
         marked => paint(YELLOW, marked.sign()),
     };
@@ -160,6 +253,36 @@ mod tests {
             text,
             "  ! write #2: only the second was slow.\n  · write: into the cache at 2,310 MB/s; the headline includes the sync\n  · fsync: both."
         );
+    }
+
+    #[test]
+    fn findings_that_differ_in_figures_stand_once() {
+        let mut phases: Vec<_> = [
+            "read:rnd4k",
+            "read:rnd4k:q8",
+            "write:rnd4k",
+            "rewrite",
+            "fsync",
+            "create",
+            "stat",
+            "unlink",
+            "mkdir",
+        ]
+        .map(sample::phase)
+        .into();
+        for (index, share) in [(0, "33"), (1, "9.5"), (2, "16")] {
+            let text = format!("its threads waited {share} % of their time. Stop others.");
+            phases[index].notes.push(sample::note(Mark::Distrust, &text));
+        }
+        for phase in &mut phases[..8] {
+            phase.notes.push(sample::note(Mark::Info, "all but one."));
+        }
+        for phase in &mut phases[..5] {
+            phase.notes.push(sample::note(Mark::Info, "on sda 3 times."));
+        }
+        // Two of the same row are two findings.
+        phases[3].notes.push(sample::note(Mark::Info, "on sda 4 times."));
+        insta::assert_snapshot!(sample::plain(&notes(&phases, &sample::WIDE)));
     }
 
     #[test]

@@ -65,10 +65,13 @@ pub fn preamble(plan: &Plan, environment: &Environment, style: &Style) -> String
 /// one line are joined by [`super::wrap::together`].
 pub(crate) fn facts(plan: &Plan, environment: &Environment) -> Vec<(&'static str, String)> {
     let mut facts = vec![("target", target(&environment.target))];
-    for (index, line) in devices(&environment.target).into_iter().enumerate() {
-        facts.push((if index == 0 { "device" } else { "" }, line));
+    // What is simulated is the same on every machine.
+    if environment.target.backing != Backing::Simulated {
+        for (index, line) in devices(&environment.target).into_iter().enumerate() {
+            facts.push((if index == 0 { "device" } else { "" }, line));
+        }
+        facts.push(("host", host(environment)));
     }
-    facts.push(("host", host(environment)));
     facts.push(("plan", planned(plan)));
     facts.extend(plan.notes.iter().map(|note| ("note", printable(note))));
     if !environment.hidden_sources.is_empty() {
@@ -81,6 +84,10 @@ pub(crate) fn facts(plan: &Plan, environment: &Environment) -> Vec<(&'static str
 fn target(target: &Target) -> String {
     let [path, file_system, mount_point] =
         [&target.path, &target.file_system, &target.mount_point].map(|text| printable(text));
+    if target.backing == Backing::Simulated {
+        let size = together(&size::binary(target.space.total_bytes));
+        return format!("{path}: the simulated device {}, {size}", printable(&target.source));
+    }
     let source = target.top_device().map_or(&target.source, |device| &device.name);
     let mut text = format!("{path}: {file_system}");
     // A memory file system's source is only its name again.
@@ -120,6 +127,7 @@ fn devices(target: &Target) -> Vec<String> {
             match target.backing {
                 Backing::Memory => "none: this is memory",
                 Backing::RemoteOrUserSpace => "none of this machine: remote or user-space",
+                Backing::Simulated => "none: it is simulated",
                 Backing::Devices | Backing::Unknown => "not found",
             }
             .into(),
@@ -243,6 +251,7 @@ fn planned(plan: &Plan) -> String {
         0 | 1 => tests,
         repetitions => format!("{tests}, {repetitions} times"),
     }];
+    parts.extend(plan.sweep.as_deref().map(|sweep| together(&format!("swept over {}", printable(sweep)))));
     let data = plan.dataset.as_ref().map(|dataset| {
         let bytes = size::binary(dataset.size_bytes_max);
         if dataset.size_is_fixed { bytes } else { format!("up to {bytes}") }
@@ -318,6 +327,12 @@ mod tests {
     #[test]
     fn a_server() {
         insta::assert_snapshot!(shown(sample::nfs()));
+    }
+
+    #[test]
+    fn a_simulated_device() {
+        let (plan, environment) = sample::simulated_plan();
+        insta::assert_snapshot!(sample::plain(&preamble(&plan, &environment, &sample::WIDE)));
     }
 
     #[test]

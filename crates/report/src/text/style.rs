@@ -42,6 +42,7 @@ impl Style {
                 '×' => plain.push('x'),
                 '…' => plain.push('~'),
                 '→' => plain.push('>'),
+                '←' => plain.push('<'),
                 '“' | '”' => plain.push('"'),
                 '‘' | '’' => plain.push('\''),
                 c if c.is_ascii() => plain.push(c),

@@ -1,17 +1,20 @@
 //! The tables: one line a phase, the same columns whether they are printed one by one or at once.
 
 use anstyle::Style as Ansi;
-use model::FileVerb;
+use model::plan::Plan;
 use model::run::{Mark, PhaseRecord, Status};
+use model::{FileVerb, Run};
 
 use super::columns::{
-    INDENT, LATENCY_ENDS, Line, MARK_END, MEGABYTES_END, NAME_WIDTH, OPS_END, PATTERN_WIDTH, SUBJECT_END,
-    SUBJECT_WIDTH, fit,
+    Columns, INDENT, Line, NAME_WIDTH, PATTERN_WIDTH, SUBJECT_WIDTH_MAX, SUBJECT_WIDTH_MIN, fit,
 };
-use super::notes::mark;
+use super::notes::{is_knee, mark};
 use super::style::{BOLD, DIM, Style, YELLOW};
 use crate::numbers::{MISSING, amount, latency};
 use crate::printable;
+
+/// Marks the row at which a sweep has its knee, if it has no other mark; its sentence begins with it, too.
+pub(crate) const KNEE: &str = "←";
 
 /// Which of the two tables a phase belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,8 +32,63 @@ impl Kind {
     }
 }
 
+/// How wide name and label are in either table: known when its heading is printed, before there is any row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Widths {
+    data: usize,
+    files: usize,
+}
+
+impl Widths {
+    /// The widths for every row that the plan can give.
+    pub fn of_plan(plan: &Plan) -> Self {
+        Self::of(plan.phases.iter().map(|phase| Subject {
+            kind: if phase.workload.files().is_some() { Kind::Files } else { Kind::Data },
+            name: phase.workload.name().to_owned(),
+            label: phase.workload.label(),
+            repetition: plan.repetitions,
+        }))
+    }
+
+    /// The widths of a run's tables: those of its plan, or more where the records need it.
+    pub fn of_run(run: &Run) -> Self {
+        let (plan, phases) = (Self::of_plan(&run.plan), Self::of_phases(&run.phases));
+        Self { data: plan.data.max(phases.data), files: plan.files.max(phases.files) }
+    }
+
+    fn of_phases(phases: &[PhaseRecord]) -> Self {
+        Self::of(phases.iter().map(|phase| Subject::of(phase, printable)))
+    }
+
+    fn of(subjects: impl Iterator<Item = Subject>) -> Self {
+        let subjects: Vec<_> = subjects.collect();
+        let width = |kind: Kind| {
+            let lengths = subjects.iter().filter(|subject| subject.kind == kind).map(|subject| {
+                let lengths = subject.forms().map(|form| form.chars().count());
+                (lengths[0], lengths.into_iter().min().unwrap_or_default())
+            });
+            let lengths: Vec<_> = lengths.collect();
+            // As long as abbreviations will do, a terminal of 80 columns is enough.
+            if lengths.iter().all(|(_, shortest)| *shortest <= SUBJECT_WIDTH_MIN) {
+                return SUBJECT_WIDTH_MIN;
+            }
+            let widest = lengths.into_iter().map(|(whole, _)| whole).max().unwrap_or_default();
+            widest.clamp(SUBJECT_WIDTH_MIN, SUBJECT_WIDTH_MAX)
+        };
+        Self { data: width(Kind::Data), files: width(Kind::Files) }
+    }
+
+    fn of_kind(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Data => self.data,
+            Kind::Files => self.files,
+        }
+    }
+}
+
 /// The heading of a table.
-pub fn head(kind: Kind) -> String {
+pub fn head(kind: Kind, widths: &Widths) -> String {
+    let columns = Columns::beside(widths.of_kind(kind));
     let mut line = Line::default();
     let (title, ops) = match kind {
         Kind::Data => ("DATA", "IOPS"),
@@ -38,34 +96,51 @@ pub fn head(kind: Kind) -> String {
     };
     line.left(INDENT, title, Ansi::new());
     if kind == Kind::Data {
-        line.right(MEGABYTES_END, "MB/s", Ansi::new());
+        line.right(columns.megabytes_end, "MB/s", Ansi::new());
     }
-    line.right(OPS_END, ops, Ansi::new());
-    for (end, name) in LATENCY_ENDS.into_iter().zip(["p50", "p99", "p99.9"]) {
+    line.right(columns.ops_end, ops, Ansi::new());
+    for (end, name) in columns.latency_ends.into_iter().zip(["p50", "p99", "p99.9"]) {
         line.right(end, name, Ansi::new());
     }
     line.finish()
 }
 
 /// One phase as one line: its numbers, or why it has none, and its mark at the end.
-pub fn row(phase: &PhaseRecord, style: &Style) -> String {
+pub fn row(phase: &PhaseRecord, widths: &Widths, style: &Style) -> String {
+    row_of(phase, false, widths, style)
+}
+
+/// Where a sweep has its knee is known when all its rows are.
+fn row_of(phase: &PhaseRecord, is_knee: bool, widths: &Widths, style: &Style) -> String {
+    let width = widths.of_kind(Kind::of(phase));
+    let columns = Columns::beside(width);
     let mut line = Line::default();
     let mark = mark(phase);
     let distrusted = mark == Mark::Distrust;
-    line.left(INDENT, &subject(phase, style), if distrusted { DIM } else { Ansi::new() });
+    let subject = Subject::of(phase, |text| style.foreign(text)).within(width);
+    line.left(INDENT, &subject, if distrusted { DIM } else { Ansi::new() });
     match missing_reason(phase) {
         Some(reason) => {
-            line.left(SUBJECT_END + 2, &fit(&style.finish(reason), MARK_END - SUBJECT_END - 4), Ansi::new())
+            let room = columns.mark_end - columns.subject_end - 4;
+            line.left(columns.subject_end + 2, &fit(&style.finish(reason), room), Ansi::new())
         }
-        None => numbers(&mut line, phase, distrusted),
+        None => numbers(&mut line, &columns, phase, distrusted),
     }
-    if !mark.sign().is_empty() {
-        line.right(MARK_END, mark.sign(), YELLOW);
+    match mark.sign() {
+        "" if is_knee => line.right(columns.mark_end, KNEE, Ansi::new()),
+        "" => {}
+        sign => line.right(columns.mark_end, sign, YELLOW),
     }
     style.finish(line.finish())
 }
 
-fn numbers(line: &mut Line, phase: &PhaseRecord, distrusted: bool) {
+/// Whether an empty line stands between the rows of two phases: where a sweep begins or ends.
+pub fn apart(previous: &PhaseRecord, next: &PhaseRecord) -> bool {
+    let is_swept = previous.group.is_some() || next.group.is_some();
+    is_swept && (&previous.group, previous.repetition) != (&next.group, next.repetition)
+}
+
+fn numbers(line: &mut Line, columns: &Columns, phase: &PhaseRecord, distrusted: bool) {
     let kind = Kind::of(phase);
     // Sequential tests are known by their bytes, all others by their operations.
     let by_bytes = phase.workload.pattern == Some(model::workload::Access::Sequential);
@@ -75,10 +150,10 @@ fn numbers(line: &mut Line, phase: &PhaseRecord, distrusted: bool) {
         (false, false) => Ansi::new(),
     };
     if kind == Kind::Data {
-        line.decimal(MEGABYTES_END, &megabytes_cell(phase), painted(by_bytes));
+        line.decimal(columns.megabytes_end, &megabytes_cell(phase), painted(by_bytes));
     }
-    line.decimal(OPS_END, &ops_cell(phase), painted(!by_bytes));
-    for (end, cell) in LATENCY_ENDS.into_iter().zip(latency_cells(phase)) {
+    line.decimal(columns.ops_end, &ops_cell(phase), painted(!by_bytes));
+    for (end, cell) in columns.latency_ends.into_iter().zip(latency_cells(phase)) {
         line.right(end, &cell, painted(false));
     }
 }
@@ -123,33 +198,58 @@ pub(crate) fn short_reason(phase: &PhaseRecord) -> String {
     }
 }
 
-/// Name and label in their columns; what is too long is abbreviated before it is cut.
-fn subject(phase: &PhaseRecord, style: &Style) -> String {
-    let name = style.foreign(&phase.name);
-    let label = style.foreign(&phase.label);
-    let repetition = if phase.repetition > 1 { format!(" #{}", phase.repetition) } else { String::new() };
-    let padded = match (Kind::of(phase), label.split_once(' ')) {
-        (Kind::Data, Some((pattern, rest))) => format!("{pattern:PATTERN_WIDTH$} {rest}"),
-        _ => label.clone(),
-    };
-    let short = label
-        .replace(" buffered", " buf")
-        .replace(" shared", " shr")
-        .replace(" missing", " miss")
-        .replace(" direct", " dir");
-    let of = |label: &str| format!("{name:NAME_WIDTH$} {label}{repetition}");
-    [&padded, &label, &short]
-        .map(|label| of(label))
-        .into_iter()
-        .find(|subject| subject.chars().count() <= SUBJECT_WIDTH)
-        .unwrap_or_else(|| {
-            let whole = format!("{name:NAME_WIDTH$} {short}");
-            format!("{}{repetition}", fit(&whole, SUBJECT_WIDTH.saturating_sub(repetition.len())))
-        })
+/// What stands in the first column.
+struct Subject {
+    kind: Kind,
+    name: String,
+    label: String,
+    repetition: u32,
+}
+
+impl Subject {
+    fn of(phase: &PhaseRecord, shown: impl Fn(&str) -> String) -> Self {
+        Self {
+            kind: Kind::of(phase),
+            name: shown(&phase.name),
+            label: shown(&phase.label),
+            repetition: phase.repetition,
+        }
+    }
+
+    /// As it should be, without blanks for alignment, and abbreviated.
+    fn forms(&self) -> [String; 3] {
+        let Self { kind, name, label, .. } = self;
+        let padded = match (kind, label.split_once(' ')) {
+            (Kind::Data, Some((pattern, rest))) => format!("{pattern:PATTERN_WIDTH$} {rest}"),
+            _ => label.clone(),
+        };
+        let short = label
+            .replace(" buffered", " buf")
+            .replace(" shared", " shr")
+            .replace(" missing", " miss")
+            .replace(" direct", " dir");
+        let repetition = self.counted();
+        [&padded, label, &short].map(|label| format!("{name:NAME_WIDTH$} {label}{repetition}"))
+    }
+
+    /// In at most `width` characters; what is too long is abbreviated before it is cut.
+    fn within(&self, width: usize) -> String {
+        let forms = self.forms();
+        if let Some(form) = forms.iter().find(|form| form.chars().count() <= width) {
+            return form.clone();
+        }
+        let repetition = self.counted();
+        let whole = forms[2].strip_suffix(&repetition).unwrap_or(&forms[2]);
+        format!("{}{repetition}", fit(whole, width.saturating_sub(repetition.len())))
+    }
+
+    fn counted(&self) -> String {
+        if self.repetition > 1 { format!(" #{}", self.repetition) } else { String::new() }
+    }
 }
 
 /// Both tables, each in the order of the phases; the one whose phase ran first stands first.
-pub fn table(phases: &[PhaseRecord], style: &Style) -> String {
+pub fn table(phases: &[PhaseRecord], widths: &Widths, style: &Style) -> String {
     let mut kinds: Vec<Kind> = Vec::new();
     for kind in phases.iter().map(Kind::of) {
         if !kinds.contains(&kind) {
@@ -159,8 +259,16 @@ pub fn table(phases: &[PhaseRecord], style: &Style) -> String {
     let tables: Vec<_> = kinds
         .into_iter()
         .map(|kind| {
-            let rows = phases.iter().filter(|phase| Kind::of(phase) == kind).map(|phase| row(phase, style));
-            std::iter::once(head(kind)).chain(rows).collect::<Vec<_>>().join("\n")
+            let mut lines = vec![head(kind, widths)];
+            let mut last: Option<&PhaseRecord> = None;
+            for (index, phase) in phases.iter().enumerate().filter(|(_, phase)| Kind::of(phase) == kind) {
+                if last.is_some_and(|last| apart(last, phase)) {
+                    lines.push(String::new());
+                }
+                lines.push(row_of(phase, is_knee(phases, index), widths, style));
+                last = Some(phase);
+            }
+            lines.join("\n")
         })
         .collect();
     tables.join("\n\n")
@@ -172,40 +280,64 @@ mod tests {
     use crate::sample;
     use proptest::prelude::*;
 
+    fn of(phases: &[PhaseRecord]) -> String {
+        table(phases, &Widths::of_phases(phases), &sample::WIDE)
+    }
+
     #[test]
     fn small_and_huge_values_keep_their_columns() {
-        insta::assert_snapshot!(sample::plain(&table(&sample::extremes(), &sample::WIDE)));
+        insta::assert_snapshot!(sample::plain(&of(&sample::extremes())));
     }
 
     #[test]
     fn rows_without_numbers_say_why() {
-        insta::assert_snapshot!(sample::plain(&table(&sample::troubled(), &sample::WIDE)));
+        insta::assert_snapshot!(sample::plain(&of(&sample::troubled())));
     }
 
     #[test]
     fn repetitions_are_numbered() {
-        insta::assert_snapshot!(sample::plain(&table(&sample::repeated(), &sample::WIDE)));
+        insta::assert_snapshot!(sample::plain(&of(&sample::repeated())));
     }
 
     #[test]
     fn labels_too_long_for_their_column_are_shortened() {
-        insta::assert_snapshot!(sample::plain(&table(&sample::long_labels(), &sample::WIDE)));
+        insta::assert_snapshot!(sample::plain(&of(&sample::long_labels())));
     }
 
     #[test]
     fn styles_carry_meaning_only() {
         let phases = sample::run().phases;
-        let shown: Vec<_> = [0, 2, 5, 8].map(|index| row(&phases[index], &sample::WIDE)).into();
+        let widths = Widths::of_phases(&phases);
+        let shown: Vec<_> = [0, 2, 5, 8].map(|index| row(&phases[index], &widths, &sample::WIDE)).into();
         insta::assert_snapshot!(shown.join("\n").replace('\x1b', "␛"));
     }
 
     #[test]
     fn the_table_is_the_streamed_rows() {
-        let phases = sample::run().phases;
-        let whole = table(&phases, &sample::WIDE);
-        for phase in &phases {
-            assert!(whole.lines().any(|line| line == row(phase, &sample::WIDE)));
+        let run = sample::run();
+        let widths = Widths::of_plan(&run.plan);
+        assert_eq!(widths, Widths::of_run(&run));
+        let whole = table(&run.phases, &widths, &sample::WIDE);
+        for phase in &run.phases {
+            assert!(whole.lines().any(|line| line == row(phase, &widths, &sample::WIDE)));
         }
+    }
+
+    #[test]
+    fn a_table_grows_for_its_own_labels_only() {
+        let width = |specs: &[&str]| {
+            let phases: Vec<_> = specs.iter().map(|spec| sample::phase(spec)).collect();
+            let Widths { data, files } = Widths::of_phases(&phases);
+            (data, files)
+        };
+        let least = SUBJECT_WIDTH_MIN;
+        assert_eq!(width(&[]), (least, least));
+        assert_eq!(width(&["read:seq1m:buffered", "stat:t4"]), (least, least));
+        assert_eq!(width(&["read:rnd4k:q32:rate=20000,poisson", "stat:t4"]), (39, least));
+        assert_eq!(
+            width(&["write:seq128k:q32:buffered:shared:compress=50:dedupe=20"]),
+            (SUBJECT_WIDTH_MAX, least)
+        );
     }
 
     proptest! {
@@ -226,8 +358,9 @@ mod tests {
                 [latency.p50, latency.p99, latency.p99_9] = latencies;
             }
             let width = |text: &str| sample::plain(text).chars().count();
-            let line = row(&phase, &Style { unicode, width: 80 });
-            prop_assert_eq!(width(&line), width(&head(Kind::Data)), "{}", sample::plain(&line));
+            let widths = Widths::of_phases(std::slice::from_ref(&phase));
+            let line = row(&phase, &widths, &Style { unicode, width: 80 });
+            prop_assert_eq!(width(&line), width(&head(Kind::Data, &widths)), "{}", sample::plain(&line));
             let cells = sample::plain(&line).split("  ").count();
             prop_assert!(cells >= 4, "{}", sample::plain(&line));
         }

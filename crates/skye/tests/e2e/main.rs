@@ -8,6 +8,7 @@ mod bad_input;
 mod bad_luck;
 mod clean;
 mod dry_run;
+mod engines;
 mod measured;
 mod output;
 mod signals;

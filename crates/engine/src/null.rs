@@ -1,0 +1,56 @@
+//! No I/O at all: what is left is the loop itself.
+
+use rustix::io::Errno;
+
+use crate::{Call, Completion, DataEngine, Draft, Io};
+
+/// Every call that is queued has ended when it is asked for, at the depth that a ring would have.
+#[derive(Debug)]
+pub struct NullEngine {
+    block: Box<[u8]>,
+    moved: i32,
+    /// As many as are queued at the front.
+    done: Box<[Completion]>,
+    queued: usize,
+}
+
+impl NullEngine {
+    /// An engine that says it moves blocks of `block_bytes`.
+    pub fn new(depth: u32, block_bytes: usize) -> Self {
+        Self {
+            block: vec![0; block_bytes].into(),
+            moved: block_bytes as i32,
+            done: vec![Completion { slot: 0, result: 0 }; depth as usize].into(),
+            queued: 0,
+        }
+    }
+}
+
+impl DataEngine for NullEngine {
+    fn depth(&self) -> u32 {
+        self.done.len() as u32
+    }
+
+    #[inline]
+    fn draft(&mut self, _: u32) -> Draft<'_> {
+        Draft { bytes: &mut self.block, phase_bytes: 0, is_duplicate: false }
+    }
+
+    fn block_read(&self, _: u32) -> &[u8] {
+        &self.block
+    }
+
+    #[inline]
+    fn queue(&mut self, io: Io) {
+        let result = if matches!(io.call, Call::Datasync) { 0 } else { self.moved };
+        self.done[self.queued] = Completion { slot: io.slot, result };
+        self.queued += 1;
+    }
+
+    #[inline]
+    fn reap(&mut self, done: &mut [Completion], _: u64) -> Result<usize, Errno> {
+        let count = std::mem::take(&mut self.queued);
+        done[..count].copy_from_slice(&self.done[..count]);
+        Ok(count)
+    }
+}

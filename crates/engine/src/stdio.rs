@@ -1,0 +1,509 @@
+//! Byte verbs through the buffer of the C library, in a process of their own.
+//!
+//! `putc` of glibc takes its lock without an atomic instruction as long as a process has never had a second thread,
+//! and half as fast from then on. The programs that are compared by `putc` have one thread, so that [`serve`] runs in
+//! a process that has one too: another instance of the program, told what to do over a socket ([`protocol`]).
+
+pub mod protocol;
+
+use std::cell::RefCell;
+use std::ffi::c_int;
+use std::io;
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::ptr::NonNull;
+
+use libc::FILE;
+use rustix::io::Errno;
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+
+use crate::buffer::AlignedBuffer;
+use crate::bytes::{ByteCalls, ByteWorker, Refused, Span, Tally, in_rows, in_rows_mut};
+use crate::clock::Monotonic;
+use crate::data::Verifier;
+use crate::failure::Cause;
+use crate::stdio::protocol::{Channel, Command, Counts, Job, Report};
+use crate::worker::Stamping;
+
+// SAFETY: these are the declarations of POSIX; the libc crate has none of them.
+unsafe extern "C" {
+    fn putc(byte: c_int, stream: *mut FILE) -> c_int;
+    fn putc_unlocked(byte: c_int, stream: *mut FILE) -> c_int;
+    fn getc(stream: *mut FILE) -> c_int;
+    fn getc_unlocked(stream: *mut FILE) -> c_int;
+}
+
+/// Bytes that musl takes from a buffer for `ungetc`, beside those that it buffers in.
+const RESERVED_BYTES: usize = if cfg!(target_env = "musl") { 8 } else { 0 };
+
+/// Calls of the C library, on one stream at a time; `UNLOCKED` ones do not lock it.
+#[derive(Debug)]
+pub struct Stream<const UNLOCKED: bool> {
+    /// The file of each span.
+    files: Vec<OwnedFd>,
+    writes: bool,
+    /// The stream's buffer; absent where the C library has its own.
+    buffer: Option<AlignedBuffer>,
+    /// The stream, on the file of a span.
+    open: Option<(NonNull<FILE>, usize)>,
+}
+
+impl<const UNLOCKED: bool> Stream<UNLOCKED> {
+    /// Calls on the file of each span, through a buffer of this size, or of the C library's own choice.
+    pub fn new(files: Vec<OwnedFd>, writes: bool, buffer_bytes: Option<usize>) -> Self {
+        let buffer = buffer_bytes.map(|bytes| {
+            let mut buffer = AlignedBuffer::new(bytes + RESERVED_BYTES);
+            // Touched, so that no page is missing when time counts.
+            buffer.bytes_mut().fill(1);
+            buffer
+        });
+        Self { files, writes, buffer, open: None }
+    }
+
+    /// Makes a stream on the file of a span.
+    fn open(&mut self, span: usize) -> Result<NonNull<FILE>, Refused> {
+        // A stream closes what it was made on, and we want the file again.
+        let file = self.files[span].try_clone().map_err(|_| last("fcntl"))?.into_raw_fd();
+        let mode = if self.writes { c"w" } else { c"r" };
+        // SAFETY: `mode` is a C string, and `file` an open descriptor that nothing else owns, as it was just given up.
+        let stream = unsafe { libc::fdopen(file, mode.as_ptr()) };
+        let Some(stream) = NonNull::new(stream) else {
+            let refused = last("fdopen");
+            // SAFETY: no stream was made, so that nobody has taken the descriptor over from `into_raw_fd`.
+            drop(unsafe { OwnedFd::from_raw_fd(file) });
+            return Err(refused);
+        };
+        self.open = Some((stream, span));
+        if let Some(buffer) = &mut self.buffer {
+            let bytes = buffer.bytes_mut();
+            // SAFETY: nothing was done yet to the stream, which is open. The buffer has this many bytes. We never look
+            // at it again, it is not moved with `self` as it lies on the heap, and it is freed after the stream was
+            // closed: by `drop`, which closes first, as `open` is the only place that makes a stream.
+            let set = unsafe {
+                libc::setvbuf(stream.as_ptr(), bytes.as_mut_ptr().cast(), libc::_IOFBF, bytes.len())
+            };
+            if set != 0 {
+                return Err(last("setvbuf"));
+            }
+        }
+        Ok(stream)
+    }
+
+    fn close(&mut self) -> Result<(), Refused> {
+        let Some((stream, _)) = self.open.take() else { return Ok(()) };
+        // SAFETY: the stream is open, and as it was taken out of `open` it is used by nobody from here on.
+        if unsafe { libc::fclose(stream.as_ptr()) } == 0 { Ok(()) } else { Err(last("fclose")) }
+    }
+
+    /// The stream, which [`ByteCalls::go_to`] has opened before anything is moved.
+    #[inline]
+    fn stream(&self, call: &'static str) -> Result<*mut FILE, Refused> {
+        self.open.map(|(stream, _)| stream.as_ptr()).ok_or(Refused::errno(call, Errno::BADF))
+    }
+}
+
+impl<const UNLOCKED: bool> Drop for Stream<UNLOCKED> {
+    fn drop(&mut self) {
+        // What mattered was flushed.
+        let _ = self.close();
+    }
+}
+
+/// What the last call said.
+#[cold]
+fn last(call: &'static str) -> Refused {
+    let error = io::Error::last_os_error();
+    Refused::errno(call, Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}
+
+impl<const UNLOCKED: bool> ByteCalls for Stream<UNLOCKED> {
+    /// A look costs some forty instructions, these calls ten thousand.
+    const STRIDE_BYTES: usize = 1024;
+
+    fn go_to(&mut self, span: usize, offset_bytes: u64) -> Result<(), Refused> {
+        let stream = match self.open {
+            Some((stream, current)) if current == span => stream,
+            _ => {
+                self.close()?;
+                self.open(span)?
+            }
+        };
+        let offset = offset_bytes.try_into().map_err(|_| Refused::errno("fseeko", Errno::OVERFLOW))?;
+        // SAFETY: the stream is open, as it is taken out of `open` before it is closed.
+        let result = unsafe { libc::fseeko(stream.as_ptr(), offset, libc::SEEK_SET) };
+        if result == 0 { Ok(()) } else { Err(last("fseeko")) }
+    }
+
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Refused> {
+        let call = if UNLOCKED { "putc_unlocked" } else { "putc" };
+        let stream = self.stream(call)?;
+        let stopped = in_rows(bytes, |byte| {
+            let byte = c_int::from(*byte);
+            // SAFETY: the stream is open, as it is taken out of `open` before it is closed, and no other thread uses
+            // it: a `Stream` holds a pointer and can be neither sent nor shared.
+            let put = unsafe { if UNLOCKED { putc_unlocked(byte, stream) } else { putc(byte, stream) } };
+            put != libc::EOF
+        });
+        stopped.map_or(Ok(()), |moved| Err(Refused { moved, ..last(call) }))
+    }
+
+    #[inline]
+    fn read(&mut self, bytes: &mut [u8]) -> Result<(), Refused> {
+        let call = if UNLOCKED { "getc_unlocked" } else { "getc" };
+        let stream = self.stream(call)?;
+        let stopped = in_rows_mut(bytes, |byte| {
+            // SAFETY: as in `write`.
+            let got = unsafe { if UNLOCKED { getc_unlocked(stream) } else { getc(stream) } };
+            // A byte, or EOF, which is none.
+            *byte = got as u8;
+            got != libc::EOF
+        });
+        let Some(moved) = stopped else { return Ok(()) };
+        let refused = last(call);
+        // SAFETY: as above.
+        let is_error = unsafe { libc::ferror(stream) } != 0;
+        let cause = if is_error { refused.cause } else { Cause::Short { got_bytes: 0, wanted_bytes: 1 } };
+        Err(Refused { call, moved, cause })
+    }
+
+    fn flush(&mut self) -> Result<(), Refused> {
+        let Some((stream, _)) = self.open else { return Ok(()) };
+        // SAFETY: the stream is open, as it is taken out of `open` before it is closed.
+        if unsafe { libc::fflush(stream.as_ptr()) } == 0 { Ok(()) } else { Err(last("fflush")) }
+    }
+
+    fn file(&self, span: usize) -> &OwnedFd {
+        &self.files[span]
+    }
+}
+
+/// Counts into lines for the run; looks for its word once an interval.
+struct Reporting<'a> {
+    channel: &'a RefCell<&'a mut Channel>,
+    counts: Counts,
+}
+
+impl Reporting<'_> {
+    /// Tells what was counted. Tells whether anybody listens.
+    fn tell(&mut self, now_ns: u64) -> bool {
+        let delta = Report::Delta(Counts { end_ns: now_ns, ..self.counts });
+        self.counts = Counts { start_ns: now_ns, ..Counts::default() };
+        self.channel.borrow().send(&delta, None).is_ok()
+    }
+}
+
+impl Tally for Reporting<'_> {
+    fn start(&mut self, now_ns: u64) {
+        self.counts.start_ns = now_ns;
+    }
+
+    #[inline]
+    fn moved(&mut self, bytes: u64, _: bool) {
+        self.counts.ops += bytes;
+    }
+
+    fn verified(&mut self) {
+        self.counts.verified += 1;
+    }
+
+    fn tick(&mut self, now_ns: u64) -> bool {
+        let is_heard = self.tell(now_ns);
+        // Whatever the run says now means stop, and so does its end.
+        let is_silent = matches!(
+            self.channel.borrow_mut().poll(),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock
+        );
+        !(is_heard && is_silent)
+    }
+
+    fn finish(mut self, end_ns: u64) {
+        self.tell(end_ns);
+    }
+}
+
+/// The life of the process that a run starts for its calls of the C library: does what it is told over stdin, which is
+/// a socket, and returns when that is done or the run is gone. Starts no thread, and must be called before any is.
+///
+/// # Errors
+/// What kept it from getting ready; the run was told, if it was there.
+pub fn serve(parent: u32) -> io::Result<()> {
+    // What the terminal sends to all of a job is for the run, which tells us; a file size limit is an error of a write.
+    for signal in [libc::SIGINT, libc::SIGHUP, libc::SIGQUIT, libc::SIGTERM, libc::SIGXFSZ] {
+        // SAFETY: ignoring a signal runs no code of ours, and nothing in this process relies on another treatment.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // The run may have ended before we asked to be told.
+    let is_orphan = getppid().is_none_or(|pid| pid.as_raw_nonzero().get().cast_unsigned() != parent);
+    if is_orphan {
+        return Ok(());
+    }
+    serve_on(UnixStream::from(rustix::stdio::stdin().try_clone_to_owned()?))
+}
+
+/// As [`serve`], over any socket.
+fn serve_on(socket: UnixStream) -> io::Result<()> {
+    let mut channel = Channel::new(socket);
+    let result = prepare(&mut channel).and_then(|prepared| match prepared {
+        Some((job, spans, files)) if job.unlocked => measure::<true>(&mut channel, *job, spans, files),
+        Some((job, spans, files)) => measure::<false>(&mut channel, *job, spans, files),
+        None => Ok(()),
+    });
+    if let Err(error) = &result {
+        // Without anybody to tell there is nothing to do either.
+        let _ = channel.send(&Report::Error(error.to_string()), None);
+    }
+    result
+}
+
+type Prepared = (Box<Job>, Vec<Span>, Vec<OwnedFd>);
+
+/// What is to be done; `None` if the run went away.
+fn prepare(channel: &mut Channel) -> io::Result<Option<Prepared>> {
+    let (mut spans, mut files) = (Vec::new(), Vec::new());
+    while let Some(line) = channel.wait()? {
+        match Command::parse(&line) {
+            Some(Command::Span(span)) => {
+                // The kernel leaves out what it cannot open here.
+                files.push(channel.file().ok_or(io::Error::from(Errno::MFILE))?);
+                spans.push(span);
+            }
+            Some(Command::Job(job)) => return Ok(Some((job, spans, files))),
+            _ => return Err(misunderstood(&line)),
+        }
+    }
+    Ok(None)
+}
+
+fn misunderstood(line: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("`{line}` was not expected here"))
+}
+
+fn measure<const UNLOCKED: bool>(
+    channel: &mut Channel,
+    job: Job,
+    spans: Vec<Span>,
+    files: Vec<OwnedFd>,
+) -> io::Result<()> {
+    let buffer_bytes = job.buffer_bytes.map(usize::try_from).transpose().map_err(io::Error::other)?;
+    let calls = Stream::<UNLOCKED>::new(files, job.writes, buffer_bytes);
+    let stamping = Stamping {
+        seed: job.content.seed,
+        first_file: job.first_file,
+        generation: job.generation,
+        interval_bytes: job.content.interval_bytes,
+        verify_every: job.verify.as_ref().map_or(1, |verify| verify.every.max(1)),
+        verifier: job.verify.map(|verify| Verifier::new(job.content, verify.generations)),
+    };
+    let writes = job.writes.then_some(job.content);
+    let channel = RefCell::new(channel);
+    let tally = Reporting { channel: &channel, counts: Counts::default() };
+    let worker = ByteWorker::new(calls, Monotonic, tally, spans, writes, stamping, job.ops);
+    channel.borrow().send(&Report::Ready, None)?;
+    let Some(line) = channel.borrow_mut().wait()? else { return Ok(()) };
+    let ended = match Command::parse(&line) {
+        Some(Command::Start { start_ns, deadline_ns }) => worker.run(start_ns, deadline_ns),
+        _ => return Err(misunderstood(&line)),
+    };
+    channel.borrow().send(&Report::End(ended), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{File, OpenOptions};
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::FileExt;
+    use std::sync::atomic::AtomicBool;
+    use std::time::Duration;
+
+    use super::protocol::Verify;
+    use super::*;
+    use crate::Failure;
+    use crate::bytes::Recorded;
+    use crate::bytes::tests::{CONTENT, counted, data_set, generations, spans, stamping};
+    use crate::clock::Clock;
+    use crate::recorder::{Recorder, Shape};
+    use crate::worker::Ended;
+
+    /// Each with an open file of its own, for this direction alone.
+    fn open(files: &[File], writes: bool) -> Vec<OwnedFd> {
+        let open = |file: &File| {
+            use std::os::fd::AsRawFd;
+            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+            OpenOptions::new().read(!writes).write(writes).open(path).unwrap().into()
+        };
+        files.iter().map(open).collect()
+    }
+
+    fn run<const UNLOCKED: bool>(
+        files: Vec<OwnedFd>,
+        buffer_bytes: Option<usize>,
+        spans: Vec<Span>,
+        writes: bool,
+        generation: u32,
+        ops: u64,
+    ) -> (Ended, [u64; 4]) {
+        let (recorder, reader) = Recorder::new(Shape::default());
+        let stop = AtomicBool::new(false);
+        let tally = Recorded { recorder, stop: &stop };
+        let calls = Stream::<UNLOCKED>::new(files, writes, buffer_bytes);
+        let writes = writes.then_some(CONTENT);
+        let stamping = stamping(generation, Some(1));
+        let worker = ByteWorker::new(calls, Monotonic, tally, spans, writes, stamping, ops);
+        let ended = worker.run(Monotonic.now_ns(), u64::MAX);
+        (ended, counted(&reader))
+    }
+
+    fn written_and_read<const UNLOCKED: bool>() {
+        for buffer_bytes in [None, Some(1), Some(100), Some(4096), Some(100_000)] {
+            let files = data_set();
+            let both = |writes| open(&files[..2], writes);
+            // Both spans once, and the beginning of the first again.
+            let ops = 16_384 + 4096 + 1;
+            let (ended, counts) = run::<UNLOCKED>(both(true), buffer_bytes, spans(), true, 1, ops);
+            assert_eq!((ended.result, ended.is_covered, counts), (Ok(()), true, [ops, 0, ops, 0]));
+            assert_eq!((generations(&files[0], 10), generations(&files[1], 11)), (vec![0, 1, 1], vec![1, 1]));
+            let (ended, counts) = run::<UNLOCKED>(both(false), buffer_bytes, spans(), false, 1, ops);
+            assert_eq!((ended.result, ended.is_covered, counts), (Ok(()), true, [ops, ops, 0, 5]));
+            files[1].write_all_at(b"!", 4200).unwrap();
+            let (ended, _) = run::<UNLOCKED>(both(false), buffer_bytes, spans(), false, 1, ops);
+            let failure = ended.result.unwrap_err();
+            assert_eq!((failure.call, failure.file, failure.offset_bytes), ("verify", 1, Some(4096)));
+        }
+    }
+
+    #[test]
+    fn bytes_go_through_streams_of_any_buffer() {
+        written_and_read::<false>();
+        written_and_read::<true>();
+    }
+
+    #[test]
+    fn the_buffer_that_was_asked_for_is_used() {
+        let calls = || {
+            let text = std::fs::read_to_string("/proc/thread-self/io").ok()?;
+            let calls = text.lines().find_map(|line| line.strip_prefix("syscw: "))?;
+            calls.parse::<u64>().ok()
+        };
+        let Some(before) = calls() else { return };
+        let file = tempfile::tempfile().unwrap();
+        let span = vec![Span { file: 0, start_bytes: 0, end_bytes: 65_536 }];
+        let (ended, _) = run::<false>(open(&[file], true), Some(2048), span, true, 1, 4 * 65_536);
+        let calls = calls().unwrap() - before;
+        assert_eq!(ended.result, Ok(()));
+        // musl writes a byte more at once.
+        assert!((127..=129).contains(&calls), "{calls}");
+    }
+
+    #[test]
+    fn failures_name_the_call_and_the_place() {
+        let full = || vec![OpenOptions::new().write(true).open("/dev/full").unwrap().into()];
+        let span = || vec![Span { file: 3, start_bytes: 4096, end_bytes: 1 << 20 }];
+        let failure = |ops| {
+            let (ended, counts) = run::<true>(full(), Some(1000), span(), true, 1, ops);
+            (ended.result.unwrap_err(), counts[0])
+        };
+        let cause = Errno::NOSPC.into();
+        let (failed, ops) = failure(999);
+        assert_eq!(failed, Failure { call: "fflush", file: 3, offset_bytes: None, cause });
+        assert_eq!(ops, 999);
+        // The byte that found the buffer full is the one that was not taken.
+        let (failed, ops) = failure(u64::MAX);
+        assert_eq!(failed, Failure { call: "putc_unlocked", file: 3, offset_bytes: Some(4096 + ops), cause });
+        assert!((1000..=1001).contains(&ops), "{ops}");
+        let files = data_set();
+        let beyond = vec![Span { file: 0, start_bytes: 0, end_bytes: 1 << 20 }];
+        let (ended, counts) = run::<false>(open(&files[..1], false), None, beyond, false, 1, u64::MAX);
+        let cause = Cause::Short { got_bytes: 0, wanted_bytes: 1 };
+        let failed = Failure { call: "getc", file: 0, offset_bytes: Some(12_288), cause };
+        assert_eq!((ended.result, counts[0]), (Err(failed), 12_288));
+        let (ended, _) = run::<false>(open(&files[..1], true), None, span(), false, 1, 1);
+        assert_eq!(
+            ended.result.unwrap_err().cause,
+            Errno::INVAL.into(),
+            "a mode that the file does not have"
+        );
+    }
+
+    fn job(writes: bool, ops: u64) -> Job {
+        Job {
+            writes,
+            unlocked: writes,
+            buffer_bytes: Some(4096),
+            content: CONTENT,
+            first_file: 10,
+            generation: 1,
+            verify: (!writes).then_some(Verify { every: 2, generations: 0..=1 }),
+            ops,
+        }
+    }
+
+    /// Tells a process, which is a thread here, what to do, and gives what it said until its end.
+    fn serve_job(job: Job, run_for: Duration, stop_after: Option<Duration>) -> (Ended, Vec<Counts>) {
+        let files = data_set();
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let server = std::thread::spawn(move || serve_on(theirs));
+        let mut channel = Channel::new(ours);
+        for (span, file) in spans().into_iter().zip(open(&files[..2], job.writes)) {
+            channel.send(&Command::Span(span), Some(file.as_fd())).unwrap();
+        }
+        channel.send(&Command::Job(Box::new(job)), None).unwrap();
+        assert_eq!(channel.wait().unwrap().as_deref(), Some("ready"));
+        let start_ns = Monotonic.now_ns();
+        let deadline_ns = start_ns + run_for.as_nanos() as u64;
+        channel.send(&Command::Start { start_ns, deadline_ns }, None).unwrap();
+        if let Some(after) = stop_after {
+            std::thread::sleep(after);
+            channel.send(&Command::Stop, None).unwrap();
+        }
+        let mut deltas = Vec::new();
+        loop {
+            match Report::parse(&channel.wait().unwrap().unwrap()).unwrap() {
+                Report::Delta(counts) => deltas.push(counts),
+                Report::End(ended) => {
+                    assert_eq!(deltas[0].start_ns, start_ns);
+                    assert_eq!(deltas.last().unwrap().end_ns, ended.end_ns);
+                    assert!(deltas.is_sorted_by(|a, b| a.end_ns == b.start_ns));
+                    server.join().unwrap().unwrap();
+                    generations(&files[0], 10);
+                    generations(&files[1], 11);
+                    return (ended, deltas);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_is_served_until_its_rule_holds_or_it_says_stop() {
+        const LONG: Duration = Duration::from_secs(60);
+        let sum = |deltas: &[Counts]| deltas.iter().map(|counts| counts.ops).sum::<u64>();
+        let (ended, deltas) = serve_job(job(true, 10_000), LONG, None);
+        assert_eq!((ended.result, ended.is_covered, sum(&deltas)), (Ok(()), false, 10_000));
+        let (ended, deltas) = serve_job(job(false, 16_384), LONG, None);
+        assert_eq!((ended.result, ended.is_covered, sum(&deltas)), (Ok(()), true, 16_384));
+        assert_eq!(deltas.iter().map(|counts| counts.verified).sum::<u64>(), 2);
+        let (ended, deltas) = serve_job(job(false, u64::MAX), Duration::from_millis(350), None);
+        assert_eq!((ended.result, ended.is_covered, deltas.len()), (Ok(()), true, 4));
+        let (ended, deltas) = serve_job(job(true, u64::MAX), LONG, Some(Duration::from_millis(150)));
+        assert_eq!(ended.result, Ok(()));
+        assert!(sum(&deltas) > 0);
+    }
+
+    #[test]
+    fn a_run_that_goes_away_or_talks_nonsense_ends_it() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        drop(ours);
+        serve_on(theirs).unwrap();
+        for line in ["stop", "span 0 0 4096", "dance"] {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let ours = Channel::new(ours);
+            ours.send(&line, None).unwrap();
+            let server = std::thread::spawn(move || serve_on(theirs));
+            assert!(server.join().unwrap().is_err(), "{line}");
+            let mut ours = ours;
+            assert!(matches!(Report::parse(&ours.wait().unwrap().unwrap()), Some(Report::Error(_))));
+        }
+    }
+}

@@ -1,0 +1,504 @@
+//! io_uring: many calls in flight from one thread.
+//!
+//! One ring a worker, made by the thread that uses it. The kernel's work for a completion is done when we ask for it
+//! (`DEFER_TASKRUN`), ring, files and buffers are registered, so that a call costs neither an interruption nor a
+//! look-up nor the pinning of pages. What a kernel or a limit does not allow is done without and said
+//! ([`UringEngine::features`]).
+
+use std::io::{self, IoSliceMut};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use io_uring::squeue::Entry;
+use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
+use io_uring::{Builder, CompletionQueue, EnterFlags, IoUring, SubmissionQueue, Submitter, opcode};
+use rustix::io::{Errno, ReadWriteFlags};
+
+use crate::buffer::AlignedBuffer;
+use crate::clock::{Clock, Monotonic, SPIN_NS};
+use crate::data::{Content, Pool};
+use crate::{Call, Completion, DataEngine, Draft, Io};
+
+/// Largest buffer that the kernel registers.
+const FIXED_BUFFER_BYTES_MAX: usize = 1 << 30;
+/// How long the kernel's submission thread looks for work before it sleeps.
+const SQPOLL_IDLE_MS: u32 = 100;
+
+/// What to ask of the kernel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Completions are polled from the device (`IOPOLL`): it must have poll queues.
+    pub iopoll: bool,
+    /// A thread of the kernel submits (`SQPOLL`).
+    pub sqpoll: bool,
+}
+
+/// Why io_uring cannot be used here; `None` where it can. Makes a ring and closes it again.
+pub fn refusal() -> Option<String> {
+    let error = IoUring::new(1).err()?;
+    let setting = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled").unwrap_or_default();
+    Some(match Errno::from_io_error(&error) {
+        Some(Errno::NOSYS) => "the kernel has none, or a sandbox hides it".into(),
+        Some(Errno::PERM | Errno::ACCESS) if matches!(setting.trim(), "1" | "2") => {
+            format!("kernel.io_uring_disabled is {}", setting.trim())
+        }
+        Some(Errno::PERM | Errno::ACCESS) => "a sandbox (seccomp, a container) forbids it".into(),
+        _ => error.to_string(),
+    })
+}
+
+/// Issues calls through a ring; with `NOP`, requests that do nothing in their place.
+pub struct UringEngine<const NOP: bool> {
+    parts: ManuallyDrop<Parts>,
+    /// The ring that `parts` refer to; freed once nothing is in flight.
+    ring: *mut IoUring,
+    depth: u32,
+    block_bytes: usize,
+    in_flight: usize,
+    features: Vec<String>,
+    lost: Vec<String>,
+}
+
+/// Everything that calls in flight may use.
+struct Parts {
+    submitter: Submitter<'static>,
+    submissions: SubmissionQueue<'static>,
+    completions: CompletionQueue<'static>,
+    /// Kept open as long as they are registered.
+    files: Arc<[OwnedFd]>,
+    /// A block for each slot; empty where nothing is read.
+    read_blocks: AlignedBuffer,
+    /// What is written; absent where nothing is.
+    pool: Option<Pool>,
+    /// Whether both are registered.
+    has_fixed_buffers: bool,
+}
+
+const READ_BUFFER: u16 = 0;
+const POOL_BUFFER: u16 = 1;
+
+impl<const NOP: bool> UringEngine<NOP> {
+    /// An engine on open files for `depth` calls at a time; one that writes has a pool of its own.
+    ///
+    /// # Errors
+    /// What the kernel said to the ring, or to the registration of files.
+    pub fn new(
+        files: Arc<[OwnedFd]>,
+        block_bytes: usize,
+        depth: u32,
+        reads: bool,
+        writes: Option<Content>,
+        options: Options,
+    ) -> io::Result<Self> {
+        let mut features = Vec::new();
+        let mut lost = Vec::new();
+        let ring = Box::into_raw(Box::new(build(depth, options, &mut features, &mut lost)?));
+        // SAFETY: `ring` comes from a box that nothing else refers to, and is freed in `drop` alone, after everything
+        // that was split from it.
+        let (mut submitter, submissions, completions) = unsafe { &mut *ring }.split();
+        match submitter.register_ring_fd() {
+            Ok(()) => features.push("registered_ring".into()),
+            Err(error) => lost.push(format!("registered_ring: {error}")),
+        }
+        let mut read_blocks =
+            AlignedBuffer::new(if reads && !NOP { depth as usize * block_bytes } else { 0 });
+        // Touched once, so that no page is missing when time counts.
+        read_blocks.bytes_mut().fill(1);
+        let pool = writes.filter(|_| !NOP).map(|content| Pool::new(content, block_bytes, depth));
+        let mut parts =
+            Parts { submitter, submissions, completions, files, read_blocks, pool, has_fixed_buffers: false };
+        let registered = if NOP { Ok(()) } else { parts.register(&mut features, &mut lost) };
+        match refuses_to_wait(&parts.files, block_bytes) {
+            Some(true) => features.push("nowait".into()),
+            Some(false) => lost.push(
+                "nowait: this file system or driver cannot refuse to wait, so that a thread of the kernel makes each call"
+                    .into(),
+            ),
+            None => {}
+        }
+        let engine =
+            Self { parts: ManuallyDrop::new(parts), ring, depth, block_bytes, in_flight: 0, features, lost };
+        registered.map(|()| engine)
+    }
+
+    /// What was decided: setup flags, what is registered.
+    pub fn features(&self) -> &[String] {
+        &self.features
+    }
+
+    /// What this kernel or a limit did not allow, each with the reason.
+    pub fn lost(&self) -> &[String] {
+        &self.lost
+    }
+
+    /// The request for a call.
+    #[inline]
+    fn entry(&mut self, io: Io) -> Entry {
+        if NOP {
+            return opcode::Nop::new().build();
+        }
+        let file = Fixed(io.file);
+        let len = self.block_bytes as u32;
+        let parts = &mut *self.parts;
+        match io.call {
+            Call::Read => {
+                let start = io.slot as usize * self.block_bytes;
+                let to = parts.read_blocks.bytes_mut()[start..start + self.block_bytes].as_mut_ptr();
+                if parts.has_fixed_buffers {
+                    opcode::ReadFixed::new(file, to, len, READ_BUFFER).offset(io.offset_bytes).build()
+                } else {
+                    opcode::Read::new(file, to, len).offset(io.offset_bytes).build()
+                }
+            }
+            Call::Write => {
+                let block = parts.pool.as_ref().map_or(&[][..], |pool| pool.block(io.slot));
+                let (from, len) = (block.as_ptr(), block.len() as u32);
+                if parts.has_fixed_buffers {
+                    opcode::WriteFixed::new(file, from, len, POOL_BUFFER).offset(io.offset_bytes).build()
+                } else {
+                    opcode::Write::new(file, from, len).offset(io.offset_bytes).build()
+                }
+            }
+            Call::Datasync => opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build(),
+        }
+    }
+
+    /// Submits and waits until `until_ns`, sleeping until shortly before; then looks without waiting.
+    #[cold]
+    fn wait_for(&mut self, until_ns: u64) -> io::Result<usize> {
+        let left_ns = until_ns.saturating_sub(Monotonic.now_ns());
+        let (want, left_ns) = if left_ns > SPIN_NS { (1, left_ns - SPIN_NS) } else { (0, 0) };
+        let time = Timespec::from(Duration::from_nanos(left_ns));
+        if want == 0 {
+            // Only a call that asks for events runs the work that brings them.
+            let queued = self.parts.submissions.len() as u32;
+            // SAFETY: no pointer is passed along, and all submitted requests are kept alive as `queue` promises.
+            return unsafe {
+                self.parts.submitter.enter::<()>(queued, 0, EnterFlags::GETEVENTS.bits(), None)
+            };
+        }
+        self.parts.submitter.submit_with_args(want, &SubmitArgs::new().timespec(&time))
+    }
+
+    #[inline]
+    fn take(&mut self, done: &mut [Completion]) -> usize {
+        let mut count = 0;
+        // What the kernel has taken makes room for more.
+        self.parts.submissions.sync();
+        self.parts.completions.sync();
+        for (out, completion) in done.iter_mut().zip(&mut self.parts.completions) {
+            let tag = completion.user_data();
+            let slot = tag as u32;
+            // A request that does nothing moves nothing; the tag says what the call would have moved.
+            let result = if NOP { (tag >> 32) as i32 } else { completion.result() };
+            *out = Completion { slot, result };
+            count += 1;
+        }
+        self.in_flight -= count;
+        count
+    }
+}
+
+/// Whether calls on these files can be made when they are submitted: where the kernel cannot try a call without
+/// waiting, it hands it to a thread of its own. `None` where it cannot be asked, as of a file that is only written.
+fn refuses_to_wait(files: &[OwnedFd], block_bytes: usize) -> Option<bool> {
+    // Beyond the end of any file, where there is nothing to be read; a multiple of any block.
+    const BEYOND_BYTES: u64 = 1 << 62;
+    let mut block = AlignedBuffer::new(block_bytes);
+    let to = IoSliceMut::new(block.bytes_mut());
+    match rustix::io::preadv2(files.first()?, &mut [to], BEYOND_BYTES, ReadWriteFlags::NOWAIT) {
+        Ok(_) | Err(Errno::AGAIN) => Some(true),
+        Err(Errno::OPNOTSUPP) => Some(false),
+        Err(_) => None,
+    }
+}
+
+impl Parts {
+    fn register(&mut self, features: &mut Vec<String>, lost: &mut Vec<String>) -> io::Result<()> {
+        let descriptors: Vec<_> = self.files.iter().map(AsRawFd::as_raw_fd).collect();
+        self.submitter.register_files(&descriptors)?;
+        features.push("registered_files".into());
+        let region =
+            |bytes: &mut [u8]| libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+        let pool = self.pool.as_mut().map(|pool| pool.memory().bytes_mut());
+        // An index for each, whether it is used or not; the kernel takes an empty one without an address.
+        let mut regions = [region(self.read_blocks.bytes_mut()), pool.map_or(region(&mut []), region)];
+        for region in &mut regions {
+            if region.iov_len == 0 {
+                region.iov_base = std::ptr::null_mut();
+            }
+        }
+        if regions.iter().any(|region| region.iov_len > FIXED_BUFFER_BYTES_MAX) {
+            lost.push("fixed_buffers: they are larger than 1 GiB".into());
+            return Ok(());
+        }
+        // SAFETY: both regions belong to `self`, which lives until the ring is gone, and neither ever moves: their
+        // vectors are never resized.
+        match unsafe { self.submitter.register_buffers(&regions) } {
+            Ok(()) => {
+                self.has_fixed_buffers = true;
+                features.push("fixed_buffers".into());
+            }
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::NOMEM) => {
+                let bytes: usize = regions.iter().map(|region| region.iov_len).sum();
+                lost.push(format!("fixed_buffers: {bytes} bytes are more than RLIMIT_MEMLOCK allows"));
+            }
+            Err(error) => lost.push(format!("fixed_buffers: {error}")),
+        }
+        Ok(())
+    }
+}
+
+/// A ring with as many of the wished flags as this kernel knows.
+fn build(
+    depth: u32,
+    options: Options,
+    features: &mut Vec<String>,
+    lost: &mut Vec<String>,
+) -> io::Result<IoUring> {
+    let attempt = |flags: &[&str]| {
+        let mut builder: Builder = IoUring::builder();
+        builder.setup_clamp();
+        for flag in flags {
+            match *flag {
+                "single_issuer" => builder.setup_single_issuer(),
+                "defer_taskrun" => builder.setup_defer_taskrun(),
+                "coop_taskrun" => builder.setup_coop_taskrun(),
+                "iopoll" => builder.setup_iopoll(),
+                "sqpoll" => builder.setup_sqpoll(SQPOLL_IDLE_MS),
+                _ => &mut builder,
+            };
+        }
+        builder.build(depth.max(1))
+    };
+    let asked: Vec<_> = [(options.iopoll, "iopoll"), (options.sqpoll, "sqpoll")]
+        .into_iter()
+        .filter(|(set, _)| *set)
+        .collect();
+    // Linux 6.1, 6.0, 5.19, 5.1. A thread of the kernel that submits excludes what spares us interruptions.
+    const LADDER: [&[&str]; 4] = [
+        &["single_issuer", "coop_taskrun", "defer_taskrun"],
+        &["single_issuer", "coop_taskrun"],
+        &["coop_taskrun"],
+        &[],
+    ];
+    let mut last = io::Error::from(io::ErrorKind::Unsupported);
+    for wished in LADDER {
+        let flags: Vec<_> = wished.iter().copied().chain(asked.iter().map(|(_, flag)| *flag)).collect();
+        match attempt(&flags) {
+            Ok(ring) => {
+                for flag in LADDER[0] {
+                    if !wished.contains(flag) {
+                        let why =
+                            if options.sqpoll { "not with sqpoll" } else { "this kernel does not know it" };
+                        lost.push(format!("{flag}: {why}"));
+                    }
+                }
+                features.extend(flags.into_iter().map(String::from));
+                return Ok(ring);
+            }
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => last = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last)
+}
+
+impl<const NOP: bool> DataEngine for UringEngine<NOP> {
+    fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    #[inline]
+    fn draft(&mut self, slot: u32) -> Draft<'_> {
+        match &mut self.parts.pool {
+            Some(pool) => pool.draft(slot),
+            // An engine that was made to read only, or to do nothing.
+            None => Draft { bytes: &mut [], phase_bytes: 0, is_duplicate: true },
+        }
+    }
+
+    #[inline]
+    fn block_read(&self, slot: u32) -> &[u8] {
+        let start = slot as usize * self.block_bytes;
+        self.parts.read_blocks.bytes().get(start..start + self.block_bytes).unwrap_or_default()
+    }
+
+    #[inline]
+    fn queue(&mut self, io: Io) {
+        let moved = if NOP && io.call != Call::Datasync { self.block_bytes as u64 } else { 0 };
+        let entry = self.entry(io).user_data(u64::from(io.slot) | moved << 32);
+        // SAFETY: the file is registered; the buffer belongs to `parts` and to this slot alone until the call has
+        // ended, since a worker queues nothing more on a slot before, and `drop` frees no buffer before.
+        let pushed = unsafe { self.parts.submissions.push(&entry) };
+        // One entry a slot was made.
+        debug_assert!(pushed.is_ok());
+        self.in_flight += 1;
+    }
+
+    #[inline]
+    fn reap(&mut self, done: &mut [Completion], until_ns: u64) -> Result<usize, Errno> {
+        self.parts.submissions.sync();
+        while self.in_flight > 0 {
+            let entered = if until_ns == u64::MAX {
+                self.parts.submitter.submit_and_wait(1)
+            } else {
+                self.wait_for(until_ns)
+            };
+            if let Err(error) = entered {
+                match Errno::from_io_error(&error) {
+                    // Interrupted, out of memory for a moment, or the time has come: what has ended counts.
+                    Some(Errno::INTR | Errno::AGAIN | Errno::BUSY | Errno::TIME) => {}
+                    errno => return Err(errno.unwrap_or(Errno::IO)),
+                }
+            }
+            let count = self.take(done);
+            if count > 0 || (until_ns != u64::MAX && Monotonic.now_ns() >= until_ns) {
+                return Ok(count);
+            }
+        }
+        Ok(0)
+    }
+}
+
+impl<const NOP: bool> Drop for UringEngine<NOP> {
+    fn drop(&mut self) {
+        // The kernel may still write into the buffers of calls that have not ended; memory that others would be given
+        // must not be among it. It stays with the ring until the process ends.
+        if self.in_flight > 0 {
+            return;
+        }
+        // SAFETY: nothing is in flight, `parts` are dropped once, here, and before the ring that they refer to, which
+        // came from a box and is not used again.
+        unsafe {
+            ManuallyDrop::drop(&mut self.parts);
+            drop(Box::from_raw(self.ring));
+        }
+    }
+}
+
+impl<const NOP: bool> std::fmt::Debug for UringEngine<NOP> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UringEngine")
+            .field("depth", &self.depth)
+            .field("features", &self.features)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Verifier;
+    use crate::pacing::{ClosedLoop, OpenLoop, Pacing};
+    use crate::pattern::Pattern;
+    use crate::recorder::{Delta, Recorder};
+    use crate::verb::{self, Verb};
+    use crate::worker::{Ended, Layout, Limits, Stamping, Worker};
+    use rustix::fs::{Mode, OFlags};
+    use std::sync::atomic::AtomicBool;
+
+    const BLOCKS: u64 = 1000;
+    const CONTENT: Content =
+        Content { seed: 5, interval_bytes: 4096, compress_percent: 0, dedupe_percent: 0 };
+
+    fn run<const NOP: bool, V: Verb, P: Pacing>(
+        file: &std::path::Path,
+        verb: V,
+        pacing: P,
+        depth: u32,
+        deadline_ns: u64,
+    ) -> (Ended, Delta) {
+        let file = rustix::fs::open(file, OFlags::RDWR | OFlags::CREATE, Mode::RWXU).unwrap();
+        let engine =
+            UringEngine::<NOP>::new(Arc::new([file]), 4096, depth, true, Some(CONTENT), Options::default());
+        let (recorder, reader) = Recorder::new(Worker::<UringEngine<NOP>, Monotonic, P, V>::SHAPE);
+        let stop = AtomicBool::new(false);
+        let worker = Worker::new(
+            engine.unwrap(),
+            Monotonic,
+            pacing,
+            verb,
+            Pattern::new(0, BLOCKS, true, 3, BLOCKS),
+            Layout { block_bytes: 4096, blocks_per_file: BLOCKS },
+            Stamping {
+                seed: 5,
+                first_file: 2,
+                generation: 1,
+                interval_bytes: 4096,
+                verifier: Some(Verifier::new(CONTENT, 1..=1)),
+                verify_every: if NOP { u32::MAX } else { 1 },
+            },
+            Limits { deadline_ns, stop: &stop },
+            recorder,
+        );
+        let drained = std::thread::spawn(move || {
+            let mut sum = Delta::default();
+            while !reader.drain_last(|delta| {
+                sum.ops += delta.ops;
+                sum.written_bytes += delta.written_bytes;
+                sum.visits += delta.visits;
+                sum.verified += delta.verified;
+            }) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            sum
+        });
+        let ended = worker.run(Monotonic.now_ns());
+        (ended, drained.join().unwrap())
+    }
+
+    #[test]
+    fn what_is_written_at_depth_is_read_and_compared_at_depth() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("file");
+        let (ended, sum) = run::<false, _, _>(&path, verb::Write, ClosedLoop, 32, u64::MAX);
+        assert_eq!((ended.result, sum.ops, sum.written_bytes), (Ok(()), BLOCKS, BLOCKS * 4096));
+        let (ended, sum) = run::<false, _, _>(&path, verb::Read, ClosedLoop, 32, u64::MAX);
+        assert_eq!((ended.result, sum.ops, sum.verified), (Ok(()), BLOCKS, BLOCKS));
+        assert!(sum.visits <= BLOCKS);
+        let (ended, sum) = run::<false, _, _>(&path, verb::RewriteDurably, ClosedLoop, 4, u64::MAX);
+        assert_eq!((ended.result, sum.ops, sum.verified), (Ok(()), BLOCKS, BLOCKS));
+        // Beyond the end there is nothing to read.
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(100 * 4096).unwrap();
+        let (ended, _) = run::<false, _, _>(&path, verb::Read, ClosedLoop, 32, u64::MAX);
+        assert!(matches!(ended.result.unwrap_err().cause, crate::failure::Cause::Short { got_bytes: 0, .. }));
+    }
+
+    #[test]
+    fn an_open_loop_at_depth_starts_all_that_is_due() {
+        let temp = tempfile::tempdir().unwrap();
+        let end_ns = Monotonic.now_ns() + 60_000_000_000;
+        let pacing = OpenLoop::new(10_000.0, true, 0, 1, 4);
+        let (ended, sum) = run::<true, _, _>(&temp.path().join("file"), verb::Read, pacing, 8, end_ns);
+        assert_eq!((ended.result, sum.ops), (Ok(()), BLOCKS));
+    }
+
+    #[test]
+    fn requests_that_do_nothing_count_like_those_that_do() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("file");
+        let (ended, sum) = run::<true, _, _>(&path, verb::Write, ClosedLoop, 8, u64::MAX);
+        assert_eq!((ended.result, sum.ops, sum.visits), (Ok(()), BLOCKS, BLOCKS / 8));
+    }
+
+    #[test]
+    fn what_was_decided_can_be_told() {
+        let temp = tempfile::tempfile().unwrap();
+        let files: Arc<[OwnedFd]> = Arc::new([temp.into()]);
+        let new = |options| UringEngine::<false>::new(Arc::clone(&files), 4096, 8, true, None, options);
+        let engine = new(Options::default()).unwrap();
+        assert!(engine.features().iter().any(|found| found == "registered_files"), "{:?}", engine.features());
+        for feature in ["single_issuer", "defer_taskrun", "coop_taskrun", "registered_ring", "fixed_buffers"]
+        {
+            let has = engine.features().iter().any(|found| found == feature);
+            let lacks = engine.lost().iter().any(|lost| lost.starts_with(feature));
+            assert!(has != lacks, "{feature}: {:?} {:?}", engine.features(), engine.lost());
+        }
+        let engine = new(Options { sqpoll: true, iopoll: false }).unwrap();
+        assert!(engine.features().iter().any(|found| found == "sqpoll"));
+        assert!(engine.lost().iter().any(|lost| lost.starts_with("defer_taskrun: not with sqpoll")));
+    }
+}

@@ -1,0 +1,397 @@
+//! Goal: the measuring loops allocate nothing while they run: every engine, verb and pacing on data, every verb on
+//! bytes and on files.
+//! Method: count what the allocator hands out to each thread between the start and the end of its loop, over at least
+//! twenty intervals, while another thread reads what is counted. All loops run at the same time: few are on a CPU at
+//! any moment, and intervals are of the time that everybody has. The simulated device has a time of its own, and what it
+//! tells about an interval is allocated: it must be the same for ten times as many operations.
+
+#![allow(clippy::unwrap_used)]
+
+use std::alloc::{GlobalAlloc, Layout as AllocLayout, System};
+use std::cell::{Cell, RefCell};
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use engine::DataEngine;
+use engine::bytes::{ByteCalls, ByteWorker, Recorded, Span, SystemCalls};
+use engine::clock::{Clock, Monotonic};
+use engine::data::{Content, Verifier};
+use engine::files::{
+    self, Create, FileOps, Link, Mkdir, Open, Place, Readdir, Rename, Rmdir, Round, RoundLimits, Stat,
+    Symlink, Unlink, UnlinkMissing, Visits, round,
+};
+use engine::names::{Kind, Tree};
+use engine::null::NullEngine;
+use engine::pacing::{ClosedLoop, OpenLoop, Pacing};
+use engine::pattern::{Pattern, Permutation};
+use engine::recorder::{Delta, DeltaReader, INTERVAL_NS, Recorder, Shape};
+use engine::sim::{SimClock, SimEngine, World, drive};
+use engine::stdio::Stream;
+use engine::sync::SyncEngine;
+use engine::uring::{self, UringEngine};
+use engine::verb::{Mix, Read, Rewrite, RewriteDurably, Verb, Write, WriteDurably};
+use engine::worker::{Layout, Limits, Progress, Stamping, Worker};
+use model::sim::SimDevice;
+use rustix::fs::MemfdFlags;
+
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn count() {
+    // A thread that is ending has no counter any more.
+    let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
+}
+
+// SAFETY: every call is passed on to the system's allocator as it is; counting allocates nothing, as the counter needs
+// neither initialisation nor a destructor.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: AllocLayout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: AllocLayout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: AllocLayout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const INTERVALS: u64 = 20;
+/// A test that never ends says nothing.
+const PATIENCE: Duration = Duration::from_secs(120);
+const BLOCKS: u64 = 64;
+const LAYOUT: Layout = Layout { block_bytes: 4096, blocks_per_file: BLOCKS };
+/// So few that the loops that wait for them leave the CPUs to the others.
+const OPS_PER_SECOND: f64 = 200.0;
+const DEPTH: u32 = 8;
+const CONTENT: Content = Content { seed: 7, interval_bytes: 4096, compress_percent: 25, dedupe_percent: 10 };
+/// Files of a round, in four directories.
+const TREE: Tree = Tree { files: 200, dirs: 4, levels: 2 };
+
+/// A loop of its own thread: returns how often it allocated while it ran.
+type Loop = Box<dyn FnOnce() -> u64 + Send>;
+type Loops = Vec<(String, Loop)>;
+
+/// Reads what is counted to the last, and raises the flag when enough intervals were.
+fn drain(reader: DeltaReader, stop: &AtomicBool, drained: &AtomicU64) {
+    let start = Instant::now();
+    let count = |_: &Delta| {
+        drained.fetch_add(1, Ordering::Release);
+    };
+    while !reader.drain_last(count) {
+        if drained.load(Ordering::Relaxed) >= INTERVALS || start.elapsed() > PATIENCE {
+            stop.store(true, Ordering::Relaxed);
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    let intervals = drained.load(Ordering::Relaxed);
+    assert!(intervals >= INTERVALS, "only {intervals} intervals in {:?}", start.elapsed());
+}
+
+fn stamping(verifier: Option<Verifier>) -> Stamping {
+    let Content { seed, interval_bytes, .. } = CONTENT;
+    Stamping { seed, first_file: 0, generation: 0, interval_bytes, verifier, verify_every: 100 }
+}
+
+/// A file of which every block is written, so that what is read can be compared.
+fn file() -> Arc<[OwnedFd]> {
+    let file = rustix::fs::memfd_create("no-allocation", MemfdFlags::CLOEXEC).unwrap();
+    let files: Arc<[OwnedFd]> = Arc::new([file]);
+    let (recorder, _reader) = Recorder::new(Shape::default());
+    let stop = AtomicBool::new(false);
+    let worker = Worker::new(
+        SyncEngine::new(Arc::clone(&files), 4096, Some(CONTENT)),
+        Monotonic,
+        ClosedLoop,
+        Write,
+        Pattern::new(0, BLOCKS, false, 1, BLOCKS),
+        LAYOUT,
+        stamping(None),
+        Limits { deadline_ns: u64::MAX, stop: &stop },
+        recorder,
+    );
+    worker.run(Monotonic.now_ns()).result.unwrap();
+    files
+}
+
+fn ring<const NOP: bool>() -> UringEngine<NOP> {
+    UringEngine::new(file(), 4096, DEPTH, true, Some(CONTENT), uring::Options::default()).unwrap()
+}
+
+fn run<E: DataEngine, P: Pacing, V: Verb>(engine: E, pacing: P, verb: V, verifies: bool) -> u64 {
+    let (recorder, reader) = Recorder::new(Worker::<E, Monotonic, P, V>::SHAPE);
+    let (stop, drained) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (flag, drained) = (&stop, &drained);
+    thread::scope(|scope| {
+        let mut worker = Worker::new(
+            engine,
+            Monotonic,
+            pacing,
+            verb,
+            Pattern::new(0, BLOCKS, true, 1, u64::MAX),
+            LAYOUT,
+            stamping(verifies.then(|| Verifier::new(CONTENT, 0..=0))),
+            Limits { deadline_ns: u64::MAX, stop: &stop },
+            recorder,
+        );
+        scope.spawn(move || drain(reader, flag, drained));
+        let before = ALLOCATIONS.get();
+        worker.start(Monotonic.now_ns());
+        while worker.step() == Progress::Continue {}
+        let allocations = ALLOCATIONS.get() - before;
+        assert_eq!(worker.end().result, Ok(()));
+        allocations
+    })
+}
+
+fn add_engines<P, V>(loops: &mut Loops, name: &str, pacing: P, verb: V)
+where
+    P: Pacing + Clone + Send + 'static,
+    V: Verb + Clone + Send + 'static,
+{
+    let mut add = |engine: &str, run: fn(P, V) -> u64| {
+        let (pacing, verb) = (pacing.clone(), verb.clone());
+        loops.push((format!("{engine}, {name}"), Box::new(move || run(pacing, verb))));
+    };
+    add("null", |pacing, verb| run(NullEngine::new(DEPTH, 4096), pacing, verb, false));
+    add("sync", |pacing, verb| run(SyncEngine::new(file(), 4096, Some(CONTENT)), pacing, verb, true));
+    if uring::refusal().is_none() {
+        add("nop", |pacing, verb| run(ring::<true>(), pacing, verb, false));
+        add("ring", |pacing, verb| run(ring::<false>(), pacing, verb, true));
+    }
+}
+
+fn add_pacings<V: Verb + Clone + Send + 'static>(loops: &mut Loops, name: &str, verb: V) {
+    let open = |is_poisson| OpenLoop::new(OPS_PER_SECOND, is_poisson, 0, 1, 1);
+    add_engines(loops, &format!("{name}, closed"), ClosedLoop, verb.clone());
+    add_engines(loops, &format!("{name}, fixed"), open(false), verb.clone());
+    add_engines(loops, &format!("{name}, Poisson"), open(true), verb);
+}
+
+fn bytes<B: ByteCalls>(calls: impl FnOnce(Vec<OwnedFd>) -> B, writes: bool) -> u64 {
+    // As many descriptors as there are files; the file in memory is the one that was written above.
+    let files = vec![file()[0].try_clone().unwrap()];
+    let (recorder, reader) = Recorder::new(Shape::default());
+    let (stop, drained) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (flag, drained) = (&stop, &drained);
+    let spans = vec![Span { file: 0, start_bytes: 0, end_bytes: BLOCKS * 4096 }];
+    let content = writes.then_some(CONTENT);
+    thread::scope(|scope| {
+        let tally = Recorded { recorder, stop: flag };
+        let stamping = stamping((!writes).then(|| Verifier::new(CONTENT, 0..=0)));
+        let worker = ByteWorker::new(calls(files), Monotonic, tally, spans, content, stamping, u64::MAX);
+        scope.spawn(move || drain(reader, flag, drained));
+        let before = ALLOCATIONS.get();
+        let ended = worker.run(Monotonic.now_ns(), u64::MAX);
+        let allocations = ALLOCATIONS.get() - before;
+        assert_eq!(ended.result, Ok(()));
+        allocations
+    })
+}
+
+fn add_bytes(loops: &mut Loops) {
+    let mut add = |name: &str, run: fn() -> u64| loops.push((format!("bytes, {name}"), Box::new(run)));
+    add("write", || bytes(SystemCalls::new, true));
+    add("read", || bytes(SystemCalls::new, false));
+    add("putc", || bytes(|files| Stream::<false>::new(files, true, None), true));
+    add("getc", || bytes(|files| Stream::<false>::new(files, false, None), false));
+    add("getc_unlocked", || bytes(|files| Stream::<true>::new(files, false, None), false));
+}
+
+/// Files in memory, where making them durable costs nothing.
+struct Files {
+    directory: tempfile::TempDir,
+    root: OwnedFd,
+    leaves: Vec<OwnedFd>,
+}
+
+impl Files {
+    fn new() -> Self {
+        let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let open = |path: &std::path::Path| std::fs::File::open(path).unwrap().into();
+        let leaf = |dir| {
+            let path = directory.path().join(TREE.directory(dir));
+            std::fs::create_dir_all(&path).unwrap();
+            open(&path)
+        };
+        Self { leaves: (0..TREE.dirs).map(leaf).collect(), root: open(directory.path()), directory }
+    }
+
+    /// Runs rounds, each of which counts an interval at least.
+    fn rounds(
+        &self,
+        steps: usize,
+        mut one: impl FnMut(&Place<'_>, &mut Recorder, RoundLimits<'_>) -> Round,
+    ) -> u64 {
+        let place = Place { directory: self.root.as_fd(), leaves: &self.leaves, tree: TREE };
+        let (mut recorder, reader) = Recorder::new(Shape::closed(steps));
+        let (stop, drained) = (AtomicBool::new(false), AtomicU64::new(0));
+        let (flag, drained) = (&stop, &drained);
+        let never = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(move || drain(reader, flag, drained));
+            let mut allocations = 0;
+            for rounds in 1..=INTERVALS {
+                let before = ALLOCATIONS.get();
+                let round = one(&place, &mut recorder, RoundLimits { deadline_ns: u64::MAX, stop: &never });
+                allocations += ALLOCATIONS.get() - before;
+                assert_eq!((round.result, round.done > 0), (Ok(()), true));
+                // Waiting for a reader that is late is not part of a round.
+                while drained.load(Ordering::Acquire) < rounds {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+            drop(recorder);
+            allocations
+        })
+    }
+
+    fn verb(&self, mut verb: impl FileOps) -> u64 {
+        let order = Some(Permutation::new(TREE.files, 3));
+        let visits = Visits { first: 0, files: TREE.files, order };
+        let steps = verb.steps().len();
+        self.rounds(steps, |place, recorder, limits| {
+            round(&mut verb, place, visits, &Monotonic, recorder, limits)
+        })
+    }
+
+    /// One verb and its undoing in turn; both are counted.
+    fn verbs(&self, mut verb: impl FileOps, mut undo: impl FileOps) -> u64 {
+        let visits = Visits::in_sequence(0, TREE.files);
+        let steps = verb.steps().len().max(undo.steps().len());
+        let mut undoes = true;
+        self.rounds(steps, |place, recorder, limits| {
+            undoes = !undoes;
+            match undoes {
+                false => round(&mut verb, place, visits, &Monotonic, recorder, limits),
+                true => round(&mut undo, place, visits, &Monotonic, recorder, limits),
+            }
+        })
+    }
+
+    /// With every file there.
+    fn made() -> Self {
+        let files = Self::new();
+        for file in 0..TREE.files {
+            let dir = TREE.directory(file / TREE.files_per_dir());
+            std::fs::write(files.directory.path().join(dir).join(format!("f{file:08x}")), "").unwrap();
+        }
+        files
+    }
+}
+
+fn unlink(kind: Kind) -> Unlink {
+    Unlink::new(TREE, kind, kind, false)
+}
+
+fn add_files(loops: &mut Loops) {
+    let mut add = |name: &str, run: fn() -> u64| loops.push((format!("files, {name}"), Box::new(run)));
+    add("create, unlink", || Files::new().verbs(Create::new(TREE, None, false), unlink(Kind::File)));
+    add("create with content, durably; unlink", || {
+        let content = files::Content::new(100, 5000, 9, 0);
+        let undo = Unlink::new(TREE, Kind::File, Kind::File, true);
+        Files::new().verbs(Create::new(TREE, Some(content), true), undo)
+    });
+    add("stat", || Files::made().verb(Stat::<false>::new(TREE)));
+    add("stat missing", || Files::new().verb(Stat::<true>::new(TREE)));
+    add("open", || Files::made().verb(Open::<false>::new(TREE)));
+    add("open missing", || Files::new().verb(Open::<true>::new(TREE)));
+    add("unlink missing", || Files::new().verb(UnlinkMissing::new(TREE)));
+    add("rename", || {
+        let back = Rename::new(TREE, Kind::Renamed, Kind::File, true);
+        Files::made().verbs(Rename::new(TREE, Kind::File, Kind::Renamed, false), back)
+    });
+    add("link", || Files::made().verbs(Link::new(TREE, Kind::File, Kind::Link, false), unlink(Kind::Link)));
+    add("symlink", || {
+        Files::made().verbs(Symlink::new(TREE, Kind::File, Kind::Symlink, true), unlink(Kind::Symlink))
+    });
+    add("mkdir, rmdir", || {
+        let undo = Rmdir::new(TREE, Kind::Directory, Kind::Directory, false);
+        Files::new().verbs(Mkdir::new(TREE, Kind::Directory, Kind::Directory, true), undo)
+    });
+    add("readdir", || {
+        let mut readdir = Readdir::new(TREE);
+        Files::made().rounds(Readdir::STEPS.len(), |place, recorder, limits| {
+            readdir.round(place, &Monotonic, recorder, limits)
+        })
+    });
+}
+
+/// Allocations of [`INTERVALS`] intervals on a device that makes so many operations a second, and how many it made.
+fn simulated(ops_per_second: u64) -> (u64, u64) {
+    let text = format!(
+        "parallelism = 4\nops_per_second = {ops_per_second}\nlatency = {{ kind = \"exponential\", mean_us = 9 }}"
+    );
+    let world = Rc::new(RefCell::new(World::new(&SimDevice::from_toml(&text).unwrap(), 2, 7).unwrap()));
+    let clock = SimClock::default();
+    let (recorder, reader) = Recorder::new(Worker::<SimEngine, SimClock, ClosedLoop, Write>::SHAPE);
+    let stop = AtomicBool::new(false);
+    let worker = Worker::new(
+        SimEngine::new(&world, &clock, DEPTH, 4096),
+        clock.clone(),
+        ClosedLoop,
+        Write,
+        Pattern::new(0, BLOCKS, true, 1, u64::MAX),
+        LAYOUT,
+        stamping(None),
+        Limits { deadline_ns: INTERVALS * INTERVAL_NS, stop: &stop },
+        recorder,
+    );
+    let mut ops = 0;
+    let before = ALLOCATIONS.get();
+    drive(vec![worker], &clock, &world, 0, &mut |_, _| reader.drain(|delta| ops += delta.ops));
+    let allocations = ALLOCATIONS.get() - before;
+    reader.drain(|delta| ops += delta.ops);
+    (allocations, ops)
+}
+
+#[test]
+fn operations_of_a_simulated_device_allocate_nothing() {
+    let ((few, fewer_ops), (many, more_ops)) = (simulated(5_000), simulated(50_000));
+    assert!(more_ops > 9 * fewer_ops, "{fewer_ops}, {more_ops}");
+    assert_eq!(few, many);
+}
+
+#[test]
+fn the_measuring_loops_allocate_nothing() {
+    let mut loops = Loops::new();
+    add_pacings(&mut loops, "read", Read);
+    add_pacings(&mut loops, "write", Write);
+    add_pacings(&mut loops, "rewrite", Rewrite);
+    add_pacings(&mut loops, "write durably", WriteDurably);
+    add_pacings(&mut loops, "rewrite durably", RewriteDurably);
+    add_pacings(&mut loops, "mix", Mix::<false>::new(50, 3));
+    add_pacings(&mut loops, "mix durably", Mix::<true>::new(50, 3));
+    add_bytes(&mut loops);
+    add_files(&mut loops);
+    let threads: Vec<_> = loops.into_iter().map(|(name, run)| (name, thread::spawn(run))).collect();
+    let mut allocating = Vec::new();
+    for (name, thread) in threads {
+        match thread.join().unwrap_or_else(|_| panic!("{name} failed")) {
+            0 => {}
+            allocations => allocating.push(format!("{name}: {allocations}")),
+        }
+    }
+    assert!(allocating.is_empty(), "{allocating:#?}");
+    // Or the counter counts nothing.
+    let before = ALLOCATIONS.get();
+    drop(std::hint::black_box(Box::new(7)));
+    assert_eq!(ALLOCATIONS.get() - before, 1);
+}

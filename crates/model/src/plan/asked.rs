@@ -1,0 +1,212 @@
+//! The tests of a plan as they were asked for: read from their specs, and repeated over the sweep.
+
+use super::checks::polling_refused;
+use crate::machine::Machine;
+use crate::request::{Count, Request};
+use crate::spec::{self, Defaults};
+use crate::sweep::Sweep;
+use crate::target::Target;
+use crate::trouble::Trouble;
+use crate::workload::{Arrival, OpenRate, Work, Workload};
+
+/// Most phases that a sweep may make.
+const SWEPT_PHASES_MAX: usize = 100;
+
+/// The tests of a request.
+pub(super) struct Asked {
+    pub(super) tests: Vec<Workload>,
+    /// Those that follow where the device can do them.
+    pub(super) where_possible: Vec<Workload>,
+}
+
+/// One test of the list after the sweep.
+pub(super) struct Swept {
+    pub(super) workload: Workload,
+    pub(super) group: Option<String>,
+}
+
+impl Asked {
+    /// Reads the specs, with what the flags say where a spec says nothing.
+    pub(super) fn parse(request: &Request, machine: &Machine) -> Result<Self, Trouble> {
+        let defaults = Defaults {
+            files: request.files.map_or(Defaults::default().files, |Count(files)| files),
+            direct: request.direct,
+            engine: request.engine,
+            cpus: machine.cpus,
+        };
+        if request.tests.is_empty() {
+            return Err(Trouble::new("make a plan", "no test was asked for")
+                .remedy("choose a --preset or give --test, for example --test read:rnd4k:q32"));
+        }
+        let parse = |specs: &[String]| {
+            let workloads = specs.iter().map(|text| spec::parse(text, &defaults));
+            workloads.collect::<Result<_, _>>().map_err(|problem| Trouble::new("make a plan", problem))
+        };
+        Ok(Self { tests: parse(&request.tests)?, where_possible: parse(&request.tests_where_possible)? })
+    }
+}
+
+/// Adds the tests that this target can do to the others; the answer is a note on each that it cannot.
+pub(super) fn add_possible(
+    tests: &mut Vec<Workload>,
+    where_possible: Vec<Workload>,
+    target: &Target,
+    machine: &Machine,
+) -> Vec<String> {
+    let mut left_out = Vec::new();
+    for workload in where_possible {
+        let polls = workload.data().is_some_and(|data| data.iopoll);
+        let nothing_to_poll = || target.device_stack.is_empty().then(|| "no device is seen here".into());
+        let refused =
+            polling_refused(target).or_else(nothing_to_poll).or_else(|| machine.io_uring_refused.clone());
+        match refused.filter(|_| polls) {
+            None => tests.push(workload),
+            Some(reason) => left_out.push(format!("left out {}: {reason}", spec::print(&workload))),
+        }
+    }
+    left_out
+}
+
+/// Number, from 1, and verb: "03-rewrite".
+pub(super) fn phase_id(index: usize, workload: &Workload) -> String {
+    format!("{:02}-{}", index + 1, workload.name())
+}
+
+/// Every test at every point of the sweep; the tests as they are where nothing is swept.
+pub(super) fn expand(tests: &[Workload], sweep: Option<Sweep>) -> Result<Vec<Swept>, Trouble> {
+    let Some(sweep) = sweep else {
+        return Ok(tests.iter().map(|test| Swept { workload: test.clone(), group: None }).collect());
+    };
+    let mut swept = Vec::new();
+    for (index, test) in tests.iter().enumerate() {
+        let group = phase_id(index, test);
+        let points = sweep.expand(test).map_err(|problem| {
+            Trouble::new(format!("sweep `{}` over {sweep}", spec::print(test)), problem)
+        })?;
+        swept.extend(points.into_iter().map(|workload| Swept { workload, group: Some(group.clone()) }));
+    }
+    if swept.len() > SWEPT_PHASES_MAX {
+        return Err(Trouble::new(
+            format!("sweep over {sweep}"),
+            format!("that makes {} phases, more than {SWEPT_PHASES_MAX}", swept.len()),
+        )
+        .remedy("sweep fewer tests or a smaller range"));
+    }
+    Ok(swept)
+}
+
+/// Refuses shares of a closed loop that no test before it measures.
+pub(super) fn check_shares(swept: &[Swept]) -> Result<(), Trouble> {
+    for (index, Swept { workload, .. }) in swept.iter().enumerate() {
+        let mut closed = workload.clone();
+        let Work::Data(data) = &mut closed.work else { continue };
+        let Arrival::Open { rate: OpenRate::Percent(percent), .. } = data.arrival else { continue };
+        data.arrival = Arrival::Closed;
+        if !swept[..index].iter().any(|before| before.workload == closed) {
+            return Err(Trouble::new(
+                format!("run `{}`", spec::print(workload)),
+                format!("no test before it finds the rate of which it takes {percent}%"),
+            )
+            .remedy(format!("put `{}` before it, or write rate=N", spec::print(&closed))));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::plan::fixtures::{FORBIDDEN, asking, disk_that_polls, on_disk, planned, planned_on};
+    use crate::request::Request;
+    use crate::target::Backing;
+    use crate::workload::EngineWord;
+
+    #[test]
+    fn flags_reach_tests_in_blocks() {
+        let request = Request {
+            engine: Some(EngineWord::Sync),
+            verify: Some(true),
+            ..asking(&["read:q4", "byte-read", "read:rnd4k:q4:engine=uring"])
+        };
+        let plan = planned(&request, Backing::Devices, None).unwrap();
+        assert_eq!(plan.tests, ["read:seq1m:q4:engine=sync", "byte-read", "read:rnd4k:q4:engine=uring"]);
+        assert!(plan.verify_all);
+        assert_eq!(plan.phases[0].workload.threads, 4);
+    }
+
+    #[test]
+    fn what_a_device_cannot_do_is_left_out_where_that_was_said() {
+        let wish = Request {
+            tests_where_possible: vec!["read:rnd4k:q8:iopoll".into()],
+            ..asking(&["read:rnd4k:q8"])
+        };
+        let specs = |io_poll| {
+            let plan = planned_on(&wish, &disk_that_polls(io_poll)).unwrap();
+            (plan.phases.len(), plan.notes)
+        };
+        assert_eq!(specs(Some(true)), (2, vec![]));
+        let left_out = "left out read:rnd4k:q8:iopoll: sda has no queues that can be polled";
+        assert_eq!(specs(Some(false)), (1, vec![left_out.into()]));
+        assert_eq!(specs(None).0, 2, "an old kernel does not say");
+        let without_devices = planned(&wish, Backing::Memory, None).unwrap();
+        assert!(without_devices.notes.iter().any(|note| note.ends_with("no device is seen here")));
+
+        let asked = asking(&["read:rnd4k:q8:iopoll"]);
+        let problem = planned_on(&asked, &disk_that_polls(Some(false))).unwrap_err();
+        assert_eq!(
+            problem,
+            "cannot run `read:rnd4k:q8:iopoll` in /mnt: sda has no queues that can be polled; leave iopoll away"
+        );
+        assert_eq!(planned_on(&asked, &disk_that_polls(Some(true))).unwrap().phases.len(), 1);
+    }
+
+    #[test]
+    fn sweeps_become_phases_of_a_group() {
+        let request = Request { sweep: Some("t1..tn".into()), ..asking(&["read:rnd4k", "stat"]) };
+        let plan = planned(&request, Backing::Devices, None).unwrap();
+        let phases: Vec<_> = plan
+            .phases
+            .iter()
+            .map(|phase| (phase.id.as_str(), phase.group.as_deref().unwrap_or(""), phase.workload.threads))
+            .collect();
+        assert_eq!(
+            phases[..3],
+            [("01-read", "01-read", 1), ("02-read", "01-read", 2), ("03-read", "01-read", 4)]
+        );
+        assert_eq!(phases[4..6], [("05-stat", "02-stat", 1), ("06-stat", "02-stat", 2)]);
+        assert_eq!(plan.tests, ["read:rnd4k", "stat"]);
+        assert_eq!(plan.sweep.as_deref(), Some("t1..t8"));
+
+        let rates = Request { sweep: Some("rate".into()), ..asking(&["read:rnd4k:q8"]) };
+        assert_eq!(planned(&rates, Backing::Devices, Some(FORBIDDEN)).unwrap().phases.len(), 6);
+    }
+
+    #[test]
+    fn sweeps_that_cannot_be_are_refused() {
+        let problem = |sweep: &str, tests: &[&str]| {
+            let request = Request { sweep: Some(sweep.into()), ..asking(tests) };
+            planned(&request, Backing::Devices, None).unwrap_err()
+        };
+        assert!(problem("q1-q4", &["read"]).starts_with("cannot make a plan: `q1-q4` is not a sweep"));
+        assert_eq!(
+            problem("q1..q4", &["read", "create"]),
+            "cannot sweep `create` over q1..q4: create has no depth; sweep its threads, for example t1..t16"
+        );
+        assert_eq!(
+            problem("q1..q64", &["read:rnd4k"; 15]),
+            "cannot sweep over q1..q64: that makes 105 phases, more than 100; sweep fewer tests or a smaller range"
+        );
+    }
+
+    #[test]
+    fn shares_need_the_rate_that_they_are_of() {
+        let closed_first = ["read:rnd4k:q4", "write:seq1m", "read:rnd4k:q4:rate=50%"];
+        assert_eq!(on_disk(&closed_first).phases.len(), 3);
+        for tests in [&["read:rnd4k:rate=50%"][..], &["read:rnd4k:q4", "read:rnd4k:rate=50%"]] {
+            assert_eq!(
+                planned(&asking(tests), Backing::Devices, None).unwrap_err(),
+                "cannot run `read:rnd4k:rate=50%`: no test before it finds the rate of which it takes 50%; \
+                 put `read:rnd4k` before it, or write rate=N"
+            );
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What the target and the machine refuse of the tests: blocks, buffers and cold names.
+
+use super::PlannedPhase;
+use crate::machine::Machine;
+use crate::size;
+use crate::spec;
+use crate::target::Target;
+use crate::trouble::Trouble;
+use crate::workload::{CacheMode, Engine};
+
+/// Share of the memory that buffers of one test may take.
+const BUFFER_SHARE: u64 = 4;
+/// Least bytes of a worker's buffers.
+const BUFFER_BYTES_MIN: u64 = 256 << 10;
+/// Blocks that a worker with a ring keeps for each operation in flight.
+const RING_BLOCKS: u64 = 3;
+
+/// Refuses blocks that `O_DIRECT` does not take on this target.
+pub(super) fn check_direct(phases: &[PlannedPhase], target: &Target) -> Result<(), Trouble> {
+    let Some(align) =
+        target.direct_io.map(|direct| u64::from(direct.offset_align_bytes)).filter(|align| *align > 0)
+    else {
+        // Where the kernel does not say, the first open or read does, and the phase reports it.
+        return Ok(());
+    };
+    for phase in phases {
+        let Some(data) = phase.workload.data().filter(|data| data.direct) else { continue };
+        if !data.block_bytes.is_multiple_of(align) {
+            let works = data.block_bytes.next_multiple_of(align);
+            return Err(Trouble::new(
+                format!("run `{}` in {}", spec::print(phase.asked()), target.path),
+                format!(
+                    "direct I/O needs blocks that are multiples of {align} bytes here, not {}",
+                    data.block_bytes
+                ),
+            )
+            .remedy(format!("write {}{} or add :buffered", data.access, size::exact(works))));
+        }
+    }
+    Ok(())
+}
+
+/// What keeps completions from being polled on this target; `None` where they can be, or nobody knows.
+pub(super) fn polling_refused(target: &Target) -> Option<String> {
+    let device = target.device_stack.first()?;
+    (device.io_poll == Some(false)).then(|| format!("{} has no queues that can be polled", device.name))
+}
+
+/// Refuses to poll a device that cannot be polled.
+pub(super) fn check_polling(phases: &[PlannedPhase], target: &Target) -> Result<(), Trouble> {
+    let polls = |phase: &&PlannedPhase| phase.workload.data().is_some_and(|data| data.iopoll);
+    let (Some(phase), Some(cause)) = (phases.iter().find(polls), polling_refused(target)) else {
+        return Ok(());
+    };
+    Err(Trouble::new(format!("run `{}` in {}", spec::print(phase.asked()), target.path), cause)
+        .remedy("leave iopoll away"))
+}
+
+/// Refuses buffers that take too much of the memory.
+pub(super) fn check_buffers(phases: &[PlannedPhase], machine: &Machine) -> Result<(), Trouble> {
+    for phase in phases {
+        let workload = &phase.workload;
+        let Some(data) = workload.data() else { continue };
+        let (workers, worker_bytes) = match phase.engine {
+            // A thread with a ring has one pool for all that it has in flight.
+            Engine::Uring => {
+                let blocks = RING_BLOCKS * u64::from(workload.iodepth);
+                (workload.threads, data.block_bytes.saturating_mul(blocks))
+            }
+            Engine::Stdio => (workload.threads, data.stdio_buffer_bytes.unwrap_or(0)),
+            _ => (workload.in_flight(), data.block_bytes),
+        };
+        let buffers_bytes = worker_bytes.max(BUFFER_BYTES_MIN).saturating_mul(u64::from(workers));
+        if buffers_bytes > machine.memory_bytes / BUFFER_SHARE {
+            return Err(Trouble::new(
+                format!("run `{}`", spec::print(phase.asked())),
+                format!(
+                    "its buffers need {}, more than a quarter of the memory of {}",
+                    size::binary(buffers_bytes),
+                    size::binary(machine.memory_bytes)
+                ),
+            )
+            .remedy("ask for smaller blocks or buffers, less depth or fewer threads"));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses to drop the machine's caches unasked, and where it cannot be done.
+pub(super) fn check_cold(
+    phases: &[PlannedPhase],
+    cache: CacheMode,
+    machine: &Machine,
+) -> Result<(), Trouble> {
+    let mut workloads = phases.iter().map(PlannedPhase::asked);
+    let cold = workloads.find(|workload| workload.files().is_some_and(|files| files.cold));
+    let attempt = match (cold, cache) {
+        (Some(workload), _) => format!("run `{}`", spec::print(workload)),
+        (None, CacheMode::DropAll) => "drop all caches of this machine".into(),
+        _ => return Ok(()),
+    };
+    if cache != CacheMode::DropAll {
+        return Err(Trouble::new(attempt, "cached names can only be dropped for the whole machine")
+            .remedy("add --cache drop-all if every other program here may pay for it"));
+    }
+    if !machine.root {
+        return Err(Trouble::new(attempt, "only root may drop the machine's caches").remedy("run as root"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::plan::fixtures::{asking, planned};
+    use crate::target::Backing;
+
+    #[test]
+    fn buffers_are_counted_as_they_are_made() {
+        let fits = |spec: &str| planned(&asking(&[spec]), Backing::Devices, None).map(|_| ());
+        assert_eq!(fits("read:rnd4k:q1024t4"), Ok(()));
+        assert_eq!(fits("putc-write:stdio_buffer=64m:t64"), Ok(()));
+        for spec in ["read:seq1m:q1024t4", "putc-write:stdio_buffer=64m:t65"] {
+            assert!(fits(spec).unwrap_err().contains("more than a quarter of the memory"), "{spec}");
+        }
+    }
+}

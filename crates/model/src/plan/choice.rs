@@ -1,0 +1,222 @@
+//! How each test is issued: by a ring, by plain system calls, or by the engine that it names.
+
+use super::PlannedPhase;
+use crate::spec;
+use crate::target::Backing;
+use crate::trouble::Trouble;
+use crate::workload::{DataVerb, DataWork, Engine, EngineWord, SyncMode, Workload};
+
+/// How a test is issued, and what is run in its place where that way has no depth.
+///
+/// A ring is worth its cost only where several operations are truly in flight: with `O_DIRECT` and depth. Everything
+/// else is plain system calls, as programs make them, and their depth is made of threads.
+pub(super) fn choose(
+    asked: &Workload,
+    backing: Backing,
+    io_uring_refused: Option<&str>,
+) -> Result<(Engine, Option<Workload>), Trouble> {
+    if backing == Backing::Simulated {
+        return check_simulated(asked).map(|()| (Engine::Sim, None));
+    }
+    let Some(data) = asked.data() else { return Ok((Engine::Sync, None)) };
+    let engine = match data.engine {
+        _ if data.verb.is_stdio() => Engine::Stdio,
+        Some(EngineWord::Sync) => Engine::Sync,
+        Some(EngineWord::Uring) => Engine::Uring,
+        Some(EngineWord::Null) => Engine::Null,
+        Some(EngineWord::Nop) => Engine::Nop,
+        None if data.iopoll || data.sqpoll => Engine::Uring,
+        None if suits_ring(asked) && io_uring_refused.is_none() => Engine::Uring,
+        None => Engine::Sync,
+    };
+    if let (Engine::Uring | Engine::Nop, Some(reason)) = (engine, io_uring_refused) {
+        let mut remedy = format!("leave {} away", ring_words(data).join(" and "));
+        if engine == Engine::Uring {
+            remedy.push_str(": depth is then made of threads");
+        }
+        return Err(
+            Trouble::new(format!("run `{}` with io_uring", spec::print(asked)), reason).remedy(remedy)
+        );
+    }
+    if engine == Engine::Sync && asked.in_flight() > spec::CONCURRENCY_MAX {
+        return Err(Trouble::new(
+            format!("run `{}`", spec::print(asked)),
+            format!(
+                "without io_uring that is {} threads, more than {}",
+                asked.in_flight(),
+                spec::CONCURRENCY_MAX
+            ),
+        )
+        .remedy("ask for less depth or fewer threads"));
+    }
+    let instead = (engine == Engine::Sync && asked.iodepth > 1).then(|| Workload {
+        threads: asked.in_flight(),
+        iodepth: 1,
+        work: asked.work.clone(),
+    });
+    Ok((engine, instead))
+}
+
+/// Refuses what a simulated device cannot serve.
+fn check_simulated(asked: &Workload) -> Result<(), Trouble> {
+    let refused = |cause: String, remedy: &str| {
+        Err(Trouble::new(format!("run `{}` on a simulated device", spec::print(asked)), cause).remedy(remedy))
+    };
+    match asked.data() {
+        None => refused("a simulated device has no files".into(), "ask for tests on data"),
+        Some(data) if data.verb.is_bytes() => refused(
+            format!("{} works through a file, which a simulated device does not have", data.verb),
+            "ask for tests on data in blocks, such as read:rnd4k",
+        ),
+        Some(data) if !ring_words(data).is_empty() => {
+            let words = ring_words(data).join(" and ");
+            refused(
+                format!("a simulated device has an engine of its own, not {words}"),
+                &format!("leave {words} away"),
+            )
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// The words of a spec that say how operations are issued.
+fn ring_words(data: &DataWork) -> Vec<String> {
+    let engine = data.engine.map(|engine| format!("engine={engine}"));
+    let polls = [(data.iopoll, "iopoll"), (data.sqpoll, "sqpoll")];
+    engine.into_iter().chain(polls.iter().filter(|(set, _)| *set).map(|(_, word)| (*word).into())).collect()
+}
+
+/// Whether a ring is chosen for a test that does not say.
+fn suits_ring(asked: &Workload) -> bool {
+    asked.iodepth > 1
+        && asked.data().is_some_and(|data| {
+            data.engine.is_none()
+                && data.direct
+                && data.verb != DataVerb::Fsync
+                && data.sync != SyncMode::Each
+        })
+}
+
+/// Why depth became threads, once for each cause, with the deepest test.
+pub(super) fn depth_notes(phases: &[PlannedPhase], io_uring_refused: Option<&str>) -> Vec<String> {
+    let deepest = |lacks_ring: bool| {
+        phases
+            .iter()
+            .filter(|phase| phase.instead_of.as_ref().is_some_and(|asked| suits_ring(asked) == lacks_ring))
+            .max_by_key(|phase| (phase.asked().iodepth, phase.asked().threads))
+            .map(|phase| (phase.asked(), phase.workload.threads))
+    };
+    let mut notes = Vec::new();
+    if let (Some((Workload { iodepth, threads: from, .. }, threads)), Some(reason)) =
+        (deepest(true), io_uring_refused)
+    {
+        notes.push(format!(
+            "io_uring cannot be used here ({reason}): Q{iodepth}T{from} becomes Q1T{threads}, {threads} threads of \
+             plain system calls"
+        ));
+    }
+    if let Some((asked @ Workload { iodepth, threads: from, .. }, threads)) = deepest(false) {
+        let why = match asked.data() {
+            Some(data) if data.engine.is_some() => " engine=sync",
+            Some(data) if !data.direct => " buffered",
+            Some(data) if data.verb == DataVerb::Fsync => " fsync",
+            _ => " sync=each",
+        };
+        notes.push(format!("plain system calls have no depth: Q{iodepth}T{from}{why} becomes Q1T{threads}"));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::fixtures::{FORBIDDEN, asking, on_disk, planned};
+
+    #[test]
+    fn a_ring_is_taken_where_it_is_worth_it() {
+        use Engine::{Nop, Null, Stdio, Sync, Uring};
+        for (spec, free, refused) in [
+            ("read:rnd4k", (Sync, "RND4K Q1T1"), Some((Sync, "RND4K Q1T1"))),
+            ("read:rnd4k:q32t4", (Uring, "RND4K Q32T4"), Some((Sync, "RND4K Q1T128"))),
+            ("rw:q8:sync=none", (Uring, "RND4K Q8T1 sync=none"), Some((Sync, "RND4K Q1T8 sync=none"))),
+            ("write:q8:sync=each", (Sync, "SEQ1M Q1T8 sync=each"), Some((Sync, "SEQ1M Q1T8 sync=each"))),
+            ("fsync:q8", (Sync, "RND4K Q1T8"), Some((Sync, "RND4K Q1T8"))),
+            ("read:q8:buffered", (Sync, "SEQ1M Q1T8 buffered"), Some((Sync, "SEQ1M Q1T8 buffered"))),
+            ("rewrite:q2t3", (Sync, "SEQ1M Q1T6"), Some((Sync, "SEQ1M Q1T6"))),
+            ("read:q8:engine=sync", (Sync, "SEQ1M Q1T8"), Some((Sync, "SEQ1M Q1T8"))),
+            ("read:buffered:engine=uring", (Uring, "SEQ1M Q1T1 buffered"), None),
+            ("read:q8:engine=null", (Null, "SEQ1M Q8T1 engine=null"), Some((Null, "SEQ1M Q8T1 engine=null"))),
+            ("read:q8:engine=nop", (Nop, "SEQ1M Q8T1 engine=nop"), None),
+            ("read:rnd4k:iopoll", (Uring, "RND4K Q1T1 iopoll"), None),
+            ("read:rnd4k:sqpoll", (Uring, "RND4K Q1T1 sqpoll"), None),
+            ("byte-read:t2", (Sync, "T2"), Some((Sync, "T2"))),
+            ("putc-write", (Stdio, "T1"), Some((Stdio, "T1"))),
+            ("stat:t4", (Sync, "T4"), Some((Sync, "T4"))),
+        ] {
+            let choice = |refused: Option<&str>| {
+                let plan = planned(&asking(&[spec]), Backing::Devices, refused).ok()?;
+                let phase = &plan.phases[0];
+                assert_eq!(phase.instead_of.is_some(), phase.asked().iodepth != phase.workload.iodepth);
+                assert_eq!(plan.tests, [spec::print(phase.asked())]);
+                Some((phase.engine, phase.workload.label()))
+            };
+            let expected = |(engine, label): (Engine, &str)| (engine, label.to_owned());
+            assert_eq!(choice(None), Some(expected(free)), "{spec}");
+            assert_eq!(choice(Some(FORBIDDEN)), refused.map(expected), "{spec} without io_uring");
+        }
+    }
+
+    #[test]
+    fn what_needs_a_ring_says_so() {
+        let problem = |spec: &str| planned(&asking(&[spec]), Backing::Devices, Some(FORBIDDEN)).unwrap_err();
+        assert_eq!(
+            problem("read:q8:engine=uring"),
+            "cannot run `read:seq1m:q8:engine=uring` with io_uring: kernel.io_uring_disabled is 2; \
+             leave engine=uring away: depth is then made of threads"
+        );
+        assert!(problem("read:q8:iopoll").ends_with("leave iopoll away: depth is then made of threads"));
+        assert!(problem("read:engine=uring:sqpoll").contains("leave engine=uring and sqpoll away"));
+        assert!(problem("read:engine=nop").ends_with("leave engine=nop away"));
+    }
+
+    #[test]
+    fn depth_that_became_threads_is_explained_once_for_each_cause() {
+        let tests = ["read:rnd4k:q8", "read:rnd4k:q32t4", "fsync:q4", "read:q8:buffered", "read:q1"];
+        let plan = planned(&asking(&tests), Backing::Devices, Some(FORBIDDEN)).unwrap();
+        assert_eq!(
+            plan.notes,
+            [
+                "io_uring cannot be used here (kernel.io_uring_disabled is 2): Q32T4 becomes Q1T128, 128 threads of \
+                 plain system calls",
+                "plain system calls have no depth: Q8T1 buffered becomes Q1T8",
+            ]
+        );
+        assert_eq!(
+            on_disk(&["fsync:q4"]).notes,
+            ["plain system calls have no depth: Q4T1 fsync becomes Q1T4"]
+        );
+        assert!(on_disk(&["read:rnd4k:q32t4"]).notes.is_empty());
+    }
+
+    #[test]
+    fn a_simulated_device_serves_blocks_only() {
+        let request = asking(&["write:q8", "read:buffered", "fsync:q2", "read:rnd4k:rate=500"]);
+        let plan = planned(&request, Backing::Simulated, Some(FORBIDDEN)).unwrap();
+        assert!(plan.phases.iter().all(|phase| phase.engine == Engine::Sim && phase.instead_of.is_none()));
+        assert!(plan.phases.iter().all(|phase| (phase.stop.bytes, phase.stop.passes) == (None, None)));
+        assert_eq!(plan.notes, ["simulated: these numbers are arithmetic, and are not saved"]);
+        assert!(plan.dataset.unwrap().groups.is_empty());
+        for (spec, expected) in [
+            (
+                "create",
+                "cannot run `create` on a simulated device: a simulated device has no files; ask for tests on data",
+            ),
+            ("byte-read", "ask for tests on data in blocks, such as read:rnd4k"),
+            ("read:engine=sync", "leave engine=sync away"),
+            ("read:engine=uring:iopoll", "leave engine=uring and iopoll away"),
+        ] {
+            let problem = planned(&asking(&[spec]), Backing::Simulated, None).unwrap_err();
+            assert!(problem.ends_with(expected), "{problem}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! How much is done: when each phase ends, its part of the write limit, and about how long everything takes.
+
+use super::{Dataset, PlannedPhase, Stop};
+use crate::request::Seconds;
+use crate::size;
+use crate::target::Target;
+use crate::trouble::Trouble;
+use crate::workload::{Access, CacheMode, DataVerb, Engine, Work, Workload};
+
+/// A run without a preset writes at most this much unless `--write-limit` says otherwise.
+pub const WRITE_LIMIT_BYTES: u64 = 40_000_000_000;
+
+/// When a phase ends, before the write limit is shared out: at its counts if it has any, else with the time.
+pub(super) fn stop_of(
+    workload: &Workload,
+    engine: Engine,
+    time: Seconds,
+    cache: CacheMode,
+    target: &Target,
+) -> Stop {
+    let data = workload.data();
+    let (ops, bytes, passes) = data.map_or((None, None, None), |d| (d.ops, d.bytes, d.passes));
+    // A count that was asked for is the stop rule; time would cut it short.
+    let counted = ops.is_some() || bytes.is_some() || passes.is_some();
+    let once = match &workload.work {
+        // What a second pass reads is in memory from the first.
+        Work::Data(data) => {
+            let buffered = !data.direct && engine.needs_files();
+            data.reads() && buffered && cache != CacheMode::Warm && cache != CacheMode::AsIs
+        }
+        // A second round would find the inodes that were removed to make room for it, and search past them.
+        Work::Files(files) => files.verb.takes_inodes() && target.holds_back_inodes(),
+    };
+    let passes = passes.or((once && !counted).then_some(1));
+    Stop { time_ns: (!counted).then(|| time.as_ns()), ops, bytes, passes }
+}
+
+/// How large a part of the write limit a phase gets, against the others.
+fn write_weight(phase: &PlannedPhase) -> u64 {
+    match &phase.workload.work {
+        Work::Data(_) if !phase.engine.needs_files() => 0,
+        Work::Data(data) if !data.writes() => 0,
+        Work::Data(data) => match (data.verb, data.access) {
+            (DataVerb::Fsync, _) => 1,
+            (verb, _) if verb.is_bytes() => 1,
+            (_, Access::Random) => 3,
+            (_, Access::Sequential) => 6,
+        },
+        Work::Files(files) => u64::from(files.size_max_bytes > 0),
+    }
+}
+
+/// Gives every phase that writes its part of the limit as a stop rule; returns the most that can be written.
+///
+/// What was asked for by count is taken first; the rest is shared by weight, and what one phase cannot use goes to
+/// the others.
+pub(super) fn share_write_limit(
+    phases: &mut [PlannedPhase],
+    dataset: Option<&Dataset>,
+    repetitions: u32,
+    limit: u64,
+) -> Result<u64, Trouble> {
+    let repetitions = u64::from(repetitions);
+    let sets: u64 =
+        phases.iter().filter_map(|phase| phase.workload.files()).map(|files| files.set_bytes_max()).sum();
+    let layout = dataset.map_or(0, Dataset::layout_bytes_max).saturating_add(sets);
+    let mut open: Vec<_> = (0..phases.len()).filter(|index| write_weight(&phases[*index]) > 0).collect();
+    let mut parts = vec![0; phases.len()];
+    let mut left = (limit / repetitions).checked_sub(layout);
+    let mut needed = layout;
+    // Counts that were asked for are not negotiable.
+    open.retain(|index| {
+        let Some(asked) =
+            write_cap(&phases[*index], dataset).filter(|_| phases[*index].stop.time_ns.is_none())
+        else {
+            needed = needed.saturating_add(write_least(&phases[*index]));
+            return true;
+        };
+        needed = needed.saturating_add(asked);
+        left = left.and_then(|left| left.checked_sub(asked));
+        parts[*index] = asked;
+        false
+    });
+    let refused = || {
+        let needed = needed.saturating_mul(repetitions);
+        Trouble::new(
+            format!("stay within {} of writes", size::decimal(limit)),
+            format!("files and tests need {} at least", size::decimal(needed)),
+        )
+        .remedy(format!("raise it with --write-limit {}GB, or ask for less", needed.div_ceil(1_000_000_000)))
+    };
+    let mut left = left.ok_or_else(refused)?;
+    while !open.is_empty() {
+        let weights: u64 = open.iter().map(|index| write_weight(&phases[*index])).sum();
+        let share = |index: usize| {
+            let weight = write_weight(&phases[index]);
+            (u128::from(left) * u128::from(weight) / u128::from(weights)) as u64
+        };
+        let cap = |index: usize| write_cap(&phases[index], dataset).unwrap_or(u64::MAX);
+        match open.iter().position(|index| cap(*index) < share(*index)) {
+            Some(position) => {
+                let index = open.remove(position);
+                parts[index] = cap(index);
+                left -= parts[index];
+            }
+            None => {
+                open.iter().for_each(|index| parts[*index] = share(*index));
+                break;
+            }
+        }
+    }
+    for (phase, part) in phases.iter_mut().zip(&parts) {
+        if write_weight(phase) == 0 {
+            continue;
+        }
+        if *part < write_least(phase) {
+            return Err(refused());
+        }
+        phase.stop.bytes = phase.stop.bytes.or(Some(*part));
+    }
+    Ok(parts.iter().fold(layout, |sum, part| sum.saturating_add(*part)).saturating_mul(repetitions))
+}
+
+/// Most bytes that a phase writes by its counts; `None` if nothing but time ends it.
+fn write_cap(phase: &PlannedPhase, dataset: Option<&Dataset>) -> Option<u64> {
+    let stop = phase.stop;
+    let by_passes = |passes: u64| match &phase.workload.work {
+        Work::Data(_) => dataset.map(|set| passes.saturating_mul(set.size_bytes_max)),
+        Work::Files(files) => Some(passes.saturating_mul(files.set_bytes_max())),
+    };
+    let by_ops = stop.ops.zip(phase.workload.data()).map(|(ops, data)| ops.saturating_mul(data.block_bytes));
+    // Whichever limit comes first ends the phase.
+    [stop.bytes, by_ops, stop.passes.and_then(by_passes)].into_iter().flatten().min()
+}
+
+/// Fewest bytes with which a phase can be run at all.
+fn write_least(phase: &PlannedPhase) -> u64 {
+    let workload = &phase.workload;
+    match &workload.work {
+        Work::Data(data) => data.block_bytes * u64::from(workload.in_flight()),
+        Work::Files(files) => files.set_bytes_max(),
+    }
+    .min(
+        phase
+            .stop
+            .ops
+            .map_or(u64::MAX, |ops| ops.saturating_mul(workload.data().map_or(u64::MAX, |d| d.block_bytes))),
+    )
+    .min(phase.stop.bytes.unwrap_or(u64::MAX))
+}
+
+/// Rounded up to what people would write.
+pub(super) fn whole_seconds(ns: u64) -> u64 {
+    ns.div_ceil(1_000_000_000).saturating_mul(1_000_000_000)
+}
+
+/// Measured time, plus what making and undoing files and laying out data usually take.
+pub(super) fn estimate_ns(phases: &[PlannedPhase], dataset: Option<&Dataset>, repetitions: u32) -> u64 {
+    let seconds = |phase: &PlannedPhase| {
+        // Simulated time costs none, as good as.
+        if phase.engine == Engine::Sim {
+            return 0;
+        }
+        let measured = phase.stop.time_ns.unwrap_or(10_000_000_000);
+        if phase.workload.files().is_some() { measured + measured / 2 + 1_000_000_000 } else { measured }
+    };
+    // A device of 1 GB/s is the middle of what people test.
+    let layout = dataset.map_or(0, Dataset::layout_bytes_max);
+    let one: u64 = phases.iter().map(seconds).fold(0, u64::saturating_add);
+    one.saturating_add(layout).saturating_mul(u64::from(repetitions))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::plan::fixtures::on_disk;
+
+    #[test]
+    fn bytes_end_like_buffered_calls() {
+        let plan = on_disk(&["byte-write", "byte-read", "putc-write", "getc-read:ops=10", "write"]);
+        let stops: Vec<_> = plan.phases.iter().map(|phase| (phase.stop.passes, phase.stop.ops)).collect();
+        assert_eq!(stops, [(None, None), (Some(1), None), (None, None), (None, Some(10)), (None, None)]);
+        let bytes: Vec<_> = plan.phases.iter().map(|phase| phase.stop.bytes).collect();
+        let [Some(byte), None, Some(putc), None, Some(blocks)] = bytes[..] else { panic!("{bytes:?}") };
+        assert!(byte == putc && blocks / byte == 6, "{bytes:?}");
+    }
+}

@@ -1,0 +1,237 @@
+//! Sweeps: one test repeated over a range of depths, threads, block sizes or rates.
+
+use std::fmt;
+
+use crate::size::{self, Size};
+use crate::spec::{self, BLOCK_BYTES_MAX, CONCURRENCY_MAX, Defaults};
+use crate::workload::{Arrival, OpenRate, Work, Workload};
+
+/// Most points of one sweep.
+pub const POINTS_MAX: usize = 64;
+/// The open loops of a `rate` sweep, in percent of the rate that the closed loop before them reached.
+pub const RATE_PERCENTS: [u8; 5] = [10, 25, 50, 75, 90];
+
+/// What a test is repeated over. Ranges double from their low end; their high end is always the last point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sweep {
+    /// `q1..q64`: operations in flight per thread.
+    Depth(u32, u32),
+    /// `t1..t64`: threads.
+    Threads(u32, u32),
+    /// `4k..1m`: bytes of a block.
+    Block(u64, u64),
+    /// `rate100..6400`: open loops at these rates, in operations per second over all threads.
+    Rate(u64, u64),
+    /// `rate`: the closed loop, then open loops at [`RATE_PERCENTS`] of what it reached.
+    RateShares,
+}
+
+impl Sweep {
+    /// Understands `q1..q64`, `t1..t64`, `4k..1m`, `rate` and `rate100..6400`; `tn` is `cpus` threads.
+    ///
+    /// # Errors
+    /// One sentence with what would have been understood.
+    pub fn parse(text: &str, cpus: u32) -> Result<Self, String> {
+        let unknown = || {
+            format!(
+                "`{text}` is not a sweep; write q1..q64 (depth), t1..tN (threads), 4k..1m (block size), \
+                 rate or rate100..6400 (operations a second)"
+            )
+        };
+        let lower = text.trim().to_ascii_lowercase();
+        if lower == "rate" {
+            return Ok(Self::RateShares);
+        }
+        let (low, high) = lower.split_once("..").ok_or_else(unknown)?;
+        let prefix = ["rate", "q", "t"].into_iter().find(|prefix| low.starts_with(prefix)).unwrap_or("");
+        let number = |end: &str| match end.strip_prefix(prefix).unwrap_or(end) {
+            "n" if prefix == "t" => Some(u64::from(cpus)),
+            size if prefix.is_empty() => match size.parse() {
+                Ok(Size::Bytes(bytes)) => Some(bytes),
+                _ => None,
+            },
+            // A sign is no part of a count.
+            digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse().ok(),
+            _ => None,
+        };
+        let (low, high) = number(low).zip(number(high)).ok_or_else(unknown)?;
+        let max = match prefix {
+            "" => BLOCK_BYTES_MAX,
+            "rate" => u64::MAX,
+            _ => u64::from(CONCURRENCY_MAX),
+        };
+        let end = |number: u64| if prefix.is_empty() { size::exact(number) } else { number.to_string() };
+        if low > high {
+            return Err(format!("sweep `{text}`: the smaller end stands first"));
+        }
+        if low == 0 || high > max {
+            return Err(format!("sweep `{text}`: {} to {} can be asked for", end(1), end(max)));
+        }
+        if doubling(low, high).len() > POINTS_MAX {
+            return Err(format!("sweep `{text}` has more than {POINTS_MAX} points; begin it higher"));
+        }
+        Ok(match prefix {
+            "" => Self::Block(low, high),
+            "rate" => Self::Rate(low, high),
+            "q" => Self::Depth(low as u32, high as u32),
+            _ => Self::Threads(low as u32, high as u32),
+        })
+    }
+
+    /// The test at every point, in rising order. What the sweep is over is replaced in it, the rest stays.
+    ///
+    /// Open loops arrive by Poisson whatever the test says: the queues of many independent users are what a rate is
+    /// swept for, and equal gaps have none below the capacity.
+    ///
+    /// # Errors
+    /// One sentence where the sweep means nothing for this test, or a point of it is no test.
+    pub fn expand(&self, workload: &Workload) -> Result<Vec<Workload>, String> {
+        let name = workload.name();
+        let in_blocks = workload.data().is_some_and(|data| !data.verb.is_bytes());
+        if !in_blocks && !matches!(self, Self::Threads(..)) {
+            let without = match self {
+                Self::Depth(..) => "depth",
+                Self::Block(..) => "block size",
+                _ => "open loop",
+            };
+            return Err(format!("{name} has no {without}; sweep its threads, for example t1..t16"));
+        }
+        let points = match *self {
+            Self::Depth(low, high) => over(low.into(), high.into(), |iodepth| Workload {
+                iodepth: iodepth as u32,
+                ..workload.clone()
+            }),
+            Self::Threads(low, high) => over(low.into(), high.into(), |threads| Workload {
+                threads: threads as u32,
+                ..workload.clone()
+            }),
+            Self::Block(low, high) => over(low, high, |block_bytes| {
+                let mut point = workload.clone();
+                if let Work::Data(data) = &mut point.work {
+                    data.block_bytes = block_bytes;
+                }
+                point
+            }),
+            Self::Rate(low, high) => {
+                over(low, high, |rate| arriving(workload, poisson(OpenRate::PerSecond(rate))))
+            }
+            Self::RateShares => {
+                let shares = RATE_PERCENTS.map(|percent| poisson(OpenRate::Percent(percent)));
+                let arrivals = [Arrival::Closed].into_iter().chain(shares);
+                arrivals.map(|arrival| arriving(workload, arrival)).collect()
+            }
+        };
+        // Every point must be a test that could have been asked for by itself.
+        for point in &points {
+            spec::parse(&spec::print(point), &Defaults::default()).map_err(|error| error.to_string())?;
+        }
+        Ok(points)
+    }
+}
+
+impl fmt::Display for Sweep {
+    /// The text that [`Sweep::parse`] reads back.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Depth(low, high) => write!(f, "q{low}..q{high}"),
+            Self::Threads(low, high) => write!(f, "t{low}..t{high}"),
+            Self::Block(low, high) => write!(f, "{}..{}", size::exact(low), size::exact(high)),
+            Self::Rate(low, high) => write!(f, "rate{low}..{high}"),
+            Self::RateShares => f.write_str("rate"),
+        }
+    }
+}
+
+fn poisson(rate: OpenRate) -> Arrival {
+    Arrival::Open { rate, poisson: true }
+}
+
+fn arriving(workload: &Workload, arrival: Arrival) -> Workload {
+    let mut point = workload.clone();
+    if let Work::Data(data) = &mut point.work {
+        data.arrival = arrival;
+    }
+    point
+}
+
+/// `low`, twice that and so on below `high`, and `high`.
+fn doubling(low: u64, high: u64) -> Vec<u64> {
+    let below = std::iter::successors(Some(low), |point| point.checked_mul(2));
+    below.take_while(|point| *point < high).chain([high]).collect()
+}
+
+fn over(low: u64, high: u64, point: impl FnMut(u64) -> Workload) -> Vec<Workload> {
+    doubling(low, high).into_iter().map(point).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(sweep: &str, spec: &str) -> Result<Vec<String>, String> {
+        let workload = spec::parse(spec, &Defaults::default()).unwrap();
+        let points = Sweep::parse(sweep, 6)?.expand(&workload)?;
+        Ok(points.iter().map(spec::print).collect())
+    }
+
+    #[test]
+    fn points_double_and_end_at_the_high_end() {
+        for (sweep, spec, expected) in [
+            ("q1..q4", "read:rnd4k:t2", "read:rnd4k:t2 read:rnd4k:q2t2 read:rnd4k:q4t2"),
+            ("q3..8", "read:rnd4k", "read:rnd4k:q3 read:rnd4k:q6 read:rnd4k:q8"),
+            ("t1..tn", "byte-read", "byte-read byte-read:t2 byte-read:t4 byte-read:t6"),
+            ("T2..t2", "create", "create:t2"),
+            ("4k..10k", "write:rnd4k:q2", "write:rnd4k:q2 write:rnd8k:q2 write:rnd10k:q2"),
+            (
+                "rate100..300",
+                "read:rnd4k:rate=7",
+                "read:rnd4k:rate=100,poisson read:rnd4k:rate=200,poisson read:rnd4k:rate=300,poisson",
+            ),
+            (
+                "rate",
+                "read:rnd4k",
+                "read:rnd4k read:rnd4k:rate=10%,poisson read:rnd4k:rate=25%,poisson \
+                 read:rnd4k:rate=50%,poisson read:rnd4k:rate=75%,poisson read:rnd4k:rate=90%,poisson",
+            ),
+        ] {
+            let points = points(sweep, spec).unwrap();
+            assert_eq!(points.join(" "), expected, "{sweep}");
+            let parsed = Sweep::parse(sweep, 6).unwrap();
+            assert_eq!(Sweep::parse(&parsed.to_string(), 1), Ok(parsed), "{sweep}");
+        }
+    }
+
+    #[test]
+    fn sweeps_that_mean_nothing_say_what_would() {
+        for (sweep, spec, problem) in [
+            ("q1..q4", "create", "create has no depth; sweep its threads, for example t1..t16"),
+            ("4k..1m", "byte-write", "byte-write has no block size; sweep its threads, for example t1..t16"),
+            ("rate", "stat", "stat has no open loop; sweep its threads, for example t1..t16"),
+            ("q8..q2", "read", "sweep `q8..q2`: the smaller end stands first"),
+            ("q0..q2", "read", "sweep `q0..q2`: 1 to 4096 can be asked for"),
+            ("4k..4g", "read", "sweep `4k..4g`: 1 to 1g can be asked for"),
+            (
+                "rate1..18446744073709551615",
+                "read",
+                "sweep `rate1..18446744073709551615` has more than 64 points; begin it higher",
+            ),
+            (
+                "q1..q64",
+                "read:rnd4k:t2048",
+                "test `read:rnd4k:q64t2048`: 131072 operations in flight are more than 65536; ask for less depth or \
+                 fewer threads",
+            ),
+            (
+                "t1..t8",
+                "create:files=4",
+                "test `create:t8:files=4`: 4 files are too few for 8 threads; write files=8 or more",
+            ),
+        ] {
+            assert_eq!(points(sweep, spec).unwrap_err(), problem);
+        }
+        for sweep in ["", "q1", "depth", "q1..t4", "q..", "x1..x4", "10%..50%", "rate-1..4", "t+1..t4"] {
+            let problem = points(sweep, "read").unwrap_err();
+            assert!(problem.contains("is not a sweep; write q1..q64 (depth)"), "{problem}");
+        }
+    }
+}

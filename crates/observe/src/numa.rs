@@ -1,0 +1,101 @@
+//! The NUMA node of a device, and the CPUs that are near it.
+
+use std::iter::successors;
+
+use model::Target;
+use rustix::thread::{CpuSet, sched_getaffinity};
+
+use crate::device::Place;
+use crate::parse::cpu_list;
+use crate::root::Root;
+
+const NODES: &str = "sys/devices/system/node";
+
+/// The node of the device's controller, if there are several nodes and it is told.
+pub(crate) fn node(root: &Root, place: &Place) -> Option<u32> {
+    if !has_several_nodes(root) {
+        return None;
+    }
+    let device = root.real(&format!("{}/device", place.disk))?;
+    let told = nearest_told(root, &device).or_else(|| told_by_paths(root, &device))?;
+    // Where the firmware names no node, it is -1.
+    told.parse().ok()
+}
+
+/// What the device says, or else the next above it: NVMe controllers do, of others the PCI function.
+fn nearest_told(root: &Root, device: &str) -> Option<String> {
+    let mut directories = successors(Some(device), |directory| Some(directory.rsplit_once('/')?.0));
+    directories.find_map(|directory| root.line(&format!("{directory}/numa_node")))
+}
+
+/// What the controllers of an NVMe subsystem say, if they agree: it stands for a disk that several of them may lead
+/// to, and has a link to each.
+fn told_by_paths(root: &Root, subsystem: &str) -> Option<String> {
+    let names = root.list(subsystem).into_iter().filter(|name| name.starts_with("nvme"));
+    agreed(names.filter_map(|name| root.line(&format!("{subsystem}/{name}/numa_node"))))
+}
+
+/// The CPUs of the node that the target's physical devices are attached to, as far as this thread may use them.
+///
+/// Absent where that tells nothing: on a machine of one node, where a device's node is not told or theirs differ, and
+/// where none or all of the CPUs that may be used are near.
+pub fn near_cpus(root: &Root, target: &Target) -> Option<Vec<u32>> {
+    if !has_several_nodes(root) {
+        return None;
+    }
+    let leaves = target.device_stack.iter().filter(|device| device.is_leaf());
+    let node = agreed(leaves.map(|device| device.numa_node))??;
+    let of_node = cpu_list::cpus(&root.line(&format!("{NODES}/node{node}/cpulist"))?)?;
+    some_of(&usable_cpus(root)?, &of_node)
+}
+
+fn has_several_nodes(root: &Root) -> bool {
+    let online = root.line(&format!("{NODES}/online"));
+    online.and_then(|text| cpu_list::count(&text)).is_some_and(|nodes| nodes > 1)
+}
+
+fn usable_cpus(root: &Root) -> Option<Vec<u32>> {
+    if !root.is_system() {
+        return cpu_list::cpus(&root.line("sys/devices/system/cpu/online")?);
+    }
+    let allowed = sched_getaffinity(None).ok()?;
+    Some((0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).map(|cpu| cpu as u32).collect())
+}
+
+/// Those that may be used and are near, unless they are none or all that may be used.
+fn some_of(usable: &[u32], near: &[u32]) -> Option<Vec<u32>> {
+    let both: Vec<_> = usable.iter().copied().filter(|cpu| near.contains(cpu)).collect();
+    (!both.is_empty() && both.len() < usable.len()).then_some(both)
+}
+
+/// What all of them are, if there are any and they are the same.
+fn agreed<T: PartialEq>(mut values: impl Iterator<Item = T>) -> Option<T> {
+    let first = values.next()?;
+    values.all(|value| value == first).then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{agreed, some_of, usable_cpus};
+    use crate::root::Root;
+
+    #[test]
+    fn only_a_choice_is_one() {
+        assert_eq!(some_of(&[0, 1, 8, 9], &[8, 9, 10]), Some(vec![8, 9]));
+        assert_eq!(some_of(&[0, 1], &[8, 9]), None);
+        assert_eq!(some_of(&[8, 9], &[8, 9, 10]), None);
+        assert_eq!(some_of(&[], &[8]), None);
+    }
+
+    #[test]
+    fn one_that_differs_is_enough() {
+        assert_eq!(agreed([1, 1, 1].into_iter()), Some(1));
+        assert_eq!(agreed([1, 1, 2].into_iter()), None);
+        assert_eq!(agreed([0; 0].into_iter()), None);
+    }
+
+    #[test]
+    fn the_running_system_lets_us_use_a_cpu() {
+        assert!(!usable_cpus(&Root::system()).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,348 @@
+//! What this machine and skye itself could do at most: numbers that measured ones are held against.
+//!
+//! Each takes a fraction of a second before a run. The loop without I/O and a ring whose requests do nothing are our
+//! own cost, in CPU time; the same calls on memory are what the kernel asks for them without any storage.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use engine::DataEngine;
+use engine::clock::{Clock, Monotonic, Timer};
+use engine::data::STAMP_INTERVAL_BYTES;
+use engine::null::NullEngine;
+use engine::pacing::ClosedLoop;
+use engine::pattern::Pattern;
+use engine::recorder::Recorder;
+use engine::uring::{Options, UringEngine};
+use engine::verb::Read;
+use engine::worker::{Layout, Limits, Stamping, Worker};
+use model::plan::Plan;
+use model::request::{Allow, Count, Request, Seconds};
+use model::run::{Ceiling, PhaseRecord, Status};
+use model::size::Size;
+use model::target::Backing;
+use model::workload::{Arrival, CacheMode, DataWork, Engine, Work};
+use model::{Machine, Workload, spec};
+use observe::Root;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::dataset::LayoutProgress;
+use crate::session::{Session, Time};
+
+/// Operations that the loop handles at once where batches are long.
+const BATCH: u32 = 32;
+/// Above this share of a ceiling a number is about the client and not about the storage: by then the loop's own time
+/// is more than two thirds of the whole.
+const NEAR: f64 = 0.7;
+/// Where the same calls find memory and nothing else.
+const MEMORY: &str = "/dev/shm";
+/// Least bytes that calls on memory move about in.
+const TWIN_BYTES: u64 = 16 << 20;
+/// More than that is not taken from the machine for a comparison.
+const TWIN_BYTES_MAX: u64 = 256 << 20;
+/// Files that calls on memory visit.
+const TWIN_FILES: u64 = 2048;
+
+/// CPU time of an operation: a part of its own, and its share of what each visit to the engine costs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cost {
+    /// Of each operation.
+    pub operation_ns: f64,
+    /// Of each visit, shared by the batch that it brings.
+    pub visit_ns: f64,
+}
+
+impl Cost {
+    /// From what an operation costs alone and in batches of [`BATCH`].
+    fn from_two(alone_ns: f64, batched_ns: f64) -> Self {
+        let batch = f64::from(BATCH);
+        let visit_ns = ((alone_ns - batched_ns) * batch / (batch - 1.0)).max(0.0);
+        Self { operation_ns: (alone_ns - visit_ns).max(0.0), visit_ns }
+    }
+
+    /// Of an operation in batches of that mean length.
+    pub fn of_batch(self, batch: f64) -> f64 {
+        self.operation_ns + self.visit_ns / batch.max(1.0)
+    }
+}
+
+/// What was found before a run.
+#[derive(Debug, Clone, Default)]
+pub struct Ceilings {
+    /// The loop without I/O.
+    null: Option<Cost>,
+    /// The loop on a ring whose requests do nothing.
+    nop: Option<Cost>,
+    copy_bytes_per_second: Option<f64>,
+    /// Rates of the same calls on memory, by spec.
+    twins: Vec<(String, f64)>,
+    time: Duration,
+}
+
+impl Ceilings {
+    /// Measures them: each for `time`.
+    pub fn measure(
+        root: &Root,
+        plan: &Plan,
+        machine: &Machine,
+        time: Duration,
+        interrupt: &Arc<AtomicBool>,
+    ) -> Self {
+        let (has_data, has_ring) = (
+            plan.phases.iter().any(|phase| phase.workload.data().is_some()),
+            plan.phases.iter().any(|phase| matches!(phase.engine, Engine::Uring | Engine::Nop)),
+        );
+        let timer = Timer::best().anchored();
+        let null = |depth| Some(loop_ns(NullEngine::new(depth, 4096), timer, time));
+        let nop = |depth| {
+            let files = Vec::new().into();
+            let engine = UringEngine::<true>::new(files, 4096, depth, true, None, Options::default()).ok()?;
+            Some(loop_ns(engine, timer, time))
+        };
+        let cost = |of: &dyn Fn(u32) -> Option<f64>| Some(Cost::from_two(of(1)?, of(BATCH)?));
+        Self {
+            null: has_data.then(|| cost(&null)).flatten(),
+            nop: has_ring.then(|| cost(&nop)).flatten(),
+            copy_bytes_per_second: has_data.then(|| copy_bytes_per_second(time)),
+            twins: twins(root, plan, machine, time, interrupt),
+            time,
+        }
+    }
+
+    /// As they stand in the document.
+    pub fn to_document(&self) -> Vec<Ceiling> {
+        let ms = self.time.as_millis();
+        let mut all = Vec::new();
+        let mut ops = |name: String, ops_per_second: f64, source: String| {
+            all.push(Ceiling { name, ops_per_second: Some(ops_per_second), bytes_per_second: None, source });
+        };
+        for (cost, what, means) in [
+            (self.null, "null engine", "the whole loop without I/O"),
+            (self.nop, "nop ring", "io_uring requests that do nothing"),
+        ] {
+            let Some(cost) = cost else { continue };
+            for batch in [1, BATCH] {
+                let name = format!("{what}, batch {batch}");
+                let rate = 1e9 / cost.of_batch(f64::from(batch));
+                ops(name, rate, format!("{means}, one thread, CPU time of {ms} ms before the run"));
+            }
+        }
+        for (spec, rate) in &self.twins {
+            ops(
+                format!("memory, {spec}"),
+                *rate,
+                format!("the same calls on {MEMORY}, {ms} ms before the run"),
+            );
+        }
+        if let Some(rate) = self.copy_bytes_per_second {
+            all.push(Ceiling {
+                name: "memory copy".into(),
+                ops_per_second: None,
+                bytes_per_second: Some(rate),
+                source: format!("1 MiB copied again and again, one thread, {ms} ms before the run"),
+            });
+        }
+        all
+    }
+
+    /// Our own CPU time per operation of a phase, at the batch that it reached; `None` for other loops than that on
+    /// blocks.
+    pub fn own_cost_ns(&self, record: &PhaseRecord) -> Option<f64> {
+        record.workload.block_bytes.filter(|block_bytes| *block_bytes > 1)?;
+        Some(self.null?.of_batch(record.engine.mean_batch?))
+    }
+
+    /// What a number that is near a ceiling has to be told with.
+    pub fn warning(&self, record: &PhaseRecord, cpus: u32) -> Option<String> {
+        if !matches!(record.status, Status::Done | Status::Partial) {
+            return None;
+        }
+        let rate = record.rate.whole_ops_per_second?;
+        let what = format!("{} {}", record.name, record.label);
+        // Threads that have no CPU of their own cannot add up.
+        let lanes = f64::from(record.workload.threads.min(cpus).max(1));
+        let own = match record.engine.name.as_str() {
+            "null" | "sim" => None,
+            "nop" | "uring" => self.nop.map(|cost| (cost, "a ring whose requests do nothing")),
+            _ => self.null.map(|cost| (cost, "the loop without I/O")),
+        };
+        if let (Some((cost, of_what)), Some(batch)) = (own, record.engine.mean_batch) {
+            let share = rate / (lanes * 1e9 / cost.of_batch(batch));
+            if share > NEAR && record.engine.name != "nop" {
+                return Some(format!(
+                    "{what}: {:.0} % of what {of_what} reaches: skye itself limits this number",
+                    share * 100.0
+                ));
+            }
+        }
+        let (_, twin) = self.twins.iter().find(|(spec, _)| *spec == twin_name(&record.spec))?;
+        let share = rate / twin;
+        (share > NEAR).then(|| {
+            format!(
+                "{what}: {:.0} % of what the same calls reach on memory: the storage does not limit this number",
+                share * 100.0
+            )
+        })
+    }
+}
+
+/// CPU time of an operation of the loop on an engine, in nanoseconds.
+fn loop_ns<E: DataEngine, C: Clock>(engine: E, clock: C, time: Duration) -> f64 {
+    let (recorder, reader) = Recorder::new(Worker::<E, C, ClosedLoop, Read>::SHAPE);
+    let stop = AtomicBool::new(false);
+    let blocks = 1 << 20;
+    let start_ns = clock.now_ns();
+    let worker = Worker::new(
+        engine,
+        clock,
+        ClosedLoop,
+        Read,
+        Pattern::new(0, blocks, true, 1, u64::MAX),
+        Layout { block_bytes: 4096, blocks_per_file: blocks },
+        Stamping {
+            seed: 1,
+            first_file: 0,
+            generation: 0,
+            interval_bytes: STAMP_INTERVAL_BYTES,
+            verifier: None,
+            verify_every: u32::MAX,
+        },
+        Limits { deadline_ns: start_ns + time.as_nanos() as u64, stop: &stop },
+        recorder,
+    );
+    let cpu_ns = || {
+        let now = clock_gettime(ClockId::ThreadCPUTime);
+        now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
+    };
+    let begun_ns = cpu_ns();
+    worker.run(start_ns);
+    let spent_ns = cpu_ns() - begun_ns;
+    let mut ops = 0;
+    reader.drain(|delta| ops += delta.ops);
+    spent_ns / ops.max(1) as f64
+}
+
+fn copy_bytes_per_second(time: Duration) -> f64 {
+    const BYTES: usize = 1 << 20;
+    let (from, mut to) = (vec![1u8; BYTES], vec![0u8; BYTES]);
+    let start_ns = Monotonic.now_ns();
+    let mut copied: u64 = 0;
+    loop {
+        to.copy_from_slice(std::hint::black_box(&from));
+        std::hint::black_box(&mut to);
+        copied += BYTES as u64;
+        let spent_ns = Monotonic.now_ns() - start_ns;
+        if u128::from(spent_ns) >= time.as_nanos() {
+            return copied as f64 * 1e9 / spent_ns as f64;
+        }
+    }
+}
+
+/// The spec of the calls that a test makes, without when it ends and how often they start.
+fn twin(workload: &Workload) -> Workload {
+    let mut twin = workload.clone();
+    match &mut twin.work {
+        Work::Data(data) => {
+            let DataWork { arrival, passes, ops, bytes, .. } = data;
+            (*arrival, *passes, *ops, *bytes) = (Arrival::Closed, None, None, None);
+            data.iopoll = false;
+        }
+        Work::Files(files) => {
+            files.files = files.files.min(TWIN_FILES.max(u64::from(workload.threads)));
+            files.size_max_bytes = files.size_max_bytes.min(TWIN_BYTES / files.files.max(1));
+            files.size_min_bytes = files.size_min_bytes.min(files.size_max_bytes);
+            files.cold = false;
+        }
+    }
+    twin
+}
+
+fn twin_name(spec: &str) -> String {
+    spec::parse(spec, &spec::Defaults::default()).map_or_else(|_| spec.into(), |w| spec::print(&twin(&w)))
+}
+
+/// The rates that the calls of a plan reach on memory. What cannot be run there is left out.
+fn twins(
+    root: &Root,
+    plan: &Plan,
+    machine: &Machine,
+    time: Duration,
+    interrupt: &Arc<AtomicBool>,
+) -> Vec<(String, f64)> {
+    let mut found: Vec<(String, f64)> = Vec::new();
+    let Ok(target) = observe::target(root, MEMORY.as_ref()) else { return found };
+    if target.backing != Backing::Memory {
+        return found;
+    }
+    for phase in &plan.phases {
+        let is_measured = phase.workload.data().is_none() || phase.engine.needs_files();
+        let is_known = phase.engine != Engine::Stdio;
+        let workload = twin(&phase.workload);
+        let name = spec::print(&workload);
+        if !is_measured || !is_known || found.iter().any(|(known, _)| *known == name) {
+            continue;
+        }
+        if interrupt.load(Ordering::Relaxed) {
+            break;
+        }
+        if let Some(rate) = twin_rate(root, &target, machine, &workload, time, interrupt) {
+            found.push((name, rate));
+        }
+    }
+    found
+}
+
+fn twin_rate(
+    root: &Root,
+    target: &model::Target,
+    machine: &Machine,
+    workload: &Workload,
+    time: Duration,
+    interrupt: &Arc<AtomicBool>,
+) -> Option<f64> {
+    let block_bytes = workload.data().map_or(1, |data| data.block_bytes);
+    let unit = u64::from(workload.in_flight()) * block_bytes.next_multiple_of(4096);
+    let size_bytes = TWIN_BYTES.next_multiple_of(unit);
+    if size_bytes > TWIN_BYTES_MAX.min(target.space.free_bytes / 4) {
+        return None;
+    }
+    let request = Request {
+        tests: vec![spec::print(workload)],
+        size: Some(Size::Bytes(size_bytes)),
+        files: Some(Count(TWIN_FILES)),
+        time: Some(Seconds(time.as_secs_f64())),
+        cache: Some(CacheMode::AsIs),
+        allow: vec![Allow::LowSpace, Allow::Busy],
+        ..Request::default()
+    };
+    let plan = model::plan::plan(&request, target, machine).ok()?;
+    let mut session = Session::open(root, &plan, target, 1, Arc::clone(interrupt)).ok()?;
+    let time_ns = time.as_nanos() as u64;
+    let budget_ns = time_ns.saturating_mul(10);
+    let laid_out = session.lay_out(budget_ns.max(1_000_000_000), &LayoutProgress::default());
+    let time = Time { measured_ns: time_ns, budget_ns };
+    let phase = plan.phases.first().filter(|_| laid_out.is_ok());
+    let record = phase.map(|phase| session.phase(phase, 1, time, &mut |_| {}));
+    let removed = session.close();
+    record.filter(|_| removed.is_ok())?.rate.whole_ops_per_second
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cost_is_a_part_of_each_operation_and_a_share_of_each_visit() {
+        let cost = Cost::from_two(60.0, 29.0);
+        assert!((cost.of_batch(1.0) - 60.0).abs() < 1e-9);
+        assert!((cost.of_batch(32.0) - 29.0).abs() < 1e-9);
+        assert!((cost.of_batch(8.0) - 32.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn twins_make_the_same_calls_without_their_ends() {
+        assert_eq!(twin_name("read:rnd4k:q32:ops=10:rate=500"), "read:rnd4k:q32");
+        assert_eq!(twin_name("create:files=1m:size=4k"), "create:files=2k:size=4k");
+    }
+}

@@ -1,0 +1,52 @@
+//! The knee of a sweep: the point beyond which more load buys more waiting than work.
+
+use model::run::{Mark, Note, PhaseRecord, Status};
+
+/// Where the knee of a sweep lies, as the place in `records` and the note for that row: the point with the highest
+/// power, which is throughput over latency (Kleinrock, "Power and deterministic rules of thumb for probabilistic
+/// problems in computer communications", 1979). On a queue with one server it lies at half of the capacity; on a device
+/// that serves n requests at once, at depth n.
+///
+/// `None` where fewer than three points were measured.
+pub fn knee(records: &[&PhaseRecord]) -> Option<(usize, Note)> {
+    let points: Vec<_> = records
+        .iter()
+        .enumerate()
+        .filter(|(_, record)| matches!(record.status, Status::Done | Status::Partial))
+        .filter_map(|(index, record)| Some((index, throughput(record)?, latency_ns(record)?)))
+        .collect();
+    // A closed loop at the head of a sweep over rates only says what the rates are shares of.
+    let is_open = |index: usize| records[index].workload.arrival != "closed_loop";
+    let has_open = points.iter().any(|(index, ..)| is_open(*index));
+    let points: Vec<_> = points.into_iter().filter(|(index, ..)| !has_open || is_open(*index)).collect();
+    if points.len() < 3 {
+        return None;
+    }
+    let power = |(_, throughput, latency): &(usize, f64, f64)| throughput / latency;
+    let best = points.iter().max_by(|a, b| power(a).total_cmp(&power(b)))?;
+    let most = points.iter().map(|(_, throughput, _)| *throughput).fold(0.0, f64::max);
+    let (index, throughput, latency) = *best;
+    let slowest = points.iter().map(|(_, _, latency)| *latency).fold(0.0, f64::max);
+    let text = if Some(index) == points.last().map(|(index, ..)| *index) {
+        String::from("no knee up to here: more load still buys more work than waiting. Sweep further")
+    } else {
+        format!(
+            "the knee of this sweep: {:.0} % of the highest throughput at {:.0} % of the longest mean latency; beyond it, load buys more waiting than work",
+            throughput / most * 100.0,
+            latency / slowest * 100.0
+        )
+    };
+    Some((index, Note { mark: Mark::Info, code: "knee".into(), text }))
+}
+
+/// In bytes where operations move some, as block sizes may be what is swept.
+fn throughput(record: &PhaseRecord) -> Option<f64> {
+    record.rate.bytes_per_second.or(record.rate.ops_per_second).filter(|rate| *rate > 0.0)
+}
+
+/// The mean; by Little's law where operations have none of their own.
+fn latency_ns(record: &PhaseRecord) -> Option<f64> {
+    let in_flight = f64::from(record.workload.threads) * f64::from(record.workload.iodepth);
+    let little = || record.rate.whole_ops_per_second.map(|rate| in_flight * 1e9 / rate);
+    record.latency_ns.as_ref().map(|latency| latency.mean as f64).or_else(little).filter(|mean| *mean > 0.0)
+}

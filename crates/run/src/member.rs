@@ -1,0 +1,408 @@
+//! What one thread of a test on data does: which engine it makes, and what it answers.
+//!
+//! The one place in which the plan's choice of an engine becomes a type; everything behind it is free of options.
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::process::Command as Program;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use engine::bytes::{ByteWorker, Recorded, Span, SystemCalls};
+use engine::clock::{Clock, Monotonic, Timer};
+use engine::data::{Content, mix};
+use engine::null::NullEngine;
+use engine::pacing::{ClosedLoop, OpenLoop, Pacing};
+use engine::pattern::Pattern;
+use engine::recorder::{DeltaReader, Recorder, Shape};
+use engine::stdio::protocol::{Job, Verify};
+use engine::sync::SyncEngine;
+use engine::uring::{Options, UringEngine};
+use engine::verb::{self, Verb};
+use engine::worker::{Ended, Layout, Limits, Stamping, Worker};
+use engine::{Call, DataEngine, Failure};
+use model::Trouble;
+use model::workload::{DataVerb, DataWork, Engine, SyncMode};
+
+use crate::gang::{Mailbox, Work, place_near};
+use crate::stdio_child::StdioChild;
+
+/// What a member is told.
+pub enum Command {
+    /// Measure from this instant until that one.
+    Start {
+        /// When all begin.
+        start_ns: u64,
+        /// When nothing more starts.
+        deadline_ns: u64,
+    },
+    /// Make every `stride`-th file from the own number on durable.
+    Sync {
+        /// How many members there are.
+        stride: usize,
+    },
+}
+
+/// What a member answers.
+pub struct Report {
+    /// When it was done.
+    pub end_ns: u64,
+    /// Why it ended early.
+    pub result: Result<(), Failure>,
+    /// Whether it visited every block that it was given at least once.
+    pub is_covered: bool,
+    /// Operations of an open loop that were due and never started.
+    pub missed: u64,
+    /// What was decided about its engine.
+    pub features: Vec<String>,
+    /// What its engine had to do without, each with the reason.
+    pub lost: Vec<String>,
+    /// What went wrong with a process of its own.
+    pub trouble: Option<Trouble>,
+}
+
+/// What one member is made of.
+pub struct Part {
+    /// The files of its group.
+    pub files: Arc<[OwnedFd]>,
+    /// What they contain.
+    pub content: Content,
+    /// Which blocks it visits.
+    pub pattern: Pattern,
+    /// Where blocks lie.
+    pub layout: Layout,
+    /// How they are stamped and compared.
+    pub stamping: Stamping,
+    /// Raised to stop it.
+    pub stop: Arc<AtomicBool>,
+    /// Its number among the members.
+    pub number: u32,
+    /// How many there are.
+    pub members: u32,
+    /// Operations in flight.
+    pub iodepth: u32,
+    /// Rate of an open loop over all members.
+    pub rate_ops_per_second: Option<f64>,
+    /// Seed of what it draws.
+    pub draw_seed: u64,
+    /// CPUs near the device.
+    pub near: Option<Arc<[u32]>>,
+}
+
+/// The work of a member on blocks.
+pub fn work(
+    data: &DataWork,
+    engine: Engine,
+    part: Part,
+    timer: Timer,
+) -> (Work<Command, Report>, DeltaReader) {
+    let options = Options { iopoll: data.iopoll, sqpoll: data.sqpoll };
+    let poisson = matches!(data.arrival, model::workload::Arrival::Open { poisson: true, .. });
+    with_verb(data, mix(part.draw_seed), WorkOf { part, engine, options, poisson, timer })
+}
+
+/// The calls of a verb, where an operation makes several kinds.
+pub fn steps(data: &DataWork) -> Vec<&'static str> {
+    if data.verb.is_bytes() { Vec::new() } else { with_verb(data, 0, StepsOf) }
+}
+
+/// What is done with a verb once it is a type.
+pub trait WithVerb {
+    /// What it gives.
+    type Answer;
+    /// Does it.
+    fn call<V: Verb + Send + 'static>(self, verb: V) -> Self::Answer;
+}
+
+/// Chooses the type of a verb. Mixes are drawn from `draw_seed`.
+pub fn with_verb<W: WithVerb>(data: &DataWork, draw_seed: u64, with: W) -> W::Answer {
+    let each = data.sync == SyncMode::Each;
+    match data.verb {
+        DataVerb::Write if !each => with.call(verb::Write),
+        DataVerb::Write | DataVerb::Fsync => with.call(verb::WriteDurably),
+        DataVerb::Rewrite if each => with.call(verb::RewriteDurably),
+        DataVerb::Rewrite => with.call(verb::Rewrite),
+        DataVerb::Rw if each => with.call(verb::Mix::<true>::new(data.read_percent, draw_seed)),
+        DataVerb::Rw => with.call(verb::Mix::<false>::new(data.read_percent, draw_seed)),
+        // Bytes are no blocks and never come here.
+        DataVerb::Read
+        | DataVerb::ByteRead
+        | DataVerb::ByteWrite
+        | DataVerb::GetcRead
+        | DataVerb::PutcWrite => with.call(verb::Read),
+    }
+}
+
+struct StepsOf;
+
+impl WithVerb for StepsOf {
+    type Answer = Vec<&'static str>;
+    fn call<V: Verb + Send + 'static>(self, _: V) -> Self::Answer {
+        let calls = V::STEPS.iter().map(|call| Call::name(*call));
+        if V::STEPS.len() > 1 { calls.collect() } else { Vec::new() }
+    }
+}
+
+struct WorkOf {
+    part: Part,
+    engine: Engine,
+    options: Options,
+    poisson: bool,
+    timer: Timer,
+}
+
+impl WithVerb for WorkOf {
+    type Answer = (Work<Command, Report>, DeltaReader);
+    fn call<V: Verb + Send + 'static>(self, verb: V) -> Self::Answer {
+        let Self { part, engine, options, poisson, timer } = self;
+        match engine {
+            Engine::Uring => paced(verb, part, UringMaker::<false>(options), poisson, timer),
+            Engine::Nop => paced(verb, part, UringMaker::<true>(options), poisson, timer),
+            Engine::Null => paced(verb, part, NullMaker, poisson, timer),
+            // Simulated devices have members of their own; bytes have loops of their own.
+            Engine::Sync | Engine::Stdio | Engine::Sim => paced(verb, part, SyncMaker, poisson, timer),
+        }
+    }
+}
+
+/// Chooses the pacing.
+fn paced<V: Verb + Send + 'static, M: Maker>(
+    verb: V,
+    part: Part,
+    maker: M,
+    poisson: bool,
+    timer: Timer,
+) -> (Work<Command, Report>, DeltaReader) {
+    match part.rate_ops_per_second {
+        Some(rate) => {
+            let pacing = OpenLoop::new(rate, poisson, part.number, part.members, part.draw_seed);
+            work_of(verb, part, maker, timer, pacing)
+        }
+        None => work_of(verb, part, maker, timer, ClosedLoop),
+    }
+}
+
+/// Makes an engine in the thread that will use it, so that its memory lies near and the ring is its own.
+trait Maker: Send + 'static {
+    type Engine: DataEngine;
+    fn make<V: Verb>(&self, part: &Part) -> Result<Self::Engine, Failure>;
+    /// What was decided, and what could not be had.
+    fn told(_: &Self::Engine) -> (Vec<String>, Vec<String>) {
+        (Vec::new(), Vec::new())
+    }
+}
+
+fn writes<V: Verb>(part: &Part) -> Option<Content> {
+    V::WRITES.then_some(part.content)
+}
+
+struct SyncMaker;
+
+impl Maker for SyncMaker {
+    type Engine = SyncEngine;
+    fn make<V: Verb>(&self, part: &Part) -> Result<SyncEngine, Failure> {
+        Ok(SyncEngine::new(Arc::clone(&part.files), part.layout.block_bytes as usize, writes::<V>(part)))
+    }
+}
+
+struct NullMaker;
+
+impl Maker for NullMaker {
+    type Engine = NullEngine;
+    fn make<V: Verb>(&self, part: &Part) -> Result<NullEngine, Failure> {
+        Ok(NullEngine::new(part.iodepth, part.layout.block_bytes as usize))
+    }
+}
+
+struct UringMaker<const NOP: bool>(Options);
+
+impl<const NOP: bool> Maker for UringMaker<NOP> {
+    type Engine = UringEngine<NOP>;
+    fn make<V: Verb>(&self, part: &Part) -> Result<UringEngine<NOP>, Failure> {
+        let (files, block_bytes) = (Arc::clone(&part.files), part.layout.block_bytes as usize);
+        let reads = V::STEPS.contains(&Call::Read);
+        UringEngine::new(files, block_bytes, part.iodepth, reads, writes::<V>(part), self.0).map_err(
+            |error| {
+                let errno = rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO);
+                Failure { call: "io_uring_setup", file: 0, offset_bytes: None, cause: errno.into() }
+            },
+        )
+    }
+    fn told(engine: &Self::Engine) -> (Vec<String>, Vec<String>) {
+        (engine.features().to_vec(), engine.lost().to_vec())
+    }
+}
+
+fn work_of<V, M, P>(
+    verb: V,
+    part: Part,
+    maker: M,
+    timer: Timer,
+    pacing: P,
+) -> (Work<Command, Report>, DeltaReader)
+where
+    V: Verb + Send + 'static,
+    M: Maker,
+    P: Pacing + Send + 'static,
+{
+    let (recorder, reader) = Recorder::new(Worker::<M::Engine, Timer, P, V>::SHAPE);
+    let body = move |mailbox: &Mailbox<Command, Report>| {
+        place_near(part.near.as_deref());
+        let made = maker.make::<V>(&part);
+        mailbox.ready();
+        let Some(Command::Start { start_ns, deadline_ns }) = mailbox.next() else { return };
+        #[cfg(test)]
+        crate::session::tests::panic_if_asked(part.number.into());
+        let Part { files, pattern, layout, stamping, stop, number, .. } = part;
+        let report = match made {
+            Ok(engine) => {
+                let (features, lost) = M::told(&engine);
+                let limits = Limits { deadline_ns, stop: &stop };
+                let worker =
+                    Worker::new(engine, timer, pacing, verb, pattern, layout, stamping, limits, recorder);
+                Report { features, lost, ..worker.run(start_ns).into() }
+            }
+            Err(failure) => {
+                recorder.finish(start_ns);
+                Report::failed(start_ns, failure)
+            }
+        };
+        mailbox.report(report);
+        serve_syncs(mailbox, &files, number as usize);
+    };
+    (Box::new(body), reader)
+}
+
+/// What a member that moves bytes is made of.
+pub struct BytePart {
+    /// The files of its group, to be made durable.
+    pub files: Arc<[OwnedFd]>,
+    /// Its parts of them, each with the file opened for it alone.
+    pub spans: Vec<(Span, OwnedFd)>,
+    /// What they contain.
+    pub content: Content,
+    /// How pieces are stamped and compared.
+    pub stamping: Stamping,
+    /// Bytes to be moved.
+    pub ops: u64,
+    /// Raised to stop it.
+    pub stop: Arc<AtomicBool>,
+    /// Its number among the members.
+    pub number: u32,
+    /// CPUs near the device.
+    pub near: Option<Arc<[u32]>>,
+}
+
+/// The work of a member on bytes, by system calls.
+pub fn byte_work(data: &DataWork, part: BytePart, timer: Timer) -> (Work<Command, Report>, DeltaReader) {
+    let (recorder, reader) = Recorder::new(Shape::default());
+    let writes = data.writes().then_some(part.content);
+    let body = move |mailbox: &Mailbox<Command, Report>| {
+        place_near(part.near.as_deref());
+        let BytePart { files, spans, stamping, ops, stop, number, .. } = part;
+        let (spans, opened): (Vec<_>, Vec<_>) = spans.into_iter().unzip();
+        let tally = Recorded { recorder, stop: &stop };
+        let calls = SystemCalls::new(opened);
+        let worker = ByteWorker::new(calls, timer, tally, spans, writes, stamping, ops);
+        mailbox.ready();
+        let Some(Command::Start { start_ns, deadline_ns }) = mailbox.next() else { return };
+        mailbox.report(worker.run(start_ns, deadline_ns).into());
+        serve_syncs(mailbox, &files, number as usize);
+    };
+    (Box::new(body), reader)
+}
+
+/// The work of a member on bytes, by calls of the C library in a process of its own: `program` and its arguments.
+pub fn stdio_work(
+    data: &DataWork,
+    part: BytePart,
+    program: &[OsString],
+) -> (Work<Command, Report>, DeltaReader) {
+    let (recorder, reader) = Recorder::new(Shape::default());
+    let stamping = &part.stamping;
+    let job = Job {
+        writes: data.writes(),
+        unlocked: data.unlocked,
+        buffer_bytes: data.stdio_buffer_bytes,
+        content: part.content,
+        first_file: stamping.first_file,
+        generation: stamping.generation,
+        verify: stamping.verifier.as_ref().map(|verifier| Verify {
+            every: stamping.verify_every,
+            generations: verifier.generations.clone(),
+        }),
+        ops: part.ops,
+    };
+    let program = program.to_vec();
+    let body = move |mailbox: &Mailbox<Command, Report>| {
+        place_near(part.near.as_deref());
+        let BytePart { files, spans, stop, number, .. } = part;
+        let mut words = program.iter();
+        let child = match words.next() {
+            Some(name) => {
+                let mut program = Program::new(name);
+                program.args(words);
+                StdioChild::start(program, job, &spans)
+            }
+            None => {
+                Err(Trouble::new("start a process for the calls of the C library", "no program is known"))
+            }
+        };
+        mailbox.ready();
+        let Some(Command::Start { start_ns, deadline_ns }) = mailbox.next() else { return };
+        let report = match child {
+            Ok(child) => {
+                let (ended, trouble) = child.run(start_ns, deadline_ns, &stop, recorder);
+                Report { trouble, ..ended.into() }
+            }
+            Err(trouble) => {
+                recorder.finish(start_ns);
+                let ended = Ended { end_ns: start_ns, result: Ok(()), is_covered: false, missed: 0 };
+                Report { trouble: Some(trouble), ..ended.into() }
+            }
+        };
+        mailbox.report(report);
+        serve_syncs(mailbox, &files, number as usize);
+    };
+    (Box::new(body), reader)
+}
+
+impl Report {
+    fn failed(end_ns: u64, failure: Failure) -> Self {
+        Self {
+            end_ns,
+            result: Err(failure),
+            is_covered: false,
+            missed: 0,
+            features: Vec::new(),
+            lost: Vec::new(),
+            trouble: None,
+        }
+    }
+}
+
+impl From<Ended> for Report {
+    fn from(ended: Ended) -> Self {
+        let Ended { end_ns, result, is_covered, missed } = ended;
+        Self { end_ns, result, is_covered, missed, features: Vec::new(), lost: Vec::new(), trouble: None }
+    }
+}
+
+/// Makes files durable as often as it is told to.
+pub fn serve_syncs(mailbox: &Mailbox<Command, Report>, files: &[OwnedFd], number: usize) {
+    while let Some(Command::Sync { stride }) = mailbox.next() {
+        let mut result = Ok(());
+        for (index, file) in files.iter().enumerate().skip(number).step_by(stride) {
+            if let Err(errno) = rustix::fs::fdatasync(file) {
+                let file = index as u64;
+                let failure = Failure { call: "fdatasync", file, offset_bytes: None, cause: errno.into() };
+                result = result.and(Err(failure));
+            }
+        }
+        let end_ns = Monotonic.now_ns();
+        mailbox.report(Report {
+            result,
+            ..Ended { end_ns, result: Ok(()), is_covered: true, missed: 0 }.into()
+        });
+    }
+}

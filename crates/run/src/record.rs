@@ -1,0 +1,301 @@
+//! What was measured, as the record of a phase in the document.
+
+use model::plan::{Plan, PlannedPhase};
+use model::run::{EngineRecord, PhaseRecord, Rate, Status, Step, WorkloadRecord};
+use model::target::Target;
+use model::workload::{CacheMode, DataWork, Engine, FileVerb, SyncMode, Work};
+use model::{Trouble, spec};
+
+use crate::collect::{Collected, Distribution};
+use crate::data_phase::DataOutcome;
+use crate::drive::Drive;
+use crate::file_phase::FileOutcome;
+use crate::meter::Observed;
+use crate::notes;
+
+/// What a record is made from, beside what was counted.
+pub struct Circumstances<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// Where.
+    pub target: &'a Target,
+    /// CPUs that the workers share.
+    pub cpus: u64,
+    /// Which clock timed operations.
+    pub clock: &'static str,
+    /// CPUs near the device, where workers were kept there.
+    pub near: Option<&'a [u32]>,
+    /// Whether a signal ended it.
+    pub is_interrupted: bool,
+    /// From the start of the run to the start of the phase.
+    pub start_ns: u64,
+}
+
+/// The record of a phase of which nothing was measured, and why.
+pub fn untried(phase: &PlannedPhase, repetition: u32, status: Status, reason: &str) -> PhaseRecord {
+    let (workload, collected) = (&phase.workload, Collected::new(0));
+    PhaseRecord {
+        id: phase_id(phase, repetition),
+        spec: spec::print(workload),
+        name: workload.name().into(),
+        label: workload.label(),
+        group: phase.group.clone(),
+        repetition,
+        workload: WorkloadRecord::new(workload, 0, 0, CacheMode::AsIs),
+        engine: EngineRecord { name: phase.engine.word().into(), features: Vec::new(), mean_batch: None },
+        status,
+        reason: Some(reason.into()),
+        start_ns: 0,
+        ops: 0,
+        bytes: 0,
+        app_bytes_read: 0,
+        app_bytes_written: 0,
+        elapsed_ns: 0,
+        passes: 0.0,
+        rate: rate(&collected, &Times::default(), None),
+        latency_ns: None,
+        queueing_ns: None,
+        histogram: None,
+        steps: Vec::new(),
+        intervals: Vec::new(),
+        device: None,
+        page_cache_share: None,
+        budget: None,
+        cpu: None,
+        verified_blocks: 0,
+        own_cost_ns_per_op: None,
+        notes: Vec::new(),
+    }
+}
+
+/// The record of a phase.
+pub fn record(
+    circumstances: &Circumstances<'_>,
+    phase: &PlannedPhase,
+    repetition: u32,
+    steps: &[&'static str],
+    measured: Measured,
+    collected: Collected,
+    observed: &Observed,
+) -> PhaseRecord {
+    let Circumstances { plan, target, .. } = *circumstances;
+    let workload = &phase.workload;
+    let data = workload.data();
+    let (status, reason) = match (measured.failure, circumstances.is_interrupted, measured.cut_short) {
+        (Some(failure), false, _) => (Status::Failed, Some(failure.to_string())),
+        (Some(failure), true, _) => (Status::Failed, Some(format!("interrupted, and {failure}"))),
+        (None, true, _) => (Status::Partial, Some("interrupted".into())),
+        (None, false, Some(reason)) => (Status::Partial, Some(reason)),
+        (None, false, None) => (Status::Done, None),
+    };
+    let has_latency = collected.operations.count() > 0
+        && !matches!(&workload.work, Work::Files(files) if files.verb == FileVerb::Readdir);
+    let step = |(name, latencies): (&&'static str, &Distribution)| Step {
+        name: (*name).into(),
+        ops: latencies.count(),
+        latency_ns: latencies.latency(),
+        histogram: latencies.encoded(),
+    };
+    let mean_batch = (collected.visits > 0).then(|| collected.ops as f64 / collected.visits as f64);
+    let mut features = vec![format!("clock={}", circumstances.clock)];
+    features.extend(paths(phase, plan.cache));
+    features.extend(circumstances.near.map(|cpus| format!("near_device_cpus={}", cpus.len())));
+    features.extend(measured.features);
+    // What never reaches a device or a cache says nothing about either.
+    let touches_files = data.is_none() || phase.engine.needs_files() || phase.engine == Engine::Sim;
+    let mut workload_record = WorkloadRecord::new(workload, measured.size_bytes, measured.files, plan.cache);
+    workload_record.rate_ops_per_second = measured.rate_ops_per_second;
+    let untried = untried(phase, repetition, status, "");
+    let mut record = PhaseRecord {
+        reason,
+        workload: workload_record,
+        engine: EngineRecord { features, mean_batch, ..untried.engine },
+        start_ns: circumstances.start_ns,
+        ops: collected.ops,
+        bytes: collected.bytes,
+        app_bytes_read: collected.read_bytes,
+        app_bytes_written: collected.written_bytes,
+        elapsed_ns: measured.elapsed_ns,
+        passes: measured.passes,
+        rate: rate(&collected, &measured.times, data.map(|data| data.block_bytes)),
+        latency_ns: collected.operations.latency().filter(|_| has_latency),
+        queueing_ns: collected.queueing.latency(),
+        histogram: collected.operations.encoded().filter(|_| has_latency),
+        steps: steps.iter().zip(&collected.steps).map(step).filter(|step| step.ops > 0).collect(),
+        device: observed.device(target, phase, &collected).filter(|_| touches_files),
+        page_cache_share: observed.page_cache_share(target, &collected).filter(|_| touches_files),
+        // Whoever works in a process of its own is not among the threads that were watched.
+        budget: observed.budget(phase.workload.threads as usize).filter(|_| phase.engine != Engine::Stdio),
+        cpu: observed.cpu(),
+        verified_blocks: collected.verified,
+        intervals: collected.into_intervals(measured.end_ns),
+        ..untried
+    };
+    record.notes = notes::of_engine(phase, measured.missed, &measured.lost, measured.is_damaged, &record);
+    if record.ops > 0 {
+        record.notes.extend(notes::notes(&record, phase, target, circumstances.cpus));
+    }
+    record
+}
+
+/// Unique in the run: with the repetition, from the second on.
+pub fn phase_id(phase: &PlannedPhase, repetition: u32) -> String {
+    if repetition > 1 { format!("{}#{repetition}", phase.id) } else { phase.id.clone() }
+}
+
+/// The times that rates are made from.
+#[derive(Debug, Default)]
+pub struct Times {
+    /// Without the sync at the end.
+    pub work_ns: u64,
+    /// With it; `None` where nothing was made durable.
+    pub durable_ns: Option<u64>,
+    /// Whether writes went into the page cache first.
+    pub cached_writes: bool,
+    /// When the first worker was done.
+    pub first_done_ns: u64,
+    /// When the last worker was done, before the sync at the end.
+    pub last_done_ns: u64,
+}
+
+/// What is common to the outcomes of both kinds of phases.
+#[derive(Debug, Default)]
+pub struct Measured {
+    /// With the sync at the end.
+    pub elapsed_ns: u64,
+    /// End of the time axis of intervals.
+    pub end_ns: u64,
+    /// Visits of every block, or rounds.
+    pub passes: f64,
+    /// Bytes that the test worked on.
+    pub size_bytes: u64,
+    /// Files that the test worked on.
+    pub files: u64,
+    /// What rates are made from.
+    pub times: Times,
+    /// Bytes written into files untimed.
+    pub untimed_bytes: u64,
+    /// Rate of an open loop.
+    pub rate_ops_per_second: Option<f64>,
+    /// Operations of an open loop that were due and never started.
+    pub missed: u64,
+    /// What was decided about the engine.
+    pub features: Vec<String>,
+    /// What the engine had to do without, each with the reason.
+    pub lost: Vec<String>,
+    /// Whether a block was read that is not what was written.
+    pub is_damaged: bool,
+    /// Why it was ended before its time, though nothing failed.
+    pub cut_short: Option<String>,
+    /// What ended it early.
+    pub failure: Option<Trouble>,
+}
+
+impl Measured {
+    /// Nothing was measured.
+    pub fn failed(failure: Trouble) -> Self {
+        Self { failure: Some(failure), ..Self::default() }
+    }
+
+    /// What a test on data gave.
+    pub fn of_data(data: &DataWork, outcome: DataOutcome, ops: u64) -> Self {
+        let blocks = (outcome.size_bytes / data.block_bytes).max(1);
+        Self {
+            elapsed_ns: outcome.synced_ns,
+            end_ns: outcome.synced_ns,
+            passes: ops as f64 / blocks as f64,
+            size_bytes: outcome.size_bytes,
+            files: outcome.files,
+            times: Times {
+                work_ns: outcome.last_done_ns,
+                durable_ns: outcome.is_durable.then_some(outcome.synced_ns),
+                cached_writes: data.writes() && !data.direct && data.sync == SyncMode::End,
+                first_done_ns: outcome.first_done_ns,
+                last_done_ns: outcome.last_done_ns,
+            },
+            missed: outcome.missed,
+            features: outcome.features,
+            lost: outcome.lost,
+            is_damaged: outcome.is_damaged,
+            failure: outcome.failure,
+            ..Self::default()
+        }
+    }
+
+    /// Says so if the run's total time, and not the stop rule of the phase, ended it.
+    #[must_use]
+    pub fn or_cut(
+        mut self,
+        phase: &PlannedPhase,
+        collected: &Collected,
+        time_ns: u64,
+        planned_ns: u64,
+    ) -> Self {
+        let (stop, lasted_ns) = (phase.stop, self.times.last_done_ns);
+        let ran_out = lasted_ns >= time_ns;
+        if ran_out && stop.ops.is_some_and(|ops| collected.ops < ops) && stop.time_ns.is_none() {
+            self.cut_short = Some("the run's total time ended it before all operations were done".into());
+        } else if ran_out && stop.time_ns.is_some() && time_ns < planned_ns - planned_ns / 20 {
+            let seconds = |ns: u64| ns as f64 / 1e9;
+            self.cut_short = Some(format!(
+                "the run's total time left {:.1} s of {:.1} s for it",
+                seconds(time_ns),
+                seconds(planned_ns)
+            ));
+        }
+        self
+    }
+
+    /// What a test on files gave.
+    pub fn of_files(outcome: FileOutcome, drive: &Drive<'_>) -> Self {
+        Self {
+            elapsed_ns: outcome.measured_ns,
+            end_ns: outcome.last_done_ns,
+            passes: outcome.rounds,
+            size_bytes: drive.collected.written_bytes,
+            files: outcome.files,
+            times: Times {
+                work_ns: outcome.measured_ns,
+                first_done_ns: outcome.first_done_ns,
+                last_done_ns: outcome.last_done_ns,
+                ..Times::default()
+            },
+            untimed_bytes: outcome.untimed_bytes,
+            cut_short: outcome.cut_short,
+            failure: outcome.failure,
+            ..Self::default()
+        }
+    }
+}
+
+/// Headline: writes as durable as they were asked to be, everything else over the whole time.
+fn rate(collected: &Collected, times: &Times, block_bytes: Option<u64>) -> Rate {
+    let per_second = |ns: u64| (ns > 0 && collected.ops > 0).then(|| collected.ops as f64 * 1e9 / ns as f64);
+    let whole = per_second(times.work_ns);
+    let durable = times.durable_ns.and_then(per_second);
+    // What only reached the cache is no rate of storage.
+    let headline = durable.or(whole.filter(|_| !times.cached_writes));
+    Rate {
+        ops_per_second: headline,
+        bytes_per_second: headline.zip(block_bytes).map(|(ops, bytes)| ops * bytes as f64),
+        steady_ops_per_second: None,
+        whole_ops_per_second: whole,
+        durable_ops_per_second: durable,
+        into_cache_ops_per_second: whole.filter(|_| times.cached_writes),
+        ci95_low_ops_per_second: None,
+        ci95_high_ops_per_second: None,
+        first_done_ns: times.first_done_ns,
+        last_done_ns: times.last_done_ns,
+    }
+}
+
+/// Which way operations take.
+fn paths(phase: &PlannedPhase, cache: CacheMode) -> Vec<String> {
+    match &phase.workload.work {
+        Work::Data(_) if !phase.engine.needs_files() => Vec::new(),
+        Work::Data(data) if data.direct => vec!["o_direct".into()],
+        Work::Data(data) if data.reads() => vec!["page_cache".into(), format!("cache={cache}")],
+        Work::Data(_) => vec!["page_cache".into()],
+        Work::Files(_) => vec!["directory_descriptors".into()],
+    }
+}

@@ -1,0 +1,182 @@
+//! Runs one test on a simulated device: all workers in this thread, on a virtual clock.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use engine::data::{STAMP_INTERVAL_BYTES, mix};
+use engine::pacing::{ClosedLoop, OpenLoop, Pacing};
+use engine::pattern::Pattern;
+use engine::recorder::{DeltaReader, Recorder};
+use engine::sim::{SimClock, SimEngine, World, drive};
+use engine::verb::Verb;
+use engine::worker::{Ended, Layout, Limits, Stamping, Worker};
+use model::plan::PlannedPhase;
+use model::run::Frame;
+use model::workload::{Access, Arrival};
+use model::{SimDevice, Trouble};
+
+use crate::collect::Collected;
+use crate::data_phase::{DataOutcome, shares};
+use crate::drive::Tick;
+use crate::member::{WithVerb, with_verb};
+use crate::meter::Observed;
+use crate::record::Measured;
+
+/// What a test on a simulated device needs.
+pub struct SimTask<'a> {
+    /// The test.
+    pub phase: &'a PlannedPhase,
+    /// The device.
+    pub device: &'a SimDevice,
+    /// Bytes of it that the test works on.
+    pub size_bytes: u64,
+    /// Seed of offsets, and of whatever the device draws.
+    pub seed: u64,
+    /// Longest measured time, on the virtual clock.
+    pub time_ns: u64,
+    /// Rate of an open loop, over all threads.
+    pub rate_ops_per_second: Option<f64>,
+    /// Raised by a signal.
+    pub interrupt: &'a AtomicBool,
+}
+
+/// Runs the test; what was counted, and what the device did meanwhile.
+pub fn run(
+    task: &SimTask<'_>,
+    steps: usize,
+    on_tick: &mut dyn FnMut(&Tick<'_>),
+) -> (Result<Measured, Trouble>, Collected, Observed) {
+    let (mut collected, mut observed) = (Collected::new(steps), Observed::default());
+    let Some(data) = task.phase.workload.data() else {
+        return (Err(Trouble::new("simulate a test on files", "it has no data")), collected, observed);
+    };
+    // One CPU for each worker, whatever machine computes this: the same seed gives the same everywhere.
+    let world = match World::new(task.device, task.phase.workload.threads, task.seed) {
+        Ok(world) => Rc::new(RefCell::new(world)),
+        Err(problem) => {
+            let trouble = Trouble::new(format!("simulate {}", task.device.name), problem);
+            return (Err(trouble), collected, observed);
+        }
+    };
+    let sinks = Sinks { collected: &mut collected, observed: &mut observed, on_tick };
+    let ended = with_verb(data, mix(task.seed), Simulated { task, world, sinks });
+    let mut outcome = DataOutcome { size_bytes: task.size_bytes, ..DataOutcome::default() };
+    let ends = || ended.iter().map(|ended| ended.end_ns);
+    outcome.first_done_ns = ends().min().unwrap_or(0);
+    outcome.last_done_ns = ends().max().unwrap_or(0);
+    outcome.synced_ns = outcome.last_done_ns;
+    outcome.missed = ended.iter().map(|ended| ended.missed).sum();
+    outcome.failure = ended.iter().find_map(|ended| ended.result.err()).map(|failure| {
+        let offset = failure.offset_bytes.unwrap_or(0);
+        Trouble::new(format!("{} {} at offset {offset}", failure.call, task.device.name), failure.cause)
+            .remedy("its description asks for this error")
+    });
+    observed.measured_ns = outcome.last_done_ns;
+    observed.watched = ended.len();
+    // All of the workers' time that the device takes is spent in the kernel.
+    observed.kernel_ticks = 1;
+    let measured = Measured::of_data(data, outcome, collected.ops);
+    let measured = Measured { rate_ops_per_second: task.rate_ops_per_second, ..measured };
+    (Ok(measured), collected, observed)
+}
+
+/// Where counts and frames go.
+struct Sinks<'a> {
+    collected: &'a mut Collected,
+    observed: &'a mut Observed,
+    on_tick: &'a mut dyn FnMut(&Tick<'_>),
+}
+
+impl Sinks<'_> {
+    fn drain(&mut self, readers: &[DeltaReader]) {
+        for reader in readers {
+            reader.drain(|delta| self.collected.add(delta, 0));
+        }
+    }
+
+    fn tick(&mut self, now_ns: u64, frame: Frame, readers: &[DeltaReader]) {
+        self.drain(readers);
+        self.observed.add(&frame);
+        (self.on_tick)(&Tick {
+            elapsed_ns: now_ns,
+            ops: self.collected.ops,
+            bytes: self.collected.bytes,
+            p99_ns: self.collected.operations.quantile(0.99),
+            frame: Some(&frame),
+        });
+        self.collected.add_frame(frame, now_ns);
+    }
+}
+
+struct Simulated<'a, 'b> {
+    task: &'a SimTask<'a>,
+    world: Rc<RefCell<World>>,
+    sinks: Sinks<'b>,
+}
+
+impl WithVerb for Simulated<'_, '_> {
+    type Answer = Vec<Ended>;
+    fn call<V: Verb + Send + 'static>(self, verb: V) -> Vec<Ended> {
+        let Self { task, world, sinks } = self;
+        let poisson = task
+            .phase
+            .workload
+            .data()
+            .is_some_and(|data| matches!(data.arrival, Arrival::Open { poisson: true, .. }));
+        let threads = task.phase.workload.threads;
+        match task.rate_ops_per_second {
+            None => simulate(task, &world, &verb, |_| ClosedLoop, sinks),
+            Some(rate) => {
+                let pacing = |thread| OpenLoop::new(rate, poisson, thread, threads, task.seed);
+                simulate(task, &world, &verb, pacing, sinks)
+            }
+        }
+    }
+}
+
+fn simulate<V: Verb + Clone, P: Pacing>(
+    task: &SimTask<'_>,
+    world: &Rc<RefCell<World>>,
+    verb: &V,
+    pacing: impl Fn(u32) -> P,
+    mut sinks: Sinks<'_>,
+) -> Vec<Ended> {
+    let workload = &task.phase.workload;
+    let Some(data) = workload.data() else { return Vec::new() };
+    let clock = SimClock::default();
+    let stop = AtomicBool::new(false);
+    let layout =
+        Layout { block_bytes: data.block_bytes, blocks_per_file: task.size_bytes / data.block_bytes };
+    let mut readers = Vec::new();
+    let mut workers = Vec::new();
+    for (thread, share) in shares(task.phase, data, layout.blocks_per_file, data.block_bytes).enumerate() {
+        let seed = mix(task.seed ^ mix(thread as u64));
+        let (recorder, reader) = Recorder::new(Worker::<SimEngine, SimClock, P, V>::SHAPE);
+        readers.push(reader);
+        workers.push(Worker::new(
+            SimEngine::new(world, &clock, workload.iodepth, data.block_bytes as usize),
+            clock.clone(),
+            pacing(thread as u32),
+            verb.clone(),
+            Pattern::new(share.first_unit, share.units, data.access == Access::Random, seed, share.ops),
+            layout,
+            Stamping {
+                seed: task.seed,
+                first_file: 0,
+                generation: 0,
+                interval_bytes: STAMP_INTERVAL_BYTES,
+                verifier: None,
+                verify_every: u32::MAX,
+            },
+            Limits { deadline_ns: task.time_ns, stop: &stop },
+            recorder,
+        ));
+    }
+    let ended = drive(workers, &clock, world, 0, &mut |now_ns, frame| {
+        stop.store(task.interrupt.load(Ordering::Relaxed), Ordering::Relaxed);
+        sinks.tick(now_ns, frame, &readers);
+    });
+    sinks.drain(&readers);
+    ended
+}

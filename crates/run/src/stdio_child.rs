@@ -1,0 +1,366 @@
+//! The run's side of the process that makes its calls of the C library: starts it, passes on what it counts, and sees
+//! to it that it ends.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command as Program, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use engine::bytes::Span;
+use engine::clock::{Clock, Monotonic};
+use engine::recorder::Recorder;
+use engine::stdio::protocol::{Channel, Command, Counts, Job, Report};
+use engine::worker::Ended;
+use model::Trouble;
+
+use crate::patience::PATIENCE;
+
+/// How often the stop flag is looked at while the process works.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long the process may take to get ready and to end: less than the driver waits for us.
+const GRACE: Duration = Duration::from_secs(PATIENCE.as_secs() / 2);
+/// How long a process that has closed its socket may take to be gone.
+const LAST_BREATH: Duration = Duration::from_secs(1);
+
+/// A process that is ready to work for the thread that started it, and ends with it.
+#[derive(Debug)]
+pub struct StdioChild {
+    process: Reaped,
+    channel: Channel,
+    writes: bool,
+    grace: Duration,
+}
+
+/// Killed and waited for when it is dropped, so that none is left running, or dead and unburied.
+#[derive(Debug)]
+struct Reaped(Child);
+
+impl Drop for Reaped {
+    fn drop(&mut self) {
+        // Both fail only if it was waited for already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Reaped {
+    /// How it ended; killed if it takes too long.
+    fn status(&mut self) -> io::Result<ExitStatus> {
+        let start = Instant::now();
+        while start.elapsed() < LAST_BREATH {
+            if let Some(status) = self.0.try_wait()? {
+                return Ok(status);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.0.kill()?;
+        self.0.wait()
+    }
+}
+
+impl StdioChild {
+    /// Starts `program`, which calls [`engine::stdio::serve`] with the last of its arguments: the number of this
+    /// process. Comes back when it is ready.
+    ///
+    /// To be called by the thread that also calls [`StdioChild::run`]: the kernel kills the process when this thread
+    /// ends. Each span comes with its file, opened for this process alone.
+    ///
+    /// # Errors
+    /// What kept it from starting or from getting ready.
+    pub fn start(program: Program, job: Job, parts: &[(Span, OwnedFd)]) -> Result<Self, Trouble> {
+        Self::start_within(GRACE, program, job, parts)
+    }
+
+    fn start_within(
+        grace: Duration,
+        mut program: Program,
+        job: Job,
+        parts: &[(Span, OwnedFd)],
+    ) -> Result<Self, Trouble> {
+        let started = (|| -> io::Result<_> {
+            let (ours, theirs) = UnixStream::pair()?;
+            program.arg(std::process::id().to_string());
+            program.stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
+            let process = Reaped(program.spawn()?);
+            // It holds its end of the socket; what we still had of it would hide from us that it has gone.
+            drop(program);
+            Ok((process, Channel::new(ours)))
+        })();
+        let (process, channel) = started.map_err(|error| Trouble::new(START, error))?;
+        let mut child = Self { process, channel, writes: job.writes, grace };
+        // A process that ends early refuses what it is sent: how it ended says more than that.
+        let told = child.channel.set_timeout(LOOK).and_then(|()| child.tell(job, parts));
+        match child.report(Instant::now() + grace, || false) {
+            Heard::Report(Report::Ready) => told.map(|()| child).map_err(|error| Trouble::new(START, error)),
+            Heard::Report(Report::Error(text)) => Err(Trouble::new(START, text)),
+            heard => Err(child.trouble(START, &heard)),
+        }
+    }
+
+    /// Lets it work from `start_ns` until `deadline_ns`, or until `stop` is raised, and counts what it tells.
+    ///
+    /// The trouble beside how it ended: it died or hangs, in which case the end is when that was seen.
+    pub fn run(
+        mut self,
+        start_ns: u64,
+        deadline_ns: u64,
+        stop: &AtomicBool,
+        mut recorder: Recorder,
+    ) -> (Ended, Option<Trouble>) {
+        recorder.start(start_ns);
+        // A process that has gone says so below.
+        let _ = self.channel.send(&Command::Start { start_ns, deadline_ns }, None);
+        let left = Duration::from_nanos(deadline_ns.saturating_sub(Monotonic.now_ns()));
+        let mut give_up = Instant::now().checked_add(left.saturating_add(self.grace));
+        let mut was_told = false;
+        loop {
+            let until = give_up.unwrap_or_else(|| Instant::now() + self.grace);
+            match self.report(until, || !was_told && stop.load(Ordering::Relaxed)) {
+                Heard::Report(Report::Delta(counts)) => self.count(counts, &mut recorder),
+                Heard::Report(Report::End(ended)) => {
+                    recorder.finish(ended.end_ns);
+                    return (ended, None);
+                }
+                Heard::Call => {
+                    was_told = true;
+                    let _ = self.channel.send(&Command::Stop, None);
+                    let soon = Instant::now() + self.grace;
+                    give_up = Some(give_up.map_or(soon, |at| at.min(soon)));
+                }
+                Heard::Nothing if give_up.is_none() => {}
+                heard => {
+                    let trouble = self.trouble("call the C library", &heard);
+                    let end_ns = Monotonic.now_ns();
+                    recorder.finish(end_ns);
+                    return (Ended { end_ns, result: Ok(()), is_covered: false, missed: 0 }, Some(trouble));
+                }
+            }
+        }
+    }
+
+    fn tell(&self, job: Job, parts: &[(Span, OwnedFd)]) -> io::Result<()> {
+        for (span, file) in parts {
+            self.channel.send(&Command::Span(*span), Some(file.as_fd()))?;
+        }
+        self.channel.send(&Command::Job(Box::new(job)), None)
+    }
+
+    fn count(&self, counts: Counts, recorder: &mut Recorder) {
+        let Counts { end_ns, ops, verified, .. } = counts;
+        recorder.operations(ops, ops);
+        if self.writes {
+            recorder.written(ops);
+        } else {
+            recorder.read(ops);
+        }
+        (0..verified).for_each(|_| recorder.verified());
+        recorder.hand_over(end_ns);
+    }
+
+    /// What it says next, or that `calls` gave true, which is asked now and then.
+    fn report(&mut self, give_up: Instant, calls: impl Fn() -> bool) -> Heard {
+        loop {
+            if calls() {
+                return Heard::Call;
+            }
+            match self.channel.wait() {
+                Ok(Some(line)) => return Report::parse(&line).map_or(Heard::Nonsense(line), Heard::Report),
+                Ok(None) => return Heard::End,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if Instant::now() >= give_up {
+                        return Heard::Nothing;
+                    }
+                }
+                Err(error) => return Heard::Nonsense(error.to_string()),
+            }
+        }
+    }
+
+    /// Why it is given up.
+    fn trouble(&mut self, attempt: &str, heard: &Heard) -> Trouble {
+        let bug = "please report this as a bug of skye";
+        match heard {
+            Heard::Nothing => Trouble::new(
+                attempt,
+                format!("the process for it does not answer for {} s", self.grace.as_secs()),
+            )
+            .remedy("look at the kernel's log for the device or server"),
+            Heard::End => {
+                let how = match self.process.status() {
+                    Ok(status) => how_it_ended(status),
+                    Err(error) => error.to_string(),
+                };
+                Trouble::new(attempt, format!("the process for it ended: {how}"))
+                    .remedy("look at the kernel's log for a lack of memory, and at limits of CPU time")
+            }
+            Heard::Report(Report::Error(text)) => Trouble::new(attempt, text),
+            Heard::Report(report) => {
+                Trouble::new(attempt, format!("the process for it said `{report}`")).remedy(bug)
+            }
+            Heard::Nonsense(line) => {
+                Trouble::new(attempt, format!("the process for it said `{line}`")).remedy(bug)
+            }
+            Heard::Call => Trouble::new(attempt, "it was told to stop"),
+        }
+    }
+}
+
+/// What is attempted before anything is measured.
+const START: &str = "start a process for the calls of the C library";
+
+/// What [`StdioChild::report`] came back for.
+#[derive(Debug)]
+enum Heard {
+    /// The process said something.
+    Report(Report),
+    /// It said what it cannot mean.
+    Nonsense(String),
+    /// It has closed its end.
+    End,
+    /// It said nothing for too long.
+    Nothing,
+    /// There is something to be told to it.
+    Call,
+}
+
+fn how_it_ended(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (_, Some(signal)) => format!("killed by signal {signal}"),
+        (code, None) => format!("exit code {}", code.unwrap_or_default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use engine::data::Content;
+    use engine::failure::Cause;
+    use engine::recorder::Shape;
+
+    use super::*;
+
+    fn job() -> Job {
+        let content = Content { seed: 1, interval_bytes: 4096, compress_percent: 0, dedupe_percent: 0 };
+        Job {
+            writes: true,
+            unlocked: false,
+            buffer_bytes: None,
+            content,
+            first_file: 0,
+            generation: 1,
+            verify: None,
+            ops: u64::MAX,
+        }
+    }
+
+    /// A process that says what `script` says: `hear` reads a line.
+    fn fake(script: &str) -> Program {
+        let mut program = Program::new("sh");
+        let prelude = "exec 1>&0; hear() { read -r line && test \"${line%% *}\" = \"$1\" || exit 7; }";
+        program.arg("-c").arg(format!("{prelude}\n{script}"));
+        program
+    }
+
+    fn start(script: &str, grace: Duration) -> Result<StdioChild, Trouble> {
+        let span = Span { file: 0, start_bytes: 0, end_bytes: 4096 };
+        let parts = [0, 1].map(|_| (span, OwnedFd::from(File::open("/dev/null").unwrap())));
+        StdioChild::start_within(grace, fake(script), job(), &parts)
+    }
+
+    const READY: &str = "hear span; hear span; hear job; echo ready; hear start\n";
+    const LONG: Duration = Duration::from_secs(10);
+
+    fn run(script: &str, grace: Duration, stopped: bool) -> (Ended, Option<Trouble>, [u64; 3], u64) {
+        let child = start(&format!("{READY}{script}"), grace).unwrap();
+        let pid = child.process.0.id();
+        assert!(Path::new(&format!("/proc/{pid}")).exists());
+        let (recorder, reader) = Recorder::new(Shape::default());
+        let now_ns = Monotonic.now_ns();
+        let (ended, trouble) = child.run(now_ns, now_ns + 1_000_000, &AtomicBool::new(stopped), recorder);
+        assert!(!Path::new(&format!("/proc/{pid}")).exists(), "it was reaped");
+        let mut sums = [0; 3];
+        reader.drain(|delta| {
+            let counts = [delta.ops, delta.written_bytes, delta.verified];
+            sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        });
+        (ended, trouble, sums, now_ns)
+    }
+
+    #[test]
+    fn what_the_process_counts_is_recorded() {
+        let script = "echo delta 1 2 100 3; echo delta 2 3 10 1; echo end 77 true done";
+        let (ended, trouble, sums, _) = run(script, LONG, false);
+        assert_eq!((ended.end_ns, ended.is_covered, ended.result), (77, true, Ok(())));
+        assert_eq!((trouble.is_none(), sums), (true, [110, 110, 4]));
+        let (ended, trouble, sums, _) =
+            run("echo delta 1 2 5 0; echo end 9 false putc 1 4096 errno 28", LONG, false);
+        let failure = ended.result.unwrap_err();
+        assert_eq!((failure.call, failure.file, failure.offset_bytes), ("putc", 1, Some(4096)));
+        assert_eq!(failure.cause, Cause::Errno(rustix::io::Errno::NOSPC));
+        assert_eq!((trouble.is_none(), sums[0]), (true, 5));
+    }
+
+    #[test]
+    fn it_is_told_to_stop() {
+        let (ended, trouble, ..) = run("hear stop; echo end 5 false done; exec sleep 60", LONG, true);
+        assert_eq!((ended.end_ns, trouble.is_none()), (5, true));
+    }
+
+    #[test]
+    fn one_that_dies_is_told_and_what_it_counted_stays() {
+        let (ended, trouble, sums, start_ns) = run("echo delta 1 2 100 0; kill -9 $$", LONG, false);
+        let trouble = trouble.unwrap().to_string();
+        assert!(trouble.contains("killed by signal 9"), "{trouble}");
+        assert_eq!((ended.result, ended.is_covered, sums[0]), (Ok(()), false, 100));
+        assert!(ended.end_ns >= start_ns);
+        let (_, trouble, ..) = run("exit 3", LONG, false);
+        assert!(trouble.unwrap().to_string().contains("exit code 3"));
+        let (_, trouble, ..) = run("echo tralala; exec sleep 60", LONG, false);
+        assert!(trouble.unwrap().to_string().contains("tralala"));
+    }
+
+    #[test]
+    fn one_that_hangs_is_killed() {
+        for stopped in [false, true] {
+            let start = Instant::now();
+            let (_, trouble, sums, _) =
+                run("echo delta 1 2 7 0; exec sleep 60", Duration::from_millis(300), stopped);
+            let trouble = trouble.unwrap().to_string();
+            assert!(trouble.contains("does not answer"), "{trouble}");
+            assert_eq!(sums[0], 7);
+            assert!(start.elapsed() < Duration::from_secs(5));
+        }
+    }
+
+    #[test]
+    fn what_keeps_it_from_getting_ready_is_said() {
+        let refusal = |script: &str, grace| start(script, grace).unwrap_err().to_string();
+        let text = refusal("hear span; echo error no luck; exit 1", LONG);
+        assert!(text.contains("no luck"), "{text}");
+        assert!(refusal("exit 4", LONG).contains("exit code 4"));
+        assert!(refusal("exec sleep 60", Duration::from_millis(300)).contains("does not answer"));
+        let missing = StdioChild::start(Program::new("/nonexistent/skye"), job(), &[]);
+        assert!(missing.unwrap_err().to_string().contains("No such file"));
+    }
+
+    #[test]
+    fn the_stop_flag_is_seen_while_it_works() {
+        let child = start(&format!("{READY}hear stop; echo end 5 false done"), LONG).unwrap();
+        let (recorder, _reader) = Recorder::new(Shape::default());
+        let stop = Arc::new(AtomicBool::new(false));
+        let raised = Arc::clone(&stop);
+        let raiser = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(200));
+            raised.store(true, Ordering::Relaxed);
+        });
+        let (ended, trouble) = child.run(Monotonic.now_ns(), u64::MAX, &stop, recorder);
+        assert_eq!((ended.end_ns, trouble.is_none()), (5, true));
+        raiser.join().unwrap();
+    }
+}

@@ -1,0 +1,44 @@
+//! A simulated device as the target of a run: `sim:FILE.toml`.
+
+use std::path::Path;
+
+use model::target::{Backing, Geometry, Space};
+use model::{SimDevice, Target};
+
+use crate::exit::Failure;
+
+/// What the name of a simulated target begins with.
+const PREFIX: &str = "sim:";
+
+/// The device and the target that a word names; `None` if it names no simulated one.
+///
+/// # Errors
+/// The description cannot be read or understood.
+pub fn target(word: &Path) -> Result<Option<(SimDevice, Target)>, Failure> {
+    let Some(file) = word.to_str().and_then(|word| word.strip_prefix(PREFIX)) else { return Ok(None) };
+    let refused = |problem: String| Failure::Refused(format!("cannot simulate {file}: {problem}"));
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        refused(format!("{error}; name a file that describes a device, as in docs/guide.md"))
+    })?;
+    let device = SimDevice::from_toml(&text).map_err(refused)?;
+    let target = Target {
+        path: word.to_string_lossy().into_owned(),
+        mount_point: word.to_string_lossy().into_owned(),
+        source: device.name.clone(),
+        file_system: "simulated".into(),
+        mount_options: Vec::new(),
+        read_only: false,
+        backing: Backing::Simulated,
+        geometry: Geometry::default(),
+        space: Space {
+            total_bytes: device.size_bytes,
+            free_bytes: device.size_bytes,
+            inodes_total: None,
+            inodes_free: None,
+        },
+        direct_io: None,
+        device_stack: Vec::new(),
+        notes: Vec::new(),
+    };
+    Ok(Some((device, target)))
+}

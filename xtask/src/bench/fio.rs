@@ -1,0 +1,83 @@
+//! fio, the tool that most people would otherwise take.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::foreign;
+use super::pinned::Pinned;
+
+/// What keeps fio from being run here.
+pub(super) fn absent() -> Option<String> {
+    foreign::absent("fio", "fio")
+}
+
+/// One job that reads, in one thread on the CPU of what is measured.
+#[derive(Debug, Clone)]
+pub(super) struct Job(Vec<String>);
+
+/// What fio says about a job.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Answer {
+    /// Reads.
+    pub ios: u64,
+    /// Reads a second, by its own clock.
+    pub iops: f64,
+    /// CPU time of a read, user's and system's.
+    pub cpu_ns_per_io: f64,
+}
+
+impl Job {
+    /// A job with these options, and those that are the same for all.
+    pub(super) fn new(options: &[&str], pinned: &Pinned) -> Self {
+        let cpu = format!("--cpus_allowed={}", pinned.cpu());
+        let same = ["fio", "--name=x", "--thread", &cpu, "--clocksource=cpu", "--output-format=json"];
+        Self(same.iter().chain(options).map(ToString::to_string).collect())
+    }
+
+    /// What to type for the same.
+    pub(super) fn command_line(&self) -> String {
+        foreign::command_line(&self.0)
+    }
+
+    /// The words of it.
+    pub(super) fn words(&self) -> &[String] {
+        &self.0
+    }
+
+    pub(super) fn run(&self, pinned: &Pinned) -> Result<Answer> {
+        let (stdout, stderr) = foreign::run(&self.0, pinned)?;
+        answer(&stdout).with_context(|| format!("{}: {stdout}{stderr}", self.command_line()))
+    }
+}
+
+fn answer(stdout: &str) -> Result<Answer> {
+    // It may have something to say before.
+    let json = stdout.find('{').map_or("", |start| &stdout[start..]);
+    let document: Value = serde_json::from_str(json).context("its output is not JSON")?;
+    let job = &document["jobs"][0];
+    let number = |value: &Value, what: &str| value.as_f64().with_context(|| format!("{what} is missing"));
+    ensure!(number(&job["error"], "error")? == 0.0, "it says that it failed");
+    let ios = number(&job["read"]["total_ios"], "read.total_ios")?;
+    let iops = number(&job["read"]["iops"], "read.iops")?;
+    let percent = number(&job["usr_cpu"], "usr_cpu")? + number(&job["sys_cpu"], "sys_cpu")?;
+    let seconds = number(&job["job_runtime"], "job_runtime")? / 1e3;
+    ensure!(ios > 0.0 && iops > 0.0, "it read nothing");
+    Ok(Answer { ios: ios as u64, iops, cpu_ns_per_io: percent / 100.0 * seconds * 1e9 / ios })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_answer_is_read() {
+        let text = r#"note: something
+            { "jobs": [ { "error": 0, "job_runtime": 500, "usr_cpu": 60.0, "sys_cpu": 40.0,
+              "read": { "total_ios": 1000000, "iops": 2000000.5 } } ] }"#;
+        let found = answer(text).unwrap();
+        assert_eq!((found.ios, found.iops), (1_000_000, 2_000_000.5));
+        assert!((found.cpu_ns_per_io - 500.0).abs() < 1e-6, "{found:?}");
+        assert!(answer(&text.replace("\"error\": 0", "\"error\": 5")).is_err());
+        assert!(answer("fio: no such thing").is_err());
+    }
+}

@@ -1,0 +1,232 @@
+//! How many user-space instructions an operation takes, and whether it has become more.
+//!
+//! Instructions are no time, but they are the same on a busy machine as on an idle one, so that a test can ask for
+//! them. They depend on the compiler: `xtask/instructions.toml` says with which one they were counted.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use engine::clock::Tsc;
+
+use super::callgrind::per_operation;
+use super::fio::{self, Job};
+use super::foreign;
+use super::loops::{LOOPS, Loop};
+use super::pinned::Pinned;
+use super::zram_file::ZramFile;
+use super::{Bench, Limit, Row, Setting};
+
+pub(super) const BENCH: Bench = Bench {
+    name: "instructions",
+    measures: "user-space instructions of an operation, by callgrind; ours against fio's",
+    run,
+};
+
+/// Lengths of the two runs: the difference of so many operations makes what is not theirs negligible.
+const OPS: [u64; 2] = [100_000, 200_000];
+/// So much of the baseline is not yet too much.
+const GROWTH: f64 = 1.1;
+const SIZE_BYTES: u64 = 64 << 20;
+
+fn run(setting: &Setting) -> Result<Vec<Row>> {
+    if let Some(why) = foreign::absent("valgrind", "valgrind") {
+        return Ok(vec![Row::skipped("instructions of an operation", Limit::None, why)]);
+    }
+    let binary = std::env::current_exe().context("find this program")?;
+    let here = Circumstances::here()?;
+    let found = count(&binary)?;
+    if setting.bless {
+        Baseline { of: here.clone(), loops: found.clone() }.write()?;
+    }
+    let baseline = Baseline::read()?;
+    let mut rows = Vec::new();
+    for (name, instructions) in &found {
+        let known = baseline.loops.iter().find(|(known, _)| known == name);
+        let row = |limit| Row::new(format!("{name}, ours"), "instr.", vec![*instructions], limit);
+        rows.push(match known {
+            Some((_, before)) if baseline.of == here => row(Limit::AtMost(GROWTH * before)),
+            _ => row(Limit::None).noted(format!("no limit: the baseline is of {}", baseline.of)),
+        });
+    }
+    rows.extend(over_fio(&binary)?);
+    Ok(rows)
+}
+
+/// Instructions of an operation of every loop that runs here.
+fn count(binary: &Path) -> Result<Vec<(&'static str, f64)>> {
+    let of = |known: &Loop| {
+        let instructions = per_operation(OPS, |ops| loop_command(binary, known.name, ops, None));
+        Ok((known.name, instructions.with_context(|| format!("loop {}", known.name))?))
+    };
+    LOOPS.iter().filter(|known| known.runs_here()).map(of).collect()
+}
+
+fn loop_command(binary: &Path, name: &str, ops: u64, file: Option<&Path>) -> Vec<String> {
+    let binary = binary.display().to_string();
+    let words = [binary, String::from("loop"), name.to_owned(), ops.to_string()];
+    words.into_iter().chain(file.map(|file| file.display().to_string())).collect()
+}
+
+/// Reads of zram by a ring, 32 at a time, ours and fio's.
+fn over_fio(binary: &Path) -> Result<Vec<Row>> {
+    const WHAT: &str = "ring reads, depth 32, ours over fio";
+    let limit = Limit::AtMost(0.5);
+    let refusal = engine::uring::refusal().map(|why| format!("io_uring: {why}"));
+    if let Some(why) = refusal.or_else(fio::absent) {
+        return Ok(vec![Row::skipped(WHAT, limit, why)]);
+    }
+    let file = ZramFile::new(SIZE_BYTES)?;
+    let ours = per_operation(OPS, |ops| loop_command(binary, "ring-32", ops, Some(&file.path())))?;
+    let pinned = Pinned::new()?;
+    let job = |ops: u64| {
+        let name = format!("--filename={}", file.path().display());
+        let (size, ios) = (format!("--size={SIZE_BYTES}"), format!("--io_size={}", ops * 4096));
+        let shape = ["--ioengine=io_uring", &name, "--direct=1", "--rw=randread", "--bs=4k", &size, &ios];
+        let tuned = ["--iodepth=32", "--fixedbufs", "--registerfiles", "--norandommap"];
+        let random = ["--random_generator=tausworthe64"];
+        let batches =
+            ["--iodepth_batch_submit=8", "--iodepth_batch_complete_min=1", "--iodepth_batch_complete_max=8"];
+        Job::new(&[&shape[..], &tuned, &random, &batches].concat(), &pinned)
+    };
+    let theirs = per_operation(OPS, |ops| job(ops).words().to_vec())?;
+    let row = |what, unit, value, limit| Row::new(what, unit, vec![value], limit);
+    let line = format!("valgrind --tool=callgrind {}", job(OPS[1]).command_line());
+    Ok(vec![
+        row("ring reads of zram, depth 32, ours", "instr.", ours, Limit::None),
+        row("ring reads of zram, depth 32, fio", "instr.", theirs, Limit::None).noted(line),
+        row(WHAT, "×", ours / theirs, limit),
+    ])
+}
+
+/// What instructions depend on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Circumstances {
+    /// What `rustc --version` prints.
+    compiler: String,
+    /// The clock that the loops read.
+    clock: String,
+    architecture: String,
+}
+
+impl std::fmt::Display for Circumstances {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} on {} with the clock {}", self.compiler, self.architecture, self.clock)
+    }
+}
+
+impl Circumstances {
+    fn here() -> Result<Self> {
+        let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+        let output = Command::new(rustc).arg("--version").current_dir(crate::root()).output();
+        let output = output.context("run rustc --version")?;
+        let compiler = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        ensure!(compiler.starts_with("rustc "), "rustc --version printed `{compiler}`");
+        let clock = if Tsc::calibrate().is_some() { "tsc" } else { "monotonic" };
+        Ok(Self { compiler, clock: clock.into(), architecture: std::env::consts::ARCH.into() })
+    }
+}
+
+/// Instructions of an operation as they were when somebody last agreed to them.
+struct Baseline {
+    of: Circumstances,
+    loops: Vec<(&'static str, f64)>,
+}
+
+const HEAD: &str = "\
+# User-space instructions of an operation of each measuring loop, by callgrind. A test fails if one grew by more than
+# 10 %. Written by `cargo xtask bench instructions --bless`.
+";
+
+impl Baseline {
+    fn path() -> PathBuf {
+        crate::root().join("xtask/instructions.toml")
+    }
+
+    fn read() -> Result<Self> {
+        let path = Self::path();
+        let text = std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+        Self::parse(&text).with_context(|| format!("understand {}", path.display()))
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let table: toml::Table = text.parse()?;
+        let word = |key: &str| {
+            let word = table.get(key).and_then(toml::Value::as_str).map(String::from);
+            word.with_context(|| format!("`{key}` is missing"))
+        };
+        let of = Circumstances {
+            compiler: word("compiler")?,
+            clock: word("clock")?,
+            architecture: word("architecture")?,
+        };
+        let counts =
+            table.get("instructions").and_then(toml::Value::as_table).context("`instructions` is missing")?;
+        // A loop that is not there any more is nobody's.
+        let loops = LOOPS.iter().filter_map(|known| Some((known.name, counts.get(known.name)?.as_float()?)));
+        Ok(Self { of, loops: loops.collect() })
+    }
+
+    fn print(&self) -> String {
+        let Circumstances { compiler, clock, architecture } = &self.of;
+        let mut text = format!(
+            "{HEAD}compiler = {compiler:?}\nclock = {clock:?}\narchitecture = {architecture:?}\n\n[instructions]\n"
+        );
+        for (name, instructions) in &self.loops {
+            text.push_str(&format!("{name} = {instructions:.1}\n"));
+        }
+        text
+    }
+
+    fn write(&self) -> Result<()> {
+        let path = Self::path();
+        std::fs::write(&path, self.print()).with_context(|| format!("write {}", path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_baseline_that_is_written_is_read_again() {
+        let of = Circumstances {
+            compiler: "rustc 1.95.0".into(),
+            clock: "tsc".into(),
+            architecture: "x86_64".into(),
+        };
+        let baseline = Baseline { of: of.clone(), loops: vec![("null-32", 101.5), ("null-1", 150.0)] };
+        let read = Baseline::parse(&baseline.print()).unwrap();
+        assert_eq!((read.of, read.loops), (of, baseline.loops));
+        assert!(Baseline::parse("compiler = 'x'").is_err());
+    }
+
+    #[test]
+    fn no_loop_has_become_longer() {
+        crate::require!(valgrind);
+        let (baseline, here) = (Baseline::read().unwrap(), Circumstances::here().unwrap());
+        if baseline.of != here {
+            let why = format!("the baseline is of {}, this is {here}", baseline.of);
+            return crate::capability::list_skip(
+                "xtask::bench::instructions::no_loop_has_become_longer",
+                &why,
+            );
+        }
+        let status = Command::new(crate::cargo())
+            .args(["build", "--release", "--quiet", "--package", "xtask"])
+            .current_dir(crate::root())
+            .status();
+        assert!(status.unwrap().success());
+        let found = count(&crate::target_directory().join("release/xtask")).unwrap();
+        let mut grown = Vec::new();
+        for (name, instructions) in &found {
+            let known = baseline.loops.iter().find(|(known, _)| known == name);
+            let (_, before) = known.unwrap_or_else(|| panic!("{name} has no baseline; --bless makes one"));
+            println!("{name}: {instructions:.1} instructions, {before:.1} before");
+            if *instructions > GROWTH * before {
+                grown.push(format!("{name}: {before:.1} → {instructions:.1}"));
+            }
+        }
+        assert!(grown.is_empty(), "{grown:?}; if it is worth it: cargo xtask bench instructions --bless");
+    }
+}

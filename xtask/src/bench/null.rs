@@ -1,0 +1,139 @@
+//! What the loop on data costs by itself: an engine that does nothing.
+
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Result, ensure};
+use engine::clock::Tsc;
+use engine::null::NullEngine;
+use engine::pacing::ClosedLoop;
+use engine::verb::Read;
+use engine::{Completion, DataEngine, Draft, Io};
+use rustix::io::Errno;
+
+use super::fio::{self, Job};
+use super::looped::{Done, Work, through_loop};
+use super::pinned::Pinned;
+use super::{Bench, Limit, Row, Setting};
+
+pub(super) const BENCH: Bench = Bench {
+    name: "null",
+    measures: "CPU time of an operation that does nothing, through our loop; fio's",
+    run,
+};
+
+/// 64 GiB of 4 KiB blocks, of which a part is visited: as much as a large data set.
+const SIZE_BYTES: u64 = 64 << 30;
+/// Some 100 ms, so short that the machine seldom changes within.
+const OPS: u64 = 4 << 20;
+/// Operations of fio's, whose clock counts milliseconds.
+const FIO_OPS: u64 = 4 << 20;
+/// Depths, and how many nanoseconds an operation may take.
+const LIMITS: [(u32, f64); 2] = [(32, 30.0), (1, 65.0)];
+
+fn run(setting: &Setting) -> Result<Vec<Row>> {
+    let pinned = Pinned::new()?;
+    let tsc = Tsc::calibrate();
+    let mut rows = Vec::new();
+    for (depth, limit_ns) in LIMITS {
+        every_block_is_visited_once_a_pass(depth, &pinned)?;
+        // The first one warms up.
+        let values = (0..=setting.pairs).map(|_| ours(depth, tsc, &pinned)).skip(1);
+        let values = values.collect::<Result<_>>()?;
+        rows.push(Row::new(format!("read, depth {depth}, ours"), "ns", values, Limit::AtMost(limit_ns)));
+        let what = format!("read, depth {depth}, fio's null engine");
+        rows.push(match fio::absent() {
+            Some(why) => Row::skipped(what, Limit::None, why),
+            None => theirs(what, depth, setting, &pinned)?,
+        });
+    }
+    Ok(rows)
+}
+
+/// CPU time of an operation in nanoseconds.
+fn ours(depth: u32, tsc: Option<Tsc>, pinned: &Pinned) -> Result<f64> {
+    let engine = || Ok(NullEngine::new(depth, 4096));
+    let done = through_loop(engine, tsc, ClosedLoop, Read, Work::random_4k(SIZE_BYTES, OPS), pinned)?;
+    all_were_counted(&done, OPS)?;
+    Ok(done.cpu_ns_per_op())
+}
+
+fn all_were_counted(done: &Done, ops: u64) -> Result<()> {
+    let (counted, latencies) = (done.counted.ops, done.counted.latencies.count());
+    ensure!(counted == ops && latencies == ops, "of {ops}, {counted} were counted, {latencies} latencies");
+    Ok(())
+}
+
+fn theirs(what: String, depth: u32, setting: &Setting, pinned: &Pinned) -> Result<Row> {
+    let (size, ios, depth) = (
+        format!("--size={SIZE_BYTES}"),
+        format!("--io_size={}", FIO_OPS * 4096),
+        format!("--iodepth={depth}"),
+    );
+    let shape = ["--ioengine=null", "--rw=randread", "--bs=4k", &depth, &size, &ios];
+    let options = ["--norandommap", "--random_generator=tausworthe64", "--gtod_reduce=0"];
+    let job = Job::new(&[&shape[..], &options].concat(), pinned);
+    let values = (0..setting.pairs).map(|_| {
+        let answer = job.run(pinned)?;
+        ensure!(answer.ios == FIO_OPS, "fio read {} blocks of {FIO_OPS}", answer.ios);
+        Ok(answer.cpu_ns_per_io)
+    });
+    Ok(Row::new(what, "ns", values.collect::<Result<_>>()?, Limit::None).noted(job.command_line()))
+}
+
+/// Marks which blocks are asked for.
+struct Marking<'a> {
+    engine: NullEngine,
+    visits: &'a Mutex<Vec<u32>>,
+}
+
+impl DataEngine for Marking<'_> {
+    fn depth(&self) -> u32 {
+        self.engine.depth()
+    }
+
+    fn draft(&mut self, slot: u32) -> Draft<'_> {
+        self.engine.draft(slot)
+    }
+
+    fn block_read(&self, slot: u32) -> &[u8] {
+        self.engine.block_read(slot)
+    }
+
+    fn queue(&mut self, io: Io) {
+        let mut visits = self.visits.lock().unwrap_or_else(PoisonError::into_inner);
+        visits[(io.offset_bytes / 4096) as usize] += 1;
+        self.engine.queue(io);
+    }
+
+    fn reap(&mut self, done: &mut [Completion], until_ns: u64) -> Result<usize, Errno> {
+        self.engine.reap(done, until_ns)
+    }
+}
+
+/// A rate is worth nothing if the loop left something out. Not timed.
+fn every_block_is_visited_once_a_pass(depth: u32, pinned: &Pinned) -> Result<()> {
+    const BLOCKS: u64 = 100_003;
+    for passes in 1..=3 {
+        let visits = Mutex::new(vec![0; BLOCKS as usize]);
+        let engine = || Ok(Marking { engine: NullEngine::new(depth, 4096), visits: &visits });
+        let work = Work::random_4k(BLOCKS * 4096, BLOCKS * u64::from(passes));
+        let done = through_loop(engine, None, ClosedLoop, Read, work, pinned)?;
+        all_were_counted(&done, work.ops)?;
+        let visits = visits.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let wrong = visits.iter().filter(|visits| **visits != passes).count();
+        ensure!(wrong == 0, "{wrong} of {BLOCKS} blocks were not visited {passes} times in {passes} passes");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loop_leaves_nothing_out() {
+        let pinned = Pinned::new().unwrap();
+        every_block_is_visited_once_a_pass(32, &pinned).unwrap();
+        every_block_is_visited_once_a_pass(1, &pinned).unwrap();
+    }
+}

@@ -1,0 +1,73 @@
+//! What it costs that every block that is written is unique and can be verified.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use engine::clock::Tsc;
+use engine::data::{self, Pool, STAMP_INTERVAL_BYTES, Stamp};
+use engine::pacing::ClosedLoop;
+use engine::sync::SyncEngine;
+use engine::verb::Write;
+use rustix::fs::{MemfdFlags, OFlags};
+
+use super::looped::{CONTENT, SEED, Work, through_loop};
+use super::pinned::{Pinned, cpu_seconds};
+use super::zram_file::ZramFile;
+use super::{Bench, Limit, Row, Setting};
+use crate::pairs::alternate;
+
+pub(super) const BENCH: Bench =
+    Bench { name: "stamps", measures: "choosing and stamping a 4 KiB block, as a share of its write", run };
+
+const SIZE_BYTES: u64 = 128 << 20;
+/// One pass: every block is written once a measurement.
+const WORK: Work = Work::random_4k(SIZE_BYTES, SIZE_BYTES / 4096);
+/// Blocks that are stamped and not written, some 20 ms.
+const STAMPED: u64 = 1 << 20;
+/// Most of the time of a write.
+const SHARE: f64 = 0.03;
+
+fn run(setting: &Setting) -> Result<Vec<Row>> {
+    let pinned = Pinned::new()?;
+    let tsc = Tsc::calibrate();
+    let times_ns: Vec<_> = (0..=setting.pairs).map(|_| stamp_ns()).skip(1).collect();
+    let mut rows = vec![Row::new("draft and stamp a 4 KiB block", "ns", times_ns, Limit::None)];
+    let share = |files: &Arc<[OwnedFd]>| {
+        alternate(setting.pairs, || Ok(stamp_ns()), || write_ns(files, tsc, &pinned))
+    };
+    {
+        let file = ZramFile::new(SIZE_BYTES)?;
+        let files = file.open(OFlags::WRONLY)?;
+        let limit = Limit::AtMost(SHARE);
+        rows.push(Row::new("stamps over a direct write to zram", "×", share(&files)?, limit));
+    }
+    let file =
+        rustix::fs::memfd_create("skye-bench", MemfdFlags::CLOEXEC).context("make a file in memory")?;
+    let files: Arc<[OwnedFd]> = Arc::new([file]);
+    rows.push(Row::new("stamps over a write to memory", "×", share(&files)?, Limit::None));
+    Ok(rows)
+}
+
+/// CPU time of what our loop does to a block before it is written.
+fn stamp_ns() -> f64 {
+    let mut pool = Pool::new(CONTENT, 4096, 1);
+    let (seconds, ()) = cpu_seconds(|| {
+        for block in 0..STAMPED {
+            let draft = pool.draft(0);
+            let phase_bytes = draft.phase_bytes;
+            let stamp = Stamp { seed: SEED, file: 0, generation: 0, offset_bytes: block * 4096, phase_bytes };
+            data::stamp(draft.bytes, STAMP_INTERVAL_BYTES, std::hint::black_box(stamp));
+            std::hint::black_box(&draft);
+        }
+    });
+    seconds * 1e9 / STAMPED as f64
+}
+
+/// CPU time of a whole operation of our loop that writes, its stamp included.
+fn write_ns(files: &Arc<[OwnedFd]>, tsc: Option<Tsc>, pinned: &Pinned) -> Result<f64> {
+    let engine = || Ok(SyncEngine::new(Arc::clone(files), WORK.block_bytes as usize, Some(CONTENT)));
+    let done = through_loop(engine, tsc, ClosedLoop, Write, WORK, pinned)?;
+    ensure!(done.counted.ops == WORK.ops, "{} writes counted of {}", done.counted.ops, WORK.ops);
+    Ok(done.cpu_ns_per_op())
+}
