@@ -182,6 +182,7 @@ impl Distribution {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct DistributionWords {
+    #[serde(default)]
     kind: Kind,
     #[serde(deserialize_with = "not_negative")]
     mean_us: f64,
@@ -193,9 +194,10 @@ struct DistributionWords {
     slow_share: Option<f64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Kind {
+    #[default]
     Fixed,
     Exponential,
     LogNormal,
@@ -356,6 +358,7 @@ mod tests {
         assert_eq!((device.name.as_str(), device.size_bytes, device.parallelism), ("sim0", 1 << 40, 1));
         assert_eq!(device.write_latency(), Distribution::Fixed { mean_us: 100.0 });
         assert_eq!((device.bytes_per_second, device.cache, device.cpu_ns_per_op), (None, None, 0));
+        assert_eq!(SimDevice::from_toml("latency = { mean_us = 100 }"), Ok(device));
         let missing = SimDevice::from_toml("name = \"a\"").unwrap_err();
         assert_eq!(missing, "line 1: missing field `latency`");
     }

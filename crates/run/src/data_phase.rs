@@ -313,9 +313,7 @@ pub fn remedy(failure: &Failure) -> &'static str {
         Cause::Errno(Errno::STALE | Errno::NOTCONN) => "the server went away; mount it again",
         Cause::Errno(_) => "look at the kernel's log",
         Cause::Short { .. } => "the file is shorter than it was laid out; something else has changed it",
-        Cause::Mismatch(_) => {
-            "do not trust this storage with data before you know why; the same --seed writes the same data"
-        }
+        Cause::Mismatch(_) => "the same --seed writes the same data again",
     }
 }
 

@@ -111,6 +111,7 @@ pub fn run(arguments: &RunArguments) -> Done {
         phases: Vec::new(),
         warnings: Vec::new(),
         ceilings: Ceilings::default(),
+        measuring_since: None,
         cpus: machine.cpus,
         clock_read_ns: None,
         failed: false,
@@ -148,6 +149,8 @@ struct Driver {
     phases: Vec<PhaseRecord>,
     warnings: Vec<String>,
     ceilings: Ceilings,
+    /// When the data set and the tests began, and what CPU time this thread had taken by then.
+    measuring_since: Option<(Instant, f64)>,
     cpus: u32,
     clock_read_ns: Option<f64>,
     /// Something besides a phase failed.
@@ -162,6 +165,12 @@ struct Ended {
     failed: bool,
     quiet: bool,
     started: Instant,
+}
+
+/// CPU time that this thread has taken.
+fn own_cpu_seconds() -> f64 {
+    let cpu = clock_gettime(ClockId::ThreadCPUTime);
+    cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9
 }
 
 impl Driver {
@@ -200,6 +209,7 @@ impl Driver {
 
     /// Runs everything and removes it again; gives the hidden sources, and what could not be removed.
     fn measure(&mut self, mut session: Session) -> (Vec<String>, Vec<String>) {
+        self.measuring_since = Some((Instant::now(), own_cpu_seconds()));
         for repetition in 1..=self.plan.repetitions {
             if self.interruption.is_raised() {
                 break;
@@ -424,8 +434,9 @@ impl Driver {
     fn into_run(self, seed: u64, started_at: String, environment: Environment) -> Ended {
         let planned = self.plan.phases.len() * self.plan.repetitions as usize;
         let ran = self.phases.iter().filter(|phase| phase.status == Status::Done).count();
-        let cpu = clock_gettime(ClockId::ThreadCPUTime);
-        let cpu_seconds = cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9;
+        let telemetry_cpu_share = self.measuring_since.map(|(since, cpu_before_seconds)| {
+            (own_cpu_seconds() - cpu_before_seconds) / since.elapsed().as_secs_f64().max(1e-9)
+        });
         let costs =
             || self.phases.iter().filter_map(|phase| Some((phase.own_cost_ns_per_op?, phase.ops as f64)));
         let ops: f64 = costs().map(|(_, ops)| ops).sum();
@@ -447,7 +458,7 @@ impl Driver {
             tool: Tool {
                 overhead_ns_per_op,
                 // The thread that runs this one observes, collects and draws, and does nothing else.
-                telemetry_cpu_share: Some(cpu_seconds / self.started.elapsed().as_secs_f64().max(1e-9)),
+                telemetry_cpu_share,
                 clock_read_ns: self.clock_read_ns,
                 warnings: self.warnings,
             },
