@@ -4,7 +4,7 @@
 //! - The measuring loop allocates nothing, locks nothing, formats nothing and logs nothing. What it needs is made
 //!   before the start; what it counted leaves through a preallocated queue, once an interval ([`recorder`]).
 //! - One worker is one thread with its own engine, buffers and histogram. Workers share nothing that is written
-//!   in the loop but the cursor of a stream that several of them serve ([`pattern`]).
+//!   in the loop: each has blocks of its own ([`pattern`]).
 //! - No option is looked at in the loop: verb, engine, clock and pacing are type parameters of [`worker::Worker`].
 //! - Every operation is timed by a monotonic clock, and no later than it is reaped.
 //! - No file is opened, made or removed here but as the measured operation itself or its undoing ([`files`]).

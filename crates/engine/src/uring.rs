@@ -26,6 +26,8 @@ const FIXED_BUFFER_BYTES_MAX: usize = 1 << 30;
 /// How long the kernel's submission thread looks for work before it sleeps.
 const SQPOLL_IDLE_MS: u32 = 100;
 
+const TOO_MUCH_LOCKED: &str = "fixed_buffers: they are more than RLIMIT_MEMLOCK allows (ulimit -l)";
+
 /// What to ask of the kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
@@ -33,6 +35,9 @@ pub struct Options {
     pub iopoll: bool,
     /// A thread of the kernel submits (`SQPOLL`).
     pub sqpoll: bool,
+    /// Most bytes that its buffers may lock, where several rings share what a user may lock; `None`: whatever the kernel
+    /// allows.
+    pub lockable_bytes: Option<u64>,
 }
 
 /// Why io_uring cannot be used here; `None` where it can. Makes a ring and closes it again.
@@ -109,7 +114,8 @@ impl<const NOP: bool> UringEngine<NOP> {
         let pool = writes.filter(|_| !NOP).map(|content| Pool::new(content, block_bytes, depth));
         let mut parts =
             Parts { submitter, submissions, completions, files, read_blocks, pool, has_fixed_buffers: false };
-        let registered = if NOP { Ok(()) } else { parts.register(&mut features, &mut lost) };
+        let registered =
+            if NOP { Ok(()) } else { parts.register(options.lockable_bytes, &mut features, &mut lost) };
         match refuses_to_wait(&parts.files, block_bytes) {
             Some(true) => features.push("nowait".into()),
             Some(false) => lost.push(
@@ -216,7 +222,12 @@ fn refuses_to_wait(files: &[OwnedFd], block_bytes: usize) -> Option<bool> {
 }
 
 impl Parts {
-    fn register(&mut self, features: &mut Vec<String>, lost: &mut Vec<String>) -> io::Result<()> {
+    fn register(
+        &mut self,
+        lockable_bytes: Option<u64>,
+        features: &mut Vec<String>,
+        lost: &mut Vec<String>,
+    ) -> io::Result<()> {
         let descriptors: Vec<_> = self.files.iter().map(AsRawFd::as_raw_fd).collect();
         self.submitter.register_files(&descriptors)?;
         features.push("registered_files".into());
@@ -234,6 +245,11 @@ impl Parts {
             lost.push("fixed_buffers: they are larger than 1 GiB".into());
             return Ok(());
         }
+        let bytes: usize = regions.iter().map(|region| region.iov_len).sum();
+        if lockable_bytes.is_some_and(|most| bytes as u64 > most) {
+            lost.push(TOO_MUCH_LOCKED.into());
+            return Ok(());
+        }
         // SAFETY: both regions belong to `self`, which lives until the ring is gone, and neither ever moves: their
         // vectors are never resized.
         match unsafe { self.submitter.register_buffers(&regions) } {
@@ -242,8 +258,7 @@ impl Parts {
                 features.push("fixed_buffers".into());
             }
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NOMEM) => {
-                let bytes: usize = regions.iter().map(|region| region.iov_len).sum();
-                lost.push(format!("fixed_buffers: {bytes} bytes are more than RLIMIT_MEMLOCK allows"));
+                lost.push(TOO_MUCH_LOCKED.into());
             }
             Err(error) => lost.push(format!("fixed_buffers: {error}")),
         }
@@ -271,7 +286,10 @@ fn build(
                 _ => &mut builder,
             };
         }
-        builder.build(depth.max(1))
+        // A thread of the kernel that submits says what it has taken once it has taken all: until then calls may have
+        // ended, and others on their slots be queued.
+        let entries = if options.sqpoll { 2 * depth } else { depth };
+        builder.build(entries.max(1))
     };
     let asked: Vec<_> = [(options.iopoll, "iopoll"), (options.sqpoll, "sqpoll")]
         .into_iter()
@@ -289,12 +307,9 @@ fn build(
         let flags: Vec<_> = wished.iter().copied().chain(asked.iter().map(|(_, flag)| *flag)).collect();
         match attempt(&flags) {
             Ok(ring) => {
-                for flag in LADDER[0] {
-                    if !wished.contains(flag) {
-                        let why =
-                            if options.sqpoll { "not with sqpoll" } else { "this kernel does not know it" };
-                        lost.push(format!("{flag}: {why}"));
-                    }
+                // A thread of the kernel that submits leaves nothing for them to do.
+                for flag in LADDER[0].iter().filter(|flag| !wished.contains(flag) && !options.sqpoll) {
+                    lost.push(format!("{flag}: this kernel does not know it"));
                 }
                 features.extend(flags.into_iter().map(String::from));
                 return Ok(ring);
@@ -411,9 +426,19 @@ mod tests {
         depth: u32,
         deadline_ns: u64,
     ) -> (Ended, Delta) {
+        run_with::<NOP, V, P>(file, verb, pacing, depth, deadline_ns, Options::default())
+    }
+
+    fn run_with<const NOP: bool, V: Verb, P: Pacing>(
+        file: &std::path::Path,
+        verb: V,
+        pacing: P,
+        depth: u32,
+        deadline_ns: u64,
+        options: Options,
+    ) -> (Ended, Delta) {
         let file = rustix::fs::open(file, OFlags::RDWR | OFlags::CREATE, Mode::RWXU).unwrap();
-        let engine =
-            UringEngine::<NOP>::new(Arc::new([file]), 4096, depth, true, Some(CONTENT), Options::default());
+        let engine = UringEngine::<NOP>::new(Arc::new([file]), 4096, depth, true, Some(CONTENT), options);
         let (recorder, reader) = Recorder::new(Worker::<UringEngine<NOP>, Monotonic, P, V>::SHAPE);
         let stop = AtomicBool::new(false);
         let worker = Worker::new(
@@ -477,6 +502,19 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_of_the_kernel_that_submits_loses_nothing() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("file");
+        let options = Options { sqpoll: true, ..Options::default() };
+        for _ in 0..20 {
+            let (ended, sum) = run_with::<false, _, _>(&path, verb::Write, ClosedLoop, 8, u64::MAX, options);
+            assert_eq!((ended.result, sum.ops), (Ok(()), BLOCKS));
+            let (ended, sum) = run_with::<false, _, _>(&path, verb::Read, ClosedLoop, 8, u64::MAX, options);
+            assert_eq!((ended.result, sum.verified), (Ok(()), BLOCKS));
+        }
+    }
+
+    #[test]
     fn requests_that_do_nothing_count_like_those_that_do() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("file");
@@ -497,8 +535,12 @@ mod tests {
             let lacks = engine.lost().iter().any(|lost| lost.starts_with(feature));
             assert!(has != lacks, "{feature}: {:?} {:?}", engine.features(), engine.lost());
         }
-        let engine = new(Options { sqpoll: true, iopoll: false }).unwrap();
+        let engine = new(Options { sqpoll: true, ..Options::default() }).unwrap();
         assert!(engine.features().iter().any(|found| found == "sqpoll"));
-        assert!(engine.lost().iter().any(|lost| lost.starts_with("defer_taskrun: not with sqpoll")));
+        assert!(engine.lost().is_empty(), "nothing that was asked for: {:?}", engine.lost());
+        let engine = new(Options { lockable_bytes: Some(8 * 4096 - 1), ..Options::default() }).unwrap();
+        assert!(engine.lost().iter().any(|lost| lost.starts_with("fixed_buffers: they are more than")));
+        let engine = new(Options { lockable_bytes: Some(8 * 4096), ..Options::default() }).unwrap();
+        assert!(engine.features().iter().any(|feature| feature == "fixed_buffers"));
     }
 }

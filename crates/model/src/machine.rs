@@ -26,6 +26,18 @@ pub struct Machine {
     pub clock_source: Option<String>,
     /// Whether we run as root.
     pub root: bool,
+    /// Bytes that this user may lock in memory (`RLIMIT_MEMLOCK`), rings and their buffers among them; null where there is
+    /// no limit.
+    pub lockable_bytes: Option<u64>,
     /// Why io_uring cannot be used here; null where it can.
     pub io_uring_refused: Option<String>,
+}
+
+/// Memory that a ring for so many operations in flight takes of what may be locked: both queues and the requests, each
+/// in whole pages of 4 KiB (`struct io_uring_sqe` has 64 bytes, `io_uring_cqe` 16, and there are two of these for one of
+/// those).
+pub fn ring_bytes(iodepth: u32) -> u64 {
+    let entries = u64::from(iodepth.max(1).next_power_of_two());
+    let queues = 64 + entries * (4 + 2 * 16);
+    queues.next_multiple_of(4096) + (entries * 64).next_multiple_of(4096)
 }

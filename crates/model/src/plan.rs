@@ -23,7 +23,7 @@ use crate::trouble::Trouble;
 use crate::workload::{CacheMode, Engine, Workload};
 use asked::{Asked, Swept, add_possible, check_shares, expand, phase_id};
 use checks::{check_buffers, check_cold, check_direct, check_polling};
-use choice::{choose, depth_notes};
+use choice::{agree_within_sweeps, choose, depth_notes};
 use dataset::{check_room_for_files, plan_dataset};
 use volume::{estimate_ns, share_write_limit, stop_of, whole_seconds};
 
@@ -168,7 +168,7 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
     let cache = request.cache.unwrap_or(CacheMode::Cold);
     let mut phases = Vec::with_capacity(swept.len());
     for (index, Swept { workload, group }) in swept.into_iter().enumerate() {
-        let (engine, instead) = choose(&workload, target.backing, machine.io_uring_refused.as_deref())?;
+        let (engine, instead) = choose(&workload, target.backing, machine)?;
         let (workload, instead_of) = match instead {
             Some(instead) => (instead, Some(workload)),
             None => (workload, None),
@@ -177,6 +177,7 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
         let stop = stop_of(&workload, engine, time, cache, target);
         phases.push(PlannedPhase { id, workload, engine, instead_of, group, stop });
     }
+    agree_within_sweeps(&mut phases);
     check_direct(&phases, target)?;
     check_polling(&phases, target)?;
     check_buffers(&phases, machine)?;
@@ -195,7 +196,7 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
 
     let mut notes = notes(target);
     notes.extend(left_out);
-    notes.extend(depth_notes(&phases, machine.io_uring_refused.as_deref()));
+    notes.extend(depth_notes(&phases, machine));
     let estimate_ns = estimate_ns(&phases, dataset.as_ref(), repetitions);
     let total_ns = request
         .total

@@ -225,7 +225,7 @@ document! {
     pub struct EngineRecord {
         /// "sync": plain system calls; "uring", "null", "nop", "stdio", "sim".
         pub name: String,
-        /// What was decided about it: "threads_as_depth", "o_direct", …
+        /// What was decided about it: "fixed_buffers", "o_direct", …
         pub features: Vec<String>,
         /// Operations completed per visit to the engine; null where it was not counted.
         pub mean_batch: Option<f64>,

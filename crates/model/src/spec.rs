@@ -1,6 +1,6 @@
 //! The SPEC language: `VERB[:PATTERN][:QnTm][:KEY[=VALUE]…]`, for example `read:rnd4k:q32t4` or `create:t4:files=1m`.
 //!
-//! [`parse`] fills what a spec leaves out from [`Defaults`]; [`print`] writes a spec that means the same under
+//! [`parse`] fills what a spec leaves out from [`Defaults`]; [`print()`] writes a spec that means the same under
 //! the built-in defaults, so that a result can always be repeated from its own text.
 
 use crate::nearest;
@@ -513,6 +513,9 @@ fn unknown(word: &str, verb: &str, keys: &[Key]) -> String {
             }
             _ => format!("`{word}` has no meaning for {verb}"),
         };
+    }
+    if [DATA_KEYS, FILE_KEYS].iter().any(|all| all.iter().any(|key| key.name == name)) {
+        return format!("`{word}` has no meaning for {verb}");
     }
     match nearest(name, keys.iter().map(|key| key.name)) {
         Some(near) => format!("unknown word `{word}`, did you mean `{near}`?"),

@@ -30,7 +30,7 @@ mod xfs_geometry;
 
 pub use identity::{Identity, direct_io, space};
 pub use idle::{IdleTraffic, idle_traffic};
-pub use machine::machine;
+pub use machine::{lockable_bytes, machine};
 pub use numa::near_cpus;
 pub use probe::Probe;
 pub use root::Root;

@@ -31,9 +31,17 @@ pub fn machine(root: &Root) -> Machine {
         memory_total_bytes: memory.total_bytes,
         clock_source: root.line("sys/devices/system/clocksource/clocksource0/current_clocksource"),
         root: root.is_system() && rustix::process::geteuid().is_root(),
+        lockable_bytes: root.is_system().then(lockable_bytes).flatten(),
         // Only trying tells, which is the program's to do.
         io_uring_refused: None,
     }
+}
+
+/// Bytes that this process may lock in memory; `None` where there is no limit, or it does not bind us.
+pub fn lockable_bytes() -> Option<u64> {
+    let is_free = rustix::thread::capabilities(None)
+        .is_ok_and(|sets| sets.effective.contains(rustix::thread::CapabilitySet::IPC_LOCK));
+    rustix::process::getrlimit(rustix::process::Resource::Memlock).current.filter(|_| !is_free)
 }
 
 fn beginning(root: &Root, path: &str, bytes_max: usize) -> String {

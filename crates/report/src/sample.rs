@@ -37,6 +37,7 @@ pub(crate) fn machine() -> Machine {
         virtualisation: None,
         clock_source: Some("tsc".into()),
         root: false,
+        lockable_bytes: None,
         io_uring_refused: None,
     }
 }

@@ -35,8 +35,8 @@ const BATCH: u32 = 32;
 /// Above this share of a ceiling a number is about the client and not about the storage: by then the loop's own time
 /// is more than two thirds of the whole.
 const NEAR: f64 = 0.7;
-/// Where the same calls find memory and nothing else.
-const MEMORY: &str = "/dev/shm";
+/// Where the same calls find memory and nothing else; what a killed run leaves there goes with the next one.
+pub const MEMORY: &str = "/dev/shm";
 /// Least bytes that calls on memory move about in.
 const TWIN_BYTES: u64 = 16 << 20;
 /// More than that is not taken from the machine for a comparison.
@@ -178,11 +178,15 @@ impl Ceilings {
         }
         let (_, twin) = self.twins.iter().find(|(spec, _)| *spec == twin_name(&record.spec))?;
         let share = rate / twin;
-        (share > NEAR).then(|| {
-            format!(
+        (share > NEAR).then(|| match share {
+            // The two are measured at different times.
+            share if share > 1.0 => {
+                format!("{what}: as fast as the same calls on memory: the storage does not limit this number")
+            }
+            share => format!(
                 "{what}: {:.0} % of what the same calls reach on memory: the storage does not limit this number",
                 share * 100.0
-            )
+            ),
         })
     }
 }
@@ -275,6 +279,8 @@ fn twins(
     if target.backing != Backing::Memory {
         return found;
     }
+    // A run that was killed while it measured here left its files in memory, and nobody would look for them.
+    let _ = crate::clean(MEMORY.as_ref());
     for phase in &plan.phases {
         let is_measured = phase.workload.data().is_none() || phase.engine.needs_files();
         let is_known = phase.engine != Engine::Stdio;

@@ -12,8 +12,9 @@ use engine::failure::Cause;
 use engine::pattern::Pattern;
 use engine::worker::{Layout, Stamping};
 use model::Trouble;
+use model::machine::ring_bytes;
 use model::plan::PlannedPhase;
-use model::workload::{Access, CacheMode, DataVerb, DataWork, Engine, SyncMode};
+use model::workload::{Access, CacheMode, DataVerb, DataWork, Engine, SyncMode, Workload};
 use rustix::fs::{Advice, OFlags};
 
 use crate::dataset::{DataSet, FileGroup};
@@ -111,6 +112,7 @@ pub fn run(
     // Bytes are shared out by whole pieces between two stamps, which stay whole.
     let unit_bytes = if data.verb.is_bytes() { span.content.interval_bytes as u64 } else { data.block_bytes };
     let timer = task.timer.anchored();
+    let lockable_bytes = observe::lockable_bytes().map(|bytes| lockable_share(bytes, workload));
     for (number, share) in shares(task.phase, data, span.size_bytes / unit_bytes, unit_bytes).enumerate() {
         let stamping = span.stamping(task.seed, task.verify_every);
         let (files, content) = (Arc::clone(&files), span.content);
@@ -141,6 +143,7 @@ pub fn run(
                 rate_ops_per_second: task.rate_ops_per_second,
                 draw_seed: mix(task.offset_seed ^ mix(u64::from(number) + 1)),
                 near,
+                lockable_bytes,
             };
             member::work(data, task.phase.engine, part, timer)
         };
@@ -315,6 +318,12 @@ pub fn remedy(failure: &Failure) -> &'static str {
         Cause::Short { .. } => "the file is shorter than it was laid out; something else has changed it",
         Cause::Mismatch(_) => "the same --seed writes the same data again",
     }
+}
+
+/// What each ring may lock with its buffers, once all rings are made.
+fn lockable_share(lockable_bytes: u64, workload: &Workload) -> u64 {
+    let rings = u64::from(workload.threads.max(1));
+    lockable_bytes.saturating_sub(rings * ring_bytes(workload.iodepth)) / rings
 }
 
 fn open_files(

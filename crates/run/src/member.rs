@@ -87,6 +87,8 @@ pub struct Part {
     pub draw_seed: u64,
     /// CPUs near the device.
     pub near: Option<Arc<[u32]>>,
+    /// Most bytes of buffers that a ring may lock; `None`: whatever the kernel allows.
+    pub lockable_bytes: Option<u64>,
 }
 
 /// The work of a member on blocks.
@@ -96,7 +98,7 @@ pub fn work(
     part: Part,
     timer: Timer,
 ) -> (Work<Command, Report>, DeltaReader) {
-    let options = Options { iopoll: data.iopoll, sqpoll: data.sqpoll };
+    let options = Options { iopoll: data.iopoll, sqpoll: data.sqpoll, lockable_bytes: part.lockable_bytes };
     let poisson = matches!(data.arrival, model::workload::Arrival::Open { poisson: true, .. });
     with_verb(data, mix(part.draw_seed), WorkOf { part, engine, options, poisson, timer })
 }

@@ -90,6 +90,8 @@ pub fn notes(record: &PhaseRecord, phase: &PlannedPhase, target: &Target, cpus: 
         Work::Data(_) if !phase.engine.needs_files() => {}
         Work::Data(data) => {
             let ratio = record.device.as_ref().and_then(|device| device.bytes_per_app_byte);
+            // Bytes go through the cache whatever one asks for.
+            let or_direct = if data.verb.is_bytes() { "" } else { ", or with :direct" };
             match ratio {
                 Some(ratio) if data.direct && ratio < INEFFECTIVE => add(
                     Mark::Distrust,
@@ -136,8 +138,9 @@ pub fn notes(record: &PhaseRecord, phase: &PlannedPhase, target: &Target, cpus: 
                 add(
                     Mark::Distrust,
                     "nothing_durable",
-                    "this is the speed of memory: nothing was made durable. Try it with sync=end or :direct."
-                        .into(),
+                    format!(
+                        "this is the speed of memory: nothing was made durable. Try it with sync=end{or_direct}."
+                    ),
                 );
             }
             if let Some(share) = record.page_cache_share.filter(|share| *share > DISTURBANCE && !data.direct)
@@ -146,7 +149,7 @@ pub fn notes(record: &PhaseRecord, phase: &PlannedPhase, target: &Target, cpus: 
                     Mark::Distrust,
                     "served_from_page_cache",
                     format!(
-                        "{:.0} % of the bytes came from memory, so this is not the device's speed. Try it with :direct, or with --cache cold.",
+                        "{:.0} % of the bytes came from memory, so this is not the device's speed. Try it with --cache cold{or_direct}.",
                         share * 100.0
                     ),
                 );
@@ -212,7 +215,8 @@ pub fn notes(record: &PhaseRecord, phase: &PlannedPhase, target: &Target, cpus: 
         }
     }
     let data = phase.workload.data().filter(|data| data.passes.is_none() && !data.direct);
-    if data.is_some() && phase.stop.passes == Some(1) && record.passes >= 1.0 {
+    let is_one_pass = data.is_some() && phase.stop.passes == Some(1) && record.passes >= 1.0;
+    if is_one_pass {
         add(
             Mark::Info,
             "one_pass",
@@ -223,7 +227,7 @@ pub fn notes(record: &PhaseRecord, phase: &PlannedPhase, target: &Target, cpus: 
         );
     }
     let limit = phase.stop.bytes.filter(|_| phase.stop.time_ns.is_some());
-    if let Some(limit_bytes) = limit.filter(|limit| record.bytes >= limit - limit / 50) {
+    if let Some(limit_bytes) = limit.filter(|limit| !is_one_pass && record.bytes >= limit - limit / 50) {
         add(
             Mark::Info,
             "write_limit",

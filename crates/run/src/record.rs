@@ -74,13 +74,15 @@ pub fn record(
     phase: &PlannedPhase,
     repetition: u32,
     steps: &[&'static str],
-    measured: Measured,
+    mut measured: Measured,
     collected: Collected,
     observed: &Observed,
 ) -> PhaseRecord {
     let Circumstances { plan, target, .. } = *circumstances;
     let workload = &phase.workload;
     let data = workload.data();
+    // Without files there is no cache that something could wait in.
+    measured.times.cached_writes &= data.is_none() || phase.engine.needs_files();
     let (status, reason) = match (measured.failure, circumstances.is_interrupted, measured.cut_short) {
         (Some(failure), false, _) => (Status::Failed, Some(failure.to_string())),
         (Some(failure), true, _) => (Status::Failed, Some(format!("interrupted, and {failure}"))),

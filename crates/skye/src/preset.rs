@@ -98,6 +98,7 @@ mod tests {
             virtualisation: None,
             clock_source: None,
             root: true,
+            lockable_bytes: None,
             io_uring_refused: None,
         }
     }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use report::list::{Entry, Summary};
 use run::Cleaned;
+use run::ceilings::MEMORY;
 
 use crate::Done;
 use crate::cli::ReportArguments;
@@ -54,7 +55,13 @@ pub fn list() -> Done {
 
 /// `skye clean`
 pub fn clean(directory: &Path) -> Done {
-    let found = run::clean(directory).map_err(Failure::refused)?;
+    let mut found = run::clean(directory).map_err(Failure::refused)?;
+    // There a killed run may have left the files of its comparison with memory.
+    if directory != Path::new(MEMORY) {
+        let removed = |cleaned: &Cleaned| matches!(cleaned, Cleaned::Removed(_));
+        let in_memory = run::clean(MEMORY.as_ref()).unwrap_or_default();
+        found.extend(in_memory.into_iter().filter(|(_, cleaned)| removed(cleaned)));
+    }
     let mut code = exit::DONE;
     if found.is_empty() {
         terminal::print_line(&format!(

@@ -1,6 +1,8 @@
 //! How each test is issued: by a ring, by plain system calls, or by the engine that it names.
 
 use super::PlannedPhase;
+use crate::machine::{Machine, ring_bytes};
+use crate::size;
 use crate::spec;
 use crate::target::Backing;
 use crate::trouble::Trouble;
@@ -13,12 +15,13 @@ use crate::workload::{DataVerb, DataWork, Engine, EngineWord, SyncMode, Workload
 pub(super) fn choose(
     asked: &Workload,
     backing: Backing,
-    io_uring_refused: Option<&str>,
+    machine: &Machine,
 ) -> Result<(Engine, Option<Workload>), Trouble> {
     if backing == Backing::Simulated {
         return check_simulated(asked).map(|()| (Engine::Sim, None));
     }
     let Some(data) = asked.data() else { return Ok((Engine::Sync, None)) };
+    let io_uring_refused = ring_refused(asked, machine);
     let engine = match data.engine {
         _ if data.verb.is_stdio() => Engine::Stdio,
         Some(EngineWord::Sync) => Engine::Sync,
@@ -57,13 +60,42 @@ pub(super) fn choose(
     Ok((engine, instead))
 }
 
+/// Issues all points of a sweep in one way: where depth is swept, the first point has none, and would otherwise differ
+/// from the others in more than that.
+pub(super) fn agree_within_sweeps(phases: &mut [PlannedPhase]) {
+    for index in 0..phases.len() {
+        let has_ring = |other: &PlannedPhase| {
+            other.group.is_some() && other.group == phases[index].group && other.engine == Engine::Uring
+        };
+        if phases[index].engine == Engine::Sync && phases.iter().any(has_ring) {
+            phases[index].engine = Engine::Uring;
+        }
+    }
+}
+
+/// Why the rings of a test cannot be made here.
+fn ring_refused(asked: &Workload, machine: &Machine) -> Option<String> {
+    let (rings, lockable_bytes) = (asked.threads, machine.lockable_bytes.unwrap_or(u64::MAX));
+    let wanted_bytes = ring_bytes(asked.iodepth).saturating_mul(u64::from(rings));
+    let is_too_much = wanted_bytes > lockable_bytes;
+    machine.io_uring_refused.clone().or_else(|| {
+        is_too_much.then(|| {
+            let (wanted, limit) = (size::exact(wanted_bytes), size::exact(lockable_bytes));
+            format!("{rings} rings take {wanted} of locked memory, RLIMIT_MEMLOCK is {limit}: raise it with ulimit -l")
+        })
+    })
+}
+
 /// Refuses what a simulated device cannot serve.
 fn check_simulated(asked: &Workload) -> Result<(), Trouble> {
     let refused = |cause: String, remedy: &str| {
         Err(Trouble::new(format!("run `{}` on a simulated device", spec::print(asked)), cause).remedy(remedy))
     };
     match asked.data() {
-        None => refused("a simulated device has no files".into(), "ask for tests on data"),
+        None => refused(
+            "a simulated device has no files".into(),
+            "ask for tests on data, such as --test read:rnd4k:q8",
+        ),
         Some(data) if data.verb.is_bytes() => refused(
             format!("{} works through a file, which a simulated device does not have", data.verb),
             "ask for tests on data in blocks, such as read:rnd4k",
@@ -98,7 +130,7 @@ fn suits_ring(asked: &Workload) -> bool {
 }
 
 /// Why depth became threads, once for each cause, with the deepest test.
-pub(super) fn depth_notes(phases: &[PlannedPhase], io_uring_refused: Option<&str>) -> Vec<String> {
+pub(super) fn depth_notes(phases: &[PlannedPhase], machine: &Machine) -> Vec<String> {
     let deepest = |lacks_ring: bool| {
         phases
             .iter()
@@ -107,9 +139,10 @@ pub(super) fn depth_notes(phases: &[PlannedPhase], io_uring_refused: Option<&str
             .map(|phase| (phase.asked(), phase.workload.threads))
     };
     let mut notes = Vec::new();
-    if let (Some((Workload { iodepth, threads: from, .. }, threads)), Some(reason)) =
-        (deepest(true), io_uring_refused)
+    if let Some((asked, threads)) = deepest(true)
+        && let Some(reason) = ring_refused(asked, machine)
     {
+        let Workload { iodepth, threads: from, .. } = asked;
         notes.push(format!(
             "io_uring cannot be used here ({reason}): Q{iodepth}T{from} becomes Q1T{threads}, {threads} threads of \
              plain system calls"
@@ -130,7 +163,9 @@ pub(super) fn depth_notes(phases: &[PlannedPhase], io_uring_refused: Option<&str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::fixtures::{FORBIDDEN, asking, on_disk, planned};
+    use crate::plan::fixtures::{FORBIDDEN, asking, machine, on_disk, planned};
+    use crate::request::Request;
+    use crate::spec::Defaults;
 
     #[test]
     fn a_ring_is_taken_where_it_is_worth_it() {
@@ -164,6 +199,32 @@ mod tests {
             assert_eq!(choice(None), Some(expected(free)), "{spec}");
             assert_eq!(choice(Some(FORBIDDEN)), refused.map(expected), "{spec} without io_uring");
         }
+    }
+
+    #[test]
+    fn rings_that_may_not_be_locked_are_threads() {
+        assert_eq!((ring_bytes(1), ring_bytes(32), ring_bytes(128)), (8192, 8192, 16384));
+        let machine = Machine { lockable_bytes: Some(64 << 10), ..machine(None) };
+        let engine = |spec: &str| {
+            choose(&spec::parse(spec, &Defaults::default()).unwrap(), Backing::Devices, &machine)
+        };
+        assert_eq!(engine("read:rnd4k:q32t8").unwrap(), (Engine::Uring, None));
+        let (engine_of_more, instead) = engine("read:rnd4k:q32t9").unwrap();
+        assert_eq!((engine_of_more, instead.map(|instead| instead.threads)), (Engine::Sync, Some(288)));
+        let problem = engine("read:rnd4k:q32t9:engine=uring").unwrap_err().to_string();
+        assert!(problem.contains("9 rings take 72k of locked memory, RLIMIT_MEMLOCK is 64k"), "{problem}");
+    }
+
+    #[test]
+    fn a_sweep_is_issued_in_one_way() {
+        let engines = |sweep: &str, spec: &str| {
+            let request = Request { sweep: Some(sweep.into()), ..asking(&[spec]) };
+            let plan = planned(&request, Backing::Devices, None).unwrap();
+            plan.phases.iter().map(|phase| phase.engine).collect::<Vec<_>>()
+        };
+        assert_eq!(engines("q1..q4", "read:rnd4k"), [Engine::Uring; 3]);
+        assert_eq!(engines("q1..q4", "read:rnd4k:buffered"), [Engine::Sync; 3]);
+        assert_eq!(engines("t1..t4", "read:rnd4k"), [Engine::Sync; 3]);
     }
 
     #[test]
@@ -209,7 +270,7 @@ mod tests {
         for (spec, expected) in [
             (
                 "create",
-                "cannot run `create` on a simulated device: a simulated device has no files; ask for tests on data",
+                "cannot run `create` on a simulated device: a simulated device has no files; ask for tests on data, such as --test read:rnd4k:q8",
             ),
             ("byte-read", "ask for tests on data in blocks, such as read:rnd4k"),
             ("read:engine=sync", "leave engine=sync away"),

@@ -25,7 +25,7 @@ fn target(backing: Backing) -> Target {
     }
 }
 
-fn machine(io_uring_refused: Option<&str>) -> Machine {
+pub(super) fn machine(io_uring_refused: Option<&str>) -> Machine {
     Machine {
         host: "ada".into(),
         kernel: "Linux 6.12".into(),
@@ -37,6 +37,7 @@ fn machine(io_uring_refused: Option<&str>) -> Machine {
         virtualisation: None,
         clock_source: None,
         root: false,
+        lockable_bytes: None,
         io_uring_refused: io_uring_refused.map(String::from),
     }
 }

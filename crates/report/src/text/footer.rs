@@ -53,7 +53,7 @@ fn partial(run: &Run) -> Option<String> {
     }
     let planned = run.plan.phases.len() * run.plan.repetitions.max(1) as usize;
     let measured = run.phases.iter().filter(|phase| phase.status == Status::Done).count();
-    Some(format!("this run was ended early: {measured} of {planned} tests came to their end"))
+    Some(format!("{measured} of {planned} tests came to their end"))
 }
 
 /// Why such a run is not stored: some of it touched no storage.

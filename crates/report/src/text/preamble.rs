@@ -253,7 +253,8 @@ fn planned(plan: &Plan) -> String {
     }];
     parts.extend(plan.sweep.as_deref().map(|sweep| together(&format!("swept over {}", printable(sweep)))));
     let data = plan.dataset.as_ref().map(|dataset| {
-        let bytes = size::binary(dataset.size_bytes_max);
+        // Each group of files has the size of the data set.
+        let bytes = size::binary(dataset.size_bytes_max * dataset.groups.len().max(1) as u64);
         if dataset.size_is_fixed { bytes } else { format!("up to {bytes}") }
     });
     let files = plan.phases.iter().filter_map(|phase| phase.workload.files()).map(|files| files.files).max();
@@ -265,7 +266,8 @@ fn planned(plan: &Plan) -> String {
     if plan.bytes_to_write_max > 0 {
         parts.push(together(&format!("writes up to {}", size::decimal(plan.bytes_to_write_max))));
     }
-    parts.push(together(&about(plan.estimate_ns)));
+    // What is simulated takes as long as the arithmetic.
+    parts.extend((plan.estimate_ns > 0).then(|| together(&about(plan.estimate_ns))));
     parts.join(", ")
 }
 
