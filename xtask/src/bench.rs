@@ -8,6 +8,7 @@
 
 mod bare_bytes;
 mod bare_ring;
+mod bonnie;
 mod build;
 mod bytes;
 mod cache;
@@ -70,6 +71,7 @@ pub const BENCHES: &[Bench] = &[
     queued::BENCH,
     instructions::BENCH,
     bytes::BENCH,
+    bonnie::BENCH,
     build::BENCH,
 ];
 
