@@ -49,6 +49,8 @@ pub struct DataOutcome {
     pub failure: Option<Trouble>,
     /// Whether that was a block that is not what was written.
     pub is_damaged: bool,
+    /// Whether what it read could not be compared, as an earlier test had failed while it wrote.
+    pub is_torn: bool,
 }
 
 /// What a test needs beside what drives it.
@@ -155,8 +157,12 @@ pub fn run(
     })?;
     let mut outcome =
         DataOutcome { size_bytes: span.size_bytes, files: files.len() as u64, ..DataOutcome::default() };
-    let group = group_number.and_then(|number| dataset.groups.get_mut(number));
-    measure(task, data, gang, drive, group, &mut outcome);
+    let mut group = group_number.and_then(|number| dataset.groups.get_mut(number));
+    outcome.is_torn = data.reads() && group.as_ref().is_some_and(|group| group.is_torn);
+    measure(task, data, gang, drive, group.as_deref_mut(), &mut outcome);
+    if let Some(group) = group {
+        group.is_torn |= data.writes() && outcome.failure.is_some();
+    }
     Ok(outcome)
 }
 
@@ -172,7 +178,7 @@ struct Extent {
 
 impl Extent {
     fn of(group: &FileGroup, data: &DataWork) -> Self {
-        let can_verify = data.reads() && group.content.is_stamped();
+        let can_verify = data.reads() && group.content.is_stamped() && !group.is_torn;
         let verifier =
             can_verify.then(|| Verifier::new(group.content, group.whole_generation..=group.generation));
         Self {
@@ -247,6 +253,7 @@ fn measure(
         let writes_all = data.writes() && data.verb != DataVerb::Rw;
         if let Some(group) = group.as_deref_mut().filter(|_| writes_all && is_whole) {
             group.whole_generation = group.generation;
+            group.is_torn = false;
         }
         for report in reports.iter().flatten() {
             outcome.missed += report.missed;

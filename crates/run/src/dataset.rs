@@ -65,6 +65,9 @@ pub struct FileGroup {
     pub generation: u32,
     /// The last generation in which every block was written: none is older.
     pub whole_generation: u32,
+    /// Whether a test failed while it wrote, and may have left a block half written or still be at it: until all are
+    /// written again, a difference would prove nothing.
+    pub is_torn: bool,
 }
 
 impl FileGroup {
@@ -211,6 +214,7 @@ impl Layout {
                 content,
                 generation: 0,
                 whole_generation: 0,
+                is_torn: false,
             });
         }
         Ok(DataSet { groups, size_bytes })

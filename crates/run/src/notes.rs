@@ -5,6 +5,8 @@ use model::run::{Mark, Note, PhaseRecord};
 use model::target::{Backing, Target};
 use model::workload::{DataVerb, FileVerb, SyncMode, Work};
 
+use crate::record::Measured;
+
 /// Direct I/O and the device's counters must agree within this share; they differ by permilles where all is well.
 const AGREEMENT: f64 = 0.02;
 /// Foreign I/O, run-queue wait and steal above this share make a number suspect.
@@ -31,18 +33,17 @@ pub fn disagreement(record: &PhaseRecord, phase: &PlannedPhase) -> Option<f64> {
 }
 
 /// The notes on how a test was issued: what it stands in for, what was done without, what never started.
-pub fn of_engine(
-    phase: &PlannedPhase,
-    missed: u64,
-    lost: &[String],
-    is_damaged: bool,
-    record: &PhaseRecord,
-) -> Vec<Note> {
+pub fn of_engine(phase: &PlannedPhase, measured: &Measured, record: &PhaseRecord) -> Vec<Note> {
+    let Measured { missed, ref lost, is_damaged, is_torn, .. } = *measured;
     let mut notes = Vec::new();
     let mut add = |mark, code: &str, text: String| notes.push(Note { mark, code: code.into(), text });
     if is_damaged {
         let text = "what was read is not what was written. Nothing that this storage says can be trusted before the reason is known.";
         add(Mark::Act, "verification_failed", text.into());
+    }
+    if is_torn {
+        let text = "what it read was compared with nothing: an earlier test failed while it wrote";
+        add(Mark::Info, "not_compared", text.into());
     }
     if let Some(asked) = &phase.instead_of {
         let why = if asked.data().is_some_and(|data| {

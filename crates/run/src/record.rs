@@ -83,11 +83,11 @@ pub fn record(
     let data = workload.data();
     // Without files there is no cache that something could wait in.
     measured.times.cached_writes &= data.is_none() || phase.engine.needs_files();
-    let (status, reason) = match (measured.failure, circumstances.is_interrupted, measured.cut_short) {
+    let (status, reason) = match (&measured.failure, circumstances.is_interrupted, &measured.cut_short) {
         (Some(failure), false, _) => (Status::Failed, Some(failure.to_string())),
         (Some(failure), true, _) => (Status::Failed, Some(format!("interrupted, and {failure}"))),
         (None, true, _) => (Status::Partial, Some("interrupted".into())),
-        (None, false, Some(reason)) => (Status::Partial, Some(reason)),
+        (None, false, Some(reason)) => (Status::Partial, Some(reason.clone())),
         (None, false, None) => (Status::Done, None),
     };
     let has_latency = collected.operations.count() > 0
@@ -102,7 +102,7 @@ pub fn record(
     let mut features = vec![format!("clock={}", circumstances.clock)];
     features.extend(paths(phase, plan.cache));
     features.extend(circumstances.near.map(|cpus| format!("near_device_cpus={}", cpus.len())));
-    features.extend(measured.features);
+    features.extend(measured.features.iter().cloned());
     // What never reaches a device or a cache says nothing about either.
     let touches_files = data.is_none() || phase.engine.needs_files() || phase.engine == Engine::Sim;
     let mut workload_record = WorkloadRecord::new(workload, measured.size_bytes, measured.files, plan.cache);
@@ -133,7 +133,7 @@ pub fn record(
         intervals: collected.into_intervals(measured.end_ns),
         ..untried
     };
-    record.notes = notes::of_engine(phase, measured.missed, &measured.lost, measured.is_damaged, &record);
+    record.notes = notes::of_engine(phase, &measured, &record);
     if record.ops > 0 {
         record.notes.extend(notes::notes(&record, phase, target, circumstances.cpus));
     }
@@ -187,6 +187,8 @@ pub struct Measured {
     pub lost: Vec<String>,
     /// Whether a block was read that is not what was written.
     pub is_damaged: bool,
+    /// Whether nothing could be compared, as an earlier test had failed while it wrote.
+    pub is_torn: bool,
     /// Why it was ended before its time, though nothing failed.
     pub cut_short: Option<String>,
     /// What ended it early.
@@ -219,6 +221,7 @@ impl Measured {
             features: outcome.features,
             lost: outcome.lost,
             is_damaged: outcome.is_damaged,
+            is_torn: outcome.is_torn,
             failure: outcome.failure,
             ..Self::default()
         }

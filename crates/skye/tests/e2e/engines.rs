@@ -150,7 +150,7 @@ fn a_flipped_byte_stops_the_phase() {
 }
 
 /// Flips a bit behind the first stamp that lies in an image, well inside of the file; its offset in the file.
-fn flip(image: &Path) -> Option<u64> {
+pub fn flip(image: &Path) -> Option<u64> {
     let file = File::options().read(true).write(true).open(image).unwrap();
     let mut block = [0; 4096];
     for index in 0.. {

@@ -7,6 +7,7 @@ mod support;
 mod bad_input;
 mod bad_luck;
 mod clean;
+mod dials;
 mod dry_run;
 mod engines;
 mod measured;

@@ -11,7 +11,7 @@ use fuser::Errno;
 use rustix::fs::OFlags;
 
 use crate::support::fuse::{Faults, Fuse};
-use crate::support::mounts::{LoopFs, Tmpfs};
+use crate::support::mounts::{LoopFs, Tmpfs, ZramFs};
 
 fn is_mounted(path: &Path) -> bool {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
@@ -50,6 +50,25 @@ fn ext4_comes_and_goes() {
 fn xfs_comes_and_goes() {
     xtask::require!(root, loop, xfs);
     loop_file_system_comes_and_goes("xfs", 320);
+}
+
+#[test]
+fn zram_comes_and_goes_and_tells_what_it_holds() {
+    xtask::require!(root, zram, ext4);
+    let mounted = ZramFs::new("ext4", 32, &[]);
+    let (path, device) = (mounted.path().to_owned(), PathBuf::from(mounted.device()));
+    let before = mounted.bytes_held();
+    // Half of each page is one byte again and again, and half is noise.
+    let mut content = [vec![7; 2048], vec![0; 2048]].concat().repeat(1024);
+    let mut random = fastrand::Rng::with_seed(1);
+    content.chunks_mut(4096).for_each(|page| random.fill(&mut page[2048..]));
+    fs::write(path.join("file"), &content).unwrap();
+    File::open(path.join("file")).unwrap().sync_all().unwrap();
+    let after = mounted.bytes_held();
+    assert!(after.0 - before.0 >= 4 << 20, "{before:?} {after:?}");
+    assert!((2 << 20..3 << 20).contains(&(after.1 - before.1)), "{before:?} {after:?}");
+    drop(mounted);
+    assert!(!is_mounted(&path) && !path.exists() && !device.exists());
 }
 
 #[test]
@@ -145,6 +164,13 @@ fn fuse_fails_where_it_is_told_to() {
     }
     fuse.set(Faults { read_error_after: Some((0, Errno::EIO)), ..Faults::default() });
     assert_eq!(code(&fs::read(&path).unwrap_err()), Some(Errno::EIO));
+    let short = fuse.path().join("short");
+    fs::write(&short, [7; 9000]).unwrap();
+    fuse.set(Faults { reads_end_at: Some(5000), ..Faults::default() });
+    direct = OpenOptions::new();
+    let mut file = direct.read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(&short).unwrap();
+    assert_eq!(file.metadata().unwrap().len(), 9000);
+    assert_eq!([4096, 904, 0], [0; 3].map(|_: usize| file.read(&mut [0; 4096]).unwrap()));
     fuse.set(Faults { create_error_after: Some((1, Errno::EDQUOT)), ..Faults::default() });
     File::create_new(fuse.path().join("first")).unwrap();
     assert_eq!(code(&File::create_new(fuse.path().join("second")).unwrap_err()), Some(Errno::EDQUOT));
@@ -173,6 +199,23 @@ fn a_read_hangs_until_it_is_released() {
     assert!(!reader.is_finished());
     fuse.release();
     assert_eq!(reader.join().unwrap(), b"late");
+}
+
+#[test]
+fn a_write_hangs_until_it_is_released() {
+    xtask::require!(root, fuse);
+    let fuse = Fuse::new(Faults { hang_after_written: Some(4), ..Faults::default() });
+    let path = fuse.path().join("file");
+    fs::write(&path, b"soon").unwrap();
+    let late = path.clone();
+    let writer = std::thread::spawn(move || fs::write(late, b"late").unwrap());
+    while fuse.counts().hanging == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(!writer.is_finished());
+    fuse.release();
+    writer.join().unwrap();
+    assert_eq!(fs::read(path).unwrap(), b"late");
 }
 
 #[test]

@@ -32,12 +32,16 @@ pub struct Faults {
     pub write_error_after: Option<(u64, Errno)>,
     /// Reads fail with this once so many bytes are read.
     pub read_error_after: Option<(u64, Errno)>,
+    /// Reads find the end of every file here, whatever its size is said to be: those that cross it are short.
+    pub reads_end_at: Option<u64>,
     /// Making files, directories and links fails with this once there were so many.
     pub create_error_after: Option<(u64, Errno)>,
     /// fsync and fdatasync of files fail with this once there were so many.
     pub sync_error_after: Option<(u64, Errno)>,
     /// From this read on (the first is 1), reads are not answered before [`Fuse::release`].
     pub hang_from_read: Option<u64>,
+    /// Once so many bytes are written, writes are done and not answered before [`Fuse::release`].
+    pub hang_after_written: Option<u64>,
     /// Each removal of a file takes so long, and everything else waits: time for a signal to arrive in.
     pub unlink_time: Duration,
     /// What statfs says of size, free space (bytes), files and free files.
@@ -59,9 +63,11 @@ impl Default for Faults {
             refuse_direct: false,
             write_error_after: None,
             read_error_after: None,
+            reads_end_at: None,
             create_error_after: None,
             sync_error_after: None,
             hang_from_read: None,
+            hang_after_written: None,
             unlink_time: Duration::ZERO,
             space: Space { total_bytes: 64 << 30, free_bytes: 60 << 30, files: 1 << 22, free_files: 1 << 22 },
         }
@@ -77,7 +83,7 @@ pub struct Counts {
     pub creates: u64,
     pub syncs: u64,
     pub unlinks: u64,
-    /// Reads that wait for an answer.
+    /// Reads and writes that wait for an answer.
     pub hanging: usize,
 }
 
@@ -121,15 +127,18 @@ impl Fuse {
     /// What was asked of it so far.
     pub fn counts(&self) -> Counts {
         let inner = self.shared.lock();
-        Counts { hanging: inner.hanging.len(), ..inner.counts }
+        Counts { hanging: inner.hanging.len() + inner.hanging_writes.len(), ..inner.counts }
     }
 
-    /// Answers every read that hangs, and hangs no more.
+    /// Answers every read and write that hangs, and hangs no more.
     pub fn release(&self) {
         let mut inner = self.shared.lock();
-        inner.faults.hang_from_read = None;
+        (inner.faults.hang_from_read, inner.faults.hang_after_written) = (None, None);
         for (reply, data) in inner.hanging.drain(..) {
             reply.data(&data);
+        }
+        for (reply, written) in inner.hanging_writes.drain(..) {
+            reply.written(written);
         }
     }
 }
@@ -169,6 +178,7 @@ struct Inner {
     nodes: HashMap<u64, Node>,
     next: u64,
     hanging: Vec<(ReplyData, Vec<u8>)>,
+    hanging_writes: Vec<(ReplyWrite, u32)>,
 }
 
 enum Kind {
@@ -200,7 +210,14 @@ impl Inner {
     fn new(faults: Faults) -> Self {
         let root = Node::new(Kind::Directory(BTreeMap::new()), 0o755, 0, 0);
         let nodes = HashMap::from([(INodeNo::ROOT.0, root)]);
-        Self { faults, counts: Counts::default(), nodes, next: INodeNo::ROOT.0 + 1, hanging: Vec::new() }
+        Self {
+            faults,
+            counts: Counts::default(),
+            nodes,
+            next: INodeNo::ROOT.0 + 1,
+            hanging: Vec::new(),
+            hanging_writes: Vec::new(),
+        }
     }
 
     fn node(&mut self, number: INodeNo) -> Result<&mut Node, Errno> {
@@ -306,9 +323,11 @@ impl Inner {
         {
             return Err(error);
         }
+        let end = self.faults.reads_end_at.map_or(usize::MAX, |end| end as usize);
         let Kind::File(data) = &self.node(number)?.kind else { return Err(Errno::EISDIR) };
-        let from = data.len().min(offset as usize);
-        let to = data.len().min(from + length as usize);
+        let end = data.len().min(end);
+        let from = end.min(offset as usize);
+        let to = end.min(from + length as usize);
         let data = data[from..to].to_vec();
         self.counts.bytes_read += data.len() as u64;
         Ok(data)
@@ -585,7 +604,12 @@ impl Filesystem for Server {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        answer!(reply, self.0.lock().write(number, offset, data), ReplyWrite::written);
+        let mut inner = self.0.lock();
+        let hangs = inner.faults.hang_after_written.is_some_and(|after| inner.counts.bytes_written >= after);
+        match inner.write(number, offset, data) {
+            Ok(written) if hangs => inner.hanging_writes.push((reply, written)),
+            written => answer!(reply, written, ReplyWrite::written),
+        }
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {

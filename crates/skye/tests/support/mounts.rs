@@ -1,6 +1,6 @@
-//! File systems made for one test: on a loop device, or in memory.
+//! File systems made for one test: on a loop device, on a compressed one, or in memory.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -132,6 +132,82 @@ impl Drop for LoopDevice {
     fn drop(&mut self) {
         // A device that is still in use detaches itself when its last user goes.
         let _ = administer(&mut Command::new("losetup")).args(["--detach", &self.path]).status();
+    }
+}
+
+/// A file system on a compressed memory device. Fields are dropped in their order: unmount, then remove.
+pub struct ZramFs {
+    mount: MountPoint,
+    device: Zram,
+}
+
+impl ZramFs {
+    /// Makes and mounts one.
+    pub fn new(file_system: &str, size_mib: u64, mkfs_options: &[&str]) -> Self {
+        let device = Zram::new(size_mib << 20);
+        let path = device.path();
+        run(Command::new(format!("mkfs.{file_system}")).arg("-q").args(mkfs_options).arg(&path));
+        // What files held is still held when they are gone.
+        let mount = MountPoint::mount(file_system, &path, "nodiscard");
+        Self { mount, device }
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        self.mount.path()
+    }
+
+    /// The device: "/dev/zram0".
+    pub fn device(&self) -> String {
+        self.device.path()
+    }
+
+    /// Bytes that the device was given and holds, and bytes that they take when they are compressed.
+    pub fn bytes_held(&self) -> (u64, u64) {
+        let path = self.device.attribute("mm_stat");
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let mut figures = text.split_whitespace().map(|figure| figure.parse().expect("a number of bytes"));
+        figures.next().zip(figures.next()).expect("two figures")
+    }
+}
+
+struct Zram {
+    number: String,
+}
+
+impl Zram {
+    const CONTROL: &str = "/sys/class/zram-control";
+
+    fn new(size_bytes: u64) -> Self {
+        // Reading makes a device and yields its number.
+        let number = fs::read_to_string(format!("{}/hot_add", Self::CONTROL)).expect("a zram device");
+        let device = Self { number: number.trim().to_owned() };
+        fs::write(device.attribute("disksize"), size_bytes.to_string()).expect("a size for it");
+        device
+    }
+
+    fn path(&self) -> String {
+        format!("/dev/zram{}", self.number)
+    }
+
+    fn attribute(&self, name: &str) -> String {
+        format!("/sys/block/zram{}/{name}", self.number)
+    }
+}
+
+impl Drop for Zram {
+    fn drop(&mut self) {
+        // Whoever looks at new devices may hold it open for a moment.
+        for _ in 0..50 {
+            let reset = fs::write(self.attribute("reset"), "1");
+            let removed =
+                reset.and_then(|()| fs::write(format!("{}/hot_remove", Self::CONTROL), &self.number));
+            if removed.is_ok() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        eprintln!("zram{} is in use and was left to its users", self.number);
     }
 }
 

@@ -176,6 +176,11 @@ impl Running {
         }
     }
 
+    /// Its process number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// How long ago it was started.
     pub fn age(&self) -> Duration {
         self.started.elapsed()
