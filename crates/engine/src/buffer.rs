@@ -1,37 +1,94 @@
 //! Memory aligned for direct I/O.
 
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+
 /// Alignment of every buffer: a page, which satisfies the memory alignment of every device that Linux drives.
 pub const ALIGNMENT: usize = 4096;
 
 /// A zeroed buffer whose first byte lies on a page boundary.
 ///
-/// A plain vector with room to choose the start in: no `unsafe`, and a page of waste per worker.
+/// Parts of it can be used while the kernel reads or writes others: no reference to the whole is made for them.
 #[derive(Debug)]
 pub struct AlignedBuffer {
-    memory: Vec<u8>,
-    start: usize,
+    memory: NonNull<u8>,
     len: usize,
 }
+
+// SAFETY: it owns its memory, as a boxed slice does, and hands out references with its own lifetime only.
+unsafe impl Send for AlignedBuffer {}
+// SAFETY: through a shared reference it can only be read.
+unsafe impl Sync for AlignedBuffer {}
 
 impl AlignedBuffer {
     /// A buffer of `len` bytes.
     pub fn new(len: usize) -> Self {
-        let memory = vec![0; len + ALIGNMENT];
-        let start = memory.as_ptr().align_offset(ALIGNMENT);
-        Self { memory, start, len }
+        let Some(layout) = layout(len) else { return Self { memory: NonNull::dangling(), len: 0 } };
+        // SAFETY: the layout is not of size zero.
+        let memory = unsafe { alloc_zeroed(layout) };
+        let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
+        Self { memory, len }
     }
 
     /// All of it.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        &self.memory[self.start..self.start + self.len]
+        self.part(0, self.len)
     }
 
     /// All of it, to write.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.memory[self.start..self.start + self.len]
+        self.part_mut(0, self.len)
     }
+
+    /// `len` bytes from `start` on.
+    ///
+    /// # Panics
+    /// Where that is not within the buffer.
+    #[inline]
+    pub fn part(&self, start: usize, len: usize) -> &[u8] {
+        let start = self.place(start, len);
+        // SAFETY: `place` has checked that these bytes lie within the memory, which is initialised and lives as long as
+        // `self`; nobody writes them through `self` meanwhile.
+        unsafe { std::slice::from_raw_parts(start, len) }
+    }
+
+    /// `len` bytes from `start` on, to write.
+    ///
+    /// # Panics
+    /// Where that is not within the buffer.
+    #[inline]
+    pub fn part_mut(&mut self, start: usize, len: usize) -> &mut [u8] {
+        let start = self.place(start, len);
+        // SAFETY: as in `part`; `self` is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(start, len) }
+    }
+
+    /// Where a part begins, for the kernel to write to.
+    ///
+    /// # Panics
+    /// Where that is not within the buffer.
+    #[inline]
+    pub fn place(&self, start: usize, len: usize) -> *mut u8 {
+        assert!(start <= self.len && len <= self.len - start, "a part lies within its buffer");
+        self.memory.as_ptr().wrapping_add(start)
+    }
+}
+
+impl Drop for AlignedBuffer {
+    fn drop(&mut self) {
+        if let Some(layout) = layout(self.len) {
+            // SAFETY: it was allocated with this layout in `new`, and is not used again.
+            unsafe { dealloc(self.memory.as_ptr(), layout) };
+        }
+    }
+}
+
+/// `None` for no bytes, which need no memory.
+fn layout(len: usize) -> Option<Layout> {
+    let layout = Layout::from_size_align(len, ALIGNMENT).expect("a buffer is smaller than the address space");
+    (len > 0).then_some(layout)
 }
 
 #[cfg(test)]
@@ -44,6 +101,16 @@ mod tests {
             let mut buffer = AlignedBuffer::new(len);
             assert_eq!(buffer.bytes().as_ptr().align_offset(ALIGNMENT), 0);
             assert_eq!(buffer.bytes_mut().len(), len);
+            assert!(buffer.bytes().iter().all(|byte| *byte == 0));
+            buffer.part_mut(len - 1, 1)[0] = 7;
+            assert_eq!(buffer.part(len - 1, 1), [7]);
         }
+        assert!(AlignedBuffer::new(0).bytes().is_empty());
+    }
+
+    #[test]
+    #[should_panic(expected = "within its buffer")]
+    fn nothing_lies_outside() {
+        AlignedBuffer::new(512).part(500, 13);
     }
 }

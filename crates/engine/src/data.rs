@@ -197,7 +197,7 @@ impl Pool {
         };
         self.offsets[slot] = offset;
         let phase_bytes = (offset % self.period_bytes) as u32;
-        let bytes = &mut self.memory.bytes_mut()[offset..offset + self.block_bytes];
+        let bytes = self.memory.part_mut(offset, self.block_bytes);
         Draft { bytes, phase_bytes, is_duplicate }
     }
 
@@ -211,7 +211,7 @@ impl Pool {
     #[inline]
     pub fn block(&self, slot: u32) -> &[u8] {
         let offset = self.offset(slot);
-        &self.memory.bytes()[offset..offset + self.block_bytes]
+        self.memory.part(offset, self.block_bytes)
     }
 
     /// All of it.

@@ -28,7 +28,7 @@ pub trait Pacing {
     /// Whether an operation is due at `now_ns`. One that is given out as due is not given out again.
     fn next(&mut self, now_ns: u64) -> Start;
 
-    /// Operations that were due before `end_ns` and never given out.
+    /// Operations that were due before `end_ns` and never given out; beyond a million, about so many.
     fn missed(&mut self, end_ns: u64) -> u64;
 }
 
@@ -50,6 +50,9 @@ impl Pacing for ClosedLoop {
         0
     }
 }
+
+/// Arrivals that were missed are drawn up to this many: more take longer than anybody would wait to be told.
+const MISSED_DRAWN: u64 = 1_000_000;
 
 /// Operations arrive on a schedule, whether those before them have ended or not: at equal distances, or as a Poisson
 /// process. What finds no room waits, and its latency counts from when it should have started (Schroeder, Wierman,
@@ -112,10 +115,11 @@ impl Pacing for OpenLoop {
 
     fn missed(&mut self, end_ns: u64) -> u64 {
         let mut missed = 0;
-        while matches!(self.next(end_ns.saturating_sub(1)), Start::Now { .. }) {
+        while missed < MISSED_DRAWN && matches!(self.next(end_ns.saturating_sub(1)), Start::Now { .. }) {
             missed += 1;
         }
-        missed
+        let left_ns = end_ns.saturating_sub(self.start_ns) as f64 - self.next_ns;
+        missed + if left_ns > 0.0 { (left_ns / self.gap_ns) as u64 } else { 0 }
     }
 }
 
@@ -167,5 +171,11 @@ mod tests {
             assert!(matches!(pacing.next(99), Start::Now { .. }));
         }
         assert_eq!(pacing.missed(100), 90);
+        let mut pacing = OpenLoop::new(1e9, false, 0, 1, 7);
+        pacing.begin(0);
+        assert_eq!(pacing.missed(3_600_000_000_000), 3_600_000_000_000);
+        let mut pacing = OpenLoop::new(1e8, true, 0, 1, 7);
+        pacing.begin(0);
+        assert!((pacing.missed(100_000_000_000) as f64 / 1e10 - 1.0).abs() < 0.001);
     }
 }

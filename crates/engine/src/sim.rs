@@ -31,6 +31,8 @@ use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::run::{CpuTimes, DeviceFrame, Frame, OwnIo, ThreadTimes};
 use model::sim::{Distribution, Fault, FaultKind, SimDevice};
@@ -120,6 +122,8 @@ pub struct World {
     frame_start_ns: u64,
     /// CPU time of calls submitted, less what is in earlier frames.
     cpu_ns: u64,
+    /// Ends it when it is raised.
+    interrupt: Arc<AtomicBool>,
 }
 
 impl World {
@@ -159,6 +163,7 @@ impl World {
             frame: idle(&device.name),
             frame_start_ns: 0,
             cpu_ns: 0,
+            interrupt: Arc::default(),
         };
         world.begin(0);
         Ok(world)
@@ -212,6 +217,11 @@ impl World {
         }
     }
 
+    /// Ends [`drive`] soon after `interrupt` is raised: what is simulated may take much longer than its own time.
+    pub fn obey(&mut self, interrupt: Arc<AtomicBool>) {
+        self.interrupt = interrupt;
+    }
+
     /// When something happens next, if nothing else is submitted.
     fn next_ns(&self) -> u64 {
         let next = |events: &BinaryHeap<Event>| events.peek().map_or(u64::MAX, |Reverse((at_ns, ..))| *at_ns);
@@ -220,7 +230,7 @@ impl World {
 
     fn submit(&mut self, port: u32, io: Io, now_ns: u64) {
         let Port { cpu_free_ns, requests, .. } = &mut self.ports[port as usize];
-        *cpu_free_ns = now_ns.max(*cpu_free_ns) + self.device.cpu_ns_per_op;
+        *cpu_free_ns = now_ns.max(*cpu_free_ns).saturating_add(self.device.cpu_ns_per_op);
         requests[io.slot as usize].call = io.call;
         self.cpu_ns += self.device.cpu_ns_per_op;
         self.events += 1;
@@ -455,6 +465,9 @@ impl DataEngine for SimEngine {
     }
 }
 
+/// Events between two looks at whether somebody wants it to end.
+const TURNS: u64 = 4096;
+
 /// Runs workers whose engines share `world` and `clock`, from `start_ns` until all of them are done. Nobody waits:
 /// the clock goes from one event to the next, and workers are visited in their order.
 ///
@@ -484,7 +497,12 @@ pub fn drive<P: Pacing, V: Verb>(
 
     let mut landed = Vec::new();
     let mut tick_ns = start_ns + INTERVAL_NS;
-    while workers.iter().any(Option::is_some) {
+    let interrupt = Arc::clone(&world.borrow().interrupt);
+    for turn in 0u64.. {
+        let is_interrupted = turn % TURNS == 0 && interrupt.load(Ordering::Relaxed);
+        if is_interrupted || workers.iter().all(Option::is_none) {
+            break;
+        }
         let wake_ns = wakes_ns.iter().copied().min().unwrap_or(u64::MAX);
         let next_ns = world.borrow().next_ns().min(wake_ns);
         if next_ns == u64::MAX {

@@ -62,6 +62,10 @@ pub struct UringEngine<const NOP: bool> {
     depth: u32,
     block_bytes: usize,
     in_flight: usize,
+    /// Whether a call found no entry.
+    overran: bool,
+    /// Whether the kernel waits with a limit of time.
+    waits_until: bool,
     features: Vec<String>,
     lost: Vec<String>,
 }
@@ -79,6 +83,8 @@ struct Parts {
     pool: Option<Pool>,
     /// Whether both are registered.
     has_fixed_buffers: bool,
+    /// Whether this kernel waits with a limit of time (`IORING_FEAT_EXT_ARG`, Linux 5.11).
+    waits_until: bool,
 }
 
 const READ_BUFFER: u16 = 0;
@@ -102,7 +108,9 @@ impl<const NOP: bool> UringEngine<NOP> {
         let ring = Box::into_raw(Box::new(build(depth, options, &mut features, &mut lost)?));
         // SAFETY: `ring` comes from a box that nothing else refers to, and is freed in `drop` alone, after everything
         // that was split from it.
-        let (mut submitter, submissions, completions) = unsafe { &mut *ring }.split();
+        let ring_mut = unsafe { &mut *ring };
+        let waits_until = ring_mut.params().is_feature_ext_arg();
+        let (mut submitter, submissions, completions) = ring_mut.split();
         match submitter.register_ring_fd() {
             Ok(()) => features.push("registered_ring".into()),
             Err(error) => lost.push(format!("registered_ring: {error}")),
@@ -112,8 +120,16 @@ impl<const NOP: bool> UringEngine<NOP> {
         // Touched once, so that no page is missing when time counts.
         read_blocks.bytes_mut().fill(1);
         let pool = writes.filter(|_| !NOP).map(|content| Pool::new(content, block_bytes, depth));
-        let mut parts =
-            Parts { submitter, submissions, completions, files, read_blocks, pool, has_fixed_buffers: false };
+        let mut parts = Parts {
+            submitter,
+            submissions,
+            completions,
+            files,
+            read_blocks,
+            pool,
+            has_fixed_buffers: false,
+            waits_until,
+        };
         let registered =
             if NOP { Ok(()) } else { parts.register(options.lockable_bytes, &mut features, &mut lost) };
         match refuses_to_wait(&parts.files, block_bytes) {
@@ -124,8 +140,20 @@ impl<const NOP: bool> UringEngine<NOP> {
             ),
             None => {}
         }
-        let engine =
-            Self { parts: ManuallyDrop::new(parts), ring, depth, block_bytes, in_flight: 0, features, lost };
+        // Completions that are polled for are not waited for with a limit of time, whatever one asks.
+        let waits_until = parts.waits_until && !options.iopoll;
+        let parts = ManuallyDrop::new(parts);
+        let engine = Self {
+            parts,
+            ring,
+            depth,
+            block_bytes,
+            in_flight: 0,
+            overran: false,
+            waits_until,
+            features,
+            lost,
+        };
         registered.map(|()| engine)
     }
 
@@ -151,7 +179,7 @@ impl<const NOP: bool> UringEngine<NOP> {
         match io.call {
             Call::Read => {
                 let start = io.slot as usize * self.block_bytes;
-                let to = parts.read_blocks.bytes_mut()[start..start + self.block_bytes].as_mut_ptr();
+                let to = parts.read_blocks.place(start, self.block_bytes);
                 if parts.has_fixed_buffers {
                     opcode::ReadFixed::new(file, to, len, READ_BUFFER).offset(io.offset_bytes).build()
                 } else {
@@ -175,7 +203,8 @@ impl<const NOP: bool> UringEngine<NOP> {
     #[cold]
     fn wait_for(&mut self, until_ns: u64) -> io::Result<usize> {
         let left_ns = until_ns.saturating_sub(Monotonic.now_ns());
-        let (want, left_ns) = if left_ns > SPIN_NS { (1, left_ns - SPIN_NS) } else { (0, 0) };
+        let sleeps = self.waits_until && left_ns > SPIN_NS;
+        let (want, left_ns) = if sleeps { (1, left_ns - SPIN_NS) } else { (0, 0) };
         let time = Timespec::from(Duration::from_nanos(left_ns));
         if want == 0 {
             // Only a call that asks for events runs the work that brings them.
@@ -202,6 +231,8 @@ impl<const NOP: bool> UringEngine<NOP> {
             *out = Completion { slot, result };
             count += 1;
         }
+        // Now, and not at the next visit: else the kernel takes these for new ones and does not wait.
+        self.parts.completions.sync();
         self.in_flight -= count;
         count
     }
@@ -337,8 +368,11 @@ impl<const NOP: bool> DataEngine for UringEngine<NOP> {
 
     #[inline]
     fn block_read(&self, slot: u32) -> &[u8] {
-        let start = slot as usize * self.block_bytes;
-        self.parts.read_blocks.bytes().get(start..start + self.block_bytes).unwrap_or_default()
+        // One that was made to write only has read nothing.
+        if self.parts.read_blocks.bytes().is_empty() {
+            return &[];
+        }
+        self.parts.read_blocks.part(slot as usize * self.block_bytes, self.block_bytes)
     }
 
     #[inline]
@@ -348,14 +382,18 @@ impl<const NOP: bool> DataEngine for UringEngine<NOP> {
         // SAFETY: the file is registered; the buffer belongs to `parts` and to this slot alone until the call has
         // ended, since a worker queues nothing more on a slot before, and `drop` frees no buffer before.
         let pushed = unsafe { self.parts.submissions.push(&entry) };
-        // One entry a slot was made.
+        // One entry a slot was made; were it not enough, a call that is never made must not be waited for.
         debug_assert!(pushed.is_ok());
-        self.in_flight += 1;
+        self.overran |= pushed.is_err();
+        self.in_flight += usize::from(pushed.is_ok());
     }
 
     #[inline]
     fn reap(&mut self, done: &mut [Completion], until_ns: u64) -> Result<usize, Errno> {
         self.parts.submissions.sync();
+        if self.overran {
+            return Err(Errno::BUSY);
+        }
         while self.in_flight > 0 {
             let entered = if until_ns == u64::MAX {
                 self.parts.submitter.submit_and_wait(1)
@@ -385,6 +423,9 @@ impl<const NOP: bool> Drop for UringEngine<NOP> {
         if self.in_flight > 0 {
             return;
         }
+        // The kernel takes a ring apart some time after it is closed, and until then its files are in use: what would
+        // be removed or unmounted. It has none that it was not given, which is no error.
+        let _ = self.parts.submitter.unregister_files();
         // SAFETY: nothing is in flight, `parts` are dropped once, here, and before the ring that they refer to, which
         // came from a box and is not used again.
         unsafe {

@@ -23,6 +23,12 @@ pub trait Verb: Clone {
 
     /// The step that follows `step`, or the end of the operation.
     fn after(step: usize) -> Option<usize>;
+
+    /// The same for another worker: what it draws comes from a seed of its own.
+    #[must_use]
+    fn seeded(&self, _: u64) -> Self {
+        self.clone()
+    }
 }
 
 macro_rules! sequence {
@@ -89,6 +95,10 @@ impl<const DURABLE: bool> Verb for Mix<DURABLE> {
     #[inline]
     fn after(step: usize) -> Option<usize> {
         (DURABLE && step == 1).then_some(2)
+    }
+
+    fn seeded(&self, seed: u64) -> Self {
+        Self { state: seed, ..*self }
     }
 }
 

@@ -68,6 +68,10 @@ struct Slot {
     step: u32,
     /// Its operation has not begun yet.
     is_new: bool,
+    /// It has an operation; kept for verbs that write.
+    is_busy: bool,
+    /// Its block was given out in the pass before this one.
+    is_of_last_pass: bool,
 }
 
 /// A thread's work on data.
@@ -87,6 +91,10 @@ pub struct Worker<'a, E, C, P, V> {
     /// Slots of which a call is ready to be submitted.
     ready: Vec<u32>,
     completions: Box<[Completion]>,
+    /// Slots that are still busy with the pass before this one.
+    of_last_pass: usize,
+    /// A block that was given out and must wait: it is still in flight, or not due yet.
+    held: Option<u64>,
     /// Blocks to be read until the next one is compared.
     until_verified: u32,
     next_tick_ns: u64,
@@ -153,6 +161,8 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
             free: (0..depth as u32).rev().collect(),
             ready: Vec::with_capacity(depth),
             completions: vec![Completion { slot: 0, result: 0 }; depth].into(),
+            of_last_pass: 0,
+            held: None,
             next_tick_ns: 0,
             look_up_ns: 0,
             due_ns: 0,
@@ -190,7 +200,8 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         Ended {
             end_ns,
             result: self.failure.map_or(Ok(()), Err),
-            is_covered: self.pattern.is_covered(),
+            // A block that was given out and never begun may have been the last one.
+            is_covered: self.pattern.is_covered() && self.held.is_none(),
             missed: self.pacing.missed(end_ns.min(self.limits.deadline_ns)),
         }
     }
@@ -233,13 +244,8 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     #[inline]
     fn fill(&mut self) {
         while let Some(slot) = self.free.pop() {
-            if self.must_wait() {
+            let Some(block) = self.next_block() else {
                 self.free.push(slot);
-                return;
-            }
-            let Some(block) = self.pattern.next_block() else {
-                self.free.push(slot);
-                self.drained = true;
                 return;
             };
             self.begin(slot, block, 0);
@@ -252,32 +258,65 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         let now_ns = self.clock.now_ns();
         self.due_ns = u64::MAX;
         while let Some(slot) = self.free.pop() {
-            if self.must_wait() {
+            let Some(block) = self.next_block() else {
                 self.free.push(slot);
                 return;
-            }
-            let intended_ns = match self.pacing.next(now_ns) {
-                Start::Now { intended_ns } => intended_ns,
+            };
+            match self.pacing.next(now_ns) {
+                Start::Now { intended_ns } => self.begin(slot, block, intended_ns),
                 Start::Later { at_ns } => {
                     self.due_ns = at_ns;
+                    self.held = Some(block);
                     self.free.push(slot);
                     return;
                 }
-            };
-            let Some(block) = self.pattern.next_block() else {
-                self.free.push(slot);
-                self.drained = true;
-                return;
-            };
-            self.begin(slot, block, intended_ns);
+            }
         }
     }
 
-    /// Between two passes of a verb that writes, everything ends first: a block is never in flight twice. Asked with
-    /// one slot in hand.
+    /// The block of the next operation; `None` where none starts now: all are done, or what comes next must wait.
     #[inline]
-    fn must_wait(&self) -> bool {
-        V::WRITES && self.pattern.is_at_end_of_pass() && self.free.len() + 1 < self.slots.len()
+    fn next_block(&mut self) -> Option<u64> {
+        if V::WRITES && self.pattern.is_at_end_of_pass() && !self.begin_pass() {
+            return None;
+        }
+        let Some(block) = self.held.take().or_else(|| self.pattern.next_block()) else {
+            self.drained = true;
+            return None;
+        };
+        if V::WRITES && self.of_last_pass > 0 && self.is_in_flight(block) {
+            self.held = Some(block);
+            return None;
+        }
+        Some(block)
+    }
+
+    /// Marks what is in flight as of the pass that ends here. False where some is of the pass before it: two passes
+    /// may overlap, three not. Asked with one slot in hand.
+    #[cold]
+    fn begin_pass(&mut self) -> bool {
+        if self.held.is_some() {
+            // It was given out before the pass ended.
+            return true;
+        }
+        if self.of_last_pass > 0 {
+            return false;
+        }
+        for slot in &mut self.slots {
+            slot.is_of_last_pass = slot.is_busy;
+            self.of_last_pass += usize::from(slot.is_busy);
+        }
+        true
+    }
+
+    /// Whether a block of the last pass is still in flight: what is written never is twice, or nobody could say which of
+    /// the two lies there.
+    #[cold]
+    fn is_in_flight(&self, block: u64) -> bool {
+        let (file, block) = self.layout.place(block);
+        let offset_bytes = block * self.layout.block_bytes;
+        let is_same = |slot: &Slot| (slot.file, slot.offset_bytes) == (file, offset_bytes);
+        self.slots.iter().any(|slot| slot.is_of_last_pass && is_same(slot))
     }
 
     #[inline]
@@ -286,7 +325,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         let state = &mut self.slots[slot as usize];
         (state.file, state.offset_bytes) = (file, block * self.layout.block_bytes);
         state.step = self.verb.first() as u32;
-        (state.op_start_ns, state.is_new) = (op_start_ns, true);
+        (state.op_start_ns, state.is_new, state.is_busy) = (op_start_ns, true, true);
         self.prepare(slot);
     }
 
@@ -360,7 +399,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         let moved = if call == Call::Datasync { 0 } else { block_bytes as i32 };
         if completion.result != moved {
             self.fail(failure(&state, call, completion, block_bytes));
-            self.free.push(slot);
+            self.release(slot);
             return;
         }
         match call {
@@ -377,7 +416,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         if V::STEPS.len() > 1 {
             self.recorder.step(state.step as usize, now_ns.saturating_sub(state.step_start_ns));
             if self.failure.is_some() {
-                self.free.push(slot);
+                self.release(slot);
                 return;
             }
         }
@@ -389,9 +428,20 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
             }
             None => {
                 self.recorder.operation(now_ns.saturating_sub(state.op_start_ns), block_bytes);
-                self.free.push(slot);
+                self.release(slot);
             }
         }
+    }
+
+    /// The operation of a slot has ended.
+    #[inline]
+    fn release(&mut self, slot: u32) {
+        if V::WRITES {
+            let state = &mut self.slots[slot as usize];
+            self.of_last_pass -= usize::from(state.is_of_last_pass);
+            (state.is_busy, state.is_of_last_pass) = (false, false);
+        }
+        self.free.push(slot);
     }
 
     /// Compares what a slot has read with what was written there.
@@ -464,13 +514,16 @@ mod tests {
         }
     }
 
-    /// Calls end `service_ns` after they were queued, in their order. The call with the number `fails` fails.
+    /// Calls end `service_ns` after they were queued, or up to `spread` times that. The call with the number `fails`
+    /// fails. What is written must not be in flight twice.
     struct Device {
         clock: Virtual,
         depth: u32,
         service_ns: u64,
-        in_flight: std::collections::VecDeque<(u64, Io)>,
+        spread: u64,
+        in_flight: Vec<(u64, Io)>,
         block: Vec<u8>,
+        queued: u64,
         calls: u64,
         fails: Option<(u64, i32)>,
     }
@@ -489,18 +542,21 @@ mod tests {
         }
 
         fn queue(&mut self, io: Io) {
-            self.in_flight.push_back((self.clock.now_ns() + self.service_ns, io));
+            let is_same = |other: &Io| (other.file, other.offset_bytes) == (io.file, io.offset_bytes);
+            let writes = |other: &Io| Call::Write == other.call || Call::Write == io.call;
+            let conflicts = |(_, other): &(u64, Io)| is_same(other) && writes(other);
+            assert!(!self.in_flight.iter().any(conflicts), "{io:?} is in flight already");
+            let times = 1 + data::mix(self.queued) % self.spread;
+            self.queued += 1;
+            self.in_flight.push((self.clock.now_ns() + self.service_ns * times, io));
         }
 
         fn reap(&mut self, done: &mut [Completion], until_ns: u64) -> Result<usize, Errno> {
-            let first_ns = self.in_flight.front().map_or(until_ns, |(end_ns, _)| *end_ns);
-            self.clock.wait_until(first_ns.min(until_ns));
+            let first_ns = self.in_flight.iter().map(|(end_ns, _)| *end_ns).min();
+            self.clock.wait_until(first_ns.unwrap_or(until_ns).min(until_ns));
+            let now_ns = self.clock.now_ns();
             let mut count = 0;
-            while let Some((end_ns, io)) = self.in_flight.pop_front() {
-                if end_ns > self.clock.now_ns() {
-                    self.in_flight.push_front((end_ns, io));
-                    break;
-                }
+            for (_, io) in self.in_flight.extract_if(.., |(end_ns, _)| *end_ns <= now_ns) {
                 let moved = if io.call == Call::Datasync { 0 } else { 4096 };
                 let result = match self.fails {
                     Some((call, result)) if call == self.calls => result,
@@ -548,13 +604,27 @@ mod tests {
         deadline_ns: u64,
         fails: Option<(u64, i32)>,
     ) -> Outcome {
+        run_spread(verb, pacing, depth, limit, deadline_ns, fails, 1)
+    }
+
+    fn run_spread<V: Verb, P: Pacing>(
+        verb: V,
+        pacing: P,
+        depth: u32,
+        limit: u64,
+        deadline_ns: u64,
+        fails: Option<(u64, i32)>,
+        spread: u64,
+    ) -> Outcome {
         let clock = Virtual::default();
         let device = Device {
             clock: clock.clone(),
             depth,
             service_ns: 1_000_000,
-            in_flight: std::collections::VecDeque::new(),
+            spread,
+            in_flight: Vec::new(),
             block: vec![0; 4096],
+            queued: 0,
             calls: 0,
             fails,
         };
@@ -639,6 +709,25 @@ mod tests {
         assert_eq!((outcome.failure().offset_bytes, outcome.ops), (Some(7 * 4096), 39));
         let outcome = run(verb::RewriteDurably, 8, 100, u64::MAX, Some((12, -28)));
         assert_eq!((outcome.failure().call, outcome.ops), ("write", 0));
+    }
+
+    #[test]
+    fn passes_overlap_and_no_block_is_written_twice_at_once() {
+        // The device asserts the latter. Where each pass were waited for, the slowest of its calls would count twenty
+        // times: 8 ms after the 14 ms that 100 calls of 4.5 ms take, 32 at a time.
+        let outcome = run_spread(verb::Write, ClosedLoop, 32, 2000, u64::MAX, None, 8);
+        assert_eq!(outcome.ops, 2000);
+        assert!(outcome.end_ns() < 20 * 17_000_000, "{} ns", outcome.end_ns());
+        let outcome = run_spread(verb::Mix::<false>::new(50, 3), ClosedLoop, 32, 2000, u64::MAX, None, 8);
+        assert_eq!(outcome.ops, 2000);
+        let outcome = run_spread(verb::Rewrite, ClosedLoop, 99, 2000, u64::MAX, None, 8);
+        assert_eq!((outcome.ops, outcome.ended.unwrap().is_covered), (2000, true));
+        // As many slots as blocks: every block of the next pass is in flight.
+        let outcome = run_spread(verb::Write, ClosedLoop, 100, 2000, u64::MAX, None, 8);
+        assert_eq!(outcome.ops, 2000);
+        let pacing = OpenLoop::new(20_000.0, true, 0, 1, 1);
+        let outcome = run_spread(verb::Write, pacing, 64, 2000, u64::MAX, None, 8);
+        assert_eq!(outcome.ops, 2000);
     }
 
     #[test]

@@ -209,6 +209,11 @@ impl TryFrom<DistributionWords> for Distribution {
 
     fn try_from(words: DistributionWords) -> Result<Self, Self::Error> {
         let DistributionWords { kind, mean_us, sigma, slow_us, slow_share } = words;
+        if mean_us.max(slow_us.unwrap_or(0.0)) > LATENCY_US_MAX
+            || sigma.is_some_and(|sigma| sigma > SIGMA_MAX)
+        {
+            return Err("no latency is longer than an hour, and no sigma larger than 5");
+        }
         match (kind, sigma, slow_us, slow_share) {
             (Kind::Fixed, None, None, None) => Ok(Self::Fixed { mean_us }),
             (Kind::Exponential, None, None, None) => Ok(Self::Exponential { mean_us }),
@@ -225,6 +230,13 @@ impl TryFrom<DistributionWords> for Distribution {
         }
     }
 }
+
+/// Longest latency: an hour.
+const LATENCY_US_MAX: f64 = 3.6e9;
+/// Largest standard deviation of a logarithm: a few then take ten thousand times as long as most.
+const SIGMA_MAX: f64 = 5.0;
+/// Most requests that a device serves at once.
+const PARALLELISM_MAX: u32 = 65_536;
 
 /// A [`Throttle`] as it is written.
 #[derive(Deserialize)]
@@ -302,6 +314,9 @@ fn maybe_amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64
 fn servers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     match u32::deserialize(deserializer)? {
         0 => Err(de::Error::custom("a device that serves 0 requests at once serves none; write 1 or more")),
+        servers if servers > PARALLELISM_MAX => {
+            Err(de::Error::custom(format!("no device serves more than {PARALLELISM_MAX} requests at once")))
+        }
         servers => Ok(servers),
     }
 }

@@ -282,6 +282,9 @@ fn check_ring(data: &DataWork) -> Result<(), String> {
 }
 
 /// `500`, `50%`, either with `,poisson`.
+/// Most operations a second that an open loop can be asked for: more than drawing their instants leaves time for.
+pub(crate) const RATE_MAX: u64 = 100_000_000;
+
 fn parse_rate(value: &str) -> Result<Arrival, String> {
     let (number, poisson) = match value.split_once(',') {
         None => (value, false),
@@ -305,6 +308,9 @@ fn parse_rate(value: &str) -> Result<Arrival, String> {
                 "`rate={value}`: 1% to 100% of the closed loop can be asked for; write rate=500 for 500 \
                  operations a second"
             ));
+        }
+        Ok(rate) if is_number && rate > RATE_MAX => {
+            return Err(format!("`rate={value}`: at most {RATE_MAX} operations a second can be asked for"));
         }
         Ok(rate) if is_number => OpenRate::PerSecond(rate),
         _ => {
@@ -750,7 +756,7 @@ mod tests {
 
     fn any_arrival() -> impl Strategy<Value = Arrival> {
         let rate = prop_oneof![
-            (1..=u64::MAX).prop_map(OpenRate::PerSecond),
+            (1..=RATE_MAX).prop_map(OpenRate::PerSecond),
             (1u8..=100).prop_map(OpenRate::Percent)
         ];
         prop_oneof![

@@ -95,7 +95,8 @@ impl Collected {
 
     /// Adds a worker's delta of a phase that began at `phase_start_ns`.
     pub fn add(&mut self, delta: &Delta, phase_start_ns: u64) {
-        if delta.ops == 0 && delta.read_bytes == 0 && delta.written_bytes == 0 {
+        let has_started = delta.queueing.as_ref().is_some_and(|queueing| queueing.count() > 0);
+        if delta.ops == 0 && delta.read_bytes == 0 && delta.written_bytes == 0 && !has_started {
             return;
         }
         self.ops += delta.ops;

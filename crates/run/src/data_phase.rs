@@ -51,6 +51,8 @@ pub struct DataOutcome {
     pub is_damaged: bool,
     /// Whether what it read could not be compared, as an earlier test had failed while it wrote.
     pub is_torn: bool,
+    /// Operations that it was to make; `u64::MAX` where time was to end it.
+    pub asked_ops: u64,
 }
 
 /// What a test needs beside what drives it.
@@ -115,7 +117,9 @@ pub fn run(
     let unit_bytes = if data.verb.is_bytes() { span.content.interval_bytes as u64 } else { data.block_bytes };
     let timer = task.timer.anchored();
     let lockable_bytes = observe::lockable_bytes().map(|bytes| lockable_share(bytes, workload));
+    let mut asked_ops = 0u64;
     for (number, share) in shares(task.phase, data, span.size_bytes / unit_bytes, unit_bytes).enumerate() {
+        asked_ops = asked_ops.saturating_add(share.ops);
         let stamping = span.stamping(task.seed, task.verify_every);
         let (files, content) = (Arc::clone(&files), span.content);
         let (stop, near, number) = (Arc::clone(&drive.stop), task.near.clone(), number as u32);
@@ -155,13 +159,17 @@ pub fn run(
     let gang = Gang::start(works).map_err(|error| {
         Trouble::new(format!("start {members} threads"), error).remedy("ask for fewer threads or less depth")
     })?;
-    let mut outcome =
-        DataOutcome { size_bytes: span.size_bytes, files: files.len() as u64, ..DataOutcome::default() };
+    let mut outcome = DataOutcome {
+        size_bytes: span.size_bytes,
+        files: files.len() as u64,
+        asked_ops,
+        ..DataOutcome::default()
+    };
     let mut group = group_number.and_then(|number| dataset.groups.get_mut(number));
     outcome.is_torn = data.reads() && group.as_ref().is_some_and(|group| group.is_torn);
     measure(task, data, gang, drive, group.as_deref_mut(), &mut outcome);
     if let Some(group) = group {
-        group.is_torn |= data.writes() && outcome.failure.is_some();
+        group.is_torn |= data.writes() && (outcome.failure.is_some() || group.has_stray);
     }
     Ok(outcome)
 }
@@ -249,11 +257,14 @@ fn measure(
         let is_whole = reports
             .iter()
             .all(|report| report.as_ref().is_some_and(|report| report.is_covered && report.result.is_ok()));
+        if let Some(group) = group.as_deref_mut() {
+            group.has_stray |= data.writes() && reports.iter().any(Option::is_none);
+        }
         // A mix writes only some of what it visits.
         let writes_all = data.writes() && data.verb != DataVerb::Rw;
         if let Some(group) = group.as_deref_mut().filter(|_| writes_all && is_whole) {
             group.whole_generation = group.generation;
-            group.is_torn = false;
+            group.is_torn = group.has_stray;
         }
         for report in reports.iter().flatten() {
             outcome.missed += report.missed;
@@ -289,8 +300,12 @@ fn first_failure(
     group: Option<&FileGroup>,
     directory: &WorkDirectory,
 ) -> (Option<Trouble>, bool) {
-    let mut troubles = reports.into_iter().flatten();
-    let Some(failure) = troubles.find_map(|report| match (report.trouble, report.result) {
+    let is_mismatch =
+        |report: &Report| matches!(report.result, Err(Failure { cause: Cause::Mismatch(_), .. }));
+    let mut troubles: Vec<_> = reports.into_iter().flatten().collect();
+    // Damage is worse than whatever else went wrong.
+    troubles.sort_by_key(|report| !is_mismatch(report));
+    let Some(failure) = troubles.into_iter().find_map(|report| match (report.trouble, report.result) {
         (Some(trouble), _) => Some(Err(trouble)),
         (None, Err(failure)) => Some(Ok(failure)),
         (None, Ok(())) => None,

@@ -68,6 +68,8 @@ pub struct FileGroup {
     /// Whether a test failed while it wrote, and may have left a block half written or still be at it: until all are
     /// written again, a difference would prove nothing.
     pub is_torn: bool,
+    /// Whether a worker was left behind that may still write what it was told to.
+    pub has_stray: bool,
 }
 
 impl FileGroup {
@@ -215,6 +217,7 @@ impl Layout {
                 generation: 0,
                 whole_generation: 0,
                 is_torn: false,
+                has_stray: false,
             });
         }
         Ok(DataSet { groups, size_bytes })

@@ -189,6 +189,8 @@ pub struct Measured {
     pub is_damaged: bool,
     /// Whether nothing could be compared, as an earlier test had failed while it wrote.
     pub is_torn: bool,
+    /// Operations that it was to make; `u64::MAX` where time was to end it.
+    pub asked_ops: u64,
     /// Why it was ended before its time, though nothing failed.
     pub cut_short: Option<String>,
     /// What ended it early.
@@ -222,6 +224,7 @@ impl Measured {
             lost: outcome.lost,
             is_damaged: outcome.is_damaged,
             is_torn: outcome.is_torn,
+            asked_ops: outcome.asked_ops,
             failure: outcome.failure,
             ..Self::default()
         }
@@ -238,7 +241,8 @@ impl Measured {
     ) -> Self {
         let (stop, lasted_ns) = (phase.stop, self.times.last_done_ns);
         let ran_out = lasted_ns >= time_ns;
-        if ran_out && stop.ops.is_some_and(|ops| collected.ops < ops) && stop.time_ns.is_none() {
+        let is_counted = stop.time_ns.is_none() && self.asked_ops < u64::MAX;
+        if ran_out && is_counted && collected.ops < self.asked_ops {
             self.cut_short = Some("the run's total time ended it before all operations were done".into());
         } else if ran_out && stop.time_ns.is_some() && time_ns < planned_ns - planned_ns / 20 {
             let seconds = |ns: u64| ns as f64 / 1e9;

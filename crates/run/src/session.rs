@@ -265,7 +265,7 @@ impl Session {
                                 .filter(|_| phase.engine.needs_files())
                                 .and_then(|dataset| dataset.group_of(data)),
                             rate_ops_per_second,
-                            near: near.clone(),
+                            near: near_enough(near.as_ref(), phase).cloned(),
                             stdio_program,
                         };
                         data_phase::run(&task, dataset, &mut drive).map(|outcome| {
@@ -277,7 +277,7 @@ impl Session {
                     (Work::Files(_), _) => {
                         let time_ns = time.measured_ns.min(time.budget_ns);
                         let deadline_ns = now_ns.saturating_add(time.budget_ns);
-                        let near = near.clone();
+                        let near = near_enough(near.as_ref(), phase).cloned();
                         let task = FileTask {
                             phase,
                             directory,
@@ -310,7 +310,7 @@ impl Session {
                 Place::Simulated(_) => "virtual",
                 Place::Directory(_) => timer.name(),
             },
-            near: self.near.as_deref(),
+            near: near_enough(self.near.as_ref(), phase).map(|cpus| &**cpus),
             is_interrupted: self.interrupt.load(Ordering::Relaxed),
             start_ns: phase_start_ns.saturating_sub(self.start_ns),
         };
@@ -402,6 +402,11 @@ impl OnDisk {
         // A phase that never starts must not show what was seen here.
         self.meter.reset(&[]);
     }
+}
+
+/// The CPUs near the device, where each worker can have one: more of them need the others too.
+fn near_enough<'a>(near: Option<&'a Arc<[u32]>>, phase: &PlannedPhase) -> Option<&'a Arc<[u32]>> {
+    near.filter(|cpus| phase.workload.threads as usize <= cpus.len())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::data::{STAMP_INTERVAL_BYTES, mix};
@@ -38,7 +39,7 @@ pub struct SimTask<'a> {
     /// Rate of an open loop, over all threads.
     pub rate_ops_per_second: Option<f64>,
     /// Raised by a signal.
-    pub interrupt: &'a AtomicBool,
+    pub interrupt: &'a Arc<AtomicBool>,
 }
 
 /// Runs the test; what was counted, and what the device did meanwhile.
@@ -158,7 +159,7 @@ fn simulate<V: Verb + Clone, P: Pacing>(
             SimEngine::new(world, &clock, workload.iodepth, data.block_bytes as usize),
             clock.clone(),
             pacing(thread as u32),
-            verb.clone(),
+            verb.seeded(mix(seed)),
             Pattern::new(share.first_unit, share.units, data.access == Access::Random, seed, share.ops),
             layout,
             Stamping {
@@ -173,6 +174,7 @@ fn simulate<V: Verb + Clone, P: Pacing>(
             recorder,
         ));
     }
+    world.borrow_mut().obey(Arc::clone(task.interrupt));
     let ended = drive(workers, &clock, world, 0, &mut |now_ns, frame| {
         stop.store(task.interrupt.load(Ordering::Relaxed), Ordering::Relaxed);
         sinks.tick(now_ns, frame, &readers);

@@ -167,6 +167,11 @@ struct Ended {
     started: Instant,
 }
 
+/// Whether a test read what was not written.
+fn is_damaged(phase: &PhaseRecord) -> bool {
+    phase.notes.iter().any(|note| note.code == "verification_failed")
+}
+
 /// CPU time that this thread has taken.
 fn own_cpu_seconds() -> f64 {
     let cpu = clock_gettime(ClockId::ThreadCPUTime);
@@ -380,6 +385,9 @@ impl Driver {
             return first;
         }
         let mut second = self.phase(session, phase, index, repetition, budget);
+        if is_damaged(&second) {
+            return second;
+        }
         if let Some(reason) = second.reason.take_if(|_| second.status == Status::Failed) {
             self.fail(&Trouble::new(format!("measure {} again", phase.id), reason));
             return first;
@@ -498,7 +506,6 @@ fn finish(
         terminal::error(problem);
         code = exit::FAILED;
     }
-    let is_damaged = |phase: &PhaseRecord| phase.notes.iter().any(|note| note.code == "verification_failed");
     if run.phases.iter().any(is_damaged) {
         code = exit::DAMAGED;
     }

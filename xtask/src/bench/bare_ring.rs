@@ -83,6 +83,8 @@ impl<const NOP: bool> BareRing<NOP> {
                     in_flight += 1;
                 }
             }
+            // Else the kernel takes these for new ones and does not wait.
+            completions.sync();
         }
         ensure!(wrong.is_none(), "a call returned {wrong:?}");
         Ok(())

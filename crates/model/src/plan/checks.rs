@@ -4,16 +4,16 @@ use super::PlannedPhase;
 use crate::machine::Machine;
 use crate::size;
 use crate::spec;
-use crate::target::Target;
+use crate::target::{Backing, Target};
 use crate::trouble::Trouble;
 use crate::workload::{CacheMode, Engine};
 
 /// Share of the memory that buffers of one test may take.
 const BUFFER_SHARE: u64 = 4;
-/// Least bytes of a worker's buffers.
-const BUFFER_BYTES_MIN: u64 = 256 << 10;
-/// Blocks that a worker with a ring keeps for each operation in flight.
-const RING_BLOCKS: u64 = 3;
+/// Least bytes of what a worker writes from: a period of its content.
+const POOL_BYTES_MIN: u64 = 1 << 20;
+/// What a worker counts into: three sets of histograms, and its stack.
+const COUNTS_BYTES: u64 = 256 << 10;
 
 /// Refuses blocks that `O_DIRECT` does not take on this target.
 pub(super) fn check_direct(phases: &[PlannedPhase], target: &Target) -> Result<(), Trouble> {
@@ -42,7 +42,10 @@ pub(super) fn check_direct(phases: &[PlannedPhase], target: &Target) -> Result<(
 
 /// What keeps completions from being polled on this target; `None` where they can be, or nobody knows.
 pub(super) fn polling_refused(target: &Target) -> Option<String> {
-    let device = target.device_stack.first()?;
+    let Some(device) = target.device_stack.first() else {
+        return matches!(target.backing, Backing::Memory | Backing::RemoteOrUserSpace)
+            .then(|| "no device is seen here".into());
+    };
     (device.io_poll == Some(false)).then(|| format!("{} has no queues that can be polled", device.name))
 }
 
@@ -61,16 +64,18 @@ pub(super) fn check_buffers(phases: &[PlannedPhase], machine: &Machine) -> Resul
     for phase in phases {
         let workload = &phase.workload;
         let Some(data) = workload.data() else { continue };
-        let (workers, worker_bytes) = match phase.engine {
-            // A thread with a ring has one pool for all that it has in flight.
-            Engine::Uring => {
-                let blocks = RING_BLOCKS * u64::from(workload.iodepth);
-                (workload.threads, data.block_bytes.saturating_mul(blocks))
-            }
-            Engine::Stdio => (workload.threads, data.stdio_buffer_bytes.unwrap_or(0)),
-            _ => (workload.in_flight(), data.block_bytes),
+        // A thread with a ring has one pool for all that it has in flight; a pool has a megabyte at least, and two blocks
+        // more than are in flight.
+        let (workers, iodepth) = match phase.engine {
+            Engine::Uring | Engine::Stdio => (workload.threads, u64::from(workload.iodepth)),
+            _ => (workload.in_flight(), 1),
         };
-        let buffers_bytes = worker_bytes.max(BUFFER_BYTES_MIN).saturating_mul(u64::from(workers));
+        let blocks = |count: u64| data.block_bytes.saturating_mul(count);
+        let read_bytes = if data.reads() { blocks(iodepth) } else { 0 };
+        let pool_bytes = if data.writes() { blocks(iodepth + 2).max(POOL_BYTES_MIN) } else { 0 };
+        let stdio_bytes = data.stdio_buffer_bytes.unwrap_or(0);
+        let worker_bytes = COUNTS_BYTES.saturating_add(read_bytes).saturating_add(pool_bytes) + stdio_bytes;
+        let buffers_bytes = worker_bytes.saturating_mul(u64::from(workers));
         if buffers_bytes > machine.memory_bytes / BUFFER_SHARE {
             return Err(Trouble::new(
                 format!("run `{}`", spec::print(phase.asked())),
@@ -111,15 +116,17 @@ pub(super) fn check_cold(
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::plan::fixtures::{asking, planned};
-    use crate::target::Backing;
 
     #[test]
     fn buffers_are_counted_as_they_are_made() {
         let fits = |spec: &str| planned(&asking(&[spec]), Backing::Devices, None).map(|_| ());
         assert_eq!(fits("read:rnd4k:q1024t4"), Ok(()));
-        assert_eq!(fits("putc-write:stdio_buffer=64m:t64"), Ok(()));
-        for spec in ["read:seq1m:q1024t4", "putc-write:stdio_buffer=64m:t65"] {
+        assert_eq!(fits("putc-write:stdio_buffer=64m:t62"), Ok(()));
+        // Where a thread is an operation in flight, each has a megabyte to write from.
+        assert_eq!(fits("write:rnd4k:t2048"), Ok(()));
+        for spec in ["read:seq1m:q1024t4", "putc-write:stdio_buffer=64m:t64", "write:rnd4k:t4096"] {
             assert!(fits(spec).unwrap_err().contains("more than a quarter of the memory"), "{spec}");
         }
     }
