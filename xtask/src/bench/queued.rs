@@ -28,14 +28,12 @@ const SIZE_BYTES: u64 = 64 << 20;
 /// 32 at a time make 4,000 operations a second; this server answers 5,000 in time.
 const SERVICE: Range<Duration> = Duration::from_micros(6_400)..Duration::from_micros(9_600);
 const WORK: Work = Work { time_ns: 3_000_000_000, ..Work::random_4k(SIZE_BYTES, u64::MAX) };
-/// Every measurement takes its time, and none is compared with another.
-const MEASUREMENTS: usize = 3;
 /// What our latency may differ by: a share of it, and the way through the kernel and back.
 const SHARE: f64 = 0.02;
 const WAY_NS: f64 = 300_000.0;
 const QUANTILES: [(&str, f64); 2] = [("p50", 0.5), ("p99", 0.99)];
 
-fn run(_: &Setting) -> Result<Vec<Row>> {
+fn run(setting: &Setting) -> Result<Vec<Row>> {
     let limit = Limit::AtMost(1.0);
     let refusal = engine::uring::refusal().map(|why| format!("io_uring: {why}"));
     if let Some(why) = slow_file::absent().or(refusal) {
@@ -51,9 +49,9 @@ fn run(_: &Setting) -> Result<Vec<Row>> {
         UringEngine::<false>::new(files.clone(), 4096, 32, true, None, Options::default())
             .context("make a ring")
     };
-    let mut rows = of("ring, depth 32", 32.0, ring, &file, tsc, &pinned)?;
+    let mut rows = of("ring, depth 32", 32.0, ring, &file, tsc, setting, &pinned)?;
     let sync = || Ok(SyncEngine::new(files.clone(), 4096, None));
-    rows.extend(of("sync, depth 1", 1.0, sync, &file, tsc, &pinned)?);
+    rows.extend(of("sync, depth 1", 1.0, sync, &file, tsc, setting, &pinned)?);
     Ok(rows)
 }
 
@@ -64,11 +62,12 @@ fn of<E: DataEngine>(
     engine: impl Fn() -> Result<E> + Sync,
     file: &SlowFile,
     tsc: Option<Tsc>,
+    setting: &Setting,
     pinned: &Pinned,
 ) -> Result<Vec<Row>> {
     let mut values = [const { Vec::new() }; QUANTILES.len()];
     let mut notes = [const { String::new() }; QUANTILES.len()];
-    for _ in 0..MEASUREMENTS {
+    for _ in 0..setting.pairs {
         file.take_log();
         let done = through_loop(&engine, tsc, ClosedLoop, Read, WORK, pinned)?;
         let served = times_ns(&file.take_log());
