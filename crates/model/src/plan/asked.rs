@@ -38,11 +38,16 @@ impl Asked {
             return Err(Trouble::new("make a plan", "no test was asked for")
                 .remedy("choose a --preset or give --test, for example --test read:rnd4k:q32"));
         }
-        let parse = |specs: &[String]| {
-            let workloads = specs.iter().map(|text| spec::parse(text, &defaults));
+        // A test that needs what not every device has says itself how it is issued.
+        let own_way = Defaults { direct: None, engine: None, ..defaults };
+        let parse = |specs: &[String], defaults: &Defaults| {
+            let workloads = specs.iter().map(|text| spec::parse(text, defaults));
             workloads.collect::<Result<_, _>>().map_err(|problem| Trouble::new("make a plan", problem))
         };
-        Ok(Self { tests: parse(&request.tests)?, where_possible: parse(&request.tests_where_possible)? })
+        Ok(Self {
+            tests: parse(&request.tests, &defaults)?,
+            where_possible: parse(&request.tests_where_possible, &own_way)?,
+        })
     }
 }
 
@@ -149,6 +154,10 @@ mod tests {
         assert_eq!(specs(None).0, 2, "an old kernel does not say");
         let without_devices = planned(&wish, Backing::Memory, None).unwrap();
         assert!(without_devices.notes.iter().any(|note| note.ends_with("no device is seen here")));
+
+        let flags = Request { direct: Some(false), engine: Some(EngineWord::Sync), ..wish.clone() };
+        let with_flags = planned_on(&flags, &disk_that_polls(Some(true))).unwrap();
+        assert_eq!(with_flags.tests_where_possible, ["read:rnd4k:q8:iopoll"]);
 
         let asked = asking(&["read:rnd4k:q8:iopoll"]);
         let problem = planned_on(&asked, &disk_that_polls(Some(false))).unwrap_err();
