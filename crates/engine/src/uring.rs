@@ -64,7 +64,7 @@ pub struct UringEngine<const NOP: bool> {
     in_flight: usize,
     /// Whether a call found no entry.
     overran: bool,
-    /// Whether the kernel waits with a limit of time.
+    /// Whether the kernel waits with a limit of time (`IORING_FEAT_EXT_ARG`, Linux 5.11).
     waits_until: bool,
     features: Vec<String>,
     lost: Vec<String>,
@@ -83,8 +83,6 @@ struct Parts {
     pool: Option<Pool>,
     /// Whether both are registered.
     has_fixed_buffers: bool,
-    /// Whether this kernel waits with a limit of time (`IORING_FEAT_EXT_ARG`, Linux 5.11).
-    waits_until: bool,
 }
 
 const READ_BUFFER: u16 = 0;
@@ -109,7 +107,8 @@ impl<const NOP: bool> UringEngine<NOP> {
         // SAFETY: `ring` comes from a box that nothing else refers to, and is freed in `drop` alone, after everything
         // that was split from it.
         let ring_mut = unsafe { &mut *ring };
-        let waits_until = ring_mut.params().is_feature_ext_arg();
+        // Completions that are polled for are not waited for with a limit of time, whatever one asks.
+        let waits_until = ring_mut.params().is_feature_ext_arg() && !options.iopoll;
         let (mut submitter, submissions, completions) = ring_mut.split();
         match submitter.register_ring_fd() {
             Ok(()) => features.push("registered_ring".into()),
@@ -120,16 +119,8 @@ impl<const NOP: bool> UringEngine<NOP> {
         // Touched once, so that no page is missing when time counts.
         read_blocks.bytes_mut().fill(1);
         let pool = writes.filter(|_| !NOP).map(|content| Pool::new(content, block_bytes, depth));
-        let mut parts = Parts {
-            submitter,
-            submissions,
-            completions,
-            files,
-            read_blocks,
-            pool,
-            has_fixed_buffers: false,
-            waits_until,
-        };
+        let mut parts =
+            Parts { submitter, submissions, completions, files, read_blocks, pool, has_fixed_buffers: false };
         let registered =
             if NOP { Ok(()) } else { parts.register(options.lockable_bytes, &mut features, &mut lost) };
         match refuses_to_wait(&parts.files, block_bytes) {
@@ -140,8 +131,6 @@ impl<const NOP: bool> UringEngine<NOP> {
             ),
             None => {}
         }
-        // Completions that are polled for are not waited for with a limit of time, whatever one asks.
-        let waits_until = parts.waits_until && !options.iopoll;
         let parts = ManuallyDrop::new(parts);
         let engine = Self {
             parts,

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::clock::Clock;
-use crate::data::{self, Stamp, Verifier};
+use crate::data::{self, STAMP_INTERVAL_BYTES, Stamp, Verifier};
 use crate::failure::{Cause, Failure};
 use crate::pacing::{Pacing, Start};
 use crate::pattern::Pattern;
@@ -50,6 +50,14 @@ pub struct Stamping {
     pub verify_every: u32,
 }
 
+impl Stamping {
+    /// Of a data set of its own that nobody compares.
+    pub fn unverified(seed: u64) -> Self {
+        let interval_bytes = STAMP_INTERVAL_BYTES;
+        Self { seed, first_file: 0, generation: 0, interval_bytes, verifier: None, verify_every: u32::MAX }
+    }
+}
+
 /// When a worker looks up from its loop.
 #[derive(Debug)]
 pub struct Limits<'a> {
@@ -68,8 +76,6 @@ struct Slot {
     step: u32,
     /// Its operation has not begun yet.
     is_new: bool,
-    /// It has an operation; kept for verbs that write.
-    is_busy: bool,
     /// Its block was given out in the pass before this one.
     is_of_last_pass: bool,
 }
@@ -244,7 +250,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     #[inline]
     fn fill(&mut self) {
         while let Some(slot) = self.free.pop() {
-            let Some(block) = self.next_block() else {
+            let Some(block) = self.next_block(slot) else {
                 self.free.push(slot);
                 return;
             };
@@ -258,7 +264,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         let now_ns = self.clock.now_ns();
         self.due_ns = u64::MAX;
         while let Some(slot) = self.free.pop() {
-            let Some(block) = self.next_block() else {
+            let Some(block) = self.next_block(slot) else {
                 self.free.push(slot);
                 return;
             };
@@ -274,15 +280,20 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         }
     }
 
-    /// The block of the next operation; `None` where none starts now: all are done, or what comes next must wait.
+    /// The block of the next operation, which `slot` is for; `None` where none starts now: all are done, or what comes
+    /// next must wait.
     #[inline]
-    fn next_block(&mut self) -> Option<u64> {
-        if V::WRITES && self.pattern.is_at_end_of_pass() && !self.begin_pass() {
-            return None;
-        }
-        let Some(block) = self.held.take().or_else(|| self.pattern.next_block()) else {
-            self.drained = true;
-            return None;
+    fn next_block(&mut self, slot: u32) -> Option<u64> {
+        let block = match self.held.take() {
+            Some(block) => block,
+            None if V::WRITES && self.pattern.is_at_end_of_pass() && !self.begin_pass(slot) => return None,
+            None => match self.pattern.next_block() {
+                Some(block) => block,
+                None => {
+                    self.drained = true;
+                    return None;
+                }
+            },
         };
         if V::WRITES && self.of_last_pass > 0 && self.is_in_flight(block) {
             self.held = Some(block);
@@ -291,21 +302,18 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         Some(block)
     }
 
-    /// Marks what is in flight as of the pass that ends here. False where some is of the pass before it: two passes
-    /// may overlap, three not. Asked with one slot in hand.
+    /// Marks what is in flight, which is all but the free slots and the one in hand, as of the pass that ends here. False
+    /// where some is of the pass before it: two passes may overlap, three not.
     #[cold]
-    fn begin_pass(&mut self) -> bool {
-        if self.held.is_some() {
-            // It was given out before the pass ended.
-            return true;
-        }
+    fn begin_pass(&mut self, in_hand: u32) -> bool {
         if self.of_last_pass > 0 {
             return false;
         }
-        for slot in &mut self.slots {
-            slot.is_of_last_pass = slot.is_busy;
-            self.of_last_pass += usize::from(slot.is_busy);
+        self.slots.iter_mut().for_each(|slot| slot.is_of_last_pass = true);
+        for idle in self.free.iter().chain([&in_hand]) {
+            self.slots[*idle as usize].is_of_last_pass = false;
         }
+        self.of_last_pass = self.slots.len() - self.free.len() - 1;
         true
     }
 
@@ -325,7 +333,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         let state = &mut self.slots[slot as usize];
         (state.file, state.offset_bytes) = (file, block * self.layout.block_bytes);
         state.step = self.verb.first() as u32;
-        (state.op_start_ns, state.is_new, state.is_busy) = (op_start_ns, true, true);
+        (state.op_start_ns, state.is_new) = (op_start_ns, true);
         self.prepare(slot);
     }
 
@@ -439,7 +447,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         if V::WRITES {
             let state = &mut self.slots[slot as usize];
             self.of_last_pass -= usize::from(state.is_of_last_pass);
-            (state.is_busy, state.is_of_last_pass) = (false, false);
+            state.is_of_last_pass = false;
         }
         self.free.push(slot);
     }
@@ -593,21 +601,10 @@ mod tests {
     }
 
     fn run<V: Verb>(verb: V, depth: u32, limit: u64, deadline_ns: u64, fails: Option<(u64, i32)>) -> Outcome {
-        run_paced(verb, ClosedLoop, depth, limit, deadline_ns, fails)
+        run_paced(verb, ClosedLoop, depth, limit, deadline_ns, fails, 1)
     }
 
     fn run_paced<V: Verb, P: Pacing>(
-        verb: V,
-        pacing: P,
-        depth: u32,
-        limit: u64,
-        deadline_ns: u64,
-        fails: Option<(u64, i32)>,
-    ) -> Outcome {
-        run_spread(verb, pacing, depth, limit, deadline_ns, fails, 1)
-    }
-
-    fn run_spread<V: Verb, P: Pacing>(
         verb: V,
         pacing: P,
         depth: u32,
@@ -715,18 +712,18 @@ mod tests {
     fn passes_overlap_and_no_block_is_written_twice_at_once() {
         // The device asserts the latter. Where each pass were waited for, the slowest of its calls would count twenty
         // times: 8 ms after the 14 ms that 100 calls of 4.5 ms take, 32 at a time.
-        let outcome = run_spread(verb::Write, ClosedLoop, 32, 2000, u64::MAX, None, 8);
+        let outcome = run_paced(verb::Write, ClosedLoop, 32, 2000, u64::MAX, None, 8);
         assert_eq!(outcome.ops, 2000);
         assert!(outcome.end_ns() < 20 * 17_000_000, "{} ns", outcome.end_ns());
-        let outcome = run_spread(verb::Mix::<false>::new(50, 3), ClosedLoop, 32, 2000, u64::MAX, None, 8);
+        let outcome = run_paced(verb::Mix::<false>::new(50, 3), ClosedLoop, 32, 2000, u64::MAX, None, 8);
         assert_eq!(outcome.ops, 2000);
-        let outcome = run_spread(verb::Rewrite, ClosedLoop, 99, 2000, u64::MAX, None, 8);
+        let outcome = run_paced(verb::Rewrite, ClosedLoop, 99, 2000, u64::MAX, None, 8);
         assert_eq!((outcome.ops, outcome.ended.unwrap().is_covered), (2000, true));
         // As many slots as blocks: every block of the next pass is in flight.
-        let outcome = run_spread(verb::Write, ClosedLoop, 100, 2000, u64::MAX, None, 8);
+        let outcome = run_paced(verb::Write, ClosedLoop, 100, 2000, u64::MAX, None, 8);
         assert_eq!(outcome.ops, 2000);
         let pacing = OpenLoop::new(20_000.0, true, 0, 1, 1);
-        let outcome = run_spread(verb::Write, pacing, 64, 2000, u64::MAX, None, 8);
+        let outcome = run_paced(verb::Write, pacing, 64, 2000, u64::MAX, None, 8);
         assert_eq!(outcome.ops, 2000);
     }
 
@@ -769,14 +766,14 @@ mod tests {
     fn an_open_loop_waits_for_what_is_due_and_counts_from_when_it_was() {
         // One call a millisecond at most, due every half millisecond: each starts later than the one before.
         let pacing = || OpenLoop::new(2000.0, false, 0, 1, 1);
-        let outcome = run_paced(verb::Read, pacing(), 1, u64::MAX, 20_000_000, None);
+        let outcome = run_paced(verb::Read, pacing(), 1, u64::MAX, 20_000_000, None, 1);
         assert_eq!((outcome.ops, outcome.end_ns(), outcome.ended.unwrap().missed), (20, 20_000_000, 20));
         let latest_ns = outcome.latencies.iter().map(|(upper_ns, _)| *upper_ns).max().unwrap();
         assert!(latest_ns.abs_diff(10_500_000) < 105_000, "{latest_ns}");
         let latest_ns = outcome.queueing.iter().map(|(upper_ns, _)| *upper_ns).max().unwrap();
         assert!(latest_ns.abs_diff(9_500_000) < 95_000, "{latest_ns}");
         // With room for all of them, nothing waits.
-        let outcome = run_paced(verb::Read, pacing(), 4, u64::MAX, 20_000_000, None);
+        let outcome = run_paced(verb::Read, pacing(), 4, u64::MAX, 20_000_000, None, 1);
         assert_eq!((outcome.ops, outcome.ended.unwrap().missed), (40, 0));
         assert!(outcome.latencies.iter().all(|(upper_ns, _)| upper_ns.abs_diff(1_000_000) < 10_000));
         assert!(outcome.queueing.iter().all(|(upper_ns, _)| *upper_ns <= 1), "{:?}", outcome.queueing);

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use engine::DataEngine;
 use engine::clock::{Clock, Monotonic, Timer};
-use engine::data::STAMP_INTERVAL_BYTES;
 use engine::null::NullEngine;
 use engine::pacing::ClosedLoop;
 use engine::pattern::Pattern;
@@ -204,14 +203,7 @@ fn loop_ns<E: DataEngine, C: Clock>(engine: E, clock: C, time: Duration) -> f64 
         Read,
         Pattern::new(0, blocks, true, 1, u64::MAX),
         Layout { block_bytes: 4096, blocks_per_file: blocks },
-        Stamping {
-            seed: 1,
-            first_file: 0,
-            generation: 0,
-            interval_bytes: STAMP_INTERVAL_BYTES,
-            verifier: None,
-            verify_every: u32::MAX,
-        },
+        Stamping::unverified(1),
         Limits { deadline_ns: start_ns + time.as_nanos() as u64, stop: &stop },
         recorder,
     );

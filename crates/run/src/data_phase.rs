@@ -169,7 +169,7 @@ pub fn run(
     outcome.is_torn = data.reads() && group.as_ref().is_some_and(|group| group.is_torn);
     measure(task, data, gang, drive, group.as_deref_mut(), &mut outcome);
     if let Some(group) = group {
-        group.is_torn |= data.writes() && (outcome.failure.is_some() || group.has_stray);
+        group.is_torn |= data.writes() && outcome.failure.is_some();
     }
     Ok(outcome)
 }

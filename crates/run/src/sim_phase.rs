@@ -3,9 +3,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
-use engine::data::{STAMP_INTERVAL_BYTES, mix};
+use engine::data::mix;
 use engine::pacing::{ClosedLoop, OpenLoop, Pacing};
 use engine::pattern::Pattern;
 use engine::recorder::{DeltaReader, Recorder};
@@ -146,7 +146,6 @@ fn simulate<V: Verb + Clone, P: Pacing>(
     let workload = &task.phase.workload;
     let Some(data) = workload.data() else { return Vec::new() };
     let clock = SimClock::default();
-    let stop = AtomicBool::new(false);
     let layout =
         Layout { block_bytes: data.block_bytes, blocks_per_file: task.size_bytes / data.block_bytes };
     let mut readers = Vec::new();
@@ -162,21 +161,13 @@ fn simulate<V: Verb + Clone, P: Pacing>(
             verb.seeded(mix(seed)),
             Pattern::new(share.first_unit, share.units, data.access == Access::Random, seed, share.ops),
             layout,
-            Stamping {
-                seed: task.seed,
-                first_file: 0,
-                generation: 0,
-                interval_bytes: STAMP_INTERVAL_BYTES,
-                verifier: None,
-                verify_every: u32::MAX,
-            },
-            Limits { deadline_ns: task.time_ns, stop: &stop },
+            Stamping::unverified(task.seed),
+            Limits { deadline_ns: task.time_ns, stop: task.interrupt },
             recorder,
         ));
     }
     world.borrow_mut().obey(Arc::clone(task.interrupt));
     let ended = drive(workers, &clock, world, 0, &mut |now_ns, frame| {
-        stop.store(task.interrupt.load(Ordering::Relaxed), Ordering::Relaxed);
         sinks.tick(now_ns, frame, &readers);
     });
     sinks.drain(&readers);

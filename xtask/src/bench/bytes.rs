@@ -12,10 +12,11 @@ use engine::bytes::{ByteCalls, ByteWorker, Recorded, Span, SystemCalls};
 use engine::clock::{Clock, Monotonic, Tsc};
 use engine::recorder::{Recorder, Shape};
 use engine::stdio::Stream;
+use engine::worker::Stamping;
 use rustix::fs::MemfdFlags;
 
 use super::callgrind::per_operation;
-use super::looped::{CONTENT, stamping};
+use super::looped::{CONTENT, SEED};
 use super::{Bench, Limit, Row, Setting, bare_bytes, foreign};
 
 pub(super) const BENCH: Bench = Bench {
@@ -103,7 +104,7 @@ fn ours<C: Clock, B: ByteCalls>(calls: B, clock: C, writes: bool, ops: u64) -> R
     let tally = Recorded { recorder, stop: &stop };
     let spans = vec![Span { file: 0, start_bytes: 0, end_bytes: SIZE_BYTES }];
     let content = writes.then_some(CONTENT);
-    let worker = ByteWorker::new(calls, clock, tally, spans, content, stamping(), ops);
+    let worker = ByteWorker::new(calls, clock, tally, spans, content, Stamping::unverified(SEED), ops);
     worker.run(Monotonic.now_ns(), u64::MAX).result.map_err(|failure| anyhow!("{failure:?}"))?;
     let mut counted = 0;
     reader.drain(|delta| counted += delta.ops);

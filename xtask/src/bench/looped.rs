@@ -138,17 +138,15 @@ pub(super) fn worker<E: DataEngine, C: Clock, P: Pacing, V: Verb>(
     recorder: Recorder,
 ) -> Worker<'_, E, C, P, V> {
     let layout = Layout { block_bytes: work.block_bytes, blocks_per_file: work.blocks };
-    Worker::new(engine, clock, pacing, verb, work.pattern(), layout, stamping(), limits, recorder)
-}
-
-/// Stamps as by default; nothing is compared.
-pub(super) fn stamping() -> Stamping {
-    Stamping {
-        seed: SEED,
-        first_file: 0,
-        generation: 0,
-        interval_bytes: STAMP_INTERVAL_BYTES,
-        verifier: None,
-        verify_every: u32::MAX,
-    }
+    Worker::new(
+        engine,
+        clock,
+        pacing,
+        verb,
+        work.pattern(),
+        layout,
+        Stamping::unverified(SEED),
+        limits,
+        recorder,
+    )
 }
