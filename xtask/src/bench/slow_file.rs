@@ -23,6 +23,8 @@ use fuser::{
 };
 use tempfile::TempDir;
 
+use crate::undo;
+
 const NAME: &str = "file";
 const FILE: INodeNo = INodeNo(2);
 /// How long the kernel may remember what it was told, which never changes.
@@ -82,31 +84,9 @@ impl SlowFile {
 
 impl Drop for SlowFile {
     fn drop(&mut self) {
-        let umount = |options: &[&str]| {
-            let done = Command::new("umount").args(options).arg(self.directory.path()).output();
-            done.is_ok_and(|output| output.status.success())
-        };
         // A device that has just been detached is still closing it.
-        let gone = (0..40).any(|_| {
-            let gone = umount(&[]);
-            if !gone {
-                thread::sleep(Duration::from_millis(25));
-            }
-            gone
-        });
-        if !gone {
-            umount(&["--lazy"]);
-        }
-        let Some(session) = self.session.take() else { return };
-        let deadline = Instant::now() + Duration::from_secs(2);
-        while !session.guard.is_finished() && Instant::now() < deadline {
-            thread::sleep(Duration::from_millis(10));
-        }
-        if session.guard.is_finished() {
-            let _ = session.umount_and_join();
-        } else {
-            eprintln!("xtask: {} is still in use", self.directory.path().display());
-        }
+        undo::unmount(self.directory.path());
+        self.session.take().into_iter().for_each(undo::end_session);
     }
 }
 

@@ -3,21 +3,19 @@
 //! A file, as that is what the program reads; and as a ring does not make calls on a bare zram device itself: the
 //! driver cannot refuse to wait, so that each call is handed to a thread of the kernel.
 
-use std::fs;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use rustix::fs::{Mode, OFlags};
 use tempfile::TempDir;
 
 use super::program::file_of;
+use crate::undo::unmount;
+use crate::zram::Zram;
 
-const CONTROL: &str = "/sys/class/zram-control";
 /// What ext4 takes for itself, and some room.
 const FILE_SYSTEM_BYTES: u64 = 64 << 20;
 
@@ -31,7 +29,8 @@ pub(super) struct ZramFile {
 
 impl ZramFile {
     pub(super) fn new(size_bytes: u64) -> Result<Self> {
-        let device = Zram::new(size_bytes + size_bytes / 16 + FILE_SYSTEM_BYTES)?;
+        let device = Zram::new(size_bytes + size_bytes / 16 + FILE_SYSTEM_BYTES);
+        let device = device.context("make a zram device; run this benchmark as root, modprobe zram")?;
         let directory =
             tempfile::Builder::new().prefix("skye-bench.").tempdir().context("make a mount point")?;
         run(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(device.path()))?;
@@ -55,17 +54,7 @@ impl ZramFile {
 
 impl Drop for ZramFile {
     fn drop(&mut self) {
-        // A ring that is gone lets go of its files a moment later.
-        let gone = (0..50).any(|_| {
-            let gone = run(Command::new("umount").arg(self.mounted.path())).is_ok();
-            if !gone {
-                thread::sleep(Duration::from_millis(20));
-            }
-            gone
-        });
-        if !gone {
-            let _ = run(Command::new("umount").arg("--lazy").arg(self.mounted.path()));
-        }
+        unmount(self.mounted.path());
     }
 }
 
@@ -73,47 +62,6 @@ fn run(command: &mut Command) -> Result<()> {
     let output = command.output().with_context(|| format!("run {command:?}"))?;
     ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
     Ok(())
-}
-
-/// A compressed memory device of our own, which goes with its owner.
-struct Zram {
-    number: String,
-}
-
-impl Zram {
-    fn new(size_bytes: u64) -> Result<Self> {
-        // Reading makes a device and yields its number.
-        let number = fs::read_to_string(Path::new(CONTROL).join("hot_add"));
-        let number = number.context("make a zram device; run this benchmark as root, modprobe zram")?;
-        let device = Self { number: number.trim().to_owned() };
-        device.set("disksize", &size_bytes.to_string())?;
-        Ok(device)
-    }
-
-    fn path(&self) -> PathBuf {
-        PathBuf::from(format!("/dev/zram{}", self.number))
-    }
-
-    fn set(&self, attribute: &str, value: &str) -> Result<()> {
-        let path = format!("/sys/block/zram{}/{attribute}", self.number);
-        fs::write(&path, value).with_context(|| format!("write {value} to {path}"))
-    }
-}
-
-impl Drop for Zram {
-    fn drop(&mut self) {
-        // Whoever looks at new devices may hold it open for a moment.
-        for _ in 0..50 {
-            let removed = self
-                .set("reset", "1")
-                .and_then(|()| Ok(fs::write(Path::new(CONTROL).join("hot_remove"), &self.number)?));
-            match removed {
-                Ok(()) => return,
-                Err(_) => thread::sleep(Duration::from_millis(20)),
-            }
-        }
-        eprintln!("xtask: cannot remove {}: it is in use", self.path().display());
-    }
 }
 
 #[cfg(test)]
@@ -126,8 +74,8 @@ mod tests {
         let paths = std::sync::Mutex::new(None);
         let panicked = std::panic::catch_unwind(|| {
             let file = ZramFile::new(4 << 20).unwrap();
-            *paths.lock().unwrap() = Some((file.path(), file.device.path()));
-            let bytes = fs::read(file.path()).unwrap();
+            *paths.lock().unwrap() = Some((file.path(), PathBuf::from(file.device.path())));
+            let bytes = std::fs::read(file.path()).unwrap();
             assert_eq!(bytes.len(), 4 << 20);
             assert!(bytes.chunks(4096).all(|block| block.iter().any(|byte| *byte != block[0])));
             file.open(OFlags::RDWR).unwrap();

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use fuser::{
     BackgroundSession, BsdFileFlags, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
@@ -15,6 +15,7 @@ use fuser::{
 };
 use rustix::fs::OFlags;
 use tempfile::TempDir;
+use xtask::undo;
 
 use super::PREFIX;
 
@@ -146,18 +147,8 @@ impl Fuse {
 impl Drop for Fuse {
     fn drop(&mut self) {
         self.release();
-        super::mounts::unmount(self.path());
-        let Some(session) = self.session.take() else { return };
-        // Its thread ends when the last file is closed; a program that will not close one must not hold the test.
-        let deadline = Instant::now() + Duration::from_secs(2);
-        while !session.guard.is_finished() && Instant::now() < deadline {
-            thread::sleep(Duration::from_millis(10));
-        }
-        if session.guard.is_finished() {
-            let _ = session.umount_and_join();
-        } else {
-            eprintln!("a FUSE session is still in use and was left to its users");
-        }
+        undo::unmount(self.path());
+        self.session.take().into_iter().for_each(undo::end_session);
     }
 }
 

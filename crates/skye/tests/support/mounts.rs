@@ -3,12 +3,10 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
-use std::time::Duration;
 
-use rustix::io::Errno;
-use rustix::mount::UnmountFlags;
 use tempfile::TempDir;
+use xtask::undo::unmount;
+use xtask::zram::Zram;
 
 use super::{PREFIX, scratch};
 
@@ -40,22 +38,6 @@ impl MountPoint {
 impl Drop for MountPoint {
     fn drop(&mut self) {
         unmount(self.directory.path());
-    }
-}
-
-/// Unmounts, whatever still uses it; what is busy is detached, and goes with its last user.
-pub fn unmount(path: &Path) {
-    for _ in 0..40 {
-        match rustix::mount::unmount(path, UnmountFlags::NOFOLLOW) {
-            // Something has just ended and is still closing its files.
-            Err(Errno::BUSY) => thread::sleep(Duration::from_millis(25)),
-            Ok(()) | Err(_) => break,
-        }
-    }
-    // Forced, FUSE answers with an error what its server does not; others ignore the word. Both fail, as they should,
-    // where nothing is mounted any more.
-    for flag in [UnmountFlags::FORCE, UnmountFlags::DETACH] {
-        let _ = rustix::mount::unmount(path, flag | UnmountFlags::NOFOLLOW);
     }
 }
 
@@ -144,7 +126,7 @@ pub struct ZramFs {
 impl ZramFs {
     /// Makes and mounts one.
     pub fn new(file_system: &str, size_mib: u64, mkfs_options: &[&str]) -> Self {
-        let device = Zram::new(size_mib << 20);
+        let device = Zram::new(size_mib << 20).expect("a zram device");
         let path = device.path();
         run(Command::new(format!("mkfs.{file_system}")).arg("-q").args(mkfs_options).arg(&path));
         // What files held is still held when they are gone.
@@ -165,49 +147,9 @@ impl ZramFs {
     /// Bytes that the device was given and holds, and bytes that they take when they are compressed.
     pub fn bytes_held(&self) -> (u64, u64) {
         let path = self.device.attribute("mm_stat");
-        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let mut figures = text.split_whitespace().map(|figure| figure.parse().expect("a number of bytes"));
         figures.next().zip(figures.next()).expect("two figures")
-    }
-}
-
-struct Zram {
-    number: String,
-}
-
-impl Zram {
-    const CONTROL: &str = "/sys/class/zram-control";
-
-    fn new(size_bytes: u64) -> Self {
-        // Reading makes a device and yields its number.
-        let number = fs::read_to_string(format!("{}/hot_add", Self::CONTROL)).expect("a zram device");
-        let device = Self { number: number.trim().to_owned() };
-        fs::write(device.attribute("disksize"), size_bytes.to_string()).expect("a size for it");
-        device
-    }
-
-    fn path(&self) -> String {
-        format!("/dev/zram{}", self.number)
-    }
-
-    fn attribute(&self, name: &str) -> String {
-        format!("/sys/block/zram{}/{name}", self.number)
-    }
-}
-
-impl Drop for Zram {
-    fn drop(&mut self) {
-        // Whoever looks at new devices may hold it open for a moment.
-        for _ in 0..50 {
-            let reset = fs::write(self.attribute("reset"), "1");
-            let removed =
-                reset.and_then(|()| fs::write(format!("{}/hot_remove", Self::CONTROL), &self.number));
-            if removed.is_ok() {
-                return;
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        eprintln!("zram{} is in use and was left to its users", self.number);
     }
 }
 
