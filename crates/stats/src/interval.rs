@@ -1,0 +1,148 @@
+//! How surely the mean of a series is known whose neighbours resemble each other.
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// Where a value lies with 95 % confidence, in the unit of that value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interval {
+    /// Its lower end.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// Half of its width, in the unit of its ends.
+    pub fn half_width(&self) -> f64 {
+        self.high / 2.0 - self.low / 2.0
+    }
+}
+
+/// Fewest values that [`interval_of_mean`] speaks of: the interval from two is 13 times their standard error.
+pub const VALUES_MIN: usize = 3;
+/// Fewest values of which the correlation of neighbours is estimated. With fewer, the correction for the bias of that
+/// estimate is larger than the estimate.
+const CORRELATED_MIN: usize = 8;
+/// Batches into which a series is cut for batch means. Ten are the usual compromise between few batches, of which the
+/// spread is not known, and short ones, which still resemble their neighbours (Schmeiser, "Batch size effects in the
+/// analysis of simulation output", Operations Research 30, 1982).
+const BATCHES: usize = 10;
+/// Fewest values that are cut into batches: two for each.
+const BATCHED_MIN: usize = 2 * BATCHES;
+/// Largest correlation of neighbours that is believed: what lies above is a trend, and would make the interval endless.
+const CORRELATION_MAX: f64 = 0.98;
+
+/// The 95 % interval of the mean of a series in the order of time, in the unit of its values.
+///
+/// - 3 to 7 values: Student's t as if they were independent; nothing else can be told from so few.
+/// - 8 to 19 values: the same with the variance corrected for the correlation of neighbours, if that is positive.
+/// - From 20 values: the wider of that, and t with 9 degrees of freedom on ten batch means. Each alone is too narrow
+///   for some series: a plain interval covers the truth in 68 % of runs instead of 95 % where neighbours correlate by
+///   0.6.
+///
+/// `None` with fewer than [`VALUES_MIN`], and where a value is not finite.
+pub fn interval_of_mean(values: &[f64]) -> Option<Interval> {
+    let half = half_width(values)?;
+    let mean = mean(values);
+    let (low, high) = (mean - half, mean + half);
+    (low.is_finite() && high.is_finite()).then_some(Interval { low, high })
+}
+
+/// Half of the width of the interval of the mean; see [`interval_of_mean`].
+pub(crate) fn half_width(values: &[f64]) -> Option<f64> {
+    let count = values.len();
+    if count < VALUES_MIN {
+        return None;
+    }
+    let half = if count < CORRELATED_MIN {
+        student(count as f64 - 1.0) * (variance(values) / count as f64).sqrt()
+    } else if count < BATCHED_MIN {
+        of_autoregression(values, 0.0)
+    } else {
+        of_autoregression(values, -CORRELATION_MAX).max(of_batches(values))
+    };
+    half.is_finite().then_some(half)
+}
+
+/// As if each value were the one before, in part, and chance: the variance of the mean is `(1 + r) / (1 - r)` times
+/// that of independent values, where `r` is the correlation of neighbours, at least `correlation_min`. As its estimate
+/// is too low by `(1 + 4 r) / n`, that is added (Marriott and Pope, "Bias in the estimation of autocorrelations",
+/// Biometrika 41, 1954).
+fn of_autoregression(values: &[f64], correlation_min: f64) -> f64 {
+    let count = values.len() as f64;
+    let mean = mean(values);
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    if squares == 0.0 {
+        return 0.0;
+    }
+    let products: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
+    let estimate = products / squares;
+    let correlation = (estimate + (1.0 + 4.0 * estimate) / count).clamp(correlation_min, CORRELATION_MAX);
+    let inflation = (1.0 + correlation) / (1.0 - correlation);
+    let degrees = (count / inflation).min(count) - 1.0;
+    student(degrees) * (variance(values) * inflation / count).sqrt()
+}
+
+/// From the spread of the means of batches, which resemble each other less than their values do.
+fn of_batches(values: &[f64]) -> f64 {
+    let bound = |batch: usize| batch * values.len() / BATCHES;
+    let means: [f64; BATCHES] = std::array::from_fn(|batch| mean(&values[bound(batch)..bound(batch + 1)]));
+    student(BATCHES as f64 - 1.0) * (variance(&means) / BATCHES as f64).sqrt()
+}
+
+/// The 97.5 % quantile of Student's t, with at least one degree of freedom; they need not be whole.
+fn student(degrees: f64) -> f64 {
+    /// That of one degree of freedom, the largest.
+    const LARGEST: f64 = 12.706_204_736;
+    StudentsT::new(0.0, 1.0, degrees.max(1.0)).map_or(LARGEST, |student| student.inverse_cdf(0.975))
+}
+
+/// The mean; 0 of nothing.
+pub(crate) fn mean(values: &[f64]) -> f64 {
+    if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
+}
+
+/// The variance of what the values are a sample of; at least two of them.
+fn variance(values: &[f64]) -> f64 {
+    let mean = mean(values);
+    values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (values.len() as f64 - 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_of_t_are_those_of_the_tables() {
+        let table = [(1.0, 12.7062), (2.0, 4.3027), (9.0, 2.2622), (30.0, 2.0423), (1000.0, 1.9623)];
+        for (degrees, quantile) in table {
+            assert!((student(degrees) - quantile).abs() < 1e-4, "{degrees}: {}", student(degrees));
+        }
+        assert!((student(1.5) - 6.0).abs() < 1.0 && student(-3.0) == student(1.0));
+    }
+
+    #[test]
+    fn few_values_give_the_interval_of_the_textbook() {
+        let interval = interval_of_mean(&[9.0, 10.0, 11.0]).unwrap();
+        // The standard deviation is 1, and t(2) is 4.3027.
+        assert!((interval.half_width() - 4.3027 / 3f64.sqrt()).abs() < 1e-3);
+        assert!((interval.low + interval.high - 20.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_absent() {
+        for values in [&[][..], &[1.0], &[1.0, 2.0], &[1.0, f64::NAN, 2.0], &[1.0, f64::INFINITY, 3.0]] {
+            assert_eq!(interval_of_mean(values), None);
+        }
+        assert_eq!(interval_of_mean(&[f64::MAX, -f64::MAX, f64::MAX]), None);
+        assert_eq!(interval_of_mean(&[5.0; 40]), Some(Interval { low: 5.0, high: 5.0 }));
+    }
+
+    #[test]
+    fn a_trend_is_known_less_surely_than_its_values_in_any_order() {
+        let trend: Vec<f64> = (0..100).map(f64::from).collect();
+        let shuffled: Vec<f64> = (0..100).map(|i| f64::from(i * 37 % 100)).collect();
+        let (of_trend, of_shuffled) = (half_width(&trend).unwrap(), half_width(&shuffled).unwrap());
+        assert!(of_trend > 2.0 * of_shuffled, "{of_trend} {of_shuffled}");
+    }
+}

@@ -1,0 +1,21 @@
+//! What can be said of a series of numbers, and how surely: the rate of a phase and whether it was steady, intervals,
+//! percentiles, modes.
+//!
+//! Invariants:
+//! - Pure: the same numbers give the same answer. No I/O, no clock, no threads; what is random has a seed.
+//! - No input makes a function panic, and nothing that is not finite comes out. What cannot be told is `None`.
+//! - An interval contains the value that it belongs to. All intervals are for 95 %, and for this run only: what another
+//!   run would give differs by more than chance within one.
+//! - Neighbours in time are never taken to be independent, but where they are too few to show what they have in common.
+//! - It knows nothing of storage: it uses no other crate of the workspace.
+
+mod interval;
+mod modes;
+mod quantiles;
+mod rate;
+mod segments;
+
+pub use interval::{Interval, VALUES_MIN, interval_of_mean};
+pub use modes::{Mode, modes};
+pub use quantiles::{Quantile, quantiles};
+pub use rate::{Analysis, Segment, Tick, analyse};

@@ -1,0 +1,274 @@
+//! Percentiles of latencies, and how surely they are known.
+
+use fastrand::Rng;
+
+/// A percentile of what was counted in buckets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quantile {
+    /// The upper end of the bucket in which it lies, in nanoseconds.
+    pub value_ns: u64,
+    /// The lowest and highest value that it may have with 95 % confidence, in nanoseconds. `None` where there are fewer
+    /// than twelve intervals.
+    pub interval_ns: Option<(u64, u64)>,
+}
+
+/// Fewest samples beyond a percentile for it to be told: with 20, their number is uncertain by a quarter.
+const SAMPLES_BEYOND: f64 = 20.0;
+/// Fewest intervals from which the samples beyond a percentile come: those of one stall are one event.
+const INTERVALS_BEYOND: u64 = 5;
+/// Intervals that are drawn together, so that what neighbours have in common is kept. Blocks of six keep most of a
+/// correlation that is gone after a few of them; longer ones leave too few to draw from.
+const BLOCK: usize = 6;
+/// Fewest blocks into which a short series is cut: its blocks are made shorter for that.
+const BLOCKS_MIN: usize = 6;
+/// Fewest intervals that are drawn from.
+const DRAWN_MIN: usize = 12;
+/// Draws. Their 2.5 % quantile has then a standard deviation of 0.9 % of the draws.
+const DRAWS: usize = 300;
+/// Most intervals that are looked at; where there are more, neighbours are put together first, which makes nothing less
+/// true: what they have in common is then kept within longer blocks.
+const INTERVALS_MAX: usize = 600;
+
+/// The percentiles `wanted`, each as a share in `[0, 1)`, of latencies that were counted in `intervals`, one after the
+/// other in time, each a list of the upper ends of buckets, ascending, in nanoseconds, and what was counted in them.
+///
+/// `None` for one that too few samples lie beyond (20), or samples from too few intervals (5).
+///
+/// Its interval comes from a moving-block bootstrap over the intervals (Künsch, "The jackknife and the bootstrap for
+/// general stationary observations", Annals of Statistics 17, 1989): histograms of blocks of neighbours are drawn at
+/// random, with what `seed` says, until they are as many as there were. Intervals from the order of independent samples
+/// are far too narrow where slow operations come together: in one of six cases they contain the truth, instead of in
+/// 95 of 100.
+pub fn quantiles(intervals: &[Vec<(u64, u64)>], wanted: &[f64], seed: u64) -> Vec<Option<Quantile>> {
+    let counted = Counted::new(intervals);
+    let blocks = Blocks::new(&counted);
+    let mut drawn: Vec<Vec<usize>> = vec![Vec::with_capacity(DRAWS); wanted.len()];
+    let places: Vec<Option<usize>> = wanted.iter().map(|share| counted.place(*share)).collect();
+    if let Some(blocks) = &blocks {
+        let mut rng = Rng::with_seed(seed);
+        for _ in 0..DRAWS {
+            let draw = blocks.draw(&mut rng);
+            for ((share, place), drawn) in wanted.iter().zip(&places).zip(&mut drawn) {
+                if place.is_some() {
+                    drawn.push(blocks.place(&draw, *share));
+                }
+            }
+        }
+    }
+    let answers = places.into_iter().zip(drawn).map(|(place, mut drawn)| {
+        let place = place?;
+        drawn.sort_unstable();
+        let outer = drawn.len() / 40;
+        let ends = drawn.get(outer).zip(drawn.iter().rev().nth(outer));
+        // Of a percentile of many steps, all draws may lie on one side.
+        let interval_ns =
+            ends.map(|(low, high)| (counted.upper_ns[*low.min(&place)], counted.upper_ns[*high.max(&place)]));
+        Some(Quantile { value_ns: counted.upper_ns[place], interval_ns })
+    });
+    answers.collect()
+}
+
+/// All intervals over the same buckets.
+struct Counted {
+    /// Upper ends of all buckets in which something was counted, ascending.
+    upper_ns: Vec<u64>,
+    /// What each interval counted in each of them, one interval after the other.
+    counts: Vec<u64>,
+    /// What all counted in each.
+    totals: Vec<u64>,
+}
+
+impl Counted {
+    fn new(intervals: &[Vec<(u64, u64)>]) -> Self {
+        let upper_ns = buckets_of(intervals.iter().map(|interval| counted(interval)));
+        let width = upper_ns.len();
+        let together = intervals.len().div_ceil(INTERVALS_MAX).max(1);
+        let mut counts = vec![0u64; intervals.len().div_ceil(together) * width];
+        let mut totals = vec![0u64; width];
+        for (index, interval) in intervals.iter().enumerate() {
+            let row = &mut counts[index / together * width..][..width];
+            let mut after = 0;
+            for (upper, count) in counted(interval) {
+                if let Ok(bucket) = find(&upper_ns, upper, after) {
+                    row[bucket] = row[bucket].saturating_add(count);
+                    totals[bucket] = totals[bucket].saturating_add(count);
+                    after = bucket + 1;
+                }
+            }
+        }
+        Self { upper_ns, counts, totals }
+    }
+
+    /// The bucket of a percentile, if it can be told.
+    fn place(&self, share: f64) -> Option<usize> {
+        let total = self.totals.iter().fold(0u64, |sum, count| sum.saturating_add(*count));
+        if !(0.0..1.0).contains(&share) || total as f64 * (1.0 - share) < SAMPLES_BEYOND {
+            return None;
+        }
+        let rank = rank(total, share);
+        let mut below = 0u64;
+        let place = self.totals.iter().position(|count| {
+            below = below.saturating_add(*count);
+            below >= rank
+        })?;
+        // `below` counts the bucket itself: of its samples, those above the rank lie beyond too, whichever they are.
+        let (mut of_higher, mut of_bucket) = (0, 0);
+        for interval in self.counts.chunks_exact(self.upper_ns.len()) {
+            if interval[place + 1..].iter().any(|count| *count > 0) {
+                of_higher += 1;
+            } else if interval[place] > 0 {
+                of_bucket += 1;
+            }
+        }
+        (of_higher + (below - rank).min(of_bucket) >= INTERVALS_BEYOND).then_some(place)
+    }
+}
+
+/// The buckets of an interval that count something.
+fn counted(interval: &[(u64, u64)]) -> impl Iterator<Item = (u64, u64)> {
+    interval.iter().copied().filter(|(_, count)| *count > 0)
+}
+
+/// Every bucket that there is in any of the intervals, ascending.
+fn buckets_of(intervals: impl Iterator<Item = impl Iterator<Item = (u64, u64)>>) -> Vec<u64> {
+    let mut buckets: Vec<u64> = Vec::new();
+    for interval in intervals {
+        let mut after = 0;
+        let known = buckets.len();
+        for (upper_ns, _) in interval {
+            match find(&buckets[..known], upper_ns, after) {
+                Ok(at) => after = at + 1,
+                Err(_) => buckets.push(upper_ns),
+            }
+        }
+        if buckets.len() > known {
+            buckets.sort_unstable();
+            buckets.dedup();
+        }
+    }
+    buckets
+}
+
+/// Where a bucket is among all of them, or would be. It is looked for first right after the one that was found before
+/// it, as intervals that were counted one after the other have mostly the same.
+fn find(buckets: &[u64], upper_ns: u64, after: usize) -> Result<usize, usize> {
+    match buckets.get(after) {
+        Some(next) if *next == upper_ns => Ok(after),
+        _ => buckets.binary_search(&upper_ns),
+    }
+}
+
+/// Which of so many samples, from 1, is at a percentile.
+fn rank(total: u64, share: f64) -> u64 {
+    ((total as f64 * share).ceil() as u64).clamp(1, total.max(1))
+}
+
+/// Every block of neighbours, as what it counted up to each bucket: a percentile of several blocks is then found by
+/// halving the buckets, without adding up all of them.
+struct Blocks {
+    width: usize,
+    /// Blocks in a draw.
+    drawn: usize,
+    up_to: Vec<u64>,
+}
+
+impl Blocks {
+    fn new(counted: &Counted) -> Option<Self> {
+        let width = counted.upper_ns.len();
+        let intervals = counted.counts.len().checked_div(width)?;
+        if intervals < DRAWN_MIN {
+            return None;
+        }
+        let length = BLOCK.min(intervals / BLOCKS_MIN);
+        let mut up_to = Vec::with_capacity((intervals + 1 - length) * width);
+        let mut window = vec![0u64; width];
+        for (index, row) in counted.counts.chunks_exact(width).enumerate() {
+            window.iter_mut().zip(row).for_each(|(sum, count)| *sum = sum.saturating_add(*count));
+            if index + 1 < length {
+                continue;
+            }
+            let mut sum = 0u64;
+            up_to.extend(window.iter().map(|count| {
+                sum = sum.saturating_add(*count);
+                sum
+            }));
+            let oldest = &counted.counts[(index + 1 - length) * width..][..width];
+            window.iter_mut().zip(oldest).for_each(|(sum, count)| *sum = sum.saturating_sub(*count));
+        }
+        Some(Self { width, drawn: intervals.div_ceil(length), up_to })
+    }
+
+    /// Some of the blocks, each of them perhaps several times, as their places in `up_to`.
+    fn draw(&self, rng: &mut Rng) -> Vec<usize> {
+        let blocks = self.up_to.len() / self.width;
+        (0..self.drawn).map(|_| rng.usize(..blocks) * self.width).collect()
+    }
+
+    /// The bucket of a percentile of what these blocks counted.
+    fn place(&self, draw: &[usize], share: f64) -> usize {
+        let up_to = |bucket: usize| {
+            draw.iter().fold(0u64, |sum, block| sum.saturating_add(self.up_to[block + bucket]))
+        };
+        let rank = rank(up_to(self.width - 1), share);
+        let (mut low, mut high) = (0, self.width - 1);
+        while low < high {
+            let middle = low.midpoint(high);
+            if up_to(middle) >= rank { high = middle } else { low = middle + 1 }
+        }
+        low
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_few_samples_beyond_give_no_percentile() {
+        let intervals = |each: u64| vec![vec![(100, each - 1), (900, 1)]; 20];
+        assert_eq!(quantiles(&intervals(99), &[0.99], 1), [None]);
+        let found = quantiles(&intervals(100), &[0.5, 0.99, 0.995], 1);
+        assert_eq!(found[0], Some(Quantile { value_ns: 100, interval_ns: Some((100, 100)) }));
+        assert_eq!((found[1].unwrap().value_ns, found[2]), (100, None));
+    }
+
+    #[test]
+    fn samples_of_one_stall_give_no_percentile() {
+        // 2 % of all are slow, the quickest of them just above the percentile.
+        let slow_in = |places: &[usize]| {
+            let mut intervals = vec![vec![(100, 1000)]; 50];
+            places.iter().for_each(|place| intervals[*place].push((900, 1000 / places.len() as u64)));
+            quantiles(&intervals, &[0.985], 1)[0].map(|quantile| quantile.value_ns)
+        };
+        assert_eq!(slow_in(&[10]), None);
+        assert_eq!(slow_in(&[10, 11, 30, 40]), None);
+        assert_eq!(slow_in(&[10, 11, 30, 40, 45]), Some(900));
+    }
+
+    #[test]
+    fn a_latency_that_is_always_the_same_has_percentiles() {
+        let found = quantiles(&vec![vec![(2_000_000, 100)]; 30], &[0.5, 0.99], 1);
+        let expected = Quantile { value_ns: 2_000_000, interval_ns: Some((2_000_000, 2_000_000)) };
+        assert_eq!(found, [Some(expected); 2]);
+    }
+
+    #[test]
+    fn few_intervals_have_percentiles_without_an_interval() {
+        let found = quantiles(&vec![vec![(100, 50), (200, 50)]; DRAWN_MIN - 1], &[0.5], 1);
+        assert_eq!(found, [Some(Quantile { value_ns: 100, interval_ns: None })]);
+        assert!(
+            quantiles(&vec![vec![(100, 50), (200, 50)]; DRAWN_MIN], &[0.5], 1)[0]
+                .unwrap()
+                .interval_ns
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn what_is_no_percentile_has_none() {
+        let intervals = vec![vec![(100, 1000)]; 30];
+        assert_eq!(quantiles(&intervals, &[1.0, -0.1, f64::NAN], 1), [None; 3]);
+        assert_eq!(quantiles(&[], &[0.5], 1), [None]);
+        assert_eq!(quantiles(&vec![vec![]; 30], &[0.5], 1), [None]);
+    }
+}

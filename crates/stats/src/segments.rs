@@ -1,0 +1,189 @@
+//! Where the level of a series changes.
+
+use crate::interval::mean;
+
+/// Fewest values between two changes. Shorter levels would be found in chance alone, and their means say little.
+pub(crate) const SEGMENT_MIN: usize = 8;
+/// Levels that differ by less than this share of the larger are one. A throttle is so regular (0.01 %) that its every
+/// ripple would be a change, though nobody acts on 3 %.
+const SAME_LEVEL: f64 = 0.03;
+/// A change must explain as much of the squares as this many times the logarithm of the length, in long-run variances.
+/// The criterion of Schwarz ("Estimating the dimension of a model", 1978; Yao, "Estimating the number of change-points
+/// via Schwarz' criterion", 1988) asks for 2: the mean, and the place. Twice that makes up for a variance that is
+/// estimated from about 25 batches: on series without a change, one of 25 has one found.
+const PENALTY: f64 = 4.0;
+/// Batches from which the long-run variance is estimated, if that leaves at least two values for each.
+const BATCHES: usize = 25;
+/// The median of absolute deviations of a normal distribution, in its standard deviations.
+const NORMAL_MAD: f64 = 0.6745;
+/// The mean of absolute deviations of a normal distribution, in its standard deviations: the root of 2 / pi.
+const NORMAL_MEAN_DEVIATION: f64 = 0.7979;
+/// The long-run deviation is no less than this share of what the mean of absolute deviations makes of it. That is more
+/// than chance ever takes off it where the noise is normal, and too little to hide a few changes of level.
+const MEAN_SHARE: f64 = 0.5;
+
+/// The places at which the level of a series changes, ascending: each is the first value of a new level. By binary
+/// segmentation (Scott and Knott, "A cluster analysis method for grouping means in the analysis of variance", 1974):
+/// the place that explains most is taken if it explains enough, then both sides are looked at alike. A change happens
+/// within a value, which is then of neither level; both neighbours of the place are left out of what comes after, as
+/// one such value would make another level of the eight around it.
+pub(crate) fn changes(values: &[f64]) -> Vec<usize> {
+    let sums = Sums::new(values);
+    let penalty = PENALTY * (values.len().max(1) as f64).ln() * long_run_variance(values);
+    let mut found = Vec::new();
+    let mut open = vec![(0, values.len())];
+    while let Some((from, to)) = open.pop() {
+        if let Some(at) = sums.best_split(from, to, penalty) {
+            found.push(at);
+            open.extend([(from, at - 1), (at + 1, to)]);
+        }
+    }
+    found.sort_unstable();
+    merge_same_levels(values, found)
+}
+
+/// Sums of all beginnings of a series, so that any mean is one subtraction.
+struct Sums {
+    /// The sum of what lies before each place, less the mean of all for each value: small numbers keep their digits.
+    before: Vec<f64>,
+}
+
+impl Sums {
+    fn new(values: &[f64]) -> Self {
+        let centre = mean(values);
+        let mut sum = 0.0;
+        let after_each = values.iter().map(|value| {
+            sum += value - centre;
+            sum
+        });
+        Self { before: std::iter::once(0.0).chain(after_each).collect() }
+    }
+
+    /// Where cutting these values in two lowers the squares around the means most, if by more than `penalty`.
+    fn best_split(&self, from: usize, to: usize, penalty: f64) -> Option<usize> {
+        let mut best = (penalty, None);
+        for at in from + SEGMENT_MIN..(to + 1).saturating_sub(SEGMENT_MIN) {
+            let (left, right) = ((at - from) as f64, (to - at) as f64);
+            let step =
+                (self.before[to] - self.before[at]) / right - (self.before[at] - self.before[from]) / left;
+            let gain = left * right / (left + right) * step * step;
+            if gain > best.0 {
+                best = (gain, Some(at));
+            }
+        }
+        best.1
+    }
+}
+
+/// Removes changes between levels that are the same, the smallest first, until none is left.
+fn merge_same_levels(values: &[f64], mut changes: Vec<usize>) -> Vec<usize> {
+    let level = |changes: &[usize], index: usize| {
+        let from = if index == 0 { 0 } else { changes[index - 1] + 1 };
+        Level::new(&values[from..changes.get(index).map_or(values.len(), |next| next - 1)])
+    };
+    let mut levels: Vec<Level> = (0..=changes.len()).map(|index| level(&changes, index)).collect();
+    loop {
+        let differences = levels.windows(2).map(|pair| pair[0].difference(&pair[1])).enumerate();
+        match differences.min_by(|a, b| a.1.total_cmp(&b.1)) {
+            Some((index, difference)) if difference < SAME_LEVEL => {
+                changes.remove(index);
+                levels.remove(index + 1);
+                levels[index] = level(&changes, index);
+            }
+            _ => return changes,
+        }
+    }
+}
+
+/// How high values are between two changes.
+struct Level {
+    mean: f64,
+    /// The mean without the value that is farthest from it.
+    mean_of_most: f64,
+}
+
+impl Level {
+    fn new(values: &[f64]) -> Self {
+        let mean = mean(values);
+        let odd = values.iter().map(|value| value - mean).max_by(|a, b| a.abs().total_cmp(&b.abs()));
+        // What it adds to the sum of the others, it takes from their mean.
+        let taken = odd.unwrap_or(0.0) / values.len().saturating_sub(1).max(1) as f64;
+        Self { mean, mean_of_most: mean - taken }
+    }
+
+    /// As a share of the higher one; by most values if that is less, as in a series that is regular otherwise, one odd
+    /// value among eight, say a stall, would be a level of its own.
+    fn difference(&self, other: &Self) -> f64 {
+        let share = |a: f64, b: f64| (a - b).abs() / a.abs().max(b.abs()).max(f64::MIN_POSITIVE);
+        share(self.mean, other.mean).min(share(self.mean_of_most, other.mean_of_most))
+    }
+}
+
+/// The variance that the mean of many values would have, times their number: that of independent values is their
+/// variance, that of values that resemble their neighbours is larger. From differences of successive batch means, of
+/// which a change of level spoils one only, and by their median, to which that one is nothing.
+fn long_run_variance(values: &[f64]) -> f64 {
+    let batch = (values.len() / BATCHES).max(2);
+    let means: Vec<f64> = values.chunks_exact(batch).map(mean).collect();
+    let differences: Vec<f64> = means.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let centre = median(differences.clone());
+    let deviations: Vec<f64> = differences.iter().map(|difference| (difference - centre).abs()).collect();
+    // Where counts come in lots, as from a throttle, most differences are nothing, and to the median so is the noise.
+    let by_mean = mean(&deviations) / NORMAL_MEAN_DEVIATION;
+    let deviation = (median(deviations) / NORMAL_MAD).max(MEAN_SHARE * by_mean);
+    // The variance of a difference is twice that of each.
+    batch as f64 * deviation.powi(2) / 2.0
+}
+
+/// The middle value; 0 of nothing.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_without_noise_changes_where_it_changes() {
+        let mut values = vec![100.0; 30];
+        values.extend([50.0; 20]);
+        values.extend([80.0; 8]);
+        assert_eq!(changes(&values), [30, 50]);
+    }
+
+    #[test]
+    fn ripples_below_three_percent_are_no_change() {
+        let values: Vec<f64> = (0..100).map(|i| if i / 20 % 2 == 0 { 100.0 } else { 98.0 }).collect();
+        assert_eq!(changes(&values), []);
+        let values: Vec<f64> = (0..100).map(|i| if i / 20 % 2 == 0 { 100.0 } else { 96.0 }).collect();
+        assert_eq!(changes(&values), [20, 40, 60, 80]);
+    }
+
+    #[test]
+    fn one_odd_value_is_no_level() {
+        for at in 0..60 {
+            let mut values = vec![100.0; 60];
+            values[at] = 20.0;
+            assert_eq!(changes(&values), [], "{at}");
+        }
+    }
+
+    #[test]
+    fn counts_of_a_slow_device_do_not_change_by_being_small() {
+        let values: Vec<f64> = (0..200).map(|i| f64::from(u8::from(i % 7 == 3))).collect();
+        assert_eq!(changes(&values), []);
+    }
+
+    #[test]
+    fn short_series_have_no_change() {
+        for length in 0..2 * SEGMENT_MIN {
+            let values: Vec<f64> = (0..length).map(|i| i as f64).collect();
+            assert_eq!(changes(&values), []);
+        }
+        let values: Vec<f64> =
+            (0..2 * SEGMENT_MIN).map(|i| if i < SEGMENT_MIN { 1.0 } else { 2.0 }).collect();
+        assert_eq!(changes(&values), [SEGMENT_MIN]);
+    }
+}
