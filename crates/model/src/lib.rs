@@ -9,6 +9,7 @@
 
 pub mod machine;
 pub mod marker;
+pub mod numbers;
 pub mod plan;
 pub mod request;
 pub mod run;

@@ -1,10 +1,10 @@
 //! Numbers as people read them: three significant digits below 100, thousands separated, a unit that fits.
 
 /// What stands where a number is not known.
-pub(crate) const MISSING: &str = "–";
+pub const MISSING: &str = "–";
 
 /// A value that is not negative: `4.31`, `43.1`, `431`, `4,310`, `431 M`; at most ten characters. `None` for what is no such number.
-pub(crate) fn amount(value: f64) -> Option<String> {
+pub fn amount(value: f64) -> Option<String> {
     if !value.is_finite() || value < 0.0 {
         return None;
     }
@@ -21,7 +21,7 @@ pub(crate) fn amount(value: f64) -> Option<String> {
 }
 
 /// A whole number with a comma between thousands.
-pub(crate) fn thousands(value: u64) -> String {
+pub fn thousands(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
@@ -34,7 +34,7 @@ pub(crate) fn thousands(value: u64) -> String {
 }
 
 /// Nanoseconds in the unit that leaves one to three digits before the point; at most seven characters.
-pub(crate) fn latency(ns: u64) -> String {
+pub fn latency(ns: u64) -> String {
     const UNITS: [(f64, &str); 5] = [(1e3, "µs"), (1e6, "ms"), (1e9, "s"), (3.6e12, "h"), (3.15576e16, "y")];
     if ns < 1000 {
         return format!("{ns} ns");
@@ -49,7 +49,7 @@ pub(crate) fn latency(ns: u64) -> String {
 }
 
 /// How long something took, for people: "2 min 11 s", "40 s", "4.2 s", "350 ms".
-pub(crate) fn duration(ns: u64) -> String {
+pub fn duration(ns: u64) -> String {
     let seconds = ns as f64 / 1e9;
     let whole = seconds.round() as u64;
     match seconds {
@@ -65,7 +65,7 @@ pub(crate) fn duration(ns: u64) -> String {
 }
 
 /// A duration that was only estimated, so roughly: "about 40 s", "about 2 min", "about 2.5 min", "about 15 min".
-pub(crate) fn about(ns: u64) -> String {
+pub fn about(ns: u64) -> String {
     let seconds = ns as f64 / 1e9;
     match seconds {
         s if s < 10.0 => format!("about {} s", s.ceil().max(1.0)),
@@ -85,13 +85,13 @@ fn with_rest(large: u64, large_unit: &str, small: u64, small_unit: &str) -> Stri
 }
 
 /// Minutes and seconds as on a clock: "00:12", "123:04".
-pub(crate) fn clock(ns: u64) -> String {
+pub fn clock(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
     format!("{:02}:{:02}", seconds / 60, seconds % 60)
 }
 
 /// A share of 0 to 1 in percent: "0 %", "0.3 %", "31 %".
-pub(crate) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
         0.0 => "0 %".into(),
@@ -102,7 +102,7 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 /// Bytes per second in 10^6 bytes, with the unit.
-pub(crate) fn megabytes(bytes_per_second: f64) -> Option<String> {
+pub fn megabytes(bytes_per_second: f64) -> Option<String> {
     amount(bytes_per_second / 1e6).map(|text| format!("{text} MB/s"))
 }
 

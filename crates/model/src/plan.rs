@@ -14,7 +14,7 @@ mod volume;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::machine::Machine;
-use crate::request::{Allow, Request, Seconds};
+use crate::request::{Allow, Percent, Request, Seconds};
 use crate::size::Size;
 use crate::spec::{self, Defaults};
 use crate::sweep::Sweep;
@@ -30,8 +30,12 @@ use volume::{estimate_ns, share_write_limit, stop_of, whole_seconds};
 pub use dataset::{DATASET_BYTES_MAX, DATASET_BYTES_MIN, DataGroup, Dataset, RESERVE_BYTES};
 pub use volume::WRITE_LIMIT_BYTES;
 
-/// Measured time of a phase where neither preset nor flag says.
-pub const PHASE_SECONDS: f64 = 10.0;
+/// Longest measured time of a phase where neither preset nor flag says.
+pub const PHASE_SECONDS: f64 = 20.0;
+/// Shortest measured time of a phase that ends when its rate is known, where neither preset nor flag says.
+pub const PHASE_SECONDS_MIN: f64 = 4.0;
+/// How well the rate must be known for that, where neither preset nor flag says.
+pub const PRECISION: Percent = Percent(2.0);
 
 /// Everything that will be done, in its order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,8 +49,11 @@ pub struct Plan {
     pub label: Option<String>,
     /// Repetitions of the whole list, each on fresh files.
     pub repetitions: u32,
-    /// Measured time of each phase.
+    /// Measured time of each phase; the longest, where there is a precision.
     pub phase_time_ns: u64,
+    /// When a phase may end earlier; null where it lasts its whole time.
+    #[serde(default)]
+    pub until: Option<Until>,
     /// Hard limit of the run, preparation included.
     pub total_ns: u64,
     /// About how long it will take.
@@ -60,6 +67,9 @@ pub struct Plan {
     /// Whether every byte of every block that is read is compared with what was written.
     #[serde(default)]
     pub verify_all: bool,
+    /// Memory of the server that the target lies on; null where it was not told.
+    #[serde(default)]
+    pub server_ram_bytes: Option<u64>,
     /// The tests that were asked for, as specs: before the sweep, and as they would be issued if all could be.
     #[serde(default)]
     pub tests: Vec<String>,
@@ -78,6 +88,16 @@ pub struct Plan {
     pub allow_busy: bool,
     /// Whether leaving less than the reserve free is accepted.
     pub allow_low_space: bool,
+}
+
+/// When a phase that is not counted ends before its time: when it is steady and its rate is known well enough.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Until {
+    /// Half of the 95 % interval of the rate, as a share of it.
+    pub precision: f64,
+    /// Not before this measured time.
+    pub time_min_ns: u64,
 }
 
 /// One test of the plan.
@@ -165,6 +185,7 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
             .remedy("choose a directory on a file system that can be written"));
     }
     let time = request.time.unwrap_or(Seconds(PHASE_SECONDS));
+    let until = until(request, time)?;
     let cache = request.cache.unwrap_or(CacheMode::Cold);
     let mut phases = Vec::with_capacity(swept.len());
     for (index, Swept { workload, group }) in swept.into_iter().enumerate() {
@@ -197,7 +218,7 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
     let mut notes = notes(target);
     notes.extend(left_out);
     notes.extend(depth_notes(&phases, machine));
-    let estimate_ns = estimate_ns(&phases, dataset.as_ref(), repetitions);
+    let estimate_ns = estimate_ns(&phases, until, dataset.as_ref(), repetitions);
     let total_ns = request
         .total
         .map_or(whole_seconds(estimate_ns.saturating_mul(2).saturating_add(60_000_000_000)), Seconds::as_ns);
@@ -207,12 +228,16 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
         label: request.label.clone(),
         repetitions,
         phase_time_ns: time.as_ns(),
+        until,
         total_ns,
         estimate_ns: estimate_ns.min(total_ns),
         write_limit_bytes,
         bytes_to_write_max,
         cache,
         verify_all: request.verify.unwrap_or(false),
+        server_ram_bytes: request
+            .server_ram
+            .map(|size| size.resolve(target.space.free_bytes, machine.memory_bytes)),
         tests: asked_for,
         tests_where_possible: asked_where_possible,
         sweep: sweep.map(|sweep| sweep.to_string()),
@@ -222,6 +247,27 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
         allow_busy: request.allow.contains(&Allow::Busy),
         allow_low_space,
     })
+}
+
+/// When phases may end before their time. A time that was asked for alone is kept to the second.
+fn until(request: &Request, time: Seconds) -> Result<Option<Until>, Trouble> {
+    let precision = match (request.precision, request.time, request.time_min) {
+        (None, Some(_), Some(_)) => {
+            return Err(Trouble::new("make a plan", "`time_min` means nothing without `precision`")
+                .remedy("add for example precision = \"2%\""));
+        }
+        (None, Some(_), None) => return Ok(None),
+        (precision, ..) => precision.unwrap_or(PRECISION),
+    };
+    let time_min = request.time_min.unwrap_or(Seconds(PHASE_SECONDS_MIN.min(time.0)));
+    if time_min > time {
+        return Err(Trouble::new(
+            "make a plan",
+            format!("`time_min` ({time_min}) is longer than `time` ({time})"),
+        )
+        .remedy("make `time` longer"));
+    }
+    Ok(Some(Until { precision: precision.share(), time_min_ns: time_min.as_ns() }))
 }
 
 impl Plan {
@@ -242,6 +288,9 @@ impl Plan {
             size: fixed.map(|dataset| Size::Bytes(dataset.size_bytes_max)),
             files: None,
             time: Some(Seconds(self.phase_time_ns as f64 / 1e9)),
+            // Shares come from percents with few digits, which a division must not lose.
+            precision: self.until.map(|until| Percent((until.precision * 1e6).round() / 1e4)),
+            time_min: self.until.map(|until| Seconds(until.time_min_ns as f64 / 1e9)),
             total: Some(Seconds(self.total_ns as f64 / 1e9)),
             repeat: Some(self.repetitions),
             seed: self.seed,
@@ -250,6 +299,7 @@ impl Plan {
             direct: None,
             engine: None,
             verify: self.verify_all.then_some(true),
+            server_ram: self.server_ram_bytes.map(Size::Bytes),
             sweep: self.sweep.clone(),
             write_limit: Some(Size::Bytes(self.write_limit_bytes)),
             allow,
@@ -286,7 +336,7 @@ mod tests {
     #[test]
     fn plans_of_older_documents_can_be_read() {
         let mut plan = serde_json::to_value(on_disk(&["read"])).unwrap();
-        for key in ["verify_all", "tests", "sweep"] {
+        for key in ["verify_all", "tests", "sweep", "until", "server_ram_bytes"] {
             plan.as_object_mut().unwrap().remove(key);
         }
         for key in ["engine", "instead_of", "group"] {

@@ -29,9 +29,15 @@ pub struct Request {
     /// Files of every file test that does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<Count>,
-    /// Measured time of each phase.
+    /// Measured time of each phase; the longest, where there is a precision at which it ends earlier.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<Seconds>,
+    /// A phase ends when its rate is steady and the 95 % interval reaches no further than this to either side.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub precision: Option<Percent>,
+    /// Shortest measured time of a phase that has a precision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_min: Option<Seconds>,
     /// Hard limit of the whole run, preparation included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<Seconds>,
@@ -56,6 +62,9 @@ pub struct Request {
     /// Whether every byte of every block that is read is compared with what was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<bool>,
+    /// Memory of the server that the target lies on: what does not exceed it may be read from there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_ram: Option<Size>,
     /// What every test is repeated over, as [`Sweep`](crate::Sweep) understands it: `q1..q64`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sweep: Option<String>,
@@ -86,6 +95,8 @@ impl Request {
         "size",
         "files",
         "time",
+        "precision",
+        "time_min",
         "total",
         "repeat",
         "seed",
@@ -94,6 +105,7 @@ impl Request {
         "direct",
         "engine",
         "verify",
+        "server_ram",
         "sweep",
         "write_limit",
         "allow",
@@ -115,7 +127,8 @@ impl Request {
 
     /// This request where it says something, `lower` where it does not.
     ///
-    /// Tests are replaced as a whole. A time asked for here lifts the total of `lower`, which was made for another.
+    /// Tests are replaced as a whole. A time asked for here lifts the total of `lower`, which was made for another, and
+    /// is kept to the second: what would end a phase earlier in `lower` is lifted too.
     #[must_use]
     pub fn over(self, lower: Self) -> Self {
         Self {
@@ -129,6 +142,8 @@ impl Request {
             size: self.size.or(lower.size),
             files: self.files.or(lower.files),
             total: if self.time.is_some() { self.total } else { self.total.or(lower.total) },
+            precision: if self.time.is_some() { self.precision } else { self.precision.or(lower.precision) },
+            time_min: if self.time.is_some() { self.time_min } else { self.time_min.or(lower.time_min) },
             time: self.time.or(lower.time),
             repeat: self.repeat.or(lower.repeat),
             seed: self.seed.or(lower.seed),
@@ -137,6 +152,7 @@ impl Request {
             direct: self.direct.or(lower.direct),
             engine: self.engine.or(lower.engine),
             verify: self.verify.or(lower.verify),
+            server_ram: self.server_ram.or(lower.server_ram),
             sweep: self.sweep.or(lower.sweep),
             write_limit: self.write_limit.or(lower.write_limit),
             allow: if self.allow.is_empty() { lower.allow } else { self.allow },
@@ -192,6 +208,36 @@ impl fmt::Display for Seconds {
     }
 }
 
+/// A share as people write it: `2%`, `0.5 %`.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Percent(pub f64);
+
+impl Percent {
+    /// As a share of 1.
+    pub fn share(self) -> f64 {
+        self.0 / 100.0
+    }
+}
+
+impl FromStr for Percent {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = text.trim().strip_suffix('%').map(str::trim_end);
+        match number.and_then(|number| number.parse::<f64>().ok()) {
+            Some(percent) if percent > 0.0 && percent <= 100.0 => Ok(Self(percent)),
+            Some(_) => Err(format!("`{text}` is out of range: more than 0 and at most 100 percent")),
+            None => Err(format!("`{text}` is not a share; write for example 2%")),
+        }
+    }
+}
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}%", self.0)
+    }
+}
+
 /// A number of things, which may carry the binary suffixes of sizes: `64k` is 65,536.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count(pub u64);
@@ -230,7 +276,7 @@ macro_rules! serde_as_text {
         }
     )+ };
 }
-serde_as_text!(Size, Seconds, Count);
+serde_as_text!(Size, Seconds, Percent, Count);
 
 struct Text;
 
@@ -280,17 +326,31 @@ mod tests {
 
     #[test]
     fn flags_lie_over_the_preset() {
-        let preset =
-            Request::from_toml("tests = [\"read\"]\ntime = 10\ntotal = \"170s\"\nsize = 4096").unwrap();
+        let preset = Request::from_toml(
+            "tests = [\"read\"]\ntime = 10\ntime_min = 2\nprecision = \"2%\"\ntotal = \"170s\"\nsize = 4096",
+        )
+        .unwrap();
+        let kept = Request::default().over(preset.clone());
+        assert_eq!((kept.time_min, kept.precision), (Some(Seconds(2.0)), Some(Percent(2.0))));
         let flags = Request { time: Some(Seconds(60.0)), ..Request::default() };
         let merged = flags.over(preset);
         assert_eq!(merged.tests, ["read"]);
         assert_eq!((merged.time, merged.total), (Some(Seconds(60.0)), None));
+        assert_eq!((merged.time_min, merged.precision), (None, None));
         assert_eq!(merged.size, Some(Size::Bytes(4096)));
         let sweep = Request::from_toml("sweep = \"q1..q64\"\nengine = \"uring\"\nverify = true").unwrap();
         let merged = Request { engine: Some(EngineWord::Sync), ..Request::default() }.over(sweep);
         assert_eq!((merged.engine, merged.verify), (Some(EngineWord::Sync), Some(true)));
         assert_eq!(merged.sweep.as_deref(), Some("q1..q64"));
+    }
+
+    #[test]
+    fn shares_are_percent() {
+        assert_eq!(("2%".parse(), "0.5 %".parse()), (Ok(Percent(2.0)), Ok(Percent(0.5))));
+        assert_eq!(Percent(2.0).to_string(), "2%");
+        for text in ["2", "0%", "-1%", "101%", "NaN%", "%", "two%"] {
+            assert!(text.parse::<Percent>().is_err(), "{text}");
+        }
     }
 
     #[test]

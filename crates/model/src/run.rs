@@ -51,6 +51,17 @@ words! {
         /// An operation failed.
         Failed,
     }
+
+    /// Whether the number of a row is what it looks like.
+    #[derive(PartialOrd, Ord)]
+    pub enum Trust {
+        /// It is: steady, narrow enough, confirmed by the counters, and the caches were as asked.
+        Ok,
+        /// Something is off, and is named.
+        Suspect,
+        /// It is something else than the speed of this storage.
+        Invalid,
+    }
 }
 
 document! {
@@ -78,6 +89,9 @@ document! {
         pub environment: Environment,
         /// The phases, in the order in which they ran.
         pub phases: Vec<PhaseRecord>,
+        /// What short experiments found out about the target; null where none was made.
+        #[serde(default)]
+        pub target_probes: Option<TargetProbes>,
         /// Limits of our own that numbers are compared with.
         pub ceilings: Vec<Ceiling>,
         /// What the tool itself cost, and what it noticed about itself.
@@ -181,8 +195,117 @@ document! {
         pub verified_blocks: u64,
         /// Our own CPU time per operation at the batch size reached, from the ceilings; null where it was not measured.
         pub own_cost_ns_per_op: Option<f64>,
+        /// The steady part, and where the rate changed; null where there were too few intervals to tell.
+        #[serde(default)]
+        pub steady: Option<Steady>,
+        /// The rounds of a test on files, in their order; at most 3,000.
+        #[serde(default)]
+        pub rounds: Vec<RoundRecord>,
+        /// How much of the files lay in the page cache before and after; null for tests that read no data.
+        #[serde(default)]
+        pub residency: Option<Residency>,
+        /// What lay under the files before they were read; null for tests that read none, and where it is not told.
+        #[serde(default)]
+        pub extents: Option<Extents>,
         /// What a reader should know about this row.
         pub notes: Vec<Note>,
+        /// Whether to believe the number; null in documents of older versions, and where nothing was measured.
+        #[serde(default)]
+        pub verdict: Option<Verdict>,
+    }
+
+    /// What is concluded about a phase.
+    pub struct Verdict {
+        /// Whether the number is what it looks like.
+        pub trust: Trust,
+        /// Codes of the notes that cost it trust, the gravest first.
+        pub trust_reasons: Vec<String>,
+    }
+
+    /// The steady part of a phase, and where its rate changed.
+    pub struct Steady {
+        /// Whether there is one: long enough, and without a trend.
+        pub found: bool,
+        /// Where the last part with one rate begins, from the start of the phase.
+        pub from_ns: u64,
+        /// Where it ends.
+        pub to_ns: u64,
+        /// Where the rate changed, in the order of time.
+        pub change_points: Vec<ChangePoint>,
+    }
+
+    /// A change of the rate.
+    pub struct ChangePoint {
+        /// When, from the start of the phase.
+        pub at_ns: u64,
+        /// Mean rate from the change before, or the start, until then.
+        pub before_ops_per_second: f64,
+        /// Mean rate from then until the next change, or the end.
+        pub after_ops_per_second: f64,
+        /// Bytes that operations had moved by then.
+        pub bytes: u64,
+    }
+
+    /// One round of a test on files.
+    pub struct RoundRecord {
+        /// Operations.
+        pub ops: u64,
+        /// Measured time.
+        pub elapsed_ns: u64,
+    }
+
+    /// Pages of the files of a test that lay in the page cache, as shares of all, 0 to 1.
+    pub struct Residency {
+        /// When the test began; null where the kernel does not tell.
+        pub before: Option<f64>,
+        /// When it had ended; null where the kernel does not tell.
+        pub after: Option<f64>,
+        /// Who told: "cachestat", "mincore".
+        pub source: String,
+    }
+
+    /// What lies under files, as shares of their bytes, 0 to 1.
+    pub struct Extents {
+        /// Never allocated: reads of it are answered without the device.
+        pub hole_share: f64,
+        /// Allocated and never written: as above.
+        pub unwritten_share: f64,
+        /// Compressed by the file system.
+        pub compressed_share: f64,
+        /// How many extents there are.
+        pub extents: u64,
+    }
+
+    /// What short experiments before the first test found out about the target. Each is null where it was not made.
+    pub struct TargetProbes {
+        /// The same blocks read twice.
+        pub reread: Option<Reread>,
+        /// Data that compresses, written once.
+        pub compressible: Option<CompressibleProbe>,
+    }
+
+    /// Blocks read directly at random places, and then again the same.
+    pub struct Reread {
+        /// How many were read, each time.
+        pub blocks: u64,
+        /// Mean latency of the first time.
+        pub first_mean_ns: u64,
+        /// 99th percentile of the first time.
+        pub first_p99_ns: u64,
+        /// Mean latency of the second time.
+        pub second_mean_ns: u64,
+        /// 99th percentile of the second time.
+        pub second_p99_ns: u64,
+    }
+
+    /// Data of which all but nothing remains when it is compressed, written once and made durable.
+    pub struct CompressibleProbe {
+        /// Bytes written.
+        pub bytes: u64,
+        /// Bytes that the file system says it takes.
+        pub allocated_bytes: u64,
+        /// Share of it in extents that the file system says are compressed; null where it does not say.
+        pub compressed_share: Option<f64>,
     }
 
     /// The test of a phase, word by word; null where a word has no meaning for the verb.
@@ -271,6 +394,34 @@ document! {
         pub p99_9: Option<u64>,
         /// Largest: a single observation.
         pub max: u64,
+        /// 95 % intervals of the percentiles; null in documents of older versions, and where there were too few
+        /// intervals.
+        #[serde(default)]
+        pub ci95: Option<LatencyIntervals>,
+        /// Where there are several kinds of operations, by their latency: what each takes, the fastest first. A mean
+        /// means nothing then.
+        #[serde(default)]
+        pub modes: Vec<Mode>,
+    }
+
+    /// 95 % intervals of percentiles: lower and upper end.
+    pub struct LatencyIntervals {
+        /// Of the median.
+        pub p50: Option<(u64, u64)>,
+        /// Of the 90th percentile.
+        pub p90: Option<(u64, u64)>,
+        /// Of the 99th percentile.
+        pub p99: Option<(u64, u64)>,
+        /// Of the 99.9th percentile.
+        pub p99_9: Option<(u64, u64)>,
+    }
+
+    /// One of several peaks of a latency distribution.
+    pub struct Mode {
+        /// Median of what belongs to it.
+        pub at_ns: u64,
+        /// Share of all operations, 0 to 1.
+        pub share: f64,
     }
 
     /// One kind of call that operations consist of.

@@ -164,6 +164,17 @@ impl Device {
 }
 
 impl Target {
+    /// Options that leave out the flushes which make synced data durable.
+    pub const NO_FLUSH: &[&str] = &[
+        "nobarrier",
+        "barrier=0",
+        "barrier=none",
+        "barrier=off",
+        "fsync_mode=nobarrier",
+        "journal_flush_disabled",
+        "volatile",
+    ];
+
     /// Whether inodes are not reused for a while after they were freed: ext4 without a journal waits 1 to 5 minutes and
     /// searches past them (`recently_deleted` in the kernel's fs/ext4/ialloc.c).
     pub fn holds_back_inodes(&self) -> bool {

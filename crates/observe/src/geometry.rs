@@ -2,7 +2,7 @@
 
 use std::io::{Read, Seek, SeekFrom};
 
-use model::target::Geometry;
+use model::target::{Geometry, Target};
 
 use crate::parse::ext4_superblock::{self, Journal, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, Superblock};
 use crate::parse::mountinfo::Mount;
@@ -11,17 +11,6 @@ use crate::root::Root;
 use crate::stack::source_device;
 
 const SECTOR_BYTES: u64 = 512;
-
-/// Options that leave out the flushes which make synced data durable.
-const NO_FLUSH: &[&str] = &[
-    "nobarrier",
-    "barrier=0",
-    "barrier=none",
-    "barrier=off",
-    "fsync_mode=nobarrier",
-    "journal_flush_disabled",
-    "volatile",
-];
 
 /// What is known of the mounted file system.
 pub(crate) struct Mounted<'a> {
@@ -59,7 +48,7 @@ pub(crate) fn geometry(root: &Root, mounted: Mounted<'_>) -> (Geometry, Vec<Stri
 fn notes(mount: &Mount, options: &[String]) -> Vec<String> {
     let mut notes = Vec::new();
     let has = |option: &str| options.iter().chain(&mount.options).any(|other| other == option);
-    if let Some(option) = NO_FLUSH.iter().find(|option| has(option)) {
+    if let Some(option) = Target::NO_FLUSH.iter().find(|option| has(option)) {
         notes.push(format!(
             "mounted with {option}: what is synced is not flushed to the medium, so no rate is durable"
         ));

@@ -10,6 +10,7 @@
 
 mod cgroup;
 mod device;
+mod extents;
 mod geometry;
 mod identity;
 mod idle;
@@ -20,6 +21,7 @@ mod numa;
 pub mod parse;
 mod probe;
 mod raid;
+mod residency;
 mod root;
 mod settings;
 mod snapshot;
@@ -28,11 +30,13 @@ mod target;
 mod virtualisation;
 mod xfs_geometry;
 
+pub use extents::{FileExtents, extents};
 pub use identity::{Identity, direct_io, space};
 pub use idle::{IdleTraffic, idle_traffic};
 pub use machine::{lockable_bytes, machine};
 pub use numa::near_cpus;
 pub use probe::Probe;
+pub use residency::{Resident, resident};
 pub use root::Root;
 pub use settings::settings;
 pub use snapshot::{DeviceCounters, Snapshot};

@@ -1,7 +1,7 @@
 //! One line a phase, for spreadsheets and scripts: RFC 4180, units in the names of the columns.
 
 use model::Run;
-use model::run::{Latency, PhaseRecord};
+use model::run::{Latency, PhaseRecord, Steady, Trust};
 
 use crate::printable;
 
@@ -124,7 +124,28 @@ const fn columns() -> &'static [Column] {
         ("queueing_p99_ns", |_, phase| optional(phase.queueing_ns.as_ref().and_then(|l| l.p99))),
         ("verified_blocks", |_, phase| number(phase.verified_blocks)),
         ("own_cost_ns_per_op", |_, phase| optional(phase.own_cost_ns_per_op)),
+        ("trust", |_, phase| {
+            optional(phase.verdict.as_ref().map(|verdict| match verdict.trust {
+                Trust::Ok => "ok",
+                Trust::Suspect => "suspect",
+                Trust::Invalid => "invalid",
+            }))
+        }),
+        ("trust_reasons", |_, phase| {
+            text(phase.verdict.as_ref().map_or(String::new(), |verdict| verdict.trust_reasons.join(" ")))
+        }),
+        ("steady_from_ns", |_, phase| steady(phase, |steady| steady.from_ns)),
+        ("steady_to_ns", |_, phase| steady(phase, |steady| steady.to_ns)),
+        ("latency_p50_ci95_low_ns", |_, phase| latency(phase, |l| Some(l.ci95.as_ref()?.p50?.0))),
+        ("latency_p50_ci95_high_ns", |_, phase| latency(phase, |l| Some(l.ci95.as_ref()?.p50?.1))),
+        ("latency_p99_ci95_low_ns", |_, phase| latency(phase, |l| Some(l.ci95.as_ref()?.p99?.0))),
+        ("latency_p99_ci95_high_ns", |_, phase| latency(phase, |l| Some(l.ci95.as_ref()?.p99?.1))),
     ]
+}
+
+/// Empty where no steady part was found.
+fn steady(phase: &PhaseRecord, of: fn(&Steady) -> u64) -> Cell {
+    optional(phase.steady.as_ref().filter(|steady| steady.found).map(of))
 }
 
 fn latency(phase: &PhaseRecord, of: fn(&Latency) -> Option<u64>) -> Cell {

@@ -15,7 +15,7 @@ pub mod json;
 pub mod list;
 pub mod live;
 pub mod markdown;
-mod numbers;
+pub(crate) use model::numbers;
 mod printable;
 #[cfg(test)]
 mod sample;

@@ -4,7 +4,8 @@ use model::Run;
 use model::run::{Mark, PhaseRecord};
 
 use crate::text::{
-    Finding, Kind, facts, findings, latency_cells, loose, mark, megabytes_cell, missing_reason, ops_cell,
+    Finding, Kind, facts, findings, interval_cell, latency_cells, loose, mark, megabytes_cell,
+    missing_reason, ops_cell,
 };
 use crate::{printable, time};
 
@@ -44,9 +45,9 @@ pub fn write(run: &Run) -> String {
 fn table(text: &mut String, kind: Kind, phases: &[&PhaseRecord]) {
     text.push_str(match kind {
         Kind::Data => {
-            "| data | | MB/s | IOPS | p50 | p99 | p99.9 | |\n|:---|:---|---:|---:|---:|---:|---:|:---|\n"
+            "| data | | MB/s | IOPS | ± | p50 | p99 | p99.9 | |\n|:---|:---|---:|---:|---:|---:|---:|---:|:---|\n"
         }
-        Kind::Files => "| files | | ops/s | p50 | p99 | p99.9 | |\n|:---|:---|---:|---:|---:|---:|:---|\n",
+        Kind::Files => "| files | | ops/s | ± | p50 | p99 | p99.9 | |\n|:---|:---|---:|---:|---:|---:|---:|:---|\n",
     });
     for phase in phases {
         let repetition = if phase.repetition > 1 { format!(" #{}", phase.repetition) } else { String::new() };
@@ -55,7 +56,7 @@ fn table(text: &mut String, kind: Kind, phases: &[&PhaseRecord]) {
         match missing_reason(phase) {
             // The reason stands in the last column, the only one whose width does not matter.
             Some(reason) => {
-                let empty = if kind == Kind::Data { 5 } else { 4 };
+                let empty = if kind == Kind::Data { 6 } else { 5 };
                 cells.extend(std::iter::repeat_n(String::new(), empty));
                 cells.push(format!("{sign} {}", escaped(&reason)));
             }
@@ -64,6 +65,7 @@ fn table(text: &mut String, kind: Kind, phases: &[&PhaseRecord]) {
                     cells.push(megabytes_cell(phase));
                 }
                 cells.push(ops_cell(phase));
+                cells.push(interval_cell(phase));
                 cells.extend(latency_cells(phase));
                 cells.push(sign.to_owned());
             }

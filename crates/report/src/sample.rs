@@ -2,8 +2,9 @@
 
 use model::plan::{Plan, plan};
 use model::run::{
-    Budget, CpuShares, CpuTimes, DeviceFrame, DeviceUse, EngineRecord, Environment, Frame, Interval, Latency,
-    Mark, Note, OwnIo, PhaseRecord, Rate, RunStatus, SCHEMA, Setting, Status, Step, ThreadTimes, Tool,
+    Budget, ChangePoint, CpuShares, CpuTimes, DeviceFrame, DeviceUse, EngineRecord, Environment, Extents,
+    Frame, Interval, Latency, LatencyIntervals, Mark, Note, OwnIo, PhaseRecord, Rate, Reread, Residency,
+    RunStatus, SCHEMA, Setting, Status, Steady, Step, TargetProbes, ThreadTimes, Tool, Trust, Verdict,
     WorkloadRecord,
 };
 use model::spec::{self, Defaults};
@@ -302,7 +303,22 @@ pub(crate) fn phase(spec: &str) -> PhaseRecord {
         cpu: Some(CpuShares { user: 0.02, kernel: 0.05, steal: 0.003 }),
         verified_blocks: 0,
         own_cost_ns_per_op: None,
+        steady: Some(Steady {
+            found: true,
+            from_ns: 300_000_000,
+            to_ns: 9_900_000_000,
+            change_points: vec![ChangePoint {
+                at_ns: 300_000_000,
+                before_ops_per_second: 80_000.0,
+                after_ops_per_second: 100_000.0,
+                bytes: 98_304_000,
+            }],
+        }),
+        rounds: Vec::new(),
+        residency: Some(Residency { before: Some(0.0), after: Some(0.0), source: "cachestat".into() }),
+        extents: Some(Extents { hole_share: 0.0, unwritten_share: 0.0, compressed_share: 0.0, extents: 33 }),
         notes: Vec::new(),
+        verdict: Some(Verdict { trust: Trust::Ok, trust_reasons: Vec::new() }),
     };
     measure(&mut phase, 100_000.0, [250_000, 511_000, 900_000]);
     if block_bytes.is_some() {
@@ -370,6 +386,9 @@ fn measure(phase: &mut PhaseRecord, ops_per_second: f64, [p50, p99, p99_9]: [u64
     phase.app_bytes_written = if matches!(verb, "write" | "rewrite" | "fsync") { phase.bytes } else { 0 };
     phase.rate.ops_per_second = Some(ops_per_second);
     phase.rate.whole_ops_per_second = Some(ops_per_second);
+    phase.rate.steady_ops_per_second = Some(ops_per_second);
+    phase.rate.ci95_low_ops_per_second = Some(ops_per_second * 0.996);
+    phase.rate.ci95_high_ops_per_second = Some(ops_per_second * 1.004);
     phase.rate.bytes_per_second = block_bytes.map(|bytes| ops_per_second * bytes as f64);
     phase.latency_ns = (verb != "readdir").then_some(Latency {
         min: p50 / 2,
@@ -379,6 +398,13 @@ fn measure(phase: &mut PhaseRecord, ops_per_second: f64, [p50, p99, p99_9]: [u64
         p99: Some(p99),
         p99_9: Some(p99_9),
         max: p99_9.saturating_mul(3),
+        ci95: Some(LatencyIntervals {
+            p50: Some((p50 - p50 / 100, p50.saturating_add(p50 / 100))),
+            p90: None,
+            p99: Some((p99 - p99 / 20, p99.saturating_add(p99 / 20))),
+            p99_9: None,
+        }),
+        modes: Vec::new(),
     });
 }
 
@@ -435,6 +461,8 @@ pub(crate) fn run() -> Run {
                 p99: Some(p99),
                 p99_9: Some(p99_9),
                 max: p99_9,
+                ci95: None,
+                modes: Vec::new(),
             }),
             histogram: None,
         })
@@ -455,6 +483,16 @@ pub(crate) fn run() -> Run {
         plan,
         environment,
         phases,
+        target_probes: Some(TargetProbes {
+            reread: Some(Reread {
+                blocks: 1000,
+                first_mean_ns: 81_000,
+                first_p99_ns: 120_000,
+                second_mean_ns: 80_000,
+                second_p99_ns: 119_000,
+            }),
+            compressible: None,
+        }),
         ceilings: Vec::new(),
         tool: Tool {
             overhead_ns_per_op: None,
@@ -621,6 +659,8 @@ pub(crate) fn open_loop_run() -> Run {
             p99: Some(p99),
             p99_9: None,
             max,
+            ci95: None,
+            modes: Vec::new(),
         });
     }
     run

@@ -47,7 +47,17 @@ impl Distribution {
             p99: self.quantile(0.99),
             p99_9: self.quantile(0.999),
             max: self.0.max(),
+            ci95: None,
+            modes: Vec::new(),
         })
+    }
+
+    /// Its buckets: the upper end of each in nanoseconds, and the count in it.
+    pub fn buckets(&self) -> Vec<(u64, u64)> {
+        self.0
+            .iter_recorded()
+            .map(|value| (value.value_iterated_to(), value.count_since_last_iteration()))
+            .collect()
     }
 
     /// As HdrHistogram V2 deflate, base64; `None` without samples.
@@ -118,6 +128,11 @@ impl Collected {
         interval.ops += delta.ops;
         interval.bytes += delta.bytes;
         merge_buckets(&mut interval.histogram, &buckets);
+    }
+
+    /// What was counted so far, on the time axis.
+    pub fn intervals(&self) -> &[Interval] {
+        &self.intervals
     }
 
     /// Adds what the machine did until `end_ns` after the start of the phase.

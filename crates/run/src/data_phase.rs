@@ -14,6 +14,7 @@ use engine::worker::{Layout, Stamping};
 use model::Trouble;
 use model::machine::ring_bytes;
 use model::plan::PlannedPhase;
+use model::run::{Extents, Residency};
 use model::workload::{Access, CacheMode, DataVerb, DataWork, Engine, SyncMode, Workload};
 use rustix::fs::{Advice, OFlags};
 
@@ -53,6 +54,10 @@ pub struct DataOutcome {
     pub is_torn: bool,
     /// Operations that it was to make; `u64::MAX` where time was to end it.
     pub asked_ops: u64,
+    /// How much of the files lay in the page cache.
+    pub residency: Option<Residency>,
+    /// What lay under the files that were read.
+    pub extents: Option<Extents>,
 }
 
 /// What a test needs beside what drives it.
@@ -101,16 +106,17 @@ pub fn run(
         return Err(Trouble::new("run a test on data", "it is one on files"));
     };
     let group_number = task.group;
-    let (files, span) = match group_number.and_then(|number| dataset.groups.get_mut(number)) {
+    let (files, span, prepared) = match group_number.and_then(|number| dataset.groups.get_mut(number)) {
         Some(group) => {
             let files = open_files(group, data, task.directory)?;
             check_alignment(group, data, &files, task.directory)?;
-            prepare_cache(&files, data, task.cache, drive)?;
+            let prepared = prepare_cache(&files, group.file_bytes, data, task.cache, drive)?;
             group.generation += u32::from(data.writes());
-            (files, Extent::of(group, data))
+            (files, Extent::of(group, data), prepared)
         }
-        None => (Vec::new().into(), Extent::pretended(dataset.size_bytes, data)),
+        None => (Vec::new().into(), Extent::pretended(dataset.size_bytes, data), Prepared::default()),
     };
+    let held = Arc::clone(&files);
     let mut works = Vec::new();
     let members = workload.threads;
     // Bytes are shared out by whole pieces between two stamps, which stay whole.
@@ -163,11 +169,17 @@ pub fn run(
         size_bytes: span.size_bytes,
         files: files.len() as u64,
         asked_ops,
+        residency: prepared.residency,
+        extents: prepared.extents,
         ..DataOutcome::default()
     };
     let mut group = group_number.and_then(|number| dataset.groups.get_mut(number));
     outcome.is_torn = data.reads() && group.as_ref().is_some_and(|group| group.is_torn);
     measure(task, data, gang, drive, group.as_deref_mut(), &mut outcome);
+    // A device that has just failed or hangs is asked for nothing more.
+    if let (Some(group), Some(residency), None) = (&group, &mut outcome.residency, &outcome.failure) {
+        residency.after = resident_share(&held, group.file_bytes).map(|(share, _)| share);
+    }
     if let Some(group) = group {
         group.is_torn |= data.writes() && outcome.failure.is_some();
     }
@@ -390,24 +402,73 @@ fn check_alignment(
     .remedy(format!("use blocks of {}, or add :buffered", data.block_bytes.next_multiple_of(align))))
 }
 
-/// Brings the pages of the files into the state that was asked for; all that earlier tests left is written back.
+/// Residency below this share counts as nothing: the kernel keeps a page of a file here and there.
+const COLD_SHARE: f64 = 0.001;
+/// Pages that are just being given back are gone after this.
+const DROP_AGAIN: std::time::Duration = std::time::Duration::from_millis(50);
+
+/// What is known of the files before they are worked on.
+#[derive(Debug, Default)]
+struct Prepared {
+    residency: Option<Residency>,
+    extents: Option<Extents>,
+}
+
+/// Share of the files that is resident, and who told.
+fn resident_share(files: &[OwnedFd], file_bytes: u64) -> Option<(f64, &'static str)> {
+    let all = file_bytes * files.len() as u64;
+    let mut sum = (0, "");
+    for file in files {
+        let resident = observe::resident(file.as_fd(), file_bytes)?;
+        sum = (sum.0 + resident.bytes, resident.source);
+    }
+    (all > 0).then(|| (sum.0 as f64 / all as f64, sum.1))
+}
+
+/// What lies under the files.
+fn extents_of(files: &[OwnedFd], file_bytes: u64) -> Option<Extents> {
+    let mut sum = observe::FileExtents::default();
+    for file in files {
+        let found = observe::extents(file.as_fd(), file_bytes)?;
+        sum.hole_bytes += found.hole_bytes;
+        sum.unwritten_bytes += found.unwritten_bytes;
+        sum.encoded_bytes += found.encoded_bytes;
+        sum.extents += found.extents;
+    }
+    let share = |bytes: u64| bytes as f64 / (file_bytes * files.len() as u64).max(1) as f64;
+    Some(Extents {
+        hole_share: share(sum.hole_bytes),
+        unwritten_share: share(sum.unwritten_bytes),
+        compressed_share: share(sum.encoded_bytes),
+        extents: sum.extents,
+    })
+}
+
+/// Brings the pages of the files into the state that was asked for, and looks at what came of it; all that earlier tests
+/// left is written back.
 fn prepare_cache(
     files: &Arc<[OwnedFd]>,
+    file_bytes: u64,
     data: &DataWork,
     cache: CacheMode,
     drive: &mut Drive<'_>,
-) -> Result<(), Trouble> {
+) -> Result<Prepared, Trouble> {
     let attempt = "prepare the page cache";
     let files = Arc::clone(files);
     let (direct, reads) = (data.direct, data.reads());
     let interrupt = Arc::clone(drive.interrupt);
     let raised = Arc::clone(drive.interrupt);
-    let prepare = move || -> std::io::Result<()> {
+    let is_random = data.access == Access::Random;
+    let prepare = move || -> std::io::Result<Prepared> {
         for file in files.iter() {
             if interrupt.load(Ordering::Relaxed) {
-                return Ok(());
+                return Ok(Prepared::default());
             }
             rustix::fs::fdatasync(file)?;
+            if reads && !direct && is_random {
+                // Read-ahead would fetch what nobody asked for yet, and serve it later as if it had been there.
+                let _ = rustix::fs::fadvise(file, 0, None, Advice::Random);
+            }
             // Advice only: what could not be dropped shows in the share that came from the cache.
             if direct || cache == CacheMode::Cold {
                 let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
@@ -418,7 +479,22 @@ fn prepare_cache(
         if cache == CacheMode::DropAll && !direct {
             drop_all_caches()?;
         }
-        Ok(())
+        let mut resident = resident_share(&files, file_bytes);
+        if resident.is_some_and(|(share, _)| share > COLD_SHARE) && (direct || cache == CacheMode::Cold) {
+            std::thread::sleep(DROP_AGAIN);
+            for file in files.iter() {
+                let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
+            }
+            resident = resident_share(&files, file_bytes);
+        }
+        Ok(Prepared {
+            residency: resident.map(|(share, source)| Residency {
+                before: Some(share),
+                after: None,
+                source: source.into(),
+            }),
+            extents: if reads { extents_of(&files, file_bytes) } else { None },
+        })
     };
     let movement = || if raised.load(Ordering::Relaxed) { 0 } else { drive.meter.movement() };
     patience::wait_while_it_moves(attempt, movement, prepare)?.map_err(|error| Trouble::new(attempt, error))

@@ -8,9 +8,11 @@ use std::time::Duration;
 use engine::clock::{Clock, Monotonic};
 use engine::recorder::{DeltaReader, INTERVAL_NS};
 use model::Trouble;
+use model::plan::Until;
 use model::run::Frame;
 
 use crate::collect::Collected;
+use crate::course;
 use crate::gang::{Event, Gang};
 use crate::meter::Meter;
 use crate::patience::{self, PATIENCE};
@@ -57,7 +59,16 @@ pub struct Drive<'a> {
     pub start_ns: u64,
     /// Dirty pages of the machine at the last tick.
     pub cached_bytes: u64,
+    /// When the workers have done enough; `None` where something else ends the phase.
+    pub until: Option<Until>,
+    /// Whether they have, and were told to stop for that.
+    pub is_enough: bool,
+    /// When that was last looked at, from the start of the phase.
+    pub looked_ns: u64,
 }
+
+/// How often it is looked at whether the rate is known: it costs far less than this, but not nothing.
+const LOOK_EVERY_NS: u64 = 500_000_000;
 
 fn panicked(attempt: &str, message: &str) -> Trouble {
     Trouble::new(attempt, format!("a worker of skye panicked: {message}"))
@@ -94,7 +105,8 @@ impl Drive<'_> {
                 }
             }
             let now_ns = Monotonic.now_ns();
-            if self.interrupt.load(Ordering::Relaxed) && !self.stop.swap(true, Ordering::Relaxed) {
+            let is_told = self.interrupt.load(Ordering::Relaxed) || (measured && self.has_enough(now_ns));
+            if is_told && !self.stop.swap(true, Ordering::Relaxed) {
                 give_up_ns = now_ns.saturating_add(patience_ns);
             }
             if now_ns >= next_tick_ns {
@@ -165,9 +177,22 @@ impl Drive<'_> {
         moved || (shrunk && self.meter.has_no_devices())
     }
 
-    /// Whether workers have been told to stop.
+    /// Whether workers have been told to stop before they had done what they should.
     pub fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed) || self.interrupt.load(Ordering::Relaxed)
+        let is_told = self.stop.load(Ordering::Relaxed) && !self.is_enough;
+        is_told || self.interrupt.load(Ordering::Relaxed)
+    }
+
+    /// Whether the rate is known as well as was asked for. Once it is, it stays so.
+    fn has_enough(&mut self, now_ns: u64) -> bool {
+        let Some(until) = self.until.filter(|_| !self.is_enough) else { return self.is_enough };
+        let elapsed_ns = now_ns.saturating_sub(self.start_ns);
+        if now_ns < self.start_ns || elapsed_ns < until.time_min_ns.max(self.looked_ns + LOOK_EVERY_NS) {
+            return false;
+        }
+        self.looked_ns = elapsed_ns;
+        self.is_enough = course::is_known(self.collected.intervals(), elapsed_ns, until);
+        self.is_enough
     }
 
     /// A measured part begins.

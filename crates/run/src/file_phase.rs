@@ -15,11 +15,13 @@ use engine::recorder::{self, DeltaReader, Recorder};
 use engine::{Failure, failure::Cause};
 use model::Trouble;
 use model::marker::NameRule;
-use model::plan::{Plan, PlannedPhase};
+use model::plan::{Plan, PlannedPhase, Until};
+use model::run::{INTERVALS_MAX, RoundRecord};
 use model::workload::{CacheMode, FileVerb, FilesWork, Order, SyncMode};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::course;
 use crate::data_phase::{drop_all_caches, remedy};
 use crate::directory::WorkDirectory;
 use crate::drive::{Drive, Expected};
@@ -90,6 +92,8 @@ pub struct FileOutcome {
     pub last_done_ns: u64,
     /// Rounds, the last one in part if it was not finished.
     pub rounds: f64,
+    /// What each of them took.
+    pub each: Vec<RoundRecord>,
     /// Files that a round visited.
     pub files: u64,
     /// Bytes written into files untimed.
@@ -114,6 +118,8 @@ pub struct FileTask<'a> {
     pub offset_seed: u64,
     /// Longest measured time.
     pub time_ns: u64,
+    /// When it may end before that.
+    pub until: Option<Until>,
     /// Nothing begins after this instant.
     pub deadline_ns: u64,
     /// What operations are timed with.
@@ -270,6 +276,9 @@ impl Rounds<'_, '_> {
         let stop = task.phase.stop;
         // A round that would be cut short after less than half tells little more than the ones before.
         left_ns <= outcome.last_round_ns / 2
+            || task
+                .until
+                .is_some_and(|until| course::rounds_suffice(&outcome.each, outcome.measured_ns, until))
             || stop.passes.is_some_and(|passes| outcome.rounds >= passes as f64)
             || stop.bytes.is_some_and(|bytes| self.work.size_max_bytes > 0 && next_bytes > bytes)
             || lasted_ns >= task.time_ns.saturating_mul(UNTIMED_SHARE)
@@ -337,6 +346,9 @@ impl Rounds<'_, '_> {
         let is_readdir = self.work.verb == FileVerb::Readdir;
         outcome.rounds += if is_readdir { 1.0 } else { done as f64 / visited.max(1) as f64 };
         outcome.files = visited;
+        if outcome.each.len() < INTERVALS_MAX {
+            outcome.each.push(RoundRecord { ops: done, elapsed_ns: outcome.last_round_ns });
+        }
         self.take(reports, trouble).map(|_| ())
     }
 

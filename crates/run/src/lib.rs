@@ -10,6 +10,7 @@
 
 pub mod ceilings;
 mod collect;
+mod course;
 mod data_phase;
 mod dataset;
 pub mod directory;
@@ -21,6 +22,7 @@ mod member;
 mod meter;
 mod notes;
 mod patience;
+mod probes;
 mod process;
 mod record;
 mod removal;
@@ -32,6 +34,5 @@ pub use dataset::LayoutProgress;
 pub use directory::{Cleaned, WorkDirectory, clean};
 pub use drive::Tick;
 pub use knee::knee;
-pub use notes::disagreement;
 pub use removal::Removal;
 pub use session::{Session, Time};

@@ -1,12 +1,15 @@
 //! What was measured, as the record of a phase in the document.
 
 use model::plan::{Plan, PlannedPhase};
-use model::run::{EngineRecord, PhaseRecord, Rate, Status, Step, WorkloadRecord};
+use model::run::{
+    EngineRecord, Extents, PhaseRecord, Rate, Residency, RoundRecord, Status, Step, WorkloadRecord,
+};
 use model::target::Target;
 use model::workload::{CacheMode, DataWork, Engine, FileVerb, SyncMode, Work};
 use model::{Trouble, spec};
 
 use crate::collect::{Collected, Distribution};
+use crate::course::{self, Course};
 use crate::data_phase::DataOutcome;
 use crate::drive::Drive;
 use crate::file_phase::FileOutcome;
@@ -19,8 +22,8 @@ pub struct Circumstances<'a> {
     pub plan: &'a Plan,
     /// Where.
     pub target: &'a Target,
-    /// CPUs that the workers share.
-    pub cpus: u64,
+    /// Seed of what is drawn to find intervals of percentiles.
+    pub seed: u64,
     /// Which clock timed operations.
     pub clock: &'static str,
     /// CPUs near the device, where workers were kept there.
@@ -52,7 +55,7 @@ pub fn untried(phase: &PlannedPhase, repetition: u32, status: Status, reason: &s
         app_bytes_written: 0,
         elapsed_ns: 0,
         passes: 0.0,
-        rate: rate(&collected, &Times::default(), None),
+        rate: rate(&collected, &Times::default(), None, None, &[]),
         latency_ns: None,
         queueing_ns: None,
         histogram: None,
@@ -64,7 +67,12 @@ pub fn untried(phase: &PlannedPhase, repetition: u32, status: Status, reason: &s
         cpu: None,
         verified_blocks: 0,
         own_cost_ns_per_op: None,
+        steady: None,
+        rounds: Vec::new(),
+        residency: None,
+        extents: None,
         notes: Vec::new(),
+        verdict: None,
     }
 }
 
@@ -108,6 +116,15 @@ pub fn record(
     let mut workload_record = WorkloadRecord::new(workload, measured.size_bytes, measured.files, plan.cache);
     workload_record.rate_ops_per_second = measured.rate_ops_per_second;
     let untried = untried(phase, repetition, status, "");
+    // Where some have ended, the rate is another.
+    let course = data.and_then(|_| Course::of(collected.intervals(), measured.times.first_done_ns));
+    // A single round has no others to be compared with, but its own course.
+    let alone = data.is_none() && measured.rounds.len() == 1;
+    let of_round = Course::of(collected.intervals(), measured.times.first_done_ns).filter(|_| alone);
+    let latency = collected.operations.latency().filter(|_| has_latency).map(|latency| {
+        let buckets = collected.operations.buckets();
+        course::with_intervals(latency, &buckets, collected.intervals(), circumstances.seed)
+    });
     let mut record = PhaseRecord {
         reason,
         workload: workload_record,
@@ -119,8 +136,14 @@ pub fn record(
         app_bytes_written: collected.written_bytes,
         elapsed_ns: measured.elapsed_ns,
         passes: measured.passes,
-        rate: rate(&collected, &measured.times, data.map(|data| data.block_bytes)),
-        latency_ns: collected.operations.latency().filter(|_| has_latency),
+        rate: rate(
+            &collected,
+            &measured.times,
+            data.map(|data| data.block_bytes),
+            course.as_ref().or(of_round.as_ref()),
+            &measured.rounds,
+        ),
+        latency_ns: latency,
         queueing_ns: collected.queueing.latency(),
         histogram: collected.operations.encoded().filter(|_| has_latency),
         steps: steps.iter().zip(&collected.steps).map(step).filter(|step| step.ops > 0).collect(),
@@ -130,13 +153,14 @@ pub fn record(
         budget: observed.budget(phase.workload.threads as usize).filter(|_| phase.engine != Engine::Stdio),
         cpu: observed.cpu(),
         verified_blocks: collected.verified,
+        steady: course.map(|course| course.steady),
+        rounds: std::mem::take(&mut measured.rounds),
+        residency: measured.residency.take(),
+        extents: measured.extents.take(),
         intervals: collected.into_intervals(measured.end_ns),
         ..untried
     };
-    record.notes = notes::of_engine(phase, &measured, &record);
-    if record.ops > 0 {
-        record.notes.extend(notes::notes(&record, phase, target, circumstances.cpus));
-    }
+    record.notes = notes::notes(phase, &measured, &record);
     record
 }
 
@@ -191,6 +215,12 @@ pub struct Measured {
     pub is_torn: bool,
     /// Operations that it was to make; `u64::MAX` where time was to end it.
     pub asked_ops: u64,
+    /// Rounds of a test on files.
+    pub rounds: Vec<RoundRecord>,
+    /// How much of the files lay in the page cache.
+    pub residency: Option<Residency>,
+    /// What lay under the files that were read.
+    pub extents: Option<Extents>,
     /// Why it was ended before its time, though nothing failed.
     pub cut_short: Option<String>,
     /// What ended it early.
@@ -225,6 +255,8 @@ impl Measured {
             is_damaged: outcome.is_damaged,
             is_torn: outcome.is_torn,
             asked_ops: outcome.asked_ops,
+            residency: outcome.residency,
+            extents: outcome.extents,
             failure: outcome.failure,
             ..Self::default()
         }
@@ -270,6 +302,7 @@ impl Measured {
                 ..Times::default()
             },
             untimed_bytes: outcome.untimed_bytes,
+            rounds: outcome.each,
             cut_short: outcome.cut_short,
             failure: outcome.failure,
             ..Self::default()
@@ -277,25 +310,64 @@ impl Measured {
     }
 }
 
-/// Headline: writes as durable as they were asked to be, everything else over the whole time.
-fn rate(collected: &Collected, times: &Times, block_bytes: Option<u64>) -> Rate {
+/// Headline: writes as durable as they were asked to be; everything else, and direct writes, over the steady part where
+/// there is one, else over the whole time.
+fn rate(
+    collected: &Collected,
+    times: &Times,
+    block_bytes: Option<u64>,
+    course: Option<&Course>,
+    rounds: &[RoundRecord],
+) -> Rate {
     let per_second = |ns: u64| (ns > 0 && collected.ops > 0).then(|| collected.ops as f64 * 1e9 / ns as f64);
     let whole = per_second(times.work_ns);
     let durable = times.durable_ns.and_then(per_second);
-    // What only reached the cache is no rate of storage.
-    let headline = durable.or(whole.filter(|_| !times.cached_writes));
+    let sync_ns = times.durable_ns.map_or(0, |durable_ns| durable_ns.saturating_sub(times.work_ns));
+    let steady = course.filter(|course| course.steady.found && course.ops_per_second > 0.0);
+    let headline = match (durable, steady) {
+        // What waits in memory was written at any time, and all of it must be counted with the sync.
+        (Some(durable), _) if times.cached_writes => Some(durable),
+        (Some(_), Some(course)) => Some(with_sync(course, sync_ns)),
+        (Some(durable), None) => Some(durable),
+        // What only reached the cache is no rate of storage.
+        (None, _) if times.cached_writes => None,
+        (None, Some(course)) => Some(course.ops_per_second),
+        (None, None) => whole,
+    };
+    let ci95 = match course {
+        Some(course) => headline.and_then(|headline| scaled(course, headline, sync_ns, times.work_ns)),
+        None => course::of_rounds(rounds),
+    };
     Rate {
         ops_per_second: headline,
         bytes_per_second: headline.zip(block_bytes).map(|(ops, bytes)| ops * bytes as f64),
-        steady_ops_per_second: None,
+        steady_ops_per_second: steady.map(|course| course.ops_per_second),
         whole_ops_per_second: whole,
         durable_ops_per_second: durable,
         into_cache_ops_per_second: whole.filter(|_| times.cached_writes),
-        ci95_low_ops_per_second: None,
-        ci95_high_ops_per_second: None,
+        ci95_low_ops_per_second: ci95.map(|(low, _)| low),
+        ci95_high_ops_per_second: ci95.map(|(_, high)| high),
         first_done_ns: times.first_done_ns,
         last_done_ns: times.last_done_ns,
     }
+}
+
+/// The rate of the steady part if the sync at the end is all its own.
+fn with_sync(course: &Course, sync_ns: u64) -> f64 {
+    let ops = course.steady_ops as f64;
+    ops * 1e9 / (ops * 1e9 / course.ops_per_second + sync_ns as f64)
+}
+
+/// A sync at the end that takes no more than this share of the time leaves the rate before it what it was.
+const SHORT_SYNC: f64 = 0.05;
+
+/// The interval of the headline: that of the slope, in the same proportion. `None` where the sync at the end, of which
+/// there is one only, makes up for more of the time than the interval could tell about.
+fn scaled(course: &Course, headline: f64, sync_ns: u64, work_ns: u64) -> Option<(f64, f64)> {
+    let (low, high) = course.ci95?;
+    let proportion = headline / course.ops_per_second;
+    let is_short = sync_ns as f64 <= SHORT_SYNC * (work_ns + sync_ns) as f64;
+    is_short.then_some((low * proportion, high * proportion))
 }
 
 /// Which way operations take.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use engine::clock::{Clock, Monotonic, Timer, read_cost_ns};
 use engine::data::mix;
 use model::plan::{Plan, PlannedPhase};
-use model::run::{Frame, PhaseRecord, Status};
+use model::run::{Frame, PhaseRecord, Status, TargetProbes};
 use model::target::Target;
 use model::workload::{Arrival, DataWork, OpenRate, Work};
 use model::{SimDevice, Trouble, spec};
@@ -25,6 +25,7 @@ use crate::file_phase::{self, FileSet, FileTask};
 use crate::member;
 use crate::meter::{Meter, Observed};
 use crate::patience;
+use crate::probes;
 use crate::record::{self, Circumstances, Measured, phase_id};
 use crate::removal::Removal;
 use crate::sim_phase;
@@ -43,8 +44,6 @@ pub struct Session {
     seed: u64,
     /// What operations are timed with.
     timer: Timer,
-    /// CPUs that the workers share.
-    cpus: u64,
     /// CPUs near the device, where not all are.
     near: Option<Arc<[u32]>>,
     interrupt: Arc<AtomicBool>,
@@ -107,6 +106,7 @@ impl Session {
     ) -> Result<Self, Trouble> {
         let mut rules = plan.dataset.as_ref().map_or_else(Vec::new, dataset::rules);
         rules.extend(file_phase::rules(plan));
+        rules.extend(probes::rules(target));
         let path = std::path::PathBuf::from(&target.path);
         let attempt = format!("make a work directory in {}", path.display());
         let directory =
@@ -135,7 +135,6 @@ impl Session {
             target: target.clone(),
             seed,
             timer: Timer::Kernel,
-            cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64),
             near: None,
             interrupt,
             place,
@@ -194,6 +193,13 @@ impl Session {
         Ok(())
     }
 
+    /// Makes short experiments on the files that were laid out; `None` where there are none or nobody reads them.
+    pub fn probe_target(&mut self) -> Option<TargetProbes> {
+        let Place::Directory(on_disk) = &self.place else { return None };
+        let dataset = on_disk.dataset.as_ref()?;
+        Some(probes::probe(&on_disk.directory, dataset, &self.plan, &self.target, self.seed, &self.interrupt))
+    }
+
     /// Runs one phase. A phase always gives a record.
     pub fn phase(
         &mut self,
@@ -207,8 +213,11 @@ impl Session {
             Work::Data(data) => member::steps(data),
             Work::Files(files) => file_phase::steps(files),
         };
-        let (timer, cpus, now_ns) = (self.timer, self.cpus, Monotonic.now_ns());
+        let (timer, now_ns) = (self.timer, Monotonic.now_ns());
         let rate = phase.workload.data().map_or(Ok(None), |data| self.rate_of(phase, data));
+        let until = self.plan.until;
+        // A test that ends when its rate is known is cut only where it could not even begin to be.
+        let planned_ns_min = until.map_or(self.plan.phase_time_ns, |until| until.time_min_ns);
         let Self { plan, seed, near, stdio_program, interrupt, target, .. } = self;
         let (measured, collected, observed, phase_start_ns) = match (&mut self.place, rate) {
             (_, Err(trouble)) => (Err(trouble), Collected::new(steps.len()), Observed::default(), now_ns),
@@ -242,6 +251,9 @@ impl Session {
                     collected: Collected::new(steps.len()),
                     readers: Vec::new(),
                     start_ns: now_ns,
+                    until: until.filter(|_| ends_when_known(phase)),
+                    is_enough: false,
+                    looked_ns: 0,
                 };
                 let (cache, seed) = (plan.cache, *seed);
                 let measured = match (&phase.workload.work, dataset) {
@@ -271,7 +283,7 @@ impl Session {
                         data_phase::run(&task, dataset, &mut drive).map(|outcome| {
                             let measured = Measured::of_data(data, outcome, drive.collected.ops);
                             let measured = Measured { rate_ops_per_second, ..measured };
-                            measured.or_cut(phase, &drive.collected, time_ns, plan.phase_time_ns)
+                            measured.or_cut(phase, &drive.collected, time_ns, planned_ns_min)
                         })
                     }
                     (Work::Files(_), _) => {
@@ -285,6 +297,7 @@ impl Session {
                             seed,
                             offset_seed,
                             time_ns,
+                            until,
                             deadline_ns,
                             timer,
                             near,
@@ -305,7 +318,7 @@ impl Session {
         let circumstances = Circumstances {
             plan: &self.plan,
             target: &self.target,
-            cpus,
+            seed: mix(self.seed ^ offset_seed),
             clock: match self.place {
                 Place::Simulated(_) => "virtual",
                 Place::Directory(_) => timer.name(),
@@ -378,6 +391,11 @@ impl Session {
             Place::Simulated(_) => Ok(Removal::default()),
         }
     }
+}
+
+/// Whether a test ends when its rate is known: at a rate that was asked for it is the latencies that are to be found out.
+fn ends_when_known(phase: &PlannedPhase) -> bool {
+    phase.stop.time_ns.is_some() && rate_is_closed(phase)
 }
 
 fn rate_is_closed(phase: &PlannedPhase) -> bool {

@@ -112,6 +112,12 @@ pub struct RunArguments {
     /// Most bytes that the run may write.
     #[arg(long, value_name = "SIZE")]
     pub write_limit: Option<Size>,
+    /// Memory of the server that the target lies on: reads of a set that fits into it may not come from its disks.
+    #[arg(long, value_name = "SIZE")]
+    pub server_ram: Option<Size>,
+    /// Exit with code 5 if a number is not what it looks like.
+    #[arg(long)]
+    pub strict: bool,
     /// Allow what is normally refused or warned about.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
     pub allow: Vec<AllowArgument>,
@@ -216,7 +222,10 @@ impl RunArguments {
                 _ => None,
             },
             engine: self.engine.map(Into::into),
+            precision: None,
+            time_min: None,
             verify: self.verify.then_some(true),
+            server_ram: self.server_ram,
             sweep: self.sweep.clone(),
             write_limit: self.write_limit,
             allow: self.allow.iter().map(|allow| (*allow).into()).collect(),

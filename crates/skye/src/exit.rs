@@ -10,9 +10,10 @@ pub const DONE: u8 = 0;
 pub const FAILED: u8 = 1;
 /// The command line or the plan was refused; nothing was written.
 pub const REFUSED: u8 = 2;
-
 /// What was read is not what was written.
 pub const DAMAGED: u8 = 3;
+/// With `--strict`: a number is not what it looks like. From `doctor`: the machine is not fit to measure.
+pub const INVALID: u8 = 5;
 
 /// Why a command ends.
 #[derive(Debug)]

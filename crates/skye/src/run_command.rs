@@ -5,11 +5,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use model::nearest;
 use model::plan::{self, PlannedPhase};
-use model::run::{Environment, Mark, Note, PhaseRecord, Run, RunStatus, SCHEMA, Status, Tool};
+use model::run::{
+    Environment, Mark, Note, PhaseRecord, Run, RunStatus, SCHEMA, Status, TargetProbes, Tool, Trust,
+};
 use model::size;
 use model::target::Backing;
 use model::workload::Engine;
-use model::{Machine, Plan, Target, Trouble};
+use model::{Machine, Plan, Trouble};
 use observe::Root;
 use report::text::{self, Kind, Style, Widths};
 use run::ceilings::Ceilings;
@@ -115,13 +117,14 @@ pub fn run(arguments: &RunArguments) -> Done {
         cpus: machine.cpus,
         clock_read_ns: None,
         failed: false,
+        target_probes: None,
+        environment,
         plan,
     };
-    driver.warn_if_busy(&root, &environment.target);
-    driver.find_ceilings(&root, &machine, &environment.target);
-    let (hidden, left) = driver.measure(session);
-    let environment = Environment { hidden_sources: hidden, ..environment };
-    let run = driver.into_run(seed, started_at, environment);
+    driver.warn_if_busy(&root);
+    driver.find_ceilings(&root, &machine);
+    let left = driver.measure(session);
+    let run = driver.into_run(seed, started_at);
     finish(arguments, run, left, &style, shows_text)
 }
 
@@ -155,6 +158,9 @@ struct Driver {
     clock_read_ns: Option<f64>,
     /// Something besides a phase failed.
     failed: bool,
+    /// What was found out about the target before the first test.
+    target_probes: Option<TargetProbes>,
+    environment: Environment,
     plan: Plan,
 }
 
@@ -172,6 +178,11 @@ fn is_damaged(phase: &PhaseRecord) -> bool {
     phase.notes.iter().any(|note| note.code == "verification_failed")
 }
 
+/// Whether a number is not the speed of this storage.
+fn is_invalid(phase: &PhaseRecord) -> bool {
+    phase.verdict.as_ref().is_some_and(|verdict| verdict.trust == Trust::Invalid)
+}
+
 /// CPU time that this thread has taken.
 fn own_cpu_seconds() -> f64 {
     let cpu = clock_gettime(ClockId::ThreadCPUTime);
@@ -186,10 +197,11 @@ impl Driver {
         self.warnings.push(message);
     }
 
-    fn warn_if_busy(&mut self, root: &Root, target: &Target) {
-        let Some(device) = target.top_device().filter(|_| !self.plan.allow_busy) else { return };
+    fn warn_if_busy(&mut self, root: &Root) {
+        let top = self.environment.target.top_device().filter(|_| !self.plan.allow_busy);
+        let Some(device) = top.cloned() else { return };
         self.view.preparing(&format!("watching {} for others' I/O", device.name));
-        let Some(traffic) = observe::idle_traffic(root, device, WATCH) else { return };
+        let Some(traffic) = observe::idle_traffic(root, &device, WATCH) else { return };
         let rate = (traffic.read_bytes + traffic.written_bytes).saturating_mul(1_000_000_000)
             / traffic.length_ns.max(1);
         if rate > BUSY_BYTES_PER_SECOND {
@@ -202,8 +214,8 @@ impl Driver {
     }
 
     /// Finds out what skye and the calls themselves cost here, for a fraction of a second each.
-    fn find_ceilings(&mut self, root: &Root, machine: &Machine, target: &Target) {
-        if target.backing == Backing::Simulated {
+    fn find_ceilings(&mut self, root: &Root, machine: &Machine) {
+        if self.environment.target.backing == Backing::Simulated {
             return;
         }
         self.view.preparing("finding out what skye itself costs");
@@ -212,8 +224,8 @@ impl Driver {
         self.ceilings = Ceilings::measure(root, &self.plan, machine, time, &self.interruption.raised);
     }
 
-    /// Runs everything and removes it again; gives the hidden sources, and what could not be removed.
-    fn measure(&mut self, mut session: Session) -> (Vec<String>, Vec<String>) {
+    /// Runs everything and removes it again; gives what could not be removed.
+    fn measure(&mut self, mut session: Session) -> Vec<String> {
         self.measuring_since = Some((Instant::now(), own_cpu_seconds()));
         for repetition in 1..=self.plan.repetitions {
             if self.interruption.is_raised() {
@@ -225,9 +237,13 @@ impl Driver {
                 }
                 break;
             }
+            if repetition == 1 && !self.interruption.is_raised() {
+                self.view.preparing("looking below this system");
+                self.target_probes = session.probe_target();
+            }
             self.repetition(&mut session, repetition);
         }
-        let hidden = session.hidden_sources().to_vec();
+        self.environment.hidden_sources = session.hidden_sources().to_vec();
         self.clock_read_ns = Some(session.clock_read_ns());
         self.view.preparing("removing files");
         let path = session.path().map(Path::to_owned).unwrap_or_default();
@@ -239,7 +255,7 @@ impl Driver {
             Err(trouble) => vec![trouble.to_string()],
         };
         self.view.end();
-        (hidden, left)
+        left
     }
 
     fn fail(&mut self, trouble: &Trouble) {
@@ -356,6 +372,7 @@ impl Driver {
         let mut record = session.phase(phase, repetition, time, &mut |tick| view.update(&position, tick));
         record.own_cost_ns_per_op = self.ceilings.own_cost_ns(&record);
         self.written_bytes += record.app_bytes_written + session.untimed_bytes() - untimed_bytes;
+        judge::judge(&mut record, &self.plan, &self.environment, self.target_probes.as_ref());
         record
     }
 
@@ -369,7 +386,7 @@ impl Driver {
         budget: (u64, u64),
         first: PhaseRecord,
     ) -> PhaseRecord {
-        let Some(before) = run::disagreement(&first, phase) else { return first };
+        let Some(before) = judge::disagreement(&first, phase) else { return first };
         let later = u64::from(self.plan.repetitions - repetition);
         let phases = (self.plan.phases.len() - index) as u64 + later * self.plan.phases.len() as u64;
         let others = self.plan.phase_time_ns.saturating_mul(phases);
@@ -392,7 +409,7 @@ impl Driver {
             self.fail(&Trouble::new(format!("measure {} again", phase.id), reason));
             return first;
         }
-        if run::disagreement(&second, phase).is_some_and(|after| after >= before)
+        if judge::disagreement(&second, phase).is_some_and(|after| after >= before)
             || second.status != Status::Done
         {
             return first;
@@ -419,7 +436,7 @@ impl Driver {
             if self.last_kind.is_some() {
                 lines.push(String::new());
             }
-            lines.push(text::head(kind, &widths));
+            lines.push(text::head(kind, &widths, &self.style));
             self.last_kind = Some(kind);
         } else if self.phases.last().is_some_and(|last| text::apart(last, record)) {
             lines.push(String::new());
@@ -439,7 +456,7 @@ impl Driver {
         }
     }
 
-    fn into_run(self, seed: u64, started_at: String, environment: Environment) -> Ended {
+    fn into_run(self, seed: u64, started_at: String) -> Ended {
         let planned = self.plan.phases.len() * self.plan.repetitions as usize;
         let ran = self.phases.iter().filter(|phase| phase.status == Status::Done).count();
         let telemetry_cpu_share = self.measuring_since.map(|(since, cpu_before_seconds)| {
@@ -460,8 +477,9 @@ impl Driver {
             label: self.plan.label.clone(),
             seed,
             plan: self.plan,
-            environment,
+            environment: self.environment,
             phases: self.phases,
+            target_probes: self.target_probes,
             ceilings: self.ceilings.to_document(),
             tool: Tool {
                 overhead_ns_per_op,
@@ -505,6 +523,9 @@ fn finish(
     for problem in &left {
         terminal::error(problem);
         code = exit::FAILED;
+    }
+    if arguments.strict && code == exit::DONE && run.phases.iter().any(is_invalid) {
+        code = exit::INVALID;
     }
     if run.phases.iter().any(is_damaged) {
         code = exit::DAMAGED;

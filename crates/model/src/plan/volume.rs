@@ -1,11 +1,11 @@
 //! How much is done: when each phase ends, its part of the write limit, and about how long everything takes.
 
-use super::{Dataset, PlannedPhase, Stop};
+use super::{Dataset, PlannedPhase, Stop, Until};
 use crate::request::Seconds;
 use crate::size;
 use crate::target::Target;
 use crate::trouble::Trouble;
-use crate::workload::{Access, CacheMode, DataVerb, Engine, Work, Workload};
+use crate::workload::{Access, CacheMode, DataVerb, Engine, SyncMode, Work, Workload};
 
 /// A run without a preset writes at most this much unless `--write-limit` says otherwise.
 pub const WRITE_LIMIT_BYTES: u64 = 40_000_000_000;
@@ -23,10 +23,13 @@ pub(super) fn stop_of(
     // A count that was asked for is the stop rule; time would cut it short.
     let counted = ops.is_some() || bytes.is_some() || passes.is_some();
     let once = match &workload.work {
-        // What a second pass reads is in memory from the first.
         Work::Data(data) => {
             let buffered = !data.direct && engine.needs_files();
-            data.reads() && buffered && cache != CacheMode::Warm && cache != CacheMode::AsIs
+            // What a second pass reads is in memory from the first.
+            let rereads = data.reads() && cache != CacheMode::Warm && cache != CacheMode::AsIs;
+            // What a second pass writes replaces what waits in memory, and only the last of it is made durable.
+            let absorbs = data.writes() && data.sync == SyncMode::End;
+            buffered && (rereads || absorbs)
         }
         // A second round would find the inodes that were removed to make room for it, and search past them.
         Work::Files(files) => files.verb.takes_inodes() && target.holds_back_inodes(),
@@ -155,13 +158,20 @@ pub(super) fn whole_seconds(ns: u64) -> u64 {
 }
 
 /// Measured time, plus what making and undoing files and laying out data usually take.
-pub(super) fn estimate_ns(phases: &[PlannedPhase], dataset: Option<&Dataset>, repetitions: u32) -> u64 {
+pub(super) fn estimate_ns(
+    phases: &[PlannedPhase],
+    until: Option<Until>,
+    dataset: Option<&Dataset>,
+    repetitions: u32,
+) -> u64 {
     let seconds = |phase: &PlannedPhase| {
         // Simulated time costs none, as good as.
         if phase.engine == Engine::Sim {
             return 0;
         }
-        let measured = phase.stop.time_ns.unwrap_or(10_000_000_000);
+        let longest = phase.stop.time_ns.unwrap_or(10_000_000_000);
+        // Most rates are known well enough a while after the shortest time.
+        let measured = until.map_or(longest, |until| longest.min(until.time_min_ns.saturating_mul(2)));
         if phase.workload.files().is_some() { measured + measured / 2 + 1_000_000_000 } else { measured }
     };
     // A device of 1 GB/s is the middle of what people test.
@@ -178,7 +188,10 @@ mod tests {
     fn bytes_end_like_buffered_calls() {
         let plan = on_disk(&["byte-write", "byte-read", "putc-write", "getc-read:ops=10", "write"]);
         let stops: Vec<_> = plan.phases.iter().map(|phase| (phase.stop.passes, phase.stop.ops)).collect();
-        assert_eq!(stops, [(None, None), (Some(1), None), (None, None), (None, Some(10)), (None, None)]);
+        assert_eq!(
+            stops,
+            [(Some(1), None), (Some(1), None), (Some(1), None), (None, Some(10)), (None, None)]
+        );
         let bytes: Vec<_> = plan.phases.iter().map(|phase| phase.stop.bytes).collect();
         let [Some(byte), None, Some(putc), None, Some(blocks)] = bytes[..] else { panic!("{bytes:?}") };
         assert!(byte == putc && blocks / byte == 6, "{bytes:?}");

@@ -5,7 +5,7 @@ use super::style::paint;
 /// Blanks before every row.
 pub(crate) const INDENT: usize = 2;
 /// Least width of name and label together: with it, a table has 80 columns.
-pub(crate) const SUBJECT_WIDTH_MIN: usize = 28;
+pub(crate) const SUBJECT_WIDTH_MIN: usize = 24;
 /// Most of it: room for a label of 36 characters.
 pub(crate) const SUBJECT_WIDTH_MAX: usize = NAME_WIDTH + 1 + 36;
 /// Least width of the name, so that labels stand beneath each other.
@@ -22,7 +22,9 @@ pub(crate) struct Columns {
     pub megabytes_end: usize,
     /// The whole part of operations per second: room for 12,345,678 before it.
     pub ops_end: usize,
-    /// The percentiles; before the first there is room for the fraction of a small rate.
+    /// How far the 95 % interval of the rate reaches; before it there is room for the fraction of a small rate.
+    pub interval_end: usize,
+    /// The percentiles.
     pub latency_ends: [usize; 3],
     /// The mark, and with it the row.
     pub mark_end: usize,
@@ -34,8 +36,16 @@ impl Columns {
         let subject_end = INDENT + subject_width;
         let megabytes_end = subject_end + 8;
         let ops_end = megabytes_end + 11;
-        let latency_ends = [ops_end + 11, ops_end + 20, ops_end + 29];
-        Self { subject_end, megabytes_end, ops_end, latency_ends, mark_end: latency_ends[2] + 2 }
+        let interval_end = ops_end + 9;
+        let latency_ends = [interval_end + 8, interval_end + 16, interval_end + 24];
+        Self {
+            subject_end,
+            megabytes_end,
+            ops_end,
+            interval_end,
+            latency_ends,
+            mark_end: latency_ends[2] + 2,
+        }
     }
 }
 

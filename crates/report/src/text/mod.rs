@@ -23,7 +23,7 @@ pub(crate) use columns::{fit, fit_end};
 pub(crate) use notes::{Finding, findings, mark};
 pub(crate) use preamble::facts;
 pub(crate) use style::{DIM, paint};
-pub(crate) use table::{latency_cells, megabytes_cell, missing_reason, ops_cell};
+pub(crate) use table::{interval_cell, latency_cells, megabytes_cell, missing_reason, ops_cell};
 pub(crate) use wrap::loose;
 
 use model::Run;

@@ -45,6 +45,9 @@ impl Remark {
 
 /// The code of the note that tells where a sweep has its knee, or that it has none.
 const KNEE_CODE: &str = "knee";
+/// Findings whose figures belong together: as ranges over several rows they would make no sense.
+const TOLD_ALONE: &[&str] =
+    &["not_steady", "several_modes", "rate_dropped", "rate_capped", "cpu_bound", "several_passes"];
 /// Rows named one by one before those of a verb are only counted.
 const SUBJECTS_MAX: usize = 4;
 /// From this share of a latency on, the wait for the start is worth a remark.
@@ -121,6 +124,7 @@ fn of_row(phases: &[PhaseRecord], index: usize) -> Vec<Remark> {
         KNEE_CODE => {
             Remark { is_knee: is_knee(phases, index), ..Remark::alone(note.mark, printable(&note.text)) }
         }
+        code if TOLD_ALONE.contains(&code) => Remark::alone(note.mark, printable(&note.text)),
         code => Remark::with_figures(note.mark, code, printable(&note.text)),
     }));
     found.extend(into_cache(phase).map(|text| Remark::with_figures(Mark::Info, "", text)));

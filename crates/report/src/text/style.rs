@@ -40,6 +40,7 @@ impl Style {
                 'µ' | 'μ' => plain.push('u'),
                 '·' | '–' | '—' => plain.push('-'),
                 '×' => plain.push('x'),
+                '±' => plain.push_str("+-"),
                 '…' => plain.push('~'),
                 '→' => plain.push('>'),
                 '←' => plain.push('<'),

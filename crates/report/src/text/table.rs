@@ -2,7 +2,7 @@
 
 use anstyle::Style as Ansi;
 use model::plan::Plan;
-use model::run::{Mark, PhaseRecord, Status};
+use model::run::{Mark, PhaseRecord, Status, Trust};
 use model::{FileVerb, Run};
 
 use super::columns::{
@@ -87,7 +87,7 @@ impl Widths {
 }
 
 /// The heading of a table.
-pub fn head(kind: Kind, widths: &Widths) -> String {
+pub fn head(kind: Kind, widths: &Widths, style: &Style) -> String {
     let columns = Columns::beside(widths.of_kind(kind));
     let mut line = Line::default();
     let (title, ops) = match kind {
@@ -99,6 +99,7 @@ pub fn head(kind: Kind, widths: &Widths) -> String {
         line.right(columns.megabytes_end, "MB/s", Ansi::new());
     }
     line.right(columns.ops_end, ops, Ansi::new());
+    line.right(columns.interval_end, &style.finish("±".into()), Ansi::new());
     for (end, name) in columns.latency_ends.into_iter().zip(["p50", "p99", "p99.9"]) {
         line.right(end, name, Ansi::new());
     }
@@ -116,7 +117,11 @@ fn row_of(phase: &PhaseRecord, is_knee: bool, widths: &Widths, style: &Style) ->
     let columns = Columns::beside(width);
     let mut line = Line::default();
     let mark = mark(phase);
-    let distrusted = mark == Mark::Distrust;
+    // Documents of older versions only have the mark.
+    let distrusted = match &phase.verdict {
+        Some(verdict) => verdict.trust == Trust::Invalid,
+        None => mark == Mark::Distrust,
+    };
     let subject = Subject::of(phase, |text| style.foreign(text)).within(width);
     line.left(INDENT, &subject, if distrusted { DIM } else { Ansi::new() });
     match missing_reason(phase) {
@@ -153,6 +158,7 @@ fn numbers(line: &mut Line, columns: &Columns, phase: &PhaseRecord, distrusted: 
         line.decimal(columns.megabytes_end, &megabytes_cell(phase), painted(by_bytes));
     }
     line.decimal(columns.ops_end, &ops_cell(phase), painted(!by_bytes));
+    line.right(columns.interval_end, &interval_cell(phase), painted(false));
     for (end, cell) in columns.latency_ends.into_iter().zip(latency_cells(phase)) {
         line.right(end, &cell, painted(false));
     }
@@ -170,6 +176,23 @@ pub(crate) fn megabytes_cell(phase: &PhaseRecord) -> String {
 /// Operations per second of the headline.
 pub(crate) fn ops_cell(phase: &PhaseRecord) -> String {
     phase.rate.ops_per_second.and_then(amount).unwrap_or_else(|| MISSING.into())
+}
+
+/// How far the 95 % interval of the rate reaches to either side: "0.4%".
+pub(crate) fn interval_cell(phase: &PhaseRecord) -> String {
+    let rate = &phase.rate;
+    let half = rate
+        .ci95_high_ops_per_second
+        .zip(rate.ci95_low_ops_per_second)
+        .zip(rate.ops_per_second.filter(|rate| *rate > 0.0))
+        .map(|((high, low), rate)| (high - low) / 2.0 / rate * 100.0);
+    match half.filter(|percent| percent.is_finite()) {
+        None => MISSING.into(),
+        Some(percent) if percent < 0.05 => "0.0%".into(),
+        Some(percent) if percent < 9.95 => format!("{percent:.1}%"),
+        Some(percent) if percent < 999.5 => format!("{percent:.0}%"),
+        Some(_) => ">999%".into(),
+    }
 }
 
 /// The three percentiles of the table.
@@ -259,7 +282,7 @@ pub fn table(phases: &[PhaseRecord], widths: &Widths, style: &Style) -> String {
     let tables: Vec<_> = kinds
         .into_iter()
         .map(|kind| {
-            let mut lines = vec![head(kind, widths)];
+            let mut lines = vec![head(kind, widths, style)];
             let mut last: Option<&PhaseRecord> = None;
             for (index, phase) in phases.iter().enumerate().filter(|(_, phase)| Kind::of(phase) == kind) {
                 if last.is_some_and(|last| apart(last, phase)) {
@@ -360,7 +383,7 @@ mod tests {
             let width = |text: &str| sample::plain(text).chars().count();
             let widths = Widths::of_phases(std::slice::from_ref(&phase));
             let line = row(&phase, &widths, &Style { unicode, width: 80 });
-            prop_assert_eq!(width(&line), width(&head(Kind::Data, &widths)), "{}", sample::plain(&line));
+            prop_assert_eq!(width(&line), width(&head(Kind::Data, &widths, &sample::WIDE)), "{}", sample::plain(&line));
             let cells = sample::plain(&line).split("  ").count();
             prop_assert!(cells >= 4, "{}", sample::plain(&line));
         }

@@ -1,0 +1,94 @@
+//! From the record of a phase to what a reader should know about it: which traps it fell into, and whether to believe
+//! its number.
+//!
+//! Invariants:
+//! - Pure: values in, values out. A record from disk is judged as one from memory.
+//! - A finding that costs trust has figures, and says what to do.
+//! - What a test was asked to do is no trap: a warm cache that was asked for is no contamination.
+
+mod case;
+mod traps;
+
+use model::Plan;
+use model::run::{Environment, Mark, Note, PhaseRecord, Status, TargetProbes, Trust, Verdict};
+
+pub use case::Case;
+pub use traps::direct::disagreement;
+pub use traps::{TRAPS, Trap};
+
+/// What a trap says about a row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// What it costs.
+    pub trust: Trust,
+    /// What to do about it; a finding that costs trust is always marked with distrust.
+    pub mark: Mark,
+    /// One sentence of evidence with figures, and one of advice.
+    pub text: String,
+}
+
+impl Finding {
+    fn info(text: impl Into<String>) -> Self {
+        Self { trust: Trust::Ok, mark: Mark::Info, text: text.into() }
+    }
+
+    fn act(text: impl Into<String>) -> Self {
+        Self { trust: Trust::Ok, mark: Mark::Act, text: text.into() }
+    }
+
+    fn suspect(text: impl Into<String>) -> Self {
+        Self { trust: Trust::Suspect, mark: Mark::Distrust, text: text.into() }
+    }
+
+    fn invalid(text: impl Into<String>) -> Self {
+        Self { trust: Trust::Invalid, mark: Mark::Distrust, text: text.into() }
+    }
+}
+
+/// Notes of the run itself that cost a row its trust, whatever the counters say.
+const OF_THE_RUN: &[(&str, Trust)] =
+    &[("verification_failed", Trust::Invalid), ("not_compared", Trust::Suspect)];
+
+/// Judges a record: its notes become those that the run made, followed by what the traps find.
+///
+/// A record that was judged before is judged anew. `plan` and `environment` are those of its run.
+pub fn judge(
+    record: &mut PhaseRecord,
+    plan: &Plan,
+    environment: &Environment,
+    probes: Option<&TargetProbes>,
+) {
+    record.notes.retain(|note| !TRAPS.iter().any(|trap| trap.code == note.code));
+    record.verdict = None;
+    let Some(phase) = planned(record, plan) else { return };
+    if record.ops == 0 || matches!(record.status, Status::Skipped) {
+        return;
+    }
+    let mut costs: Vec<(Trust, String)> = Vec::new();
+    let mut found = Vec::new();
+    let case = Case::new(record, phase, plan, environment, probes);
+    for trap in TRAPS {
+        let Some(Finding { trust, mark, text }) = (trap.check)(&case) else { continue };
+        costs.push((trust, trap.code.to_owned()));
+        found.push(Note { mark, code: trap.code.to_owned(), text });
+    }
+    costs.extend(record.notes.iter().filter_map(|note| {
+        let (code, trust) = OF_THE_RUN.iter().find(|(code, _)| *code == note.code)?;
+        Some((*trust, (*code).to_owned()))
+    }));
+    if record.status != Status::Done {
+        costs.push((Trust::Suspect, "ended_early".into()));
+    }
+    record.notes.extend(found);
+    costs.retain(|(trust, _)| *trust > Trust::Ok);
+    costs.sort_by_key(|(trust, _)| std::cmp::Reverse(*trust));
+    let trust = costs.first().map_or(Trust::Ok, |(trust, _)| *trust);
+    record.verdict =
+        Some(Verdict { trust, trust_reasons: costs.into_iter().map(|(_, code)| code).collect() });
+}
+
+/// The test of a record in the plan of its run.
+fn planned<'a>(record: &PhaseRecord, plan: &'a Plan) -> Option<&'a model::plan::PlannedPhase> {
+    let id = record.id.split('#').next()?;
+    plan.phases.iter().find(|phase| phase.id == id)
+}

@@ -1,0 +1,68 @@
+//! The traps: each a rule of its own, which tells from a record whether a row fell into it.
+//!
+//! A trap is a function from a [`Case`] to what it found, and one line in [`TRAPS`].
+
+mod cache;
+mod cpu;
+pub(crate) mod direct;
+mod disturbance;
+mod durable;
+mod files;
+mod layout;
+mod steadiness;
+mod target;
+
+use crate::{Case, Finding};
+
+/// A rule that tells whether a row fell into a trap.
+#[derive(Debug)]
+pub struct Trap {
+    /// Its name in notes and in the reasons of distrust.
+    pub code: &'static str,
+    /// What it finds; `None` where all is well or nothing can be told.
+    pub check: fn(&Case<'_>) -> Option<Finding>,
+}
+
+const fn trap(code: &'static str, check: fn(&Case<'_>) -> Option<Finding>) -> Trap {
+    Trap { code, check }
+}
+
+/// Every trap, in the order in which their findings are told.
+pub const TRAPS: &[Trap] = &[
+    trap("memory_target", target::memory_target),
+    trap("unwritten_extents", direct::unwritten_extents),
+    trap("o_direct_ineffective", direct::o_direct_ineffective),
+    trap("device_disagrees", direct::device_disagrees),
+    trap("counters_disagree", direct::counters_disagree),
+    trap("depth_not_reached", direct::depth_not_reached),
+    trap("nothing_durable", durable::nothing_durable),
+    trap("durability_void", durable::durability_void),
+    trap("flush_too_fast", durable::flush_too_fast),
+    trap("absorbed_by_page_cache", durable::absorbed_by_page_cache),
+    trap("served_from_page_cache", cache::served_from_page_cache),
+    trap("cache_not_cold", cache::cache_not_cold),
+    trap("below_os_cache", cache::below_os_cache),
+    trap("server_cache", cache::server_cache),
+    trap("several_passes", cache::several_passes),
+    trap("metadata_cache", files::metadata_cache),
+    trap("inode_search", files::inode_search),
+    trap("too_few_samples", steadiness::too_few_samples),
+    trap("not_steady", steadiness::not_steady),
+    trap("wide_interval", steadiness::wide_interval),
+    trap("rate_dropped", steadiness::rate_dropped),
+    trap("rate_capped", steadiness::rate_capped),
+    trap("several_modes", steadiness::several_modes),
+    trap("foreign_io", disturbance::foreign_io),
+    trap("steal", disturbance::steal),
+    trap("cpu_contention", disturbance::cpu_contention),
+    trap("cpu_bound", cpu::cpu_bound),
+    trap("parity_writes", layout::parity_writes),
+    trap("members_unbalanced", layout::members_unbalanced),
+    trap("fragmented", layout::fragmented),
+    trap("compressible_target", target::compressible_target),
+    trap("volatile_write_cache", durable::volatile_write_cache),
+    trap("read_ahead", cache::read_ahead),
+    trap("amplification", durable::amplification),
+    trap("one_pass", steadiness::one_pass),
+    trap("write_limit", steadiness::write_limit),
+];

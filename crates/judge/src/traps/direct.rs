@@ -1,0 +1,172 @@
+//! Direct I/O that was not direct, or did not reach the device as asked.
+
+use model::numbers::percent;
+use model::plan::PlannedPhase;
+use model::run::PhaseRecord;
+use model::target::Backing;
+use model::workload::{DataVerb, Engine, SyncMode};
+
+use super::disturbance::DISTURBANCE;
+use crate::{Case, Finding};
+
+/// Direct I/O and the device's counters must agree within this share; they differ by permilles where all is well.
+const AGREEMENT: f64 = 0.02;
+/// Below this share of bytes, a direct test did not reach the device at all.
+const INEFFECTIVE: f64 = 0.5;
+/// Parts of a file that are not there and do not matter: less than the counters can tell.
+const NEGLIGIBLE: f64 = 0.01;
+/// Depth from which on it matters how much of it the device sees.
+const DEPTH_MIN: f64 = 4.0;
+
+/// How far the device's bytes are from the application's, for tests in which they must be equal: direct reads and
+/// writes of a file that is fully written. `None` where they agree.
+pub fn disagreement(record: &PhaseRecord, phase: &PlannedPhase) -> Option<f64> {
+    let data = phase.workload.data().filter(|data| data.direct && data.verb != DataVerb::Fsync)?;
+    if !phase.engine.needs_files() || data.sync == SyncMode::Each {
+        return None;
+    }
+    let ratio = record.device.as_ref()?.bytes_per_app_byte?;
+    Some((ratio - 1.0).abs()).filter(|difference| *difference > AGREEMENT)
+}
+
+/// Reads of what was never written: the file system answers them with zeros, without the device.
+pub(super) fn unwritten_extents(case: &Case<'_>) -> Option<Finding> {
+    let extents = case.record.extents.as_ref()?;
+    let share = extents.hole_share + extents.unwritten_share;
+    (share > NEGLIGIBLE).then(|| {
+        Finding::invalid(format!(
+            "{} of the files are holes and {} are allocated but unwritten, which are read without the device. Something has changed them since they were laid out; run it again.",
+            percent(extents.hole_share),
+            percent(extents.unwritten_share)
+        ))
+    })
+}
+
+/// `O_DIRECT` was taken and did nothing.
+pub(super) fn o_direct_ineffective(case: &Case<'_>) -> Option<Finding> {
+    let data = case.data_in_files().filter(|data| data.direct)?;
+    if case.target().backing == Backing::Memory || unwritten_extents(case).is_some() {
+        return None;
+    }
+    // With a sync after each write, a cache that is bypassed and one that is emptied each time move the same bytes.
+    let missing = case.ratio().filter(|ratio| *ratio < INEFFECTIVE && data.verb != DataVerb::Fsync);
+    let visited = case.record.passes.min(1.0);
+    let cached = case
+        .record
+        .residency
+        .as_ref()
+        .and_then(|residency| residency.after)
+        .filter(|after| visited > 0.0 && *after > NEGLIGIBLE && after / visited > INEFFECTIVE);
+    let evidence = match (missing, cached) {
+        (Some(ratio), _) => format!("the device moved only {} of the bytes", percent(ratio)),
+        (None, Some(share)) => format!("{} of the files lay in the page cache afterwards", percent(share)),
+        (None, None) => return None,
+    };
+    Some(Finding::invalid(format!(
+        "{evidence}, so O_DIRECT was not direct on this {}. {}",
+        case.target().file_system,
+        why_buffered(case)
+    )))
+}
+
+/// What makes this file system take direct I/O through the page cache.
+fn why_buffered(case: &Case<'_>) -> &'static str {
+    let compresses = case
+        .target()
+        .mount_options
+        .iter()
+        .any(|option| option.starts_with("compress") && option != "compress=no");
+    match case.target().file_system.as_str() {
+        "ext4" if case.has_mount_option("data=journal") => {
+            "It is mounted with data=journal, which buffers everything: mount it with data=ordered."
+        }
+        "btrfs" if compresses => "It compresses, and compressed files are always buffered: mount it without.",
+        "btrfs" => {
+            "It computes checksums, for which direct writes are buffered; a directory with `chattr +C` has none."
+        }
+        "zfs" => {
+            "Before version 2.3 it takes O_DIRECT and ignores it; later ones follow the property `direct`."
+        }
+        _ => "Its mount options or features make it buffered.",
+    }
+}
+
+/// The device's bytes differ from ours.
+pub(super) fn device_disagrees(case: &Case<'_>) -> Option<Finding> {
+    let _ = disagreement(case.record, case.phase)?;
+    let ratio = case.ratio()?;
+    if o_direct_ineffective(case).is_some() || unwritten_extents(case).is_some() {
+        return None;
+    }
+    let is_ours = case
+        .record
+        .device
+        .as_ref()
+        .and_then(|device| device.foreign_share)
+        .is_some_and(|share| share < AGREEMENT);
+    Some(match ratio {
+        ratio if ratio < 1.0 => Finding::invalid(format!(
+            "the device moved only {ratio:.3} bytes per byte asked for; the rest never reached it. Look for compression, deduplication or a cache in this {}.",
+            case.target().file_system
+        )),
+        ratio if is_ours => Finding::suspect(format!(
+            "the device moved {ratio:.3} bytes per byte asked for, all of them ours: this {} writes or reads more than it is asked to. Compare the row with care.",
+            case.target().file_system
+        )),
+        ratio => Finding::suspect(format!(
+            "the device moved {ratio:.3} bytes per byte asked for. Something else is using it: look at the noise, and run it again when it is quiet."
+        )),
+    })
+}
+
+/// Two counters of the kernel for the same bytes differ.
+pub(super) fn counters_disagree(case: &Case<'_>) -> Option<Finding> {
+    let data = case.data_in_files().filter(|data| data.verb == DataVerb::Read)?;
+    if !case.is_on_devices() || data.verb.is_bytes() {
+        return None;
+    }
+    let device = case.record.device.as_ref()?.bytes_read as f64;
+    let own: u64 = case
+        .record
+        .intervals
+        .iter()
+        .filter_map(|interval| interval.frame.as_ref())
+        .map(|frame| frame.own_io.device_read_bytes)
+        .sum();
+    let (own, app) = (own as f64, case.record.app_bytes_read as f64);
+    // More from the device than we were charged for is others' I/O, and is told as that.
+    let excess = (own - device) / app.max(1.0);
+    (app > 0.0 && excess > DISTURBANCE).then(|| {
+        Finding::suspect(format!(
+            "the kernel charged us with {} more bytes read than the device counted, as a share of what was asked for. Are all devices under {} known?",
+            percent(excess),
+            case.target().mount_point
+        ))
+    })
+}
+
+/// Operations in flight that the device never saw: "asynchronous" calls that waited somewhere above it.
+pub(super) fn depth_not_reached(case: &Case<'_>) -> Option<Finding> {
+    let _ = case.data_in_files().filter(|data| data.direct)?;
+    if case.phase.engine != Engine::Uring || !case.is_on_devices() {
+        return None;
+    }
+    let record = case.record;
+    let mean_ns = record.latency_ns.as_ref()?.mean as f64;
+    let asked = f64::from(record.workload.iodepth * record.workload.threads);
+    let elapsed_ns = record.elapsed_ns.max(1) as f64;
+    // Little's law, above and below the file system.
+    let ours = record.ops as f64 * mean_ns / elapsed_ns;
+    let devices = record
+        .intervals
+        .iter()
+        .filter_map(|interval| Some(interval.frame.as_ref()?.devices.first()?.in_flight_ns as f64))
+        .sum::<f64>()
+        / elapsed_ns;
+    let waits_above = asked >= DEPTH_MIN && ours > 0.8 * asked && devices < 0.5 * ours;
+    waits_above.then(|| {
+        Finding::info(format!(
+            "{ours:.1} operations were in flight here and {devices:.1} in the device: the others waited above it"
+        ))
+    })
+}

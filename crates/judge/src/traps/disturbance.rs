@@ -1,0 +1,43 @@
+//! Others on the same machine or host.
+
+use model::numbers::percent;
+
+use crate::{Case, Finding};
+
+/// Foreign I/O, run-queue wait and steal above this share make a number suspect.
+pub(super) const DISTURBANCE: f64 = 0.05;
+
+/// Bytes on the device that were not ours.
+pub(super) fn foreign_io(case: &Case<'_>) -> Option<Finding> {
+    let device = case.record.device.as_ref()?;
+    let share = device.foreign_share.filter(|share| *share > DISTURBANCE)?;
+    Some(Finding::suspect(format!(
+        "{} of the bytes on {} were not ours. Find who else uses it, and run it again when it is quiet.",
+        percent(share),
+        device.name
+    )))
+}
+
+/// CPU time that the hypervisor gave to others.
+pub(super) fn steal(case: &Case<'_>) -> Option<Finding> {
+    let steal = case.record.budget.as_ref()?.steal;
+    (steal > DISTURBANCE).then(|| {
+        Finding::suspect(format!(
+            "the hypervisor took {} of the threads' time. Run it again when the host is quiet.",
+            percent(steal)
+        ))
+    })
+}
+
+/// Threads that had to wait for a CPU.
+pub(super) fn cpu_contention(case: &Case<'_>) -> Option<Finding> {
+    let waited = case.record.budget.as_ref()?.run_queue;
+    // More threads than CPUs wait for each other; that is not a disturbance from outside.
+    let is_alone = case.phase.workload.threads <= case.environment.cpus;
+    (waited > DISTURBANCE && is_alone).then(|| {
+        Finding::suspect(format!(
+            "its threads waited {} of their time for a CPU. Other programs are busy: stop them and run it again.",
+            percent(waited)
+        ))
+    })
+}

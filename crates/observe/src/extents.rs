@@ -1,0 +1,173 @@
+//! What lies under a file: extents, holes, and what was allocated and never written.
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use rustix::fs::SeekFrom;
+
+/// `FS_IOC_FIEMAP` (linux/fiemap.h).
+const FS_IOC_FIEMAP: libc::c_ulong = 0xc020_660b;
+/// Write back first, so that what waits for its place is not taken for a hole.
+const FIEMAP_FLAG_SYNC: u32 = 1;
+const LAST: u32 = 0x1;
+const ENCODED: u32 = 0x8;
+const UNWRITTEN: u32 = 0x800;
+/// Extents of one answer.
+const BATCH: usize = 256;
+/// Answers after which a file is too fragmented to go on.
+const ANSWERS_MAX: usize = 4096;
+
+/// What lies under a file, in bytes of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FileExtents {
+    /// Never allocated.
+    pub hole_bytes: u64,
+    /// Allocated and never written.
+    pub unwritten_bytes: u64,
+    /// Compressed, encrypted or packed by the file system.
+    pub encoded_bytes: u64,
+    /// Extents.
+    pub extents: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Extent {
+    logical: u64,
+    physical: u64,
+    length: u64,
+    reserved64: [u64; 2],
+    flags: u32,
+    reserved: [u32; 3],
+}
+
+#[repr(C)]
+struct Fiemap {
+    start: u64,
+    length: u64,
+    flags: u32,
+    mapped: u32,
+    count: u32,
+    reserved: u32,
+    extents: [Extent; BATCH],
+}
+
+/// What lies under the first `length_bytes` of a file; `None` where neither its map nor its holes can be asked for.
+pub fn extents(file: BorrowedFd<'_>, length_bytes: u64) -> Option<FileExtents> {
+    mapped(file, length_bytes).or_else(|| holes(file, length_bytes))
+}
+
+fn mapped(file: BorrowedFd<'_>, length_bytes: u64) -> Option<FileExtents> {
+    let mut sum = FileExtents::default();
+    let (mut at, mut seen) = (0, 0);
+    for _ in 0..ANSWERS_MAX {
+        if at >= length_bytes {
+            break;
+        }
+        let mut map = Box::new(Fiemap {
+            start: at,
+            length: length_bytes - at,
+            flags: FIEMAP_FLAG_SYNC,
+            mapped: 0,
+            count: BATCH as u32,
+            reserved: 0,
+            extents: [Extent::default(); BATCH],
+        });
+        // SAFETY: the kernel reads the header and writes at most `count` extents behind it, which is how many there are;
+        // the layout is that of `struct fiemap`, and nothing is kept after the call.
+        let result = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP, &raw mut *map) };
+        if result != 0 {
+            return None;
+        }
+        let found = map.extents.get(..map.mapped as usize)?;
+        let Some(last) = found.last() else { return Some(sum.with_holes(seen, length_bytes)) };
+        for extent in found {
+            let from = extent.logical.max(at);
+            let bytes = extent.logical.saturating_add(extent.length).min(length_bytes).saturating_sub(from);
+            seen += bytes;
+            sum.extents += 1;
+            sum.unwritten_bytes += if extent.flags & UNWRITTEN != 0 { bytes } else { 0 };
+            sum.encoded_bytes += if extent.flags & ENCODED != 0 { bytes } else { 0 };
+        }
+        at = last.logical.saturating_add(last.length).max(at + 1);
+        if last.flags & LAST != 0 {
+            return Some(sum.with_holes(seen, length_bytes));
+        }
+    }
+    (at >= length_bytes).then(|| sum.with_holes(seen, length_bytes))
+}
+
+impl FileExtents {
+    fn with_holes(self, seen_bytes: u64, length_bytes: u64) -> Self {
+        Self { hole_bytes: length_bytes.saturating_sub(seen_bytes), ..self }
+    }
+}
+
+/// Holes only: for file systems that show no map.
+fn holes(file: BorrowedFd<'_>, length_bytes: u64) -> Option<FileExtents> {
+    let mut sum = FileExtents::default();
+    let mut at = 0;
+    for _ in 0..ANSWERS_MAX {
+        if at >= length_bytes {
+            return Some(sum);
+        }
+        let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+            Ok(data) => data,
+            // No data behind: a hole until the end.
+            Err(rustix::io::Errno::NXIO) => length_bytes,
+            Err(_) => return None,
+        };
+        sum.hole_bytes += data.min(length_bytes) - at;
+        if data >= length_bytes {
+            return Some(sum);
+        }
+        sum.extents += 1;
+        at = rustix::fs::seek(file, SeekFrom::Hole(data)).ok()?.max(data + 1);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{FallocateFlags, fallocate};
+    use std::fs::File;
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::FileExt;
+
+    const MIB: u64 = 1 << 20;
+
+    /// A MiB of data, one of nothing, one allocated where that can be done, one of data.
+    fn mixed() -> (File, bool) {
+        let file = tempfile::tempfile().unwrap();
+        let data = vec![1; MIB as usize];
+        file.write_all_at(&data, 0).unwrap();
+        let can_allocate = fallocate(&file, FallocateFlags::empty(), 2 * MIB, MIB).is_ok();
+        file.write_all_at(&data, 3 * MIB).unwrap();
+        file.sync_all().unwrap();
+        (file, can_allocate)
+    }
+
+    #[test]
+    fn holes_and_unwritten_parts_are_told_apart_where_the_map_is_shown() {
+        let (file, can_allocate) = mixed();
+        let Some(found) = mapped(file.as_fd(), 4 * MIB) else { return };
+        let allocated = if can_allocate { MIB } else { 0 };
+        assert_eq!(found.unwritten_bytes, allocated);
+        assert_eq!(found.hole_bytes, 2 * MIB - allocated);
+        assert!(found.extents >= 2, "{found:?}");
+        assert_eq!(extents(file.as_fd(), MIB).unwrap().hole_bytes, 0);
+    }
+
+    #[test]
+    fn holes_are_found_without_a_map() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&vec![1; MIB as usize], MIB).unwrap();
+        file.set_len(4 * MIB).unwrap();
+        file.sync_all().unwrap();
+        let found = holes(file.as_fd(), 4 * MIB).unwrap();
+        assert_eq!((found.hole_bytes, found.extents), (3 * MIB, 1));
+        let empty = tempfile::tempfile().unwrap();
+        empty.set_len(MIB).unwrap();
+        assert_eq!(holes(empty.as_fd(), MIB).unwrap().hole_bytes, MIB);
+    }
+}

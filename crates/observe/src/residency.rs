@@ -1,0 +1,116 @@
+//! How much of a file lies in the page cache.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use rustix::fs::fstatfs;
+
+/// Overlay file systems keep their pages in the files of the layer beneath, where `cachestat` of theirs does not look.
+const OVERLAYFS_MAGIC: rustix::fs::FsWord = 0x794c_7630;
+/// `cachestat`, the same number on every architecture; since Linux 6.5.
+const SYS_CACHESTAT: libc::c_long = 451;
+/// Bytes that are mapped at once: the answer needs a byte a page.
+const WINDOW_BYTES: u64 = 1 << 30;
+
+/// Pages of a file in the page cache, and who told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resident {
+    /// Bytes that are resident.
+    pub bytes: u64,
+    /// "cachestat" or "mincore".
+    pub source: &'static str,
+}
+
+/// How much of the first `length_bytes` of a file is resident; `None` where the kernel does not tell, as for files of
+/// others. Neither way reads anything.
+///
+/// `mincore`, which stands in for `cachestat` before Linux 6.5 and on overlay file systems, needs a file that is open for
+/// reading.
+pub fn resident(file: BorrowedFd<'_>, length_bytes: u64) -> Option<Resident> {
+    let is_overlay = fstatfs(file).is_ok_and(|stat| stat.f_type == OVERLAYFS_MAGIC);
+    let by_cachestat = || cachestat(file, length_bytes).map(|bytes| Resident { bytes, source: "cachestat" });
+    let by_mincore = || mincore(file, length_bytes).map(|bytes| Resident { bytes, source: "mincore" });
+    if is_overlay { by_mincore() } else { by_cachestat().or_else(by_mincore) }
+}
+
+fn cachestat(file: BorrowedFd<'_>, length_bytes: u64) -> Option<u64> {
+    #[repr(C)]
+    struct Range {
+        offset: u64,
+        length: u64,
+    }
+    #[repr(C)]
+    #[derive(Default)]
+    struct Answer {
+        cached: u64,
+        dirty: u64,
+        writeback: u64,
+        evicted: u64,
+        recently_evicted: u64,
+    }
+    let range = Range { offset: 0, length: length_bytes };
+    let mut answer = Answer::default();
+    // SAFETY: the kernel reads a range and writes an answer, each of exactly the layout of its `struct cachestat_range`
+    // and `struct cachestat`; both live until the call returns, and it keeps neither.
+    let result = unsafe {
+        libc::syscall(SYS_CACHESTAT, file.as_fd().as_raw_fd(), &raw const range, &raw mut answer, 0)
+    };
+    (result == 0).then(|| (answer.cached * page_bytes()).min(length_bytes))
+}
+
+fn mincore(file: BorrowedFd<'_>, length_bytes: u64) -> Option<u64> {
+    let page = page_bytes();
+    let mut pages = 0;
+    let mut offset = 0;
+    while offset < length_bytes {
+        let length = WINDOW_BYTES.min(length_bytes - offset);
+        let mut answer = vec![0u8; length.div_ceil(page) as usize];
+        // SAFETY: a new mapping at an address that the kernel chooses; it is never read or written, and it is given back
+        // below, on every way.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length as usize,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                offset as libc::off_t,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return None;
+        }
+        // SAFETY: the range is the mapping above, and the answer has a byte for each of its pages.
+        let result = unsafe { libc::mincore(address, length as usize, answer.as_mut_ptr()) };
+        // SAFETY: the mapping above, whole, which nothing refers to.
+        let _ = unsafe { libc::munmap(address, length as usize) };
+        if result != 0 {
+            return None;
+        }
+        pages += answer.iter().filter(|page| **page & 1 == 1).count() as u64;
+        offset += length;
+    }
+    Some((pages * page).min(length_bytes))
+}
+
+fn page_bytes() -> u64 {
+    rustix::param::page_size() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn both_ways_see_what_was_written() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&vec![7; 1 << 20]).unwrap();
+        let counted = mincore(file.as_fd(), 1 << 20).unwrap();
+        assert_eq!(counted, 1 << 20);
+        if let Some(told) = cachestat(file.as_fd(), 1 << 20) {
+            assert_eq!(told, counted);
+        }
+        assert_eq!(mincore(file.as_fd(), 1 << 19), Some(1 << 19));
+        assert_eq!(resident(file.as_fd(), 0).unwrap().bytes, 0);
+    }
+}

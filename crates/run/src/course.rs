@@ -1,0 +1,134 @@
+//! The course of a phase: whether it became steady, where its rate changed, and how well the rate is known.
+
+use std::ops::Range;
+
+use model::plan::Until;
+use model::run::{ChangePoint, Interval, Latency, LatencyIntervals, Mode, RoundRecord, Steady};
+use stats::{Analysis, Tick, VALUES_MIN};
+
+/// Rounds from which on their spread is believed: with fewer, two that are alike by chance would end a test.
+const ROUNDS_MIN: usize = 5;
+/// Percentiles of which the document has a place.
+const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
+
+/// What the intervals of a phase tell about its rate.
+#[derive(Debug)]
+pub struct Course {
+    /// For the document.
+    pub steady: Steady,
+    /// Slope of the steady part, or of all where there is none, in operations per second.
+    pub ops_per_second: f64,
+    /// Ends of its 95 % interval.
+    pub ci95: Option<(f64, f64)>,
+    /// Operations of the steady part.
+    pub steady_ops: u64,
+}
+
+impl Course {
+    /// The course of what all workers did together until `end_ns`; `None` where there are too few intervals to tell.
+    pub fn of(intervals: &[Interval], end_ns: u64) -> Option<Self> {
+        let intervals = whole(intervals, end_ns);
+        let Analysis { segments, steady, rate, interval } = stats::analyse(&ticks(intervals));
+        if segments.is_empty() {
+            return None;
+        }
+        let start_ns = |tick: usize| intervals.get(tick).map_or(end_ns, |interval| interval.start_ns);
+        let end_of = |tick: usize| {
+            tick.checked_sub(1)
+                .and_then(|last| intervals.get(last))
+                .map_or(0, |last| last.start_ns + last.length_ns)
+        };
+        let change_points = segments.windows(2).map(|pair| ChangePoint {
+            at_ns: start_ns(pair[1].from),
+            before_ops_per_second: pair[0].rate,
+            after_ops_per_second: pair[1].rate,
+            bytes: intervals[..pair[1].from].iter().map(|interval| interval.bytes).sum(),
+        });
+        let part: Range<usize> =
+            steady.clone().or_else(|| segments.last().map(|last| last.from..last.to)).unwrap_or_default();
+        Some(Self {
+            steady: Steady {
+                found: steady.is_some(),
+                from_ns: start_ns(part.start),
+                to_ns: end_of(part.end),
+                change_points: change_points.collect(),
+            },
+            ops_per_second: rate,
+            ci95: interval.map(|interval| (interval.low, interval.high)),
+            steady_ops: intervals.get(part).unwrap_or_default().iter().map(|interval| interval.ops).sum(),
+        })
+    }
+}
+
+/// Whether the rate of a phase is steady and known as well as was asked for.
+pub fn is_known(intervals: &[Interval], elapsed_ns: u64, until: Until) -> bool {
+    let analysis = stats::analyse(&ticks(whole(intervals, elapsed_ns)));
+    analysis.steady.is_some()
+        && analysis
+            .interval
+            .is_some_and(|interval| (interval.high - interval.low) / 2.0 <= until.precision * analysis.rate)
+}
+
+/// The intervals that had ended by then.
+fn whole(intervals: &[Interval], end_ns: u64) -> &[Interval] {
+    let ended =
+        intervals.iter().take_while(|interval| interval.start_ns + interval.length_ns <= end_ns).count();
+    &intervals[..ended]
+}
+
+fn ticks(intervals: &[Interval]) -> Vec<Tick> {
+    let tick =
+        |interval: &Interval| Tick { length_s: interval.length_ns as f64 / 1e9, count: interval.ops as f64 };
+    intervals.iter().map(tick).collect()
+}
+
+/// The 95 % interval of the operations per second of rounds; `None` where there are too few of them.
+pub fn of_rounds(rounds: &[RoundRecord]) -> Option<(f64, f64)> {
+    let times: Vec<f64> =
+        whole_rounds(rounds).map(|round| round.elapsed_ns as f64 / round.ops as f64).collect();
+    if times.len() < VALUES_MIN {
+        return None;
+    }
+    // Rounds do the same work, so it is their times that vary around a mean.
+    let interval = stats::interval_of_mean(&times)?;
+    (interval.low > 0.0).then(|| (1e9 / interval.high, 1e9 / interval.low))
+}
+
+/// Whether rounds have shown the rate as well as was asked for.
+pub fn rounds_suffice(rounds: &[RoundRecord], measured_ns: u64, until: Until) -> bool {
+    let known =
+        || of_rounds(rounds).is_some_and(|(low, high)| (high - low) <= until.precision * (high + low));
+    measured_ns >= until.time_min_ns && whole_rounds(rounds).count() >= ROUNDS_MIN && known()
+}
+
+/// Rounds that visited every file: one that was cut short visited others, and is no repetition.
+fn whole_rounds(rounds: &[RoundRecord]) -> impl Iterator<Item = &RoundRecord> {
+    let most = rounds.iter().map(|round| round.ops).max().unwrap_or(0);
+    rounds.iter().filter(move |round| round.ops == most && most > 0)
+}
+
+/// A latency with the intervals of its percentiles, without those that lie in too few intervals of the phase, and with
+/// its modes.
+pub fn with_intervals(
+    latency: Latency,
+    buckets: &[(u64, u64)],
+    intervals: &[Interval],
+    seed: u64,
+) -> Latency {
+    let histograms: Vec<_> = intervals.iter().map(|interval| interval.histogram.clone()).collect();
+    let found = stats::quantiles(&histograms, &QUANTILES, seed);
+    let end = |index: usize| found.get(index).and_then(Option::as_ref);
+    let kept = |value: Option<u64>, index: usize| value.filter(|_| end(index).is_some());
+    let ci95 = |index: usize| end(index).and_then(|quantile| quantile.interval_ns);
+    let intervals = LatencyIntervals { p50: ci95(0), p90: ci95(1), p99: ci95(2), p99_9: ci95(3) };
+    let modes = stats::modes(buckets);
+    Latency {
+        p50: kept(latency.p50, 0),
+        p90: kept(latency.p90, 1),
+        p99: kept(latency.p99, 2),
+        p99_9: kept(latency.p99_9, 3),
+        ci95: Some(intervals).filter(|found| found.p50.is_some()),
+        modes: modes.into_iter().map(|mode| Mode { at_ns: mode.at_ns, share: mode.share }).collect(),
+        ..latency
+    }
+}

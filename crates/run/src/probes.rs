@@ -1,0 +1,153 @@
+//! Short experiments on a target before the first test: what lies below this system, and what it does with data.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use engine::buffer::AlignedBuffer;
+use engine::clock::{Clock, Monotonic};
+use model::Plan;
+use model::marker::NameRule;
+use model::run::{CompressibleProbe, Reread, TargetProbes};
+use model::target::{Backing, DeviceKind, Target};
+use rustix::fs::{AtFlags, Mode, OFlags};
+
+use crate::dataset::{DataSet, FileGroup};
+use crate::directory::WorkDirectory;
+use crate::patience;
+
+/// Blocks that are read twice.
+const BLOCKS: usize = 1000;
+/// Bytes of each: what most devices and caches keep at least.
+const BLOCK_BYTES: usize = 4096;
+/// Fewer than this many tell nothing.
+const BLOCKS_MIN: usize = 50;
+/// How long the first time may take; the second takes no longer where there is nothing to be found.
+const FIRST_NS: u64 = 300_000_000;
+/// Bytes of the file of which it is seen whether it is compressed.
+const COMPRESSIBLE_BYTES: usize = 1 << 20;
+const PREFIX: &str = "probe-";
+const DIGITS: usize = 4;
+/// File systems that can compress what is in files.
+const COMPRESSING: &[&str] = &["btrfs", "zfs", "f2fs", "bcachefs", "ntfs3"];
+
+/// The names that probes may make.
+pub fn rules(target: &Target) -> Vec<NameRule> {
+    if compresses(target) { vec![NameRule::files(PREFIX, DIGITS, 1)] } else { Vec::new() }
+}
+
+fn compresses(target: &Target) -> bool {
+    COMPRESSING.contains(&target.file_system.as_str())
+}
+
+/// Makes the experiments that mean something here. What fails tells nothing, and is no failure of the run: a test that
+/// meets the same will say so.
+pub fn probe(
+    directory: &WorkDirectory,
+    dataset: &DataSet,
+    plan: &Plan,
+    target: &Target,
+    seed: u64,
+    interrupt: &Arc<AtomicBool>,
+) -> TargetProbes {
+    let mut tests = plan.phases.iter().filter_map(|phase| phase.workload.data());
+    let reads = tests.any(|data| data.reads() && !data.verb.is_bytes());
+    let in_memory = target.backing == Backing::Memory
+        || target.device_stack.iter().any(|device| device.kind == DeviceKind::Zram);
+    let group = dataset.groups.first().filter(|_| reads && !in_memory);
+    TargetProbes {
+        reread: group.and_then(|group| reread(directory, group, seed, interrupt)),
+        compressible: if compresses(target) { compressible(directory) } else { None },
+    }
+}
+
+/// Reads random blocks directly, and then the same again: what is much faster the second time was kept by somebody.
+fn reread(
+    directory: &WorkDirectory,
+    group: &FileGroup,
+    seed: u64,
+    interrupt: &Arc<AtomicBool>,
+) -> Option<Reread> {
+    let attempt = "read some blocks twice";
+    let descriptor = directory.descriptor().try_clone_to_owned().ok()?;
+    let (group, path) = (group.clone(), directory.path().to_owned());
+    let interrupt = Arc::clone(interrupt);
+    let work = move || {
+        let file = group.open_file(descriptor.as_fd(), &path, 0, OFlags::RDONLY | OFlags::DIRECT).ok()?;
+        let blocks = group.file_bytes / BLOCK_BYTES as u64;
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut offsets: Vec<u64> =
+            (0..BLOCKS).map(|_| random.u64(0..blocks.max(1)) * BLOCK_BYTES as u64).collect();
+        offsets.sort_unstable();
+        offsets.dedup();
+        random.shuffle(&mut offsets);
+        let first = latencies(&file, &offsets, FIRST_NS, &interrupt)?;
+        offsets.truncate(first.len());
+        if first.len() < BLOCKS_MIN {
+            return None;
+        }
+        let second = latencies(&file, &offsets, FIRST_NS * 3, &interrupt)?;
+        // Both are of the same blocks.
+        let first = &first[..second.len().min(first.len())];
+        if second.len() < BLOCKS_MIN {
+            return None;
+        }
+        let ((first_mean_ns, first_p99_ns), (second_mean_ns, second_p99_ns)) =
+            (mean_and_p99(first), mean_and_p99(&second));
+        let blocks = second.len() as u64;
+        Some(Reread { blocks, first_mean_ns, first_p99_ns, second_mean_ns, second_p99_ns })
+    };
+    patience::wait_while_it_moves(attempt, || 0, work).ok().flatten()
+}
+
+/// How long each block takes, one after the other, until `time_ns` are used up; `None` if one cannot be read.
+fn latencies(file: &OwnedFd, offsets: &[u64], time_ns: u64, interrupt: &AtomicBool) -> Option<Vec<u64>> {
+    let mut buffer = AlignedBuffer::new(BLOCK_BYTES);
+    let begun_ns = Monotonic.now_ns();
+    let mut found = Vec::with_capacity(offsets.len());
+    for offset in offsets {
+        let start_ns = Monotonic.now_ns();
+        if start_ns - begun_ns > time_ns || interrupt.load(Ordering::Relaxed) {
+            break;
+        }
+        rustix::io::pread(file, buffer.bytes_mut(), *offset).ok().filter(|got| *got == BLOCK_BYTES)?;
+        found.push(Monotonic.now_ns() - start_ns);
+    }
+    Some(found)
+}
+
+fn mean_and_p99(latencies_ns: &[u64]) -> (u64, u64) {
+    let mut sorted = latencies_ns.to_vec();
+    sorted.sort_unstable();
+    let count = sorted.len().max(1);
+    let mean = sorted.iter().sum::<u64>() / count as u64;
+    (mean, sorted.get(count * 99 / 100).copied().unwrap_or(0))
+}
+
+/// Writes a file of data that compresses, and looks at what it takes.
+fn compressible(directory: &WorkDirectory) -> Option<CompressibleProbe> {
+    let attempt = "write a file of data that compresses";
+    let descriptor = directory.descriptor().try_clone_to_owned().ok()?;
+    let work = move || {
+        let name = format!("{PREFIX}{:0DIGITS$x}", 0);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&descriptor, name.as_str(), flags, Mode::RUSR | Mode::WUSR).ok()?;
+        let file = std::fs::File::from(file);
+        // No zeros: of these some make holes, compressed or not.
+        let data: Vec<u8> = b"skye ".iter().copied().cycle().take(COMPRESSIBLE_BYTES).collect();
+        let found = file.write_all_at(&data, 0).and_then(|()| file.sync_all()).ok().and_then(|()| {
+            let stat = rustix::fs::fstat(&file).ok()?;
+            let extents = observe::extents(file.as_fd(), COMPRESSIBLE_BYTES as u64);
+            Some(CompressibleProbe {
+                bytes: COMPRESSIBLE_BYTES as u64,
+                allocated_bytes: u64::try_from(stat.st_blocks).ok()? * 512,
+                compressed_share: extents.map(|found| found.encoded_bytes as f64 / COMPRESSIBLE_BYTES as f64),
+            })
+        });
+        // What is left here goes with the directory, by its rule.
+        let _ = rustix::fs::unlinkat(&descriptor, name.as_str(), AtFlags::empty());
+        found
+    };
+    patience::wait_while_it_moves(attempt, || 0, work).ok().flatten()
+}
