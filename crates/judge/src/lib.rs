@@ -1,12 +1,15 @@
 //! From the record of a phase to what a reader should know about it: which traps it fell into, and whether to believe
-//! its number.
+//! its number; and whether a machine is fit to measure on.
 //!
 //! Invariants:
 //! - Pure: values in, values out. A record from disk is judged as one from memory.
 //! - A finding that costs trust has figures, and says what to do.
+//! - Every threshold is a named constant that says where it comes from; what was not seen is never judged as if it had
+//!   been.
 //! - What a test was asked to do is no trap: a warm cache that was asked for is no contamination.
 
 mod case;
+pub mod fitness;
 mod traps;
 
 use model::Plan;

@@ -7,6 +7,7 @@
 //! - Names carry their unit, last: `_bytes`, `_ns`, `_per_second`. Durations are nanoseconds, sizes bytes.
 //! - The JSON of a [`Run`] only grows within schema `skye.run/1`.
 
+pub mod health;
 pub mod machine;
 pub mod marker;
 pub mod numbers;
@@ -21,6 +22,7 @@ pub mod target;
 pub mod trouble;
 pub mod workload;
 
+pub use health::Health;
 pub use machine::Machine;
 pub use plan::{Plan, PlannedPhase, Stop};
 pub use request::Request;

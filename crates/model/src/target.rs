@@ -173,6 +173,8 @@ impl Target {
         "fsync_mode=nobarrier",
         "journal_flush_disabled",
         "volatile",
+        // As overlay file systems show it.
+        "fsync=volatile",
     ];
 
     /// Whether inodes are not reused for a while after they were freed: ext4 without a journal waits 1 to 5 minutes and

@@ -1,8 +1,19 @@
 //! Limits of the cgroups that this process is in, from its own up to the topmost that can be seen.
 
-use crate::parse::cgroup::{Membership, cpu_max, cpus, limit_bytes, memberships};
+use model::health::IoLimit;
+use model::target::Device;
+
+use crate::parse::cgroup::{Membership, cpu_max, cpus, io_max, limit_bytes, memberships, throttle};
 use crate::parse::mountinfo::Mount;
 use crate::root::Root;
+
+/// Files of version 1 with limits of devices: bytes read, bytes written, reads, writes.
+const THROTTLES: [&str; 4] = [
+    "blkio.throttle.read_bps_device",
+    "blkio.throttle.write_bps_device",
+    "blkio.throttle.read_iops_device",
+    "blkio.throttle.write_iops_device",
+];
 
 /// The tightest limits on the way up; absent where there is none.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -17,7 +28,7 @@ pub(crate) struct Limits {
 pub(crate) fn limits(root: &Root, mounts: &[Mount]) -> Limits {
     let mut limits = Limits::default();
     for membership in memberships(&root.read("proc/self/cgroup").unwrap_or_default()) {
-        let Some(mount) = hierarchy(mounts, &membership) else { continue };
+        let Some(mount) = hierarchy(mounts, &membership, &["cpu", "memory"]) else { continue };
         let version_2 = membership.controllers.is_empty();
         for directory in upwards(mount, &membership.path) {
             let found = if version_2 {
@@ -39,12 +50,56 @@ fn smaller<T>(a: Option<T>, b: Option<T>, min: impl Fn(T, T) -> T) -> Option<T> 
     }
 }
 
-/// Where a hierarchy is mounted, if it is one that limits CPU or memory.
-fn hierarchy<'a>(mounts: &'a [Mount], membership: &Membership) -> Option<&'a Mount> {
+/// The tightest limits of I/O on each of the devices; those without any are left out.
+pub(crate) fn io_limits(root: &Root, mounts: &[Mount], devices: &[Device]) -> Vec<IoLimit> {
+    let mut limits: Vec<_> = devices.iter().map(|device| (device, [None; 4])).collect();
+    for membership in memberships(&root.read("proc/self/cgroup").unwrap_or_default()) {
+        let Some(mount) = hierarchy(mounts, &membership, &["blkio"]) else { continue };
+        let version_2 = membership.controllers.is_empty();
+        for directory in upwards(mount, &membership.path) {
+            let files = if version_2 { &["io.max"][..] } else { &THROTTLES[..] };
+            let texts: Vec<_> = files
+                .iter()
+                .map(|file| root.read(&format!("{directory}/{file}")).unwrap_or_default())
+                .collect();
+            for (device, tightest) in &mut limits {
+                let (major, minor) = (device.major, device.minor);
+                let found = match &texts[..] {
+                    [text] => io_max(text, major, minor),
+                    texts => std::array::from_fn(|index| throttle(texts.get(index)?, major, minor)),
+                };
+                for (tightest, found) in tightest.iter_mut().zip(found) {
+                    *tightest = smaller(*tightest, found, u64::min);
+                }
+            }
+        }
+    }
+    let limited = limits.into_iter().filter(|(_, limits)| limits.iter().any(Option::is_some));
+    limited
+        .map(
+            |(
+                device,
+                [read_bytes_per_second, written_bytes_per_second, reads_per_second, writes_per_second],
+            )| {
+                let device = device.name.clone();
+                IoLimit {
+                    device,
+                    read_bytes_per_second,
+                    written_bytes_per_second,
+                    reads_per_second,
+                    writes_per_second,
+                }
+            },
+        )
+        .collect()
+}
+
+/// Where a hierarchy is mounted, if it is the one of version 2 or has one of these controllers.
+fn hierarchy<'a>(mounts: &'a [Mount], membership: &Membership, controllers: &[&str]) -> Option<&'a Mount> {
     if membership.controllers.is_empty() {
         return mounts.iter().rfind(|mount| mount.file_system == "cgroup2");
     }
-    let limiting = membership.controllers.iter().find(|name| *name == "cpu" || *name == "memory")?;
+    let limiting = membership.controllers.iter().find(|name| controllers.contains(&name.as_str()))?;
     mounts.iter().rfind(|mount| mount.file_system == "cgroup" && mount.super_options.contains(limiting))
 }
 

@@ -8,10 +8,12 @@
 //! - What is missing or unreadable is absent, never an error and never made up.
 //! - A [`Probe`] keeps its files open, and a [`Probe::snapshot`] allocates nothing.
 
+mod busy;
 mod cgroup;
 mod device;
 mod extents;
 mod geometry;
+mod health;
 mod identity;
 mod idle;
 mod machine;
@@ -23,14 +25,17 @@ mod probe;
 mod raid;
 mod residency;
 mod root;
+mod sensors;
 mod settings;
 mod snapshot;
 mod stack;
 mod target;
+mod upkeep;
 mod virtualisation;
 mod xfs_geometry;
 
 pub use extents::{FileExtents, extents};
+pub use health::health;
 pub use identity::{Identity, direct_io, space};
 pub use idle::{IdleTraffic, idle_traffic};
 pub use machine::{lockable_bytes, machine};

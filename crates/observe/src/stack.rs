@@ -13,7 +13,7 @@ use crate::root::Root;
 const DEPTH_MAX: usize = 32;
 
 /// File systems that keep their data in memory.
-const MEMORY: &[&str] = &["tmpfs", "ramfs", "devtmpfs", "rootfs", "hugetlbfs"];
+pub(crate) const MEMORY: &[&str] = &["tmpfs", "ramfs", "devtmpfs", "rootfs", "hugetlbfs"];
 
 /// File systems whose data is with a server or a program, apart from FUSE and NFS with their many names.
 const REMOTE: &[&str] = &[

@@ -291,6 +291,9 @@ fn overlays() {
         note: the overlay's upper directory lies on / (ext4)
     ",
     );
+    // Newer kernels have another word for it.
+    let notes = resolved("overlay_host", "/merged", (0, 61)).notes;
+    assert!(notes[0].starts_with("mounted with fsync=volatile: what is synced is not flushed"), "{notes:?}");
     check(
         "overlay_container",
         "/tmp",

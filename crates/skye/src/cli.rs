@@ -17,7 +17,7 @@ use crate::terminal;
 #[command(name = "skye", version, about, max_term_width = 100, arg_required_else_help = false)]
 #[command(after_help = "skye DIR is short for skye run DIR: the default run in that directory.\n\
 Exit codes: 0 done, 1 something failed, 2 refused before anything was written,\n\
-3 what was read is not what was written,\n\
+3 what was read is not what was written, 5 doctor finds that nothing should be measured here,\n\
 128 + N ended by signal N (INT 130, TERM 143, HUP 129) after saving what was measured and removing its files.")]
 pub struct Cli {
     /// What to do.
@@ -37,6 +37,16 @@ pub enum Command {
     Report(ReportArguments),
     /// List saved runs.
     List,
+    /// Say whether this machine is fit to measure here; writes nothing.
+    #[command(
+        after_help = "Each line is fine, a note to read numbers by, a warning that numbers will be suspect, or unfit.\n\
+It takes about three seconds, in which one thread is kept busy. Exit code 5 if anything is unfit."
+    )]
+    Doctor {
+        /// The directory that would be measured.
+        #[arg(default_value = ".", value_hint = ValueHint::DirPath)]
+        directory: PathBuf,
+    },
     /// Remove what killed runs left in a directory.
     Clean {
         /// The directory that was tested.

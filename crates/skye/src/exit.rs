@@ -12,7 +12,8 @@ pub const FAILED: u8 = 1;
 pub const REFUSED: u8 = 2;
 /// What was read is not what was written.
 pub const DAMAGED: u8 = 3;
-/// With `--strict`: a number is not what it looks like. From `doctor`: the machine is not fit to measure.
+/// With `--strict`: a number is not what it looks like. From `doctor`: the machine or the target is not fit, so that
+/// numbers from here could not be believed, or a run would be refused.
 pub const INVALID: u8 = 5;
 
 /// Why a command ends.

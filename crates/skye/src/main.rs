@@ -6,6 +6,7 @@
 //! - A reader that goes away ends a run quietly, after cleaning up.
 
 mod cli;
+mod doctor;
 mod exit;
 mod live_view;
 mod logger;
@@ -56,6 +57,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::Run(arguments) => run_command::run(&arguments),
         Command::Report(arguments) => store_commands::report(&arguments),
         Command::List => store_commands::list(),
+        Command::Doctor { directory } => doctor::doctor(&directory),
         Command::Clean { directory } => store_commands::clean(&directory),
         Command::Completions { shell } => cli::completions(shell),
         Command::Man => cli::man(),

@@ -10,6 +10,11 @@ use crate::exit::Failure;
 /// What the name of a simulated target begins with.
 const PREFIX: &str = "sim:";
 
+/// Whether a word names a simulated device.
+pub fn is_named(word: &Path) -> bool {
+    word.to_str().is_some_and(|word| word.starts_with(PREFIX))
+}
+
 /// The device and the target that a word names; `None` if it names no simulated one.
 ///
 /// # Errors

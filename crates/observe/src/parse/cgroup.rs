@@ -37,11 +37,28 @@ pub fn limit_bytes(text: &str) -> Option<u64> {
     text.trim().parse().ok().filter(|bytes| *bytes < 1 << 62)
 }
 
+/// What the `io.max` of version 2 ("8:0 rbps=1048576 wbps=max riops=max wiops=120") sets on the device with these
+/// numbers: bytes read, bytes written, reads and writes in a second.
+pub fn io_max(text: &str, major: u32, minor: u32) -> [Option<u64>; 4] {
+    let device = format!("{major}:{minor}");
+    let rest = text.lines().find_map(|line| line.trim_start().strip_prefix(&device)?.strip_prefix(' '));
+    ["rbps=", "wbps=", "riops=", "wiops="].map(|key| {
+        let mut words = rest?.split_whitespace();
+        words.find_map(|word| word.strip_prefix(key)?.parse().ok())
+    })
+}
+
+/// What a `blkio.throttle.*_device` of version 1 ("8:0 1048576") sets on the device with these numbers.
+pub fn throttle(text: &str, major: u32, minor: u32) -> Option<u64> {
+    let device = format!("{major}:{minor}");
+    text.lines().find_map(|line| line.trim().strip_prefix(&device)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::{cpu_max, cpus, limit_bytes, memberships};
+    use super::{cpu_max, cpus, io_max, limit_bytes, memberships, throttle};
 
     #[test]
     fn both_versions() {
@@ -62,12 +79,24 @@ mod tests {
         assert_eq!(limit_bytes("9223372036854771712\n"), None);
     }
 
+    #[test]
+    fn limits_of_devices() {
+        let text = "8:16 rbps=1 wbps=2 riops=3 wiops=4\n8:1 rbps=max wbps=1048576 riops=max wiops=120\n";
+        assert_eq!(io_max(text, 8, 1), [None, Some(1_048_576), None, Some(120)]);
+        assert_eq!(io_max(text, 8, 16), [Some(1), Some(2), Some(3), Some(4)]);
+        assert_eq!(io_max(text, 8, 0), [None; 4]);
+        assert_eq!(throttle("8:16 500\n8:1 77\n", 8, 1), Some(77));
+        assert_eq!(throttle("8:16 500\n", 8, 1), None);
+    }
+
     proptest! {
         #[test]
-        fn any_text_is_survived(text in "(\\PC|\n){0,100}|[0-9 -]{0,50}") {
+        fn any_text_is_survived(text in "(\\PC|\n){0,100}|[0-9 -]{0,50}|8:1 [a-z=0-9 ]{0,50}") {
             memberships(&text);
             cpu_max(&text);
             limit_bytes(&text);
+            io_max(&text, 8, 1);
+            throttle(&text, 8, 1);
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Every function returns lines without a newline at the end; [`full`] and [`dry_run`] are whole documents and have it.
 
 mod columns;
+mod doctor;
 mod dry_run;
 mod figures;
 mod footer;
@@ -12,6 +13,7 @@ mod style;
 mod table;
 mod wrap;
 
+pub use doctor::{doctor, examined};
 pub use dry_run::dry_run;
 pub use footer::footer;
 pub use notes::notes;

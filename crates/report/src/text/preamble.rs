@@ -64,6 +64,18 @@ pub fn preamble(plan: &Plan, environment: &Environment, style: &Style) -> String
 /// The same as pairs of a name and its text; one without a name continues the one before. Words that should stay on
 /// one line are joined by [`super::wrap::together`].
 pub(crate) fn facts(plan: &Plan, environment: &Environment) -> Vec<(&'static str, String)> {
+    let mut facts = surroundings(environment);
+    facts.push(("plan", planned(plan)));
+    facts.extend(plan.notes.iter().map(|note| ("note", printable(note))));
+    if !environment.hidden_sources.is_empty() {
+        let hidden = environment.hidden_sources.join(", ");
+        facts.push(("hidden", format!("{}: cannot be read here", printable(&hidden))));
+    }
+    facts
+}
+
+/// Where it is measured: target, devices, host.
+pub(crate) fn surroundings(environment: &Environment) -> Vec<(&'static str, String)> {
     let mut facts = vec![("target", target(&environment.target))];
     // What is simulated is the same on every machine.
     if environment.target.backing != Backing::Simulated {
@@ -71,12 +83,6 @@ pub(crate) fn facts(plan: &Plan, environment: &Environment) -> Vec<(&'static str
             facts.push((if index == 0 { "device" } else { "" }, line));
         }
         facts.push(("host", host(environment)));
-    }
-    facts.push(("plan", planned(plan)));
-    facts.extend(plan.notes.iter().map(|note| ("note", printable(note))));
-    if !environment.hidden_sources.is_empty() {
-        let hidden = environment.hidden_sources.join(", ");
-        facts.push(("hidden", format!("{}: cannot be read here", printable(&hidden))));
     }
     facts
 }

@@ -42,6 +42,8 @@ impl Style {
                 '×' => plain.push('x'),
                 '±' => plain.push_str("+-"),
                 '…' => plain.push('~'),
+                // The unit is told by its letter.
+                '°' => {}
                 '→' => plain.push('>'),
                 '←' => plain.push('<'),
                 '“' | '”' => plain.push('"'),
@@ -60,6 +62,9 @@ pub(crate) const BOLD: anstyle::Style = anstyle::Style::new().bold();
 pub(crate) const DIM: anstyle::Style = anstyle::Style::new().dimmed();
 /// Marks.
 pub(crate) const YELLOW: anstyle::Style = AnsiColor::Yellow.on_default();
+
+/// What makes numbers worthless.
+pub(crate) const RED: anstyle::Style = AnsiColor::Red.on_default().bold();
 
 /// The text in a style; no escape sequences where the style is plain.
 pub(crate) fn paint(style: anstyle::Style, text: &str) -> String {

@@ -8,6 +8,7 @@ mod bad_input;
 mod bad_luck;
 mod clean;
 mod dials;
+mod doctor;
 mod dry_run;
 mod engines;
 mod measured;

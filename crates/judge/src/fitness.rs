@@ -1,0 +1,695 @@
+//! Whether a machine and a target are fit to measure: each thing that was looked at, with what to do about it.
+//!
+//! The order of the checks is always the same: where the data goes, who else uses it, the CPUs, what limits and
+//! hides. Noise alone never makes anything unfit: it comes and goes, and a run says itself how much there was.
+
+use std::fmt::Write;
+
+use model::health::{Check, Fitness, Governor, Health, Upkeep};
+use model::plan::{DATASET_BYTES_MAX, DATASET_BYTES_MIN, plan};
+use model::target::{Backing, Device, DeviceKind};
+use model::{Request, Target, size};
+
+use Fitness::{Fine, Note, Unfit, Warn};
+
+/// Steal, and time in which a busy thread waits for a CPU, make a number suspect from this share on.
+const DISTURBED_WARN: f64 = 0.05;
+/// From this share on they are worth knowing: differences of a few percent may be noise.
+const DISTURBED_NOTE: f64 = 0.02;
+/// Uneven work from one moment to the next, between the 10th and the 90th of a hundred: two runs may differ as much
+/// by chance.
+const UNEVEN_WARN: f64 = 0.10;
+/// A quiet machine with a fixed frequency stays below this.
+const UNEVEN_NOTE: f64 = 0.03;
+/// Fewer windows of work than this have no percentiles.
+const WINDOWS_MIN: usize = 10;
+/// Others' I/O above this rate is warned of by a run too.
+const FOREIGN_BYTES_WARN: f64 = 5e6;
+/// A tenth of that: journals and logs of an idle system write less.
+const FOREIGN_BYTES_NOTE: f64 = 5e5;
+/// A device that others keep busy for this share of the time: foreign I/O above 5 % makes a number suspect.
+const FOREIGN_BUSY_WARN: f64 = 0.05;
+/// As with bytes: an idle system stays below this.
+const FOREIGN_BUSY_NOTE: f64 = 0.01;
+/// Pages that wait to be written, as many as the smallest data set: writing them takes the device for a while.
+const DIRTY_BYTES_WARN: u64 = DATASET_BYTES_MIN;
+/// Others take a fifth of the CPUs: a test with a thread on each CPU has to share.
+const OTHERS_CPU_WARN: f64 = 0.20;
+/// Others take a twentieth of the CPUs.
+const OTHERS_CPU_NOTE: f64 = 0.05;
+/// Somebody waits for memory: from here on, pages of the data are taken away while they are measured.
+const MEMORY_PRESSURE_WARN: f64 = 0.15;
+/// Any wait for memory that can be seen in a second or two.
+const MEMORY_PRESSURE_NOTE: f64 = 0.01;
+/// Somebody waits for some device. This counts sleepers, not bytes, so it is never more than a hint.
+const IO_PRESSURE_NOTE: f64 = 0.10;
+/// A clock that is read in the program takes 10 to 60 ns, by a system call 200 ns or more.
+const CLOCK_READ_SLOW_NS: f64 = 200.0;
+/// Half of what the data set is where there is room: caches of drives and controllers are smaller.
+const DATASET_BYTES_ENOUGH: u64 = DATASET_BYTES_MAX / 2;
+/// File systems search longer for free blocks, and place them worse, as they fill up.
+const FULL_WARN: f64 = 0.95;
+/// From here on some do (ZFS, btrfs); the others only with large files.
+const FULL_NOTE: f64 = 0.85;
+/// Drives are slower from their limit on, and a run heats them by some degrees.
+const HEAT_MARGIN_CELSIUS: f64 = 5.0;
+/// Memory that `write:seq1m:q8` of the default run pins: eight blocks in flight and two to write from, with its ring.
+const PINNED_BYTES: u64 = 11 << 20;
+
+/// Where another clock source is asked for.
+const CURRENT_CLOCK: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+/// Clock sources that are read by a call, and slowly.
+const SLOW_CLOCKS: [&str; 4] = ["hpet", "acpi_pm", "pit", "xen"];
+/// How the remark begins that is made where ext4 writes data to its journal too.
+const DATA_JOURNAL: &str = "mounted with data=journal:";
+/// Clock sources that only count ticks of some milliseconds.
+const TICKING_CLOCKS: [&str; 2] = ["jiffies", "refined-jiffies"];
+
+/// Judges what was found; `standard` is the run that would be made.
+pub fn checks(health: &Health, standard: &Request) -> Vec<Check> {
+    let mut checks = vec![storage(health), access(health), planned(health, standard), space(health)];
+    checks.extend(durable(health));
+    checks.extend(remarks(health));
+    checks.extend(health.arrays.iter().map(array));
+    checks.extend(upkeep(health));
+    checks.extend(queues(&health.target));
+    checks.extend(heat(health));
+    if health.watch.length_ns > 0 {
+        checks.extend(foreign_io(health));
+        checks.extend([writeback(health), noise(health), steal(health), load(health)]);
+    }
+    checks.extend([pressure(health), clock(health), frequency(health), limits(health), io_uring(health)]);
+    checks.extend([host(health), counters(health), root(health)]);
+    checks
+}
+
+fn check(fitness: Fitness, name: &'static str, found: impl Into<String>) -> Check {
+    Check { name, fitness, found: found.into(), advice: None }
+}
+
+fn fine(name: &'static str, found: impl Into<String>) -> Check {
+    check(Fine, name, found)
+}
+
+/// The worse of two levels that a value reaches.
+fn level(value: f64, note: f64, warn: f64) -> Fitness {
+    match value {
+        value if value >= warn => Warn,
+        value if value >= note => Note,
+        _ => Fine,
+    }
+}
+
+/// A share of 0 to 1: "0 %", "0.3 %", "31 %".
+fn percent(share: f64) -> String {
+    match share * 100.0 {
+        0.0 => "0 %".into(),
+        p if p < 0.05 => "<0.1 %".into(),
+        p if p < 9.95 => format!("{p:.1} %"),
+        p => format!("{p:.0} %"),
+    }
+}
+
+/// "sda", "sda and sdb", "sda, sdb and sdc", "12 devices (sda to sdl)".
+fn names(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [first, .., last] if names.len() > 4 => format!("{} devices ({first} to {last})", names.len()),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+fn share(part_ns: u64, of_ns: u64) -> f64 {
+    if of_ns == 0 { 0.0 } else { part_ns as f64 / of_ns as f64 }
+}
+
+fn storage(health: &Health) -> Check {
+    let target = &health.target;
+    let kind = &target.file_system;
+    let in_memory: Vec<_> = health.in_memory.iter().map(String::as_str).collect();
+    match target.backing {
+        Backing::Memory => {
+            check(Unfit, "storage", format!("{kind} is memory: nothing that is measured here is storage"))
+                .advising("name a directory on a disk")
+        }
+        Backing::Simulated => check(Unfit, "storage", "simulated: there is nothing to look at"),
+        Backing::RemoteOrUserSpace => check(Note, "storage", format!("{kind} from {}", target.source))
+            .advising("the caches and devices of that server or program are not seen from here"),
+        Backing::Unknown => check(Warn, "storage", format!("the devices under this {kind} are not seen"))
+            .advising(
+                "no byte can be held against a device; where it can be had, measure where they are seen",
+            ),
+        Backing::Devices if !in_memory.is_empty() => {
+            let verb = if in_memory.len() == 1 { "keeps its" } else { "keep their" };
+            check(
+                Warn,
+                "storage",
+                format!(
+                    "{kind} on devices of this machine, of which {} {verb} data in memory",
+                    names(&in_memory)
+                ),
+            )
+            .advising("numbers are those of memory behind a block layer")
+        }
+        Backing::Devices => {
+            let device = target.top_device().map_or("", |device| &device.name);
+            fine("storage", format!("{kind} on {device}, a device of this machine"))
+        }
+    }
+}
+
+fn access(health: &Health) -> Check {
+    match (&health.unwritable, health.target.read_only) {
+        (_, true) => check(Unfit, "access", format!("{} is mounted read-only", health.target.mount_point))
+            .advising("mount it for writing, or name another directory"),
+        (Some(cause), _) => {
+            check(Unfit, "access", format!("a run could not make its directory here: {cause}"))
+                .advising("name a directory that you may write to")
+        }
+        (None, false) => fine("access", "a run may make its directory here"),
+    }
+}
+
+/// What the default run would do, or why it would be refused.
+fn planned(health: &Health, standard: &Request) -> Check {
+    let plan = match plan(standard, &health.target, &health.machine) {
+        Ok(plan) => plan,
+        Err(trouble) => return check(Unfit, "plan", format!("a run would be refused: {trouble}")),
+    };
+    let tests = plan.phases.len();
+    let Some(dataset) = &plan.dataset else { return fine("plan", format!("{}: {tests} tests", plan.preset)) };
+    let bytes = dataset.size_bytes_max;
+    let mut found = format!("{}: {tests} tests on up to {} of data", plan.preset, size::binary(bytes));
+    let _ = write!(found, ", writes up to {}", size::decimal(plan.bytes_to_write_max));
+    if bytes < DATASET_BYTES_MIN {
+        check(Warn, "plan", found).advising("caches hold so little: make room, or ask for more with --size")
+    } else if bytes < DATASET_BYTES_ENOUGH {
+        check(Note, "plan", found)
+            .advising("a tenth of the free space: caches may hold it; make room, or ask for more with --size")
+    } else {
+        fine("plan", found)
+    }
+}
+
+fn space(health: &Health) -> Check {
+    let space = &health.target.space;
+    let free = size::binary(space.free_bytes);
+    let Some(used) = health.used_bytes.filter(|used| *used > 0) else {
+        return fine("space", format!("{free} free"));
+    };
+    // As `df` counts: what is kept for root is neither.
+    let full = used as f64 / (used.saturating_add(space.free_bytes)) as f64;
+    let mut found = format!("{} full, {free} free", percent(full));
+    let mut fullest = full;
+    if let Some((total, free)) = space.inodes_total.zip(space.inodes_free).filter(|(total, _)| *total > 0) {
+        let full = 1.0 - free as f64 / total as f64;
+        let _ = write!(found, "; {} of the inodes taken", percent(full));
+        fullest = fullest.max(full);
+    }
+    match level(fullest, FULL_NOTE, FULL_WARN) {
+        Fine => fine("space", found),
+        fitness => check(fitness, "space", found)
+            .advising("so full, it looks longer for room and scatters files; make room"),
+    }
+}
+
+fn durable(health: &Health) -> Vec<Check> {
+    let target = &health.target;
+    let mut checks = Vec::new();
+    if let Some(option) = &health.no_flush {
+        let found = format!("mounted with {option}: what is synced is not flushed to the medium");
+        checks.push(check(Warn, "durable", found).advising("no rate here is durable; mount it without"));
+    }
+    if let Some(library) = &health.sync_killer {
+        let found = format!("{library} is loaded: the C library's syncs do nothing");
+        checks.push(
+            check(Warn, "durable", found)
+                .advising("skye's syncs go past it, those of other programs do not; unset LD_PRELOAD"),
+        );
+    }
+    // It may be the default of the file system, and then is no option of the mount.
+    if target.notes.iter().any(|note| note.starts_with(DATA_JOURNAL)) {
+        let found = "mounted with data=journal: direct I/O is buffered, and data is written twice";
+        checks.push(
+            check(Warn, "durable", found)
+                .advising("take direct tests for tests of the cache, or mount it with data=ordered"),
+        );
+    }
+    if checks.is_empty() {
+        checks.push(what_confirms(target));
+    }
+    checks
+}
+
+/// How far it can be seen that what is confirmed is durable.
+fn what_confirms(target: &Target) -> Check {
+    match target.backing {
+        Backing::Unknown if target.file_system == "zfs" => check(
+            Note,
+            "durable",
+            "whether syncs reach the disks is a property of the dataset and not seen from here",
+        )
+        .advising(format!("see `zfs get sync,primarycache,compression {}`", target.source)),
+        Backing::RemoteOrUserSpace if target.file_system.starts_with("nfs") => {
+            check(Note, "durable", "whether the server syncs before it says so is not seen from here")
+                .advising("an export with `async` confirms what a crash would lose")
+        }
+        Backing::RemoteOrUserSpace | Backing::Unknown => {
+            check(Note, "durable", "whether syncs reach a medium is not seen from here")
+        }
+        Backing::Memory | Backing::Simulated => fine("durable", "nothing to be made durable"),
+        Backing::Devices => fine("durable", "no mount option and no library that makes syncs do nothing"),
+    }
+}
+
+/// What was noticed while the target was resolved, but for what has a check of its own.
+fn remarks(health: &Health) -> Vec<Check> {
+    let target = &health.target;
+    let own_checks = |note: &str| {
+        let of = |name: &String| note.starts_with(&format!("{name} "));
+        let option = health.no_flush.as_ref();
+        option.is_some_and(|option| note.starts_with(&format!("mounted with {option}:")))
+            || note.starts_with(DATA_JOURNAL)
+            || health.in_memory.iter().any(of)
+            || health.arrays.iter().any(|array| of(&array.name))
+    };
+    let notes = target.notes.iter().filter(|note| !own_checks(note));
+    notes
+        .map(|note| check(Note, if note.starts_with("mounted ") { "mount" } else { "stack" }, note.clone()))
+        .collect()
+}
+
+fn array(array: &model::health::Array) -> Check {
+    let name = &array.name;
+    let mut found = Vec::new();
+    match array.missing {
+        0 => {}
+        1 => found.push(format!("{name} is degraded: 1 device is missing")),
+        missing => found.push(format!("{name} is degraded: {missing} devices are missing")),
+    }
+    if let Some(action) = &array.action {
+        let done = array.progress.map_or(String::new(), |share| format!(", {} done", percent(share)));
+        found.push(format!("{name} is busy with itself ({action}{done})"));
+    }
+    if found.is_empty() {
+        return fine("array", format!("{name} is whole and not busy with itself"));
+    }
+    let advice = match (array.missing, &array.action) {
+        (0, _) => "it takes a share of every member; wait until it is done",
+        (_, None) => "missing data is worked out from the rest; add a device and let it recover",
+        _ => "numbers are those of the repair; wait until it is done",
+    };
+    check(Warn, "array", found.join("; ")).advising(advice)
+}
+
+fn upkeep(health: &Health) -> Vec<Check> {
+    let kind = health.target.file_system.as_str();
+    if health.upkeep.is_empty() {
+        return match kind {
+            "ext4" => vec![fine("upkeep", "no inode tables are being initialised")],
+            "btrfs" => vec![fine("upkeep", "no scrub and no balance")],
+            _ => Vec::new(),
+        };
+    }
+    let one = |upkeep: &Upkeep| match upkeep {
+        Upkeep::InodeTables => inode_tables(health),
+        Upkeep::Scrub => check(Warn, "upkeep", "a btrfs of this machine, perhaps this, is being scrubbed")
+            .advising("wait until it is done; see `btrfs scrub status`"),
+        Upkeep::Operation(operation) if operation.ends_with("paused") => {
+            check(Note, "upkeep", format!("btrfs: {operation}")).advising("it goes on when somebody says so")
+        }
+        Upkeep::Operation(operation) => {
+            check(Warn, "upkeep", format!("btrfs is busy with itself ({operation})"))
+                .advising("wait until it is done")
+        }
+    };
+    health.upkeep.iter().map(one).collect()
+}
+
+/// The thread does not say which file system it is at work on. If the devices write nothing, it is not this one.
+fn inode_tables(health: &Health) -> Check {
+    let written = health.watch.frame.devices.iter().any(|device| device.written_bytes > 0);
+    if health.watch.length_ns > 0 && !written {
+        return check(
+            Note,
+            "upkeep",
+            "ext4lazyinit runs, but nothing is written here: it initialises another ext4",
+        );
+    }
+    let found = "ext4lazyinit runs: the inode tables of an ext4 of this machine, perhaps of this one, are still being written";
+    check(Warn, "upkeep", found)
+        .advising("wait until it is done, or make the file system with -E lazy_itable_init=0")
+}
+
+/// Settings of the physical devices' queues, one check for all that have the same.
+fn queues(target: &Target) -> Vec<Check> {
+    let mut kinds: Vec<(Check, Vec<&str>)> = Vec::new();
+    for leaf in target.device_stack.iter().filter(|device| device.is_leaf()) {
+        let queue = queue(leaf);
+        match kinds.iter_mut().find(|(known, _)| *known == queue) {
+            Some((_, names)) => names.push(&leaf.name),
+            None => kinds.push((queue, vec![&leaf.name])),
+        }
+    }
+    let differ = kinds.len() > 1;
+    let named = |(queue, leaves): (Check, Vec<&str>)| {
+        let queue = Check { found: format!("{}: {}", names(&leaves), queue.found), ..queue };
+        // Members of an array that are set in different ways make one wait for the other.
+        if differ && queue.fitness == Fine {
+            Check { fitness: Note, ..queue }
+                .advising("the devices under this file system are not all set alike")
+        } else {
+            queue
+        }
+    };
+    kinds.into_iter().map(named).collect()
+}
+
+fn queue(device: &Device) -> Check {
+    let mut parts = Vec::new();
+    parts.extend(device.scheduler.as_ref().map(|name| format!("scheduler {name}")));
+    parts.extend(device.read_ahead_bytes.map(|bytes| match bytes {
+        0 => "no read-ahead".to_owned(),
+        bytes => format!("read-ahead {}", size::binary(bytes)),
+    }));
+    parts.extend(device.write_cache.as_deref().map(|cache| match cache {
+        "write back" => "volatile write cache".to_owned(),
+        "write through" => "no volatile write cache".to_owned(),
+        other => format!("write cache {other}"),
+    }));
+    parts.extend((device.rotational == Some(true)).then(|| "rotational by its own word".to_owned()));
+    let found = if parts.is_empty() { "tells nothing about its queue".to_owned() } else { parts.join(", ") };
+    let is_fast = device.rotational == Some(false) && device.kind == DeviceKind::Disk;
+    if is_fast && device.scheduler.as_deref() == Some("bfq") {
+        return check(Note, "queue", found)
+            .advising("bfq costs CPU that a fast device waits for; compare with none");
+    }
+    if device.read_ahead_bytes == Some(0) {
+        return check(Note, "queue", found).advising("buffered reads in sequence wait for each request");
+    }
+    fine("queue", found)
+}
+
+fn heat(health: &Health) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for sensor in &health.temperatures {
+        let found = format!("{} has {:.0} °C", sensor.device, sensor.celsius);
+        checks.push(match sensor.celsius_max {
+            Some(max) if sensor.celsius >= max - HEAT_MARGIN_CELSIUS => {
+                check(Warn, "heat", format!("{found}, and is slower from {max:.0} °C on"))
+                    .advising("let it cool down, or give it air")
+            }
+            Some(max) => fine("heat", format!("{found}, its limit is {max:.0} °C")),
+            None => fine("heat", found),
+        });
+    }
+    if let Some(times) = health.watch.cpu_throttled.filter(|times| *times > 0) {
+        let found =
+            format!("CPUs were throttled for their temperature {times} times while one thread was busy");
+        checks.push(check(Warn, "heat", found).advising("look at cooling and power limits"));
+    }
+    checks
+}
+
+/// What others do on the devices: the one that is used most, by bytes or by time.
+fn foreign_io(health: &Health) -> Option<Check> {
+    let watch = &health.watch;
+    let seconds = watch.length_ns as f64 / 1e9;
+    let is_counted =
+        |name: &String| !health.hidden.iter().any(|hidden| hidden.contains(&format!("/block/{name}/")));
+    let devices = watch.frame.devices.iter().filter(|device| is_counted(&device.name));
+    let figures = devices.map(|device| {
+        let bytes = device.read_bytes.saturating_add(device.written_bytes) as f64 / seconds;
+        let busy = share(device.busy_ns, watch.length_ns).min(1.0);
+        let fitness = level(bytes, FOREIGN_BYTES_NOTE, FOREIGN_BYTES_WARN).max(level(
+            busy,
+            FOREIGN_BUSY_NOTE,
+            FOREIGN_BUSY_WARN,
+        ));
+        (fitness, busy, bytes, &device.name)
+    });
+    let worst = figures.max_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)))?;
+    let (fitness, busy, bytes, name) = worst;
+    Some(if fitness == Fine {
+        let found = format!(
+            "none to speak of on {name}: {}/s, busy {} of the time",
+            size::decimal(bytes as u64),
+            percent(busy)
+        );
+        fine("other I/O", found)
+    } else {
+        let found = format!(
+            "others move {}/s on {name} and keep it busy {} of the time",
+            size::decimal(bytes as u64),
+            percent(busy)
+        );
+        check(fitness, "other I/O", found).advising("measure when it is quiet")
+    })
+}
+
+fn writeback(health: &Health) -> Check {
+    let frame = &health.watch.frame;
+    let bytes = frame.dirty_bytes.saturating_add(frame.writeback_bytes);
+    let found = format!("{} of this machine's pages wait to be written", size::binary(bytes));
+    if bytes >= DIRTY_BYTES_WARN {
+        check(Warn, "writeback", found).advising("they would be written while you measure: run `sync` first")
+    } else {
+        fine("writeback", found)
+    }
+}
+
+fn noise(health: &Health) -> Check {
+    let watch = &health.watch;
+    let waited = share(watch.frame.workers.run_queue_ns, watch.length_ns);
+    let uneven = unevenness(&watch.work);
+    let speed = uneven.map_or(String::new(), |uneven| format!("'s speed varies by {}, it", percent(uneven)));
+    let pause_ms = watch.pause_ns_max as f64 / 1e6;
+    let found = format!(
+        "a busy thread{speed} waits {} of the time for a CPU and stands still for {pause_ms:.1} ms at most",
+        percent(waited)
+    );
+    let waiting = level(waited, DISTURBED_NOTE, DISTURBED_WARN);
+    let fitness = waiting.max(level(uneven.unwrap_or(0.0), UNEVEN_NOTE, UNEVEN_WARN));
+    match (fitness, waiting) {
+        (Fine, _) => fine("noise", found),
+        (_, Fine) => check(fitness, "noise", found).advising(
+            "its frequency changes, or its core is shared: trust no smaller difference, and use --repeat",
+        ),
+        _ => {
+            check(fitness, "noise", found).advising("something else wants the CPUs: stop it, or use --repeat")
+        }
+    }
+}
+
+/// How far the work of one window is from that of another, between the 10th and the 90th of a hundred, as a share of
+/// the median.
+fn unevenness(work: &[u64]) -> Option<f64> {
+    if work.len() < WINDOWS_MIN {
+        return None;
+    }
+    let mut sorted = work.to_vec();
+    sorted.sort_unstable();
+    let at = |percent: usize| sorted[(sorted.len() - 1) * percent / 100] as f64;
+    (at(50) > 0.0).then(|| (at(90) - at(10)) / at(50))
+}
+
+fn steal(health: &Health) -> Check {
+    let cpu = &health.watch.frame.cpu;
+    let wanted_ns = cpu.user_ns.saturating_add(cpu.kernel_ns).saturating_add(cpu.steal_ns);
+    let stolen = share(cpu.steal_ns, wanted_ns);
+    let found = format!("{} of the CPU time that was wanted went to other guests", percent(stolen));
+    match level(stolen, DISTURBED_NOTE, DISTURBED_WARN) {
+        Fine => fine("steal", found),
+        fitness => check(fitness, "steal", found)
+            .advising("the host is crowded: measure at another time, or on CPUs of your own"),
+    }
+}
+
+fn load(health: &Health) -> Check {
+    let watch = &health.watch;
+    let cpu = &watch.frame.cpu;
+    let cpus = f64::from(health.machine.cpus_online.max(1));
+    let busy_ns = cpu.user_ns.saturating_add(cpu.kernel_ns).saturating_sub(watch.frame.workers.cpu_ns);
+    let others = share(busy_ns, watch.length_ns);
+    let mut found = format!("others use {others:.2} of {cpus} CPUs");
+    let _ = health.load.map(|load| write!(found, ", load {load:.2} over the last minute"));
+    match level(others / cpus, OTHERS_CPU_NOTE, OTHERS_CPU_WARN) {
+        Fine if health.load.is_some_and(|load| load >= cpus) => {
+            check(Note, "load", found).advising("it was busy until just now; what ran may come back")
+        }
+        Fine => fine("load", found),
+        fitness => check(fitness, "load", found).advising("stop what else runs"),
+    }
+}
+
+fn pressure(health: &Health) -> Check {
+    let Some(pressure) = health.watch.pressure else {
+        return check(Note, "pressure", "the kernel does not tell how long tasks wait")
+            .advising("boot with psi=1 to see whether memory is short");
+    };
+    let found = format!(
+        "somebody waited {} of the time for memory, {} for I/O, {} for a CPU",
+        percent(pressure.memory),
+        percent(pressure.io),
+        percent(pressure.cpu)
+    );
+    match level(pressure.memory, MEMORY_PRESSURE_NOTE, MEMORY_PRESSURE_WARN) {
+        Fine if pressure.io >= IO_PRESSURE_NOTE => {
+            check(Note, "pressure", found).advising("something else waits for a disk, if not for this one")
+        }
+        Fine => fine("pressure", found),
+        fitness => check(fitness, "pressure", found)
+            .advising("memory is short, so cached pages are lost while they are measured; free some"),
+    }
+}
+
+fn clock(health: &Health) -> Check {
+    let source = health.machine.clock_source.as_deref();
+    let name = source.unwrap_or("the clock source is not shown");
+    let found = match health.clock_read_ns {
+        Some(ns) if ns < 999.5 => format!("{name}, {ns:.0} ns a read"),
+        Some(ns) => format!("{name}, {:.1} µs a read", ns / 1000.0),
+        None => name.to_owned(),
+    };
+    if source.is_some_and(|source| TICKING_CLOCKS.contains(&source)) {
+        return check(Unfit, "clock", found).advising(
+            "it ticks every few milliseconds, and no latency is shorter; boot with another clocksource=",
+        );
+    }
+    let is_slow = match (health.clock_read_ns, source) {
+        (Some(ns), _) => ns >= CLOCK_READ_SLOW_NS,
+        (None, source) => source.is_some_and(|source| SLOW_CLOCKS.contains(&source)),
+    };
+    if !is_slow {
+        return fine("clock", found);
+    }
+    let fast = health.clock_sources.iter().find(|source| *source == "tsc" || *source == "kvm-clock");
+    let advice = match fast {
+        Some(fast) if source != Some(fast) => format!(
+            "each read is a system call, of which an operation needs two; unless the kernel's log speaks against \
+             {fast}, write that to {CURRENT_CLOCK}"
+        ),
+        _ => "each read is a system call, of which an operation needs two".to_owned(),
+    };
+    check(Warn, "clock", found).advising(advice)
+}
+
+fn frequency(health: &Health) -> Check {
+    let governors = &health.governors;
+    if governors.is_empty() {
+        return check(Note, "frequency", "not shown: the firmware or a host decides how fast the CPUs run");
+    }
+    let name = |governor: &Governor| match &governor.driver {
+        Some(driver) => format!("{} ({driver})", governor.name),
+        None => governor.name.clone(),
+    };
+    let found = format!("governor {}", governors.iter().map(name).collect::<Vec<_>>().join(" and "));
+    // These drivers' "powersave" follows the load; everywhere else it is the lowest frequency there is.
+    let follows = |driver: &Option<String>| {
+        matches!(driver.as_deref(), Some("intel_pstate" | "amd-pstate-epp" | "amd_pstate_epp"))
+    };
+    if governors.iter().any(|governor| governor.name == "powersave" && !follows(&governor.driver)) {
+        return check(Warn, "frequency", found)
+            .advising("the CPUs run as slowly as they can: `cpupower frequency-set -g performance`");
+    }
+    if governors.iter().all(|governor| governor.name == "performance") {
+        return fine("frequency", found);
+    }
+    check(Note, "frequency", found)
+        .advising("light load has longer latencies, as CPUs are slow at first; to compare, use `performance`")
+}
+
+fn limits(health: &Health) -> Check {
+    let mut found = Vec::new();
+    let mut fitness = Fine;
+    let mut advice = None;
+    if let Some(bytes) = health.memory_limit_bytes.filter(|bytes| *bytes < health.machine.memory_total_bytes)
+    {
+        found.push(format!("{} of memory, page cache included", size::binary(bytes)));
+        fitness = Note;
+    }
+    if let Some(cpus) = health.cpu_quota.filter(|cpus| *cpus < f64::from(health.machine.cpus_online)) {
+        found.push(format!("{cpus:.2} of {} CPUs by quota", health.machine.cpus_online));
+        // A single thread is stopped in each period of 100 ms.
+        fitness = fitness.max(if cpus < 1.0 { Warn } else { Note });
+        advice = Some(
+            "when the quota is used up, threads stand still until the next period, which shows as latency",
+        );
+    }
+    for limit in &health.io_limits {
+        let bytes =
+            |limit: Option<u64>, what: &str| limit.map(|limit| format!("{what} {}/s", size::decimal(limit)));
+        let times = |limit: Option<u64>, what: &str| limit.map(|limit| format!("{limit} {what}/s"));
+        let parts = [
+            bytes(limit.read_bytes_per_second, "reads of"),
+            bytes(limit.written_bytes_per_second, "writes of"),
+            times(limit.reads_per_second, "reads"),
+            times(limit.writes_per_second, "writes"),
+        ];
+        found.push(format!(
+            "{}: at most {}",
+            limit.device,
+            parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+        ));
+        fitness = Warn;
+        advice =
+            Some("numbers are those of the limit, not of the device; leave the cgroup to measure the device");
+    }
+    if found.is_empty() {
+        return fine("limits", "no cgroup limits CPU, memory or I/O, as far as can be seen");
+    }
+    Check { advice: advice.map(str::to_owned), ..check(fitness, "limits", found.join("; ")) }
+}
+
+fn io_uring(health: &Health) -> Check {
+    let machine = &health.machine;
+    if let Some(why) = &machine.io_uring_refused {
+        return check(Note, "io_uring", format!("cannot be used: {why}")).advising(
+            "depth is made of threads, which cost more CPU; allow it for what programs with a ring get",
+        );
+    }
+    match machine.lockable_bytes.filter(|bytes| *bytes < PINNED_BYTES) {
+        Some(bytes) => {
+            check(Note, "io_uring", format!("can be used, with {} of locked memory", size::binary(bytes)))
+                .advising(format!(
+                    "large blocks at depth are pinned by each call, for want of {}: raise `ulimit -l`",
+                    size::binary(PINNED_BYTES)
+                ))
+        }
+        None => fine("io_uring", "can be used"),
+    }
+}
+
+fn host(health: &Health) -> Check {
+    match &health.machine.virtualisation {
+        None => fine("host", "no hypervisor and no container seen"),
+        Some(kind) => check(Note, "host", kind.clone())
+            .advising("caches and limits outside of it act on the numbers and are not seen from here"),
+    }
+}
+
+fn counters(health: &Health) -> Check {
+    if health.hidden.is_empty() {
+        return fine("counters", "all can be read");
+    }
+    check(Warn, "counters", format!("not to be read here: {}", health.hidden.join("; ")))
+        .advising("what they would have shown is not checked")
+}
+
+fn root(health: &Health) -> Check {
+    if health.machine.root {
+        return fine("root", "you are root: nothing is out of reach");
+    }
+    let mut gains = vec!["drop cached names, so that `stat` and its kin reach the disk (--cache drop-all)"];
+    if health.target.file_system == "ext4" {
+        gains.push("read how the file system is laid out");
+    }
+    if health.machine.lockable_bytes.is_some() {
+        gains.push("lock any amount of memory");
+    }
+    check(Note, "root", format!("you are another user; root could also {}", names(&gains)))
+}
+
+#[cfg(test)]
+mod tests;

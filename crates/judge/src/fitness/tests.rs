@@ -1,0 +1,492 @@
+use model::Machine;
+use model::health::{Array, IoLimit, Pressure, Temperature, Watch};
+use model::run::{DeviceFrame, Frame};
+use model::target::{DirectIo, Geometry, Space};
+
+use super::*;
+
+const GIB: u64 = 1 << 30;
+const SECOND: u64 = 1_000_000_000;
+
+fn standard() -> Request {
+    let text = include_str!("../../../../presets/standard.toml");
+    Request::from_toml(text).unwrap()
+}
+
+fn disk(name: &str) -> Device {
+    Device {
+        name: name.into(),
+        major: 8,
+        minor: 0,
+        kind: DeviceKind::Disk,
+        lies_on: Vec::new(),
+        size_bytes: 1000 * GIB,
+        model: None,
+        logical_block_bytes: Some(512),
+        physical_block_bytes: Some(4096),
+        rotational: Some(false),
+        scheduler: Some("none".into()),
+        write_cache: Some("write back".into()),
+        nr_requests: Some(1023),
+        read_ahead_bytes: Some(128 << 10),
+        numa_node: None,
+        io_poll: None,
+        details: Vec::new(),
+    }
+}
+
+/// A machine of which everything can be seen, and all is well.
+fn sound() -> Health {
+    Health {
+        machine: Machine {
+            host: "ada".into(),
+            kernel: "Linux 6.12.9".into(),
+            cpu_model: None,
+            cpus: 4,
+            cpus_online: 4,
+            memory_bytes: 16 * GIB,
+            memory_total_bytes: 16 * GIB,
+            virtualisation: None,
+            clock_source: Some("tsc".into()),
+            root: true,
+            lockable_bytes: None,
+            io_uring_refused: None,
+        },
+        target: Target {
+            path: "/mnt".into(),
+            mount_point: "/mnt".into(),
+            source: "/dev/sda".into(),
+            file_system: "ext4".into(),
+            mount_options: vec!["rw".into(), "relatime".into()],
+            read_only: false,
+            backing: Backing::Devices,
+            geometry: Geometry::default(),
+            space: Space {
+                total_bytes: 900 * GIB,
+                free_bytes: 600 * GIB,
+                inodes_total: Some(1 << 24),
+                inodes_free: Some(1 << 23),
+            },
+            direct_io: Some(DirectIo { memory_align_bytes: 4, offset_align_bytes: 512 }),
+            device_stack: vec![disk("sda")],
+            notes: Vec::new(),
+        },
+        unwritable: None,
+        used_bytes: Some(300 * GIB),
+        in_memory: Vec::new(),
+        no_flush: None,
+        sync_killer: None,
+        arrays: Vec::new(),
+        upkeep: Vec::new(),
+        temperatures: Vec::new(),
+        governors: vec![Governor { name: "performance".into(), driver: None }],
+        clock_sources: vec!["tsc".into(), "hpet".into()],
+        clock_read_ns: Some(24.0),
+        cpu_quota: None,
+        memory_limit_bytes: None,
+        io_limits: Vec::new(),
+        load: Some(0.1),
+        watch: Watch {
+            length_ns: 2 * SECOND,
+            frame: frame(),
+            work: vec![1000; 80],
+            window_ns: 25_000_000,
+            pause_ns_max: 100_000,
+            pressure: Some(Pressure::default()),
+            cpu_throttled: Some(0),
+        },
+        hidden: Vec::new(),
+    }
+}
+
+/// Two seconds in which one of four CPUs was busy, with our thread.
+fn frame() -> Frame {
+    let text = r#"{
+        "devices": [],
+        "cpu": { "user_ns": 2000000000, "kernel_ns": 0, "idle_ns": 6000000000, "steal_ns": 0 },
+        "workers": { "cpu_ns": 2000000000, "run_queue_ns": 0 },
+        "own_io": {
+            "read_call_bytes": 0, "write_call_bytes": 0, "read_calls": 0, "write_calls": 0,
+            "device_read_bytes": 0, "device_written_bytes": 0
+        },
+        "dirty_bytes": 0,
+        "writeback_bytes": 0
+    }"#;
+    let frame: Frame = serde_json::from_str(text).unwrap();
+    Frame { devices: vec![traffic("sda", 0, 0)], ..frame }
+}
+
+fn traffic(name: &str, bytes: u64, busy_ns: u64) -> DeviceFrame {
+    let written = bytes - bytes / 2;
+    let text = format!(
+        r#"{{ "name": "{name}", "reads": 0, "read_bytes": {}, "writes": 0, "written_bytes": {written},
+            "flushes": 0, "in_flight_ns": 0, "busy_ns": {busy_ns} }}"#,
+        bytes / 2
+    );
+    serde_json::from_str(&text).unwrap()
+}
+
+/// The checks of that name, on a sound machine with one change.
+fn after(name: &str, change: impl FnOnce(&mut Health)) -> Vec<Check> {
+    let mut health = sound();
+    change(&mut health);
+    let all = checks(&health, &standard());
+    all.into_iter().filter(|check| check.name == name).collect()
+}
+
+/// Goal: on either side of a threshold, the check of that name comes out as expected, and says what to do unless all
+/// is well.
+#[track_caller]
+fn expect(name: &str, expected: Fitness, change: impl FnOnce(&mut Health)) -> Check {
+    let found = after(name, change);
+    let worst = found.into_iter().max_by_key(|check| check.fitness).unwrap();
+    assert_eq!(worst.fitness, expected, "{worst:?}");
+    assert!(expected != Fine || worst.advice.is_none(), "{worst:?}");
+    worst
+}
+
+#[test]
+fn a_sound_machine_has_nothing_but_fine() {
+    let checks = checks(&sound(), &standard());
+    assert!(checks.iter().all(|check| check.fitness == Fine && check.advice.is_none()), "{checks:#?}");
+    let names: Vec<_> = checks.iter().map(|check| check.name).collect();
+    assert_eq!(
+        names,
+        [
+            "storage",
+            "access",
+            "plan",
+            "space",
+            "durable",
+            "upkeep",
+            "queue",
+            "other I/O",
+            "writeback",
+            "noise",
+            "steal",
+            "load",
+            "pressure",
+            "clock",
+            "frequency",
+            "limits",
+            "io_uring",
+            "host",
+            "counters",
+            "root"
+        ]
+    );
+}
+
+#[test]
+fn where_the_data_goes() {
+    expect("storage", Unfit, |health| health.target.backing = Backing::Memory);
+    expect("storage", Warn, |health| health.target.backing = Backing::Unknown);
+    expect("storage", Note, |health| health.target.backing = Backing::RemoteOrUserSpace);
+    let check = expect("storage", Warn, |health| {
+        health.in_memory = vec!["sda".into()];
+        health.target.notes = vec!["sda keeps its data in memory, compressed".into()];
+    });
+    assert!(check.found.contains("sda keeps its data in memory"), "{check:?}");
+    // Said once is enough.
+    assert_eq!(
+        after("stack", |health| {
+            health.in_memory = vec!["sda".into()];
+            health.target.notes = vec!["sda keeps its data in memory, compressed".into()];
+        }),
+        []
+    );
+    let note = "vg1-home is a thin volume";
+    assert_eq!(expect("stack", Note, |health| health.target.notes = vec![note.into()]).found, note);
+    expect("mount", Note, |health| health.target.notes = vec!["mounted with sync: every write waits".into()]);
+}
+
+#[test]
+fn what_a_run_would_be_refused_for() {
+    expect("access", Unfit, |health| health.target.read_only = true);
+    let check = expect("access", Unfit, |health| health.unwritable = Some("Permission denied".into()));
+    assert!(check.found.contains("Permission denied"));
+    let free = |bytes| move |health: &mut Health| health.target.space.free_bytes = bytes;
+    // What stays free is 5 % of 900 GiB.
+    let check = expect("plan", Unfit, free(45 * GIB));
+    assert!(check.found.contains("lay out the data set"), "{check:?}");
+    let small = |free_bytes| {
+        move |health: &mut Health| {
+            let space = &mut health.target.space;
+            (space.total_bytes, space.free_bytes) = (20 * GIB, free_bytes);
+        }
+    };
+    expect("plan", Fine, small(20 * GIB));
+    expect("plan", Note, small(19 * GIB));
+    expect("plan", Note, small(3 * GIB));
+    expect("plan", Warn, small(2 * GIB));
+    expect("plan", Unfit, |health| health.target.space.inodes_free = Some(60_000));
+}
+
+#[test]
+fn full_file_systems() {
+    let full = |used, free| {
+        move |health: &mut Health| {
+            health.used_bytes = Some(used * GIB);
+            health.target.space.free_bytes = free * GIB;
+        }
+    };
+    expect("space", Fine, full(849, 151));
+    expect("space", Note, full(850, 150));
+    expect("space", Note, full(949, 51));
+    expect("space", Warn, full(950, 50));
+    // Inodes count as well, and unknown is not full.
+    expect("space", Warn, |health| health.target.space.inodes_free = Some((1 << 24) / 20));
+    expect("space", Fine, |health| {
+        (health.target.space.inodes_total, health.target.space.inodes_free) = (None, None)
+    });
+    expect("space", Fine, |health| health.used_bytes = None);
+}
+
+#[test]
+fn what_takes_durability_away() {
+    let check = expect("durable", Warn, |health| health.no_flush = Some("nobarrier".into()));
+    assert!(check.found.contains("nobarrier"));
+    let twice = after("mount", |health| {
+        health.no_flush = Some("nobarrier".into());
+        health.target.notes = vec!["mounted with nobarrier: what is synced is not flushed".into()];
+    });
+    assert_eq!(twice, []);
+    expect("durable", Warn, |health| health.sync_killer = Some("/usr/lib/libeatmydata.so".into()));
+    let journal = |health: &mut Health| {
+        health.target.notes = vec!["mounted with data=journal: direct I/O is silently buffered".into()];
+    };
+    expect("durable", Warn, journal);
+    assert_eq!(after("mount", journal), []);
+    let check = expect("durable", Note, |health| {
+        (health.target.backing, health.target.file_system) = (Backing::Unknown, "zfs".into());
+        health.target.source = "rpool/ROOT".into();
+    });
+    assert!(check.advice.unwrap().contains("rpool/ROOT"));
+    let both = after("durable", |health| {
+        health.no_flush = Some("nobarrier".into());
+        health.sync_killer = Some("/usr/lib/libeatmydata.so".into());
+    });
+    assert_eq!(both.len(), 2, "{both:?}");
+    expect("durable", Note, |health| {
+        (health.target.backing, health.target.file_system) = (Backing::RemoteOrUserSpace, "nfs4".into());
+    });
+}
+
+#[test]
+fn arrays_and_upkeep() {
+    let array = |action: Option<&str>, missing| Array {
+        name: "md0".into(),
+        action: action.map(str::to_owned),
+        progress: action.map(|_| 0.25),
+        missing,
+    };
+    expect("array", Fine, |health| health.arrays = vec![array(None, 0)]);
+    let check = expect("array", Warn, |health| health.arrays = vec![array(Some("resync"), 0)]);
+    assert_eq!(check.found, "md0 is busy with itself (resync, 25 % done)");
+    let check = expect("array", Warn, |health| health.arrays = vec![array(Some("recover"), 1)]);
+    assert!(check.found.starts_with("md0 is degraded: 1 device is missing; md0 is busy"), "{check:?}");
+    expect("array", Warn, |health| health.arrays = vec![array(None, 2)]);
+    // The thread tells nobody which file system it works on, but the device is quiet.
+    expect("upkeep", Note, |health| health.upkeep = vec![Upkeep::InodeTables]);
+    expect("upkeep", Warn, |health| {
+        health.upkeep = vec![Upkeep::InodeTables];
+        health.watch.frame.devices = vec![traffic("sda", 4096, 0)];
+    });
+    expect("upkeep", Warn, |health| {
+        (health.upkeep, health.watch.length_ns) = (vec![Upkeep::InodeTables], 0);
+    });
+    expect("upkeep", Warn, |health| health.upkeep = vec![Upkeep::Scrub]);
+    expect("upkeep", Warn, |health| health.upkeep = vec![Upkeep::Operation("balance".into())]);
+    expect("upkeep", Note, |health| health.upkeep = vec![Upkeep::Operation("balance paused".into())]);
+    assert_eq!(after("upkeep", |health| health.target.file_system = "xfs".into()), []);
+}
+
+#[test]
+fn queues_of_leaves_alone_and_those_that_are_alike_together() {
+    let found = after("queue", |health| {
+        health.target.device_stack = (0..6).map(|index| disk(&format!("sd{index}"))).collect();
+    });
+    assert_eq!(found.len(), 1);
+    assert!(
+        found[0].found.starts_with("6 devices (sd0 to sd5): scheduler none, read-ahead 128 KiB"),
+        "{found:?}"
+    );
+    let found = after("queue", |health| {
+        let other = Device { scheduler: Some("mq-deadline".into()), ..disk("sdb") };
+        health.target.device_stack.push(other);
+    });
+    assert!(found.len() == 2 && found.iter().all(|check| check.fitness == Note), "{found:?}");
+    expect("queue", Note, |health| health.target.device_stack[0].scheduler = Some("bfq".into()));
+    expect("queue", Fine, |health| {
+        let disk = &mut health.target.device_stack[0];
+        (disk.scheduler, disk.rotational) = (Some("bfq".into()), Some(true));
+    });
+    expect("queue", Note, |health| health.target.device_stack[0].read_ahead_bytes = Some(0));
+}
+
+#[test]
+fn heat() {
+    let hot = |celsius, celsius_max| {
+        move |health: &mut Health| {
+            health.temperatures = vec![Temperature { device: "sda".into(), celsius, celsius_max }];
+        }
+    };
+    expect("heat", Fine, hot(64.9, Some(70.0)));
+    expect("heat", Warn, hot(65.0, Some(70.0)));
+    expect("heat", Fine, hot(90.0, None));
+    expect("heat", Warn, |health| health.watch.cpu_throttled = Some(1));
+    assert_eq!(after("heat", |health| health.watch.cpu_throttled = None), []);
+}
+
+#[test]
+fn others_on_the_device() {
+    let moved = |bytes_per_second: u64, busy_ns: u64| {
+        move |health: &mut Health| {
+            health.watch.frame.devices.insert(0, traffic("sdb", 2 * bytes_per_second, 2 * busy_ns));
+        }
+    };
+    expect("other I/O", Fine, moved(499_999, 9_999_999));
+    expect("other I/O", Note, moved(500_000, 0));
+    expect("other I/O", Note, moved(4_999_999, 49_999_999));
+    expect("other I/O", Warn, moved(5_000_000, 0));
+    let check = expect("other I/O", Warn, moved(0, 50_000_000));
+    assert_eq!(check.found, "others move 0 B/s on sdb and keep it busy 5.0 % of the time");
+    // Counters that stand still would look like an idle device.
+    assert_eq!(
+        after("other I/O", |health| {
+            health.hidden = vec!["/sys/class/block/sda/queue/iostats: I/O counters are switched off".into()];
+        }),
+        []
+    );
+    expect("writeback", Fine, |health| health.watch.frame.dirty_bytes = (256 << 20) - 1);
+    expect("writeback", Warn, |health| {
+        (health.watch.frame.dirty_bytes, health.watch.frame.writeback_bytes) = (200 << 20, 56 << 20);
+    });
+}
+
+#[test]
+fn noise_is_never_unfit() {
+    let work = |low: u64, high: u64| {
+        move |health: &mut Health| {
+            health.watch.work = (0..80).map(|index| [low, 1000, 1000, high][index % 4]).collect();
+        }
+    };
+    expect("noise", Fine, work(986, 1015));
+    expect("noise", Note, work(985, 1015));
+    expect("noise", Note, work(951, 1050));
+    expect("noise", Warn, work(950, 1050));
+    expect("noise", Warn, work(1, 5000));
+    let waited = |ns| move |health: &mut Health| health.watch.frame.workers.run_queue_ns = 2 * ns;
+    expect("noise", Fine, waited(19_999_999));
+    expect("noise", Note, waited(20_000_000));
+    expect("noise", Warn, waited(50_000_000));
+    expect("noise", Warn, waited(SECOND));
+    // Too little to say anything about.
+    expect("noise", Fine, |health| health.watch.work = vec![1, 1000, 1]);
+    let steal = |ns| move |health: &mut Health| health.watch.frame.cpu.steal_ns = ns;
+    expect("steal", Fine, steal(40_000_000));
+    expect("steal", Note, steal(41_000_000));
+    expect("steal", Warn, steal(106_000_000));
+    expect("steal", Warn, steal(100 * SECOND));
+    // Two seconds on four CPUs.
+    let others = |ns| move |health: &mut Health| health.watch.frame.cpu.kernel_ns = ns;
+    expect("load", Fine, others(399_000_000));
+    expect("load", Note, others(401_000_000));
+    expect("load", Warn, others(1_600_000_000));
+    expect("load", Fine, |health| health.load = Some(3.99));
+    expect("load", Note, |health| health.load = Some(4.0));
+    let waits = |memory, io| {
+        move |health: &mut Health| {
+            health.watch.pressure = Some(Pressure { memory, io, cpu: 1.0 });
+        }
+    };
+    expect("pressure", Fine, waits(0.009, 0.09));
+    expect("pressure", Note, waits(0.01, 0.0));
+    expect("pressure", Note, waits(0.0, 0.10));
+    expect("pressure", Note, waits(0.149, 0.0));
+    expect("pressure", Warn, waits(0.15, 0.0));
+    expect("pressure", Note, |health| health.watch.pressure = None);
+}
+
+#[test]
+fn nothing_is_said_about_what_was_not_watched() {
+    for name in ["noise", "steal", "load", "other I/O", "writeback"] {
+        assert_eq!(after(name, |health| health.watch.length_ns = 0), [], "{name}");
+    }
+}
+
+#[test]
+fn clocks() {
+    let clock = |source: &'static str, ns| {
+        move |health: &mut Health| {
+            (health.machine.clock_source, health.clock_read_ns) = (Some(source.into()), ns);
+        }
+    };
+    for source in ["tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"] {
+        expect("clock", Fine, clock(source, None));
+    }
+    expect("clock", Fine, clock("tsc", Some(199.0)));
+    let check = expect("clock", Warn, clock("hpet", Some(200.0)));
+    assert!(check.advice.unwrap().contains("tsc, write that to /sys"));
+    assert!(!expect("clock", Warn, clock("tsc", Some(200.0))).advice.unwrap().contains("write that to"));
+    for source in SLOW_CLOCKS {
+        expect("clock", Warn, clock(source, None));
+    }
+    // Newer hypervisors let programs read it.
+    expect("clock", Fine, clock("xen", Some(40.0)));
+    for source in TICKING_CLOCKS {
+        expect("clock", Unfit, clock(source, Some(20.0)));
+    }
+}
+
+#[test]
+fn frequencies() {
+    let governed = |name: &'static str, driver: Option<&str>| {
+        let driver = driver.map(str::to_owned);
+        move |health: &mut Health| health.governors = vec![Governor { name: name.into(), driver }]
+    };
+    expect("frequency", Fine, governed("performance", Some("acpi-cpufreq")));
+    expect("frequency", Note, governed("schedutil", None));
+    expect("frequency", Note, governed("powersave", Some("intel_pstate")));
+    expect("frequency", Note, governed("powersave", Some("amd-pstate-epp")));
+    expect("frequency", Warn, governed("powersave", Some("acpi-cpufreq")));
+    expect("frequency", Warn, governed("powersave", None));
+    let check = after("frequency", |health| health.governors.clear()).remove(0);
+    assert_eq!(check.fitness, Note);
+}
+
+#[test]
+fn limits_that_can_be_seen() {
+    expect("limits", Note, |health| health.cpu_quota = Some(1.0));
+    expect("limits", Warn, |health| health.cpu_quota = Some(0.99));
+    expect("limits", Fine, |health| health.cpu_quota = Some(4.0));
+    expect("limits", Note, |health| health.memory_limit_bytes = Some(4 * GIB));
+    expect("limits", Fine, |health| health.memory_limit_bytes = Some(16 * GIB));
+    let check = expect("limits", Warn, |health| {
+        health.io_limits = vec![IoLimit {
+            device: "sda".into(),
+            read_bytes_per_second: Some(104_857_600),
+            writes_per_second: Some(500),
+            ..IoLimit::default()
+        }];
+    });
+    assert_eq!(check.found, "sda: at most reads of 105 MB/s, 500 writes/s");
+}
+
+#[test]
+fn what_the_program_may_use() {
+    expect("io_uring", Note, |health| health.machine.io_uring_refused = Some("a sandbox forbids it".into()));
+    expect("io_uring", Note, |health| health.machine.lockable_bytes = Some(PINNED_BYTES - 1));
+    expect("io_uring", Fine, |health| health.machine.lockable_bytes = Some(PINNED_BYTES));
+    expect("host", Note, |health| health.machine.virtualisation = Some("kvm".into()));
+    expect("counters", Warn, |health| health.hidden = vec!["/proc/stat: CPU time of the machine".into()]);
+    let check = after("root", |health| health.machine.root = false).remove(0);
+    assert!(
+        check.fitness == Note && check.found.contains("drop-all") && check.found.contains("laid out"),
+        "{check:?}"
+    );
+    let check = after("root", |health| {
+        (health.machine.root, health.target.file_system) = (false, "xfs".into());
+    });
+    assert!(!check[0].found.contains("laid out"), "{check:?}");
+}

@@ -1,0 +1,28 @@
+//! `/proc/loadavg`: how many tasks ran or waited for a disk.
+
+/// The average of the last minute.
+pub fn parse(text: &str) -> Option<f64> {
+    let load: f64 = text.split_whitespace().next()?.parse().ok()?;
+    Some(load).filter(|load| load.is_finite() && *load >= 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::parse;
+
+    #[test]
+    fn a_real_one() {
+        assert_eq!(parse("0.61 0.83 1.32 4/102 27938\n"), Some(0.61));
+        assert_eq!(parse("inf 0 0\n"), None);
+        assert_eq!(parse(""), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_survived(text in "\\PC{0,60}") {
+            parse(&text);
+        }
+    }
+}

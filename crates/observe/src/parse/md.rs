@@ -1,0 +1,40 @@
+//! Files of a software array (`md/` in the directory of its device).
+
+/// How much of what the array does with itself is done, by `sync_completed`: "1953120 / 3906242"; absent for "none".
+pub fn progress(text: &str) -> Option<f64> {
+    let (done, all) = text.split_once('/')?;
+    let (done, all): (u64, u64) = (done.trim().parse().ok()?, all.trim().parse().ok()?);
+    (all > 0 && done <= all).then(|| done as f64 / all as f64)
+}
+
+/// What `sync_action` says that the array does; absent if that is nothing.
+pub fn action(text: &str) -> Option<&str> {
+    Some(text.trim()).filter(|action| !matches!(*action, "" | "idle" | "frozen"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{action, progress};
+
+    #[test]
+    fn real_ones() {
+        assert_eq!(progress("1000 / 4000\n"), Some(0.25));
+        for nothing in ["none", "delayed", "5 / 0", "5 / 4", ""] {
+            assert_eq!(progress(nothing), None, "{nothing}");
+        }
+        assert_eq!(action("recover\n"), Some("recover"));
+        for nothing in ["idle\n", "frozen", ""] {
+            assert_eq!(action(nothing), None, "{nothing}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_survived(text in "\\PC{0,30}|[0-9 /]{0,50}") {
+            progress(&text);
+            action(&text);
+        }
+    }
+}

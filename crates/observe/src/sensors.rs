@@ -1,0 +1,89 @@
+//! Temperatures of drives, and how the CPUs choose their frequency.
+
+use model::health::{Governor, Temperature};
+use model::target::Device;
+
+use crate::device::Place;
+use crate::root::Root;
+
+/// Names of sensors that are in drives.
+const DRIVES: [&str; 2] = ["nvme", "drivetemp"];
+/// Drives that know no limit name one that nothing survives, such as 65,261 °C.
+const CELSIUS_MAX: f64 = 200.0;
+const CPUS: &str = "sys/devices/system/cpu";
+
+/// What the sensors of the physical devices say, as far as there are any.
+pub(crate) fn temperatures(root: &Root, devices: &[Device]) -> Vec<Temperature> {
+    let sensors: Vec<_> =
+        root.list("sys/class/hwmon").into_iter().filter_map(|name| sensor(root, &name)).collect();
+    let mut found = Vec::new();
+    for device in devices.iter().filter(|device| device.is_leaf()) {
+        let Some(place) = Place::by_name(root, &device.name) else { continue };
+        let above = controllers(root, &place);
+        let is_its_own = |sensor: &&Sensor| {
+            let directory = format!("{}/", sensor.device);
+            above.iter().any(|path| format!("{path}/").starts_with(&directory))
+        };
+        if let Some(Sensor { celsius, celsius_max, .. }) = sensors.iter().find(is_its_own) {
+            let (celsius, celsius_max) = (*celsius, *celsius_max);
+            found.push(Temperature { device: device.name.clone(), celsius, celsius_max });
+        }
+    }
+    found
+}
+
+struct Sensor {
+    /// Directory of what it is in.
+    device: String,
+    celsius: f64,
+    celsius_max: Option<f64>,
+}
+
+fn sensor(root: &Root, name: &str) -> Option<Sensor> {
+    let directory = format!("sys/class/hwmon/{name}");
+    root.line(&format!("{directory}/name")).filter(|name| DRIVES.contains(&name.as_str()))?;
+    let celsius = |file: &str| {
+        let millidegrees: f64 = root.number(&format!("{directory}/{file}"))?;
+        Some(millidegrees / 1000.0).filter(|celsius| celsius.abs() < CELSIUS_MAX)
+    };
+    Some(Sensor {
+        device: root.real(&format!("{directory}/device"))?,
+        celsius: celsius("temp1_input")?,
+        celsius_max: celsius("temp1_max"),
+    })
+}
+
+/// Directories of the disk, and of the controllers that lead to it where it has several (NVMe subsystems).
+fn controllers(root: &Root, place: &Place) -> Vec<String> {
+    let mut paths = vec![place.disk.clone()];
+    if let Some(subsystem) = root.real(&format!("{}/device", place.disk)) {
+        let names = root.list(&subsystem).into_iter().filter(|name| name.starts_with("nvme"));
+        paths.extend(names.filter_map(|name| root.real(&format!("{subsystem}/{name}"))));
+    }
+    paths
+}
+
+/// How the frequency of the CPUs is chosen, each way once.
+pub(crate) fn governors(root: &Root) -> Vec<Governor> {
+    let mut found: Vec<Governor> = Vec::new();
+    let policies =
+        root.list(&format!("{CPUS}/cpufreq")).into_iter().filter(|name| name.starts_with("policy"));
+    for policy in policies {
+        let line = |file: &str| root.line(&format!("{CPUS}/cpufreq/{policy}/{file}"));
+        let Some(name) = line("scaling_governor") else { continue };
+        let governor = Governor { name, driver: line("scaling_driver") };
+        if !found.contains(&governor) {
+            found.push(governor);
+        }
+    }
+    found
+}
+
+/// How often cores were throttled for their temperature since boot; absent where none tells.
+pub(crate) fn cpu_throttled(root: &Root) -> Option<u64> {
+    let is_cpu = |name: &String| name.strip_prefix("cpu").is_some_and(|number| number.parse::<u32>().is_ok());
+    let counts = root.list(CPUS).into_iter().filter(is_cpu).filter_map(|name| {
+        root.number::<u64>(&format!("{CPUS}/{name}/thermal_throttle/core_throttle_count"))
+    });
+    counts.reduce(u64::saturating_add)
+}

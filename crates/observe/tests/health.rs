@@ -1,0 +1,127 @@
+//! What is looked at before anything is measured: machines that are not well, as trees of files.
+
+// The helpers here are no test functions by themselves, but they fail a test all the same.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::time::Duration;
+
+use model::health::{Governor, Health, IoLimit, Upkeep};
+use observe::{Identity, Root, health, machine, resolve, target};
+
+fn looked_at(name: &str, path: &str, (major, minor): (u32, u32)) -> Health {
+    let root = Root::at(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name));
+    let identity = Identity { path: path.to_owned(), major, minor, ..Identity::default() };
+    health(&root, &machine(&root), &resolve(&root, &identity).unwrap(), Duration::ZERO)
+}
+
+#[test]
+fn a_machine_that_is_not_well() {
+    let found = looked_at("unwell", "/srv", (9, 0));
+    let array = &found.arrays[..];
+    assert_eq!(array.len(), 1);
+    assert_eq!((array[0].name.as_str(), array[0].missing), ("md0", 1));
+    assert_eq!((array[0].action.as_deref(), array[0].progress), (Some("recover"), Some(0.25)));
+    assert_eq!(found.no_flush.as_deref(), Some("nobarrier"));
+    assert_eq!(found.sync_killer.as_deref(), Some("/usr/lib/libeatmydata.so.1.3.0"));
+    assert_eq!(found.upkeep, [Upkeep::InodeTables]);
+    assert_eq!(found.governors, [Governor { name: "powersave".into(), driver: Some("acpi-cpufreq".into()) }]);
+    assert_eq!(found.machine.clock_source.as_deref(), Some("hpet"));
+    assert_eq!(found.clock_sources, ["tsc", "hpet", "acpi_pm"]);
+    assert_eq!((found.cpu_quota, found.memory_limit_bytes), (Some(0.5), Some(2 << 30)));
+    assert_eq!(found.load, Some(3.2));
+    let pressure = found.watch.pressure.unwrap();
+    assert_eq!((pressure.memory, pressure.io, pressure.cpu), (0.185, 0.31, 0.12));
+    assert_eq!((found.watch.length_ns, found.watch.cpu_throttled), (0, Some(0)));
+    assert_eq!(found.watch.frame.dirty_bytes, 500_000 << 10);
+    // Nobody is asked about a fixture.
+    assert_eq!((&found.unwritable, found.used_bytes, found.clock_read_ns), (&None, None, None));
+    assert_eq!(
+        found.hidden,
+        ["/sys/class/block/md0/queue/iostats: I/O counters of the device are switched off"]
+    );
+}
+
+#[test]
+fn limits_of_devices_by_both_versions() {
+    let found = looked_at("unwell", "/srv", (9, 0)).io_limits;
+    let md0 = IoLimit { device: "md0".into(), reads_per_second: Some(20_000), ..IoLimit::default() };
+    // The group above is tighter.
+    let disk = IoLimit {
+        device: "nvme0n1".into(),
+        read_bytes_per_second: Some(104_857_600),
+        writes_per_second: Some(500),
+        ..IoLimit::default()
+    };
+    assert_eq!(found, [md0, disk]);
+    let found = looked_at("cgroup_v1", "/", (8, 1)).io_limits;
+    let sda = IoLimit {
+        device: "sda".into(),
+        written_bytes_per_second: Some(1_048_576),
+        writes_per_second: Some(500),
+        ..IoLimit::default()
+    };
+    assert_eq!(found, [sda]);
+}
+
+#[test]
+fn drives_have_their_own_sensors() {
+    let temperatures = |name, path, device| -> Vec<(String, f64, Option<f64>)> {
+        let found = looked_at(name, path, device).temperatures.into_iter();
+        found.map(|sensor| (sensor.device, sensor.celsius, sensor.celsius_max)).collect()
+    };
+    let of = |name: &str, celsius, max| (name.to_owned(), celsius, max);
+    assert_eq!(
+        temperatures("unwell", "/srv", (9, 0)),
+        [of("nvme0n1", 81.85, Some(83.85)), of("nvme1n1", 45.85, Some(83.85))]
+    );
+    // A limit that nothing survives is none.
+    assert_eq!(temperatures("md_raid5", "/srv", (9, 0)), [of("sda", 38.0, None)]);
+    // The disk is reached by two controllers, and the second has the sensor.
+    assert_eq!(temperatures("two_nodes", "/paths", (259, 3)), [of("nvme1n1", 40.85, Some(69.85))]);
+    assert_eq!(temperatures("ext4_nvme", "/", (259, 2)), []);
+}
+
+#[test]
+fn what_file_systems_do_to_themselves() {
+    let upkeep = |name, path, device| looked_at(name, path, device).upkeep;
+    assert_eq!(upkeep("btrfs_two", "/home", (0, 42)), [Upkeep::Scrub, Upkeep::Operation("balance".into())]);
+    assert_eq!(upkeep("ext4_nvme", "/", (259, 2)), []);
+    // The thread is there, but initialises no XFS.
+    assert_eq!(upkeep("unwell", "/", (259, 1)), []);
+}
+
+#[test]
+fn arrays_at_work_and_memory_in_disguise() {
+    let found = looked_at("md_raid5", "/srv", (9, 0));
+    assert_eq!((found.arrays[0].action.as_deref(), found.arrays[0].missing), (Some("resync"), 0));
+    assert_eq!(found.in_memory, [""; 0]);
+    assert_eq!(looked_at("loop_on_ext4", "/mnt/mem", (7, 4)).in_memory, ["loop4"]);
+    assert_eq!(looked_at("loop_on_ext4", "/mnt/img", (7, 3)).in_memory, [""; 0]);
+    assert_eq!(looked_at("virtual_machine", "/fast", (252, 0)).in_memory, ["zram0"]);
+    assert_eq!(looked_at("ext4_nvme", "/mnt/with blank", (259, 1)).no_flush.as_deref(), Some("nobarrier"));
+}
+
+#[test]
+fn nothing_is_seen() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = Root::at(directory.path());
+    let identity = Identity { path: "/data".into(), ..Identity::default() };
+    let found = health(&root, &machine(&root), &resolve(&root, &identity).unwrap(), Duration::ZERO);
+    assert_eq!((found.load, found.watch.pressure, found.watch.cpu_throttled), (None, None, None));
+    assert!(found.governors.is_empty() && found.temperatures.is_empty() && found.io_limits.is_empty());
+}
+
+#[test]
+fn the_running_system_is_watched() {
+    let root = Root::system();
+    let directory = tempfile::tempdir().unwrap();
+    let target = target(&root, directory.path()).unwrap();
+    let found = health(&root, &machine(&root), &target, Duration::from_millis(300));
+    assert_eq!(found.unwritable, None);
+    assert!(found.used_bytes.is_some_and(|bytes| bytes <= target.space.total_bytes));
+    assert!(found.watch.length_ns >= 300_000_000 && found.watch.work.len() == 12, "{:?}", found.watch);
+    // The busy thread was the one that was watched.
+    let threads = found.watch.frame.workers;
+    assert!(threads.cpu_ns + threads.run_queue_ns > 0, "{threads:?}");
+}

@@ -1,0 +1,217 @@
+//! `skye doctor`: what was looked at, what came of it, and whether one can measure here.
+
+use model::health::{Check, Fitness};
+use model::run::Environment;
+
+use super::preamble::surroundings;
+use super::style::{RED, Style, YELLOW, paint};
+use super::wrap::{field, loose, together, wrap};
+use crate::printable;
+
+/// Columns before what was found: two blanks, the state, the name of the check.
+const INDENT: usize = 20;
+/// Stands before what to do, and blanks before its further lines.
+const ARROW: &str = "→ ";
+const UNDER_ARROW: &str = "  ";
+/// Units that stay on the line of their number.
+const UNITS: [&str; 21] = [
+    "%", "C", "us", "ns", "µs", "ms", "°C", "B", "KiB", "MiB", "GiB", "TiB", "B/s", "kB/s", "MB/s", "GB/s",
+    "MB", "GB", "TB", "CPUs", "tests",
+];
+
+/// What is looked at: target, devices, host.
+pub fn examined(environment: &Environment, style: &Style) -> String {
+    let lines: Vec<_> =
+        surroundings(environment).into_iter().map(|(name, text)| field(name, &text, style)).collect();
+    style.finish(lines.join("\n"))
+}
+
+/// A line for each check, and what they come to.
+pub fn doctor(checks: &[Check], style: &Style) -> String {
+    let lines: Vec<_> = checks.iter().map(|check| line(check, style)).collect();
+    style.finish(format!("{}\n\n{}", lines.join("\n"), conclusion(checks, style)))
+}
+
+/// What was found, and beneath it what to do.
+fn line(check: &Check, style: &Style) -> String {
+    let width = style.paragraph() - INDENT;
+    // What cannot be shown is replaced before lines are broken, as it may take more room then.
+    let wrapped = |text: &str, width: usize| wrap(&with_units(&style.foreign(text)), width);
+    let mut lines = wrapped(&check.found, width);
+    if let Some(advice) = &check.advice {
+        for (index, line) in wrapped(advice, width - UNDER_ARROW.len()).iter().enumerate() {
+            lines.push(format!("{}{line}", if index == 0 { ARROW } else { UNDER_ARROW }));
+        }
+    }
+    let state = paint(colour(check.fitness), &format!("{:<5}", word(check.fitness)));
+    let mut shown = format!("  {state}  {:<11}{}", check.name, lines[0]);
+    for line in &lines[1..] {
+        shown.push_str(&format!("\n{:INDENT$}{line}", ""));
+    }
+    shown
+}
+
+/// The state as a word: colour only repeats it.
+fn word(fitness: Fitness) -> &'static str {
+    match fitness {
+        Fitness::Fine => "fine",
+        Fitness::Note => "note",
+        Fitness::Warn => "warn",
+        Fitness::Unfit => "unfit",
+    }
+}
+
+fn colour(fitness: Fitness) -> anstyle::Style {
+    match fitness {
+        Fitness::Fine | Fitness::Note => anstyle::Style::new(),
+        Fitness::Warn => YELLOW,
+        Fitness::Unfit => RED,
+    }
+}
+
+/// Joins numbers and their units for [`wrap`].
+fn with_units(text: &str) -> String {
+    let mut glued = String::with_capacity(text.len());
+    for word in text.split(' ') {
+        let is_unit = UNITS.contains(&word.trim_end_matches([',', ';', ':', ')']));
+        let after_number = glued.ends_with(|c: char| c.is_ascii_digit());
+        if !glued.is_empty() {
+            glued.push_str(&if is_unit && after_number { together(" ") } else { " ".to_owned() });
+        }
+        glued.push_str(word);
+    }
+    glued
+}
+
+/// Whether one can measure here, in a line.
+fn conclusion(checks: &[Check], style: &Style) -> String {
+    let named = |fitness| {
+        let mut names: Vec<_> =
+            checks.iter().filter(|check| check.fitness == fitness).map(|check| check.name).collect();
+        names.dedup();
+        (names.len(), names.join(", "))
+    };
+    let (unfit, warned) = (named(Fitness::Unfit), named(Fitness::Warn));
+    let text = match (unfit, warned) {
+        ((0, _), (0, _)) => "fit to measure here".to_owned(),
+        ((0, _), (1, names)) => format!("fit, but 1 thing will make numbers suspect: {names}"),
+        ((0, _), (count, names)) => format!("fit, but {count} things will make numbers suspect: {names}"),
+        ((1, name), _) => {
+            let mut unfit = checks.iter().filter(|check| check.fitness == Fitness::Unfit);
+            format!("not fit: {}", unfit.next().map_or(name, |check| printable(&check.found)))
+        }
+        ((count, names), _) => format!("not fit, for {count} reasons: {names}"),
+    };
+    wrap(&style.finish(with_units(&text)), style.paragraph() - 2)
+        .iter()
+        .map(|line| format!("  {}", loose(line)))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    fn check(fitness: Fitness, name: &'static str, found: &str, advice: Option<&str>) -> Check {
+        Check { name, fitness, found: found.into(), advice: advice.map(str::to_owned) }
+    }
+
+    fn sound() -> Vec<Check> {
+        vec![
+            check(Fitness::Fine, "storage", "xfs on nvme0n1p2, a device of this machine", None),
+            check(Fitness::Fine, "clock", "tsc, 24 ns a read", None),
+            check(
+                Fitness::Note,
+                "host",
+                "kvm",
+                Some("caches and limits outside of it act on the numbers and are not seen from here"),
+            ),
+        ]
+    }
+
+    fn suspect() -> Vec<Check> {
+        let mut checks = sound();
+        checks.push(check(
+            Fitness::Warn,
+            "other I/O",
+            "others move 12.3 MB/s on nvme0n1 and keep it busy 31 % of the time",
+            Some("measure when it is quiet"),
+        ));
+        checks.push(check(
+            Fitness::Warn,
+            "heat",
+            "nvme0n1 has 81 °C, and is slower from 83 °C on",
+            Some("let it cool down, or give it air"),
+        ));
+        checks
+    }
+
+    fn unfit() -> Vec<Check> {
+        let mut checks = suspect();
+        checks.insert(
+            0,
+            check(
+                Fitness::Unfit,
+                "storage",
+                "tmpfs is memory: nothing that is measured here is storage",
+                Some("name a directory on a disk"),
+            ),
+        );
+        checks
+    }
+
+    fn shown(checks: &[Check], style: &Style) -> String {
+        sample::plain(&doctor(checks, style))
+    }
+
+    #[test]
+    fn what_is_looked_at() {
+        let environment = sample::environment(sample::mapped());
+        insta::assert_snapshot!(sample::plain(&examined(&environment, &sample::WIDE)));
+    }
+
+    #[test]
+    fn a_machine_that_is_fit() {
+        insta::assert_snapshot!(shown(&sound(), &sample::WIDE));
+    }
+
+    #[test]
+    fn a_machine_with_troubles() {
+        insta::assert_snapshot!(shown(&suspect(), &sample::WIDE));
+        let one = &suspect()[..4];
+        assert!(
+            shown(one, &sample::WIDE).ends_with("  fit, but 1 thing will make numbers suspect: other I/O")
+        );
+    }
+
+    #[test]
+    fn a_machine_that_is_not_fit() {
+        insta::assert_snapshot!(shown(&unfit(), &sample::WIDE));
+        let mut two = unfit();
+        two.push(check(Fitness::Unfit, "plan", "refused: no room", None));
+        assert!(shown(&two, &sample::WIDE).ends_with("  not fit, for 2 reasons: storage, plan"));
+    }
+
+    #[test]
+    fn a_narrow_terminal_without_unicode() {
+        let text = shown(&unfit(), &Style { unicode: false, ..sample::NARROW });
+        assert!(text.is_ascii());
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn the_state_is_a_word_and_only_then_a_colour() {
+        let text = doctor(&unfit(), &sample::WIDE);
+        assert!(text.contains("\x1b[31m\x1b[1munfit") || text.contains("\x1b[1m\x1b[31munfit"), "{text:?}");
+        assert!(text.contains("\x1b[33mwarn"), "{text:?}");
+    }
+
+    #[test]
+    fn names_of_others_are_shown_not_obeyed() {
+        let checks = [check(Fitness::Unfit, "storage", "a\x1b[2Jb\u{202e}c\nd", Some("e\x07f"))];
+        let text = shown(&checks, &sample::WIDE);
+        assert!(!text.chars().any(|c| c != '\n' && printable::acts(c)), "{text:?}");
+    }
+}

@@ -1,0 +1,84 @@
+//! `skye doctor`: is this machine fit to measure here? It reads, and writes nothing.
+
+use std::path::Path;
+use std::time::Duration;
+
+use engine::clock::{Timer, read_cost_ns};
+use model::Machine;
+use model::health::{Check, Fitness, Health};
+use model::run::Environment;
+use observe::Root;
+use report::text;
+
+use crate::Done;
+use crate::exit::{self, Failure};
+use crate::live_view::LiveView;
+use crate::{preset, simulation, terminal};
+
+/// How long the machine is watched: long enough to see what a neighbour does every second.
+const WATCHED: Duration = Duration::from_millis(2500);
+
+/// `skye doctor`
+pub fn doctor(directory: &Path) -> Done {
+    if simulation::is_named(directory) {
+        let word = directory.display();
+        return Err(Failure::Refused(format!(
+            "cannot look at {word}: a simulated device is the same on every machine; name a directory"
+        )));
+    }
+    let style = terminal::style();
+    let root = Root::system();
+    let machine = Machine { io_uring_refused: engine::uring::refusal(), ..observe::machine(&root) };
+    let target = observe::target(&root, directory).map_err(Failure::refused)?;
+    let environment = Environment::new(&machine, target, Vec::new(), Vec::new());
+    terminal::print_line(&format!("{}\n", text::examined(&environment, &style)))?;
+
+    let view = LiveView::new(false, style);
+    view.preparing("watching the machine for some seconds");
+    let clock_read_ns = read_cost_ns(&Timer::best());
+    let health = observe::health(&root, &machine, &environment.target, WATCHED);
+    view.end();
+
+    let checks = judged(Health { clock_read_ns: Some(clock_read_ns), ..health })?;
+    terminal::print_line(&text::doctor(&checks, &style))?;
+    let is_unfit = checks.iter().any(|check| check.fitness == Fitness::Unfit);
+    Ok(if is_unfit { exit::INVALID } else { exit::DONE })
+}
+
+/// By the run that would be made if nothing else were asked for.
+fn judged(health: Health) -> Result<Vec<Check>, Failure> {
+    Ok(judge::fitness::checks(&health, &preset::load(preset::DEFAULT)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::target::Space;
+    use observe::Identity;
+    use report::text::Style;
+
+    use super::*;
+
+    /// Goal: what is found on a machine that is not well arrives in front of the user, all of it, in their words.
+    /// Method: the tree of files that stands for such a machine, looked at, judged and printed.
+    #[test]
+    fn a_machine_that_is_not_well() {
+        let tree = concat!(env!("CARGO_MANIFEST_DIR"), "/../observe/tests/fixtures/unwell");
+        let root = Root::at(tree);
+        let space = Space {
+            total_bytes: 900 << 30,
+            free_bytes: 600 << 30,
+            inodes_total: Some(1 << 24),
+            inodes_free: Some(1 << 23),
+        };
+        let identity = Identity { path: "/srv".into(), major: 9, minor: 0, space, ..Identity::default() };
+        let target = observe::resolve(&root, &identity).unwrap();
+        let machine = Machine { lockable_bytes: Some(8 << 20), ..observe::machine(&root) };
+        let environment = Environment::new(&machine, target, Vec::new(), Vec::new());
+        let health = observe::health(&root, &machine, &environment.target, Duration::ZERO);
+        let checks = judged(Health { clock_read_ns: Some(1100.0), ..health }).unwrap();
+        let style = Style { unicode: true, width: 100 };
+        let examined = text::examined(&environment, &style);
+        let shown = format!("{examined}\n\n{}", text::doctor(&checks, &style));
+        insta::assert_snapshot!(anstream::adapter::strip_str(&shown).to_string());
+    }
+}

@@ -1,0 +1,130 @@
+//! `skye doctor` looks, says what it saw, and leaves no trace. How noisy the machine is at the time is no matter of
+//! these tests.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use crate::support::mounts::{LoopFs, Tmpfs};
+use crate::support::program::{Ran, open_to_all, skye};
+use crate::support::scratch;
+
+fn doctor(directory: &Path) -> Ran {
+    skye().arg("doctor").arg(directory).run().did_not_panic()
+}
+
+/// The states of the checks of that name.
+fn states<'a>(ran: &'a Ran, name: &str) -> Vec<&'a str> {
+    let lines = ran.stdout.lines().filter_map(|line| line.strip_prefix("  ")?.split_once("  "));
+    let named = lines.filter(|(_, rest)| rest.trim_start().starts_with(&format!("{name} ")));
+    let states = named.map(|(state, _)| state.trim());
+    states.filter(|state| ["fine", "note", "warn", "unfit"].contains(state)).collect()
+}
+
+/// Room for the default run: a sparse file under a loop device, with few inodes and none left to initialise.
+fn roomy_ext4() -> LoopFs {
+    let options = ["-N", "200000", "-E", "lazy_itable_init=0,lazy_journal_init=1"];
+    LoopFs::new("ext4", 8192, &options, "")
+}
+
+#[test]
+fn a_real_file_system_is_fit_and_left_as_it_was() {
+    xtask::require!(root, loop, ext4);
+    let ext4 = roomy_ext4();
+    let file = ext4.path().join("mine");
+    fs::write(&file, "mine").unwrap();
+    let state = |path: &Path| {
+        let of = fs::metadata(path).unwrap();
+        (of.mtime(), of.mtime_nsec(), of.ctime(), of.ctime_nsec(), of.atime(), of.atime_nsec(), of.nlink())
+    };
+    let entries =
+        || -> Vec<_> { fs::read_dir(ext4.path()).unwrap().map(|e| e.unwrap().file_name()).collect() };
+    let names = entries();
+    let before = (state(ext4.path()), state(&file));
+    let ran = doctor(ext4.path()).exits(0);
+    assert_eq!((state(ext4.path()), state(&file)), before, "{ran}");
+    assert_eq!(entries(), names, "{ran}");
+    assert!(ran.saved().is_empty(), "{ran}");
+    for name in ["access", "plan", "space", "durable"] {
+        assert!(matches!(states(&ran, name)[..], ["fine" | "note"]), "{name}\n{ran}");
+    }
+    let last = ran.stdout.lines().last().unwrap();
+    assert!(last.starts_with("  ") && ran.stdout.contains("\n\n  fit"), "{ran}");
+    // Everything is a result, and a pipe gets no colour.
+    assert_eq!(ran.stderr, "", "{ran}");
+    assert!(!ran.stdout.contains('\x1b') && !ran.stdout.lines().any(|line| line.ends_with(' ')), "{ran}");
+}
+
+#[test]
+fn memory_is_no_storage() {
+    xtask::require!(root, tmpfs);
+    let tmpfs = Tmpfs::new("8g", None);
+    let ran = doctor(tmpfs.path()).exits(5);
+    assert_eq!(states(&ran, "storage"), ["unfit"], "{ran}");
+    ran.tells(&[
+        "not fit: tmpfs is memory: nothing that is measured here is storage",
+        "name a directory on a disk",
+    ]);
+}
+
+#[test]
+fn what_a_run_would_be_refused_for_makes_it_unfit() {
+    xtask::require!(root, loop, ext4);
+    let ext4 = LoopFs::new("ext4", 64, &[], "");
+    let ran = doctor(ext4.path()).exits(5);
+    assert_eq!(states(&ran, "plan"), ["unfit"], "{ran}");
+    ran.tells(&["a run would be refused", "free"]);
+}
+
+#[test]
+fn options_that_void_durability_are_said() {
+    xtask::require!(root, loop, ext4);
+    let ext4 = LoopFs::new("ext4", 64, &[], "nobarrier");
+    let ran = doctor(ext4.path());
+    assert_eq!(states(&ran, "durable"), ["warn"], "{ran}");
+    ran.tells(&["mounted with nobarrier"]);
+}
+
+#[test]
+fn a_preloaded_library_that_voids_syncs_is_seen() {
+    let home = scratch(1 << 20);
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let harmless =
+        maps.lines().find_map(|line| line.find('/').map(|at| &line[at..]).filter(|p| p.contains("libgcc_s")));
+    let Some(harmless) = harmless else {
+        xtask::capability::list_skip("doctor", "needs a library to stand for libeatmydata");
+        return;
+    };
+    // Its name is what it is known by; what it does here is nothing.
+    let library = home.path().join("libeatmydata.so");
+    fs::copy(harmless, &library).unwrap();
+    let ran = skye().arg("doctor").arg(home.path()).env("LD_PRELOAD", &library).run().did_not_panic();
+    assert_eq!(states(&ran, "durable"), ["warn"], "{ran}");
+    ran.tells(&["libeatmydata.so is loaded", "unset LD_PRELOAD"]);
+}
+
+#[test]
+fn another_user_is_told_what_root_would_add() {
+    xtask::require!(root, user);
+    let home = scratch(0);
+    open_to_all(home.path());
+    let ran = skye().arg("doctor").arg(home.path()).by_other_user().run().did_not_panic();
+    let ran = ran.exits(5).tells(&["Permission denied", "root could also", "drop-all"]);
+    assert_eq!((states(&ran, "access"), states(&ran, "root")), (vec!["unfit"], vec!["note"]), "{ran}");
+}
+
+#[test]
+fn what_is_no_directory_is_refused() {
+    let home = scratch(0);
+    let missing = home.path().join("missing");
+    let ran =
+        doctor(&missing).exits(2).says(&["skye: cannot use", missing.to_str().unwrap(), "create it first"]);
+    assert_eq!(ran.stdout, "", "{ran}");
+    assert!(!missing.exists());
+    let file = home.path().join("file");
+    fs::write(&file, "precious").unwrap();
+    doctor(&file).exits(2).says(&[file.to_str().unwrap(), "Not a directory"]);
+    let ran = skye().words("doctor sim:disk.toml").run().did_not_panic();
+    ran.exits(2).says(&["a simulated device is the same on every machine"]);
+    skye().arg("docter").run().exits(2).says(&["did you mean `skye doctor`?"]);
+}
