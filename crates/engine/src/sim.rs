@@ -214,6 +214,7 @@ impl World {
             workers: ThreadTimes { cpu_ns: kernel_ns, run_queue_ns: 0 },
             dirty_bytes: 0,
             writeback_bytes: 0,
+            dirtied_bytes: None,
         }
     }
 

@@ -466,6 +466,10 @@ document! {
         pub dirty_bytes: u64,
         /// Pages under writeback at the end of the interval.
         pub writeback_bytes: u64,
+        /// Bytes of the machine's pages that were made dirty: what went into the page cache to be written. Null in
+        /// documents of older versions.
+        #[serde(default)]
+        pub dirtied_bytes: Option<u64>,
     }
 
     /// Counters of one device over an interval.

@@ -8,12 +8,12 @@ use model::target::Device;
 
 use crate::parse::schedstat::Schedstat;
 use crate::parse::task_stat::TaskTicks;
-use crate::parse::{block_stat, cpu_stat, meminfo, schedstat, self_io, task_stat};
+use crate::parse::{block_stat, cpu_stat, meminfo, schedstat, self_io, task_stat, vmstat};
 use crate::root::Root;
 use crate::snapshot::{DeviceCounters, Snapshot};
 
 /// Enough for each of the files, or for that beginning of it that is parsed.
-const BUFFER_BYTES: usize = 2048;
+const BUFFER_BYTES: usize = 4096;
 /// Watched threads whose ticks are read in one snapshot: that file costs four times as much as the others,
 /// and its figures are too coarse to be worth it for every thread every time. The others' are at most a few
 /// snapshots old.
@@ -31,10 +31,12 @@ pub struct Probe {
     cpu: Option<File>,
     own_io: Option<File>,
     memory: Option<File>,
+    paging: Option<File>,
     threads: Vec<Thread>,
     next_ticks: usize,
     /// What the threads that are no longer watched had used.
     retired: Sums,
+    page_bytes: u64,
     ns_per_tick: u64,
     hidden: Vec<String>,
     buffer: Box<[u8; BUFFER_BYTES]>,
@@ -77,6 +79,7 @@ impl Probe {
         let cpu = open("proc/stat", "CPU time and steal of the machine");
         let own_io = open("proc/self/io", "I/O of this process");
         let memory = open("proc/meminfo", "dirty pages and writeback");
+        let paging = open("proc/vmstat", "what goes through the page cache");
         let devices: Vec<_> = devices
             .iter()
             .map(|device| {
@@ -92,9 +95,11 @@ impl Probe {
             cpu,
             own_io,
             memory,
+            paging,
             threads: Vec::new(),
             next_ticks: 0,
             retired: Sums::default(),
+            page_bytes: rustix::param::page_size() as u64,
             ns_per_tick: NS_PER_SECOND / rustix::param::clock_ticks_per_second().max(1),
             hidden,
             buffer: Box::new([0; BUFFER_BYTES]),
@@ -147,6 +152,7 @@ impl Probe {
             own_io: self_io::NONE,
             dirty_bytes: 0,
             writeback_bytes: 0,
+            dirtied_bytes: None,
         }
     }
 
@@ -174,6 +180,9 @@ impl Probe {
             let memory = meminfo::parse(bytes);
             into.dirty_bytes = memory.dirty_bytes;
             into.writeback_bytes = memory.writeback_bytes;
+        }
+        if let Some(pages) = read(self.paging.as_ref(), buffer).and_then(vmstat::dirtied_pages) {
+            into.dirtied_bytes = Some(pages.saturating_mul(self.page_bytes));
         }
         self.read_threads();
         let sums = self.sums();
@@ -247,7 +256,7 @@ mod tests {
     fn nothing_to_see_is_said_and_survived() {
         let directory = tempfile::tempdir().unwrap();
         let mut probe = Probe::open(&Root::at(directory.path()), &[]);
-        assert_eq!(probe.hidden().len(), 4, "{:?}", probe.hidden());
+        assert_eq!(probe.hidden().len(), 5, "{:?}", probe.hidden());
         let mut snapshot = probe.new_snapshot();
         probe.watch_thread(1);
         probe.snapshot(&mut snapshot);

@@ -43,6 +43,8 @@ pub struct Snapshot {
     pub dirty_bytes: u64,
     /// Pages under writeback, in bytes: a state, not a counter.
     pub writeback_bytes: u64,
+    /// Bytes of the machine's pages that were made dirty.
+    pub dirtied_bytes: Option<u64>,
 }
 
 impl Snapshot {
@@ -64,6 +66,10 @@ impl Snapshot {
             own_io: own_io_since(&self.own_io, &earlier.own_io),
             dirty_bytes: self.dirty_bytes,
             writeback_bytes: self.writeback_bytes,
+            dirtied_bytes: self
+                .dirtied_bytes
+                .zip(earlier.dirtied_bytes)
+                .map(|(now, then)| now.saturating_sub(then)),
         }
     }
 

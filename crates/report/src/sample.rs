@@ -373,6 +373,7 @@ fn interval(start_ns: u64) -> Interval {
             },
             dirty_bytes: 1 << 20,
             writeback_bytes: 0,
+            dirtied_bytes: Some(0),
         }),
     }
 }

@@ -231,6 +231,7 @@ pub fn add_frame(sum: &mut Frame, frame: &Frame) {
     sum.own_io.write_calls += frame.own_io.write_calls;
     sum.own_io.device_read_bytes += frame.own_io.device_read_bytes;
     sum.own_io.device_written_bytes += frame.own_io.device_written_bytes;
+    sum.dirtied_bytes = sum.dirtied_bytes.zip(frame.dirtied_bytes).map(|(sum, more)| sum + more);
     (sum.dirty_bytes, sum.writeback_bytes) = (frame.dirty_bytes, frame.writeback_bytes);
 }
 

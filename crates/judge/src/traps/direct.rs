@@ -57,16 +57,31 @@ pub(super) fn o_direct_ineffective(case: &Case<'_>) -> Option<Finding> {
         .as_ref()
         .and_then(|residency| residency.after)
         .filter(|after| visited > 0.0 && *after > NEGLIGIBLE && after / visited > INEFFECTIVE);
-    let evidence = match (missing, cached) {
-        (Some(ratio), _) => format!("the device moved only {} of the bytes", percent(ratio)),
-        (None, Some(share)) => format!("{} of the files lay in the page cache afterwards", percent(share)),
-        (None, None) => return None,
+    // Each sync writes metadata, whose pages are dirty before.
+    let is_synced = data.verb == DataVerb::Fsync || data.sync == SyncMode::Each;
+    let dirtied = dirtied_share(case).filter(|share| *share > INEFFECTIVE && !is_synced);
+    let evidence = match (missing, cached, dirtied) {
+        (Some(ratio), ..) => format!("the device moved only {} of the bytes", percent(ratio)),
+        (None, Some(share), _) => format!("{} of the files lay in the page cache afterwards", percent(share)),
+        (None, None, Some(share)) => {
+            format!("{} of what was written went through the page cache", percent(share.min(1.0)))
+        }
+        (None, None, None) => return None,
     };
     Some(Finding::invalid(format!(
         "{evidence}, so O_DIRECT was not direct on this {}. {}",
         case.target().file_system,
         why_buffered(case)
     )))
+}
+
+/// Bytes of pages that were made dirty per byte written directly, which makes none. Others' pages are among them, so it
+/// takes more than a few to mean something.
+fn dirtied_share(case: &Case<'_>) -> Option<f64> {
+    let frames = case.record.intervals.iter().filter_map(|interval| interval.frame.as_ref());
+    let dirtied: u64 = frames.filter_map(|frame| frame.dirtied_bytes).sum();
+    let written = case.record.app_bytes_written;
+    (written > 0).then(|| dirtied as f64 / written as f64)
 }
 
 /// What makes this file system take direct I/O through the page cache.

@@ -16,6 +16,7 @@ pub mod pressure;
 pub mod schedstat;
 pub mod self_io;
 pub mod task_stat;
+pub mod vmstat;
 pub mod xfs_geometry;
 
 pub(crate) use number::numbers;
