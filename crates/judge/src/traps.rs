@@ -55,6 +55,8 @@ pub const TRAPS: &[Trap] = &[
     trap("foreign_io", disturbance::foreign_io),
     trap("steal", disturbance::steal),
     trap("cpu_contention", disturbance::cpu_contention),
+    trap("thermal", disturbance::thermal),
+    trap("upkeep", disturbance::upkeep),
     trap("cpu_bound", cpu::cpu_bound),
     trap("parity_writes", layout::parity_writes),
     trap("members_unbalanced", layout::members_unbalanced),

@@ -207,6 +207,9 @@ document! {
         /// What lay under the files before they were read; null for tests that read none, and where it is not told.
         #[serde(default)]
         pub extents: Option<Extents>,
+        /// What drives, CPUs and file systems did to themselves meanwhile; null where there was nothing to look at.
+        #[serde(default)]
+        pub conditions: Option<Conditions>,
         /// What a reader should know about this row.
         pub notes: Vec<Note>,
         /// Whether to believe the number; null in documents of older versions, and where nothing was measured.
@@ -274,6 +277,34 @@ document! {
         pub compressed_share: f64,
         /// How many extents there are.
         pub extents: u64,
+    }
+
+    /// What drives, CPUs and file systems did to themselves, looked at when a test had ended.
+    pub struct Conditions {
+        /// Temperatures of the drives under the target.
+        pub drives: Vec<DriveTemperature>,
+        /// How often CPUs were throttled for their temperature during the test; null where it is not told.
+        pub cpu_throttled: Option<u64>,
+        /// Work of arrays and file systems on themselves.
+        pub upkeep: Vec<UpkeepRecord>,
+    }
+
+    /// Work of an array or file system on itself.
+    pub struct UpkeepRecord {
+        /// What it does: "md0: resync, 34 % done".
+        pub work: String,
+        /// Whether it is the target's for sure; else it may be another's on this machine.
+        pub is_of_target: bool,
+    }
+
+    /// The temperature of a drive.
+    pub struct DriveTemperature {
+        /// Name of the device.
+        pub device: String,
+        /// In degrees Celsius.
+        pub celsius: f64,
+        /// From which it slows down to protect itself; null where it does not say.
+        pub celsius_max: Option<f64>,
     }
 
     /// What short experiments before the first test found out about the target. Each is null where it was not made.

@@ -10,6 +10,7 @@
 
 mod busy;
 mod cgroup;
+mod conditions;
 mod device;
 mod extents;
 mod geometry;
@@ -34,6 +35,7 @@ mod upkeep;
 mod virtualisation;
 mod xfs_geometry;
 
+pub use conditions::conditions;
 pub use extents::{FileExtents, extents};
 pub use health::health;
 pub use identity::{Identity, direct_io, space};

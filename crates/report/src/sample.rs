@@ -317,6 +317,7 @@ pub(crate) fn phase(spec: &str) -> PhaseRecord {
         rounds: Vec::new(),
         residency: Some(Residency { before: Some(0.0), after: Some(0.0), source: "cachestat".into() }),
         extents: Some(Extents { hole_share: 0.0, unwritten_share: 0.0, compressed_share: 0.0, extents: 33 }),
+        conditions: None,
         notes: Vec::new(),
         verdict: Some(Verdict { trust: Trust::Ok, trust_reasons: Vec::new() }),
     };

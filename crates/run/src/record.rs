@@ -71,6 +71,7 @@ pub fn untried(phase: &PlannedPhase, repetition: u32, status: Status, reason: &s
         rounds: Vec::new(),
         residency: None,
         extents: None,
+        conditions: None,
         notes: Vec::new(),
         verdict: None,
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use engine::clock::{Clock, Monotonic, Timer, read_cost_ns};
 use engine::data::mix;
 use model::plan::{Plan, PlannedPhase};
-use model::run::{Frame, PhaseRecord, Status, TargetProbes};
+use model::run::{Conditions, Frame, PhaseRecord, Status, TargetProbes};
 use model::target::Target;
 use model::workload::{Arrival, DataWork, OpenRate, Work};
 use model::{SimDevice, Trouble, spec};
@@ -68,6 +68,7 @@ enum Place {
 }
 
 struct OnDisk {
+    root: Root,
     directory: WorkDirectory,
     dataset: Option<DataSet>,
     files: FileSet,
@@ -112,7 +113,8 @@ impl Session {
         let directory =
             patience::wait_while_it_moves(&attempt, || 0, move || WorkDirectory::create(&path, rules))??;
         let meter = Meter::new(root, target);
-        let on_disk = OnDisk { directory, meter, dataset: None, files: FileSet::default() };
+        let on_disk =
+            OnDisk { root: root.clone(), directory, meter, dataset: None, files: FileSet::default() };
         let near = observe::near_cpus(root, target).map(Into::into);
         let session = Self::new(plan, target, seed, interrupt, Place::Directory(Box::new(on_disk)));
         Ok(Self { near, timer: Timer::best(), ..session })
@@ -218,6 +220,10 @@ impl Session {
         let until = self.plan.until;
         // A test that ends when its rate is known is cut only where it could not even begin to be.
         let planned_ns_min = until.map_or(self.plan.phase_time_ns, |until| until.time_min_ns);
+        let throttled_before = match &self.place {
+            Place::Directory(on_disk) => observe::conditions(&on_disk.root, &self.target).cpu_throttled,
+            Place::Simulated(_) => None,
+        };
         let Self { plan, seed, near, stdio_program, interrupt, target, .. } = self;
         let (measured, collected, observed, phase_start_ns) = match (&mut self.place, rate) {
             (_, Err(trouble)) => (Err(trouble), Collected::new(steps.len()), Observed::default(), now_ns),
@@ -240,7 +246,7 @@ impl Session {
                 on_disk.settle(interrupt, target);
                 self.phases_run += 1;
                 let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));
-                let OnDisk { directory, dataset, files, meter } = &mut **on_disk;
+                let OnDisk { directory, dataset, files, meter, .. } = &mut **on_disk;
                 let now_ns = Monotonic.now_ns();
                 let mut drive = Drive {
                     interrupt,
@@ -327,8 +333,14 @@ impl Session {
             is_interrupted: self.interrupt.load(Ordering::Relaxed),
             start_ns: phase_start_ns.saturating_sub(self.start_ns),
         };
-        let record =
+        let mut record =
             record::record(&circumstances, phase, repetition, &steps, measured, collected, &observed);
+        record.conditions = match &self.place {
+            Place::Directory(on_disk) => {
+                Some(conditions_since(throttled_before, &on_disk.root, &self.target))
+            }
+            Place::Simulated(_) => None,
+        };
         if let Some(rate) = record.rate.whole_ops_per_second.filter(|_| rate_is_closed(phase)) {
             self.reached.insert(spec::print(phase.asked()), rate);
         }
@@ -391,6 +403,14 @@ impl Session {
             Place::Simulated(_) => Ok(Removal::default()),
         }
     }
+}
+
+/// How it is now, with what the CPUs were throttled since they had been so often.
+fn conditions_since(throttled_before: Option<u64>, root: &Root, target: &Target) -> Conditions {
+    let conditions = observe::conditions(root, target);
+    let cpu_throttled =
+        conditions.cpu_throttled.zip(throttled_before).map(|(now, before)| now.saturating_sub(before));
+    Conditions { cpu_throttled, ..conditions }
 }
 
 /// Whether a test ends when its rate is known: at a rate that was asked for it is the latencies that are to be found out.

@@ -29,6 +29,47 @@ pub(super) fn steal(case: &Case<'_>) -> Option<Finding> {
     })
 }
 
+/// Drives or CPUs that slow down because they are hot.
+pub(super) fn thermal(case: &Case<'_>) -> Option<Finding> {
+    let conditions = case.record.conditions.as_ref()?;
+    let hot = conditions.drives.iter().find_map(|drive| {
+        let limit = drive.celsius_max?;
+        (drive.celsius >= limit).then_some((drive, limit))
+    });
+    let evidence = match (hot, conditions.cpu_throttled) {
+        (Some((drive, limit)), _) => format!(
+            "{} was at {:.0} °C when it ended, and protects itself from {limit:.0} °C on",
+            drive.device, drive.celsius
+        ),
+        (None, Some(times)) if times > 0 => {
+            format!("CPUs were throttled {times} times for their temperature")
+        }
+        _ => return None,
+    };
+    Some(Finding::suspect(format!(
+        "{evidence}: what is cool is faster. Let it cool down, and look at the airflow."
+    )))
+}
+
+/// Arrays and file systems that work on themselves.
+pub(super) fn upkeep(case: &Case<'_>) -> Option<Finding> {
+    let conditions = case.record.conditions.as_ref()?;
+    let own: Vec<_> = conditions
+        .upkeep
+        .iter()
+        .filter(|upkeep| upkeep.is_of_target)
+        .map(|upkeep| upkeep.work.as_str())
+        .collect();
+    if !own.is_empty() {
+        return Some(Finding::suspect(format!(
+            "it was busy with itself ({}). Wait until that is done, and run it again.",
+            own.join("; ")
+        )));
+    }
+    let other = conditions.upkeep.first()?;
+    Some(Finding::info(format!("{} meanwhile, perhaps this one", other.work)))
+}
+
 /// Threads that had to wait for a CPU.
 pub(super) fn cpu_contention(case: &Case<'_>) -> Option<Finding> {
     let waited = case.record.budget.as_ref()?.run_queue;
