@@ -29,6 +29,9 @@ pub struct Live<'a> {
     pub ops_per_second: f64,
     /// 99 % of its operations took at most that many nanoseconds; `None` until that is known.
     pub p99_ns: Option<u64>,
+    /// Since when its rate has been steady, in nanoseconds from its beginning, and half of the rate's 95 % interval as a
+    /// share of it; `None` while it is not.
+    pub steady: Option<(u64, f64)>,
     /// Rates in equal steps of time, oldest first, in any unit: the sparkline.
     pub history: &'a [f64],
     /// What the mounted device does now; `None` where there is none.
@@ -103,6 +106,9 @@ fn course(live: &Live, style: &Style) -> String {
     if style.unicode && !live.history.is_empty() {
         parts.push(sparkline(live.history));
     }
+    if let Some((since_ns, half_width)) = live.steady {
+        parts.push(format!("steady since {}, ± {}", clock(since_ns), percent(half_width)));
+    }
     let place = format!("test {} of {}", live.index, live.of);
     parts.push(match live.left_ns {
         Some(left_ns) => format!("{place}, about {} left", duration(left_ns / 1_000_000_000 * 1_000_000_000)),
@@ -167,6 +173,7 @@ mod tests {
             history: &[0.0, 1.1, 2.0, 3.1, 3.9, 3.9, 3.2, 3.8, 3.7, 3.9, 3.9, 3.8],
             device: Some(LiveDevice { name: "nvme0n1", busy_share: 1.0, in_flight: 251.4 }),
             cpu: Some(LiveCpu { cores: 6.2, kernel_cores: 5.1 }),
+            steady: Some((4_000_000_000, 0.018)),
             next: Some("write RND4K"),
         }
     }
@@ -182,6 +189,7 @@ mod tests {
             p99_ns: None,
             history: &[],
             device: None,
+            steady: None,
             ..live()
         }
     }

@@ -60,13 +60,21 @@ impl Course {
     }
 }
 
-/// Whether the rate of a phase is steady and known as well as was asked for.
-pub fn is_known(intervals: &[Interval], elapsed_ns: u64, until: Until) -> bool {
-    let analysis = stats::analyse(&ticks(whole(intervals, elapsed_ns)));
-    analysis.steady.is_some()
-        && analysis
-            .interval
-            .is_some_and(|interval| (interval.high - interval.low) / 2.0 <= until.precision * analysis.rate)
+/// How well the rate of a phase is known while it goes on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Known {
+    /// Since when it has been steady, from the start of the phase.
+    pub since_ns: u64,
+    /// Half of the 95 % interval of the rate, as a share of it.
+    pub half_width: f64,
+}
+
+/// How well the rate of a phase is known until now; `None` while it is not steady.
+pub fn known(intervals: &[Interval], elapsed_ns: u64) -> Option<Known> {
+    let intervals = whole(intervals, elapsed_ns);
+    let Analysis { steady, rate, interval, .. } = stats::analyse(&ticks(intervals));
+    let since_ns = intervals.get(steady?.start)?.start_ns;
+    Some(Known { since_ns, half_width: interval?.half_width() / rate })
 }
 
 /// The intervals that had ended by then.

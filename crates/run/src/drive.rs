@@ -12,7 +12,7 @@ use model::plan::Until;
 use model::run::Frame;
 
 use crate::collect::Collected;
-use crate::course;
+use crate::course::{self, Known};
 use crate::gang::{Event, Gang};
 use crate::meter::Meter;
 use crate::patience::{self, PATIENCE};
@@ -28,6 +28,8 @@ pub struct Tick<'a> {
     pub bytes: u64,
     /// 99th percentile so far, if it is known.
     pub p99_ns: Option<u64>,
+    /// How well the rate is known, once it is steady.
+    pub known: Option<Known>,
     /// What the machine did since the last tick, while something is measured.
     pub frame: Option<&'a Frame>,
 }
@@ -61,8 +63,12 @@ pub struct Drive<'a> {
     pub cached_bytes: u64,
     /// When the workers have done enough; `None` where something else ends the phase.
     pub until: Option<Until>,
+    /// Whether one measured part is all that there is. Rounds have gaps between them, and end the phase by themselves.
+    pub is_continuous: bool,
     /// Whether they have, and were told to stop for that.
     pub is_enough: bool,
+    /// How well the rate is known, once it is steady.
+    pub known: Option<Known>,
     /// When that was last looked at, from the start of the phase.
     pub looked_ns: u64,
 }
@@ -166,6 +172,7 @@ impl Drive<'_> {
             ops: self.collected.ops,
             bytes: self.collected.bytes,
             p99_ns: self.collected.operations.quantile(0.99),
+            known: self.known,
             frame: frame.as_ref(),
         });
         let Some(frame) = frame else { return false };
@@ -185,13 +192,15 @@ impl Drive<'_> {
 
     /// Whether the rate is known as well as was asked for. Once it is, it stays so.
     fn has_enough(&mut self, now_ns: u64) -> bool {
-        let Some(until) = self.until.filter(|_| !self.is_enough) else { return self.is_enough };
         let elapsed_ns = now_ns.saturating_sub(self.start_ns);
-        if now_ns < self.start_ns || elapsed_ns < until.time_min_ns.max(self.looked_ns + LOOK_EVERY_NS) {
-            return false;
+        if self.is_enough || !self.is_continuous || elapsed_ns < self.looked_ns + LOOK_EVERY_NS {
+            return self.is_enough;
         }
         self.looked_ns = elapsed_ns;
-        self.is_enough = course::is_known(self.collected.intervals(), elapsed_ns, until);
+        self.known = course::known(self.collected.intervals(), elapsed_ns);
+        self.is_enough = self.until.zip(self.known).is_some_and(|(until, known)| {
+            elapsed_ns >= until.time_min_ns && known.half_width <= until.precision
+        });
         self.is_enough
     }
 

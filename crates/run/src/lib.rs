@@ -30,6 +30,7 @@ mod session;
 mod sim_phase;
 mod stdio_child;
 
+pub use course::Known;
 pub use dataset::LayoutProgress;
 pub use directory::{Cleaned, WorkDirectory, clean};
 pub use drive::Tick;

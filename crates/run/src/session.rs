@@ -258,7 +258,9 @@ impl Session {
                     readers: Vec::new(),
                     start_ns: now_ns,
                     until: until.filter(|_| ends_when_known(phase)),
+                    is_continuous: phase.workload.data().is_some(),
                     is_enough: false,
+                    known: None,
                     looked_ns: 0,
                 };
                 let (cache, seed) = (plan.cache, *seed);

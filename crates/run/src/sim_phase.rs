@@ -104,6 +104,7 @@ impl Sinks<'_> {
             ops: self.collected.ops,
             bytes: self.collected.bytes,
             p99_ns: self.collected.operations.quantile(0.99),
+            known: None,
             frame: Some(&frame),
         });
         self.collected.add_frame(frame, now_ns);
