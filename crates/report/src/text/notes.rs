@@ -1,12 +1,13 @@
 //! What a reader should know about rows: one paragraph a finding, equal findings of several tests in one.
 
 use model::run::{Mark, PhaseRecord, Status};
+use model::workload::Access;
 
 use super::figures;
 use super::style::{Style, YELLOW, paint};
-use super::table::{KNEE, short_reason};
+use super::table::{KNEE, Kind, short_reason};
 use super::wrap::wrap;
-use crate::numbers::{amount, latency, megabytes};
+use crate::numbers::{amount, latency, megabytes, percent};
 use crate::printable;
 
 /// One thing to know, and the tests that it holds for.
@@ -127,6 +128,7 @@ fn of_row(phases: &[PhaseRecord], index: usize) -> Vec<Remark> {
         code if TOLD_ALONE.contains(&code) => Remark::alone(note.mark, printable(&note.text)),
         code => Remark::with_figures(note.mark, code, printable(&note.text)),
     }));
+    found.extend(between_runs(phases, phase).map(|text| Remark::alone(Mark::Info, text)));
     found.extend(into_cache(phase).map(|text| Remark::with_figures(Mark::Info, "", text)));
     // Two figures of a row that belong together would make no sense as ranges.
     found.extend(waiting(phase).map(|text| Remark::alone(Mark::Info, text)));
@@ -141,6 +143,34 @@ fn into_cache(phase: &PhaseRecord) -> Option<String> {
         _ => format!("{} per second", amount(ops_per_second)?),
     };
     Some(format!("into the cache at {rate}; the headline includes the sync"))
+}
+
+/// How far repetitions of a test lie apart: more than the interval of any of them, which knows of one run only.
+fn between_runs(phases: &[PhaseRecord], phase: &PhaseRecord) -> Option<String> {
+    let of_test = |other: &&PhaseRecord| base_id(other) == base_id(phase);
+    let rates: Vec<f64> =
+        phases.iter().filter(of_test).filter_map(|other| other.rate.ops_per_second).collect();
+    if rates.len() < 2 {
+        return None;
+    }
+    let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+    let farthest = rates.iter().map(|rate| (rate - mean).abs()).fold(0.0, f64::max);
+    let bytes = phase.bytes as f64 / phase.ops.max(1) as f64;
+    let shown = match (phase.workload.pattern, Kind::of(phase)) {
+        (Some(Access::Sequential), _) => megabytes(mean * bytes)?,
+        (_, Kind::Data) => format!("{} IOPS", amount(mean)?),
+        (_, Kind::Files) => format!("{} per second", amount(mean)?),
+    };
+    let spread = percent(farthest / mean);
+    Some(format!(
+        "{} repetitions lie within ± {spread} of {shown}; ± in the table is that of one",
+        rates.len()
+    ))
+}
+
+/// What the repetitions of a test have in common.
+fn base_id(phase: &PhaseRecord) -> &str {
+    phase.id.split('#').next().unwrap_or_default()
 }
 
 /// How much of the latency of an open loop passed before operations were started, where that is not little.
@@ -248,6 +278,7 @@ mod tests {
     #[test]
     fn repetitions_are_told_apart_where_they_differ() {
         let mut phases = sample::repeated();
+        phases[2].rate.ops_per_second = Some(910.0);
         phases[2].notes = vec![sample::note(Mark::Act, "only the second was slow.")];
         for index in [1, 3] {
             phases[index].notes = vec![sample::note(Mark::Info, "both.")];
@@ -255,7 +286,7 @@ mod tests {
         let text = sample::plain(&notes(&phases, &sample::WIDE));
         assert_eq!(
             text,
-            "  ! write #2: only the second was slow.\n  · write: into the cache at 2,310 MB/s; the headline includes the sync\n  · fsync: both."
+            "  ! write #2: only the second was slow.\n  · write: 2 repetitions lie within ± 0.5 % of 949 MB/s; ± in the table is that of one\n  · write: into the cache at 2,310 MB/s; the headline includes the sync\n  · fsync: both.\n  · fsync: 2 repetitions lie within ± 0 % of 100,000 IOPS; ± in the table is that of one"
         );
     }
 
