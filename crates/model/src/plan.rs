@@ -20,7 +20,7 @@ use crate::spec::{self, Defaults};
 use crate::sweep::Sweep;
 use crate::target::{Backing, Target};
 use crate::trouble::Trouble;
-use crate::workload::{CacheMode, Engine, Workload};
+use crate::workload::{Arrival, CacheMode, Engine, Workload};
 use asked::{Asked, Swept, add_possible, check_shares, expand, phase_id};
 use checks::{check_buffers, check_cold, check_direct, check_polling};
 use choice::{agree_within_sweeps, choose, depth_notes};
@@ -271,6 +271,13 @@ fn until(request: &Request, time: Seconds) -> Result<Option<Until>, Trouble> {
 }
 
 impl Plan {
+    /// When a phase may end before its time; `None` for one that does not. One that is counted ends with its count. At a
+    /// rate that was asked for it is the latencies that are to be found out, and simulated time costs nothing.
+    pub fn until_of(&self, phase: &PlannedPhase) -> Option<Until> {
+        let is_closed = phase.workload.data().is_none_or(|data| data.arrival == Arrival::Closed);
+        self.until.filter(|_| phase.stop.time_ns.is_some() && is_closed && phase.engine != Engine::Sim)
+    }
+
     /// The request that gives this very plan again on the same target: what `--dry-run` prints.
     pub fn to_request(&self) -> Request {
         let mut allow = Vec::new();

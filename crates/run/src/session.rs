@@ -217,7 +217,7 @@ impl Session {
         };
         let (timer, now_ns) = (self.timer, Monotonic.now_ns());
         let rate = phase.workload.data().map_or(Ok(None), |data| self.rate_of(phase, data));
-        let until = self.plan.until;
+        let until = self.plan.until_of(phase);
         // A test that ends when its rate is known is cut only where it could not even begin to be.
         let planned_ns_min = until.map_or(self.plan.phase_time_ns, |until| until.time_min_ns);
         let throttled_before = match &self.place {
@@ -257,7 +257,7 @@ impl Session {
                     collected: Collected::new(steps.len()),
                     readers: Vec::new(),
                     start_ns: now_ns,
-                    until: until.filter(|_| ends_when_known(phase)),
+                    until,
                     is_continuous: phase.workload.data().is_some(),
                     is_enough: false,
                     known: None,
@@ -413,11 +413,6 @@ fn conditions_since(throttled_before: Option<u64>, root: &Root, target: &Target)
     let cpu_throttled =
         conditions.cpu_throttled.zip(throttled_before).map(|(now, before)| now.saturating_sub(before));
     Conditions { cpu_throttled, ..conditions }
-}
-
-/// Whether a test ends when its rate is known: at a rate that was asked for it is the latencies that are to be found out.
-fn ends_when_known(phase: &PlannedPhase) -> bool {
-    phase.stop.time_ns.is_some() && rate_is_closed(phase)
 }
 
 fn rate_is_closed(phase: &PlannedPhase) -> bool {

@@ -7,7 +7,7 @@ use model::{PlannedPhase, size, spec};
 
 use super::preamble::facts;
 use super::wrap::loose;
-use crate::numbers::{duration, thousands};
+use crate::numbers::{duration, percent, thousands};
 
 /// The plan as TOML that reads back as the same request. Comments say where it would run and what it would cost.
 pub fn dry_run(plan: &Plan, environment: &Environment) -> String {
@@ -19,7 +19,11 @@ pub fn dry_run(plan: &Plan, environment: &Environment) -> String {
         text.push('\n');
     }
     text.push_str(&format!(
-        "# limits   ends after {} at the latest, writes {} of data at most (allowed: {})\n#\n",
+        "{}# limits   ends after {} at the latest, writes {} of data at most (allowed: {})\n#\n",
+        plan.until.map_or(String::new(), |until| format!(
+            "# until    each rate is steady and known within ± {}\n",
+            percent(until.precision)
+        )),
         duration(plan.total_ns),
         size::decimal(plan.bytes_to_write_max),
         size::decimal(plan.write_limit_bytes)
@@ -31,7 +35,7 @@ pub fn dry_run(plan: &Plan, environment: &Environment) -> String {
             text.push_str("#\n");
         }
         last = Some(&phase.group);
-        let what = format!("{} {}", spec::print(&phase.workload), until(phase));
+        let what = format!("{} {}", spec::print(&phase.workload), until(plan, phase));
         text.push_str(&format!("# {:<14} {}{}\n", phase.id, what.trim_end(), how(phase)));
     }
     text.push('\n');
@@ -40,10 +44,15 @@ pub fn dry_run(plan: &Plan, environment: &Environment) -> String {
 }
 
 /// When the phase ends, whichever comes first: "for 10 s or 6 GB".
-fn until(phase: &PlannedPhase) -> String {
+fn until(plan: &Plan, phase: &PlannedPhase) -> String {
     let stop = phase.stop;
     let limits = [
-        stop.time_ns.map(duration),
+        stop.time_ns.map(|longest| match plan.until_of(phase) {
+            Some(until) if until.time_min_ns < longest => {
+                format!("{} to {}", duration(until.time_min_ns), duration(longest))
+            }
+            _ => duration(longest),
+        }),
         stop.ops.map(|ops| format!("{} operations", thousands(ops))),
         stop.bytes.map(size::decimal),
         stop.passes.map(
