@@ -3,13 +3,17 @@
 //!
 //! Invariants:
 //! - Pure: values in, values out. A record from disk is judged as one from memory.
-//! - A finding that costs trust has figures, and says what to do.
+//! - A finding that costs trust names its evidence, with figures where there are any, and says what to do.
 //! - Every threshold is a named constant that says where it comes from; what was not seen is never judged as if it had
 //!   been.
 //! - What a test was asked to do is no trap: a warm cache that was asked for is no contamination.
 
 mod case;
 pub mod fitness;
+#[cfg(test)]
+mod fixtures;
+#[cfg(test)]
+mod tests;
 mod traps;
 
 use model::Plan;

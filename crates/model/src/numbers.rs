@@ -94,6 +94,7 @@ pub fn clock(ns: u64) -> String {
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
+        p if !p.is_finite() => format!("{MISSING} %"),
         0.0 => "0 %".into(),
         p if p < 0.05 => "<0.1 %".into(),
         p if p < 9.95 => format!("{p:.1} %"),

@@ -4,7 +4,7 @@ use model::DataVerb;
 use model::numbers::{latency, percent};
 use model::size;
 use model::target::Backing;
-use model::workload::CacheMode;
+use model::workload::{Access, CacheMode, DataWork};
 
 use crate::{Case, Finding};
 
@@ -19,27 +19,50 @@ const MEAN_FASTER: f64 = 1.3;
 /// A second time that takes less than this cannot be told from a fast device whose first time was disturbed.
 const REREAD_GAIN_NS: u64 = 20_000;
 /// Later passes that are this much faster than the first were served by something that the first one filled.
-const LATER_FASTER: f64 = 1.1;
+const LATER_FASTER: f64 = 1.2;
+/// Each of the two lasts this long at least: the start alone can make a shorter one slow.
+const PASS_NS_MIN: f64 = 1e9;
+/// More than this share of a set that was to be warm came from memory.
+const WARM: f64 = 0.95;
+/// Visits of each block from which on what came from memory is what an earlier visit left there.
+const AGAIN: f64 = 1.0 + CONTAMINATION;
+/// A server that may hold more than this share of the set may answer most of it.
+const HELD: f64 = 0.5;
+/// Smaller blocks are read by whole pages.
+const PAGE_BYTES: u64 = 4096;
 
 /// Bytes that memory gave, where the device was to give them.
 pub(super) fn served_from_page_cache(case: &Case<'_>) -> Option<Finding> {
     let data = case.data_in_files().filter(|data| data.reads() && !data.direct)?;
-    // Without a device that counts, what lay in memory at the start is what came from there.
+    // Without a device that counts, or where it holds fewer bytes than the file, what lay in memory at the start is
+    // what came from there.
     let residency = || case.record.residency.as_ref().and_then(|residency| residency.before);
-    let share = case.record.page_cache_share.or_else(residency).filter(|share| *share > CONTAMINATION)?;
-    if case.target().backing == Backing::Memory {
+    let is_compressed = case.record.extents.as_ref().is_some_and(|extents| extents.compressed_share > 0.0);
+    let counted = case.record.page_cache_share.filter(|_| !is_compressed);
+    let share = counted.or_else(residency)?;
+    let is_warm = case.plan.cache == CacheMode::Warm;
+    if case.target().backing == Backing::Memory || (share <= CONTAMINATION && !is_warm) {
         return None;
     }
     let told = format!("{} of the bytes came from memory", percent(share));
     // Bytes go through the cache whatever one asks for.
     let or_direct = if data.verb.is_bytes() { "" } else { ", or with :direct" };
     Some(match case.plan.cache {
-        CacheMode::Warm => Finding::info(format!("{told}, as asked for: the speed of the page cache")),
+        CacheMode::Warm if share > WARM => {
+            Finding::info(format!("{told}, as asked for: the speed of the page cache"))
+        }
+        CacheMode::Warm => Finding::suspect(format!(
+            "{told}, though the cache was to be warm, so this is a mixture of two speeds. Ask for a --size that fits into memory."
+        )),
         CacheMode::AsIs => Finding::suspect(format!(
             "{told}, so this is not the device's speed. Try it with --cache cold{or_direct}."
         )),
+        CacheMode::Cold | CacheMode::DropAll if case.record.passes > AGAIN => Finding::invalid(format!(
+            "{told}, as each block was read {:.1} times and the first time left it there, so this is not the device's speed. Try one pass{or_direct}.",
+            case.record.passes
+        )),
         CacheMode::Cold | CacheMode::DropAll => Finding::invalid(format!(
-            "{told}, though the cache was to be cold, so this is not the device's speed. Something else reads these files or keeps them in memory; try it with :direct."
+            "{told}, though the cache was to be cold, so this is not the device's speed. Something else reads these files or keeps them in memory: look for it{or_direct}."
         )),
     })
 }
@@ -61,7 +84,7 @@ pub(super) fn cache_not_cold(case: &Case<'_>) -> Option<Finding> {
 
 /// A host, an array, a controller or the drive itself keeps what was read.
 pub(super) fn below_os_cache(case: &Case<'_>) -> Option<Finding> {
-    let _ = case.data_in_files().filter(|data| data.reads())?;
+    let _ = case.data_in_files().filter(|data| data.reads() && !is_asked_warm(case, data))?;
     let reread = case.probes?.reread.as_ref()?;
     let is_faster = |first_ns: u64, second_ns: u64| {
         first_ns as f64 > REREAD_FASTER * second_ns as f64 && first_ns - second_ns > REREAD_GAIN_NS
@@ -88,64 +111,72 @@ pub(super) fn below_os_cache(case: &Case<'_>) -> Option<Finding> {
 
 /// A server whose memory may have answered.
 pub(super) fn server_cache(case: &Case<'_>) -> Option<Finding> {
-    let _ = case.data_in_files().filter(|data| data.reads())?;
+    let _ = case.data_in_files().filter(|data| data.reads() && !is_asked_warm(case, data))?;
     if case.target().backing != Backing::RemoteOrUserSpace {
         return None;
     }
     let size_bytes = case.record.workload.size_bytes;
-    match case.plan.server_ram_bytes {
-        Some(memory) if size_bytes > memory => None,
-        Some(memory) => Some(Finding::suspect(format!(
-            "the set of {} fits into the server's memory of {}, so it may not come from its disks. Ask for a larger --size.",
-            size::binary(size_bytes),
-            size::binary(memory)
+    match case.plan.server_ram_bytes.map(|memory| (memory, memory as f64 / size_bytes.max(1) as f64)) {
+        Some((_, held)) if held <= HELD => None,
+        Some((memory, held)) => Some(Finding::suspect(format!(
+            "the server's memory of {} can hold {} of the set of {}, which then need not come from its disks. Ask for a --size of twice that memory.",
+            size::binary(memory),
+            percent(held.min(1.0)),
+            size::binary(size_bytes)
         ))),
-        None => Some(Finding::suspect(
-            "the server may have answered from its memory, which nobody here sees. Say how much it has with --server-ram, and ask for a --size beyond that.",
-        )),
+        None => Some(Finding::suspect(format!(
+            "the server may have answered from its memory, which nobody here sees: the set is {} only. Say how much it has with --server-ram, and ask for a --size of twice that.",
+            size::binary(size_bytes)
+        ))),
     }
 }
 
-/// The same data read more than once, which whatever lies below may have kept.
+/// Whether it was to be the speed of memory here, with nothing below that matters.
+fn is_asked_warm(case: &Case<'_>, data: &DataWork) -> bool {
+    !data.direct && case.plan.cache == CacheMode::Warm
+}
+
+/// The same data read more than once, the first time slower: something below kept it.
 pub(super) fn several_passes(case: &Case<'_>) -> Option<Finding> {
     let data = case.data_in_files().filter(|data| data.direct && data.verb == DataVerb::Read)?;
-    let target = case.target();
-    let may_cache = target.backing == Backing::RemoteOrUserSpace
-        || (target.backing == Backing::Devices && case.environment.virtualisation.is_some());
-    if case.record.passes < 1.05 || !case.is_measured() {
+    if case.record.passes < AGAIN || case.rate_is_given() {
         return None;
     }
-    let (first, later) = first_and_later(case, case.record.workload.size_bytes / data.block_bytes)?;
-    let times = format!("read the set {:.1} times", case.record.passes);
-    if later > first * LATER_FASTER {
-        return Some(Finding::suspect(format!(
-            "{times}, and what came after the first was {} faster: a cache below this system was filled by it. Ask for a larger --size, or add :passes=1.",
-            percent(later / first - 1.0)
-        )));
-    }
-    may_cache.then(|| {
-        Finding::info(format!(
-            "{times}, from below which a host or server may cache; what came after the first was no faster"
+    let (first, later) = first_and_later(case, case.record.workload.size_bytes / data.block_bytes.max(1))?;
+    // What chance explains is no cache.
+    let chance = 3.0 * case.half_width().unwrap_or(0.0);
+    let gain = later / first - 1.0;
+    (gain > (LATER_FASTER - 1.0).max(chance)).then(|| {
+        Finding::suspect(format!(
+            "read the set {:.1} times, and what came after the first was {} faster: a cache below this system may have been filled by it. Ask for a larger --size, or add :passes=1.",
+            case.record.passes,
+            percent(gain)
         ))
     })
 }
 
 /// Operations per second while every block was read for the first time, and after that.
 fn first_and_later(case: &Case<'_>, blocks: u64) -> Option<(f64, f64)> {
-    let (mut first, mut later) = ((0u64, 0u64), (0u64, 0u64));
+    let (mut first, mut later) = ((0.0, 0.0), (0.0, 0.0));
     for interval in &case.record.intervals {
-        let sum = if first.0 < blocks { &mut first } else { &mut later };
-        *sum = (sum.0 + interval.ops, sum.1 + interval.length_ns);
+        let sum: &mut (f64, f64) = if first.0 < blocks as f64 { &mut first } else { &mut later };
+        *sum = (sum.0 + interval.ops as f64, sum.1 + interval.length_ns as f64);
     }
-    let rate = |(ops, ns): (u64, u64)| (ns >= 500_000_000).then(|| ops as f64 * 1e9 / ns as f64);
+    let rate = |(ops, ns): (f64, f64)| (ns >= PASS_NS_MIN && ops > 0.0).then(|| ops * 1e9 / ns);
     rate(first).zip(rate(later))
 }
 
-/// Bytes that the kernel fetched and nobody read.
+/// Bytes that the kernel fetched and nobody asked for.
 pub(super) fn read_ahead(case: &Case<'_>) -> Option<Finding> {
-    let _ = case.data_in_files().filter(|data| data.verb == DataVerb::Read && !data.direct)?;
+    let data = case.data_in_files().filter(|data| data.verb == DataVerb::Read && !data.direct)?;
     let ratio = case.ratio().filter(|ratio| *ratio > 1.1)?;
-    Some(Finding::info(format!(
-        "the device read {ratio:.2} bytes per byte asked for: read-ahead that was not used"
-    )))
+    // What others read is told as that.
+    if super::disturbance::foreign_io(case).is_some() {
+        return None;
+    }
+    let why = match data.access == Access::Random && data.block_bytes < PAGE_BYTES {
+        true => "the kernel reads whole pages",
+        false => "read-ahead that was not used",
+    };
+    Some(Finding::info(format!("the device read {ratio:.2} bytes per byte asked for: {why}")))
 }

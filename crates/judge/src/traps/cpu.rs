@@ -1,6 +1,7 @@
 //! Rates that the CPU sets, not the storage.
 
 use model::numbers::percent;
+use model::workload::Arrival;
 
 use crate::{Case, Finding};
 
@@ -11,7 +12,9 @@ const DEVICE_IDLE: f64 = 0.5;
 
 /// Threads that computed or copied all the time, while the device waited.
 pub(super) fn cpu_bound(case: &Case<'_>) -> Option<Finding> {
-    if !case.is_measured() || !case.is_on_devices() {
+    // Who waits for the time of an operation, or polls for its end, is on a CPU too.
+    let polls = case.data().is_some_and(|data| data.iopoll || data.arrival != Arrival::Closed);
+    if !case.is_measured() || !case.is_on_devices() || polls {
         return None;
     }
     let budget = case.record.budget.as_ref()?;
@@ -36,12 +39,8 @@ pub(super) fn cpu_bound(case: &Case<'_>) -> Option<Finding> {
 
 /// Share of the time in which the mounted device was not idle.
 fn busy(case: &Case<'_>) -> Option<f64> {
-    let busy_ns: u64 = case
-        .record
-        .intervals
-        .iter()
-        .filter_map(|interval| Some(interval.frame.as_ref()?.devices.first()?.busy_ns))
-        .sum();
-    let all_ns = case.record.elapsed_ns;
-    (all_ns > 0).then(|| (busy_ns as f64 / all_ns as f64).min(1.0))
+    let _ = case.device()?;
+    let busy_ns: f64 = case.frames().filter_map(|frame| Some(frame.devices.first()?.busy_ns as f64)).sum();
+    let all_ns = case.record.elapsed_ns as f64;
+    (all_ns > 0.0).then(|| (busy_ns / all_ns).min(1.0))
 }

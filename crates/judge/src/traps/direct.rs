@@ -3,6 +3,7 @@
 use model::numbers::percent;
 use model::plan::PlannedPhase;
 use model::run::PhaseRecord;
+use model::size;
 use model::target::Backing;
 use model::workload::{DataVerb, Engine, SyncMode};
 
@@ -51,18 +52,21 @@ pub(super) fn o_direct_ineffective(case: &Case<'_>) -> Option<Finding> {
     // With a sync after each write, a cache that is bypassed and one that is emptied each time move the same bytes.
     let missing = case.ratio().filter(|ratio| *ratio < INEFFECTIVE && data.verb != DataVerb::Fsync);
     let visited = case.record.passes.min(1.0);
+    // Pages that somebody else holds were there before, and are passed by all the same.
     let cached = case
         .record
         .residency
         .as_ref()
-        .and_then(|residency| residency.after)
-        .filter(|after| visited > 0.0 && *after > NEGLIGIBLE && after / visited > INEFFECTIVE);
+        .and_then(|residency| Some(residency.after? - residency.before.unwrap_or(0.0)))
+        .filter(|grown| visited > 0.0 && *grown > NEGLIGIBLE && grown / visited > INEFFECTIVE);
     // Each sync writes metadata, whose pages are dirty before.
     let is_synced = data.verb == DataVerb::Fsync || data.sync == SyncMode::Each;
     let dirtied = dirtied_share(case).filter(|share| *share > INEFFECTIVE && !is_synced);
     let evidence = match (missing, cached, dirtied) {
         (Some(ratio), ..) => format!("the device moved only {} of the bytes", percent(ratio)),
-        (None, Some(share), _) => format!("{} of the files lay in the page cache afterwards", percent(share)),
+        (None, Some(share), _) => {
+            format!("{} of the files had come into the page cache afterwards", percent(share))
+        }
         (None, None, Some(share)) => {
             format!("{} of what was written went through the page cache", percent(share.min(1.0)))
         }
@@ -124,6 +128,10 @@ pub(super) fn device_disagrees(case: &Case<'_>) -> Option<Finding> {
             "the device moved only {ratio:.3} bytes per byte asked for; the rest never reached it. Look for compression, deduplication or a cache in this {}.",
             case.target().file_system
         )),
+        ratio if case.writes_behind() => Finding::info(format!(
+            "the device moved {ratio:.3} bytes per byte asked for: {} writes its own trees besides, from which others' I/O cannot be told",
+            case.target().file_system
+        )),
         ratio if is_ours => Finding::suspect(format!(
             "the device moved {ratio:.3} bytes per byte asked for, all of them ours: this {} writes or reads more than it is asked to. Compare the row with care.",
             case.target().file_system
@@ -136,19 +144,22 @@ pub(super) fn device_disagrees(case: &Case<'_>) -> Option<Finding> {
 
 /// Two counters of the kernel for the same bytes differ.
 pub(super) fn counters_disagree(case: &Case<'_>) -> Option<Finding> {
-    let data = case.data_in_files().filter(|data| data.verb == DataVerb::Read)?;
-    if !case.is_on_devices() || data.verb.is_bytes() {
+    let data = case.data_in_files()?;
+    if !case.is_on_devices() {
         return None;
     }
-    let device = case.record.device.as_ref()?.bytes_read as f64;
-    let own: u64 = case
-        .record
-        .intervals
-        .iter()
-        .filter_map(|interval| interval.frame.as_ref())
-        .map(|frame| frame.own_io.device_read_bytes)
-        .sum();
-    let (own, app) = (own as f64, case.record.app_bytes_read as f64);
+    if case.is_uncounted() {
+        let name = &case.record.device.as_ref()?.name;
+        return Some(Finding::suspect(format!(
+            "{name} counted 0 requests while this moved {}, so nothing could be compared with it. Look whether its counters are on (/sys/class/block/{name}/queue/iostats).",
+            size::decimal(case.record.app_bytes_read.saturating_add(case.record.app_bytes_written))
+        )));
+    }
+    if data.verb != DataVerb::Read {
+        return None;
+    }
+    let device = case.device()?.bytes_read as f64;
+    let (own, app) = (case.charged_read_bytes(), case.record.app_bytes_read as f64);
     // More from the device than we were charged for is others' I/O, and is told as that.
     let excess = (own - device) / app.max(1.0);
     (app > 0.0 && excess > DISTURBANCE).then(|| {
@@ -163,22 +174,21 @@ pub(super) fn counters_disagree(case: &Case<'_>) -> Option<Finding> {
 /// Operations in flight that the device never saw: "asynchronous" calls that waited somewhere above it.
 pub(super) fn depth_not_reached(case: &Case<'_>) -> Option<Finding> {
     let _ = case.data_in_files().filter(|data| data.direct)?;
-    if case.phase.engine != Engine::Uring || !case.is_on_devices() {
+    let _ = case.device()?;
+    if case.phase.engine != Engine::Uring || !case.is_on_devices() || case.rate_is_given() {
         return None;
     }
     let record = case.record;
     let mean_ns = record.latency_ns.as_ref()?.mean as f64;
-    let asked = f64::from(record.workload.iodepth * record.workload.threads);
+    let asked = f64::from(record.workload.iodepth) * f64::from(record.workload.threads);
     let elapsed_ns = record.elapsed_ns.max(1) as f64;
     // Little's law, above and below the file system.
     let ours = record.ops as f64 * mean_ns / elapsed_ns;
-    let devices = record
-        .intervals
-        .iter()
-        .filter_map(|interval| Some(interval.frame.as_ref()?.devices.first()?.in_flight_ns as f64))
-        .sum::<f64>()
-        / elapsed_ns;
-    let waits_above = asked >= DEPTH_MIN && ours > 0.8 * asked && devices < 0.5 * ours;
+    let devices =
+        case.frames().filter_map(|frame| Some(frame.devices.first()?.in_flight_ns as f64)).sum::<f64>()
+            / elapsed_ns;
+    // Some kernels do not count the time that requests spend in an array or a mapping.
+    let waits_above = asked >= DEPTH_MIN && ours > 0.8 * asked && devices > 0.0 && devices < 0.5 * ours;
     waits_above.then(|| {
         Finding::info(format!(
             "{ours:.1} operations were in flight here and {devices:.1} in the device: the others waited above it"

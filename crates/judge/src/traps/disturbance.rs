@@ -1,6 +1,7 @@
 //! Others on the same machine or host.
 
 use model::numbers::percent;
+use model::workload::SyncMode;
 
 use crate::{Case, Finding};
 
@@ -9,7 +10,12 @@ pub(super) const DISTURBANCE: f64 = 0.05;
 
 /// Bytes on the device that were not ours.
 pub(super) fn foreign_io(case: &Case<'_>) -> Option<Finding> {
-    let device = case.record.device.as_ref()?;
+    let device = case.device()?;
+    // The journal and the file system's own trees are written by threads of the kernel, as others' bytes are.
+    let data = case.data()?;
+    if case.writes_behind() || (data.writes() && data.sync == SyncMode::Each) {
+        return None;
+    }
     let share = device.foreign_share.filter(|share| *share > DISTURBANCE)?;
     Some(Finding::suspect(format!(
         "{} of the bytes on {} were not ours. Find who else uses it, and run it again when it is quiet.",

@@ -7,11 +7,15 @@ use model::workload::SyncMode;
 
 use crate::{Case, Finding};
 
-/// A flush of a volatile cache that takes less than this went nowhere: writing flash takes longer, and so does asking a
-/// controller with a battery.
+/// A flush of a volatile cache that takes less than this stored nothing: that is little more than the way to a device
+/// and back.
 const FLUSH_NS_MIN: u64 = 20_000;
 /// Fewer bytes on the device than this share of what was written and made durable: it waited in memory and was replaced.
 const REACHED: f64 = 0.9;
+/// A device that took this share of its size has shown what it keeps up: its cache is smaller.
+const CACHE_SHARE_MAX: f64 = 1.0 / 3.0;
+/// Options under which a sync does nothing at all, whatever the device; the others leave out its flushes only.
+const SYNC_IS_OFF: &[&str] = &["volatile", "fsync=volatile", "journal_flush_disabled"];
 
 /// Writes that nobody asked to be durable.
 pub(super) fn nothing_durable(case: &Case<'_>) -> Option<Finding> {
@@ -19,42 +23,47 @@ pub(super) fn nothing_durable(case: &Case<'_>) -> Option<Finding> {
     let or_direct = if data.verb.is_bytes() { "" } else { ", or with :direct" };
     (data.writes() && !data.direct && data.sync == SyncMode::None).then(|| {
         Finding::invalid(format!(
-            "this is the speed of memory: nothing was made durable. Try it with sync=end{or_direct}."
+            "of {} nothing was made durable, so this is the speed of memory. Try it with sync=end{or_direct}.",
+            model::size::decimal(case.record.app_bytes_written)
         ))
     })
 }
 
-/// Options that make syncing mean nothing.
+/// Options of the mount by which syncing means nothing.
 pub(super) fn durability_void(case: &Case<'_>) -> Option<Finding> {
     let syncs = match (case.data_in_files(), case.files()) {
-        (Some(data), _) => data.writes() && data.sync != SyncMode::None,
+        (Some(data), _) => data.verb == DataVerb::Fsync || (data.writes() && data.sync != SyncMode::None),
         (None, Some(files)) => files.sync != SyncMode::None,
         (None, None) => false,
     };
-    if !syncs {
-        return None;
-    }
-    let option = Target::NO_FLUSH.iter().find(|option| case.has_mount_option(option))?;
-    Some(Finding::suspect(format!(
-        "mounted with {option}: what was synced was not flushed to the medium, and is lost with the power. Mount it without."
-    )))
+    let option = Target::NO_FLUSH.iter().find(|option| syncs && case.has_mount_option(option))?;
+    // A device that keeps nothing in a volatile cache loses nothing without flushes.
+    let mut leaves = case.target().device_stack.iter().filter(|device| device.is_leaf()).peekable();
+    let is_safe = leaves.peek().is_some()
+        && leaves.all(|leaf| leaf.write_cache.as_deref() == Some("write through"))
+        && !SYNC_IS_OFF.contains(option);
+    (!is_safe).then(|| {
+        Finding::suspect(format!(
+            "mounted with {option}: what was synced was not flushed to the medium, and may be lost with the power. Mount it without."
+        ))
+    })
 }
 
 /// Flushes that are faster than any medium.
 pub(super) fn flush_too_fast(case: &Case<'_>) -> Option<Finding> {
     let _ = case.data_in_files().filter(|data| data.verb == DataVerb::Fsync)?;
     let leaves = || case.target().device_stack.iter().filter(|device| device.is_leaf());
-    let is_volatile = leaves().any(|leaf| leaf.write_cache.as_deref() == Some("write back"));
+    let leaf = leaves().find(|leaf| leaf.write_cache.as_deref() == Some("write back"))?;
     let in_memory = case.target().device_stack.iter().any(|device| device.kind == DeviceKind::Zram);
-    let flushes = case.record.device.as_ref()?.flushes;
     let sync = case.record.steps.iter().find(|step| step.name == "fdatasync")?;
     let typical_ns = sync.latency_ns.as_ref()?.p50?;
     // Without flushes there is nothing to be too fast: the file system may do its durability with the write.
-    let is_flushed = flushes as f64 > 0.5 * case.record.ops as f64;
-    (is_volatile && !in_memory && is_flushed && typical_ns < FLUSH_NS_MIN).then(|| {
+    let is_flushed = case.flushes() > 0.5 * case.record.ops as f64;
+    (!in_memory && is_flushed && typical_ns < FLUSH_NS_MIN).then(|| {
         Finding::suspect(format!(
-            "a flush took {}, less than any medium needs, though the device says that its cache is volatile: flushes seem to be ignored. Do not rely on it for durability.",
-            latency(typical_ns)
+            "half of the flushes took no more than {}, less than a medium needs to store anything, though {} says that its cache is volatile: either that cache outlives a loss of power, or flushes are ignored. Find out which before relying on it.",
+            latency(typical_ns),
+            leaf.name
         ))
     })
 }
@@ -64,18 +73,30 @@ pub(super) fn absorbed_by_page_cache(case: &Case<'_>) -> Option<Finding> {
     let data = case.data_in_files().filter(|data| {
         data.writes() && !data.direct && data.sync == SyncMode::End && data.verb != DataVerb::Fsync
     })?;
-    let device = case.record.device.as_ref()?;
+    let device = case.device()?;
     let written = case.record.app_bytes_written;
     // Deduplication and compression are told as what they are.
     if written == 0 || data.compress_percent > 0 || data.dedupe_percent > 0 || compresses(case) {
         return None;
     }
     let reached = device.bytes_written as f64 / written as f64;
-    (reached < REACHED && case.record.rate.durable_ops_per_second.is_some()).then(|| {
-        Finding::invalid(format!(
-            "only {} of what was written reached the device: the rest was replaced in memory before. Try it with :passes=1, or with :direct.",
-            percent(reached)
-        ))
+    if reached >= REACHED || case.record.rate.durable_ops_per_second.is_none() {
+        return None;
+    }
+    let or_direct = if data.verb.is_bytes() { "" } else { ", or with :direct" };
+    Some(match case.record.passes > 1.0 {
+        // Who asks for it gets it, but its bytes are not the device's.
+        true => Finding::suspect(format!(
+            "only {} of what was written reached the device, as each block was written {:.1} times and replaced in memory before. Try it with :passes=1{or_direct}.",
+            percent(reached),
+            case.record.passes
+        )),
+        false => Finding::invalid(format!(
+            "only {} of what was written and synced reached the device. Look for what keeps it in this {}{or_direct_too}.",
+            percent(reached),
+            case.target().file_system,
+            or_direct_too = if or_direct.is_empty() { "" } else { ", and try it with :direct" }
+        )),
     })
 }
 
@@ -86,11 +107,10 @@ fn compresses(case: &Case<'_>) -> bool {
 /// Bytes and flushes that the device needed for each byte that was made durable.
 pub(super) fn amplification(case: &Case<'_>) -> Option<Finding> {
     let _ = case.data_in_files().filter(|data| data.verb == DataVerb::Fsync)?;
-    let device = case.record.device.as_ref()?;
-    let ratio = device.bytes_per_app_byte?;
+    let ratio = case.ratio()?;
     Some(Finding::info(format!(
         "the device wrote {ratio:.1} bytes per byte asked for and made {:.1} flushes per operation",
-        device.flushes as f64 / case.record.ops.max(1) as f64
+        case.flushes() / case.record.ops.max(1) as f64
     )))
 }
 
@@ -103,11 +123,13 @@ pub(super) fn volatile_write_cache(case: &Case<'_>) -> Option<Finding> {
             && device.write_cache.as_deref() == Some("write back")
     })?;
     let has_dropped = super::steadiness::rate_dropped(case).is_some();
-    (data.sync != SyncMode::None && !has_dropped && case.record.app_bytes_written > 0).then(|| {
+    let written = case.record.app_bytes_written;
+    let is_small = (written as f64) < CACHE_SHARE_MAX * leaf.size_bytes as f64;
+    (data.sync != SyncMode::None && !has_dropped && !case.rate_is_given() && written > 0 && is_small).then(|| {
         Finding::info(format!(
-            "{} has a write cache and took {} without slowing down; what it keeps up beyond that is not known. A larger --size and a longer --time tell",
+            "{} has a write cache and took {} without slowing down; whether it keeps that up is not known. A longer --time and a larger --write-limit tell",
             leaf.name,
-            model::size::decimal(case.record.app_bytes_written)
+            model::size::decimal(written)
         ))
     })
 }

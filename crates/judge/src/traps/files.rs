@@ -1,5 +1,6 @@
 //! Traps of tests on files.
 
+use model::numbers::thousands;
 use model::target::Backing;
 use model::workload::FileVerb;
 
@@ -12,11 +13,12 @@ const SEARCH_NS: u64 = 100_000;
 pub(super) fn metadata_cache(case: &Case<'_>) -> Option<Finding> {
     let files = case.files()?;
     let looks_up = matches!(files.verb, FileVerb::Stat | FileVerb::Open | FileVerb::Readdir) || files.missing;
-    let fetched = case.record.device.as_ref().map(|device| device.bytes_read);
+    let fetched = case.device().map(|device| device.bytes_read);
     (looks_up && fetched == Some(0) && case.target().backing == Backing::Devices).then(|| {
-        Finding::suspect(
-            "served from memory, the device read nothing; so it says nothing about the disk. As root, add :cold to the test and --cache drop-all.",
-        )
+        Finding::suspect(format!(
+            "served from memory, the device read 0 bytes for {} operations; so it says nothing about the disk. As root, add :cold to the test and --cache drop-all.",
+            thousands(case.record.ops)
+        ))
     })
 }
 

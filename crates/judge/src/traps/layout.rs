@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use model::size;
-use model::target::DeviceKind;
+use model::target::{Device, DeviceKind};
 
 use crate::{Case, Finding};
 
@@ -12,6 +12,10 @@ use crate::{Case, Finding};
 const PARITY_READS: f64 = 0.1;
 /// A member that does so many times as much as the mean of all is the one that the others wait for.
 const UNBALANCED: f64 = 1.5;
+/// Levels with parity.
+const PARITY_LEVELS: &[&str] = &["raid4", "raid5", "raid6"];
+/// Levels whose members all have as much to do.
+const STRIPED_LEVELS: &[&str] = &["raid0", "raid4", "raid5", "raid6"];
 /// Extents smaller than this on average cost a device with a seek one for each.
 const EXTENT_BYTES_MIN: u64 = 1 << 20;
 
@@ -19,12 +23,12 @@ const EXTENT_BYTES_MIN: u64 = 1 << 20;
 pub(super) fn parity_writes(case: &Case<'_>) -> Option<Finding> {
     let record = case.record;
     let raid = case.target().device_stack.iter().find(|device| device.kind == DeviceKind::Raid)?;
-    if record.app_bytes_written == 0 || record.app_bytes_read > 0 {
+    if record.app_bytes_written == 0 || record.app_bytes_read > 0 || !has_level(raid, PARITY_LEVELS) {
         return None;
     }
     let members = of_members(case, &raid.lies_on);
-    let read: u64 = members.values().map(|(read, _)| read).sum();
-    let written: u64 = members.values().map(|(_, written)| written).sum();
+    let read = members.values().map(|(read, _)| *read).fold(0, u64::saturating_add);
+    let written = members.values().map(|(_, written)| *written).fold(0, u64::saturating_add);
     let share = read as f64 / record.app_bytes_written as f64;
     (share > PARITY_READS).then(|| {
         Finding::act(format!(
@@ -40,17 +44,19 @@ pub(super) fn parity_writes(case: &Case<'_>) -> Option<Finding> {
 /// One member that does more than the others.
 pub(super) fn members_unbalanced(case: &Case<'_>) -> Option<Finding> {
     let raid = case.target().device_stack.iter().find(|device| device.kind == DeviceKind::Raid)?;
-    // Of mirrors, one may do all the reading.
-    let is_mirror = raid
-        .details
-        .iter()
-        .any(|detail| detail.to_lowercase().contains("raid1") && !detail.contains("raid10"));
-    if raid.lies_on.len() < 2 || is_mirror {
+    // Of mirrors one may do all the reading, of disks in a row one has all the data, and a journal gets every write.
+    let is_spread =
+        has_level(raid, STRIPED_LEVELS) || (has_level(raid, &["raid10"]) && case.record.app_bytes_read == 0);
+    let has_journal = raid.details.iter().any(|detail| detail == "write journal");
+    if raid.lies_on.len() < 2 || !is_spread || has_journal {
         return None;
     }
     let members = of_members(case, &raid.lies_on);
-    let bytes: Vec<_> = members.iter().map(|(name, (read, written))| (*name, read + written)).collect();
-    let all: u64 = bytes.iter().map(|(_, bytes)| bytes).sum();
+    let mut bytes: Vec<_> =
+        members.iter().map(|(name, (read, written))| (*name, read.saturating_add(*written))).collect();
+    // Of several that moved the same, always the same one is named.
+    bytes.sort_unstable();
+    let all = bytes.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add);
     let mean = all as f64 / bytes.len().max(1) as f64;
     let (name, most) = bytes.into_iter().max_by_key(|(_, bytes)| *bytes)?;
     (mean > 1e6 && most as f64 > UNBALANCED * mean).then(|| {
@@ -65,12 +71,17 @@ pub(super) fn members_unbalanced(case: &Case<'_>) -> Option<Finding> {
 /// Bytes read and written by each of these devices.
 fn of_members<'a>(case: &Case<'a>, names: &[String]) -> HashMap<&'a str, (u64, u64)> {
     let mut members = HashMap::new();
-    let frames = case.record.intervals.iter().filter_map(|interval| interval.frame.as_ref());
-    for device in frames.flat_map(|frame| &frame.devices).filter(|device| names.contains(&device.name)) {
+    for device in case.device_frames().filter(|device| names.contains(&device.name)) {
         let sum: &mut (u64, u64) = members.entry(device.name.as_str()).or_default();
-        *sum = (sum.0 + device.read_bytes, sum.1 + device.written_bytes);
+        *sum = (sum.0.saturating_add(device.read_bytes), sum.1.saturating_add(device.written_bytes));
     }
     members
+}
+
+/// Whether an array says that it has one of these levels: "raid5 of 3 devices".
+fn has_level(raid: &Device, levels: &[&str]) -> bool {
+    let level = raid.details.iter().find_map(|detail| detail.split_once(" of ").map(|(level, _)| level));
+    level.is_some_and(|level| levels.contains(&level))
 }
 
 /// Files in many small pieces, on a device that has to move for each.

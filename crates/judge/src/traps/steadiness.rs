@@ -1,6 +1,7 @@
 //! Whether there is one rate, how well it is known, and what its course tells.
 
-use model::numbers::{amount, latency, percent};
+use model::numbers::{MISSING, amount, latency, megabytes, percent};
+use model::run::Interval;
 use model::size;
 
 use crate::{Case, Finding};
@@ -9,20 +10,31 @@ use crate::{Case, Finding};
 const PRECISION: f64 = 0.05;
 /// A rate that falls by this share was kept up by something that ran out.
 const DROP: f64 = 0.2;
-/// Intervals of a stable limit differ from each other by less than this; devices differ by percents.
+/// How much wider than wanted an interval may be: a test ends as soon as it is narrow enough, and what its last
+/// operations add may widen it a little.
+const SLACK: f64 = 1.25;
+/// Fewest intervals of the time axis that can be called steady.
+const STEADY_INTERVALS: usize = 20;
+/// An interval of the rate with half of its width above this share is why there is no steady part.
+const HALF_WIDTH_MAX: f64 = 0.25;
+/// Half seconds under a limit differ from each other by less than this; those of devices differ by percents.
 const CAP_VARIATION: f64 = 0.005;
-/// Fewest intervals of the steady part that tell how much they differ.
-const CAP_INTERVALS: usize = 20;
-/// Under a limit on the rate, the slowest operations wait for the next slice of it.
-const CAP_SPREAD: u64 = 5;
+/// Half seconds that tell how much they differ.
+const CAP_HALVES: usize = 4;
+/// So many times less than operations with these latencies would vary if each had its latency from the device.
+const CAP_EVENNESS: f64 = 5.0;
+/// Under a limit, the slowest operations wait for the next slice of it, which is a matter of milliseconds.
+const CAP_SPREAD: u64 = 20;
 
 /// Too short to tell how sure the number is.
 pub(super) fn too_few_samples(case: &Case<'_>) -> Option<Finding> {
-    let is_known = case.half_width().is_some() || not_steady(case).is_some();
-    if !case.is_measured() || is_known || case.record.rate.ops_per_second.is_none() {
+    if !case.is_measured() || case.rate_is_given() || case.record.rate.ops_per_second.is_none() {
         return None;
     }
-    let record = case.record;
+    let (record, is_short) = (case.record, is_short(case));
+    if !is_short && (case.half_width().is_some() || not_steady(case).is_some() || is_older(case)) {
+        return None;
+    }
     if has_long_sync(case) {
         return Some(Finding::suspect(format!(
             "the sync at the end took {} of {:.1} s, so it is one observation without an interval. Repeat it with --repeat 3.",
@@ -37,14 +49,29 @@ pub(super) fn too_few_samples(case: &Case<'_>) -> Option<Finding> {
         },
         None => format!("{:.1} s", case.seconds()),
     };
-    let remedy = match case.files() {
-        Some(_) => "Ask for fewer files or a longer --time",
-        None => longer(case),
+    let remedy = match (case.files(), case.phase.stop.passes) {
+        (Some(_), Some(_)) => "Ask for more --files",
+        (Some(_), None) => "Ask for fewer files or a longer --time",
+        (None, _) => longer(case),
     };
     Some(Finding::suspect(format!(
         "{counted} of {} operations are too few to tell how sure the rate is. {remedy}.",
         model::numbers::thousands(record.ops)
     )))
+}
+
+/// Whether no steady part was found because there was no time for one, and for no other reason.
+fn is_short(case: &Case<'_>) -> bool {
+    let Some(steady) = case.record.steady.as_ref().filter(|steady| !steady.found) else { return false };
+    let ended = |interval: &&Interval| interval.start_ns.saturating_add(interval.length_ns) <= steady.to_ns;
+    let intervals = case.record.intervals.iter().filter(ended).count();
+    steady.change_points.is_empty() && intervals < STEADY_INTERVALS
+}
+
+/// Whether it is of a version that did not look for a steady part.
+fn is_older(case: &Case<'_>) -> bool {
+    let record = case.record;
+    record.steady.is_none() && record.rounds.is_empty() && record.intervals.len() >= STEADY_INTERVALS
 }
 
 /// What makes a test last longer.
@@ -66,15 +93,21 @@ fn has_long_sync(case: &Case<'_>) -> bool {
 /// No part of it had one rate for long enough.
 pub(super) fn not_steady(case: &Case<'_>) -> Option<Finding> {
     let steady = case.record.steady.as_ref().filter(|steady| !steady.found)?;
-    if !case.is_measured() {
+    // What memory took is not the number of the row.
+    let is_cached = case.record.rate.into_cache_ops_per_second.is_some();
+    let is_elsewhere = is_short(case) || case.rate_is_given() || (is_cached && has_long_sync(case));
+    if !case.is_measured() || is_elsewhere {
         return None;
     }
     let course = match (steady.change_points.first(), steady.change_points.len()) {
-        (None, _) => "its rate drifted".to_owned(),
+        (None, _) => match case.half_width().filter(|half| *half > HALF_WIDTH_MAX) {
+            Some(half) => format!("its rate is only known within ± {} of it", percent(half)),
+            None => format!("its rate drifted for {:.1} s", case.seconds()),
+        },
         (Some(first), 1) => format!(
             "its rate went from {} to {} per second after {:.1} s",
-            amount(first.before_ops_per_second).unwrap_or_default(),
-            amount(first.after_ops_per_second).unwrap_or_default(),
+            shown(amount(first.before_ops_per_second)),
+            shown(amount(first.after_ops_per_second)),
             first.at_ns as f64 / 1e9
         ),
         (Some(first), changes) => {
@@ -84,16 +117,21 @@ pub(super) fn not_steady(case: &Case<'_>) -> Option<Finding> {
             };
             format!(
                 "its rate changed {changes} times, between {} and {} per second",
-                amount(rates().fold(f64::INFINITY, f64::min)).unwrap_or_default(),
-                amount(rates().fold(0.0, f64::max)).unwrap_or_default()
+                shown(amount(rates().fold(f64::INFINITY, f64::min))),
+                shown(amount(rates().fold(0.0, f64::max)))
             )
         }
     };
     let text = format!("not steady: {course}, so this is a mean over all of it. {}.", longer(case));
     Some(match case.half_width() {
-        Some(_) => Finding::suspect(text),
-        None => Finding::invalid(text),
+        None if !is_cached => Finding::invalid(text),
+        _ => Finding::suspect(text),
     })
+}
+
+/// A figure, or that it is none.
+fn shown(figure: Option<String>) -> String {
+    figure.unwrap_or_else(|| MISSING.into())
 }
 
 /// Known less well than was asked for.
@@ -101,7 +139,8 @@ pub(super) fn wide_interval(case: &Case<'_>) -> Option<Finding> {
     let half = case.half_width()?;
     let wanted = case.plan.until.map_or(PRECISION, |until| until.precision);
     // Whoever is told that it has no one rate need not be told how well that is known.
-    if half <= wanted || not_steady(case).is_some() || !case.is_measured() {
+    let is_told = not_steady(case).is_some() || too_few_samples(case).is_some();
+    if half <= wanted * SLACK || is_told || case.rate_is_given() || !case.is_measured() {
         return None;
     }
     Some(Finding::suspect(format!(
@@ -124,23 +163,33 @@ pub(super) fn rate_dropped(case: &Case<'_>) -> Option<Finding> {
     if last.after_ops_per_second > change.before_ops_per_second * (1.0 - DROP) || !case.is_measured() {
         return None;
     }
+    // Who takes a share of the device takes it from the rate.
+    if super::disturbance::foreign_io(case).is_some() {
+        return None;
+    }
     let bytes = case.record.workload.block_bytes.filter(|_| change.bytes > 0);
     let (first, then) = (change.before_ops_per_second, last.after_ops_per_second);
     let told = match bytes {
         Some(block) => format!(
             "the first {} went at {}, the rest at {}",
             size::decimal(change.bytes),
-            model::numbers::megabytes(first * block as f64).unwrap_or_default(),
-            model::numbers::megabytes(then * block as f64).unwrap_or_default()
+            shown(megabytes(first * block as f64)),
+            shown(megabytes(then * block as f64))
         ),
         None => format!(
             "for {:.1} s it went at {} per second, then at {}",
             change.at_ns as f64 / 1e9,
-            amount(first).unwrap_or_default(),
-            amount(then).unwrap_or_default()
+            shown(amount(first)),
+            shown(amount(then))
         ),
     };
-    let is_after = steady.found && record_is_steady(case);
+    if case.record.rate.into_cache_ops_per_second.is_some() {
+        return Some(Finding::info(format!(
+            "{told}: after {:.1} s memory was full of what waits to be written. The row has all of it, with the sync",
+            change.at_ns as f64 / 1e9
+        )));
+    }
+    let is_after = steady.found && case.record.rate.steady_ops_per_second.is_some();
     let row = if is_after { "The row has the rate after it" } else { "The row is a mean over both" };
     Some(Finding::act(format!(
         "{told}: a cache or a credit ran out after {:.1} s. {row}.",
@@ -148,48 +197,59 @@ pub(super) fn rate_dropped(case: &Case<'_>) -> Option<Finding> {
     )))
 }
 
-/// Whether the headline is the rate of the steady part.
-fn record_is_steady(case: &Case<'_>) -> bool {
-    case.record.rate.into_cache_ops_per_second.is_none() && case.record.rate.steady_ops_per_second.is_some()
-}
-
-/// A rate as even as only a rule makes it.
+/// A rate more even than its own latencies allow, which only a rule makes.
 pub(super) fn rate_capped(case: &Case<'_>) -> Option<Finding> {
     let record = case.record;
     let steady = record.steady.as_ref().filter(|steady| steady.found)?;
-    let is_open = record.workload.arrival != "closed_loop";
-    if !case.is_measured() || is_open || case.files().is_some() {
+    let is_closed = record.workload.arrival == "closed_loop";
+    if !case.is_measured() || !is_closed || case.data().is_none() {
         return None;
     }
-    // Second by second: slices of a limit and intervals of ours beat against each other.
-    let mut rates = Vec::new();
-    let (mut ops, mut ns) = (0, 0);
-    let inside = |start_ns: u64, end_ns: u64| start_ns >= steady.from_ns && end_ns <= steady.to_ns;
-    let mut intervals = 0;
-    for interval in &record.intervals {
-        if !inside(interval.start_ns, interval.start_ns + interval.length_ns) {
-            continue;
-        }
-        intervals += 1;
-        (ops, ns) = (ops + interval.ops, ns + interval.length_ns);
-        if ns >= 500_000_000 {
-            rates.push(ops as f64 / ns as f64);
-            (ops, ns) = (0, 0);
+    let latencies = record.latency_ns.as_ref()?;
+    let (p50, p99) = latencies.p50.zip(latencies.p99)?;
+    let is_inside = |interval: &&Interval| {
+        interval.start_ns >= steady.from_ns
+            && interval.start_ns.saturating_add(interval.length_ns) <= steady.to_ns
+    };
+    let inside: Vec<&Interval> = record.intervals.iter().filter(is_inside).collect();
+    // By half seconds: slices of a limit and intervals of ours beat against each other.
+    let (mut rates, mut counts) = (Vec::new(), Vec::new());
+    let (mut ops, mut ns) = (0.0, 0.0);
+    for interval in &inside {
+        (ops, ns) = (ops + interval.ops as f64, ns + interval.length_ns as f64);
+        if ns >= 5e8 {
+            rates.push((ops / ns, 1.0));
+            counts.push((ops, 1.0));
+            (ops, ns) = (0.0, 0.0);
         }
     }
-    let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
-    let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / rates.len().max(1) as f64;
-    let variation = variance.sqrt() / mean;
-    let latencies = record.latency_ns.as_ref()?;
-    let is_spread = latencies.p50.zip(latencies.p99).is_some_and(|(p50, p99)| p99 > CAP_SPREAD * p50);
-    (intervals >= CAP_INTERVALS && rates.len() >= 4 && variation < CAP_VARIATION && is_spread).then(|| {
+    let varies = variation(&rates)?;
+    // If each operation took its time in the device, counts of them would vary by this.
+    let buckets: Vec<(f64, f64)> = inside
+        .iter()
+        .flat_map(|interval| &interval.histogram)
+        .map(|(upper_ns, count)| (*upper_ns as f64, *count as f64))
+        .collect();
+    let ops_mean = counts.iter().map(|(ops, _)| ops).sum::<f64>() / counts.len() as f64;
+    let expected = variation(&buckets)? / ops_mean.sqrt();
+    let is_even = varies < CAP_VARIATION && varies * CAP_EVENNESS < expected;
+    (rates.len() >= CAP_HALVES && is_even && p99 > CAP_SPREAD.saturating_mul(p50)).then(|| {
         Finding::act(format!(
             "half a second differed from another by {} while latencies differ from {} to {}: this looks like a limit that somebody set (cgroup, volume type, provider), not like a device. Look for one.",
-            percent(variation),
-            latencies.p50.map(latency).unwrap_or_default(),
-            latencies.p99.map(latency).unwrap_or_default()
+            percent(varies),
+            latency(p50),
+            latency(p99)
         ))
     })
+}
+
+/// Standard deviation over mean of values with weights; `None` where there is none.
+fn variation(weighted: &[(f64, f64)]) -> Option<f64> {
+    let weight: f64 = weighted.iter().map(|(_, weight)| weight).sum();
+    let mean = weighted.iter().map(|(value, weight)| value * weight).sum::<f64>() / weight;
+    let squares: f64 = weighted.iter().map(|(value, weight)| weight * (value - mean).powi(2)).sum();
+    let variation = (squares / weight).sqrt() / mean;
+    variation.is_finite().then_some(variation)
 }
 
 /// Two kinds of operations, of which a mean says nothing.
@@ -199,7 +259,8 @@ pub(super) fn several_modes(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let told = modes.iter().map(|mode| format!("{} took {}", percent(mode.share), latency(mode.at_ns)));
-    Some(Finding::info(format!("two kinds of operations: {}", told.collect::<Vec<_>>().join(", "))))
+    let kinds = if modes.len() == 2 { "two".to_owned() } else { modes.len().to_string() };
+    Some(Finding::info(format!("{kinds} kinds of operations: {}", told.collect::<Vec<_>>().join(", "))))
 }
 
 /// Ended with the set.

@@ -1,0 +1,287 @@
+//! Cases to test the traps with: a test that went well, on a healthy disk, of which one thing at a time is changed.
+
+use model::plan::{Plan, plan};
+use model::run::{
+    DeviceFrame, Environment, Frame, Mark, Note, PhaseRecord, TargetProbes, Trust, WorkloadRecord,
+};
+use model::size::Size;
+use model::target::{Backing, Device, DeviceKind, Target};
+use model::{Machine, Request};
+use serde_json::json;
+
+use crate::{Case, Finding, TRAPS, judge};
+
+/// Operations of each interval of 100 ms, about.
+const INTERVAL_OPS: u64 = 10_000;
+const INTERVALS: u64 = 40;
+
+/// Everything that a case is made of.
+#[derive(Debug, Clone)]
+pub struct World {
+    pub record: PhaseRecord,
+    pub plan: Plan,
+    pub environment: Environment,
+    pub probes: TargetProbes,
+}
+
+/// A test of that spec that went well: 4 s of 100,000 operations per second, nine tenths of the set.
+pub fn clean(spec: &str) -> World {
+    clean_of(Request { tests: vec![spec.into()], size: Some(Size::Bytes(1 << 30)), ..Request::default() })
+}
+
+/// As [`clean`], of the one test of that request.
+pub fn clean_of(request: Request) -> World {
+    let target = disk();
+    let machine: Machine = serde_json::from_value(json!({
+        "host": "ada", "kernel": "Linux 6.12", "cpu_model": null, "cpus": 8, "cpus_online": 8,
+        "memory_bytes": 16u64 << 30, "memory_total_bytes": 16u64 << 30, "virtualisation": null,
+        "clock_source": "tsc", "root": true, "lockable_bytes": null, "io_uring_refused": null,
+    }))
+    .unwrap();
+    let mut plan = plan(&request, &target, &machine).unwrap();
+    plan.phases[0].stop.bytes = None;
+    let environment = Environment::new(&machine, target, Vec::new(), Vec::new());
+    let probes = TargetProbes { reread: None, compressible: None };
+    World { record: record(&plan), plan, environment, probes }
+}
+
+fn record(plan: &Plan) -> PhaseRecord {
+    let phase = &plan.phases[0];
+    let workload = &phase.workload;
+    let data = workload.data();
+    let block = data.map_or(0, |data| data.block_bytes);
+    let of = |is_done: bool| if is_done { INTERVAL_OPS * block } else { 0 };
+    let (read, written) = (of(data.is_some_and(|d| d.reads())), of(data.is_some_and(|d| d.writes())));
+    let devices = ["nvme0n1p2", "nvme0n1"].map(|name| {
+        json!({
+            "name": name, "reads": INTERVAL_OPS, "read_bytes": read, "writes": 0, "written_bytes": written,
+            "flushes": 0, "in_flight_ns": u64::from(workload.in_flight()) * 100_000_000, "busy_ns": 95_000_000,
+        })
+    });
+    let frame = json!({
+        "devices": devices,
+        "cpu": {"user_ns": 60_000_000, "kernel_ns": 100_000_000, "idle_ns": 640_000_000, "steal_ns": 0},
+        "workers": {"cpu_ns": 40_000_000, "run_queue_ns": 1_000_000},
+        "own_io": {
+            "read_call_bytes": read, "write_call_bytes": written, "read_calls": 0, "write_calls": 0,
+            "device_read_bytes": read, "device_written_bytes": written,
+        },
+        "dirty_bytes": 0, "writeback_bytes": 0,
+    });
+    let interval = |index: u64| {
+        json!({
+            // Devices differ by percents from one interval to the next.
+            "start_ns": index * 100_000_000, "length_ns": 100_000_000, "ops": INTERVAL_OPS - 200 + index * 37 % 5 * 100,
+            "bytes": INTERVAL_OPS * block, "histogram": [[250_000, 9_000], [900_000, 1_000]], "frame": frame,
+        })
+    };
+    let ops = INTERVALS * INTERVAL_OPS;
+    let size_bytes = ops * block * 10 / 9;
+    let is_cached = data.is_some_and(|d| d.writes() && !d.direct && d.sync == model::workload::SyncMode::End);
+    let durable = data.filter(|d| d.writes() && d.sync != model::workload::SyncMode::None).map(|_| 1e5);
+    let latency = json!({
+        "min": 50_000, "mean": u64::from(workload.in_flight()) * 10_000, "p50": 250_000, "p90": 400_000,
+        "p99": 900_000, "p99_9": 1_900_000, "max": 5_000_000, "ci95": null, "modes": [],
+    });
+    serde_json::from_value(json!({
+        "id": phase.id, "spec": model::spec::print(workload), "name": workload.name(), "label": workload.label(),
+        "group": null, "repetition": 1,
+        "workload": WorkloadRecord::new(workload, size_bytes, 4, plan.cache),
+        "engine": {"name": phase.engine.word(), "features": [], "mean_batch": null},
+        "status": "done", "reason": null, "start_ns": 0, "ops": ops, "bytes": ops * block,
+        "app_bytes_read": read * INTERVALS, "app_bytes_written": written * INTERVALS,
+        "elapsed_ns": INTERVALS * 100_000_000, "passes": if data.is_some() { 0.9 } else { 6.0 },
+        "rate": {
+            "ops_per_second": 1e5, "bytes_per_second": 1e5 * block as f64,
+            "steady_ops_per_second": data.map(|_| 1e5), "whole_ops_per_second": 1e5,
+            "durable_ops_per_second": durable, "into_cache_ops_per_second": is_cached.then_some(1e5),
+            "ci95_low_ops_per_second": 99e3, "ci95_high_ops_per_second": 101e3,
+            "first_done_ns": 3_990_000_000u64, "last_done_ns": 3_990_000_000u64,
+        },
+        "latency_ns": latency, "histogram": null, "queueing_ns": null,
+        "steps": [{"name": "fdatasync", "ops": ops, "latency_ns": latency, "histogram": null}],
+        "intervals": (0..INTERVALS).map(interval).collect::<Vec<_>>(),
+        "device": {
+            "name": "nvme0n1p2", "bytes_read": (read * INTERVALS).max(4096), "bytes_written": written * INTERVALS,
+            "operations": ops, "flushes": 0, "mean_request_bytes": null, "bytes_per_app_byte": 1.0,
+            "leaf_amplification": null, "foreign_share": 0.0,
+        },
+        "page_cache_share": (read > 0).then_some(0.0),
+        "budget": {"user": 0.1, "kernel": 0.3, "run_queue": 0.01, "quota": null, "steal": 0.0, "blocked": 0.59},
+        "cpu": {"user": 0.1, "kernel": 0.1, "steal": 0.0},
+        "own_cost_ns_per_op": null,
+        "steady": data.map(|_| json!({
+            "found": true, "from_ns": 100_000_000, "to_ns": 4_000_000_000u64, "change_points": [],
+        })),
+        "rounds": if data.is_some() { vec![] } else { vec![json!({"ops": ops / 6, "elapsed_ns": 660_000_000}); 6] },
+        "residency": data.map(|_| json!({"before": 0.0, "after": 0.0, "source": "cachestat"})),
+        "extents": (read > 0).then(|| json!({
+            "hole_share": 0.0, "unwritten_share": 0.0, "compressed_share": 0.0, "extents": 8,
+        })),
+        "notes": [],
+    }))
+    .unwrap()
+}
+
+fn disk() -> Target {
+    serde_json::from_value(json!({
+        "path": "/mnt", "mount_point": "/mnt", "source": "/dev/nvme0n1p2", "file_system": "ext4",
+        "mount_options": ["rw", "relatime"], "read_only": false, "backing": "devices",
+        "geometry": {
+            "block_bytes": 4096, "stripe_unit_bytes": null, "stripe_width_bytes": null, "allocation_groups": null,
+            "journal": "internal", "journal_bytes": null, "data_checksum": null, "features": [],
+        },
+        "space": {"total_bytes": 900u64 << 30, "free_bytes": 600u64 << 30, "inodes_total": null, "inodes_free": null},
+        "direct_io": null,
+        "device_stack": [
+            device("nvme0n1p2", DeviceKind::Partition, &["nvme0n1"]), device("nvme0n1", DeviceKind::Disk, &[]),
+        ],
+        "notes": [],
+    }))
+    .unwrap()
+}
+
+/// A device without a volatile cache.
+pub fn device(name: &str, kind: DeviceKind, lies_on: &[&str]) -> Device {
+    serde_json::from_value(json!({
+        "name": name, "major": 259, "minor": 0, "kind": kind, "lies_on": lies_on, "size_bytes": 960_197_124_096u64,
+        "model": null, "logical_block_bytes": 512, "physical_block_bytes": 4096, "rotational": false,
+        "scheduler": "none", "write_cache": "write through", "nr_requests": 1023, "read_ahead_bytes": null,
+        "details": [],
+    }))
+    .unwrap()
+}
+
+impl World {
+    pub fn target(&mut self) -> &mut Target {
+        &mut self.environment.target
+    }
+
+    pub fn device(&mut self) -> &mut model::run::DeviceUse {
+        self.record.device.as_mut().unwrap()
+    }
+
+    pub fn budget(&mut self) -> &mut model::run::Budget {
+        self.record.budget.as_mut().unwrap()
+    }
+
+    pub fn latency(&mut self) -> &mut model::run::Latency {
+        self.record.latency_ns.as_mut().unwrap()
+    }
+
+    pub fn steady(&mut self) -> &mut model::run::Steady {
+        self.record.steady.as_mut().unwrap()
+    }
+
+    /// On no device, but on that.
+    pub fn lies_on(&mut self, backing: Backing, file_system: &str) {
+        let target = self.target();
+        (target.backing, target.file_system) = (backing, file_system.into());
+        target.device_stack.clear();
+        (self.record.device, self.record.page_cache_share) = (None, None);
+    }
+
+    /// Changes what the machine did in each interval.
+    pub fn frames(&mut self, change: impl Fn(&mut Frame)) {
+        self.record.intervals.iter_mut().filter_map(|interval| interval.frame.as_mut()).for_each(change);
+    }
+
+    /// Changes what the mounted device did in each interval.
+    pub fn device_frames(&mut self, change: impl Fn(&mut DeviceFrame)) {
+        self.frames(|frame| change(&mut frame.devices[0]));
+    }
+
+    /// On an array of that level, of which each member moves so many bytes in an interval.
+    pub fn array(&mut self, level: &str, members: &[(u64, u64)]) {
+        let names: Vec<String> = (0..members.len()).map(|number| format!("sd{number}")).collect();
+        let below: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut raid = device("md0", DeviceKind::Raid, &below);
+        raid.details = vec![format!("{level} of {} devices", members.len())];
+        let disks = below.iter().map(|name| device(name, DeviceKind::Disk, &[]));
+        self.target().device_stack = std::iter::once(raid).chain(disks).collect();
+        self.frames(|frame| {
+            let like = frame.devices[0].clone();
+            frame.devices.truncate(1);
+            frame.devices[0].name = "md0".into();
+            frame.devices.extend(names.iter().zip(members).map(|(name, (read_bytes, written_bytes))| {
+                DeviceFrame {
+                    name: name.clone(),
+                    read_bytes: *read_bytes,
+                    written_bytes: *written_bytes,
+                    ..like.clone()
+                }
+            }));
+        });
+    }
+
+    /// A rate that changed at `at_s` seconds, and what was moved by then; not steady until somebody says so.
+    pub fn changes(&mut self, at_s: f64, before: f64, after: f64, bytes: u64) {
+        let at_ns = (at_s * 1e9) as u64;
+        let steady = self.steady();
+        (steady.found, steady.from_ns) = (false, at_ns);
+        steady.change_points.push(model::run::ChangePoint {
+            at_ns,
+            before_ops_per_second: before,
+            after_ops_per_second: after,
+            bytes,
+        });
+    }
+
+    /// With changes of the rate, where it has a course, and kinds of latencies, so that there is more to go wrong.
+    pub fn steady_or_none(&mut self) {
+        if self.record.steady.is_some() {
+            self.changes(1.0, 2e5, 1e5, 1 << 30);
+            self.changes(2.0, 1e5, 9e4, 2 << 30);
+        }
+        self.latency().modes =
+            vec![model::run::Mode { at_ns: 1, share: 0.5 }, model::run::Mode { at_ns: 9, share: 0.5 }];
+    }
+
+    /// The rate is known to that share of it on either side.
+    pub fn known_within(&mut self, share: f64) {
+        let rate = &mut self.record.rate;
+        (rate.ci95_low_ops_per_second, rate.ci95_high_ops_per_second) =
+            (Some(1e5 * (1.0 - share)), Some(1e5 * (1.0 + share)));
+    }
+
+    /// It ended after so many intervals, as if nothing had been steady by then.
+    pub fn ends_after(&mut self, intervals: usize) {
+        self.record.intervals.truncate(intervals);
+        let end_ns = intervals as u64 * 100_000_000;
+        self.record.elapsed_ns = end_ns;
+        let steady = self.steady();
+        (steady.found, steady.from_ns, steady.to_ns) = (false, 0, end_ns);
+        if intervals < 8 {
+            self.without_interval();
+        }
+    }
+
+    pub fn without_interval(&mut self) {
+        let rate = &mut self.record.rate;
+        (rate.ci95_low_ops_per_second, rate.ci95_high_ops_per_second) = (None, None);
+    }
+
+    pub fn note(&mut self, code: &str) {
+        self.record.notes.push(Note { mark: Mark::Act, code: code.into(), text: "told by the run".into() });
+    }
+
+    /// What each trap finds.
+    pub fn findings(&self) -> Vec<(&'static str, Finding)> {
+        let phase = &self.plan.phases[0];
+        let case = Case::new(&self.record, phase, &self.plan, &self.environment, Some(&self.probes));
+        TRAPS.iter().filter_map(|trap| Some((trap.code, (trap.check)(&case)?))).collect()
+    }
+
+    /// The record, judged.
+    pub fn judged(&self) -> PhaseRecord {
+        let mut record = self.record.clone();
+        judge(&mut record, &self.plan, &self.environment, Some(&self.probes));
+        record
+    }
+
+    /// Whether to believe it, and why not.
+    pub fn verdict(&self) -> (Trust, Vec<String>) {
+        let verdict = self.judged().verdict.unwrap();
+        (verdict.trust, verdict.trust_reasons)
+    }
+}

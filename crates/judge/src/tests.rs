@@ -1,0 +1,243 @@
+//! Each trap with cases that fall into it and cases beside it that do not; and what holds for all judgements.
+
+mod examples;
+
+use model::run::{Mark, PhaseRecord, Status, Trust};
+use proptest::prelude::*;
+use serde_json::Value;
+
+use crate::fixtures::{World, clean};
+use crate::{TRAPS, judge};
+
+/// Tests of every kind.
+const SPECS: &[&str] = &[
+    "read:rnd4k:q32",
+    "write:rnd4k:q32",
+    "rw:rnd4k",
+    "rewrite",
+    "fsync",
+    "read:seq1m:buffered",
+    "write:seq1m:buffered",
+    "write:rnd4k:sync=each",
+    "read:rnd4k:q32:rate=500",
+    "byte-write",
+    "byte-read",
+    "read:engine=null",
+    "create",
+    "stat",
+    "readdir",
+    "unlink:missing",
+];
+/// What is told of tests that went well.
+const ALWAYS: &[&str] = &["amplification"];
+
+#[test]
+fn what_went_well_is_believed() {
+    for spec in SPECS {
+        let world = clean(spec);
+        let told: Vec<_> = world.findings().into_iter().filter(|(code, _)| !ALWAYS.contains(code)).collect();
+        assert_eq!(told, [], "{spec}");
+        assert_eq!(world.verdict(), (Trust::Ok, vec![]), "{spec}");
+    }
+}
+
+#[test]
+fn every_trap_has_a_case_that_falls_into_it_and_one_that_does_not() {
+    for trap in TRAPS {
+        let of: Vec<bool> =
+            examples::ALL.iter().filter(|(code, _)| *code == trap.code).map(|(_, fires)| *fires).collect();
+        assert!(of.contains(&true) && of.contains(&false), "{}: {of:?}", trap.code);
+    }
+    let is_known = |code: &str| TRAPS.iter().any(|trap| trap.code == code);
+    assert!(examples::ALL.iter().all(|(code, _)| is_known(code)));
+}
+
+#[test]
+fn no_two_traps_have_a_code() {
+    let mut codes: Vec<_> = TRAPS.iter().map(|trap| trap.code).collect();
+    codes.sort_unstable();
+    codes.dedup();
+    assert_eq!(codes.len(), TRAPS.len());
+}
+
+/// With a cause for an invalid row, for suspect ones, and remarks.
+fn troubled() -> World {
+    let mut world = clean("read:rnd4k:q32");
+    world.budget().steal = 0.2;
+    world.record.extents.as_mut().unwrap().hole_share = 0.5;
+    world.device().foreign_share = Some(0.3);
+    world.latency().modes =
+        vec![model::run::Mode { at_ns: 100, share: 0.5 }, model::run::Mode { at_ns: 9_000, share: 0.5 }];
+    world.record.status = Status::Partial;
+    world.note("not_compared");
+    world
+}
+
+#[test]
+fn the_gravest_reason_stands_first_and_remarks_are_none() {
+    let reasons = ["unwritten_extents", "foreign_io", "steal", "not_compared", "ended_early"];
+    assert_eq!(troubled().verdict(), (Trust::Invalid, reasons.map(String::from).to_vec()));
+    let mut damaged = clean("read:rnd4k:q32");
+    damaged.budget().steal = 0.2;
+    damaged.note("verification_failed");
+    let reasons = ["verification_failed", "steal"].map(String::from).to_vec();
+    assert_eq!(damaged.verdict(), (Trust::Invalid, reasons));
+}
+
+#[test]
+fn notes_of_the_run_stand_before_those_of_the_judge() {
+    let codes: Vec<_> = troubled().judged().notes.into_iter().map(|note| note.code).collect();
+    assert_eq!(codes, ["not_compared", "unwritten_extents", "several_modes", "foreign_io", "steal"]);
+}
+
+#[test]
+fn judging_again_changes_nothing() {
+    for world in SPECS.iter().map(|spec| clean(spec)).chain([troubled()]) {
+        let once = world.judged();
+        let twice = World { record: once.clone(), ..world }.judged();
+        assert_eq!(once, twice);
+    }
+}
+
+#[test]
+fn a_record_from_disk_is_judged_as_one_from_memory() {
+    let world = troubled();
+    let text = serde_json::to_string(&world.record).unwrap();
+    let stored = World { record: serde_json::from_str(&text).unwrap(), ..world.clone() };
+    assert_eq!(stored.judged(), world.judged());
+}
+
+#[test]
+fn what_was_not_measured_has_no_verdict() {
+    let mut skipped = clean("read");
+    skipped.record.status = Status::Skipped;
+    assert_eq!(skipped.judged().verdict, None);
+    let mut empty = clean("read");
+    empty.record.ops = 0;
+    assert_eq!(empty.judged().verdict, None);
+    let mut unknown = clean("read");
+    unknown.record.id = "77-read".into();
+    assert_eq!(unknown.judged().verdict, None);
+    let mut later = clean("read");
+    later.record.id.push_str("#3");
+    assert_eq!(later.verdict(), (Trust::Ok, vec![]));
+}
+
+#[test]
+fn an_older_record_is_not_blamed_for_what_it_does_not_hold() {
+    for spec in SPECS {
+        let mut world = clean(spec);
+        let mut older = serde_json::to_value(&world.record).unwrap();
+        let keys = older.as_object_mut().unwrap();
+        for key in ["steady", "rounds", "residency", "extents", "verdict", "verified_blocks"] {
+            keys.remove(key);
+        }
+        for (parent, key) in [
+            ("latency_ns", "ci95"),
+            ("latency_ns", "modes"),
+            ("rate", "ci95_low_ops_per_second"),
+            ("rate", "ci95_high_ops_per_second"),
+        ] {
+            older[parent].as_object_mut().unwrap().remove(key);
+        }
+        world.record = serde_json::from_value(older).unwrap();
+        assert_eq!(world.verdict(), (Trust::Ok, vec![]), "{spec}");
+    }
+}
+
+/// A finding is marked with distrust exactly if it costs trust, has figures then, and is made of finite numbers.
+fn assert_sound(record: &PhaseRecord) {
+    let verdict = record.verdict.clone().unwrap();
+    let is_reason = |code: &str| verdict.trust_reasons.iter().any(|reason| reason == code);
+    for note in record.notes.iter().filter(|note| TRAPS.iter().any(|trap| trap.code == note.code)) {
+        assert_eq!(note.mark == Mark::Distrust, is_reason(&note.code), "{note:?}");
+        assert!(!note.text.is_empty() && !note.text.contains("  "), "{note:?}");
+        let words = || note.text.split(|c: char| !c.is_alphanumeric());
+        assert!(!words().any(|word| word == "inf" || word == "NaN"), "{note:?}");
+    }
+    assert_eq!(verdict.trust == Trust::Ok, verdict.trust_reasons.is_empty());
+}
+
+/// Words of a record that can be absent.
+const NULLABLE: &[&str] = &[
+    "device",
+    "page_cache_share",
+    "budget",
+    "steady",
+    "residency",
+    "extents",
+    "latency_ns",
+    "frame",
+    "before",
+    "after",
+    "p50",
+    "p99",
+    "ops_per_second",
+    "durable_ops_per_second",
+    "into_cache_ops_per_second",
+    "steady_ops_per_second",
+    "ci95_low_ops_per_second",
+    "foreign_share",
+    "bytes_per_app_byte",
+];
+
+/// Puts other numbers, or none, into some places of a document, as `choices` say.
+fn distort(value: &mut Value, key: &str, choices: &mut impl Iterator<Item = u16>) {
+    const WHOLE: &[u64] = &[0, 1, 4096, 99_999, 1 << 33, u64::MAX / 3, u64::MAX];
+    const BROKEN: &[f64] = &[0.0, -1.0, 1e-300, 0.04, 0.6, 1.0, 7.5, 1e9, f64::MAX];
+    let choice = usize::from(choices.next().unwrap());
+    // That word stands for a count, too.
+    let is_count = key == "extents" && value.is_number();
+    if NULLABLE.contains(&key) && !is_count && choice.is_multiple_of(11) {
+        *value = Value::Null;
+        return;
+    }
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| distort(item, key, choices)),
+        Value::Object(words) => words.iter_mut().for_each(|(key, item)| distort(item, key, choices)),
+        Value::Number(number) if choice.is_multiple_of(3) => {
+            let choice = choice / 3;
+            let is_short = matches!(key, "iodepth" | "threads" | "repetition");
+            *value = match (is_short, number.is_f64()) {
+                (true, _) => (choice as u32).wrapping_mul(0x9e37_79b9).into(),
+                (_, true) => BROKEN[choice % BROKEN.len()].into(),
+                _ if key.ends_with("_percent") => 50.into(),
+                _ => WHOLE[choice % WHOLE.len()].into(),
+            };
+        }
+        _ => {}
+    }
+}
+
+/// Choices that the seed stands for.
+fn choices(seed: u64) -> impl Iterator<Item = u16> {
+    let next = |state: &u64| Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+    std::iter::successors(Some(seed), next).map(|state| (state >> 48) as u16)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    #[test]
+    fn no_record_breaks_the_judge(
+        spec in 0..SPECS.len(),
+        seed in any::<u64>(),
+        (level, file_system) in (0..4usize, 0..3usize),
+        server_ram in proptest::option::of(any::<u64>()),
+    ) {
+        let mut world = clean(SPECS[spec]);
+        world.array(["raid0", "raid1", "raid5", "raid10"][level], &[(9_000_000, 0), (1, 8_000_000), (7, 7)]);
+        world.target().file_system = ["ext4", "btrfs", "nfs4"][file_system].into();
+        world.steady_or_none();
+        world.plan.server_ram_bytes = server_ram;
+        let mut value = serde_json::to_value(&world.record).unwrap();
+        distort(&mut value, "", &mut choices(seed));
+        world.record = serde_json::from_value(value).unwrap();
+        let record = world.judged();
+        if record.ops > 0 {
+            assert_sound(&record);
+        }
+        let mut again = record.clone();
+        judge(&mut again, &world.plan, &world.environment, Some(&world.probes));
+        prop_assert_eq!(record, again);
+    }
+}
