@@ -26,8 +26,8 @@ mod openloop;
 mod pinned;
 mod program;
 mod queued;
+mod rigs;
 mod ring;
-mod slow_file;
 mod stamps;
 mod startup;
 mod tmpfs;
@@ -68,6 +68,7 @@ pub const BENCHES: &[Bench] = &[
     cache::BENCH,
     stamps::BENCH,
     openloop::BENCH,
+    rigs::BENCH,
     queued::BENCH,
     instructions::BENCH,
     bytes::BENCH,

@@ -51,7 +51,7 @@ impl Capability {
 }
 
 /// Every capability; a new one is one line here and one function below.
-pub static CAPABILITIES: [Capability; 9] = [
+pub static CAPABILITIES: [Capability; 11] = [
     Capability::new("root", "run as user 0", probe_root),
     Capability::new("loop", "attach loop devices", probe_loop),
     Capability::new("zram", "make compressed memory devices", probe_zram),
@@ -60,6 +60,9 @@ pub static CAPABILITIES: [Capability; 9] = [
     Capability::new("ext4", "make and mount ext4", || probe_file_system("ext4", 16)),
     // mkfs.xfs refuses anything smaller than 300 MB.
     Capability::new("xfs", "make and mount xfs", || probe_file_system("xfs", 320)),
+    // mkfs.btrfs refuses anything smaller than 109 MiB.
+    Capability::new("btrfs", "make and mount btrfs", || probe_file_system("btrfs", 128)),
+    Capability::new("blkio", "limit a device by cgroup v1", probe_blkio),
     Capability::new("valgrind", "count instructions", probe_valgrind),
     Capability::new("user", "run a program as another user", probe_user),
 ];
@@ -192,6 +195,12 @@ fn probe_file_system(file_system: &str, size_mib: u64) -> Result<(), String> {
         .arg(&mount_point)
         .stdin(Stdio::null()))?;
     unmount(&mount_point)
+}
+
+fn probe_blkio() -> Result<(), String> {
+    find("loop").map_or(Ok(()), Capability::check)?;
+    let limited = rig::Spec::disk().size_mib(1).read_iops(1000);
+    rig::Disk::build(&limited).map(drop).map_err(|trouble| trouble.to_string())
 }
 
 fn probe_user() -> Result<(), String> {

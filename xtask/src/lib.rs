@@ -1,6 +1,6 @@
 //! What developers of skye run: tests with their skips listed, house rules, the committed schema, benchmarks.
 //!
-//! [`capability`], [`undo`] and [`zram`] are also used by the tests of other crates, as a dev-dependency.
+//! [`capability`] is also used by the tests of other crates, as a dev-dependency.
 //!
 //! Invariants:
 //! - Nothing here is part of the program: no crate depends on it outside `[dev-dependencies]`.
@@ -13,11 +13,10 @@ pub mod bench;
 pub mod capability;
 pub mod packages;
 pub mod pairs;
+pub mod rigs;
 pub mod schema;
 pub mod test;
 pub mod tidy;
-pub mod undo;
-pub mod zram;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use xtask::{bench, schema, test, tidy};
+use xtask::{bench, rigs, schema, test, tidy};
 
 const HELP: &str = "\
 Usage: cargo xtask COMMAND
@@ -17,6 +17,8 @@ Usage: cargo xtask COMMAND
   bench [NAME…] [--pairs N] [--bless] [--list]
                                what performance is asked for, measured; table, and target/bench.json
                                --bless: `instructions` rewrites xtask/instructions.toml
+  rigs --list | --clean        devices and servers of tests and benchmarks that are there;
+                               --clean: undoes those whose process was killed
 
 Exit codes: 0 done, 1 failed, 2 usage.";
 
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
         "tidy" if rest.is_empty() => tidy::command(),
         "schema" if rest.is_empty() => schema::command(),
         "bench" => bench::command(&rest),
+        "rigs" => rigs::command(&rest),
         // What `bench` runs under other programs' eyes.
         "loop" => bench::loops::command(&rest),
         "help" | "-h" | "--help" => {

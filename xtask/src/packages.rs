@@ -15,8 +15,10 @@ pub struct Package {
 
 /// Every package; one that tests begin to use is one line here.
 pub const PACKAGES: &[Package] = &[
+    Package { name: "btrfs-progs", command: "mkfs.btrfs", purpose: "making btrfs on loop devices" },
     Package { name: "e2fsprogs", command: "mkfs.ext4", purpose: "making ext4 on loop devices" },
     Package { name: "mount", command: "losetup", purpose: "loop devices, mounting" },
+    Package { name: "util-linux", command: "chrt", purpose: "servers whose answers are not late" },
     Package {
         name: "valgrind",
         command: "valgrind",

@@ -22,6 +22,8 @@ pub struct Course {
     pub ci95: Option<(f64, f64)>,
     /// Operations of the steady part.
     pub steady_ops: u64,
+    /// Whether there is one rate from the beginning to the end, though perhaps not for long enough to be called steady.
+    pub is_level: bool,
 }
 
 impl Course {
@@ -53,6 +55,7 @@ impl Course {
                 to_ns: end_of(part.end),
                 change_points: change_points.collect(),
             },
+            is_level: segments.len() == 1 && interval.is_some(),
             ops_per_second: rate,
             ci95: interval.map(|interval| (interval.low, interval.high)),
             steady_ops: intervals.get(part).unwrap_or_default().iter().map(|interval| interval.ops).sum(),

@@ -324,8 +324,12 @@ fn rate(
     let whole = per_second(times.work_ns);
     let durable = times.durable_ns.and_then(per_second);
     let sync_ns = times.durable_ns.map_or(0, |durable_ns| durable_ns.saturating_sub(times.work_ns));
-    let steady = course.filter(|course| course.steady.found && course.ops_per_second > 0.0);
-    let headline = match (durable, steady) {
+    let known = course.filter(|course| course.ops_per_second > 0.0);
+    let steady = known.filter(|course| course.steady.found);
+    // Too short to be called steady, a slope is still truer than a count over a time: it does not know the burst with
+    // which a limit begins.
+    let sloped = steady.or(known.filter(|course| course.is_level));
+    let headline = match (durable, sloped) {
         // What waits in memory was written at any time, and all of it must be counted with the sync.
         (Some(durable), _) if times.cached_writes => Some(durable),
         (Some(_), Some(course)) => Some(with_sync(course, sync_ns)),

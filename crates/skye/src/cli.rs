@@ -255,6 +255,17 @@ pub fn parent_of_stdio_worker(words: &[OsString]) -> Option<u32> {
     }
 }
 
+/// The command by which tests start this program as the process of a rig; as little for users as the one above.
+pub const RIG_SERVER: &str = "rig-server";
+
+/// The words of the rig, if this process is to be one.
+pub fn words_of_rig(words: &[OsString]) -> Option<&[OsString]> {
+    match words {
+        [_, command, rig @ ..] if command == RIG_SERVER && !rig.is_empty() => Some(rig),
+        _ => None,
+    }
+}
+
 /// `skye`, `skye DIR` and `skye --preset quick DIR` mean `skye run …`.
 pub fn with_default_command(mut words: Vec<OsString>) -> Vec<OsString> {
     let names_command = |word: &OsString| {
@@ -314,6 +325,16 @@ mod tests {
         for line in ["skye", "skye stdio-worker", "skye stdio-worker x", "skye run stdio-worker 77"] {
             assert_eq!(parent(line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn a_rig_is_told_from_a_directory_of_that_name() {
+        let of = |line: &str| {
+            let words: Vec<_> = line.split(' ').map(OsString::from).collect();
+            words_of_rig(&words).map(<[_]>::len)
+        };
+        assert_eq!(of("skye rig-server disk fs=ext4"), Some(2));
+        assert_eq!([of("skye"), of("skye rig-server"), of("skye run rig-server disk")], [None; 3]);
     }
 
     #[test]

@@ -32,6 +32,10 @@ fn main() -> ExitCode {
     if let Some(parent) = cli::parent_of_stdio_worker(&words) {
         return ExitCode::from(engine::stdio::serve(parent).map_or(exit::FAILED, |()| exit::DONE));
     }
+    if let Some(rig) = cli::words_of_rig(&words) {
+        let worked = rig::serve(rig, std::io::stdin(), std::io::stdout());
+        return ExitCode::from(if worked { exit::DONE } else { exit::FAILED });
+    }
     // Before anything else: what follows may spawn threads, which inherit how signals are treated.
     let words = cli::with_default_command(words);
     let matches = match Cli::command().try_get_matches_from(words) {

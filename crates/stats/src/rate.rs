@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::interval::{Interval, half_width, mean};
-use crate::segments::{SEGMENT_MIN, changes, median};
+use crate::segments::{NORMAL_MAD, SAME_LEVEL, SEGMENT_MIN, changes, median};
 
 /// One interval of a phase, after the one before it without a gap. What is not finite or below zero counts as zero; a
 /// tick without length counts nothing.
@@ -60,6 +60,10 @@ const DRIFT_HALF_WIDTHS: f64 = 1.7;
 /// The half width of the interval of a steady rate, as a share of the rate, is no more than this. A rate that switches
 /// between two levels too often for each to be found has intervals of a third and more, which would excuse any drift.
 const HALF_WIDTH_MAX: f64 = 0.25;
+/// Most observations that the beginning of a level takes.
+const TRANSIENT_MAX: usize = 4;
+/// Values this many standard deviations from the others are no part of a drift.
+const FAR: f64 = 3.0;
 /// How much wider the interval of a slope is than that of a mean: it weighs the middle more than the ends, and the root
 /// of 6/5 is what that costs.
 const SLOPE_WIDENING: f64 = 1.0954;
@@ -93,7 +97,9 @@ pub fn analyse(ticks: &[Tick]) -> Analysis {
         let (inner, observed) = level.inner(&observations);
         is_steady(&rates[observed.clone()], level.ticks.len(), ticks.len()).then_some((inner, observed))
     });
-    let (span, observed) = steady.clone().unwrap_or((everything, 0..rates.len()));
+    // What is too short to be called steady may still be of one level, and begins as others do.
+    let alone = levels.first().filter(|_| levels.len() == 1).map(|level| level.inner(&observations));
+    let (span, observed) = steady.clone().or(alone).unwrap_or((everything, 0..rates.len()));
     let rate = slope(&ticks[span]);
     let segments = levels.iter().map(|level| Segment {
         from: level.ticks.start,
@@ -184,8 +190,13 @@ impl Level {
     fn inner(&self, observations: &[Observation]) -> (Range<usize>, Range<usize>) {
         let (mut ticks, mut observed) = (self.ticks.clone(), self.observed.clone());
         if observed.len() >= SEGMENT_MIN {
-            ticks.start = observations[observed.start].ticks.end;
-            observed.start += 1;
+            // A throttle that hands out what it saved up pauses after it.
+            let rates: Vec<f64> = observations[observed.clone()].iter().map(|one| one.rate).collect();
+            let (middle, reach) = (median(rates.clone()), reach(&rates));
+            let is_far = |rate: &&f64| (**rate - middle).abs() > reach.max(SAME_LEVEL * middle);
+            let transient = 1 + rates[1..].iter().take(TRANSIENT_MAX - 1).take_while(is_far).count();
+            observed.start += transient;
+            ticks.start = observations[observed.start - 1].ticks.end;
         }
         if observed.end < observations.len() {
             observed.end -= 1;
@@ -203,7 +214,21 @@ fn is_steady(rates: &[f64], ticks: usize, of_ticks: usize) -> bool {
     }
     let Some(interval) = interval(rates, mean) else { return false };
     let half_width = interval.half_width() / mean;
-    half_width <= HALF_WIDTH_MAX && drift(rates).abs() / mean <= (DRIFT_HALF_WIDTHS * half_width).max(DRIFT)
+    half_width <= HALF_WIDTH_MAX
+        && drift(&tamed(rates)).abs() / mean <= (DRIFT_HALF_WIDTHS * half_width).max(DRIFT)
+}
+
+/// The values, with those that lie far from the others brought near: one interval without an operation, such as follows
+/// the burst with which a limit begins, would tilt the line through all of them.
+fn tamed(values: &[f64]) -> Vec<f64> {
+    let (middle, reach) = (median(values.to_vec()), reach(values));
+    values.iter().map(|value| value.clamp(middle - reach, middle + reach)).collect()
+}
+
+/// How far values lie from their median at most, but for those that are none of them.
+fn reach(values: &[f64]) -> f64 {
+    let middle = median(values.to_vec());
+    FAR * median(values.iter().map(|value| (value - middle).abs()).collect()) / NORMAL_MAD
 }
 
 /// By how much a line through these values rises or falls from end to end.
@@ -262,6 +287,16 @@ mod tests {
         for value in [analysis.rate, analysis.segments[0].rate, interval.low, interval.high] {
             assert!((value - 1000.0).abs() < 1e-6, "{value}");
         }
+    }
+
+    #[test]
+    fn a_burst_and_a_pause_at_the_start_are_no_drift() {
+        let mut counts = [500.0; 60];
+        counts[..2].copy_from_slice(&[1028.0, 0.0]);
+        let analysis = analyse(&ticks(&counts));
+        assert_eq!(analysis.steady, Some(2..60));
+        let interval = analysis.interval.unwrap();
+        assert!((analysis.rate - 5000.0).abs() < 1e-6 && interval.half_width() < 1e-6, "{analysis:?}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::interval::mean;
 pub(crate) const SEGMENT_MIN: usize = 8;
 /// Levels that differ by less than this share of the larger are one. A throttle is so regular (0.01 %) that its every
 /// ripple would be a change, though nobody acts on 3 %.
-const SAME_LEVEL: f64 = 0.03;
+pub(crate) const SAME_LEVEL: f64 = 0.03;
 /// A change must explain as much of the squares as this many times the logarithm of the length, in long-run variances.
 /// The criterion of Schwarz ("Estimating the dimension of a model", 1978; Yao, "Estimating the number of change-points
 /// via Schwarz' criterion", 1988) asks for 2: the mean, and the place. Twice that makes up for a variance that is
@@ -15,7 +15,7 @@ const PENALTY: f64 = 4.0;
 /// Batches from which the long-run variance is estimated, if that leaves at least two values for each.
 const BATCHES: usize = 25;
 /// The median of absolute deviations of a normal distribution, in its standard deviations.
-const NORMAL_MAD: f64 = 0.6745;
+pub(crate) const NORMAL_MAD: f64 = 0.6745;
 /// The mean of absolute deviations of a normal distribution, in its standard deviations: the root of 2 / pi.
 const NORMAL_MEAN_DEVIATION: f64 = 0.7979;
 /// The long-run deviation is no less than this share of what the mean of absolute deviations makes of it. That is more

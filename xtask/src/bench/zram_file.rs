@@ -9,12 +9,11 @@ use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use rig::{Zram, unmount};
 use rustix::fs::{Mode, OFlags};
 use tempfile::TempDir;
 
 use super::program::file_of;
-use crate::undo::unmount;
-use crate::zram::Zram;
 
 /// What ext4 takes for itself, and some room.
 const FILE_SYSTEM_BYTES: u64 = 64 << 20;

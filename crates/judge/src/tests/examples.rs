@@ -497,8 +497,10 @@ examples! {
         |w| limited(w, |_| 500);
     a_device_that_collects_garbage: rate_capped QUIET, "write:rnd4k:q32", |w| limited(w, |index| 480 + index as u64 % 9 * 5);
     many_operations_are_even_by_themselves: rate_capped QUIET, "read:rnd4k:q32",
-        // So many that chance alone makes no more than a tenth of a percent, and this is four times that.
-        |w| limited(w, |index| 5_000_000 + (index as u64 / 5 % 2) * 6_000);
+        // So many that chance alone makes no more than a tenth of a percent, and this is about that.
+        |w| limited(w, |index| 5_000_000 + (index as u64 / 5 % 4) * 4_000);
+    lots_at_a_boundary: rate_capped act(&["half a second differed from another by 0 %"]), "read:rnd4k:q32",
+        |w| limited(w, |index| match index % 50 { 24 => 900, 25 => 100, _ => 500 });
     a_fixed_time_for_each: rate_capped QUIET, "read:rnd4k:q32",
         |w| {
             limited(w, |_| 400);

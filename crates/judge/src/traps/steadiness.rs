@@ -223,7 +223,7 @@ pub(super) fn rate_capped(case: &Case<'_>) -> Option<Finding> {
             (ops, ns) = (0.0, 0.0);
         }
     }
-    let varies = variation(&rates)?;
+    let varies = typical_variation(rates.iter().map(|(rate, _)| *rate).collect())?;
     // If each operation took its time in the device, counts of them would vary by this.
     let buckets: Vec<(f64, f64)> = inside
         .iter()
@@ -241,6 +241,20 @@ pub(super) fn rate_capped(case: &Case<'_>) -> Option<Finding> {
             latency(p99)
         ))
     })
+}
+
+/// How far half of the values lie from their median, as a share of it, scaled to a standard deviation. One lot of a limit
+/// that falls to the other side of a boundary moves two values far, and this not at all.
+fn typical_variation(mut values: Vec<f64>) -> Option<f64> {
+    let median = |values: &mut Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied()
+    };
+    let middle = median(&mut values)?;
+    let mut distances = values.iter().map(|value| (value - middle).abs()).collect();
+    median(&mut distances)
+        .map(|distance| 1.4826 * distance / middle)
+        .filter(|variation| variation.is_finite())
 }
 
 /// Standard deviation over mean of values with weights; `None` where there is none.

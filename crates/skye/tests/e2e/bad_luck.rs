@@ -6,9 +6,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use fuser::Errno;
-
-use crate::support::fuse::{Faults, Fuse};
+use crate::support::fuse::{Errno, Faults, Fuse};
 use crate::support::mounts::Tmpfs;
 use crate::support::program::{Ran, Skye, assert_nothing_left, document, leftovers, phases, skye};
 use crate::support::scratch;

@@ -228,7 +228,7 @@ fn nothing_is_removed_across_a_mount() {
     let there = files_in(&directory);
     let ran = clean(home.path());
     let still_there = files_in(&directory);
-    xtask::undo::unmount(&directory);
+    rig::unmount(&directory);
     assert_eq!(still_there, there, "{ran}");
     clean(home.path()).exits(0);
     assert_nothing_left(home.path());

@@ -10,13 +10,12 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use fuser::Errno;
 use rustix::fs::{Advice, FallocateFlags};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::engines::flip;
-use crate::support::fuse::{Faults, Fuse};
+use crate::support::fuse::{Errno, Faults, Fuse};
 use crate::support::mounts::{LoopFs, Tmpfs, ZramFs, run as run_command};
 use crate::support::program::{Skye, assert_nothing_left, document, leftovers, parse_document, phases, skye};
 use crate::support::scratch;
@@ -32,8 +31,7 @@ fn measured(program: Skye) -> Value {
 
 fn ext4(size_mib: u64) -> LoopFs {
     // Blocks as large as what is compared in an image, where removed files stay.
-    let options = ["-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
-    LoopFs::new("ext4", size_mib, &options, "nodiscard")
+    LoopFs::new("ext4", size_mib, &["-b", "4096"], "nodiscard")
 }
 
 fn words<'a>(list: &'a Value, key: &str) -> Vec<&'a str> {

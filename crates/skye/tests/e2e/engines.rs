@@ -5,10 +5,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
-use fuser::Errno;
 use serde_json::Value;
 
-use crate::support::fuse::{Faults, Fuse};
+use crate::support::fuse::{Errno, Faults, Fuse};
 use crate::support::mounts::{LoopFs, Tmpfs};
 use crate::support::program::{Skye, assert_nothing_left, leftovers, parse_document, skye};
 use crate::support::scratch;
@@ -26,7 +25,7 @@ fn codes(phase: &Value) -> Vec<&str> {
 }
 
 fn disk() -> LoopFs {
-    LoopFs::new("ext4", 128, &["-E", "lazy_itable_init=0,lazy_journal_init=0"], "")
+    LoopFs::new("ext4", 128, &[], "")
 }
 
 #[test]

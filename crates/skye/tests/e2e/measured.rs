@@ -91,7 +91,7 @@ fn counts_are_kept_exactly() {
 #[test]
 fn the_device_confirms_direct_bytes() {
     xtask::require!(root, loop, ext4);
-    let disk = LoopFs::new("ext4", 256, &["-E", "lazy_itable_init=0,lazy_journal_init=0"], "");
+    let disk = LoopFs::new("ext4", 256, &[], "");
     let ran = skye()
         .arg("run")
         .arg(disk.path())
@@ -120,7 +120,7 @@ fn the_device_confirms_direct_bytes() {
 #[test]
 fn files_are_fully_written_before_anything_is_measured() {
     xtask::require!(root, loop, ext4);
-    let disk = LoopFs::new("ext4", 256, &["-b", "1024", "-E", "lazy_itable_init=0,lazy_journal_init=0"], "");
+    let disk = LoopFs::new("ext4", 256, &["-b", "1024"], "");
     let mut running = skye()
         .arg("run")
         .arg(disk.path())

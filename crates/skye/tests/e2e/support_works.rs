@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use fuser::Errno;
+use rig::{Rig, Spec};
 use rustix::fs::OFlags;
 
-use crate::support::fuse::{Faults, Fuse};
+use crate::support::fuse::{Errno, Faults, Fuse};
 use crate::support::mounts::{LoopFs, Tmpfs, ZramFs};
+use crate::support::program::rig_program;
 
 fn is_mounted(path: &Path) -> bool {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
@@ -232,4 +233,15 @@ fn a_file_system_that_hangs_goes_all_the_same() {
     drop(fuse);
     assert!(!is_mounted(&path) && !path.exists());
     let _ = reader.wait().unwrap();
+}
+
+#[test]
+fn the_program_is_the_process_of_a_rig() {
+    xtask::require!(root, fuse);
+    let rig = Rig::start(&rig_program(), Spec::fuse().service_us(2000).file_bytes(4096)).unwrap();
+    let path = rig.path().to_owned();
+    assert_eq!(fs::read(path.join("file")).unwrap(), [0; 4096]);
+    assert!(rig.served().unwrap().quantile_ns(0.0) >= 2_000_000);
+    rig.finish().unwrap();
+    assert!(!is_mounted(&path) && !path.exists());
 }

@@ -1,13 +1,14 @@
 //! What the end-to-end tests stand on: file systems made for one test, and the program run with its own home.
 //!
-//! Everything undoes itself when it is dropped, also while a failed test unwinds. Names begin with [`PREFIX`], so
-//! that what a killed test process left behind can be told from everything else.
+//! Everything undoes itself when it is dropped, also while a failed test unwinds. Names of temporary directories begin
+//! with [`PREFIX`], so that what a killed test process left behind can be told from everything else; what it mounted is
+//! undone by `cargo xtask rigs --clean`.
 
 pub mod fuse;
 pub mod mounts;
 pub mod program;
 
-/// Beginning of the names of temporary directories and of mounted things.
+/// Beginning of the names of temporary directories.
 pub const PREFIX: &str = "skye-test.";
 
 /// A new temporary directory, in memory if `bytes` fit there well, else where temporary files go.

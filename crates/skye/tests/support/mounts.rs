@@ -1,43 +1,30 @@
-//! File systems made for one test: on a loop device, on a compressed one, or in memory.
+//! File systems made for one test: on a loop device, on a compressed one, or in memory. All of them are rigs in this
+//! process, and go when they are dropped; `cargo xtask rigs --clean` removes those of a killed one.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tempfile::TempDir;
-use xtask::undo::unmount;
-use xtask::zram::Zram;
+use rig::{Disk, Journal, Spec, Zram};
 
-use super::{PREFIX, scratch};
-
-/// A directory on which something is mounted; dropped, it is unmounted and removed.
+/// A directory on which something is mounted.
 pub struct MountPoint {
-    directory: TempDir,
+    path: PathBuf,
+    /// Unmounts.
+    _journal: Journal,
 }
 
 impl MountPoint {
     /// Mounts as `mount` does.
     pub fn mount(file_system: &str, source: &str, options: &str) -> Self {
-        // Below the root file system: a mount on a tmpfs that is itself unmounted by then would be in the way.
-        let directory = tempfile::Builder::new().prefix(PREFIX).tempdir().expect("a mount point");
-        let mut mount = Command::new("mount");
-        mount.args(["-t", file_system]);
-        if !options.is_empty() {
-            mount.args(["-o", options]);
-        }
-        run(mount.arg(source).arg(directory.path()));
-        Self { directory }
+        let mut journal = Journal::open().expect("a journal");
+        let path = journal.mount(file_system, source, options).unwrap_or_else(|trouble| panic!("{trouble}"));
+        Self { path, _journal: journal }
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        self.directory.path()
-    }
-}
-
-impl Drop for MountPoint {
-    fn drop(&mut self) {
-        unmount(self.directory.path());
+        &self.path
     }
 }
 
@@ -53,7 +40,7 @@ impl Tmpfs {
         if let Some(inodes) = inodes {
             options.push_str(&format!(",nr_inodes={inodes}"));
         }
-        Self { mount: MountPoint::mount("tmpfs", &format!("{PREFIX}tmpfs"), &options) }
+        Self { mount: MountPoint::mount("tmpfs", "skye-test", &options) }
     }
 
     /// Where it is mounted.
@@ -62,58 +49,36 @@ impl Tmpfs {
     }
 }
 
-/// A file system on a loop device over a sparse file. Fields are dropped in their order: unmount, detach, delete.
+/// A file system on a loop device over a sparse file.
 pub struct LoopFs {
-    mount: MountPoint,
-    device: LoopDevice,
-    directory: TempDir,
+    disk: Disk,
+    path: PathBuf,
+    device: String,
 }
 
 impl LoopFs {
     /// Makes and mounts one: `LoopFs::new("ext4", 64, &["-O", "^has_journal"], "noatime")`.
     pub fn new(file_system: &str, size_mib: u64, mkfs_options: &[&str], mount_options: &str) -> Self {
-        let directory = scratch(size_mib << 20);
-        let image = directory.path().join("image");
-        let file = File::create_new(&image).expect("an image file");
-        file.set_len(size_mib << 20).expect("room for the image");
-        // On the file, not on the device: there is no waiting for device nodes and for whoever watches them.
-        run(Command::new(format!("mkfs.{file_system}")).arg("-q").args(mkfs_options).arg(&image));
-        let device = LoopDevice::attach(&image);
-        let mount = MountPoint::mount(file_system, &device.path, mount_options);
-        Self { mount, device, directory }
+        let spec = Spec::disk().file_system(file_system).size_mib(size_mib);
+        let spec = spec.mkfs_options(mkfs_options.join(" ")).mount_options(mount_options);
+        let disk = Disk::build(&spec).unwrap_or_else(|trouble| panic!("{trouble}"));
+        let (path, device) = (disk.path(), disk.device().path().to_string_lossy().into_owned());
+        Self { disk, path, device }
     }
 
     /// Where it is mounted.
     pub fn path(&self) -> &Path {
-        self.mount.path()
+        &self.path
     }
 
     /// The device: "/dev/loop3".
     pub fn device(&self) -> &str {
-        &self.device.path
+        &self.device
     }
 
     /// The file under the device.
     pub fn image(&self) -> PathBuf {
-        self.directory.path().join("image")
-    }
-}
-
-struct LoopDevice {
-    path: String,
-}
-
-impl LoopDevice {
-    fn attach(image: &Path) -> Self {
-        let path = run(Command::new("losetup").args(["--find", "--show"]).arg(image));
-        Self { path: path.trim().to_owned() }
-    }
-}
-
-impl Drop for LoopDevice {
-    fn drop(&mut self) {
-        // A device that is still in use detaches itself when its last user goes.
-        let _ = administer(&mut Command::new("losetup")).args(["--detach", &self.path]).status();
+        self.disk.image().to_owned()
     }
 }
 
@@ -153,15 +118,12 @@ impl ZramFs {
     }
 }
 
-/// Administrators' commands lie outside the search path of many users.
-fn administer(command: &mut Command) -> &mut Command {
-    let path = std::env::var("PATH").unwrap_or_default();
-    command.env("PATH", format!("{path}:/usr/sbin:/sbin")).env("LC_ALL", "C")
-}
-
 /// Runs a command that must succeed and returns what it printed.
 pub fn run(command: &mut Command) -> String {
-    let output = administer(command).output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    // Administrators' commands lie outside the search path of many users.
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{path}:/usr/sbin:/sbin")).env("LC_ALL", "C");
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {}: {complaint}", output.status);
     String::from_utf8_lossy(&output.stdout).into_owned()

@@ -1,6 +1,6 @@
 //! The program under test, with a home of its own, and what it said and left.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
@@ -26,6 +26,11 @@ pub struct Skye {
     home: TempDir,
     stdout_is_set: bool,
     reads_stdout: bool,
+}
+
+/// The program as the process of a rig: what `rig::Rig::start` takes.
+pub fn rig_program() -> Vec<OsString> {
+    vec![env!("CARGO_BIN_EXE_skye").into(), "rig-server".into()]
 }
 
 /// The program, ready for arguments.

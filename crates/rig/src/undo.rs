@@ -1,4 +1,4 @@
-//! Undoing what tests and benchmarks made, while others may still be about to let go of it.
+//! Undoing what was made, while others may still be about to let go of it.
 
 use std::path::Path;
 use std::thread;
@@ -26,7 +26,7 @@ pub fn unmount(path: &Path) {
 
 /// Ends the server of a FUSE file system that is unmounted. Its thread ends when the last file is closed; a program that
 /// will not close one must not hold us.
-pub fn end_session(session: BackgroundSession) {
+pub(crate) fn end_session(session: BackgroundSession) {
     let deadline = Instant::now() + Duration::from_secs(2);
     while !session.guard.is_finished() && Instant::now() < deadline {
         thread::sleep(Duration::from_millis(10));
@@ -34,6 +34,6 @@ pub fn end_session(session: BackgroundSession) {
     if session.guard.is_finished() {
         let _ = session.umount_and_join();
     } else {
-        eprintln!("a FUSE session is still in use and was left to its users");
+        log::warn!("a FUSE session is still in use and was left to its users");
     }
 }

@@ -1,0 +1,35 @@
+//! Other programs that make and undo things.
+
+use std::process::{Command, Stdio};
+
+use model::Trouble;
+
+/// Runs a command that must succeed, and returns what it printed.
+pub(crate) fn run(command: &mut Command, attempt: &str) -> Result<String, Trouble> {
+    // Administrators' commands lie outside the search path of many users.
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{path}:/usr/sbin:/sbin")).env("LC_ALL", "C");
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|error| {
+        Trouble::new(attempt, format!("{name}: {error}")).remedy(format!("install {name}"))
+    })?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    Err(Trouble::new(attempt, format!("{name}: {}: {said}", output.status)))
+}
+
+/// Gives this thread the CPU before all others, and lets its sleep end when it should: what is to be known exactly is
+/// when a rig answers. Where it is not allowed, times are less exact, and what the rig writes down says so.
+pub(crate) fn make_urgent() {
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+    let thread = rustix::thread::gettid().as_raw_nonzero().get().to_string();
+    let _ = Command::new("chrt")
+        .args(["--fifo", "--pid", "20", &thread])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+}

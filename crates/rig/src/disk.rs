@@ -1,0 +1,186 @@
+//! A loop device, what lies under it, and a file system on it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use model::Trouble;
+
+use crate::device::LoopDevice;
+use crate::fuse::{FILE_NAME, Faults, Server};
+use crate::journal::Journal;
+use crate::served::Served;
+use crate::spec::{self, DiskSpec, FuseSpec, On};
+use crate::throttle::{self, Throttle};
+use crate::timing::Timing;
+
+/// The device and its file system; dropped, all of it is undone.
+#[derive(Debug)]
+pub struct Disk {
+    journal: Journal,
+    server: Option<Server>,
+    device: LoopDevice,
+    image: PathBuf,
+    mounted: Option<PathBuf>,
+    throttle: Throttle,
+    cgroup: Option<PathBuf>,
+}
+
+impl Disk {
+    /// Makes one, without the times and limits that it gets last: what is under it when it is made takes none.
+    ///
+    /// # Errors
+    /// What could not be made, and why; nothing is left then.
+    pub fn build(spec: &DiskSpec) -> Result<Self, Trouble> {
+        let mut journal = Journal::open()?;
+        let mut server = None;
+        let built = build(spec, &mut journal, &mut server);
+        if built.is_err() {
+            // Before the server ends: it is asked while this is undone.
+            journal.undo();
+        }
+        let (device, image, mounted) = built?;
+        let mut disk =
+            Self { journal, server, device, image, mounted, throttle: Throttle::default(), cgroup: None };
+        if let Some(count) = spec.requests {
+            disk.device.set_requests(&mut disk.journal, &disk.image, count)?;
+        }
+        if let Some(bytes) = spec.dirty_max_bytes {
+            disk.device.set_dirty_max(&mut disk.journal, &disk.image, bytes)?;
+        }
+        disk.limit(spec.throttle)?;
+        if let (Some(server), On::Fuse(spec)) = (&disk.server, &spec.on) {
+            // Whatever is written late must not count.
+            if let Some(root) = disk.mounted.as_ref().and_then(|path| std::fs::File::open(path).ok()) {
+                let _ = rustix::fs::syncfs(&root);
+            }
+            server.set_timing(spec.timing);
+            server.take_served();
+        }
+        Ok(disk)
+    }
+
+    /// What is measured: where the file system is mounted, or else the device.
+    pub fn path(&self) -> PathBuf {
+        self.mounted.clone().unwrap_or_else(|| self.device.path())
+    }
+
+    /// The device.
+    pub fn device(&self) -> &LoopDevice {
+        &self.device
+    }
+
+    /// The file under the device.
+    pub fn image(&self) -> &Path {
+        &self.image
+    }
+
+    /// Other limits from now on.
+    ///
+    /// # Errors
+    /// There is no `blkio` of cgroup v1, or it is not ours to set.
+    pub fn limit(&mut self, throttle: Throttle) -> Result<(), Trouble> {
+        if throttle != self.throttle {
+            if self.cgroup.is_none() {
+                self.cgroup = Some(throttle::root_cgroup(&mut self.journal)?);
+            }
+            let cgroup = self.cgroup.as_deref().unwrap_or(Path::new(""));
+            throttle.set(&mut self.journal, cgroup, &self.device.number()?)?;
+            self.throttle = throttle;
+        }
+        Ok(())
+    }
+
+    /// What the server under it has answered, if there is one.
+    pub fn served(&self) -> Option<Served> {
+        self.server.as_ref().map(Server::served)
+    }
+
+    /// The same, and begins to count anew.
+    pub fn take_served(&self) -> Option<Served> {
+        self.server.as_ref().map(Server::take_served)
+    }
+
+    /// Changes limits, or times of the server under it.
+    pub(crate) fn set(&mut self, words: &[&str]) -> Result<(), Trouble> {
+        let (server_words, own): (Vec<&str>, Vec<&str>) =
+            words.iter().partition(|word| word.starts_with(spec::OVER));
+        let throttle = spec::change_throttle(self.throttle, &own)?;
+        if let Some(server) = &self.server {
+            let words: Vec<_> =
+                server_words.iter().filter_map(|word| word.strip_prefix(spec::OVER)).collect();
+            server.set_timing(spec::change_timing(server.timing(), &words)?);
+        } else if let Some(word) = server_words.first() {
+            return Err(Trouble::new(format!("change `{word}` of a rig"), "there is no server under it"));
+        }
+        self.limit(throttle)
+    }
+
+    pub(crate) fn journal(&mut self) -> &mut Journal {
+        &mut self.journal
+    }
+
+    /// Undoes all of it; what is left, and why, is in the answer.
+    pub(crate) fn undo(&mut self) -> Vec<String> {
+        self.server.iter().for_each(Server::let_go);
+        self.journal.undo()
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        for left in self.undo() {
+            log::warn!("left behind: {left}");
+        }
+    }
+}
+
+type Built = (LoopDevice, PathBuf, Option<PathBuf>);
+
+fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) -> Result<Built, Trouble> {
+    let is_served = matches!(spec.on, On::Fuse(_));
+    let image = match &spec.on {
+        On::Memory => {
+            let directory = journal.scratch(spec.bytes)?;
+            journal.file_in(&directory, "image", spec.bytes)?
+        }
+        On::Directory(directory) => {
+            let directory = journal.directory_in(directory)?;
+            journal.file_in(&directory, "image", spec.bytes)?
+        }
+        On::Fuse(served) => {
+            let served = FuseSpec { file_bytes: Some(spec.bytes), ..served.clone() };
+            let server = server.insert(Server::mount(journal, &served, Faults::default())?);
+            server.set_timing(Timing::default());
+            server.path().join(FILE_NAME)
+        }
+    };
+    if let Some(file_system) = &spec.file_system {
+        make_file_system(journal, file_system, &spec.mkfs_options, &image)?;
+    }
+    let device = LoopDevice::attach(journal, &image, is_served)?;
+    let mounted = match &spec.file_system {
+        Some(file_system) => {
+            let device = device.path();
+            Some(journal.mount(file_system, &device.to_string_lossy(), &spec.mount_options)?)
+        }
+        None => None,
+    };
+    Ok((device, image, mounted))
+}
+
+/// On the file, not on the device: there is no waiting for device nodes and for whoever watches them.
+fn make_file_system(
+    journal: &Journal,
+    file_system: &str,
+    options: &str,
+    image: &Path,
+) -> Result<(), Trouble> {
+    let mut mkfs = Command::new(format!("mkfs.{file_system}"));
+    mkfs.arg("-q");
+    if file_system.starts_with("ext") {
+        // What is put off would be written while somebody measures.
+        mkfs.args(["-E", "lazy_itable_init=0,lazy_journal_init=0"]);
+    }
+    mkfs.args(options.split_whitespace()).arg(image);
+    journal.run(&mut mkfs, &format!("make {file_system} on {}", image.display())).map(drop)
+}

@@ -1,0 +1,168 @@
+//! Answers that are due at an instant, given by one thread.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use fuser::{ReplyData, ReplyEmpty, ReplyWrite};
+
+use crate::clock::now_ns;
+use crate::command::make_urgent;
+use crate::served::{Request, Served};
+
+/// An answer, ready to be given.
+pub(super) enum Answer {
+    Data(ReplyData, Vec<u8>),
+    Written(ReplyWrite, u32),
+    Done(ReplyEmpty),
+}
+
+impl Answer {
+    fn give(self) {
+        match self {
+            Self::Data(reply, data) => reply.data(&data),
+            Self::Written(reply, bytes) => reply.written(bytes),
+            Self::Done(reply) => reply.ok(),
+        }
+    }
+}
+
+/// A request that waits for its answer.
+struct Waiting {
+    due_ns: u64,
+    request: Request,
+    answer: Answer,
+}
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Waiting {}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Waiting {
+    /// The one that is due first is the greatest, as a heap gives that out; of two, the one that came first.
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.due_ns, other.request.arrived_ns).cmp(&(self.due_ns, self.request.arrived_ns))
+    }
+}
+
+enum Message {
+    Wait(Waiting),
+    /// Everything that waits is answered now.
+    Hurry,
+    End,
+}
+
+/// The thread, and what it has answered.
+pub(super) struct Answers {
+    to: Mutex<Sender<Message>>,
+    served: Arc<Mutex<Served>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Answers {
+    /// Starts the thread; urgent, it comes before all others.
+    pub(super) fn start(urgent: bool) -> io::Result<Self> {
+        let (to, from) = channel();
+        let (started, starts) = channel();
+        let served = Arc::new(Mutex::new(Served::default()));
+        let log = Arc::clone(&served);
+        let thread = thread::Builder::new().name("rig-answers".into()).spawn(move || {
+            if urgent {
+                make_urgent();
+            }
+            let _ = started.send(());
+            answer(&from, &log);
+        })?;
+        // It ends only after it has been told to.
+        let _ = starts.recv();
+        Ok(Self { to: Mutex::new(to), served, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Gives an answer when it is due.
+    pub(super) fn at(&self, due_ns: u64, request: Request, answer: Answer) {
+        self.send(Message::Wait(Waiting { due_ns, request, answer }));
+    }
+
+    /// Gives an answer now.
+    pub(super) fn now(&self, request: Request, answer: Answer) {
+        give(&self.served, request, answer);
+    }
+
+    /// Gives all answers that wait.
+    pub(super) fn hurry(&self) {
+        self.send(Message::Hurry);
+    }
+
+    /// What was answered since the last reset.
+    pub(super) fn served(&self) -> Served {
+        lock(&self.served).clone()
+    }
+
+    /// Begins to count anew, and tells what was answered until now.
+    pub(super) fn take(&self) -> Served {
+        std::mem::take(&mut *lock(&self.served))
+    }
+
+    fn send(&self, message: Message) {
+        // Should the thread be gone, the reply is dropped, which answers it with an error.
+        let _ = lock(&self.to).send(message);
+    }
+}
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        self.send(Message::End);
+        let thread = lock(&self.thread).take();
+        let _ = thread.map(JoinHandle::join);
+    }
+}
+
+fn answer(arrivals: &Receiver<Message>, served: &Mutex<Served>) {
+    let mut heap: BinaryHeap<Waiting> = BinaryHeap::new();
+    loop {
+        let left = heap.peek().map(|next| Duration::from_nanos(next.due_ns.saturating_sub(now_ns())));
+        let arrival = match left {
+            None => arrivals.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(left) => arrivals.recv_timeout(left),
+        };
+        match arrival {
+            Ok(Message::Wait(waiting)) => heap.push(waiting),
+            Ok(Message::Hurry) => {
+                while let Some(Waiting { request, answer, .. }) = heap.pop() {
+                    give(served, request, answer);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            // Those that are left are dropped, which answers them with an error.
+            Ok(Message::End) | Err(RecvTimeoutError::Disconnected) => return,
+        }
+        while heap.peek().is_some_and(|next| next.due_ns <= now_ns()) {
+            let Some(Waiting { request, answer, .. }) = heap.pop() else { break };
+            give(served, request, answer);
+        }
+    }
+}
+
+fn give(served: &Mutex<Served>, request: Request, answer: Answer) {
+    // Before the answer: whoever has it may look at what was served.
+    lock(served).add(Request { answered_ns: now_ns(), ..request });
+    answer.give();
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,80 @@
+//! What a server does wrong when it is told to, and what it was asked for.
+
+use std::time::Duration;
+
+use fuser::Errno;
+
+/// What goes wrong, and when. Amounts are counted from the last [`Fuse::set`](super::Fuse::set).
+#[derive(Debug, Clone, Copy)]
+pub struct Faults {
+    /// Opening with `O_DIRECT` is refused with EINVAL; a file that the same call creates is there nevertheless, as
+    /// on Linux's own file systems without direct I/O.
+    pub refuse_direct: bool,
+    /// Writes fail with this once so many bytes are written.
+    pub write_error_after: Option<(u64, Errno)>,
+    /// Reads fail with this once so many bytes are read.
+    pub read_error_after: Option<(u64, Errno)>,
+    /// Reads find the end of every file here, whatever its size is said to be: those that cross it are short.
+    pub reads_end_at: Option<u64>,
+    /// Making files, directories and links fails with this once there were so many.
+    pub create_error_after: Option<(u64, Errno)>,
+    /// fsync and fdatasync of files fail with this once there were so many.
+    pub sync_error_after: Option<(u64, Errno)>,
+    /// From this read on (the first is 1), reads are not answered before [`Fuse::release`](super::Fuse::release).
+    pub hang_from_read: Option<u64>,
+    /// Once so many bytes are written, writes are done and not answered before [`Fuse::release`](super::Fuse::release).
+    pub hang_after_written: Option<u64>,
+    /// Each removal of a file takes so long, and everything else waits: time for a signal to arrive in.
+    pub unlink_time: Duration,
+    /// What statfs says of size, free space (bytes), files and free files.
+    pub space: Space,
+}
+
+/// What statfs says.
+#[derive(Debug, Clone, Copy)]
+pub struct Space {
+    /// Size.
+    pub total_bytes: u64,
+    /// Of which free.
+    pub free_bytes: u64,
+    /// Files that there can be.
+    pub files: u64,
+    /// Of which can still be made.
+    pub free_files: u64,
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        Self {
+            refuse_direct: false,
+            write_error_after: None,
+            read_error_after: None,
+            reads_end_at: None,
+            create_error_after: None,
+            sync_error_after: None,
+            hang_from_read: None,
+            hang_after_written: None,
+            unlink_time: Duration::ZERO,
+            space: Space { total_bytes: 64 << 30, free_bytes: 60 << 30, files: 1 << 22, free_files: 1 << 22 },
+        }
+    }
+}
+
+/// What was asked of the file system since the last [`Fuse::set`](super::Fuse::set).
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Counts {
+    /// Reads.
+    pub reads: u64,
+    /// Bytes that they got.
+    pub bytes_read: u64,
+    /// Bytes that were written.
+    pub bytes_written: u64,
+    /// Files, directories and links that were made.
+    pub creates: u64,
+    /// Calls of fsync and fdatasync on files.
+    pub syncs: u64,
+    /// Files that were removed, or should have been.
+    pub unlinks: u64,
+    /// Reads and writes that wait for an answer.
+    pub hanging: usize,
+}

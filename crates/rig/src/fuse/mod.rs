@@ -1,0 +1,262 @@
+//! A file system in memory, served by this process: it fails where it is told to, and takes the time that it is told to.
+//!
+//! The thread that takes requests only decides when each is answered; another one answers. So the time that a request
+//! takes is that of the queue of slots, not that of the server's work, as long as this takes less.
+
+mod answers;
+mod faults;
+mod memory;
+mod server;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use fuser::{BackgroundSession, Config, INodeNo, MountOption, Session, SessionACL};
+use model::Trouble;
+
+pub use faults::{Counts, Faults, Space};
+/// What a request fails with.
+pub use fuser::Errno;
+
+use crate::clock::now_ns;
+use crate::command::make_urgent;
+use crate::journal::Journal;
+use crate::served::{Request, Served};
+use crate::spec::{FuseSpec, Opened};
+use crate::step::Step;
+use crate::timing::{Queue, Timing};
+use crate::undo;
+
+use answers::{Answer, Answers};
+use memory::{Kind, Memory, Node};
+
+/// The name of a file that is there from the beginning.
+pub const FILE_NAME: &str = "file";
+/// What the kernel shows as the kind of the file system.
+const KIND: &str = "fuse";
+
+/// The mounted file system; dropped, it answers what waits, is unmounted, and its threads joined.
+pub struct Fuse {
+    server: Server,
+    /// Unmounts.
+    journal: Journal,
+}
+
+impl std::fmt::Debug for Fuse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fuse").field("at", &self.server.at).finish_non_exhaustive()
+    }
+}
+
+impl Fuse {
+    /// Mounts an empty one, or one with a single file.
+    ///
+    /// # Errors
+    /// FUSE is not there, or not for us.
+    pub fn mount(spec: &FuseSpec, faults: Faults) -> Result<Self, Trouble> {
+        let mut journal = Journal::open()?;
+        let server = Server::mount(&mut journal, spec, faults)?;
+        Ok(Self { server, journal })
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        &self.server.at
+    }
+
+    /// What it does.
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Its journal.
+    pub(crate) fn journal(&mut self) -> &mut Journal {
+        &mut self.journal
+    }
+
+    /// Changes what goes wrong from now on, and begins to count anew.
+    pub fn set(&self, faults: Faults) {
+        self.server.set_faults(faults);
+    }
+
+    /// What was asked of it since then.
+    pub fn counts(&self) -> Counts {
+        self.server.counts()
+    }
+
+    /// Answers everything that hangs, and hangs no more.
+    pub fn release(&self) {
+        self.server.release();
+    }
+
+    /// What was answered, and when, since the last [`Fuse::take_served`].
+    pub fn served(&self) -> Served {
+        self.server.shared.answers.served()
+    }
+
+    /// The same, and begins anew.
+    pub fn take_served(&self) -> Served {
+        self.server.shared.answers.take()
+    }
+}
+
+impl Drop for Fuse {
+    fn drop(&mut self) {
+        self.server.let_go();
+        self.journal.undo();
+    }
+}
+
+/// What answers the kernel, mounted by a journal of somebody else; dropped after it was unmounted.
+pub struct Server {
+    shared: Arc<Shared>,
+    session: Option<BackgroundSession>,
+    at: PathBuf,
+}
+
+impl Server {
+    pub(crate) fn mount(journal: &mut Journal, spec: &FuseSpec, faults: Faults) -> Result<Self, Trouble> {
+        let at = journal.mount_point()?;
+        journal.note(Step::Mount { file_system: KIND.into(), at: at.clone() })?;
+        let attempt = || format!("serve a FUSE file system at {}", at.display());
+        let fail = |error: std::io::Error| {
+            Trouble::new(attempt(), error).remedy("run this as root, where /dev/fuse is")
+        };
+        // What takes no time on purpose need not come before all others either.
+        let urgent = !spec.timing.is_at_once();
+        let mut memory = Memory::new(Faults {
+            refuse_direct: faults.refuse_direct || spec.opened == Opened::DirectRefused,
+            ..faults
+        });
+        if let Some(bytes) = spec.file_bytes {
+            memory.add_file(FILE_NAME, bytes).map_err(|_| {
+                Trouble::new(attempt(), format!("there is no room for a file of {bytes} bytes"))
+            })?;
+        }
+        let shared = Arc::new(Shared {
+            memory: Mutex::new(memory),
+            queue: Mutex::new(Queue::new(spec.timing, now_ns())),
+            answers: Answers::start(urgent).map_err(fail)?,
+            opened: spec.opened,
+            background_max: spec.background_max,
+        });
+        let mut config = Config::default();
+        config.mount_options =
+            vec![MountOption::FSName(String::from("skye-rig")), MountOption::DefaultPermissions];
+        config.acl = SessionACL::All;
+        let server = server::Server(Arc::clone(&shared));
+        let mount_point = at.clone();
+        // In a thread that is urgent: the one that takes requests inherits it, and ours stays as it is.
+        let spawned = thread::spawn(move || {
+            if urgent {
+                make_urgent();
+            }
+            Session::new(server, mount_point, &config).and_then(Session::spawn)
+        });
+        let session = spawned.join().map_err(|_| Trouble::new(attempt(), "its thread panicked"))?;
+        Ok(Self { session: Some(session.map_err(fail)?), shared, at })
+    }
+
+    /// Where it is mounted.
+    pub(crate) fn path(&self) -> &Path {
+        &self.at
+    }
+
+    pub(crate) fn timing(&self) -> Timing {
+        lock(&self.shared.queue).timing()
+    }
+
+    /// Other times from now on. What waits keeps the instant at which it is due.
+    pub fn set_timing(&self, timing: Timing) {
+        lock(&self.shared.queue).set(timing, now_ns());
+    }
+
+    fn set_faults(&self, faults: Faults) {
+        let mut memory = self.shared.memory();
+        memory.faults = faults;
+        memory.counts = Counts::default();
+    }
+
+    fn counts(&self) -> Counts {
+        let memory = self.shared.memory();
+        Counts { hanging: memory.hanging.len(), ..memory.counts }
+    }
+
+    pub(crate) fn served(&self) -> Served {
+        self.shared.answers.served()
+    }
+
+    pub(crate) fn take_served(&self) -> Served {
+        self.shared.answers.take()
+    }
+
+    fn release(&self) {
+        let mut memory = self.shared.memory();
+        (memory.faults.hang_from_read, memory.faults.hang_after_written) = (None, None);
+        for (request, answer) in memory.hanging.drain(..) {
+            self.shared.answers.now(request, answer);
+        }
+    }
+
+    /// Answers everything at once from here on: nobody should wait for what is about to go.
+    pub(crate) fn let_go(&self) {
+        self.set_timing(Timing::default());
+        self.release();
+        self.shared.answers.hurry();
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.session.take().into_iter().for_each(undo::end_session);
+    }
+}
+
+struct Shared {
+    memory: Mutex<Memory>,
+    queue: Mutex<Queue>,
+    answers: Answers,
+    opened: Opened,
+    background_max: u16,
+}
+
+impl Shared {
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        lock(&self.memory)
+    }
+
+    /// Answers a request on a file when the queue says.
+    fn answer(&self, file: u64, request: Request, answer: Answer) {
+        let Request { direction, arrived_ns, offset_bytes, length_bytes, .. } = request;
+        let due_ns = lock(&self.queue).due_ns(arrived_ns, direction, file, offset_bytes, length_bytes);
+        match due_ns {
+            Some(due_ns) => self.answers.at(due_ns, request, answer),
+            None => self.answers.now(request, answer),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A request that panicked has spoilt its test already; the others still need answers.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Memory {
+    /// A file of zeros in the root, before anything is mounted.
+    fn add_file(&mut self, name: &str, bytes: u64) -> Result<(), Errno> {
+        let room = Vec::<u8>::new().try_reserve_exact(usize::try_from(bytes).map_err(|_| Errno::EFBIG)?);
+        room.map_err(|_| Errno::ENOMEM)?;
+        // The allocator gets pages of zeros, which are made when they are used.
+        let node = Node::new(Kind::File(vec![0; bytes as usize]), 0o600, 0, 0);
+        self.add(INodeNo::ROOT, name.as_ref(), node).map(drop)?;
+        self.counts = Counts::default();
+        Ok(())
+    }
+}

@@ -1,0 +1,398 @@
+//! Changes to the machine that outlive a process, each written down before it is made.
+//!
+//! A [`Journal`] is a file that is locked as long as somebody works by it. Dropped, it undoes its steps, the last one
+//! first, and goes. A process that is killed leaves the file without its lock: then [`clean`] does the same.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use model::Trouble;
+use rustix::fs::FlockOperation;
+
+use crate::step::{Outcome, Step};
+use crate::{PREFIX, command, mounts};
+
+/// Where journals lie, for whoever may write there.
+const HOME: &str = "/run/skye-rigs";
+/// What ends a journal's name.
+const EXTENSION: &str = "journal";
+/// What stands in its first line.
+const HEAD: &str = "skye-rig/1";
+/// Tries to make a journal, while others remove the empty directory or take the same name.
+const TRIES: usize = 100;
+
+/// What was changed, and how it is undone; dropped, it does so.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+    path: PathBuf,
+    steps: Vec<Step>,
+    is_undone: bool,
+}
+
+impl Journal {
+    /// Begins one, with nothing in it.
+    ///
+    /// # Errors
+    /// It can be written neither in `/run` nor where temporary files go.
+    pub fn open() -> Result<Self, Trouble> {
+        let mut trouble = None;
+        for home in homes() {
+            match begin(&home) {
+                Ok((file, path)) => return Ok(Self { file, path, steps: Vec::new(), is_undone: false }),
+                Err(error) => {
+                    let attempt = format!("begin a journal in {}", home.display());
+                    trouble.get_or_insert(Trouble::new(attempt, error));
+                }
+            }
+        }
+        let none = || Trouble::new("begin a journal", "there is no place for it");
+        Err(trouble.unwrap_or_else(none).remedy("make room in /run, or run this as root"))
+    }
+
+    /// The file: what [`clean_one`] takes.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes a step down, before it is made.
+    pub(crate) fn note(&mut self, step: Step) -> Result<(), Trouble> {
+        // In one piece: a line without its end was never acted upon.
+        let written = self.file.write_all(format!("{}\n", step.line()).as_bytes());
+        written
+            .and_then(|()| self.file.sync_all())
+            .map_err(|error| Trouble::new(format!("write {}", self.path.display()), error))?;
+        self.steps.push(step);
+        Ok(())
+    }
+
+    /// Makes a directory of our own, named so that nobody takes it for anything else.
+    ///
+    /// # Errors
+    /// It cannot be made there.
+    pub fn directory_in(&mut self, parent: &Path) -> Result<PathBuf, Trouble> {
+        let parent = parent
+            .canonicalize()
+            .map_err(|error| Trouble::new(format!("find {}", parent.display()), error))?;
+        let path = parent.join(unique_name());
+        self.note(Step::Directory(path.clone()))?;
+        make_directory(&path)
+            .map_err(|error| Trouble::new(format!("make the directory {}", path.display()), error))?;
+        Ok(path)
+    }
+
+    /// Makes a directory for files of so many bytes: in memory if they fit there well, else where temporary files go.
+    ///
+    /// # Errors
+    /// It can be made in neither.
+    pub fn scratch(&mut self, bytes: u64) -> Result<PathBuf, Trouble> {
+        let room = rustix::fs::statvfs("/dev/shm").map_or(0, |stat| stat.f_bavail * stat.f_frsize);
+        // Memory is shared with everything else that runs, so half of it is left alone.
+        if room / 2 > bytes
+            && let Ok(path) = self.directory_in(Path::new("/dev/shm"))
+        {
+            return Ok(path);
+        }
+        self.directory_in(&std::env::temp_dir())
+    }
+
+    /// Makes a file in a directory that this journal has made.
+    ///
+    /// # Errors
+    /// It cannot be made, or is as large as nothing may be there.
+    pub fn file_in(&mut self, directory: &Path, name: &str, bytes: u64) -> Result<PathBuf, Trouble> {
+        let path = directory.join(name);
+        self.note(Step::File(path.clone()))?;
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        made.and_then(|file| file.set_len(bytes))
+            .map_err(|error| Trouble::new(format!("make the file {}", path.display()), error))?;
+        Ok(path)
+    }
+
+    /// Makes a mount point. It lies where temporary files go: in a file system that is itself unmounted by then, it
+    /// would be in the way.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn mount_point(&mut self) -> Result<PathBuf, Trouble> {
+        self.directory_in(&std::env::temp_dir())
+    }
+
+    /// Mounts as `mount -t FILE_SYSTEM -o OPTIONS SOURCE` does, at a new mount point.
+    ///
+    /// # Errors
+    /// What `mount` said.
+    pub fn mount(&mut self, file_system: &str, source: &str, options: &str) -> Result<PathBuf, Trouble> {
+        let at = self.mount_point()?;
+        self.note(Step::Mount { file_system: file_system.into(), at: at.clone() })?;
+        let mut mount = Command::new("mount");
+        mount.args(["-t", file_system]);
+        if !options.is_empty() {
+            mount.args(["-o", options]);
+        }
+        mount.arg(source).arg(&at);
+        self.run(&mut mount, &format!("mount {source} as {file_system}"))?;
+        Ok(at)
+    }
+
+    /// Runs a command to its end, which holds the lock of this journal: one that outlives a killed process is waited
+    /// for before its work is undone.
+    pub(crate) fn run(&self, command: &mut Command, attempt: &str) -> Result<String, Trouble> {
+        let lock = self.file.try_clone().map_err(|error| Trouble::new(attempt, error))?;
+        command::run(command.stdin(Stdio::from(lock)), attempt)
+    }
+
+    /// Undoes everything, the last step first. What could not be undone, and why, is in the answer; the journal then
+    /// stays for [`clean`]. A second time, nothing is done.
+    pub fn undo(&mut self) -> Vec<String> {
+        let steps = std::mem::take(&mut self.steps);
+        if std::mem::replace(&mut self.is_undone, true) { Vec::new() } else { undo(&steps, &self.path).left }
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        for left in self.undo() {
+            log::warn!("left behind: {left}");
+        }
+    }
+}
+
+/// What became of one journal.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Cleaned {
+    /// The file.
+    pub journal: PathBuf,
+    /// What was undone, in this order.
+    pub undone: Vec<String>,
+    /// What was not, and why.
+    pub left: Vec<String>,
+}
+
+/// Undoes what rigs that were killed have left. Rigs that live are not touched, nor is anything that no journal
+/// names.
+pub fn clean() -> Vec<Cleaned> {
+    list().into_iter().filter_map(|journal| clean_one(&journal)).collect()
+}
+
+/// Does so for one journal; `None` if somebody works by it, or if it is not there.
+pub fn clean_one(journal: &Path) -> Option<Cleaned> {
+    let mut file = match lock(journal) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock && holder_has_ended(journal) => {
+            // One of its threads hangs in a server that is dead, or a command that it started still works. The
+            // former gets an error this way, the latter ends.
+            for step in File::open(journal).map(|mut file| read(&mut file)).ok()? {
+                step.abort();
+            }
+            match lock_in_time(journal) {
+                Some(file) => file,
+                None => {
+                    let left = vec![String::from("all of it: a command that it started does not end")];
+                    return Some(Cleaned { journal: journal.to_owned(), undone: Vec::new(), left });
+                }
+            }
+        }
+        Err(_) => return None,
+    };
+    let steps = read(&mut file);
+    // Its server, if it had one, died with it.
+    let aborted = steps.iter().filter(|step| step.abort()).map(Step::to_string).collect::<Vec<_>>();
+    let mut cleaned = undo(&steps, journal);
+    cleaned.undone.splice(0..0, aborted);
+    Some(cleaned)
+}
+
+/// Journals that are there, of rigs that live and of others.
+pub fn list() -> Vec<PathBuf> {
+    let mut journals = Vec::new();
+    for home in homes().into_iter().filter(|home| is_ours(home)) {
+        let entries = fs::read_dir(&home).into_iter().flatten().flatten().map(|entry| entry.path());
+        journals.extend(entries.filter(|path| path.extension().is_some_and(|found| found == EXTENSION)));
+    }
+    journals.sort();
+    journals
+}
+
+/// Whether somebody works by a journal.
+pub fn is_live(journal: &Path) -> bool {
+    lock(journal).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+}
+
+/// What a journal says was done, as lines for people.
+pub fn steps(journal: &Path) -> Vec<String> {
+    let steps = File::open(journal).map(|mut file| read(&mut file)).unwrap_or_default();
+    steps.iter().map(Step::to_string).collect()
+}
+
+fn homes() -> [PathBuf; 2] {
+    let user = rustix::process::geteuid().as_raw();
+    [HOME.into(), std::env::temp_dir().join(format!("skye-rigs-{user}"))]
+}
+
+/// Whether a directory belongs to us alone: what others can write there is not to be believed.
+fn is_ours(directory: &Path) -> bool {
+    let found = fs::symlink_metadata(directory);
+    found.is_ok_and(|found| {
+        let own = found.uid() == rustix::process::geteuid().as_raw();
+        found.is_dir() && own && found.mode() & 0o7777 == 0o700
+    })
+}
+
+fn begin(home: &Path) -> io::Result<(File, PathBuf)> {
+    for _ in 0..TRIES {
+        match make_directory(home) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        if !is_ours(home) {
+            // Another may have removed it, as it was empty.
+            if home.exists() {
+                return Err(io::Error::other("it is not a directory of this user alone"));
+            }
+            continue;
+        }
+        let path = home.join(format!("{}-{}.{EXTENSION}", std::process::id(), unique_letters()));
+        let made = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path);
+        let mut file = match made {
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) => {
+                continue;
+            }
+            made => made?,
+        };
+        rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
+        // Somebody who cleans may have found it between its making and its locking.
+        if file.metadata()?.nlink() == 0 {
+            continue;
+        }
+        file.write_all(format!("{HEAD} {}\n", std::process::id()).as_bytes())?;
+        file.sync_all()?;
+        // Where a directory cannot be synced, its entries are durable with the file.
+        let _ = File::open(home).and_then(|home| home.sync_all());
+        return Ok((file, path));
+    }
+    Err(io::Error::other("others keep removing it"))
+}
+
+fn make_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(path)
+}
+
+pub(crate) fn unique_letters() -> String {
+    std::iter::repeat_with(fastrand::alphanumeric).take(8).collect()
+}
+
+pub(crate) fn unique_name() -> String {
+    format!("{PREFIX}{}", unique_letters())
+}
+
+fn lock(journal: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).append(true).open(journal)?;
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    Ok(file)
+}
+
+fn lock_in_time(journal: &Path) -> Option<File> {
+    (0..100).find_map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        lock(journal).ok()
+    })
+}
+
+/// Whether the process that began a journal has ended, or been killed and waits for one of its threads.
+fn holder_has_ended(journal: &Path) -> bool {
+    let text = fs::read_to_string(journal).unwrap_or_default();
+    let process = text.lines().next().and_then(|line| line.strip_prefix(HEAD)).map(str::trim);
+    let Some(process) = process else { return false };
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+    matches!(state, None | Some('Z'))
+}
+
+/// Steps of a journal; a line that was not finished was never acted upon.
+fn read(file: &mut File) -> Vec<Step> {
+    let mut bytes = Vec::new();
+    // What can be read is undone.
+    let _ = file.read_to_end(&mut bytes);
+    let text = String::from_utf8_lossy(&bytes);
+    let mut lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+    match lines.next() {
+        Some(head) if head.starts_with(HEAD) => lines.filter_map(Step::parse).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn undo(steps: &[Step], journal: &Path) -> Cleaned {
+    let mut cleaned = Cleaned { journal: journal.to_owned(), ..Cleaned::default() };
+    for step in steps.iter().rev() {
+        match step.undo() {
+            Outcome::Undone => cleaned.undone.push(step.to_string()),
+            Outcome::NotThere => {}
+            Outcome::Left(why) => cleaned.left.push(format!("{step}: {why}")),
+        }
+    }
+    if cleaned.left.is_empty() {
+        let _ = fs::remove_file(journal);
+        // Only while it is empty.
+        let _ = journal.parent().map(fs::remove_dir);
+    }
+    cleaned
+}
+
+/// Whether something is mounted at this very path.
+pub fn is_mounted(path: &Path) -> bool {
+    mounts::at(path).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_undoes_itself_when_it_is_dropped() {
+        let mut journal = Journal::open().unwrap();
+        let path = journal.path().to_owned();
+        let directory = journal.directory_in(&std::env::temp_dir()).unwrap();
+        let file = journal.file_in(&directory, "file", 10).unwrap();
+        assert!(is_live(&path) && list().contains(&path) && file.exists());
+        assert_eq!(steps(&path).len(), 2);
+        assert_eq!(clean_one(&path), None, "it lives");
+        drop(journal);
+        assert!(!directory.exists() && !path.exists());
+    }
+
+    #[test]
+    fn a_journal_without_its_lock_is_undone_by_another() {
+        let mut journal = Journal::open().unwrap();
+        let directory = journal.directory_in(&std::env::temp_dir()).unwrap();
+        let file = journal.file_in(&directory, "file", 10).unwrap();
+        fs::write(directory.join("foreign"), "").unwrap();
+        journal.file.write_all(b"file /half").unwrap();
+        let path = journal.path().to_owned();
+        // As a killed process does: the lock goes, and nothing is undone.
+        let Journal { file: lock, .. } = &journal;
+        rustix::fs::flock(lock, FlockOperation::Unlock).unwrap();
+        let cleaned = clean_one(&path).unwrap();
+        assert!(!file.exists() && directory.exists() && path.exists(), "{cleaned:?}");
+        assert!(cleaned.undone[0].contains("file") && cleaned.left[0].contains("not empty"), "{cleaned:?}");
+        fs::remove_file(directory.join("foreign")).unwrap();
+        let cleaned = clean_one(&path).unwrap();
+        assert!(!directory.exists() && !path.exists() && cleaned.left.is_empty(), "{cleaned:?}");
+        journal.is_undone = true;
+    }
+
+    #[test]
+    fn a_journal_of_others_is_not_believed() {
+        let home = std::env::temp_dir().join(unique_name());
+        DirBuilder::new().mode(0o755).create(&home).unwrap();
+        assert!(!is_ours(&home) && begin(&home).is_err());
+        fs::remove_dir(&home).unwrap();
+        let link = std::env::temp_dir().join(unique_name());
+        std::os::unix::fs::symlink("/run", &link).unwrap();
+        assert!(!is_ours(&link));
+        fs::remove_file(link).unwrap();
+    }
+}

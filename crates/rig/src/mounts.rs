@@ -1,0 +1,83 @@
+//! What is mounted, as the kernel says it.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// One line of `/proc/self/mountinfo`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Mount {
+    /// The directory of the file system that is mounted.
+    pub root: String,
+    pub at: PathBuf,
+    pub file_system: String,
+    pub source: String,
+    /// Of the file system, not of the mount.
+    pub options: String,
+}
+
+/// Everything that this process sees, in the order in which it was mounted.
+pub(crate) fn all() -> Vec<Mount> {
+    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    table.lines().filter_map(parse).collect()
+}
+
+/// The mount that lies on top at this very path.
+pub(crate) fn at(path: &Path) -> Option<Mount> {
+    all().into_iter().rfind(|mount| mount.at == path)
+}
+
+fn parse(line: &str) -> Option<Mount> {
+    let (before, after) = line.split_once(" - ")?;
+    let mut before = before.split(' ').skip(3);
+    let (root, at) = (before.next()?, before.next()?);
+    let mut after = after.splitn(3, ' ');
+    Some(Mount {
+        root: root.to_owned(),
+        at: octal(at).into(),
+        file_system: after.next()?.to_owned(),
+        source: octal(after.next()?).to_string_lossy().into_owned(),
+        options: after.next()?.to_owned(),
+    })
+}
+
+/// Blanks and a few others stand there as a backslash and three octal digits.
+fn octal(text: &str) -> OsString {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) if *first == b'\\' => {
+                bytes.push(byte);
+                rest = &after[3..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    OsString::from_vec(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_understood() {
+        let line = "38 31 0:35 / /sys/fs/cgroup/a\\040b rw,relatime shared:9 - cgroup cgroup rw,blkio";
+        let mount = parse(line).unwrap();
+        assert_eq!(mount.at, Path::new("/sys/fs/cgroup/a b"));
+        assert_eq!((mount.root.as_str(), mount.file_system.as_str()), ("/", "cgroup"));
+        assert_eq!((mount.source.as_str(), mount.options.as_str()), ("cgroup", "rw,blkio"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_line_is_too_strange(line: String) {
+            let _ = parse(&line);
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! A rig as seen from the process that wants one.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use model::Trouble;
+
+use crate::journal::clean_one;
+use crate::lines::{CANNOT, DONE, LEFT, Lines, Next, QUIT, READY, REQUEST, SERVED, SET, TAKE, parse_trouble};
+use crate::served::{Request, Served};
+use crate::spec::Spec;
+use crate::text::{unescape, unescape_text};
+
+/// No rig takes longer to be built.
+const BUILDING: Duration = Duration::from_secs(120);
+/// No rig takes longer to do what it is told.
+const ANSWERING: Duration = Duration::from_secs(30);
+
+/// A rig in a process of its own. Dropped, it is undone; so it is when this process ends, in whatever way.
+#[derive(Debug)]
+pub struct Rig {
+    path: PathBuf,
+    device: Option<PathBuf>,
+    journal: Option<PathBuf>,
+    process: Mutex<Process>,
+}
+
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    /// Closed, the rig ends.
+    commands: Option<ChildStdin>,
+    replies: Lines<ChildStdout>,
+}
+
+impl Rig {
+    /// Starts PROGRAM with the words of the rig behind its own, and waits until it stands. The program is one that
+    /// gives these words to [`serve`](crate::serve).
+    ///
+    /// # Errors
+    /// The program cannot be started, or what the rig itself could not do.
+    pub fn start(program: &[OsString], spec: impl Into<Spec>) -> Result<Self, Trouble> {
+        let words = spec.into().words();
+        let attempt = || format!("start a rig `{}`", words.join(" "));
+        let (name, arguments) =
+            program.split_first().ok_or_else(|| Trouble::new(attempt(), "no program is named"))?;
+        let mut command = Command::new(name);
+        command.args(arguments).args(&words).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // What a terminal sends to the programs in front of it is for us to understand.
+        let mut child = command
+            .process_group(0)
+            .spawn()
+            .map_err(|error| Trouble::new(attempt(), format!("{}: {error}", name.to_string_lossy())))?;
+        let pipes = child.stdin.take().zip(child.stdout.take());
+        let (commands, replies) = pipes.ok_or_else(|| Trouble::new(attempt(), "it has no pipes"))?;
+        let process = Process { child, commands: Some(commands), replies: Lines::new(replies) };
+        let mut rig =
+            Self { path: PathBuf::new(), device: None, journal: None, process: Mutex::new(process) };
+        let ready = rig.process().reply(&attempt(), BUILDING)?;
+        let mut words = ready.split(' ');
+        if words.next() != Some(READY) {
+            return Err(Trouble::new(attempt(), format!("the program said `{ready}`")));
+        }
+        let mut path = || words.next().map(|word| PathBuf::from(unescape(word))).unwrap_or_default();
+        rig.path = path();
+        rig.device = Some(path()).filter(|path| path.is_absolute());
+        rig.journal = Some(path()).filter(|path| path.is_absolute());
+        Ok(rig)
+    }
+
+    /// What is measured: a directory of its file system, or a device without one. Empty for a rig that only disturbs.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The block device, where it has one: "/dev/loop3".
+    pub fn device(&self) -> Option<&Path> {
+        self.device.as_deref()
+    }
+
+    /// Its journal, which [`clean_one`] takes when the rig was killed.
+    pub fn journal(&self) -> Option<&Path> {
+        self.journal.as_deref()
+    }
+
+    /// The number of its process.
+    pub fn id(&self) -> u32 {
+        self.process().child.id()
+    }
+
+    /// Changes what words say, as in `"read_iops=2000"`, `"service=2ms slots=8"`, `"over.stall=none"`; the instant after
+    /// which it is so, in nanoseconds on the axis of `CLOCK_MONOTONIC`, is the answer.
+    ///
+    /// # Errors
+    /// This rig cannot change that.
+    pub fn set(&self, words: &str) -> Result<u64, Trouble> {
+        let mut process = self.process();
+        let attempt = format!("change a rig to `{words}`");
+        process.tell(&format!("{SET} {words}"), &attempt)?;
+        let done = process.reply(&attempt, ANSWERING)?;
+        done.strip_prefix(DONE)
+            .and_then(|instant| instant.trim().parse().ok())
+            .ok_or_else(|| Trouble::new(attempt, format!("it said `{done}`")))
+    }
+
+    /// What it has answered, and when, since it stood or the last [`Rig::take_served`].
+    ///
+    /// # Errors
+    /// It has no server, or is gone.
+    pub fn served(&self) -> Result<Served, Trouble> {
+        self.ask_served(SERVED)
+    }
+
+    /// The same, and it begins to count anew.
+    ///
+    /// # Errors
+    /// As [`Rig::served`].
+    pub fn take_served(&self) -> Result<Served, Trouble> {
+        self.ask_served(TAKE)
+    }
+
+    fn ask_served(&self, word: &str) -> Result<Served, Trouble> {
+        let mut process = self.process();
+        let attempt = "ask a rig what it has served";
+        process.tell(word, attempt)?;
+        let mut served = Served::default();
+        loop {
+            let line = process.reply(attempt, ANSWERING)?;
+            match line.split_once(' ') {
+                Some((REQUEST, request)) => {
+                    Request::parse(request).into_iter().for_each(|one| served.add(one))
+                }
+                _ => return Ok(served),
+            }
+        }
+    }
+
+    /// Undoes it and waits for its end.
+    ///
+    /// # Errors
+    /// What could not be undone, and why.
+    pub fn finish(mut self) -> Result<(), Trouble> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), Trouble> {
+        let attempt = "undo a rig";
+        let journal = self.journal.take();
+        let mut process = self.process();
+        // It may be gone, which the reply will show.
+        let _ = process.tell(QUIT, attempt);
+        process.commands = None;
+        let mut left = Vec::new();
+        let said = loop {
+            match process.reply(attempt, ANSWERING) {
+                Ok(line) => match line.split_once(' ') {
+                    Some((LEFT, what)) => left.push(unescape_text(what)),
+                    _ => break Ok(()),
+                },
+                Err(trouble) => break Err(trouble),
+            }
+        };
+        let ended = process.wait(ANSWERING);
+        if !ended {
+            let _ = process.child.kill();
+            process.wait(ANSWERING);
+        }
+        drop(process);
+        if (said.is_err() || !ended)
+            && let Some(cleaned) = journal.as_deref().and_then(clean_one)
+        {
+            left.extend(cleaned.left);
+        } else {
+            said?;
+        }
+        match left.is_empty() {
+            true => Ok(()),
+            false => Err(Trouble::new(attempt, format!("left are {}", left.join(", ")))),
+        }
+    }
+
+    fn process(&self) -> MutexGuard<'_, Process> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        if self.process().commands.is_some()
+            && let Err(trouble) = self.end()
+        {
+            log::warn!("{trouble}");
+        }
+    }
+}
+
+impl Process {
+    fn tell(&mut self, line: &str, attempt: &str) -> Result<(), Trouble> {
+        let gone = || Trouble::new(attempt, "it is gone");
+        let commands = self.commands.as_mut().ok_or_else(gone)?;
+        commands.write_all(format!("{line}\n").as_bytes()).map_err(|error| Trouble::new(attempt, error))
+    }
+
+    /// The next line that is no trouble.
+    fn reply(&mut self, attempt: &str, within: Duration) -> Result<String, Trouble> {
+        let next = self.replies.next(&[], Some(Instant::now() + within));
+        match next.map_err(|error| Trouble::new(attempt, error))? {
+            Next::Line(line) => match line.split_once(' ') {
+                Some((CANNOT, trouble)) => Err(parse_trouble(trouble)),
+                _ => Ok(line),
+            },
+            Next::Ended => Err(Trouble::new(attempt, "it has ended")),
+            Next::Late | Next::Other => {
+                Err(Trouble::new(attempt, format!("it says nothing for {} s", within.as_secs())))
+            }
+        }
+    }
+
+    /// Whether it has ended in time.
+    fn wait(&mut self, within: Duration) -> bool {
+        let deadline = Instant::now() + within;
+        while Instant::now() < deadline {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return true;
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        false
+    }
+}

@@ -1,0 +1,176 @@
+//! The process of a rig: builds it, does what its owner says, and undoes it, however the owner goes.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use model::Trouble;
+use rustix::process::{PidfdFlags, pidfd_open};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::clock::now_ns;
+use crate::disk::Disk;
+use crate::fuse::{Faults, Fuse};
+use crate::lines::{DONE, LEFT, Lines, Next, QUIT, READY, REQUEST, SERVED, SET, TAKE, trouble_line};
+use crate::neighbour::{Hogs, Neighbour};
+use crate::served::Served;
+use crate::spec::{self, Spec};
+use crate::text::escape;
+
+/// Is the rig that the words mean, until `commands` end, a signal asks for it, or the process that started this one is
+/// gone. Whether everything was built and undone is the answer; `replies` have been told.
+///
+/// The whole process is the rig's: it takes over how signals are treated.
+pub fn serve(words: &[OsString], commands: impl AsFd, mut replies: impl Write) -> bool {
+    let built = Spec::parse(words).and_then(|spec| Ok((ends()?, Work::build(&spec)?)));
+    let (ends, mut work) = match built {
+        Ok(built) => built,
+        Err(trouble) => {
+            // Nobody may be listening.
+            let _ = writeln!(replies, "{}", trouble_line(&trouble));
+            return false;
+        }
+    };
+    let obeyed = obey(&mut work, commands, &ends, &mut replies);
+    let left = work.undo();
+    for left in &left {
+        let _ = writeln!(replies, "{LEFT} {}", escape(left));
+    }
+    let _ = writeln!(replies, "{DONE} {}", now_ns());
+    obeyed.is_ok() && left.is_empty()
+}
+
+/// What can be read when the rig must end without having been told to.
+type Ends = Vec<Box<dyn AsFd>>;
+
+fn ends() -> Result<Ends, Trouble> {
+    let fail = |error| Trouble::new("listen to signals", error);
+    let (from, to) = UnixStream::pair().map_err(fail)?;
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        signal_hook::low_level::pipe::register(signal, to.try_clone().map_err(fail)?).map_err(fail)?;
+    }
+    let mut ends: Ends = vec![Box::new(from)];
+    // The end of `commands` says so too, unless somebody has inherited the other end of that pipe. Not by the signal
+    // that a parent's death can send: that comes with the thread that started us, which may go long before.
+    let parent = rustix::process::getppid().and_then(|parent| pidfd_open(parent, PidfdFlags::empty()).ok());
+    ends.extend(parent.map(|parent| Box::new(parent) as Box<dyn AsFd>));
+    Ok(ends)
+}
+
+fn obey(work: &mut Work, commands: impl AsFd, ends: &Ends, replies: &mut impl Write) -> io::Result<()> {
+    let (path, device, journal) = work.ready();
+    writeln!(replies, "{READY} {} {} {}", escape(path), escape(device), escape(journal))?;
+    replies.flush()?;
+    let mut lines = Lines::new(commands);
+    let others: Vec<&dyn AsFd> = ends.iter().map(AsRef::as_ref).collect();
+    while let Next::Line(line) = lines.next(&others, None)? {
+        let mut words = line.split_ascii_whitespace();
+        let done = match words.next() {
+            Some(QUIT) => return Ok(()),
+            Some(SET) => work.set(&words.collect::<Vec<_>>()),
+            Some(SERVED) => tell(work.served(), replies),
+            Some(TAKE) => tell(work.take_served(), replies),
+            _ => Err(Trouble::new(
+                format!("understand `{line}`"),
+                format!("a rig understands {SET}, {SERVED}, {TAKE} and {QUIT}"),
+            )),
+        };
+        match done {
+            Ok(()) => writeln!(replies, "{DONE} {}", now_ns())?,
+            Err(trouble) => writeln!(replies, "{}", trouble_line(&trouble))?,
+        }
+        replies.flush()?;
+    }
+    Ok(())
+}
+
+fn tell(served: Option<Served>, replies: &mut impl Write) -> Result<(), Trouble> {
+    let served = served.ok_or_else(|| {
+        Trouble::new("tell what was served", "this rig has no server")
+            .remedy("ask a fuse, a disk over one, or a neighbour")
+    })?;
+    let mut text = io::BufWriter::new(replies);
+    let told = served.requests.iter().try_for_each(|request| writeln!(text, "{REQUEST} {request}"));
+    told.and_then(|()| text.flush()).map_err(|error| Trouble::new("tell what was served", error))
+}
+
+/// What was built.
+enum Work {
+    Fuse(Fuse),
+    Disk(Disk),
+    Neighbour(Neighbour),
+    Hogs(Hogs),
+}
+
+impl Work {
+    fn build(spec: &Spec) -> Result<Self, Trouble> {
+        Ok(match spec {
+            Spec::Fuse(spec) => Self::Fuse(Fuse::mount(spec, Faults::default())?),
+            Spec::Disk(spec) => Self::Disk(Disk::build(spec)?),
+            Spec::Neighbour(spec) => Self::Neighbour(Neighbour::start(spec)?),
+            Spec::Hogs(spec) => Self::Hogs(Hogs::start(spec)?),
+        })
+    }
+
+    /// The path to be measured, the device under it, the journal; each empty where there is none.
+    fn ready(&mut self) -> (PathBuf, PathBuf, PathBuf) {
+        match self {
+            Self::Fuse(fuse) => (fuse.path().to_owned(), PathBuf::new(), fuse.journal().path().to_owned()),
+            Self::Disk(disk) => (disk.path(), disk.device().path(), disk.journal().path().to_owned()),
+            Self::Neighbour(neighbour) => {
+                (PathBuf::new(), PathBuf::new(), neighbour.journal().path().to_owned())
+            }
+            Self::Hogs(_) => (PathBuf::new(), PathBuf::new(), PathBuf::new()),
+        }
+    }
+
+    fn set(&mut self, words: &[&str]) -> Result<(), Trouble> {
+        match self {
+            Self::Fuse(fuse) => {
+                let server = fuse.server();
+                server.set_timing(spec::change_timing(server.timing(), words)?);
+                Ok(())
+            }
+            Self::Disk(disk) => disk.set(words),
+            Self::Neighbour(_) | Self::Hogs(_) => Err(Trouble::new(
+                format!("change `{}` of a rig", words.join(" ")),
+                "nothing of it can be changed",
+            )),
+        }
+    }
+
+    fn served(&self) -> Option<Served> {
+        match self {
+            Self::Fuse(fuse) => Some(fuse.served()),
+            Self::Disk(disk) => disk.served(),
+            Self::Neighbour(neighbour) => Some(neighbour.served()),
+            Self::Hogs(_) => None,
+        }
+    }
+
+    fn take_served(&self) -> Option<Served> {
+        match self {
+            Self::Fuse(fuse) => Some(fuse.take_served()),
+            Self::Disk(disk) => disk.take_served(),
+            Self::Neighbour(neighbour) => Some(neighbour.take_served()),
+            Self::Hogs(_) => None,
+        }
+    }
+
+    fn undo(&mut self) -> Vec<String> {
+        match self {
+            Self::Fuse(fuse) => {
+                fuse.server().let_go();
+                fuse.journal().undo()
+            }
+            Self::Disk(disk) => disk.undo(),
+            Self::Neighbour(neighbour) => neighbour.undo(),
+            Self::Hogs(hogs) => {
+                hogs.end();
+                Vec::new()
+            }
+        }
+    }
+}

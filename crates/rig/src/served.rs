@@ -1,0 +1,212 @@
+//! What a server was asked for and when it answered: the truth that a measurement is held against.
+
+use std::fmt;
+
+use crate::clock::now_ns;
+
+/// What a request asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Bytes.
+    Read,
+    /// Bytes to be kept.
+    Write,
+    /// That they be durable.
+    Sync,
+}
+
+/// One request and its answer. Instants are nanoseconds on the axis of `CLOCK_MONOTONIC`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// What was asked for.
+    pub direction: Direction,
+    /// When the server got it.
+    pub arrived_ns: u64,
+    /// When the server began to answer.
+    pub answered_ns: u64,
+    /// Where in the file.
+    pub offset_bytes: u64,
+    /// How much was asked for.
+    pub length_bytes: u64,
+}
+
+impl Request {
+    /// One that has just arrived.
+    pub(crate) fn now(direction: Direction, offset_bytes: u64, length_bytes: u32) -> Self {
+        let length_bytes = u64::from(length_bytes);
+        Self { direction, arrived_ns: now_ns(), answered_ns: 0, offset_bytes, length_bytes }
+    }
+
+    /// From its arrival to its answer.
+    pub fn time_ns(&self) -> u64 {
+        self.answered_ns.saturating_sub(self.arrived_ns)
+    }
+}
+
+/// Everything that was answered since the last reset, in the order of the answers.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Served {
+    /// Each request, up to [`Served::REQUESTS_MAX`].
+    pub requests: Vec<Request>,
+    /// Reads that were answered.
+    pub reads: u64,
+    /// Writes that were answered.
+    pub writes: u64,
+    /// Syncs that were answered.
+    pub syncs: u64,
+    /// Bytes that reads asked for.
+    pub bytes_read: u64,
+    /// Bytes that were written.
+    pub bytes_written: u64,
+}
+
+impl Served {
+    /// Most requests that are kept one by one; further ones are only counted.
+    pub const REQUESTS_MAX: usize = 4 << 20;
+
+    /// Adds one.
+    pub(crate) fn add(&mut self, request: Request) {
+        match request.direction {
+            Direction::Read => {
+                (self.reads, self.bytes_read) = (self.reads + 1, self.bytes_read + request.length_bytes)
+            }
+            Direction::Write => {
+                (self.writes, self.bytes_written) =
+                    (self.writes + 1, self.bytes_written + request.length_bytes);
+            }
+            Direction::Sync => self.syncs += 1,
+        }
+        if self.requests.len() < Self::REQUESTS_MAX {
+            self.requests.push(request);
+        }
+    }
+
+    /// Those of one direction alone.
+    #[must_use]
+    pub fn of(&self, direction: Direction) -> Self {
+        let mut some = Self::default();
+        self.requests
+            .iter()
+            .filter(|request| request.direction == direction)
+            .for_each(|found| some.add(*found));
+        some
+    }
+
+    /// Those that arrived in a span of time, as instants on the axis of `CLOCK_MONOTONIC`.
+    #[must_use]
+    pub fn between(&self, from_ns: u64, to_ns: u64) -> Self {
+        let mut some = Self::default();
+        let inside = self.requests.iter().filter(|request| (from_ns..to_ns).contains(&request.arrived_ns));
+        inside.for_each(|found| some.add(*found));
+        some
+    }
+
+    /// Times from arrival to answer, ascending.
+    pub fn times_ns(&self) -> Vec<u64> {
+        let mut times: Vec<_> = self.requests.iter().map(Request::time_ns).collect();
+        times.sort_unstable();
+        times
+    }
+
+    /// The time within which this share of the requests was answered (nearest rank, exact); 0 where there are none.
+    pub fn quantile_ns(&self, share: f64) -> u64 {
+        let times = self.times_ns();
+        let rank = (times.len() as f64 * share).ceil() as usize;
+        times.get(rank.saturating_sub(1).min(times.len().saturating_sub(1))).copied().unwrap_or(0)
+    }
+
+    /// Mean time from arrival to answer; 0 where there are none.
+    pub fn mean_ns(&self) -> f64 {
+        let times: u128 = self.requests.iter().map(|request| u128::from(request.time_ns())).sum();
+        times as f64 / self.requests.len().max(1) as f64
+    }
+
+    /// Answers a second, from the first arrival to the last answer.
+    pub fn per_second(&self) -> f64 {
+        let first = self.requests.iter().map(|request| request.arrived_ns).min().unwrap_or(0);
+        let last = self.requests.iter().map(|request| request.answered_ns).max().unwrap_or(0);
+        self.requests.len() as f64 * 1e9 / (last.saturating_sub(first).max(1)) as f64
+    }
+
+    /// Requests under way at a time, on average over the same span (Little's law).
+    pub fn under_way(&self) -> f64 {
+        self.mean_ns() / 1e9 * self.per_second()
+    }
+}
+
+impl Direction {
+    fn letter(self) -> char {
+        match self {
+            Self::Read => 'r',
+            Self::Write => 'w',
+            Self::Sync => 's',
+        }
+    }
+}
+
+/// The line in which a rig tells its owner.
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { direction, arrived_ns, answered_ns, offset_bytes, length_bytes } = self;
+        write!(f, "{} {arrived_ns} {answered_ns} {offset_bytes} {length_bytes}", direction.letter())
+    }
+}
+
+impl Request {
+    /// What such a line says.
+    pub(crate) fn parse(line: &str) -> Option<Self> {
+        let (letter, numbers) = line.split_once(' ')?;
+        let direction = [Direction::Read, Direction::Write, Direction::Sync]
+            .into_iter()
+            .find(|direction| letter.chars().eq([direction.letter()]))?;
+        let mut numbers = numbers.split(' ').map(|number| number.parse().ok());
+        let mut next = || numbers.next().flatten();
+        Some(Self {
+            direction,
+            arrived_ns: next()?,
+            answered_ns: next()?,
+            offset_bytes: next()?,
+            length_bytes: next()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(direction: Direction, arrived_ns: u64, time_ns: u64) -> Request {
+        Request {
+            direction,
+            arrived_ns,
+            answered_ns: arrived_ns + time_ns,
+            offset_bytes: 0,
+            length_bytes: 4096,
+        }
+    }
+
+    #[test]
+    fn sums_and_quantiles_are_those_of_the_requests() {
+        let mut served = Served::default();
+        (1..=100).for_each(|i| served.add(request(Direction::Read, i * 10, i)));
+        served.add(request(Direction::Write, 5, 1000));
+        served.add(request(Direction::Sync, 5, 0));
+        assert_eq!((served.reads, served.writes, served.syncs), (100, 1, 1));
+        assert_eq!((served.bytes_read, served.bytes_written), (409_600, 4096));
+        let reads = served.of(Direction::Read);
+        assert_eq!([0.0, 0.01, 0.5, 0.99, 1.0].map(|share| reads.quantile_ns(share)), [1, 1, 50, 99, 100]);
+        assert!((reads.mean_ns() - 50.5).abs() < 1e-9);
+        assert!((reads.per_second() - 100.0 * 1e9 / 1090.0).abs() < 1.0);
+        assert_eq!(reads.between(10, 30).reads, 2);
+        assert_eq!(Served::default().quantile_ns(0.5), 0);
+    }
+
+    #[test]
+    fn every_request_comes_back_from_its_line() {
+        for direction in [Direction::Read, Direction::Write, Direction::Sync] {
+            let one = request(direction, 12, 34);
+            assert_eq!(Request::parse(&one.to_string()), Some(one));
+        }
+        assert_eq!(["", "r", "x 1 2 3 4", "r 1 2 3"].map(Request::parse), [None; 4]);
+    }
+}

@@ -1,0 +1,780 @@
+//! What a rig is, as a value and as words of a command line.
+//!
+//! `fuse slots=4 service=1ms`, `disk fs=ext4 size=256m read_iops=5000`, `disk over over.slots=32 over.service=6ms..9ms`,
+//! `neighbour in=/mnt rate=500`, `hogs count=2`. What [`Spec::words`] writes, [`Spec::parse`] reads back.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use model::Trouble;
+use model::size::{self, Size};
+
+use crate::text::{escape, parse_time, time, unescape, unescape_text};
+use crate::throttle::Throttle;
+use crate::timing::{Slow, Span, Stall, Timed, Timing};
+
+/// What stands before words on the server under a disk.
+pub(crate) const OVER: &str = "over.";
+
+/// One rig.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Spec {
+    /// A file system in memory whose answers take a known time.
+    Fuse(FuseSpec),
+    /// A loop device, and what lies over and under it.
+    Disk(DiskSpec),
+    /// Somebody else who reads in the same file system.
+    Neighbour(NeighbourSpec),
+    /// Somebody else who needs the CPUs.
+    Hogs(HogsSpec),
+}
+
+impl Spec {
+    /// A file system in memory that answers at once, until it is given times.
+    pub fn fuse() -> FuseSpec {
+        FuseSpec::default()
+    }
+
+    /// A loop device of 64 MiB over a file in memory, until it is given more.
+    pub fn disk() -> DiskSpec {
+        DiskSpec::default()
+    }
+
+    /// One who makes a file in that directory and reads it directly, so often a second.
+    pub fn neighbour(directory: impl Into<PathBuf>, reads_per_second: u64) -> NeighbourSpec {
+        NeighbourSpec {
+            directory: directory.into(),
+            reads_per_second,
+            block_bytes: 4096,
+            file_bytes: 16 << 20,
+        }
+    }
+
+    /// So many threads that do nothing but take CPU time.
+    pub fn hogs(count: u32) -> HogsSpec {
+        HogsSpec { count }
+    }
+}
+
+/// A file system in memory, served by the rig.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FuseSpec {
+    /// When requests are answered.
+    pub timing: Timing,
+    /// Size of a file named `file` that is there from the beginning, full of zeros.
+    pub file_bytes: Option<u64>,
+    /// How files are opened.
+    pub opened: Opened,
+    /// Requests that the kernel sends before one is answered, of those that nobody waits for alone.
+    pub background_max: u16,
+}
+
+/// How the kernel treats open files of a server.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Opened {
+    /// As other file systems: through the page cache, or past it with `O_DIRECT`. The kernel then makes one direct
+    /// write to a file at a time.
+    #[default]
+    Usual,
+    /// Never through the page cache, and direct writes to one file together.
+    Direct,
+    /// `O_DIRECT` is refused with EINVAL.
+    DirectRefused,
+}
+
+impl Default for FuseSpec {
+    fn default() -> Self {
+        // The kernel's default of 12 would be a queue that nobody sees.
+        Self { timing: Timing::default(), file_bytes: None, opened: Opened::default(), background_max: 256 }
+    }
+}
+
+impl FuseSpec {
+    /// Serves so many requests at a time; without this, all that there are.
+    #[must_use]
+    pub fn slots(mut self, count: u32) -> Self {
+        self.timing.slots = Some(count);
+        self
+    }
+
+    /// Each request takes this time.
+    #[must_use]
+    pub fn service_us(mut self, time_us: u64) -> Self {
+        self.timing.service = Span::ns(time_us * 1000);
+        self
+    }
+
+    /// Each request takes a time between these, all as likely.
+    #[must_use]
+    pub fn service_between_us(mut self, from_us: u64, to_us: u64) -> Self {
+        self.timing.service = Span { from_ns: from_us * 1000, to_ns: to_us * 1000 };
+        self
+    }
+
+    /// A share of the requests, drawn by chance, takes that time instead.
+    #[must_use]
+    pub fn slow(mut self, share: f64, time_us: u64) -> Self {
+        self.timing.slow = Some(Slow { share, service: Span::ns(time_us * 1000) });
+        self
+    }
+
+    /// Moves at most so many bytes a second.
+    #[must_use]
+    pub fn bytes_per_second(mut self, bytes: u64) -> Self {
+        self.timing.bytes_per_second = Some(bytes);
+        self
+    }
+
+    /// Begins nothing for that long, at the end of each such period.
+    #[must_use]
+    pub fn stall_ms(mut self, for_ms: u64, every_ms: u64) -> Self {
+        self.timing.stall = Some(Stall { for_ns: for_ms * 1_000_000, every_ns: every_ms * 1_000_000 });
+        self
+    }
+
+    /// fsync takes this time, in a slot like the others.
+    #[must_use]
+    pub fn sync_us(mut self, time_us: u64) -> Self {
+        self.timing.sync = Some(Span::ns(time_us * 1000));
+        self
+    }
+
+    /// What was read before is read again in this time and without a slot.
+    #[must_use]
+    pub fn cache_us(mut self, time_us: u64) -> Self {
+        self.timing.cache = Some(Span::ns(time_us * 1000));
+        self
+    }
+
+    /// Writes are answered at once.
+    #[must_use]
+    pub fn only_reads(mut self) -> Self {
+        self.timing.timed = Timed::Reads;
+        self
+    }
+
+    /// Reads are answered at once.
+    #[must_use]
+    pub fn only_writes(mut self) -> Self {
+        self.timing.timed = Timed::Writes;
+        self
+    }
+
+    /// A file named `file`, full of zeros, is there from the beginning.
+    #[must_use]
+    pub fn file_bytes(mut self, bytes: u64) -> Self {
+        self.file_bytes = Some(bytes);
+        self
+    }
+
+    /// How files are opened.
+    #[must_use]
+    pub fn opened(mut self, opened: Opened) -> Self {
+        self.opened = opened;
+        self
+    }
+
+    fn put(&mut self, key: &str, value: &str) -> Result<bool, String> {
+        if put_timing(&mut self.timing, key, value)? {
+            return Ok(true);
+        }
+        match key {
+            "file" => self.file_bytes = Some(bytes(value)?),
+            "opened" => self.opened = word(value, &OPENED)?,
+            "background" => self.background_max = number(value)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn words(&self) -> Vec<String> {
+        let Self { timing, file_bytes, opened, background_max } = self;
+        let mut words = timing_words(timing);
+        words.extend(file_bytes.map(|bytes| format!("file={}", size::exact(bytes))));
+        words.push(format!("opened={}", name(*opened, &OPENED)));
+        words.push(format!("background={background_max}"));
+        words
+    }
+}
+
+/// A loop device: what lies under it, on it, and between.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DiskSpec {
+    /// Size of the device.
+    pub bytes: u64,
+    /// Where its bytes are.
+    pub on: On,
+    /// What is made on it and mounted: a file system's name. Without one, the rig is the device alone.
+    pub file_system: Option<String>,
+    /// Options of `mkfs`, split at blanks.
+    pub mkfs_options: String,
+    /// Options of `mount`.
+    pub mount_options: String,
+    /// What the device may do.
+    pub throttle: Throttle,
+    /// Requests that the device takes at a time.
+    pub requests: Option<u32>,
+    /// Bytes that may be dirty in its file system's pages.
+    pub dirty_max_bytes: Option<u64>,
+}
+
+/// Where the bytes of a disk are.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub enum On {
+    /// In a file in memory, if there is room for it.
+    #[default]
+    Memory,
+    /// In a file in that directory.
+    Directory(PathBuf),
+    /// In a file of a server, past the page cache: a device with a queue and known times.
+    Fuse(FuseSpec),
+}
+
+impl Default for DiskSpec {
+    fn default() -> Self {
+        Self {
+            bytes: 64 << 20,
+            on: On::default(),
+            file_system: None,
+            mkfs_options: String::new(),
+            mount_options: String::new(),
+            throttle: Throttle::default(),
+            requests: None,
+            dirty_max_bytes: None,
+        }
+    }
+}
+
+impl DiskSpec {
+    /// A device of this size. xfs takes no less than 300 MiB, btrfs no less than 109.
+    #[must_use]
+    pub fn size_mib(mut self, mib: u64) -> Self {
+        self.bytes = mib << 20;
+        self
+    }
+
+    /// Its bytes are in a file in that directory.
+    #[must_use]
+    pub fn in_directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.on = On::Directory(directory.into());
+        self
+    }
+
+    /// Its bytes are served by that server, with direct I/O between.
+    #[must_use]
+    pub fn over(mut self, server: FuseSpec) -> Self {
+        self.on = On::Fuse(server);
+        self
+    }
+
+    /// Makes and mounts that file system: ext4, xfs or btrfs.
+    #[must_use]
+    pub fn file_system(mut self, name: impl Into<String>) -> Self {
+        self.file_system = Some(name.into());
+        self
+    }
+
+    /// Options of `mkfs`: `"-O ^has_journal"`.
+    #[must_use]
+    pub fn mkfs_options(mut self, options: impl Into<String>) -> Self {
+        self.mkfs_options = options.into();
+        self
+    }
+
+    /// Options of `mount`: `"noatime"`.
+    #[must_use]
+    pub fn mount_options(mut self, options: impl Into<String>) -> Self {
+        self.mount_options = options.into();
+        self
+    }
+
+    /// At most so many reads a second: a tenth of it in one burst, ten times a second. Over T seconds, a rate may so be off
+    /// by a share of 0.1 / T. The other limits are kept in the same way.
+    #[must_use]
+    pub fn read_iops(mut self, reads: u64) -> Self {
+        self.throttle.read_iops = Some(reads);
+        self
+    }
+
+    /// At most so many writes a second.
+    #[must_use]
+    pub fn write_iops(mut self, writes: u64) -> Self {
+        self.throttle.write_iops = Some(writes);
+        self
+    }
+
+    /// At most so many bytes read a second.
+    #[must_use]
+    pub fn read_bytes_per_second(mut self, bytes: u64) -> Self {
+        self.throttle.read_bytes_per_second = Some(bytes);
+        self
+    }
+
+    /// At most so many bytes written a second.
+    #[must_use]
+    pub fn write_bytes_per_second(mut self, bytes: u64) -> Self {
+        self.throttle.write_bytes_per_second = Some(bytes);
+        self
+    }
+
+    /// The device takes so many requests at a time.
+    #[must_use]
+    pub fn requests(mut self, count: u32) -> Self {
+        self.requests = Some(count);
+        self
+    }
+
+    /// So many bytes of its file system's pages may be dirty.
+    #[must_use]
+    pub fn dirty_max_bytes(mut self, bytes: u64) -> Self {
+        self.dirty_max_bytes = Some(bytes);
+        self
+    }
+
+    fn put(&mut self, key: &str, value: &str) -> Result<bool, String> {
+        if let Some(key) = key.strip_prefix(OVER) {
+            return match &mut self.on {
+                On::Fuse(server) => server.put(key, value),
+                _ => Err("say `over` before what it lies over".into()),
+            };
+        }
+        if put_throttle(&mut self.throttle, key, value)? {
+            return Ok(true);
+        }
+        match key {
+            "size" => self.bytes = bytes(value)?,
+            "over" if value.is_empty() => self.on = On::Fuse(FuseSpec::default()),
+            "in" => self.on = On::Directory(unescape(value).into()),
+            "fs" => self.file_system = Some(unescape_text(value)),
+            "mkfs" => self.mkfs_options = unescape_text(value),
+            "mount" => self.mount_options = unescape_text(value),
+            "requests" => self.requests = Some(number(value)?),
+            "dirty_max" => self.dirty_max_bytes = Some(bytes(value)?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn words(&self) -> Vec<String> {
+        let mut words = vec![format!("size={}", size::exact(self.bytes))];
+        match &self.on {
+            On::Memory => {}
+            On::Directory(directory) => words.push(format!("in={}", escape(directory))),
+            On::Fuse(server) => {
+                words.push("over".into());
+                words.extend(server.words().iter().map(|word| format!("{OVER}{word}")));
+            }
+        }
+        let texts = [
+            ("fs", self.file_system.as_deref()),
+            ("mkfs", Some(self.mkfs_options.as_str()).filter(|options| !options.is_empty())),
+            ("mount", Some(self.mount_options.as_str()).filter(|options| !options.is_empty())),
+        ];
+        words.extend(
+            texts.iter().filter_map(|(key, text)| text.map(|text| format!("{key}={}", escape(text)))),
+        );
+        words.extend(throttle_words(&self.throttle));
+        words.extend(self.requests.map(|count| format!("requests={count}")));
+        words.extend(self.dirty_max_bytes.map(|bytes| format!("dirty_max={}", size::exact(bytes))));
+        words
+    }
+}
+
+/// One who makes a file and reads it directly, at random.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NeighbourSpec {
+    /// Where its file is.
+    pub directory: PathBuf,
+    /// How often it reads, in equal gaps; later if a read takes longer than that.
+    pub reads_per_second: u64,
+    /// How much it reads at once.
+    pub block_bytes: u64,
+    /// Size of its file.
+    pub file_bytes: u64,
+}
+
+impl NeighbourSpec {
+    /// Reads so much at once.
+    #[must_use]
+    pub fn block_bytes(mut self, bytes: u64) -> Self {
+        self.block_bytes = bytes;
+        self
+    }
+
+    fn put(&mut self, key: &str, value: &str) -> Result<bool, String> {
+        match key {
+            "in" => self.directory = unescape(value).into(),
+            "rate" => self.reads_per_second = number(value)?,
+            "block" => self.block_bytes = bytes(value)?,
+            "size" => self.file_bytes = bytes(value)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn words(&self) -> Vec<String> {
+        vec![
+            format!("in={}", escape(&self.directory)),
+            format!("rate={}", self.reads_per_second),
+            format!("block={}", size::exact(self.block_bytes)),
+            format!("size={}", size::exact(self.file_bytes)),
+        ]
+    }
+}
+
+/// Threads that take CPU time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HogsSpec {
+    /// How many.
+    pub count: u32,
+}
+
+macro_rules! into_spec {
+    ($($kind:ident $spec:ident),+) => { $(
+        impl From<$spec> for Spec {
+            fn from(spec: $spec) -> Self {
+                Self::$kind(spec)
+            }
+        }
+
+        impl From<&$spec> for Spec {
+            fn from(spec: &$spec) -> Self {
+                Self::$kind(spec.clone())
+            }
+        }
+    )+ };
+}
+into_spec!(Fuse FuseSpec, Disk DiskSpec, Neighbour NeighbourSpec, Hogs HogsSpec);
+
+impl Spec {
+    /// The words of a command line that mean this rig.
+    pub fn words(&self) -> Vec<String> {
+        let (kind, words) = match self {
+            Self::Fuse(spec) => ("fuse", spec.words()),
+            Self::Disk(spec) => ("disk", spec.words()),
+            Self::Neighbour(spec) => ("neighbour", spec.words()),
+            Self::Hogs(spec) => ("hogs", vec![format!("count={}", spec.count)]),
+        };
+        [vec![kind.to_owned()], words].concat()
+    }
+
+    /// The rig that words mean.
+    ///
+    /// # Errors
+    /// The word that is not understood.
+    pub fn parse(words: &[OsString]) -> Result<Self, Trouble> {
+        let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        let mut spec: Self = match words.first().map(AsRef::as_ref) {
+            Some("fuse") => Self::fuse().into(),
+            Some("disk") => Self::disk().into(),
+            Some("neighbour") => Self::neighbour("", 100).into(),
+            Some("hogs") => Self::hogs(1).into(),
+            kind => {
+                let kind = kind.unwrap_or_default();
+                return Err(Trouble::new(
+                    format!("make a rig `{kind}`"),
+                    "the kinds are fuse, disk, neighbour and hogs",
+                ));
+            }
+        };
+        for word in &words[1..] {
+            spec.put(word)?;
+        }
+        if let Self::Neighbour(spec) = &spec
+            && spec.directory == Path::new("")
+        {
+            return Err(Trouble::new("make a neighbour", "it is not said where").remedy("say in=DIRECTORY"));
+        }
+        Ok(spec)
+    }
+
+    /// Changes what one word says: `service=2ms`.
+    fn put(&mut self, word: &str) -> Result<(), Trouble> {
+        let (key, value) = word.split_once('=').unwrap_or((word, ""));
+        let put = match self {
+            Self::Fuse(spec) => spec.put(key, value),
+            Self::Disk(spec) => spec.put(key, value),
+            Self::Neighbour(spec) => spec.put(key, value),
+            Self::Hogs(spec) => match key {
+                "count" => number(value).map(|count| {
+                    spec.count = count;
+                    true
+                }),
+                _ => Ok(false),
+            },
+        };
+        let fail = |why: String| Err(Trouble::new(format!("understand `{word}` of a rig"), why));
+        match put {
+            Ok(true) => Ok(()),
+            Ok(false) => fail(format!("there is no word `{key}`")),
+            Err(why) => fail(why),
+        }
+    }
+}
+
+/// Words on times that a server takes while it lives: `service=2ms slots=8`.
+pub(crate) fn change_timing(timing: Timing, words: &[&str]) -> Result<Timing, Trouble> {
+    change(timing, words, put_timing)
+}
+
+/// Words on limits that a disk takes while it lives: `read_iops=2000`.
+pub(crate) fn change_throttle(throttle: Throttle, words: &[&str]) -> Result<Throttle, Trouble> {
+    change(throttle, words, put_throttle)
+}
+
+fn change<T>(
+    mut value: T,
+    words: &[&str],
+    put: fn(&mut T, &str, &str) -> Result<bool, String>,
+) -> Result<T, Trouble> {
+    for word in words {
+        let (key, new) = word.split_once('=').unwrap_or((word, ""));
+        let fail = |why| Trouble::new(format!("change `{word}` of a rig that lives"), why);
+        match put(&mut value, key, new) {
+            Ok(true) => {}
+            Ok(false) => return Err(fail(format!("`{key}` cannot be changed"))),
+            Err(why) => return Err(fail(why)),
+        }
+    }
+    Ok(value)
+}
+
+const OPENED: [(&str, Opened); 3] =
+    [("usual", Opened::Usual), ("direct", Opened::Direct), ("refuses-direct", Opened::DirectRefused)];
+const TIMED: [(&str, Timed); 3] = [("both", Timed::Both), ("reads", Timed::Reads), ("writes", Timed::Writes)];
+/// Takes back what an earlier word said.
+const NONE: &str = "none";
+
+fn put_timing(timing: &mut Timing, key: &str, value: &str) -> Result<bool, String> {
+    match key {
+        "slots" => timing.slots = optional(value, number)?,
+        "service" => timing.service = span(value)?,
+        "slow" => timing.slow = optional(value, slow)?,
+        "rate" => timing.bytes_per_second = optional(value, bytes)?,
+        "stall" => timing.stall = optional(value, stall)?,
+        "sync" => timing.sync = optional(value, span)?,
+        "cache" => timing.cache = optional(value, span)?,
+        "timed" => timing.timed = word(value, &TIMED)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn timing_words(timing: &Timing) -> Vec<String> {
+    let Timing { slots, service, slow, bytes_per_second, stall, sync, cache, timed } = timing;
+    let mut words =
+        vec![format!("service={}", span_word(*service)), format!("timed={}", name(*timed, &TIMED))];
+    words.extend(slots.map(|slots| format!("slots={slots}")));
+    words.extend(slow.map(|slow| format!("slow={}@{}", span_word(slow.service), slow.share)));
+    words.extend(bytes_per_second.map(|rate| format!("rate={}", size::exact(rate))));
+    words.extend(stall.map(|stall| format!("stall={}/{}", time(stall.for_ns), time(stall.every_ns))));
+    words.extend(sync.map(|sync| format!("sync={}", span_word(sync))));
+    words.extend(cache.map(|cache| format!("cache={}", span_word(cache))));
+    words
+}
+
+fn put_throttle(throttle: &mut Throttle, key: &str, value: &str) -> Result<bool, String> {
+    match key {
+        "read_iops" => throttle.read_iops = optional(value, number)?,
+        "write_iops" => throttle.write_iops = optional(value, number)?,
+        "read_rate" => throttle.read_bytes_per_second = optional(value, bytes)?,
+        "write_rate" => throttle.write_bytes_per_second = optional(value, bytes)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn throttle_words(throttle: &Throttle) -> Vec<String> {
+    let Throttle { read_iops, write_iops, read_bytes_per_second, write_bytes_per_second } = throttle;
+    let mut words = Vec::new();
+    words.extend(read_iops.map(|limit| format!("read_iops={limit}")));
+    words.extend(write_iops.map(|limit| format!("write_iops={limit}")));
+    words.extend(read_bytes_per_second.map(|limit| format!("read_rate={}", size::exact(limit))));
+    words.extend(write_bytes_per_second.map(|limit| format!("write_rate={}", size::exact(limit))));
+    words
+}
+
+fn optional<T>(value: &str, parse: fn(&str) -> Result<T, String>) -> Result<Option<T>, String> {
+    if value == NONE { Ok(None) } else { parse(value).map(Some) }
+}
+
+fn number<T: std::str::FromStr>(value: &str) -> Result<T, String> {
+    value.parse().map_err(|_| format!("`{value}` is not a number that fits"))
+}
+
+fn bytes(value: &str) -> Result<u64, String> {
+    match value.parse::<Size>().map_err(|error| error.to_string())? {
+        Size::Bytes(bytes) => Ok(bytes),
+        _ => Err(format!("`{value}` is not an amount of bytes")),
+    }
+}
+
+/// `1ms`, or `1ms..2ms`.
+fn span(value: &str) -> Result<Span, String> {
+    let (from, to) = value.split_once("..").unwrap_or((value, value));
+    let span = Span { from_ns: parse_time(from)?, to_ns: parse_time(to)? };
+    if span.from_ns <= span.to_ns { Ok(span) } else { Err(format!("`{value}` ends before it begins")) }
+}
+
+fn span_word(span: Span) -> String {
+    match span {
+        Span { from_ns, to_ns } if from_ns == to_ns => time(from_ns),
+        Span { from_ns, to_ns } => format!("{}..{}", time(from_ns), time(to_ns)),
+    }
+}
+
+/// `20ms@0.1`: so long, for this share.
+fn slow(value: &str) -> Result<Slow, String> {
+    let (service, share) = value.split_once('@').ok_or(format!("`{value}` is not TIME@SHARE"))?;
+    let slow = Slow { share: number(share)?, service: span(service)? };
+    if (0.0..=1.0).contains(&slow.share) { Ok(slow) } else { Err(format!("`{share}` is not a share")) }
+}
+
+/// `200ms/1s`: so long, once in that time.
+fn stall(value: &str) -> Result<Stall, String> {
+    let (long, every) = value.split_once('/').ok_or(format!("`{value}` is not TIME/PERIOD"))?;
+    let stall = Stall { for_ns: parse_time(long)?, every_ns: parse_time(every)? };
+    if stall.for_ns < stall.every_ns { Ok(stall) } else { Err(format!("`{value}` never ends")) }
+}
+
+fn word<T: Copy>(value: &str, words: &[(&str, T)]) -> Result<T, String> {
+    let known = words.iter().find(|(word, _)| *word == value);
+    known.map(|(_, meaning)| *meaning).ok_or_else(|| {
+        let names: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+        format!("it is one of {}", names.join(", "))
+    })
+}
+
+fn name<T: PartialEq>(value: T, words: &[(&'static str, T)]) -> &'static str {
+    words.iter().find(|(_, meaning)| *meaning == value).map_or("", |(word, _)| word)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::option::of;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Spec, Trouble> {
+        Spec::parse(&line.split(' ').map(OsString::from).collect::<Vec<_>>())
+    }
+
+    fn any_span() -> impl Strategy<Value = Span> {
+        (0..u64::MAX / 4, 0..u64::MAX / 4).prop_map(|(from_ns, more)| Span { from_ns, to_ns: from_ns + more })
+    }
+
+    prop_compose! {
+        fn any_timing()(
+            slots in of(0..5000_u32),
+            service in any_span(),
+            slow in of((0.0..1.0, any_span()).prop_map(|(share, service)| Slow { share, service })),
+            bytes_per_second: Option<u64>,
+            stall in of((0..1_000_000_u64, 1..1_000_000_u64)
+                .prop_map(|(for_ns, more)| Stall { for_ns, every_ns: for_ns + more })),
+            sync in of(any_span()),
+            cache in of(any_span()),
+            timed in prop_oneof![Just(Timed::Both), Just(Timed::Reads), Just(Timed::Writes)],
+        ) -> Timing {
+            Timing { slots, service, slow, bytes_per_second, stall, sync, cache, timed }
+        }
+    }
+
+    prop_compose! {
+        fn any_fuse()(
+            timing in any_timing(),
+            file_bytes: Option<u64>,
+            opened in prop_oneof![Just(Opened::Usual), Just(Opened::Direct), Just(Opened::DirectRefused)],
+            background_max: u16,
+        ) -> FuseSpec {
+            FuseSpec { timing, file_bytes, opened, background_max }
+        }
+    }
+
+    prop_compose! {
+        fn any_disk()(
+            bytes: u64,
+            on in prop_oneof![
+                Just(On::Memory),
+                any::<String>().prop_map(|path| On::Directory(path.into())),
+                any_fuse().prop_map(On::Fuse),
+            ],
+            file_system: Option<String>,
+            [mkfs_options, mount_options]: [String; 2],
+            limits: [Option<u64>; 4],
+            requests: Option<u32>,
+            dirty_max_bytes: Option<u64>,
+        ) -> DiskSpec {
+            let throttle = Throttle {
+                read_iops: limits[0],
+                write_iops: limits[1],
+                read_bytes_per_second: limits[2],
+                write_bytes_per_second: limits[3],
+            };
+            DiskSpec { bytes, on, file_system, mkfs_options, mount_options, throttle, requests, dirty_max_bytes }
+        }
+    }
+
+    fn any_spec() -> impl Strategy<Value = Spec> {
+        let neighbour =
+            (".+", any::<[u64; 3]>()).prop_map(|(directory, [rate, block, file])| NeighbourSpec {
+                directory: directory.into(),
+                reads_per_second: rate,
+                block_bytes: block,
+                file_bytes: file,
+            });
+        prop_oneof![
+            any_fuse().prop_map(Spec::from),
+            any_disk().prop_map(Spec::from),
+            neighbour.prop_map(Spec::from),
+            any::<u32>().prop_map(|count| Spec::hogs(count).into()),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn every_rig_comes_back_from_its_words(spec in any_spec()) {
+            let words: Vec<OsString> = spec.words().into_iter().map(Into::into).collect();
+            prop_assert_eq!(Spec::parse(&words).unwrap(), spec);
+        }
+
+        #[test]
+        fn no_words_are_too_strange(words: Vec<String>) {
+            let _ = Spec::parse(&words.into_iter().map(Into::into).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn words_of_people_are_understood() {
+        let spec = parse("fuse slots=4 service=1ms slow=20ms@0.1 stall=200ms/1s timed=reads").unwrap();
+        let same = Spec::fuse().slots(4).service_us(1000).slow(0.1, 20_000).stall_ms(200, 1000).only_reads();
+        assert_eq!(spec, same.into());
+        let spec = parse("disk fs=ext4 read_iops=5000 mkfs=-O%20^has_journal").unwrap();
+        let same = Spec::disk().file_system("ext4").read_iops(5000).mkfs_options("-O ^has_journal");
+        assert_eq!(spec, same.into());
+        let spec = parse("disk over over.service=6ms..9ms").unwrap();
+        assert_eq!(spec, Spec::disk().over(Spec::fuse().service_between_us(6000, 9000)).into());
+    }
+
+    #[test]
+    fn what_is_not_understood_is_said() {
+        for (line, word) in [
+            ("tape", "`tape`"),
+            ("fuse slots=four", "`four`"),
+            ("fuse colour=red", "`colour`"),
+            ("fuse slow=20ms@7", "`7`"),
+            ("fuse stall=2s/1s", "never ends"),
+            ("fuse opened=ajar", "refuses-direct"),
+            ("disk over.slots=4", "say `over`"),
+            ("disk size=10%", "bytes"),
+            ("neighbour rate=5", "in=DIRECTORY"),
+        ] {
+            let message = parse(line).unwrap_err().to_string();
+            assert!(message.contains(word), "{line}: {message}");
+        }
+        assert!(change_throttle(Throttle::default(), &["size=1m"]).is_err());
+        let limited = change_throttle(Throttle::default(), &["read_iops=2000"]).unwrap();
+        assert_eq!(limited.read_iops, Some(2000));
+        assert_eq!(change_throttle(limited, &["read_iops=none"]), Ok(Throttle::default()));
+    }
+}

@@ -1,0 +1,82 @@
+//! Limits of a block device, kept by the kernel: `blkio.throttle` of cgroup v1.
+//!
+//! They are set in the root cgroup, where all that is not in another one is limited together, and nothing below says
+//! to the measured program that it is limited.
+//!
+//! The kernel lets through what is allowed in a tenth of a second in one burst, and then nothing until the next. So the
+//! limit is exact from burst to burst; over a time of T seconds a rate may be off by one burst, a share of 0.1 / T. Nearly
+//! all latencies are short, and some are of 90 ms.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use model::Trouble;
+
+use crate::journal::Journal;
+use crate::mounts;
+use crate::step::Step;
+
+/// What a device may do; `None` is no limit.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Throttle {
+    /// Reads a second.
+    pub read_iops: Option<u64>,
+    /// Writes a second.
+    pub write_iops: Option<u64>,
+    /// Bytes read a second.
+    pub read_bytes_per_second: Option<u64>,
+    /// Bytes written a second.
+    pub write_bytes_per_second: Option<u64>,
+}
+
+impl Throttle {
+    /// Files of the cgroup, and the limit in each; 0 is none.
+    fn limits(&self) -> [(&'static str, u64); 4] {
+        let limit = |limit: Option<u64>| limit.unwrap_or(0);
+        [
+            ("blkio.throttle.read_iops_device", limit(self.read_iops)),
+            ("blkio.throttle.write_iops_device", limit(self.write_iops)),
+            ("blkio.throttle.read_bps_device", limit(self.read_bytes_per_second)),
+            ("blkio.throttle.write_bps_device", limit(self.write_bytes_per_second)),
+        ]
+    }
+
+    /// Makes these the limits of a device ("7:3"), in that cgroup; undone with the journal.
+    pub(crate) fn set(&self, journal: &mut Journal, cgroup: &Path, device: &str) -> Result<(), Trouble> {
+        for (name, new) in self.limits() {
+            let file = cgroup.join(name);
+            let attempt = || format!("limit {device} in {}", file.display());
+            let old = read(&file, device).ok_or_else(|| Trouble::new(attempt(), "it cannot be read"))?;
+            if old != new {
+                journal.note(Step::Throttle { file: file.clone(), device: device.into(), old, new })?;
+                fs::write(&file, format!("{device} {new}"))
+                    .map_err(|error| Trouble::new(attempt(), error))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The limit of a device in a file of the cgroup's, 0 if there is none; `None` where there is no such file.
+pub(crate) fn read(file: &Path, device: &str) -> Option<u64> {
+    let text = fs::read_to_string(file).ok()?;
+    let limit =
+        text.lines().find_map(|line| line.strip_prefix(device)?.strip_prefix(' ')?.trim().parse().ok());
+    Some(limit.unwrap_or(0))
+}
+
+/// The root cgroup with the controller: where it is mounted, or a mount of our own.
+pub(crate) fn root_cgroup(journal: &mut Journal) -> Result<PathBuf, Trouble> {
+    let has_controller = |options: &str| options.split(',').any(|option| option == "blkio");
+    let mounted = mounts::all()
+        .into_iter()
+        .find(|mount| mount.file_system == "cgroup" && mount.root == "/" && has_controller(&mount.options));
+    if let Some(mount) = mounted {
+        return Ok(mount.at);
+    }
+    journal.mount("cgroup", "skye-rig", "blkio").map_err(|trouble| {
+        trouble.remedy(
+            "leave the controller to cgroup v1: boot with cgroup_no_v1 unset and without cgroup2's io",
+        )
+    })
+}

@@ -1,0 +1,288 @@
+//! When a server answers: a queue with a number of slots, of which throughput and waiting are known in closed form.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
+
+use fastrand::Rng;
+
+use crate::served::Direction;
+
+/// What the server's own cache is counted in.
+const CACHE_BLOCK_BYTES: u64 = 4096;
+/// The same times are drawn in every run.
+const SEED: u64 = 0x5eed;
+
+/// A time, or a range of them in which each is as likely as any other.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// The shortest.
+    pub from_ns: u64,
+    /// The longest.
+    pub to_ns: u64,
+}
+
+impl Span {
+    /// Always this time.
+    pub const fn ns(time_ns: u64) -> Self {
+        Self { from_ns: time_ns, to_ns: time_ns }
+    }
+
+    fn draw(self, random: &mut Rng) -> u64 {
+        random.u64(self.from_ns..=self.to_ns.max(self.from_ns))
+    }
+}
+
+/// Requests that take longer than others.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Slow {
+    /// Which share of the requests, each by chance.
+    pub share: f64,
+    /// How long they take.
+    pub service: Span,
+}
+
+/// Times in which nothing is begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stall {
+    /// How long each lasts.
+    pub for_ns: u64,
+    /// From one to the next; each lies at the end of its period.
+    pub every_ns: u64,
+}
+
+/// Which requests take time.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Timed {
+    /// Reads and writes.
+    #[default]
+    Both,
+    /// Reads; writes are answered at once.
+    Reads,
+    /// Writes; reads are answered at once.
+    Writes,
+}
+
+/// How long answers take. A request goes to the slot that is free first, in the order of arrival, and keeps it for its
+/// service time.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+pub struct Timing {
+    /// Requests that are served at a time; without it, all that there are.
+    pub slots: Option<u32>,
+    /// How long each takes in its slot.
+    pub service: Span,
+    /// Some that take longer.
+    pub slow: Option<Slow>,
+    /// Bytes that all slots together move in a second.
+    pub bytes_per_second: Option<u64>,
+    /// Times in which nothing is begun.
+    pub stall: Option<Stall>,
+    /// How long fsync takes, in a slot like the others.
+    pub sync: Option<Span>,
+    /// Reads of what was read before take so long and no slot: a cache where nobody but the server sees it.
+    pub cache: Option<Span>,
+    /// Whether reads, writes or both take time.
+    pub timed: Timed,
+}
+
+impl Timing {
+    /// Whether anything takes time at all.
+    pub fn is_at_once(&self) -> bool {
+        *self == Self { slots: self.slots, timed: self.timed, ..Self::default() }
+    }
+
+    fn service_of(&self, direction: Direction, random: &mut Rng) -> Option<u64> {
+        let applies = match direction {
+            Direction::Sync => return self.sync.map(|time| time.draw(random)),
+            Direction::Read => self.timed != Timed::Writes,
+            Direction::Write => self.timed != Timed::Reads,
+        };
+        let slow = self.slow.filter(|slow| random.f64() < slow.share);
+        let service = slow.map_or(self.service, |slow| slow.service).draw(random);
+        (applies && !self.is_at_once()).then_some(service)
+    }
+}
+
+/// The slots as they are busy now.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    timing: Timing,
+    /// When stalls are counted from.
+    origin_ns: u64,
+    /// When each slot is free, where their number is limited.
+    free_ns: BinaryHeap<Reverse<u64>>,
+    /// When the last byte that was promised has been moved.
+    moved_ns: u64,
+    /// Blocks that were read: of which file, and where.
+    cached: HashSet<(u64, u64)>,
+    random: Rng,
+}
+
+impl Queue {
+    pub(crate) fn new(timing: Timing, now_ns: u64) -> Self {
+        let random = Rng::with_seed(SEED);
+        let mut queue = Self {
+            timing,
+            origin_ns: now_ns,
+            free_ns: BinaryHeap::new(),
+            moved_ns: 0,
+            cached: HashSet::new(),
+            random,
+        };
+        queue.set(timing, now_ns);
+        queue
+    }
+
+    pub(crate) fn timing(&self) -> Timing {
+        self.timing
+    }
+
+    /// Other times from now on; what is under way keeps the ones that it has.
+    pub(crate) fn set(&mut self, timing: Timing, now_ns: u64) {
+        self.timing = timing;
+        self.origin_ns = now_ns;
+        self.moved_ns = now_ns;
+        self.cached.clear();
+        let slots = timing.slots.map_or(0, |slots| slots.max(1) as usize);
+        let mut busy = std::mem::take(&mut self.free_ns).into_sorted_vec();
+        // Ascending, in reverse: those that are free last are kept.
+        busy.resize(slots, Reverse(now_ns));
+        self.free_ns = busy.into();
+    }
+
+    /// When to answer a request that arrived now, on bytes of a file; `None` is at once.
+    pub(crate) fn due_ns(
+        &mut self,
+        now_ns: u64,
+        direction: Direction,
+        file: u64,
+        offset_bytes: u64,
+        length_bytes: u64,
+    ) -> Option<u64> {
+        let service_ns = self.timing.service_of(direction, &mut self.random)?;
+        if let Some(hit) = self.timing.cache
+            && direction == Direction::Read
+            && self.was_cached(file, offset_bytes, length_bytes)
+        {
+            return Some(now_ns + hit.draw(&mut self.random));
+        }
+        let free_ns = self.free_ns.pop().map_or(now_ns, |Reverse(free_ns)| free_ns.max(now_ns));
+        let start_ns = self.after_stall(free_ns);
+        let mut due_ns = start_ns + service_ns;
+        if let Some(rate) = self.timing.bytes_per_second.filter(|_| direction != Direction::Sync) {
+            let moving_ns = u128::from(length_bytes) * 1_000_000_000 / u128::from(rate.max(1));
+            self.moved_ns = self.moved_ns.max(start_ns) + moving_ns as u64;
+            due_ns = due_ns.max(self.moved_ns);
+        }
+        if self.timing.slots.is_some() {
+            self.free_ns.push(Reverse(due_ns));
+        }
+        Some(due_ns)
+    }
+
+    /// Whether all of it was read before; it is from now on.
+    fn was_cached(&mut self, file: u64, offset_bytes: u64, length_bytes: u64) -> bool {
+        let blocks =
+            offset_bytes / CACHE_BLOCK_BYTES..(offset_bytes + length_bytes).div_ceil(CACHE_BLOCK_BYTES);
+        blocks.filter(|block| self.cached.insert((file, *block))).count() == 0
+    }
+
+    fn after_stall(&self, start_ns: u64) -> u64 {
+        let Some(Stall { for_ns, every_ns }) = self.timing.stall.filter(|stall| stall.every_ns > 0) else {
+            return start_ns;
+        };
+        let phase_ns = start_ns.saturating_sub(self.origin_ns) % every_ns;
+        if phase_ns + for_ns >= every_ns { start_ns + every_ns - phase_ns } else { start_ns }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn reads(timing: Timing, arrivals: impl IntoIterator<Item = u64>) -> Vec<u64> {
+        let mut queue = Queue::new(timing, 0);
+        let due = |(at, block): (u64, u64)| queue.due_ns(at, Direction::Read, 2, block * 4096, 4096).unwrap();
+        arrivals.into_iter().zip(0..).map(due).collect()
+    }
+
+    #[test]
+    fn slots_make_a_queue_of_known_waiting() {
+        // 10 at once on 4 slots of 1 ms: in waves of four.
+        let timing = Timing { slots: Some(4), service: Span::ns(MS), ..Timing::default() };
+        let due = reads(timing, [0; 10]);
+        assert_eq!(due, [1, 1, 1, 1, 2, 2, 2, 2, 3, 3].map(|wave| wave * MS));
+        // Without a limit, nobody waits for another.
+        let timing = Timing { slots: None, ..timing };
+        assert_eq!(reads(timing, [0, 5, 9]), [MS, MS + 5, MS + 9]);
+    }
+
+    #[test]
+    fn a_rate_of_bytes_is_kept_whatever_the_slots() {
+        let timing = Timing { slots: Some(8), bytes_per_second: Some(4_096_000), ..Timing::default() };
+        assert_eq!(reads(timing, [0; 5]), [1, 2, 3, 4, 5].map(|block| block * MS));
+        // What was not used is not saved up.
+        assert_eq!(reads(timing, [0, 10 * MS, 10 * MS]), [MS, 11 * MS, 12 * MS]);
+    }
+
+    #[test]
+    fn nothing_begins_in_a_stall() {
+        let stall = Some(Stall { for_ns: 20 * MS, every_ns: 100 * MS });
+        let timing = Timing { service: Span::ns(MS), stall, ..Timing::default() };
+        let due = reads(timing, [0, 79 * MS, 80 * MS, 99 * MS, 100 * MS]);
+        assert_eq!(due, [MS, 80 * MS, 101 * MS, 101 * MS, 101 * MS]);
+    }
+
+    #[test]
+    fn some_are_slow_and_others_are_spread() {
+        let slow = Some(Slow { share: 0.25, service: Span::ns(20 * MS) });
+        let timing = Timing { service: Span::ns(2 * MS), slow, ..Timing::default() };
+        let due = reads(timing, [0; 10_000]);
+        let late = due.iter().filter(|due| **due == 20 * MS).count();
+        assert!(late + due.iter().filter(|due| **due == 2 * MS).count() == 10_000);
+        // Three standard deviations of a share of 0.25 in 10,000.
+        assert!((2370..2630).contains(&late), "{late}");
+        let timing = Timing { service: Span { from_ns: MS, to_ns: 3 * MS }, ..Timing::default() };
+        let due = reads(timing, [0; 10_000]);
+        let mean = due.iter().sum::<u64>() as f64 / 10_000.0;
+        assert!(
+            due.iter().all(|due| (MS..=3 * MS).contains(due)) && (mean / (2 * MS) as f64 - 1.0).abs() < 0.02
+        );
+    }
+
+    #[test]
+    fn what_was_read_before_is_answered_by_the_cache() {
+        let timing = Timing { service: Span::ns(10 * MS), cache: Some(Span::ns(MS)), ..Timing::default() };
+        let mut queue = Queue::new(timing, 0);
+        let mut read =
+            |file, offset, length| queue.due_ns(0, Direction::Read, file, offset, length).unwrap() / MS;
+        assert_eq!([read(2, 0, 8192), read(2, 4096, 4096), read(2, 4096, 8192)], [10, 1, 10]);
+        assert_eq!([read(2, 8192, 512), read(3, 0, 4096), read(3, 0, 4096)], [1, 10, 1]);
+    }
+
+    #[test]
+    fn only_what_is_timed_takes_time() {
+        let timing = Timing { service: Span::ns(MS), timed: Timed::Reads, ..Timing::default() };
+        let due = |timing, direction| Queue::new(timing, 0).due_ns(0, direction, 2, 0, 4096);
+        assert_eq!(due(timing, Direction::Read), Some(MS));
+        assert_eq!(due(timing, Direction::Write), None);
+        assert_eq!(due(timing, Direction::Sync), None);
+        let timing = Timing { sync: Some(Span::ns(5 * MS)), ..timing };
+        assert_eq!(due(timing, Direction::Sync), Some(5 * MS));
+        assert_eq!(due(Timing::default(), Direction::Read), None);
+        assert_eq!(due(Timing { slots: Some(1), ..Timing::default() }, Direction::Read), None);
+    }
+
+    #[test]
+    fn other_times_leave_what_is_under_way() {
+        let timing = Timing { slots: Some(2), service: Span::ns(10 * MS), ..Timing::default() };
+        let mut queue = Queue::new(timing, 0);
+        let read = |queue: &mut Queue, at| queue.due_ns(at, Direction::Read, 2, 0, 4096).unwrap();
+        assert_eq!([read(&mut queue, 0), read(&mut queue, 0)], [10 * MS; 2]);
+        queue.set(Timing { slots: Some(3), service: Span::ns(MS), ..timing }, MS);
+        assert_eq!([read(&mut queue, MS), read(&mut queue, MS)], [2 * MS, 3 * MS]);
+        queue.set(Timing { slots: Some(1), ..timing }, 2 * MS);
+        assert_eq!(read(&mut queue, 2 * MS), 20 * MS, "the slot that is free last");
+    }
+}

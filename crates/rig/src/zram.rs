@@ -1,0 +1,68 @@
+//! A compressed memory device of our own.
+
+use std::path::PathBuf;
+use std::{fs, io};
+
+use model::Trouble;
+
+use crate::journal::Journal;
+use crate::step::Step;
+
+const CONTROL: &str = "/sys/class/zram-control";
+
+/// A device, which goes with its owner.
+#[derive(Debug)]
+pub struct Zram {
+    number: String,
+    /// Removes it.
+    _journal: Journal,
+}
+
+impl Zram {
+    /// Makes one of that size.
+    ///
+    /// # Errors
+    /// Only root may, and where the module is loaded.
+    pub fn new(size_bytes: u64) -> Result<Self, Trouble> {
+        let fail = |error| {
+            Trouble::new("make a zram device", error).remedy("run this as root, and `modprobe zram` first")
+        };
+        let mut journal = Journal::open()?;
+        // Reading makes a device and yields its number, so that it cannot be written down before.
+        let number = fs::read_to_string(format!("{CONTROL}/hot_add")).map_err(fail)?;
+        let number = number.trim().to_owned();
+        let noted = journal.note(Step::Zram { number: number.clone(), bytes: size_bytes });
+        if let Err(trouble) = noted {
+            let _ = remove(&number);
+            return Err(trouble);
+        }
+        let device = Self { number, _journal: journal };
+        fs::write(device.attribute("disksize"), size_bytes.to_string()).map_err(fail)?;
+        Ok(device)
+    }
+
+    /// The device: "/dev/zram1".
+    pub fn path(&self) -> String {
+        format!("/dev/zram{}", self.number)
+    }
+
+    /// The file of an attribute, such as `mm_stat`.
+    pub fn attribute(&self, name: &str) -> PathBuf {
+        attribute(&self.number, name)
+    }
+}
+
+fn attribute(number: &str, name: &str) -> PathBuf {
+    PathBuf::from(format!("/sys/block/zram{number}/{name}"))
+}
+
+/// The size of a device, 0 if it was given none; `None` where there is no such device.
+pub(crate) fn size_bytes(number: &str) -> Option<u64> {
+    fs::read_to_string(attribute(number, "disksize")).ok()?.trim().parse().ok()
+}
+
+/// Removes a device; fails while somebody has it open.
+pub(crate) fn remove(number: &str) -> io::Result<()> {
+    fs::write(attribute(number, "reset"), "1")?;
+    fs::write(format!("{CONTROL}/hot_remove"), number)
+}

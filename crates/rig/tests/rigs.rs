@@ -1,0 +1,457 @@
+//! Rigs in processes of their own: each is what its words say, and nothing of it is left.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rig::{Direction, Opened, Rig, Served, Spec};
+use rustix::fs::OFlags;
+use rustix::process::{Pid, Signal, kill_process};
+
+const MS: u64 = 1_000_000;
+
+fn start(spec: impl Into<Spec>) -> Rig {
+    Rig::start(&program(), spec).unwrap()
+}
+
+fn program() -> Vec<OsString> {
+    vec![env!("CARGO_BIN_EXE_skye-rig").into()]
+}
+
+fn direct(path: &Path) -> File {
+    OpenOptions::new().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(path).unwrap()
+}
+
+/// Reads 4 KiB directly, at each of these blocks.
+fn read_blocks(file: &File, blocks: impl IntoIterator<Item = u64>) {
+    let mut bytes = vec![0; 2 * 4096];
+    let at = bytes.as_ptr().align_offset(4096);
+    for block in blocks {
+        file.read_exact_at(&mut bytes[at..at + 4096], block * 4096).unwrap();
+    }
+}
+
+/// So many threads read so many blocks each.
+fn read_with(threads: u64, blocks: u64, path: &Path) {
+    thread::scope(|scope| {
+        for thread in 0..threads {
+            let file = direct(path);
+            scope.spawn(move || read_blocks(&file, thread * blocks..(thread + 1) * blocks));
+        }
+    });
+}
+
+/// Reads one block after another for a time; how many.
+fn reads_within(path: &Path, time: Duration) -> u64 {
+    let file = direct(path);
+    let start = Instant::now();
+    let mut reads = 0;
+    while start.elapsed() < time {
+        read_blocks(&file, [reads % 64]);
+        reads += 1;
+    }
+    reads
+}
+
+/// What there is of a rig, to be looked for when it should have gone.
+#[derive(Debug)]
+struct Traces {
+    journal: PathBuf,
+    steps: Vec<String>,
+    device: Option<PathBuf>,
+}
+
+impl Traces {
+    fn of(rig: &Rig) -> Self {
+        let journal = rig.journal().unwrap().to_owned();
+        Self { steps: rig::steps(&journal), journal, device: rig.device().map(Path::to_owned) }
+    }
+
+    /// What is left: paths of the journal's steps that are still there, and the limits of the device.
+    fn left(&self) -> Vec<String> {
+        let machine = [
+            Command::new("losetup").arg("-a").output().map(|output| output.stdout).unwrap(),
+            fs::read("/proc/self/mountinfo").unwrap(),
+        ];
+        let machine = machine.map(|bytes| String::from_utf8(bytes).unwrap());
+        let paths =
+            self.steps.iter().flat_map(|step| step.split(' ')).filter(|word| word.contains(rig::PREFIX));
+        let mut left: Vec<_> = paths
+            .filter(|path| Path::new(path).exists() || machine.iter().any(|text| text.contains(*path)))
+            .map(str::to_owned)
+            .collect();
+        if self.journal.exists() {
+            left.push(self.journal.display().to_string());
+        }
+        // Another test may have the device by now, but none of them has a limit of its own of this number.
+        left.extend(
+            self.device
+                .as_ref()
+                .and_then(|device| limit_of(device))
+                .filter(|limit| *limit == KILLED_LIMIT)
+                .map(|limit| limit.to_string()),
+        );
+        left
+    }
+}
+
+/// The limit of the rig that is killed.
+const KILLED_LIMIT: u64 = 12_345;
+
+fn limit_of(device: &Path) -> Option<u64> {
+    let number = fs::read_to_string(format!("/sys/block/{}/dev", device.file_name()?.to_str()?)).ok()?;
+    let text = fs::read_to_string("/sys/fs/cgroup/blkio/blkio.throttle.read_iops_device").ok()?;
+    text.lines().find_map(|line| line.strip_prefix(number.trim())?.trim().parse().ok())
+}
+
+fn finishes(rig: Rig) {
+    let traces = Traces::of(&rig);
+    rig.finish().unwrap();
+    assert_eq!(traces.left(), [""; 0]);
+}
+
+fn wait_until(holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < deadline, "it does not come so far");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn kill(process: u32) {
+    kill_process(Pid::from_raw(process as i32).unwrap(), Signal::KILL).unwrap();
+}
+
+#[test]
+fn slots_and_service_time_make_a_known_queue() {
+    xtask::require!(root, fuse);
+    let rig = start(Spec::fuse().slots(4).service_us(1000).file_bytes(4 << 20));
+    read_with(16, 25, &rig.path().join("file"));
+    let served = rig.served().unwrap();
+    assert_eq!((served.reads, served.bytes_read), (400, 400 * 4096));
+    assert!(served.quantile_ns(0.0) >= MS, "{}", served.quantile_ns(0.0));
+    // Four at a time: 400 take 100 ms, and with 16 readers all slots are busy.
+    let (first, last) = span(&served);
+    assert!(
+        last - first >= 100 * MS && served.under_way() <= 16.0,
+        "{} {}",
+        last - first,
+        served.under_way()
+    );
+    // Other times, while it lives.
+    let since_ns = rig.set("service=5ms slots=none").unwrap();
+    assert!(since_ns > last);
+    assert_eq!(rig.take_served().unwrap(), served);
+    read_with(4, 5, &rig.path().join("file"));
+    let served = rig.served().unwrap();
+    assert!(served.reads == 20 && served.quantile_ns(0.0) >= 5 * MS);
+    assert!(rig.set("file=1m").unwrap_err().to_string().contains("`file` cannot be changed"));
+    finishes(rig);
+}
+
+fn span(served: &Served) -> (u64, u64) {
+    let first = served.requests.iter().map(|request| request.arrived_ns).min().unwrap();
+    (first, served.requests.iter().map(|request| request.answered_ns).max().unwrap())
+}
+
+#[test]
+fn slow_ones_stalls_cache_and_rate_are_as_asked_for() {
+    xtask::require!(root, fuse);
+    let rig = start(Spec::fuse().service_us(1000).slow(0.25, 10_000).file_bytes(4 << 20));
+    let file = rig.path().join("file");
+    read_with(8, 50, &file);
+    let times = rig.take_served().unwrap().times_ns();
+    let slow = times.iter().filter(|time| **time >= 10 * MS).count();
+    assert!(times.len() == 400 && times[0] >= MS && (60..140).contains(&slow), "{slow} of {}", times.len());
+
+    rig.set("slow=none cache=0s service=5ms").unwrap();
+    read_with(1, 10, &file);
+    let first = rig.take_served().unwrap();
+    read_with(1, 10, &file);
+    let again = rig.take_served().unwrap();
+    assert!(first.quantile_ns(0.0) >= 5 * MS && again.reads == 10);
+    assert!(again.quantile_ns(0.5) < first.quantile_ns(0.5));
+
+    let since_ns = rig.set("cache=none service=1ms stall=100ms/200ms").unwrap();
+    read_with(1, 150, &file);
+    let stalled = rig.take_served().unwrap();
+    assert!(stalled.quantile_ns(1.0) >= 50 * MS, "one that came into a stall waited for its end");
+    let (_, last) = span(&stalled);
+    assert!(last - since_ns >= 250 * MS, "150 ms of work, and at least one stall");
+
+    rig.set("stall=none service=0s rate=4096000").unwrap();
+    read_with(4, 50, &file);
+    let (first, last) = span(&rig.take_served().unwrap());
+    assert!(last - first >= 199 * MS, "{}", last - first);
+    finishes(rig);
+}
+
+#[test]
+fn writes_and_syncs_take_their_time_and_only_those_that_should() {
+    xtask::require!(root, fuse);
+    let rig = start(Spec::fuse().service_us(20_000).sync_us(30_000).only_writes());
+    let path = rig.path().join("new");
+    let mut file = File::create_new(&path).unwrap();
+    file.write_all(&[7; 4096]).unwrap();
+    file.sync_all().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), [7; 4096]);
+    let served = rig.served().unwrap();
+    assert_eq!((served.writes, served.bytes_written, served.syncs), (1, 4096, 1));
+    assert!(served.of(Direction::Write).quantile_ns(0.0) >= 20 * MS);
+    assert!(served.of(Direction::Sync).quantile_ns(0.0) >= 30 * MS);
+    assert!(served.of(Direction::Read).quantile_ns(1.0) < 20 * MS, "at once");
+    finishes(rig);
+}
+
+#[test]
+fn files_are_opened_as_asked_for() {
+    xtask::require!(root, fuse);
+    let rig = start(Spec::fuse().file_bytes(4096).opened(Opened::DirectRefused));
+    let file = rig.path().join("file");
+    let refused = OpenOptions::new().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(&file);
+    assert_eq!(refused.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
+    finishes(rig);
+    for (opened, reads) in [(Opened::Usual, 1), (Opened::Direct, 2)] {
+        let rig = start(Spec::fuse().file_bytes(4096).opened(opened));
+        let file = File::open(rig.path().join("file")).unwrap();
+        let mut block = [0; 4096];
+        file.read_exact_at(&mut block, 0).unwrap();
+        file.read_exact_at(&mut block, 0).unwrap();
+        assert_eq!(rig.served().unwrap().reads, reads, "{opened:?}");
+        drop(file);
+        finishes(rig);
+    }
+}
+
+fn file_system(name: &str, mib: u64) {
+    let spec = Spec::disk().file_system(name).size_mib(mib).mount_options("noatime");
+    let rig = start(spec);
+    fs::write(rig.path().join("file"), "content").unwrap();
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let line = mounts.lines().find(|line| line.contains(rig.path().to_str().unwrap())).unwrap();
+    assert!(line.contains(&format!(" {name} ")) && line.contains("noatime"), "{line}");
+    assert!(line.starts_with(rig.device().unwrap().to_str().unwrap()), "{line}");
+    finishes(rig);
+}
+
+#[test]
+fn ext4_comes_and_goes() {
+    xtask::require!(root, loop, ext4);
+    file_system("ext4", 32);
+}
+
+#[test]
+fn xfs_comes_and_goes() {
+    xtask::require!(root, loop, xfs);
+    file_system("xfs", 320);
+}
+
+#[test]
+fn btrfs_comes_and_goes() {
+    xtask::require!(root, loop, btrfs);
+    file_system("btrfs", 128);
+}
+
+#[test]
+fn a_limited_device_gives_no_more_and_can_be_limited_anew() {
+    xtask::require!(root, loop, blkio);
+    let rig = start(Spec::disk().read_iops(500));
+    let device = rig.device().unwrap().to_owned();
+    assert_eq!(rig.path(), device);
+    let time = Duration::from_secs(2);
+    // Half a second's worth may be saved up or given in advance.
+    let reads = reads_within(&device, time);
+    assert!(reads <= 1250, "{reads} reads in {time:?}");
+    rig.set("read_iops=100").unwrap();
+    let reads = reads_within(&device, time);
+    assert!(reads <= 250, "{reads} reads in {time:?}");
+    rig.set("read_iops=none").unwrap();
+    assert_eq!(limit_of(&device), None);
+    assert!(rig.served().unwrap_err().to_string().contains("no server"));
+    assert!(rig.set("over.slots=1").unwrap_err().to_string().contains("no server"));
+    finishes(rig);
+}
+
+#[test]
+fn settings_of_a_device_are_put_back() {
+    xtask::require!(root, loop, ext4);
+    let rig = start(Spec::disk().file_system("ext4").requests(4).dirty_max_bytes(16 << 20));
+    let name = rig.device().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+    let requests = format!("/sys/block/{name}/queue/nr_requests");
+    let read = |path: &str| fs::read_to_string(path).unwrap().trim().to_owned();
+    let number = read(&format!("/sys/block/{name}/dev"));
+    let bdi = |name: &str| format!("/sys/class/bdi/{number}/{name}");
+    assert_eq!((read(&requests), read(&bdi("strict_limit"))), ("4".into(), "1".into()));
+    let dirty_max: u64 = read(&bdi("max_bytes")).parse().unwrap();
+    assert!((15 << 20..=17 << 20).contains(&dirty_max), "{dirty_max}");
+    finishes(rig);
+    assert_ne!(read(&requests), "4");
+    assert_eq!((read(&bdi("strict_limit")), read(&bdi("max_ratio"))), ("0".into(), "100".into()));
+}
+
+#[test]
+fn a_disk_over_a_server_takes_the_times_of_the_server() {
+    xtask::require!(root, loop, fuse, ext4);
+    let server = Spec::fuse().slots(8).service_between_us(5_000, 6_000).sync_us(7_000);
+    let rig = start(Spec::disk().file_system("ext4").over(server));
+    assert_eq!(rig.served().unwrap().requests, [], "what it took to build it does not count");
+    read_with(4, 10, rig.device().unwrap());
+    let served = rig.take_served().unwrap();
+    // Neighbours may be read together.
+    assert!((10..=40).contains(&served.reads) && served.bytes_read == 40 * 4096, "{served:?}");
+    assert!(served.quantile_ns(0.0) >= 5 * MS);
+    let file = File::create_new(rig.path().join("file")).unwrap();
+    file.sync_all().unwrap();
+    assert!(rig.served().unwrap().of(Direction::Sync).quantile_ns(0.0) >= 7 * MS);
+    drop(file);
+    // Undoing does not wait for it.
+    rig.set("over.service=1h").unwrap();
+    finishes(rig);
+}
+
+#[test]
+fn a_neighbour_reads_no_more_than_it_should() {
+    xtask::require!(root, loop, ext4);
+    let disk = start(Spec::disk().file_system("ext4"));
+    let neighbour = start(Spec::neighbour(disk.path(), 200).block_bytes(8192));
+    thread::sleep(Duration::from_millis(300));
+    let served = neighbour.served().unwrap();
+    let (first, last) = span(&served);
+    assert!(served.reads > 0 && served.bytes_read == served.reads * 8192);
+    assert!(served.reads <= 2 + (last - first) * 200 / 1_000_000_000, "{} in {}", served.reads, last - first);
+    assert_eq!(fs::read_dir(disk.path()).unwrap().count(), 2, "lost+found and its own");
+    finishes(neighbour);
+    assert_eq!(fs::read_dir(disk.path()).unwrap().count(), 1);
+    finishes(disk);
+}
+
+#[test]
+fn hogs_take_cpu_time() {
+    let rig = start(Spec::hogs(2));
+    let process = rig.id();
+    let hundredths = || -> u64 {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+        stat.rsplit_once(')').unwrap().1.split_whitespace().nth(11).unwrap().parse().unwrap()
+    };
+    wait_until(|| hundredths() >= 10);
+    assert!(rig.path() == Path::new("") && rig.journal().is_none());
+    rig.finish().unwrap();
+    assert!(!Path::new(&format!("/proc/{process}")).exists());
+}
+
+#[test]
+fn what_cannot_be_built_says_why_and_leaves_nothing() {
+    xtask::require!(root, loop, fuse);
+    let refused = |spec: Spec| Rig::start(&program(), spec).unwrap_err().to_string();
+    let message = refused(Spec::neighbour("/nowhere", 1).into());
+    assert!(message.contains("/nowhere") && message.contains("No such file"), "{message}");
+    let message = refused(Spec::disk().file_system("teleport").over(Spec::fuse()).into());
+    assert!(message.contains("mkfs.teleport") && message.contains("install"), "{message}");
+    let message = refused(Spec::disk().file_system("xfs").mkfs_options("-Z").into());
+    assert!(message.contains("make xfs"), "{message}");
+    let nobody = Rig::start(&["/nowhere".into()], Spec::hogs(1)).unwrap_err().to_string();
+    assert!(nobody.contains("/nowhere"), "{nobody}");
+    let other = Rig::start(&["echo".into()], Spec::hogs(1)).unwrap_err().to_string();
+    assert!(other.contains("the program said `hogs count=1`"), "{other}");
+}
+
+/// A disk with all that can be left, over a server.
+fn everything() -> Spec {
+    let server = Spec::fuse().slots(2).service_us(2000);
+    Spec::disk().file_system("ext4").over(server).requests(8).read_iops(KILLED_LIMIT).into()
+}
+
+#[test]
+fn a_rig_that_is_killed_is_undone_by_its_journal() {
+    xtask::require!(root, loop, fuse, ext4, blkio);
+    let rig = start(everything());
+    let traces = Traces::of(&rig);
+    assert!(traces.steps.len() >= 6 && traces.left().len() >= 5, "{traces:?} {:?}", traces.left());
+    fs::write(rig.path().join("dirty"), vec![1; 1 << 20]).unwrap();
+    kill(rig.id());
+    wait_until(|| !rig::is_live(&traces.journal));
+    assert!(traces.left().len() >= 5, "{:?}", traces.left());
+    let cleaned = rig::clean_one(&traces.journal).unwrap();
+    assert_eq!((traces.left(), cleaned.left), (vec![], vec![]));
+    assert!(cleaned.undone.iter().any(|undone| undone.contains("loop device")), "{:?}", cleaned.undone);
+    assert_eq!(rig::clean_one(&traces.journal), None, "there is nothing more");
+    assert!(rig.finish().is_err(), "it is gone");
+}
+
+#[test]
+fn thirty_kills_while_rigs_are_built_leave_nothing_that_clean_does_not_find() {
+    xtask::require!(root, loop, fuse, ext4);
+    let mut found = 0;
+    for round in 0..30 {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_skye-rig"));
+        command.args(["disk", "fs=ext4", "over", "over.service=1ms"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        thread::sleep(Duration::from_millis(5 * round));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let own = format!("{}-", child.id());
+        let is_own = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(&own);
+        for journal in rig::list().into_iter().filter(is_own) {
+            let traces = Traces { steps: rig::steps(&journal), journal, device: None };
+            // A command that it had started may still work.
+            let cleaned = rig::clean_one(&traces.journal).unwrap();
+            assert_eq!((traces.left(), &cleaned.left), (vec![], &vec![]), "{cleaned:?}");
+            found += 1;
+        }
+    }
+    assert!(found > 0, "none was killed while it was built");
+}
+
+#[test]
+fn a_rig_that_is_killed_is_undone_by_its_owner() {
+    xtask::require!(root, loop, fuse, ext4, blkio);
+    let rig = start(everything());
+    let traces = Traces::of(&rig);
+    kill(rig.id());
+    drop(rig);
+    assert_eq!(traces.left(), [""; 0]);
+}
+
+#[test]
+fn a_rig_that_is_told_to_end_or_hears_no_more_undoes_itself() {
+    xtask::require!(root, fuse);
+    let spawn = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_skye-rig"));
+        command.arg("fuse").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        (child, PathBuf::from(line.split(' ').nth(1).unwrap()))
+    };
+    let (mut child, path) = spawn();
+    assert!(rig::is_mounted(&path));
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success() && !path.exists());
+    let (mut child, path) = spawn();
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    child.wait().unwrap();
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_rig_whose_owner_is_killed_undoes_itself_even_if_its_pipe_is_held() {
+    xtask::require!(root, fuse);
+    let mut owner = Command::new("sh");
+    owner.args(["-c", "exec 3<&0; \"$0\" fuse <&3 & wait", env!("CARGO_BIN_EXE_skye-rig")]);
+    let mut owner = owner.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(owner.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let path = PathBuf::from(line.split(' ').nth(1).unwrap());
+    assert!(rig::is_mounted(&path));
+    let held = owner.stdin.take();
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    wait_until(|| !path.exists());
+    drop(held);
+}

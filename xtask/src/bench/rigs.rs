@@ -1,0 +1,185 @@
+//! Whether rigs are what they say, as plain threads with plain calls see them: the truth that others are held against
+//! must itself be true.
+
+use std::fs::{File, OpenOptions};
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::thread;
+
+use anyhow::{Context, Result, anyhow};
+use rig::fuse::{Faults, Fuse};
+use rig::{Direction, Disk, Spec, Throttle, now_ns};
+use rustix::fs::OFlags;
+
+use super::{Bench, Limit, Row, Setting};
+
+pub(super) const BENCH: Bench =
+    Bench { name: "rigs", measures: "devices and servers with known answers, against what they say", run };
+
+/// How long each measurement takes. No multiple of any time that a rig is given: what repeats itself within the
+/// measured time is counted exactly, however unevenly it comes.
+const TIME_NS: u64 = 997_000_000;
+/// No read on memory takes so long: the kernel, which keeps a limit in bursts, is waiting for the next one.
+const PAUSE_NS: u64 = 30_000_000;
+/// What comes before, in which what was saved up is spent.
+const WARM_UP_NS: u64 = 300_000_000;
+/// What a rate may be off by.
+const OFF: f64 = 0.01;
+/// The device is not larger than this, so that it lies in memory whole.
+const SIZE_MIB: u64 = 64;
+
+fn run(setting: &Setting) -> Result<Vec<Row>> {
+    let mut rows = served(setting)?;
+    rows.extend(limited(setting)?);
+    Ok(rows)
+}
+
+/// Why this machine cannot have what a rig needs; `None` where it can.
+fn absent(names: &[&str]) -> Option<String> {
+    names.iter().find_map(|name| {
+        let check = crate::capability::find(name).map_or(Ok(()), crate::capability::Capability::check);
+        check.err().map(|reason| format!("needs {name}: {reason}"))
+    })
+}
+
+fn served(setting: &Setting) -> Result<Vec<Row>> {
+    if let Some(why) = absent(&["root", "fuse", "loop"]) {
+        return Ok(vec![Row::skipped("servers", Limit::AtMost(OFF), why)]);
+    }
+    let fuse = |spec: rig::FuseSpec| {
+        Fuse::mount(&spec.file_bytes(SIZE_MIB << 20), Faults::default()).context("serve a file system")
+    };
+    let mut rows = Vec::new();
+    let [mut queue, mut late_p50_ns, mut late_p99_ns] = [const { Vec::new() }; 3];
+    {
+        let server = fuse(Spec::fuse().slots(4).service_us(1000))?;
+        for _ in 0..setting.pairs {
+            queue.push(off(rate(&server.path().join("file"), 16)?, 4000.0));
+        }
+    }
+    rows.push(Row::new("4 slots of 1 ms, 16 readers: rate off", "", queue, Limit::AtMost(OFF)));
+    let mut slow = Vec::new();
+    {
+        let server = fuse(Spec::fuse().service_us(2000).slow(0.1, 20_000))?;
+        for _ in 0..setting.pairs {
+            server.take_served();
+            rate(&server.path().join("file"), 8)?;
+            let times = server.take_served().of(Direction::Read).times_ns();
+            let late = |time: &u64| if *time < 20_000_000 { *time - 2_000_000 } else { *time - 20_000_000 };
+            let mut late: Vec<_> = times.iter().map(late).collect();
+            late.sort_unstable();
+            late_p50_ns.push(late[late.len() / 2] as f64);
+            late_p99_ns.push(late[late.len() * 99 / 100] as f64);
+            let share = times.iter().filter(|time| **time >= 20_000_000).count() as f64 / times.len() as f64;
+            slow.push((share - 0.1).abs());
+        }
+    }
+    rows.push(Row::new("2 ms, a tenth 20 ms: share of the slow off", "", slow, Limit::AtMost(0.02)));
+    rows.push(Row::new(
+        "2 ms, a tenth 20 ms: answers late, p50",
+        "ns",
+        late_p50_ns,
+        Limit::AtMost(300_000.0),
+    ));
+    rows.push(Row::new("2 ms, a tenth 20 ms: answers late, p99", "ns", late_p99_ns, Limit::None));
+    let mut device = Vec::new();
+    let disk = Disk::build(&Spec::disk().size_mib(SIZE_MIB).over(Spec::fuse().slots(8).service_us(5000)))?;
+    for _ in 0..setting.pairs {
+        disk.take_served();
+        device.push(off(rate(&disk.path(), 32)?, 1600.0));
+    }
+    rows.push(Row::new("device of 8 slots of 5 ms, 32 readers: rate off", "", device, Limit::AtMost(OFF)));
+    Ok(rows)
+}
+
+fn limited(setting: &Setting) -> Result<Vec<Row>> {
+    if let Some(why) = absent(&["root", "loop", "blkio"]) {
+        return Ok(vec![Row::skipped("limits", Limit::AtMost(OFF), why)]);
+    }
+    let mut disk = Disk::build(&Spec::disk().size_mib(SIZE_MIB))?;
+    let mut rows = Vec::new();
+    for (what, limit, reads_per_second) in LIMITS {
+        disk.limit(limit)?;
+        let [mut between, mut over] = [const { Vec::new() }; 2];
+        for _ in 0..setting.pairs {
+            let ends_ns = ends(&disk.path(), 8, TIME_NS)?;
+            between.push(off(rate_between_bursts(&ends_ns), reads_per_second));
+            over.push(off(ends_ns.len() as f64 * 1e9 / TIME_NS as f64, reads_per_second));
+        }
+        rows.push(Row::new(
+            format!("{what}, from burst to burst: rate off"),
+            "",
+            between,
+            Limit::AtMost(OFF),
+        ));
+        rows.push(Row::new(format!("{what}, over 0.997 s: rate off"), "", over, Limit::None).noted(BURSTS));
+    }
+    Ok(rows)
+}
+
+const BURSTS: &str = "a limit lets through a tenth of a second's worth at once: over any time, a rate is off by as \
+    much as one such burst";
+const UNLIMITED: Throttle =
+    Throttle { read_iops: None, write_iops: None, read_bytes_per_second: None, write_bytes_per_second: None };
+/// Limits of a device, and the reads of 4 KiB that each lets through in a second.
+const LIMITS: [(&str, Throttle, f64); 4] = [
+    ("limit of 5,000 reads/s", Throttle { read_iops: Some(5000), ..UNLIMITED }, 5000.0),
+    ("limit of 10,000 reads/s", Throttle { read_iops: Some(10_000), ..UNLIMITED }, 10_000.0),
+    ("limit of 2,000 reads/s", Throttle { read_iops: Some(2000), ..UNLIMITED }, 2000.0),
+    ("limit of 20.48 MB/s", Throttle { read_bytes_per_second: Some(20_480_000), ..UNLIMITED }, 5000.0),
+];
+
+fn off(rate: f64, of: f64) -> f64 {
+    (rate / of - 1.0).abs()
+}
+
+/// Reads of 4 KiB a second that so many threads get, one at a time each.
+fn rate(path: &Path, readers: u64) -> Result<f64> {
+    Ok(ends(path, readers, TIME_NS)?.len() as f64 * 1e9 / TIME_NS as f64)
+}
+
+/// When their reads ended, ascending.
+fn ends(path: &Path, readers: u64, time_ns: u64) -> Result<Vec<u64>> {
+    let begin_ns = now_ns() + WARM_UP_NS;
+    let mut ends_ns = thread::scope(|scope| {
+        let readers: Vec<_> = (0..readers)
+            .map(|reader| scope.spawn(move || read(path, reader, begin_ns..begin_ns + time_ns)))
+            .collect();
+        let ended =
+            readers.into_iter().map(|reader| reader.join().map_err(|_| anyhow!("a reader panicked"))?);
+        Ok::<_, anyhow::Error>(ended.collect::<Result<Vec<_>>>()?.concat())
+    })?;
+    ends_ns.sort_unstable();
+    Ok(ends_ns)
+}
+
+/// From the first burst to the last, which counts only whole ones.
+fn rate_between_bursts(ends_ns: &[u64]) -> f64 {
+    let begins = |index: &usize| ends_ns[*index] - ends_ns[*index - 1] >= PAUSE_NS;
+    let bursts: Vec<_> = (1..ends_ns.len()).filter(begins).collect();
+    match bursts[..] {
+        [first, .., last] => (last - first) as f64 * 1e9 / (ends_ns[last] - ends_ns[first]) as f64,
+        _ => f64::NAN,
+    }
+}
+
+/// Reads at random until the time is up; when those ended that ended within it.
+fn read(path: &Path, seed: u64, time: Range<u64>) -> Result<Vec<u64>> {
+    let direct = OFlags::DIRECT.bits() as i32;
+    let file: File =
+        OpenOptions::new().read(true).custom_flags(direct).open(path).context("open it directly")?;
+    let mut bytes = vec![0; 2 * 4096];
+    let at = bytes.as_ptr().align_offset(4096).min(4096);
+    let mut ends_ns = Vec::new();
+    for read in 0_u64.. {
+        let block = engine::data::mix(seed << 32 | read) % (SIZE_MIB << 8);
+        file.read_exact_at(&mut bytes[at..at + 4096], block * 4096).context("read it directly")?;
+        match now_ns() {
+            now_ns if now_ns >= time.end => break,
+            now_ns if now_ns >= time.start => ends_ns.push(now_ns),
+            _ => {}
+        }
+    }
+    Ok(ends_ns)
+}
