@@ -48,6 +48,7 @@ pub const RULES: &[Rule] = &[
     Rule { asks: "files can be read in one sitting", check: text::length },
     Rule { asks: "no line ends in blanks", check: text::trailing_blanks },
     Rule { asks: "every preset is documented", check: text::presets },
+    Rule { asks: "every trap is documented", check: text::traps },
 ];
 
 /// Extensions of files that are text of ours; files without one in `.ci` are too.

@@ -42,6 +42,19 @@ pub(super) fn presets(tree: &Tree) -> Vec<String> {
         .collect()
 }
 
+pub(super) fn traps(tree: &Tree) -> Vec<String> {
+    const LIST: &str = "crates/judge/src/traps.rs";
+    let codes = tree.get(LIST).map_or("", |file| file.text.as_str()).split("trap(\"").skip(1);
+    let codes: Vec<_> = codes.filter_map(|rest| rest.split('"').next()).collect();
+    let mut complaints = Vec::new();
+    for document in ["docs/guide.md", "docs/methodology.md"] {
+        let text = tree.get(document).map_or("", |file| file.text.as_str());
+        let missing = codes.iter().filter(|code| !text.contains(&format!("`{code}`")));
+        complaints.extend(missing.map(|code| format!("{LIST}: {document} does not name `{code}`")));
+    }
+    complaints
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::{NONE, tree};
@@ -53,6 +66,15 @@ mod tests {
         assert_eq!(length(&tree(&[("a.rs", &long), ("b.rs", &fits), ("c.json", &long)])).len(), 1);
         let complaints = trailing_blanks(&tree(&[("a.md", "x\ny \nz\t\n")]));
         assert_eq!(complaints, ["a.md:2: ends in a blank", "a.md:3: ends in a blank"]);
+    }
+
+    #[test]
+    fn a_trap_that_nothing_documents_is_found() {
+        let list = ("crates/judge/src/traps.rs", "trap(\"steal\", x),\n    trap(\"thermal\", y),");
+        let guide = ("docs/guide.md", "| `steal` | `thermal` |");
+        let complaints = traps(&tree(&[list, guide, ("docs/methodology.md", "`steal`")]));
+        assert_eq!(complaints, ["crates/judge/src/traps.rs: docs/methodology.md does not name `thermal`"]);
+        assert_eq!(traps(&tree(&[list, guide, ("docs/methodology.md", "`steal` `thermal`")])), NONE);
     }
 
     #[test]
