@@ -116,7 +116,7 @@ fn record(plan: &Plan) -> PhaseRecord {
         "rounds": if data.is_some() { vec![] } else { vec![json!({"ops": ops / 6, "elapsed_ns": 660_000_000}); 6] },
         "residency": data.map(|_| json!({"before": 0.0, "after": 0.0, "source": "cachestat"})),
         "extents": (read > 0).then(|| json!({
-            "hole_share": 0.0, "unwritten_share": 0.0, "compressed_share": 0.0, "extents": 8,
+            "hole_share": 0.0, "unwritten_share": 0.0, "encoded_share": 0.0, "extents": 8,
         })),
         "notes": [],
     }))

@@ -53,8 +53,7 @@ impl Finding {
 }
 
 /// Notes of the run itself that cost a row its trust, whatever the counters say.
-const OF_THE_RUN: &[(&str, Trust)] =
-    &[("verification_failed", Trust::Invalid), ("not_compared", Trust::Suspect)];
+const OF_THE_RUN: &[(&str, Trust)] = &[("verification_failed", Trust::Invalid)];
 
 /// Judges a record: its notes become those that the run made, followed by what the traps find.
 ///
@@ -68,12 +67,13 @@ pub fn judge(
     record.notes.retain(|note| !TRAPS.iter().any(|trap| trap.code == note.code));
     record.verdict = None;
     let Some(phase) = planned(record, plan) else { return };
-    if record.ops == 0 || matches!(record.status, Status::Skipped) {
+    let case = Case::new(record, phase, plan, environment, probes);
+    // What an engine without I/O gives is the speed of no storage, and no one's to believe.
+    if record.ops == 0 || record.status == Status::Skipped || !case.is_measured() {
         return;
     }
     let mut costs: Vec<(Trust, String)> = Vec::new();
     let mut found = Vec::new();
-    let case = Case::new(record, phase, plan, environment, probes);
     for trap in TRAPS {
         let Some(Finding { trust, mark, text }) = (trap.check)(&case) else { continue };
         costs.push((trust, trap.code.to_owned()));

@@ -22,7 +22,6 @@ const SPECS: &[&str] = &[
     "read:rnd4k:q32:rate=500",
     "byte-write",
     "byte-read",
-    "read:engine=null",
     "create",
     "stat",
     "readdir",
@@ -70,12 +69,13 @@ fn troubled() -> World {
         vec![model::run::Mode { at_ns: 100, share: 0.5 }, model::run::Mode { at_ns: 9_000, share: 0.5 }];
     world.record.status = Status::Partial;
     world.note("not_compared");
+    world.note("verification_failed");
     world
 }
 
 #[test]
 fn the_gravest_reason_stands_first_and_remarks_are_none() {
-    let reasons = ["unwritten_extents", "foreign_io", "steal", "not_compared", "ended_early"];
+    let reasons = ["unwritten_extents", "verification_failed", "foreign_io", "steal", "ended_early"];
     assert_eq!(troubled().verdict(), (Trust::Invalid, reasons.map(String::from).to_vec()));
     let mut damaged = clean("read:rnd4k:q32");
     damaged.budget().steal = 0.2;
@@ -87,7 +87,10 @@ fn the_gravest_reason_stands_first_and_remarks_are_none() {
 #[test]
 fn notes_of_the_run_stand_before_those_of_the_judge() {
     let codes: Vec<_> = troubled().judged().notes.into_iter().map(|note| note.code).collect();
-    assert_eq!(codes, ["not_compared", "unwritten_extents", "several_modes", "foreign_io", "steal"]);
+    assert_eq!(
+        codes,
+        ["not_compared", "verification_failed", "unwritten_extents", "several_modes", "foreign_io", "steal"]
+    );
 }
 
 #[test]
@@ -118,6 +121,7 @@ fn what_was_not_measured_has_no_verdict() {
     let mut unknown = clean("read");
     unknown.record.id = "77-read".into();
     assert_eq!(unknown.judged().verdict, None);
+    assert_eq!(clean("read:rnd4k:engine=null").judged().verdict, None);
     let mut later = clean("read");
     later.record.id.push_str("#3");
     assert_eq!(later.verdict(), (Trust::Ok, vec![]));

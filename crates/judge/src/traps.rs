@@ -30,6 +30,7 @@ const fn trap(code: &'static str, check: fn(&Case<'_>) -> Option<Finding>) -> Tr
 /// Every trap, in the order in which their findings are told.
 pub const TRAPS: &[Trap] = &[
     trap("memory_target", target::memory_target),
+    trap("nothing_to_compare", target::nothing_to_compare),
     trap("unwritten_extents", direct::unwritten_extents),
     trap("o_direct_ineffective", direct::o_direct_ineffective),
     trap("device_disagrees", direct::device_disagrees),
@@ -49,6 +50,7 @@ pub const TRAPS: &[Trap] = &[
     trap("too_few_samples", steadiness::too_few_samples),
     trap("not_steady", steadiness::not_steady),
     trap("wide_interval", steadiness::wide_interval),
+    trap("one_run", steadiness::one_run),
     trap("rate_dropped", steadiness::rate_dropped),
     trap("rate_capped", steadiness::rate_capped),
     trap("several_modes", steadiness::several_modes),

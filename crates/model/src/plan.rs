@@ -20,7 +20,7 @@ use crate::spec::{self, Defaults};
 use crate::sweep::Sweep;
 use crate::target::{Backing, Target};
 use crate::trouble::Trouble;
-use crate::workload::{Arrival, CacheMode, Engine, Workload};
+use crate::workload::{Arrival, CacheMode, DataWork, Engine, SyncMode, Workload};
 use asked::{Asked, Swept, add_possible, check_shares, expand, phase_id};
 use checks::{check_buffers, check_cold, check_direct, check_polling};
 use choice::{agree_within_sweeps, choose, depth_notes};
@@ -28,7 +28,7 @@ use dataset::{check_room_for_files, plan_dataset};
 use volume::{estimate_ns, share_write_limit, stop_of, whole_seconds};
 
 pub use dataset::{DATASET_BYTES_MAX, DATASET_BYTES_MIN, DataGroup, Dataset, RESERVE_BYTES};
-pub use volume::WRITE_LIMIT_BYTES;
+pub use volume::{PROBE_BYTES, WRITE_LIMIT_BYTES};
 
 /// Longest measured time of a phase where neither preset nor flag says.
 pub const PHASE_SECONDS: f64 = 20.0;
@@ -212,8 +212,10 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
     let write_limit_bytes = request
         .write_limit
         .map_or(WRITE_LIMIT_BYTES, |limit| limit.resolve(target.space.free_bytes, machine.memory_bytes));
+    let has_files = dataset.as_ref().is_some_and(|dataset| !dataset.groups.is_empty());
+    let probed_bytes = if target.may_compress() && has_files { PROBE_BYTES } else { 0 };
     let bytes_to_write_max =
-        share_write_limit(&mut phases, dataset.as_ref(), repetitions, write_limit_bytes)?;
+        share_write_limit(&mut phases, dataset.as_ref(), repetitions, write_limit_bytes, probed_bytes)?;
 
     let mut notes = notes(target);
     notes.extend(left_out);
@@ -272,10 +274,15 @@ fn until(request: &Request, time: Seconds) -> Result<Option<Until>, Trouble> {
 
 impl Plan {
     /// When a phase may end before its time; `None` for one that does not. One that is counted ends with its count. At a
-    /// rate that was asked for it is the latencies that are to be found out, and simulated time costs nothing.
+    /// rate that was asked for it is the latencies that are to be found out; of what is written into the page cache, the
+    /// rate is only known when it is synced; and simulated time costs nothing.
     pub fn until_of(&self, phase: &PlannedPhase) -> Option<Until> {
-        let is_closed = phase.workload.data().is_none_or(|data| data.arrival == Arrival::Closed);
-        self.until.filter(|_| phase.stop.time_ns.is_some() && is_closed && phase.engine != Engine::Sim)
+        let is_cached = |data: &DataWork| data.writes() && !data.direct && data.sync == SyncMode::End;
+        let is_told = |data: &DataWork| {
+            data.arrival == Arrival::Closed && !(is_cached(data) && phase.engine.needs_files())
+        };
+        let tells = phase.workload.data().is_none_or(is_told);
+        self.until.filter(|_| phase.stop.time_ns.is_some() && tells && phase.engine != Engine::Sim)
     }
 
     /// The request that gives this very plan again on the same target: what `--dry-run` prints.

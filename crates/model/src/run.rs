@@ -201,7 +201,7 @@ document! {
         /// The rounds of a test on files, in their order; at most 3,000.
         #[serde(default)]
         pub rounds: Vec<RoundRecord>,
-        /// How much of the files lay in the page cache before and after; null for tests that read no data.
+        /// How much of the files lay in the page cache before and after; null for tests that touch no data in files.
         #[serde(default)]
         pub residency: Option<Residency>,
         /// What lay under the files before they were read; null for tests that read none, and where it is not told.
@@ -221,7 +221,8 @@ document! {
     pub struct Verdict {
         /// Whether the number is what it looks like.
         pub trust: Trust,
-        /// Codes of the notes that cost it trust, the gravest first.
+        /// Codes of the notes that cost it trust, the gravest first; and "ended_early" for a phase that did not come to its
+        /// end, whose reason says why.
         pub trust_reasons: Vec<String>,
     }
 
@@ -229,7 +230,8 @@ document! {
     pub struct Steady {
         /// Whether there is one: long enough, and without a trend.
         pub found: bool,
-        /// Where the last part with one rate begins, from the start of the phase.
+        /// Where the last part with one rate begins, from the start of the phase; also where it is too short, or not
+        /// steady.
         pub from_ns: u64,
         /// Where it ends.
         pub to_ns: u64,
@@ -273,8 +275,8 @@ document! {
         pub hole_share: f64,
         /// Allocated and never written: as above.
         pub unwritten_share: f64,
-        /// Compressed by the file system.
-        pub compressed_share: f64,
+        /// Compressed, encrypted or packed by the file system.
+        pub encoded_share: f64,
         /// How many extents there are.
         pub extents: u64,
     }
@@ -291,8 +293,12 @@ document! {
 
     /// Work of an array or file system on itself.
     pub struct UpkeepRecord {
-        /// What it does: "md0: resync, 34 % done".
+        /// What it does: "resync", "btrfs scrub", "ext4 inode tables".
         pub work: String,
+        /// The array; null for a file system.
+        pub device: Option<String>,
+        /// How much of it is done, 0 to 1; null where that is not told.
+        pub progress: Option<f64>,
         /// Whether it is the target's for sure; else it may be another's on this machine.
         pub is_of_target: bool,
     }
@@ -335,8 +341,9 @@ document! {
         pub bytes: u64,
         /// Bytes that the file system says it takes.
         pub allocated_bytes: u64,
-        /// Share of it in extents that the file system says are compressed; null where it does not say.
-        pub compressed_share: Option<f64>,
+        /// Share of it in extents that the file system says are compressed, encrypted or packed; null where it does not
+        /// say.
+        pub encoded_share: Option<f64>,
     }
 
     /// The test of a phase, word by word; null where a word has no meaning for the verb.
@@ -435,16 +442,24 @@ document! {
         pub modes: Vec<Mode>,
     }
 
-    /// 95 % intervals of percentiles: lower and upper end.
+    /// 95 % intervals of percentiles.
     pub struct LatencyIntervals {
         /// Of the median.
-        pub p50: Option<(u64, u64)>,
+        pub p50: Option<Ends>,
         /// Of the 90th percentile.
-        pub p90: Option<(u64, u64)>,
+        pub p90: Option<Ends>,
         /// Of the 99th percentile.
-        pub p99: Option<(u64, u64)>,
+        pub p99: Option<Ends>,
         /// Of the 99.9th percentile.
-        pub p99_9: Option<(u64, u64)>,
+        pub p99_9: Option<Ends>,
+    }
+
+    /// The ends of an interval.
+    pub struct Ends {
+        /// Lower end.
+        pub low: u64,
+        /// Upper end.
+        pub high: u64,
     }
 
     /// One of several peaks of a latency distribution.

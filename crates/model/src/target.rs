@@ -177,6 +177,14 @@ impl Target {
         "fsync=volatile",
     ];
 
+    /// File systems that can compress what is in files.
+    const COMPRESSING: &[&str] = &["btrfs", "zfs", "f2fs", "bcachefs", "ntfs3"];
+
+    /// Whether its file system can compress what is in files.
+    pub fn may_compress(&self) -> bool {
+        Self::COMPRESSING.contains(&self.file_system.as_str())
+    }
+
     /// Whether inodes are not reused for a while after they were freed: ext4 without a journal waits 1 to 5 minutes and
     /// searches past them (`recently_deleted` in the kernel's fs/ext4/ialloc.c).
     pub fn holds_back_inodes(&self) -> bool {

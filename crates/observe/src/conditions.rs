@@ -9,7 +9,12 @@ use crate::root::Root;
 use crate::sensors::{cpu_throttled, temperatures};
 use crate::upkeep::{arrays, upkeep};
 
-/// How it is at this moment; the CPUs' throttling is counted since boot.
+/// How often CPUs were throttled for their temperature since boot; absent where it is not told. Asks no device.
+pub fn throttled(root: &Root) -> Option<u64> {
+    cpu_throttled(root)
+}
+
+/// How it is at this moment; the CPUs' throttling is counted since boot. Reading the sensor of a drive asks the drive.
 pub fn conditions(root: &Root, target: &Target) -> Conditions {
     let mounts = mountinfo::parse(&root.read("proc/self/mountinfo").unwrap_or_default());
     let drives = temperatures(root, &target.device_stack).into_iter().map(|sensor| DriveTemperature {
@@ -27,25 +32,21 @@ pub fn conditions(root: &Root, target: &Target) -> Conditions {
 }
 
 fn of_array(array: &Array) -> Option<UpkeepRecord> {
-    let done = array.progress.map_or(String::new(), |share| format!(", {:.0} % done", share * 100.0));
-    let work = match (&array.action, array.missing) {
-        (Some(action), _) => format!("{}: {action}{done}", array.name),
-        (None, 0) => return None,
-        (None, missing) => format!("{}: degraded, {missing} of its devices missing", array.name),
-    };
-    Some(UpkeepRecord { work, is_of_target: true })
+    // One that lacks devices and does nothing about it is as it is: a note above the table says so.
+    Some(UpkeepRecord {
+        work: array.action.clone()?,
+        device: Some(array.name.clone()),
+        progress: array.progress,
+        is_of_target: true,
+    })
 }
 
 fn of_file_system(upkeep: Upkeep) -> UpkeepRecord {
-    match upkeep {
-        Upkeep::InodeTables => {
-            UpkeepRecord { work: "an ext4: inode tables are being written".into(), is_of_target: false }
-        }
-        Upkeep::Scrub => UpkeepRecord { work: "a btrfs: scrub".into(), is_of_target: false },
-        Upkeep::Operation(operation) => {
-            // What is paused does nothing.
-            let is_of_target = !operation.ends_with("paused");
-            UpkeepRecord { work: format!("btrfs: {operation}"), is_of_target }
-        }
-    }
+    let (work, is_of_target) = match upkeep {
+        Upkeep::InodeTables => ("ext4 inode tables".to_owned(), false),
+        Upkeep::Scrub => ("btrfs scrub".to_owned(), false),
+        // What is paused does nothing.
+        Upkeep::Operation(operation) => (format!("btrfs {operation}"), !operation.ends_with("paused")),
+    };
+    UpkeepRecord { work, device: None, progress: None, is_of_target }
 }

@@ -35,7 +35,7 @@ mod upkeep;
 mod virtualisation;
 mod xfs_geometry;
 
-pub use conditions::conditions;
+pub use conditions::{conditions, throttled};
 pub use extents::{FileExtents, extents};
 pub use health::health;
 pub use identity::{Identity, direct_io, space};

@@ -136,10 +136,14 @@ const fn columns() -> &'static [Column] {
         }),
         ("steady_from_ns", |_, phase| steady(phase, |steady| steady.from_ns)),
         ("steady_to_ns", |_, phase| steady(phase, |steady| steady.to_ns)),
-        ("latency_p50_ci95_low_ns", |_, phase| latency(phase, |l| Some(l.ci95.as_ref()?.p50?.0))),
-        ("latency_p50_ci95_high_ns", |_, phase| latency(phase, |l| Some(l.ci95.as_ref()?.p50?.1))),
-        ("latency_p99_ci95_low_ns", |_, phase| latency(phase, |l| Some(l.ci95.as_ref()?.p99?.0))),
-        ("latency_p99_ci95_high_ns", |_, phase| latency(phase, |l| Some(l.ci95.as_ref()?.p99?.1))),
+        ("latency_p50_ci95_low_ns", |_, phase| latency(phase, |l| Some(l.ci95.as_ref()?.p50.as_ref()?.low))),
+        ("latency_p50_ci95_high_ns", |_, phase| {
+            latency(phase, |l| Some(l.ci95.as_ref()?.p50.as_ref()?.high))
+        }),
+        ("latency_p99_ci95_low_ns", |_, phase| latency(phase, |l| Some(l.ci95.as_ref()?.p99.as_ref()?.low))),
+        ("latency_p99_ci95_high_ns", |_, phase| {
+            latency(phase, |l| Some(l.ci95.as_ref()?.p99.as_ref()?.high))
+        }),
     ]
 }
 

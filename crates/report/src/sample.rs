@@ -2,10 +2,10 @@
 
 use model::plan::{Plan, plan};
 use model::run::{
-    Budget, ChangePoint, CpuShares, CpuTimes, DeviceFrame, DeviceUse, EngineRecord, Environment, Extents,
-    Frame, Interval, Latency, LatencyIntervals, Mark, Note, OwnIo, PhaseRecord, Rate, Reread, Residency,
-    RunStatus, SCHEMA, Setting, Status, Steady, Step, TargetProbes, ThreadTimes, Tool, Trust, Verdict,
-    WorkloadRecord,
+    Budget, ChangePoint, CpuShares, CpuTimes, DeviceFrame, DeviceUse, Ends, EngineRecord, Environment,
+    Extents, Frame, Interval, Latency, LatencyIntervals, Mark, Note, OwnIo, PhaseRecord, Rate, Reread,
+    Residency, RunStatus, SCHEMA, Setting, Status, Steady, Step, TargetProbes, ThreadTimes, Tool, Trust,
+    Verdict, WorkloadRecord,
 };
 use model::spec::{self, Defaults};
 use model::target::{Backing, Device, DeviceKind, DirectIo, Geometry, Space};
@@ -316,7 +316,7 @@ pub(crate) fn phase(spec: &str) -> PhaseRecord {
         }),
         rounds: Vec::new(),
         residency: Some(Residency { before: Some(0.0), after: Some(0.0), source: "cachestat".into() }),
-        extents: Some(Extents { hole_share: 0.0, unwritten_share: 0.0, compressed_share: 0.0, extents: 33 }),
+        extents: Some(Extents { hole_share: 0.0, unwritten_share: 0.0, encoded_share: 0.0, extents: 33 }),
         conditions: None,
         notes: Vec::new(),
         verdict: Some(Verdict { trust: Trust::Ok, trust_reasons: Vec::new() }),
@@ -401,9 +401,9 @@ fn measure(phase: &mut PhaseRecord, ops_per_second: f64, [p50, p99, p99_9]: [u64
         p99_9: Some(p99_9),
         max: p99_9.saturating_mul(3),
         ci95: Some(LatencyIntervals {
-            p50: Some((p50 - p50 / 100, p50.saturating_add(p50 / 100))),
+            p50: Some(Ends { low: p50 - p50 / 100, high: p50.saturating_add(p50 / 100) }),
             p90: None,
-            p99: Some((p99 - p99 / 20, p99.saturating_add(p99 / 20))),
+            p99: Some(Ends { low: p99 - p99 / 20, high: p99.saturating_add(p99 / 20) }),
             p99_9: None,
         }),
         modes: Vec::new(),

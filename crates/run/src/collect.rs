@@ -26,6 +26,14 @@ impl Distribution {
         self.0.saturating_record_n(upper_ns, count);
     }
 
+    /// Those of some intervals.
+    pub fn of(intervals: &[Interval]) -> Self {
+        let mut all = Self::default();
+        let buckets = intervals.iter().flat_map(|interval| &interval.histogram);
+        buckets.for_each(|(upper_ns, count)| all.add(*upper_ns, *count));
+        all
+    }
+
     /// How many were counted.
     pub fn count(&self) -> u64 {
         self.0.len()

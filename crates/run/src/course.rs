@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use model::plan::Until;
-use model::run::{ChangePoint, Interval, Latency, LatencyIntervals, Mode, RoundRecord, Steady};
-use stats::{Analysis, Tick, VALUES_MIN};
+use model::run::{ChangePoint, Ends, Interval, Latency, LatencyIntervals, Mode, RoundRecord, Steady};
+use stats::{Analysis, STEADY_TICKS, Tick, VALUES_MIN};
 
 /// Rounds from which on their spread is believed: with fewer, two that are alike by chance would end a test.
 const ROUNDS_MIN: usize = 5;
@@ -20,9 +20,7 @@ pub struct Course {
     pub ops_per_second: f64,
     /// Ends of its 95 % interval.
     pub ci95: Option<(f64, f64)>,
-    /// Operations of the steady part.
-    pub steady_ops: u64,
-    /// Whether there is one rate from the beginning to the end, though perhaps not for long enough to be called steady.
+    /// Whether there is one rate from the beginning to the end, as far as so short a time tells.
     pub is_level: bool,
 }
 
@@ -55,11 +53,24 @@ impl Course {
                 to_ns: end_of(part.end),
                 change_points: change_points.collect(),
             },
-            is_level: segments.len() == 1 && interval.is_some(),
+            is_level: segments.len() == 1 && interval.is_some() && intervals.len() < STEADY_TICKS,
             ops_per_second: rate,
             ci95: interval.map(|interval| (interval.low, interval.high)),
-            steady_ops: intervals.get(part).unwrap_or_default().iter().map(|interval| interval.ops).sum(),
         })
+    }
+}
+
+impl Course {
+    /// Whether the rate never changed.
+    pub fn is_one_level(&self) -> bool {
+        self.steady.change_points.is_empty()
+    }
+
+    /// The intervals of the steady part; all where there is none.
+    pub fn part<'a>(&self, intervals: &'a [Interval]) -> &'a [Interval] {
+        let Steady { found, from_ns, to_ns, .. } = self.steady;
+        let before = |end_ns: u64| intervals.iter().take_while(|interval| interval.start_ns < end_ns).count();
+        if found { intervals.get(before(from_ns)..before(to_ns)).unwrap_or(intervals) } else { intervals }
     }
 }
 
@@ -130,7 +141,9 @@ pub fn with_intervals(
     let found = stats::quantiles(&histograms, &QUANTILES, seed);
     let end = |index: usize| found.get(index).and_then(Option::as_ref);
     let kept = |value: Option<u64>, index: usize| value.filter(|_| end(index).is_some());
-    let ci95 = |index: usize| end(index).and_then(|quantile| quantile.interval_ns);
+    let ci95 = |index: usize| {
+        end(index).and_then(|quantile| quantile.interval_ns).map(|(low, high)| Ends { low, high })
+    };
     let intervals = LatencyIntervals { p50: ci95(0), p90: ci95(1), p99: ci95(2), p99_9: ci95(3) };
     let modes = stats::modes(buckets);
     Latency {
@@ -141,5 +154,65 @@ pub fn with_intervals(
         ci95: Some(intervals).filter(|found| found.p50.is_some()),
         modes: modes.into_iter().map(|mode| Mode { at_ns: mode.at_ns, share: mode.share }).collect(),
         ..latency
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TICK_NS: u64 = 100_000_000;
+
+    fn intervals(ops: impl IntoIterator<Item = u64>) -> Vec<Interval> {
+        let interval = |(index, ops): (usize, u64)| Interval {
+            start_ns: index as u64 * TICK_NS,
+            length_ns: TICK_NS,
+            ops,
+            bytes: ops * 4096,
+            histogram: vec![(1_000 + ops, ops)],
+            frame: None,
+        };
+        ops.into_iter().enumerate().map(interval).collect()
+    }
+
+    #[test]
+    fn what_has_not_ended_yet_does_not_count() {
+        let so_far = intervals([500; 40].into_iter().chain([3]));
+        let known = known(&so_far, 4_050_000_000).unwrap();
+        assert!(known.half_width < 1e-6, "{known:?}");
+        assert_eq!(super::known(&so_far[..15], 1_500_000_000), None);
+    }
+
+    #[test]
+    fn a_step_leaves_its_later_part() {
+        let all = intervals([1000; 30].into_iter().chain([200; 40]));
+        let course = Course::of(&all, 7_000_000_000).unwrap();
+        assert!(course.steady.found && !course.is_one_level() && !course.is_level);
+        assert!((course.ops_per_second - 2000.0).abs() < 1.0, "{course:?}");
+        let [point] = &course.steady.change_points[..] else { panic!("{:?}", course.steady) };
+        assert_eq!((point.at_ns, point.bytes), (3_000_000_000, 30 * 1000 * 4096));
+        assert!(course.part(&all).iter().all(|interval| interval.ops == 200));
+    }
+
+    #[test]
+    fn short_phases_are_level_and_not_steady() {
+        let course = Course::of(&intervals([500; 12]), 1_200_000_000).unwrap();
+        assert!(course.is_level && !course.steady.found);
+        assert!(Course::of(&[], 0).is_none());
+    }
+
+    #[test]
+    fn rounds_are_compared_by_their_times() {
+        let round = |elapsed_ns| RoundRecord { ops: 1000, elapsed_ns };
+        let rounds = [99, 100, 101, 100, 100].map(|ms| round(ms * 1_000_000));
+        let (low, high) = of_rounds(&rounds).unwrap();
+        assert!(low < 10_000.0 && high > 10_000.0 && high - low < 300.0, "{low} {high}");
+        let until = Until { precision: 0.02, time_min_ns: 400_000_000 };
+        assert!(rounds_suffice(&rounds, 500_000_000, until));
+        assert!(!rounds_suffice(&rounds, 300_000_000, until), "too early");
+        assert!(!rounds_suffice(&rounds[..4], 500_000_000, until), "too few");
+        // One that was cut short says nothing about the others.
+        let cut = [&rounds[..4], &[RoundRecord { ops: 10, elapsed_ns: 90_000_000 }]].concat();
+        assert!(!rounds_suffice(&cut, 500_000_000, until));
     }
 }

@@ -178,7 +178,9 @@ pub fn run(
     measure(task, data, gang, drive, group.as_deref_mut(), &mut outcome);
     // A device that has just failed or hangs is asked for nothing more.
     if let (Some(group), Some(residency), None) = (&group, &mut outcome.residency, &outcome.failure) {
-        residency.after = resident_share(&held, group.file_bytes).map(|(share, _)| share);
+        let file_bytes = group.file_bytes;
+        let look = move || resident_share(&held, file_bytes).map(|(share, _)| share);
+        residency.after = patience::wait_while_it_moves("look at the page cache", || 0, look).ok().flatten();
     }
     if let Some(group) = group {
         group.is_torn |= data.writes() && outcome.failure.is_some();
@@ -439,7 +441,7 @@ fn extents_of(files: &[OwnedFd], file_bytes: u64) -> Option<Extents> {
     Some(Extents {
         hole_share: share(sum.hole_bytes),
         unwritten_share: share(sum.unwritten_bytes),
-        compressed_share: share(sum.encoded_bytes),
+        encoded_share: share(sum.encoded_bytes),
         extents: sum.extents,
     })
 }

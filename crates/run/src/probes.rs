@@ -9,6 +9,7 @@ use engine::buffer::AlignedBuffer;
 use engine::clock::{Clock, Monotonic};
 use model::Plan;
 use model::marker::NameRule;
+use model::plan;
 use model::run::{CompressibleProbe, Reread, TargetProbes};
 use model::target::{Backing, DeviceKind, Target};
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -22,23 +23,17 @@ const BLOCKS: usize = 1000;
 /// Bytes of each: what most devices and caches keep at least.
 const BLOCK_BYTES: usize = 4096;
 /// Fewer than this many tell nothing.
-const BLOCKS_MIN: usize = 50;
+const BLOCKS_MIN: usize = 20;
 /// How long the first time may take; the second takes no longer where there is nothing to be found.
 const FIRST_NS: u64 = 300_000_000;
 /// Bytes of the file of which it is seen whether it is compressed.
-const COMPRESSIBLE_BYTES: usize = 1 << 20;
+const COMPRESSIBLE_BYTES: usize = plan::PROBE_BYTES as usize;
 const PREFIX: &str = "probe-";
 const DIGITS: usize = 4;
-/// File systems that can compress what is in files.
-const COMPRESSING: &[&str] = &["btrfs", "zfs", "f2fs", "bcachefs", "ntfs3"];
 
 /// The names that probes may make.
 pub fn rules(target: &Target) -> Vec<NameRule> {
-    if compresses(target) { vec![NameRule::files(PREFIX, DIGITS, 1)] } else { Vec::new() }
-}
-
-fn compresses(target: &Target) -> bool {
-    COMPRESSING.contains(&target.file_system.as_str())
+    if target.may_compress() { vec![NameRule::files(PREFIX, DIGITS, 1)] } else { Vec::new() }
 }
 
 /// Makes the experiments that mean something here. What fails tells nothing, and is no failure of the run: a test that
@@ -58,7 +53,7 @@ pub fn probe(
     let group = dataset.groups.first().filter(|_| reads && !in_memory);
     TargetProbes {
         reread: group.and_then(|group| reread(directory, group, seed, interrupt)),
-        compressible: if compresses(target) { compressible(directory) } else { None },
+        compressible: if target.may_compress() { compressible(directory) } else { None },
     }
 }
 
@@ -142,7 +137,7 @@ fn compressible(directory: &WorkDirectory) -> Option<CompressibleProbe> {
             Some(CompressibleProbe {
                 bytes: COMPRESSIBLE_BYTES as u64,
                 allocated_bytes: u64::try_from(stat.st_blocks).ok()? * 512,
-                compressed_share: extents.map(|found| found.encoded_bytes as f64 / COMPRESSIBLE_BYTES as f64),
+                encoded_share: extents.map(|found| found.encoded_bytes as f64 / COMPRESSIBLE_BYTES as f64),
             })
         });
         // What is left here goes with the directory, by its rule.

@@ -2,7 +2,7 @@
 
 use model::plan::{Plan, PlannedPhase};
 use model::run::{
-    EngineRecord, Extents, PhaseRecord, Rate, Residency, RoundRecord, Status, Step, WorkloadRecord,
+    EngineRecord, Extents, Latency, PhaseRecord, Rate, Residency, RoundRecord, Status, Step, WorkloadRecord,
 };
 use model::target::Target;
 use model::workload::{CacheMode, DataWork, Engine, FileVerb, SyncMode, Work};
@@ -119,12 +119,14 @@ pub fn record(
     let untried = untried(phase, repetition, status, "");
     // Where some have ended, the rate is another.
     let course = data.and_then(|_| Course::of(collected.intervals(), measured.times.first_done_ns));
-    // A single round has no others to be compared with, but its own course.
-    let alone = data.is_none() && measured.rounds.len() == 1;
-    let of_round = Course::of(collected.intervals(), measured.times.first_done_ns).filter(|_| alone);
-    let latency = collected.operations.latency().filter(|_| has_latency).map(|latency| {
-        let buckets = collected.operations.buckets();
-        course::with_intervals(latency, &buckets, collected.intervals(), circumstances.seed)
+    let latency = collected.operations.latency().filter(|_| has_latency).map(|whole| {
+        // Of the same part as the rate; the extremes are of all.
+        let all = collected.intervals();
+        let intervals = course.as_ref().map_or(all, |course| course.part(all));
+        let operations = Distribution::of(intervals);
+        let (min, max) = (whole.min, whole.max);
+        let latency = Latency { min, max, ..operations.latency().unwrap_or(whole) };
+        course::with_intervals(latency, &operations.buckets(), intervals, circumstances.seed)
     });
     let mut record = PhaseRecord {
         reason,
@@ -141,7 +143,7 @@ pub fn record(
             &collected,
             &measured.times,
             data.map(|data| data.block_bytes),
-            course.as_ref().or(of_round.as_ref()),
+            course.as_ref(),
             &measured.rounds,
         ),
         latency_ns: latency,
@@ -332,7 +334,7 @@ fn rate(
     let headline = match (durable, sloped) {
         // What waits in memory was written at any time, and all of it must be counted with the sync.
         (Some(durable), _) if times.cached_writes => Some(durable),
-        (Some(_), Some(course)) => Some(with_sync(course, sync_ns)),
+        (Some(_), Some(course)) => Some(with_sync(course, sync_ns, collected.ops)),
         (Some(durable), None) => Some(durable),
         // What only reached the cache is no rate of storage.
         (None, _) if times.cached_writes => None,
@@ -340,6 +342,8 @@ fn rate(
         (None, None) => whole,
     };
     let ci95 = match course {
+        // What went into the cache at several rates came out at another.
+        Some(course) if times.cached_writes && !course.is_one_level() => None,
         Some(course) => headline.and_then(|headline| scaled(course, headline, sync_ns, times.work_ns)),
         None => course::of_rounds(rounds),
     };
@@ -357,22 +361,23 @@ fn rate(
     }
 }
 
-/// The rate of the steady part if the sync at the end is all its own.
-fn with_sync(course: &Course, sync_ns: u64) -> f64 {
-    let ops = course.steady_ops as f64;
-    ops * 1e9 / (ops * 1e9 / course.ops_per_second + sync_ns as f64)
+/// The rate of the steady part with its part of the sync at the end, which made everything durable.
+fn with_sync(course: &Course, sync_ns: u64, ops: u64) -> f64 {
+    let sync_ns_per_op = sync_ns as f64 / ops.max(1) as f64;
+    1e9 / (1e9 / course.ops_per_second + sync_ns_per_op)
 }
 
 /// A sync at the end that takes no more than this share of the time leaves the rate before it what it was.
 const SHORT_SYNC: f64 = 0.05;
 
-/// The interval of the headline: that of the slope, in the same proportion. `None` where the sync at the end, of which
-/// there is one only, makes up for more of the time than the interval could tell about.
+/// The interval of the headline: that of the slope in the same proportion, and wider by the share of the sync at the end,
+/// of which there is one only. `None` where that share is large.
 fn scaled(course: &Course, headline: f64, sync_ns: u64, work_ns: u64) -> Option<(f64, f64)> {
     let (low, high) = course.ci95?;
     let proportion = headline / course.ops_per_second;
-    let is_short = sync_ns as f64 <= SHORT_SYNC * (work_ns + sync_ns) as f64;
-    is_short.then_some((low * proportion, high * proportion))
+    let share = sync_ns as f64 / (work_ns + sync_ns).max(1) as f64;
+    let more = headline * share;
+    (share <= SHORT_SYNC).then_some((low * proportion - more, high * proportion + more))
 }
 
 /// Which way operations take.
@@ -383,5 +388,65 @@ fn paths(phase: &PlannedPhase, cache: CacheMode) -> Vec<String> {
         Work::Data(data) if data.reads() => vec!["page_cache".into(), format!("cache={cache}")],
         Work::Data(_) => vec!["page_cache".into()],
         Work::Files(_) => vec!["directory_descriptors".into()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::run::{ChangePoint, Steady};
+
+    fn course(ops_per_second: f64, changes: usize) -> Course {
+        let point = ChangePoint { at_ns: 1, before_ops_per_second: 1.0, after_ops_per_second: 2.0, bytes: 0 };
+        let steady = Steady { found: true, from_ns: 0, to_ns: 1, change_points: vec![point; changes] };
+        let ci95 = Some((ops_per_second * 0.99, ops_per_second * 1.01));
+        Course { steady, ops_per_second, ci95, is_level: false }
+    }
+
+    /// Ten seconds in which 10,000 operations ended, and a sync of half a second.
+    fn times(cached_writes: bool) -> (Collected, Times) {
+        let mut collected = Collected::new(0);
+        collected.ops = 10_000;
+        let times = Times {
+            work_ns: 10_000_000_000,
+            durable_ns: Some(10_500_000_000),
+            cached_writes,
+            ..Times::default()
+        };
+        (collected, times)
+    }
+
+    #[test]
+    fn direct_writes_pay_their_part_of_the_sync() {
+        let (collected, times) = times(false);
+        let rate = rate(&collected, &times, Some(4096), Some(&course(1000.0, 1)), &[]);
+        // All of the sync is that of all operations.
+        assert!((rate.ops_per_second.unwrap() - 10_000.0 / 10.5).abs() < 1e-6, "{rate:?}");
+        let (low, high) = (rate.ci95_low_ops_per_second.unwrap(), rate.ci95_high_ops_per_second.unwrap());
+        // There is one sync only, so its share is not known.
+        assert!((high - low) / 2.0 > 0.047 * 952.0, "{low} {high}");
+    }
+
+    #[test]
+    fn cached_writes_are_all_bytes_over_all_the_time() {
+        let (collected, times) = times(true);
+        for changes in [0, 1] {
+            let rate = rate(&collected, &times, Some(4096), Some(&course(3000.0, changes)), &[]);
+            assert!((rate.ops_per_second.unwrap() - 10_000.0 / 10.5).abs() < 1e-6);
+            assert_eq!(rate.into_cache_ops_per_second, Some(1000.0));
+            assert_eq!(rate.ci95_low_ops_per_second.is_some(), changes == 0);
+        }
+    }
+
+    #[test]
+    fn without_a_steady_part_it_is_all_of_it() {
+        let (collected, times) = times(false);
+        let times = Times { durable_ns: None, ..times };
+        let drifting =
+            Course { steady: Steady { found: false, ..course(1.0, 0).steady }, ..course(900.0, 0) };
+        assert_eq!(rate(&collected, &times, None, Some(&drifting), &[]).ops_per_second, Some(1000.0));
+        let short = Course { is_level: true, ..drifting };
+        assert_eq!(rate(&collected, &times, None, Some(&short), &[]).ops_per_second, Some(900.0));
+        assert_eq!(rate(&collected, &times, None, None, &[]).ci95_low_ops_per_second, None);
     }
 }

@@ -221,7 +221,7 @@ impl Session {
         // A test that ends when its rate is known is cut only where it could not even begin to be.
         let planned_ns_min = until.map_or(self.plan.phase_time_ns, |until| until.time_min_ns);
         let throttled_before = match &self.place {
-            Place::Directory(on_disk) => observe::conditions(&on_disk.root, &self.target).cpu_throttled,
+            Place::Directory(on_disk) => observe::throttled(&on_disk.root),
             Place::Simulated(_) => None,
         };
         let Self { plan, seed, near, stdio_program, interrupt, target, .. } = self;
@@ -338,12 +338,18 @@ impl Session {
         let mut record =
             record::record(&circumstances, phase, repetition, &steps, measured, collected, &observed);
         record.conditions = match &self.place {
-            Place::Directory(on_disk) => {
-                Some(conditions_since(throttled_before, &on_disk.root, &self.target))
+            // A device that has just failed or hangs is asked for nothing more.
+            Place::Directory(on_disk) if record.status != Status::Failed => {
+                conditions_since(throttled_before, &on_disk.root, &self.target)
             }
-            Place::Simulated(_) => None,
+            Place::Directory(_) | Place::Simulated(_) => None,
         };
-        if let Some(rate) = record.rate.whole_ops_per_second.filter(|_| rate_is_closed(phase)) {
+        if let Some(rate) = record
+            .rate
+            .steady_ops_per_second
+            .or(record.rate.whole_ops_per_second)
+            .filter(|_| rate_is_closed(phase))
+        {
             self.reached.insert(spec::print(phase.asked()), rate);
         }
         record
@@ -408,11 +414,13 @@ impl Session {
 }
 
 /// How it is now, with what the CPUs were throttled since they had been so often.
-fn conditions_since(throttled_before: Option<u64>, root: &Root, target: &Target) -> Conditions {
-    let conditions = observe::conditions(root, target);
+fn conditions_since(throttled_before: Option<u64>, root: &Root, target: &Target) -> Option<Conditions> {
+    let (root, target) = (root.clone(), target.clone());
+    let look = move || observe::conditions(&root, &target);
+    let conditions = patience::wait_while_it_moves("look at sensors", || 0, look).ok()?;
     let cpu_throttled =
         conditions.cpu_throttled.zip(throttled_before).map(|(now, before)| now.saturating_sub(before));
-    Conditions { cpu_throttled, ..conditions }
+    Some(Conditions { cpu_throttled, ..conditions })
 }
 
 fn rate_is_closed(phase: &PlannedPhase) -> bool {

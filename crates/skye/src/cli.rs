@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
-use model::request::{Allow, Count, Request, Seconds};
+use model::request::{Allow, Count, Percent, Request, Seconds};
 use model::size::Size;
 use model::workload::{CacheMode, EngineWord};
 
@@ -87,9 +87,12 @@ pub struct RunArguments {
     /// Files of each test on files [default: 64k].
     #[arg(long, value_name = "N")]
     pub files: Option<Count>,
-    /// Seconds measured per phase.
+    /// Seconds measured per phase; with --precision, at most [default: until the rate is known, by the preset].
     #[arg(long, value_name = "SECONDS")]
     pub time: Option<Seconds>,
+    /// End a phase when its rate is steady and its 95 % interval reaches no further than this to either side.
+    #[arg(long, value_name = "PERCENT")]
+    pub precision: Option<Percent>,
     /// Repeat all tests so many times, each time on fresh files.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: Option<u32>,
@@ -232,7 +235,7 @@ impl RunArguments {
                 _ => None,
             },
             engine: self.engine.map(Into::into),
-            precision: None,
+            precision: self.precision,
             time_min: None,
             verify: self.verify.then_some(true),
             server_ram: self.server_ram,

@@ -240,6 +240,8 @@ impl Driver {
             if repetition == 1 && !self.interruption.is_raised() {
                 self.view.preparing("looking below this system");
                 self.target_probes = session.probe_target();
+                let probe = self.target_probes.as_ref().and_then(|probes| probes.compressible.as_ref());
+                self.written_bytes += probe.map_or(0, |probe| probe.bytes);
             }
             self.repetition(&mut session, repetition);
         }

@@ -18,4 +18,4 @@ mod segments;
 pub use interval::{Interval, VALUES_MIN, interval_of_mean};
 pub use modes::{Mode, modes};
 pub use quantiles::{Quantile, quantiles};
-pub use rate::{Analysis, Segment, Tick, analyse};
+pub use rate::{Analysis, STEADY_TICKS, Segment, Tick, analyse};

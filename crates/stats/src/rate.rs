@@ -51,7 +51,7 @@ const WHOLE_TICK: f64 = 0.5;
 /// The share of the phase that a steady segment covers at least: what came later than that may be an episode.
 const STEADY_SHARE: f64 = 0.4;
 /// Fewest ticks of a segment that is called steady: with fewer, an interval tells little and a drift is not seen.
-const STEADY_TICKS: usize = 20;
+pub const STEADY_TICKS: usize = 20;
 /// The drift from end to end, as a share of the rate, that is steady in any case.
 const DRIFT: f64 = 0.05;
 /// The drift that chance explains, in half widths of the interval of the rate. A fitted drift of nothing has a standard

@@ -72,6 +72,8 @@ fn all_dirty(world: &mut World) {
 fn conditions(celsius: f64, cpu_throttled: Option<u64>, upkeep: &[(&str, bool)]) -> Conditions {
     let record = |(work, is_of_target): &(&str, bool)| UpkeepRecord {
         work: (*work).into(),
+        device: is_of_target.then(|| "md0".into()),
+        progress: is_of_target.then_some(0.34),
         is_of_target: *is_of_target,
     };
     Conditions {
@@ -304,7 +306,7 @@ examples! {
         |w| w.record.page_cache_share = Some(0.049);
     compressed_files_take_fewer_bytes: served_from_page_cache QUIET, "read:buffered",
         |w| {
-            w.record.extents.as_mut().unwrap().compressed_share = 1.0;
+            w.record.extents.as_mut().unwrap().encoded_share = 1.0;
             w.record.page_cache_share = Some(0.5);
         };
 
@@ -319,9 +321,15 @@ examples! {
         };
 
     a_host_that_keeps_blocks: below_os_cache
-        suspect(&["1000 blocks took 736 µs on average the first time and 46.0 µs the second"]), "read:rnd4k",
+        suspect(&["1000 blocks took 736 µs on average the first time and 46.0 µs the second", "read its set 2.0 times"]),
+        "read:rnd4k",
+        |w| {
+            w.record.passes = 2.0;
+            w.probes.reread = Some(reread([736_000, 3_000_000], [46_000, 90_000]));
+        };
+    a_host_that_keeps_blocks_which_are_read_once: below_os_cache info(&["read no block twice"]), "read:rnd4k",
         |w| w.probes.reread = Some(reread([736_000, 3_000_000], [46_000, 90_000]));
-    a_host_that_keeps_the_slowest: below_os_cache suspect(&["900 µs at the 99th percentile"]), "read:rnd4k",
+    a_host_that_keeps_the_slowest: below_os_cache info(&["900 µs at the 99th percentile"]), "read:rnd4k",
         |w| w.probes.reread = Some(reread([150_000, 900_000], [100_000, 200_000]));
     the_second_time_is_no_faster: below_os_cache QUIET, "read:rnd4k",
         |w| w.probes.reread = Some(reread([52_000, 900_000], [47_000, 200_000]));
@@ -332,6 +340,10 @@ examples! {
             w.plan.cache = CacheMode::Warm;
             w.probes.reread = Some(reread([736_000, 3_000_000], [46_000, 90_000]));
         };
+
+    a_pool_of_unknown_disks: nothing_to_compare suspect(&["devices under this zfs were not found"]), "read:rnd4k",
+        |w| w.lies_on(Backing::Unknown, "zfs");
+    writes_are_made_durable: nothing_to_compare QUIET, "write:rnd4k", |w| w.lies_on(Backing::Unknown, "zfs");
 
     a_server_of_which_nothing_is_known: server_cache suspect(&["the set is 1.7 GiB only", "--server-ram"]),
         "read:rnd4k", |w| w.lies_on(Backing::RemoteOrUserSpace, "fuse.sshfs");
@@ -394,7 +406,7 @@ examples! {
             w.ends_after(6);
             w.record.passes = 1.0;
         };
-    a_sync_that_takes_most_of_it: too_few_samples suspect(&["the sync at the end took 75 % of 4.0 s", "--repeat 3"]),
+    a_sync_that_takes_most_of_it: too_few_samples info(&["the sync at the end took 75 % of 4.0 s", "--repeat 3"]),
         "write:buffered",
         |w| {
             w.without_interval();
@@ -535,17 +547,28 @@ examples! {
     a_host_that_is_busy: steal suspect(&["the hypervisor took 12 %"]), "read:rnd4k", |w| w.budget().steal = 0.12;
     a_host_that_is_calm: steal QUIET, "read:rnd4k", |w| w.budget().steal = 0.05;
 
+    a_disk_that_guests_share: one_run info(&["is of this run", "--repeat 3"]), "read:rnd4k",
+        |w| w.environment.virtualisation = Some("kvm".into());
+    a_disk_of_our_own: one_run QUIET, "read:rnd4k", |w| w.environment.virtualisation = None;
+    several_runs_tell_themselves: one_run QUIET, "read:rnd4k",
+        |w| {
+            w.environment.virtualisation = Some("kvm".into());
+            w.plan.repetitions = 3;
+        };
+
     a_drive_that_is_hot: thermal suspect(&["sda was at 71 °C", "from 70 °C on"]), "read:rnd4k",
         |w| w.record.conditions = Some(conditions(71.0, Some(0), &[]));
     a_drive_that_is_warm: thermal QUIET, "read:rnd4k",
         |w| w.record.conditions = Some(conditions(69.9, Some(0), &[]));
-    cpus_that_are_hot: thermal suspect(&["throttled 3 times"]), "read:rnd4k",
-        |w| w.record.conditions = Some(conditions(40.0, Some(3), &[]));
+    cpus_that_are_hot: thermal suspect(&["throttled 300 times"]), "read:rnd4k",
+        |w| w.record.conditions = Some(conditions(40.0, Some(300), &[]));
+    cpus_that_are_hot_now_and_then: thermal QUIET, "read:rnd4k",
+        |w| w.record.conditions = Some(conditions(40.0, Some(2), &[]));
 
     an_array_that_is_repaired: upkeep suspect(&["busy with itself (md0: resync, 34 % done)"]), "read:rnd4k",
-        |w| w.record.conditions = Some(conditions(40.0, None, &[("md0: resync, 34 % done", true)]));
-    somebody_is_scrubbed: upkeep info(&["a btrfs: scrub meanwhile"]), "read:rnd4k",
-        |w| w.record.conditions = Some(conditions(40.0, None, &[("a btrfs: scrub", false)]));
+        |w| w.record.conditions = Some(conditions(40.0, None, &[("resync", true)]));
+    somebody_is_scrubbed: upkeep info(&["btrfs scrub"]), "read:rnd4k",
+        |w| w.record.conditions = Some(conditions(40.0, None, &[("btrfs scrub", false)]));
     nothing_to_do: upkeep QUIET, "read:rnd4k",
         |w| w.record.conditions = Some(conditions(40.0, None, &[]));
 
@@ -604,17 +627,17 @@ examples! {
         |w| {
             w.target().file_system = "btrfs".into();
             w.probes.compressible = Some(CompressibleProbe {
-                bytes: 1 << 20, allocated_bytes: 1 << 20, compressed_share: Some(1.0),
+                bytes: 1 << 20, allocated_bytes: 1 << 20, encoded_share: Some(1.0),
             });
         };
     stored_in_a_tenth: compressible_target info(&["what compresses in 12 % of its size", "of which 50 % compresses"]),
         "write:rnd4k:compress=50",
         |w| w.probes.compressible = Some(CompressibleProbe {
-            bytes: 1 << 20, allocated_bytes: 1 << 17, compressed_share: None,
+            bytes: 1 << 20, allocated_bytes: 1 << 17, encoded_share: None,
         });
     stored_as_it_is: compressible_target QUIET, "write:rnd4k",
         |w| w.probes.compressible = Some(CompressibleProbe {
-            bytes: 1 << 20, allocated_bytes: 1 << 20, compressed_share: Some(0.0),
+            bytes: 1 << 20, allocated_bytes: 1 << 20, encoded_share: Some(0.0),
         });
 
     a_cache_that_was_not_filled: volatile_write_cache info(&["nvme0n1 has a write cache and took 1.64 GB"]),

@@ -16,6 +16,8 @@ const AGREEMENT: f64 = 0.02;
 const INEFFECTIVE: f64 = 0.5;
 /// Parts of a file that are not there and do not matter: less than the counters can tell.
 const NEGLIGIBLE: f64 = 0.01;
+/// As many bytes of pages made dirty as were written, but for what the file system and others add.
+const AS_MUCH: std::ops::Range<f64> = 0.8..1.5;
 /// Depth from which on it matters how much of it the device sees.
 const DEPTH_MIN: f64 = 4.0;
 
@@ -61,7 +63,8 @@ pub(super) fn o_direct_ineffective(case: &Case<'_>) -> Option<Finding> {
         .filter(|grown| visited > 0.0 && *grown > NEGLIGIBLE && grown / visited > INEFFECTIVE);
     // Each sync writes metadata, whose pages are dirty before.
     let is_synced = data.verb == DataVerb::Fsync || data.sync == SyncMode::Each;
-    let dirtied = dirtied_share(case).filter(|share| *share > INEFFECTIVE && !is_synced);
+    let dirtied =
+        dirtied_share(case).filter(|share| AS_MUCH.contains(share) && !is_synced && may_buffer(case));
     let evidence = match (missing, cached, dirtied) {
         (Some(ratio), ..) => format!("the device moved only {} of the bytes", percent(ratio)),
         (None, Some(share), _) => {
@@ -79,8 +82,13 @@ pub(super) fn o_direct_ineffective(case: &Case<'_>) -> Option<Finding> {
     )))
 }
 
-/// Bytes of pages that were made dirty per byte written directly, which makes none. Others' pages are among them, so it
-/// takes more than a few to mean something.
+/// Whether this file system is known to buffer direct writes: pages that are made dirty are those of the whole machine,
+/// and on others they are somebody else's.
+fn may_buffer(case: &Case<'_>) -> bool {
+    case.target().file_system == "btrfs" || case.has_mount_option("data=journal")
+}
+
+/// Bytes of pages that were made dirty per byte written directly, which makes none.
 fn dirtied_share(case: &Case<'_>) -> Option<f64> {
     let frames = case.record.intervals.iter().filter_map(|interval| interval.frame.as_ref());
     let dirtied: u64 = frames.filter_map(|frame| frame.dirtied_bytes).sum();

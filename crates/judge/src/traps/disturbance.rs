@@ -1,12 +1,16 @@
 //! Others on the same machine or host.
 
 use model::numbers::percent;
+use model::run::UpkeepRecord;
 use model::workload::SyncMode;
 
 use crate::{Case, Finding};
 
 /// Foreign I/O, run-queue wait and steal above this share make a number suspect.
 pub(super) const DISTURBANCE: f64 = 0.05;
+
+/// CPUs that are throttled no more often than this, all together, lose nothing that shows: laptops are now and then.
+const THROTTLED_PER_SECOND: f64 = 1.0;
 
 /// Bytes on the device that were not ours.
 pub(super) fn foreign_io(case: &Case<'_>) -> Option<Finding> {
@@ -47,7 +51,7 @@ pub(super) fn thermal(case: &Case<'_>) -> Option<Finding> {
             "{} was at {:.0} °C when it ended, and protects itself from {limit:.0} °C on",
             drive.device, drive.celsius
         ),
-        (None, Some(times)) if times > 0 => {
+        (None, Some(times)) if times as f64 > THROTTLED_PER_SECOND * case.seconds() => {
             format!("CPUs were throttled {times} times for their temperature")
         }
         _ => return None,
@@ -60,12 +64,12 @@ pub(super) fn thermal(case: &Case<'_>) -> Option<Finding> {
 /// Arrays and file systems that work on themselves.
 pub(super) fn upkeep(case: &Case<'_>) -> Option<Finding> {
     let conditions = case.record.conditions.as_ref()?;
-    let own: Vec<_> = conditions
-        .upkeep
-        .iter()
-        .filter(|upkeep| upkeep.is_of_target)
-        .map(|upkeep| upkeep.work.as_str())
-        .collect();
+    let told = |upkeep: &UpkeepRecord| {
+        let device = upkeep.device.as_ref().map_or(String::new(), |device| format!("{device}: "));
+        let done = upkeep.progress.map_or(String::new(), |share| format!(", {} done", percent(share)));
+        format!("{device}{}{done}", upkeep.work)
+    };
+    let own: Vec<_> = conditions.upkeep.iter().filter(|upkeep| upkeep.is_of_target).map(told).collect();
     if !own.is_empty() {
         return Some(Finding::suspect(format!(
             "it was busy with itself ({}). Wait until that is done, and run it again.",
@@ -73,7 +77,7 @@ pub(super) fn upkeep(case: &Case<'_>) -> Option<Finding> {
         )));
     }
     let other = conditions.upkeep.first()?;
-    Some(Finding::info(format!("{} meanwhile, perhaps this one", other.work)))
+    Some(Finding::info(format!("{} was at work meanwhile, on this file system or another", told(other))))
 }
 
 /// Threads that had to wait for a CPU.

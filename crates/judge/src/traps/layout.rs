@@ -90,7 +90,7 @@ pub(super) fn fragmented(case: &Case<'_>) -> Option<Finding> {
     let mean_bytes = case.record.workload.size_bytes / extents.extents;
     let spins =
         case.target().device_stack.iter().any(|device| device.is_leaf() && device.rotational == Some(true));
-    let is_compressed = extents.compressed_share > 0.0;
+    let is_compressed = extents.encoded_share > 0.0;
     (spins && mean_bytes < EXTENT_BYTES_MIN && extents.extents > case.record.workload.files && !is_compressed).then(
         || {
             Finding::info(format!(

@@ -35,9 +35,10 @@ pub(super) fn too_few_samples(case: &Case<'_>) -> Option<Finding> {
     if !is_short && (case.half_width().is_some() || not_steady(case).is_some() || is_older(case)) {
         return None;
     }
-    if has_long_sync(case) {
-        return Some(Finding::suspect(format!(
-            "the sync at the end took {} of {:.1} s, so it is one observation without an interval. Repeat it with --repeat 3.",
+    // All bytes over all the time is what it says, though nobody knows how far another would lie from it.
+    if has_long_sync(case) || record.rate.into_cache_ops_per_second.is_some() {
+        return Some(Finding::info(format!(
+            "the sync at the end took {} of {:.1} s, so the rate is one observation without an interval; --repeat 3 shows how far others lie from it",
             percent(1.0 - record.rate.last_done_ns as f64 / record.elapsed_ns.max(1) as f64),
             case.seconds()
         )));
@@ -149,6 +150,18 @@ pub(super) fn wide_interval(case: &Case<'_>) -> Option<Finding> {
         percent(wanted),
         longer(case)
     )))
+}
+
+/// A single run on a disk that the guests of a host share.
+pub(super) fn one_run(case: &Case<'_>) -> Option<Finding> {
+    let is_shared = case.environment.virtualisation.is_some() && case.is_on_devices();
+    let half = case.half_width()?;
+    (is_shared && case.plan.repetitions == 1 && case.is_measured() && !case.rate_is_given()).then(|| {
+        Finding::info(format!(
+            "± {} is of this run; on a disk of a virtual machine another run may lie further away, which --repeat 3 shows",
+            percent(half)
+        ))
+    })
 }
 
 /// A cache, or a credit, that ran out.

@@ -3,6 +3,8 @@
 use model::numbers::percent;
 use model::target::{Backing, DeviceKind};
 
+use model::workload::CacheMode;
+
 use crate::{Case, Finding};
 
 /// Data that compresses and takes less than this share of its bytes was compressed.
@@ -19,6 +21,19 @@ pub(super) fn memory_target(case: &Case<'_>) -> Option<Finding> {
     })
 }
 
+/// A file system of which the devices are not known, such as ZFS: what its own cache answers looks like storage.
+pub(super) fn nothing_to_compare(case: &Case<'_>) -> Option<Finding> {
+    let data = case.data_in_files().filter(|data| data.reads())?;
+    let is_warm = !data.direct && case.plan.cache == CacheMode::Warm;
+    (case.target().backing == Backing::Unknown && !is_warm).then(|| {
+        Finding::suspect(format!(
+            "the devices under this {} were not found, so none of the {} that were read could be compared with them: a cache of its own may have answered. Ask for a --size of twice the memory.",
+            case.target().file_system,
+            model::size::decimal(case.record.app_bytes_read)
+        ))
+    })
+}
+
 /// A target that stores data smaller than it is.
 pub(super) fn compressible_target(case: &Case<'_>) -> Option<Finding> {
     let data = case.data_in_files()?;
@@ -28,7 +43,7 @@ pub(super) fn compressible_target(case: &Case<'_>) -> Option<Finding> {
         (Some(device), _) => format!("{} compresses what it holds", device.name),
         (None, Some(probe)) => {
             let stored = probe.allocated_bytes as f64 / probe.bytes.max(1) as f64;
-            let compressed = probe.compressed_share.unwrap_or(0.0);
+            let compressed = probe.encoded_share.unwrap_or(0.0);
             if stored > STORED && compressed < 1.0 - STORED {
                 return None;
             }

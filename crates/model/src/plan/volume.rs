@@ -7,6 +7,8 @@ use crate::target::Target;
 use crate::trouble::Trouble;
 use crate::workload::{Access, CacheMode, DataVerb, Engine, SyncMode, Work, Workload};
 
+/// Bytes of the file by which it is found out, before the first test, whether the target compresses.
+pub const PROBE_BYTES: u64 = 1 << 20;
 /// A run without a preset writes at most this much unless `--write-limit` says otherwise.
 pub const WRITE_LIMIT_BYTES: u64 = 40_000_000_000;
 
@@ -62,11 +64,13 @@ pub(super) fn share_write_limit(
     dataset: Option<&Dataset>,
     repetitions: u32,
     limit: u64,
+    probed_bytes: u64,
 ) -> Result<u64, Trouble> {
     let repetitions = u64::from(repetitions);
     let sets: u64 =
         phases.iter().filter_map(|phase| phase.workload.files()).map(|files| files.set_bytes_max()).sum();
-    let layout = dataset.map_or(0, Dataset::layout_bytes_max).saturating_add(sets);
+    let layout =
+        dataset.map_or(0, Dataset::layout_bytes_max).saturating_add(sets).saturating_add(probed_bytes);
     let mut open: Vec<_> = (0..phases.len()).filter(|index| write_weight(&phases[*index]) > 0).collect();
     let mut parts = vec![0; phases.len()];
     let mut left = (limit / repetitions).checked_sub(layout);
