@@ -6,6 +6,7 @@ use std::process::Command;
 
 use model::Trouble;
 
+use crate::identity;
 use crate::journal::Journal;
 use crate::step::Step;
 
@@ -24,11 +25,15 @@ impl LoopDevice {
     pub fn attach(journal: &mut Journal, backing: &Path, direct: bool) -> Result<Self, Trouble> {
         let attempt = format!("attach a loop device to {}", backing.display());
         // By its file, as the number is not known yet.
-        journal.note(Step::Loop { backing: backing.to_owned() })?;
+        journal.note(Step::Loop { backing: backing.to_owned(), known: None })?;
         let mut losetup = Command::new("losetup");
         losetup.args(["--find", "--show"]).arg(format!("--direct-io={}", if direct { "on" } else { "off" }));
         let printed = journal.run(losetup.arg(backing), &attempt)?;
         let device = Self(printed.trim().trim_start_matches("/dev/").to_owned());
+        if let Some(sequence) = identity::sequence(&device.directory()) {
+            let known = Some((device.0.clone(), sequence));
+            journal.note(Step::Loop { backing: backing.to_owned(), known })?;
+        }
         if direct && device.attribute("loop/dio")? != "1" {
             return Err(Trouble::new(attempt, "its file system takes no direct I/O"));
         }
@@ -53,7 +58,22 @@ impl LoopDevice {
     /// # Errors
     /// It says nothing.
     pub fn attribute(&self, name: &str) -> Result<String, Trouble> {
-        read(&Path::new(BLOCK).join(&self.0).join(name))
+        read(&self.directory().join(name))
+    }
+
+    /// Its name: "loop3".
+    pub(crate) fn name(&self) -> &str {
+        &self.0
+    }
+
+    /// Where the kernel shows it.
+    pub(crate) fn directory(&self) -> PathBuf {
+        Path::new(BLOCK).join(&self.0)
+    }
+
+    /// Whether it lies over this very file.
+    pub(crate) fn is_over(&self, backing: &Path) -> bool {
+        is_over(&self.directory(), backing)
     }
 
     /// Changes the number of requests that it takes at a time; undone with the journal, as it would outlive the
@@ -62,9 +82,9 @@ impl LoopDevice {
     /// # Errors
     /// The kernel does not let us.
     pub fn set_requests(&self, journal: &mut Journal, backing: &Path, count: u32) -> Result<(), Trouble> {
-        let file = Path::new(BLOCK).join(&self.0).join("queue/nr_requests");
-        let old = read(&file)?;
-        journal.note(Step::Setting { backing: backing.to_owned(), file: file.clone(), old })?;
+        let file = self.directory().join("queue/nr_requests");
+        let (old, sequence) = (read(&file)?, identity::sequence(&self.directory()));
+        journal.note(Step::Setting { backing: backing.to_owned(), file: file.clone(), old, sequence })?;
         write(&file, &count.to_string())
     }
 
@@ -80,8 +100,8 @@ impl LoopDevice {
             ("strict_limit", "strict_limit", String::from("1")),
         ] {
             let file = directory.join(shows);
-            let old = read(&file)?;
-            journal.note(Step::Setting { backing: backing.to_owned(), file, old })?;
+            let (old, sequence) = (read(&file)?, identity::sequence(&self.directory()));
+            journal.note(Step::Setting { backing: backing.to_owned(), file, old, sequence })?;
             write(&directory.join(takes), &new)?;
         }
         Ok(())
@@ -90,7 +110,7 @@ impl LoopDevice {
     /// Whether a file of the kernel's is a setting of this device.
     pub(crate) fn owns(&self, file: &Path) -> bool {
         let bdi = self.number().map(|number| Path::new("/sys/class/bdi").join(number));
-        file.starts_with(Path::new(BLOCK).join(&self.0)) || bdi.is_ok_and(|bdi| file.starts_with(bdi))
+        file.starts_with(self.directory()) || bdi.is_ok_and(|bdi| file.starts_with(bdi))
     }
 }
 
@@ -99,13 +119,17 @@ pub(crate) fn attached_to(backing: &Path) -> Vec<LoopDevice> {
     let mut found = Vec::new();
     for entry in fs::read_dir(BLOCK).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let Ok(file) = fs::read_to_string(entry.path().join("loop/backing_file")) else { continue };
-        let file = file.trim_end_matches('\n');
-        if Path::new(file.strip_suffix(" (deleted)").unwrap_or(file)) == backing {
+        if is_over(&entry.path(), backing) {
             found.push(LoopDevice(name));
         }
     }
     found
+}
+
+fn is_over(directory: &Path, backing: &Path) -> bool {
+    let Ok(file) = fs::read_to_string(directory.join("loop/backing_file")) else { return false };
+    let file = file.trim_end_matches('\n');
+    Path::new(file.strip_suffix(" (deleted)").unwrap_or(file)) == backing
 }
 
 fn read(file: &Path) -> Result<String, Trouble> {

@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use model::Trouble;
 use rustix::fs::FlockOperation;
 
+use crate::holder::{Holder, State};
 use crate::step::{Outcome, Step};
 use crate::{PREFIX, command, mounts};
 
@@ -19,7 +20,7 @@ use crate::{PREFIX, command, mounts};
 const HOME: &str = "/run/skye-rigs";
 /// What ends a journal's name.
 const EXTENSION: &str = "journal";
-/// What stands in its first line.
+/// What stands in its first line, before the words of who has begun it.
 const HEAD: &str = "skye-rig/1";
 /// Tries to make a journal, while others remove the empty directory or take the same name.
 const TRIES: usize = 100;
@@ -182,11 +183,18 @@ pub fn clean() -> Vec<Cleaned> {
 pub fn clean_one(journal: &Path) -> Option<Cleaned> {
     let mut file = match lock(journal) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock && holder_has_ended(journal) => {
-            // One of its threads hangs in a server that is dead, or a command that it started still works. The
-            // former gets an error this way, the latter ends.
-            for step in File::open(journal).map(|mut file| read(&mut file)).ok()? {
-                step.abort();
+        // Whoever has locked it works by it, as long as the kernel does not say that they never will again.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            match holder(journal)?.state() {
+                State::Lives => return None,
+                // One of its threads hangs in a server that is dead, and gets an error this way.
+                State::Killed => {
+                    for step in File::open(journal).map(|mut file| read(&mut file)).ok()? {
+                        step.abort();
+                    }
+                }
+                // A command that it started still works, and will end.
+                State::Ended => {}
             }
             match lock_in_time(journal) {
                 Some(file) => file,
@@ -268,7 +276,7 @@ fn begin(home: &Path) -> io::Result<(File, PathBuf)> {
         if file.metadata()?.nlink() == 0 {
             continue;
         }
-        file.write_all(format!("{HEAD} {}\n", std::process::id()).as_bytes())?;
+        file.write_all(format!("{HEAD} {}\n", Holder::this().words()).as_bytes())?;
         file.sync_all()?;
         // Where a directory cannot be synced, its entries are durable with the file.
         let _ = File::open(home).and_then(|home| home.sync_all());
@@ -302,14 +310,13 @@ fn lock_in_time(journal: &Path) -> Option<File> {
     })
 }
 
-/// Whether the process that began a journal has ended, or been killed and waits for one of its threads.
-fn holder_has_ended(journal: &Path) -> bool {
-    let text = fs::read_to_string(journal).unwrap_or_default();
-    let process = text.lines().next().and_then(|line| line.strip_prefix(HEAD)).map(str::trim);
-    let Some(process) = process else { return false };
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
-    matches!(state, None | Some('Z'))
+/// Who has begun a journal.
+fn holder(journal: &Path) -> Option<Holder> {
+    begun_by(fs::read_to_string(journal).ok()?.lines().next()?)
+}
+
+fn begun_by(head: &str) -> Option<Holder> {
+    Holder::parse(head.strip_prefix(HEAD)?)
 }
 
 /// Steps of a journal; a line that was not finished was never acted upon.
@@ -320,14 +327,20 @@ fn read(file: &mut File) -> Vec<Step> {
     let text = String::from_utf8_lossy(&bytes);
     let mut lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
     match lines.next() {
-        Some(head) if head.starts_with(HEAD) => lines.filter_map(Step::parse).collect(),
+        Some(head) if head.starts_with(HEAD) => {
+            let is_past = begun_by(head).is_some_and(|holder| holder.is_of_another_boot());
+            lines.filter_map(Step::parse).filter(|step| !is_past || step.outlives_a_boot()).collect()
+        }
         _ => Vec::new(),
     }
 }
 
 fn undo(steps: &[Step], journal: &Path) -> Cleaned {
     let mut cleaned = Cleaned { journal: journal.to_owned(), ..Cleaned::default() };
-    for step in steps.iter().rev() {
+    for (index, step) in steps.iter().enumerate().rev() {
+        if steps[index + 1..].iter().any(|later| step.is_said_better_by(later)) {
+            continue;
+        }
         match step.undo() {
             Outcome::Undone => cleaned.undone.push(step.to_string()),
             Outcome::NotThere => {}
@@ -344,12 +357,14 @@ fn undo(steps: &[Step], journal: &Path) -> Cleaned {
 
 /// Whether something is mounted at this very path.
 pub fn is_mounted(path: &Path) -> bool {
-    mounts::at(path).is_some()
+    !mounts::at(path).is_empty()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Spec;
+    use crate::fuse::{Faults, Fuse};
 
     #[test]
     fn a_journal_undoes_itself_when_it_is_dropped() {
@@ -382,6 +397,44 @@ mod tests {
         let cleaned = clean_one(&path).unwrap();
         assert!(!directory.exists() && !path.exists() && cleaned.left.is_empty(), "{cleaned:?}");
         journal.is_undone = true;
+    }
+
+    #[test]
+    fn a_journal_that_is_locked_is_left_whatever_its_process() {
+        xtask::require!(root, fuse);
+        let mut fuse = Fuse::mount(&Spec::fuse(), Faults::default()).unwrap();
+        let path = fuse.journal().path().to_owned();
+        let noted = fs::read_to_string(&path).unwrap();
+        let (head, steps) = noted.split_once('\n').unwrap();
+        let words: Vec<_> = head.split(' ').collect();
+        let pretend = |head: &str| fs::write(&path, format!("{head}\n{steps}")).unwrap();
+        // No process has this number. In another namespace, or in one that was not noted, that says nothing.
+        pretend(&format!("{HEAD} 4194305 1 {} {}", words[3], words[4]));
+        assert_eq!(clean_one(&path), None);
+        pretend(&format!("{HEAD} 4194305"));
+        assert_eq!(clean_one(&path), None);
+        // In ours it has ended, and so has its server: what is locked is waited for, no more.
+        pretend(&format!("{HEAD} 4194305 {} {} {}", words[2], words[3], words[4]));
+        let cleaned = clean_one(&path).unwrap();
+        assert!(cleaned.undone.is_empty() && cleaned.left[0].contains("does not end"), "{cleaned:?}");
+        assert!(is_mounted(fuse.path()) && path.exists(), "it lives");
+        let at = fuse.path().to_owned();
+        drop(fuse);
+        assert!(!at.exists() && !path.exists());
+    }
+
+    #[test]
+    fn a_journal_of_before_the_machine_was_started_names_no_devices() {
+        let path = std::env::temp_dir().join(unique_name());
+        let line = Step::Zram { number: "0".into(), bytes: 1, sequence: None }.line();
+        let steps_after = |head: &str| {
+            fs::write(&path, format!("{head}\n{line}\nfile /x\n")).unwrap();
+            steps(&path).len()
+        };
+        assert_eq!(steps_after(&format!("{HEAD} {}", Holder::this().words())), 2);
+        assert_eq!(steps_after(&format!("{HEAD} 1")), 2);
+        assert_eq!(steps_after(&format!("{HEAD} 1 2 3 another-start")), 1);
+        fs::remove_file(path).unwrap();
     }
 
     #[test]

@@ -19,8 +19,9 @@
 //! Invariants:
 //! - What outlives a process is in a journal before it is made, and undone from there: by whoever made it, or by
 //!   [`clean`] when that was killed.
-//! - Only what a journal names is undone, and only while it is what was made: the device is still over our file, the
-//!   mount on our directory, the limit the one that we set.
+//! - Only what a journal names is undone, and only while it is what was made: the device is still over our file and
+//!   the kernel's sequence number of it the same, the mount on our directory, the limit the one that we set.
+//! - A journal that somebody has locked is theirs, unless the kernel says that they were killed.
 //! - Neither building nor undoing waits for a time that the rig was told to take.
 //! - Nothing is printed; what was answered is told to the owner.
 
@@ -29,6 +30,8 @@ mod command;
 mod device;
 mod disk;
 pub mod fuse;
+mod holder;
+mod identity;
 mod journal;
 mod lines;
 mod mounts;

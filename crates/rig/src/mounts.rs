@@ -22,9 +22,9 @@ pub(crate) fn all() -> Vec<Mount> {
     table.lines().filter_map(parse).collect()
 }
 
-/// The mount that lies on top at this very path.
-pub(crate) fn at(path: &Path) -> Option<Mount> {
-    all().into_iter().rfind(|mount| mount.at == path)
+/// What is mounted at this very path: each lies over the one before.
+pub(crate) fn at(path: &Path) -> Vec<Mount> {
+    all().into_iter().filter(|mount| mount.at == path).collect()
 }
 
 fn parse(line: &str) -> Option<Mount> {

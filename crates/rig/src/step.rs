@@ -12,8 +12,9 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
+use crate::device::LoopDevice;
 use crate::text::{escape, unescape, unescape_text};
-use crate::{PREFIX, command, device, mounts, throttle, undo, zram};
+use crate::{PREFIX, command, device, identity, mounts, throttle, undo, zram};
 
 /// How often what is in use is asked again, 20 ms apart.
 const TRIES: usize = 100;
@@ -27,14 +28,15 @@ pub(crate) enum Step {
     File(PathBuf),
     /// Something is mounted on a directory of ours.
     Mount { file_system: String, at: PathBuf },
-    /// A loop device is attached to a file of ours.
-    Loop { backing: PathBuf },
+    /// A loop device is attached to a file of ours. Noted once more when it is known which: its name, and its
+    /// [sequence number](identity::sequence), which the following steps have as well.
+    Loop { backing: PathBuf, known: Option<(String, u64)> },
     /// A compressed memory device was made, and gets that size.
-    Zram { number: String, bytes: u64 },
+    Zram { number: String, bytes: u64, sequence: Option<u64> },
     /// A limit of a device is changed in a file of the cgroup's.
-    Throttle { file: PathBuf, device: String, old: u64, new: u64 },
+    Throttle { file: PathBuf, device: String, old: u64, new: u64, sequence: Option<u64> },
     /// A setting of the loop device over that file of ours is changed.
-    Setting { backing: PathBuf, file: PathBuf, old: String },
+    Setting { backing: PathBuf, file: PathBuf, old: String, sequence: Option<u64> },
 }
 
 /// What came of undoing.
@@ -43,24 +45,31 @@ pub(crate) enum Outcome {
     Undone,
     /// It was never made, was undone before, or what is there now is not ours.
     NotThere,
-    /// It is there, and ours: why it stays.
+    /// It is there, and ours or perhaps so: why it stays.
     Left(String),
 }
 
 impl Step {
     /// The line of a journal.
     pub(crate) fn line(&self) -> String {
+        // Last, and only where there is one: journals of before have none either.
+        let last = |sequence: &Option<u64>| sequence.map(|number| format!(" {number}")).unwrap_or_default();
         match self {
             Self::Directory(path) => format!("directory {}", escape(path)),
             Self::File(path) => format!("file {}", escape(path)),
             Self::Mount { file_system, at } => format!("mount {} {}", escape(file_system), escape(at)),
-            Self::Loop { backing } => format!("loop {}", escape(backing)),
-            Self::Zram { number, bytes } => format!("zram {} {bytes}", escape(number)),
-            Self::Throttle { file, device, old, new } => {
-                format!("throttle {} {} {old} {new}", escape(file), escape(device))
+            Self::Loop { backing, known: None } => format!("loop {}", escape(backing)),
+            Self::Loop { backing, known: Some((name, sequence)) } => {
+                format!("loop {} {} {sequence}", escape(backing), escape(name))
             }
-            Self::Setting { backing, file, old } => {
-                format!("setting {} {} {}", escape(backing), escape(file), escape(old))
+            Self::Zram { number, bytes, sequence } => {
+                format!("zram {} {bytes}{}", escape(number), last(sequence))
+            }
+            Self::Throttle { file, device, old, new, sequence } => {
+                format!("throttle {} {} {old} {new}{}", escape(file), escape(device), last(sequence))
+            }
+            Self::Setting { backing, file, old, sequence } => {
+                format!("setting {} {} {}{}", escape(backing), escape(file), escape(old), last(sequence))
             }
         }
     }
@@ -73,16 +82,29 @@ impl Step {
         let path = |index: usize| words.get(index).map(|word| PathBuf::from(unescape(word)));
         let text = |index: usize| words.get(index).map(|word| unescape_text(word));
         let number = |index: usize| words.get(index).and_then(|word| word.parse().ok());
+        // There may be none, but no strange one.
+        let last = |index: usize| match words.get(index) {
+            Some(word) => word.parse().ok().map(Some),
+            None => Some(None),
+        };
         Some(match kind {
             "directory" => Self::Directory(path(0)?),
             "file" => Self::File(path(0)?),
             "mount" => Self::Mount { file_system: text(0)?, at: path(1)? },
-            "loop" => Self::Loop { backing: path(0)? },
-            "zram" => Self::Zram { number: text(0)?, bytes: number(1)? },
-            "throttle" => {
-                Self::Throttle { file: path(0)?, device: text(1)?, old: number(2)?, new: number(3)? }
+            "loop" => {
+                Self::Loop { backing: path(0)?, known: last(2)?.and_then(|number| Some((text(1)?, number))) }
             }
-            "setting" => Self::Setting { backing: path(0)?, file: path(1)?, old: text(2)? },
+            "zram" => Self::Zram { number: text(0)?, bytes: number(1)?, sequence: last(2)? },
+            "throttle" => Self::Throttle {
+                file: path(0)?,
+                device: text(1)?,
+                old: number(2)?,
+                new: number(3)?,
+                sequence: last(4)?,
+            },
+            "setting" => {
+                Self::Setting { backing: path(0)?, file: path(1)?, old: text(2)?, sequence: last(3)? }
+            }
             _ => return None,
         })
     }
@@ -93,25 +115,29 @@ impl Step {
             Self::Directory(path) if has_our_name(path) => remove(path, AtFlags::REMOVEDIR),
             Self::File(path) if path.parent().is_some_and(has_our_name) => remove(path, AtFlags::empty()),
             Self::Mount { file_system, at } if has_our_name(at) => unmount(file_system, at),
-            Self::Loop { backing } if is_below_ours(backing) => detach(backing),
-            Self::Zram { number, bytes } => remove_zram(number, *bytes),
-            Self::Throttle { file, device, old, new } => match throttle::read(file, device) {
-                Some(now) if now == *new && old != new => {
-                    outcome(fs::write(file, format!("{device} {old}")).map_err(|error| error.to_string()))
-                }
-                _ => Outcome::NotThere,
-            },
-            Self::Setting { backing, file, old } => {
-                let ours = device::attached_to(backing).iter().any(|device| device.owns(file));
-                match fs::read_to_string(file) {
-                    Ok(now) if ours && now.trim() != old => {
-                        outcome(fs::write(file, old).map_err(|error| error.to_string()))
-                    }
-                    _ => Outcome::NotThere,
-                }
+            Self::Loop { backing, known } if is_below_ours(backing) => detach(backing, known.as_ref()),
+            Self::Zram { number, bytes, sequence } => remove_zram(number, *bytes, *sequence),
+            Self::Throttle { file, device, old, new, sequence } if old != new => {
+                unlimit(file, device, [*old, *new], *sequence)
             }
+            Self::Setting { backing, file, old, sequence } => put_back(backing, file, old, *sequence),
             _ => Outcome::NotThere,
         }
+    }
+
+    /// Whether a later step says the same, and more.
+    pub(crate) fn is_said_better_by(&self, later: &Self) -> bool {
+        match (self, later) {
+            (Self::Loop { backing, known: None }, Self::Loop { backing: same, known: Some(_) }) => {
+                backing == same
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether it is still there when the machine was started anew.
+    pub(crate) fn outlives_a_boot(&self) -> bool {
+        matches!(self, Self::Directory(_) | Self::File(_))
     }
 
     /// Makes the kernel answer with an error whatever waits for a server that is dead. Whether that has unmounted it, as
@@ -120,7 +146,7 @@ impl Step {
         if let Self::Mount { file_system, at } = self
             && file_system == "fuse"
             && has_our_name(at)
-            && mounts::at(at).is_some_and(|mount| mount.file_system == *file_system)
+            && mounted(file_system, at) == Mounted::Ours
         {
             return rustix::mount::unmount(at, UnmountFlags::FORCE | UnmountFlags::NOFOLLOW).is_ok();
         }
@@ -135,7 +161,10 @@ impl fmt::Display for Step {
             Self::Directory(path) => write!(f, "directory {}", path.display()),
             Self::File(path) => write!(f, "file {}", path.display()),
             Self::Mount { file_system, at } => write!(f, "mount of {file_system} at {}", at.display()),
-            Self::Loop { backing } => write!(f, "loop device over {}", backing.display()),
+            Self::Loop { backing, known: None } => write!(f, "loop device over {}", backing.display()),
+            Self::Loop { backing, known: Some((name, _)) } => {
+                write!(f, "loop device {name} over {}", backing.display())
+            }
             Self::Zram { number, .. } => write!(f, "device zram{number}"),
             Self::Throttle { file, device, old, .. } => {
                 write!(f, "limit of {device} in {}, back to {old}", file.display())
@@ -195,45 +224,122 @@ fn open_own(directory: &Path) -> Result<OwnedFd, Errno> {
     if own { Ok(opened) } else { Err(Errno::PERM) }
 }
 
-fn unmount(file_system: &str, at: &Path) -> Outcome {
-    let is_there = || mounts::at(at).is_some_and(|mount| mount.file_system == file_system);
-    if !is_there() {
-        return Outcome::NotThere;
-    }
-    undo::unmount(at);
-    if is_there() { Outcome::Left("it stays mounted".into()) } else { Outcome::Undone }
+/// What lies at a mount point of ours.
+#[derive(Debug, PartialEq, Eq)]
+enum Mounted {
+    /// Nothing of ours.
+    Nothing,
+    /// Ours alone.
+    Ours,
+    /// Ours, and something over it that nobody can unmount but who mounted it: this is what.
+    Covered(String),
 }
 
-fn detach(backing: &Path) -> Outcome {
-    let devices = device::attached_to(backing);
-    if devices.is_empty() {
+fn mounted(file_system: &str, at: &Path) -> Mounted {
+    // Ours is the first: its directory was made for it.
+    match &mounts::at(at)[..] {
+        [first, ..] if first.file_system != file_system => Mounted::Nothing,
+        [] => Mounted::Nothing,
+        [_] => Mounted::Ours,
+        [_, over @ ..] => {
+            let name = |mount: &mounts::Mount| format!("{} of {}", mount.file_system, mount.source);
+            Mounted::Covered(over.iter().map(name).collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+fn unmount(file_system: &str, at: &Path) -> Outcome {
+    let is_there = match mounted(file_system, at) {
+        Mounted::Ours if undo::unmount_while(at, || mounted(file_system, at) == Mounted::Ours) => {
+            return Outcome::Undone;
+        }
+        before => before != Mounted::Nothing,
+    };
+    match mounted(file_system, at) {
+        Mounted::Ours => Outcome::Left("it stays mounted".into()),
+        Mounted::Covered(over) => Outcome::Left(format!("over it lies what is not ours: {over}")),
+        // Somebody else did it.
+        Mounted::Nothing if is_there => Outcome::Undone,
+        Mounted::Nothing => Outcome::NotThere,
+    }
+}
+
+fn detach(backing: &Path, known: Option<&(String, u64)>) -> Outcome {
+    let is_ours = |device: &LoopDevice| {
+        device.is_over(backing)
+            && known.is_none_or(|(name, sequence)| {
+                name == device.name() && identity::is_same(&device.directory(), Some(*sequence))
+            })
+    };
+    let ours = || device::attached_to(backing).into_iter().filter(is_ours).collect::<Vec<_>>();
+    if ours().is_empty() {
         return Outcome::NotThere;
     }
     for _ in 0..TRIES {
-        let attached = device::attached_to(backing);
-        if attached.is_empty() {
+        for device in ours() {
+            let held = identity::hold(&device.path());
+            if is_ours(&device) {
+                // A device that is still in use, if only by us, detaches itself when its last user goes.
+                let mut losetup = Command::new("losetup");
+                let losetup = losetup.arg("--detach").arg(device.path()).stdin(Stdio::null());
+                let _ = command::run(losetup, "detach");
+            }
+            drop(held);
+        }
+        if ours().is_empty() {
             return Outcome::Undone;
         }
-        for device in attached {
-            // A device that is still in use detaches itself when its last user goes.
-            let mut losetup = Command::new("losetup");
-            let _ = command::run(losetup.arg("--detach").arg(device.path()).stdin(Stdio::null()), "detach");
-        }
-        if !device::attached_to(backing).is_empty() {
-            thread::sleep(Duration::from_millis(20));
-        }
+        thread::sleep(Duration::from_millis(20));
     }
     Outcome::Left("it is in use, and goes with its last user".into())
 }
 
-fn remove_zram(number: &str, bytes: u64) -> Outcome {
-    // It was killed before it gave it its size, or the device is ours, or somebody else's since.
-    match zram::size_bytes(number) {
-        Some(size) if size == 0 || size == bytes => {}
-        _ => return Outcome::NotThere,
+fn unlimit(file: &Path, device: &str, [old, new]: [u64; 2], sequence: Option<u64>) -> Outcome {
+    if throttle::read(file, device) != Some(new) {
+        return Outcome::NotThere;
     }
+    let directory = identity::directory(device);
+    let name = fs::canonicalize(&directory).ok().and_then(|path| path.file_name().map(ToOwned::to_owned));
+    let _held = name.and_then(|name| identity::hold(&Path::new("/dev").join(name)));
+    // Limits outlive the file of a loop device: where it has none, the limit is still ours, and nobody else's.
+    if identity::is_same(&directory, sequence) || identity::is_free_loop(&directory) {
+        outcome(fs::write(file, format!("{device} {old}")).map_err(|error| error.to_string()))
+    } else if directory.exists() {
+        Outcome::Left("it is a device of somebody else by now".into())
+    } else {
+        Outcome::NotThere
+    }
+}
+
+fn put_back(backing: &Path, file: &Path, old: &str, sequence: Option<u64>) -> Outcome {
+    let device = device::attached_to(backing).into_iter().find(|device| device.owns(file));
+    let Some(device) = device else { return Outcome::NotThere };
+    let _held = identity::hold(&device.path());
+    let ours = device.is_over(backing) && identity::is_same(&device.directory(), sequence);
+    match fs::read_to_string(file) {
+        Ok(now) if ours && now.trim() != old => {
+            outcome(fs::write(file, old).map_err(|error| error.to_string()))
+        }
+        _ => Outcome::NotThere,
+    }
+}
+
+fn remove_zram(number: &str, bytes: u64, sequence: Option<u64>) -> Outcome {
     for _ in 0..TRIES {
-        if zram::remove(number).is_ok() {
+        if !identity::is_same(&zram::directory(number), sequence) {
+            return Outcome::NotThere;
+        }
+        match (zram::size_bytes(number), sequence) {
+            (Some(size), _) if size == bytes => {}
+            // It was killed before it gave it its size.
+            (Some(0), Some(_)) => {}
+            (Some(0), None) => return Outcome::Left("it has no size, and may be somebody else's".into()),
+            _ => return Outcome::NotThere,
+        }
+        // The kernel does not remove what is open or mounted. Where only the size tells whose it is, what somebody
+        // keeps is not even tried.
+        let may_try = sequence.is_some() || identity::can_be_had_alone(Path::new(&zram::path(number)));
+        if may_try && zram::remove(number).is_ok() {
             return Outcome::Undone;
         }
         // Whoever looks at new devices may hold it open for a moment.
@@ -245,6 +351,7 @@ fn remove_zram(number: &str, bytes: u64) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::Journal;
 
     #[test]
     fn every_step_comes_back_from_its_line() {
@@ -253,14 +360,17 @@ mod tests {
             Step::Directory(ours.clone()),
             Step::File(ours.join("image")),
             Step::Mount { file_system: "fuse".into(), at: ours.clone() },
-            Step::Loop { backing: ours.join("image") },
-            Step::Zram { number: "3".into(), bytes: 1 << 20 },
-            Step::Throttle { file: "/x".into(), device: "7:1".into(), old: 0, new: 5000 },
-            Step::Setting { backing: ours, file: "/sys/x".into(), old: String::new() },
+            Step::Loop { backing: ours.join("image"), known: None },
+            Step::Loop { backing: ours.join("image"), known: Some(("loop3".into(), 7)) },
+            Step::Zram { number: "3".into(), bytes: 1 << 20, sequence: None },
+            Step::Zram { number: "3".into(), bytes: 1 << 20, sequence: Some(7) },
+            Step::Throttle { file: "/x".into(), device: "7:1".into(), old: 0, new: 5000, sequence: Some(7) },
+            Step::Setting { backing: ours, file: "/sys/x".into(), old: String::new(), sequence: Some(7) },
         ] {
             assert_eq!(Step::parse(&step.line()), Some(step.clone()), "{}", step.line());
         }
-        for line in ["", "directory", "mount ext4", "throttle /x 7:1 0 many", "format /dev/vda"] {
+        for line in ["", "directory", "mount ext4", "throttle /x 7:1 0 many", "zram 3 1 x", "format /dev/vda"]
+        {
             assert_eq!(Step::parse(line), None, "{line}");
         }
     }
@@ -275,9 +385,9 @@ mod tests {
             Step::Directory(directory.clone()),
             Step::File(file.clone()),
             Step::Mount { file_system: "proc".into(), at: "/proc".into() },
-            Step::Loop { backing: file.clone() },
-            Step::Setting { backing: file.clone(), file: file.clone(), old: "x".into() },
-            Step::Throttle { file: file.clone(), device: "7:1".into(), old: 0, new: 5000 },
+            Step::Loop { backing: file.clone(), known: None },
+            Step::Setting { backing: file.clone(), file: file.clone(), old: "x".into(), sequence: None },
+            Step::Throttle { file: file.clone(), device: "7:1".into(), old: 0, new: 5000, sequence: None },
         ] {
             assert_eq!(step.undo(), Outcome::NotThere, "{step}");
         }
@@ -288,6 +398,119 @@ mod tests {
         assert_eq!(Step::File(open.join("file")).undo(), Outcome::NotThere);
         assert!(file.exists() && crate::is_mounted(Path::new("/proc")));
         fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_loop_device_of_the_same_name_is_not_the_same() {
+        xtask::require!(root, loop);
+        let mut journal = Journal::open().unwrap();
+        let directory = journal.directory_in(&std::env::temp_dir()).unwrap();
+        let backing = journal.file_in(&directory, "image", 1 << 20).unwrap();
+        let device = LoopDevice::attach(&mut journal, &backing, false).unwrap();
+        let (name, number) = (device.name().to_owned(), device.number().unwrap());
+        let Some(sequence) = identity::sequence(&device.directory()) else { return };
+        let noted = fs::read_to_string(journal.path()).unwrap();
+        assert!(noted.ends_with(&format!(" {name} {sequence}\n")), "{noted}");
+
+        let requests = device.directory().join("queue/nr_requests");
+        let read = || fs::read_to_string(&requests).unwrap().trim().to_owned();
+        let before = read();
+        device.set_requests(&mut journal, &backing, 4).unwrap();
+        // A file that says what the kernel's would: only root of its own cgroup can have that.
+        let limits = journal.file_in(&directory, "limits", 0).unwrap();
+        fs::write(&limits, format!("{number} 5000\n")).unwrap();
+        let steps = |sequence| {
+            let (file, old) = (requests.clone(), before.clone());
+            let (limits, device) = (limits.clone(), number.clone());
+            [
+                Step::Throttle { file: limits, device, old: 0, new: 5000, sequence: Some(sequence) },
+                Step::Setting { backing: backing.clone(), file, old, sequence: Some(sequence) },
+                Step::Loop { backing: backing.clone(), known: Some((name.clone(), sequence)) },
+            ]
+        };
+        let [limit, setting, attached] = steps(sequence - 1).map(|step| step.undo());
+        assert!(matches!(limit, Outcome::Left(_)), "{limit:?}");
+        assert_eq!([setting, attached], [Outcome::NotThere, Outcome::NotThere]);
+        assert_eq!((read(), fs::read_to_string(&limits).unwrap()), ("4".into(), format!("{number} 5000\n")));
+        assert!(device.is_over(&backing));
+
+        assert_eq!(
+            steps(sequence).map(|step| step.undo()),
+            [Outcome::Undone, Outcome::Undone, Outcome::Undone]
+        );
+        assert_eq!((read(), fs::read_to_string(&limits).unwrap()), (before, format!("{number} 0")));
+        assert!(!device.is_over(&backing));
+        assert_eq!(journal.undo(), [""; 0]);
+    }
+
+    #[test]
+    fn a_zram_that_may_be_somebody_elses_is_kept() {
+        xtask::require!(root, zram);
+        let bytes = 1 << 20;
+        let zram = crate::Zram::new(bytes).unwrap();
+        let path = zram.path();
+        let number = path.strip_prefix("/dev/zram").unwrap();
+        let sequence = identity::sequence(&zram::directory(number));
+        let undo = |bytes, sequence| Step::Zram { number: number.into(), bytes, sequence }.undo();
+        fs::write(&path, "precious").unwrap();
+        if let Some(sequence) = sequence {
+            assert_eq!(undo(bytes, Some(sequence - 1)), Outcome::NotThere);
+        }
+        assert_eq!(undo(bytes * 2, None), Outcome::NotThere);
+        let open = fs::File::open(&path).unwrap();
+        assert_eq!(undo(bytes, None), Outcome::Left("it is in use".into()));
+        drop(open);
+        let mut kept = [0; 8];
+        std::io::Read::read_exact(&mut fs::File::open(&path).unwrap(), &mut kept).unwrap();
+        assert_eq!(&kept, b"precious");
+        fs::write(zram.attribute("reset"), "1").unwrap();
+        assert!(matches!(undo(bytes, None), Outcome::Left(why) if why.contains("somebody else")));
+        assert!(Path::new(&path).exists());
+        if sequence.is_some() {
+            // Another test may be given the number at once.
+            assert_eq!(undo(bytes, sequence), Outcome::Undone);
+            assert_ne!(identity::sequence(&zram::directory(number)), sequence);
+        }
+    }
+
+    #[test]
+    fn a_zram_of_ours_goes_with_what_it_holds() {
+        xtask::require!(root, zram);
+        let zram = crate::Zram::new(1 << 20).unwrap();
+        let directory = zram::directory(zram.path().strip_prefix("/dev/zram").unwrap());
+        let sequence = identity::sequence(&directory);
+        fs::write(zram.path(), "content").unwrap();
+        drop(zram);
+        assert!(!directory.exists() || identity::sequence(&directory) != sequence);
+    }
+
+    #[test]
+    fn what_others_have_mounted_over_ours_stays() {
+        xtask::require!(root, tmpfs);
+        let mut journal = Journal::open().unwrap();
+        let at = journal.mount("tmpfs", "skye-test", "size=1m").unwrap();
+        let mount = || {
+            let mut mount = Command::new("mount");
+            command::run(mount.args(["-t", "tmpfs", "foreign"]).arg(&at), "mount").unwrap();
+        };
+        mount();
+        mount();
+        fs::write(at.join("file"), "precious").unwrap();
+        let step = Step::Mount { file_system: "tmpfs".into(), at: at.clone() };
+        assert_eq!(
+            step.undo(),
+            Outcome::Left("over it lies what is not ours: tmpfs of foreign, tmpfs of foreign".into())
+        );
+        assert!(mounts::at(&at).len() == 3 && at.join("file").exists());
+        // One at a time.
+        assert!(undo::unmount(&at));
+        assert_eq!(mounts::at(&at).len(), 2);
+        assert!(undo::unmount(&at));
+        // In use, it is detached.
+        let user = fs::File::create(at.join("file")).unwrap();
+        assert_eq!((step.undo(), step.undo()), (Outcome::Undone, Outcome::NotThere));
+        drop(user);
+        assert_eq!(journal.undo(), [""; 0]);
     }
 
     proptest::proptest! {

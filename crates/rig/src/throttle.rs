@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use model::Trouble;
 
+use crate::identity;
 use crate::journal::Journal;
 use crate::mounts;
 use crate::step::Step;
@@ -43,12 +44,19 @@ impl Throttle {
 
     /// Makes these the limits of a device ("7:3"), in that cgroup; undone with the journal.
     pub(crate) fn set(&self, journal: &mut Journal, cgroup: &Path, device: &str) -> Result<(), Trouble> {
+        let sequence = identity::sequence(&identity::directory(device));
         for (name, new) in self.limits() {
             let file = cgroup.join(name);
             let attempt = || format!("limit {device} in {}", file.display());
             let old = read(&file, device).ok_or_else(|| Trouble::new(attempt(), "it cannot be read"))?;
             if old != new {
-                journal.note(Step::Throttle { file: file.clone(), device: device.into(), old, new })?;
+                journal.note(Step::Throttle {
+                    file: file.clone(),
+                    device: device.into(),
+                    old,
+                    new,
+                    sequence,
+                })?;
                 fs::write(&file, format!("{device} {new}"))
                     .map_err(|error| Trouble::new(attempt(), error))?;
             }

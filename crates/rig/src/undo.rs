@@ -8,20 +8,28 @@ use fuser::BackgroundSession;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
-/// Unmounts, whatever still uses it; what is busy is detached, and goes with its last user.
-pub fn unmount(path: &Path) {
+/// Unmounts what lies on top at this path, whatever still uses it; what is busy is detached, and goes with its last
+/// user. Whether it was unmounted is the answer; what lay below it stays.
+pub fn unmount(path: &Path) -> bool {
+    unmount_while(path, || true)
+}
+
+/// The same, as long as what lies on top is ours: others may mount something over it while we wait.
+pub(crate) fn unmount_while(path: &Path, is_ours: impl Fn() -> bool) -> bool {
+    let unmount = |flag: UnmountFlags| rustix::mount::unmount(path, flag | UnmountFlags::NOFOLLOW);
     for _ in 0..40 {
-        match rustix::mount::unmount(path, UnmountFlags::NOFOLLOW) {
+        if !is_ours() {
+            return false;
+        }
+        match unmount(UnmountFlags::empty()) {
+            Ok(()) => return true,
             // Something has just ended and is still closing its files.
             Err(Errno::BUSY) => thread::sleep(Duration::from_millis(25)),
-            Ok(()) | Err(_) => break,
+            Err(_) => break,
         }
     }
-    // Forced, FUSE answers with an error what its server does not; others ignore the word. Both fail, as they should,
-    // where nothing is mounted any more.
-    for flag in [UnmountFlags::FORCE, UnmountFlags::DETACH] {
-        let _ = rustix::mount::unmount(path, flag | UnmountFlags::NOFOLLOW);
-    }
+    // Forced, FUSE answers with an error what its server does not; others ignore the word.
+    [UnmountFlags::FORCE, UnmountFlags::DETACH].into_iter().any(|flag| is_ours() && unmount(flag).is_ok())
 }
 
 /// Ends the server of a FUSE file system that is unmounted. Its thread ends when the last file is closed; a program that

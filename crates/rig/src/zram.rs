@@ -5,6 +5,7 @@ use std::{fs, io};
 
 use model::Trouble;
 
+use crate::identity;
 use crate::journal::Journal;
 use crate::step::Step;
 
@@ -31,7 +32,8 @@ impl Zram {
         // Reading makes a device and yields its number, so that it cannot be written down before.
         let number = fs::read_to_string(format!("{CONTROL}/hot_add")).map_err(fail)?;
         let number = number.trim().to_owned();
-        let noted = journal.note(Step::Zram { number: number.clone(), bytes: size_bytes });
+        let sequence = identity::sequence(&directory(&number));
+        let noted = journal.note(Step::Zram { number: number.clone(), bytes: size_bytes, sequence });
         if let Err(trouble) = noted {
             let _ = remove(&number);
             return Err(trouble);
@@ -43,7 +45,7 @@ impl Zram {
 
     /// The device: "/dev/zram1".
     pub fn path(&self) -> String {
-        format!("/dev/zram{}", self.number)
+        path(&self.number)
     }
 
     /// The file of an attribute, such as `mm_stat`.
@@ -52,8 +54,18 @@ impl Zram {
     }
 }
 
+/// The device of this number.
+pub(crate) fn path(number: &str) -> String {
+    format!("/dev/zram{number}")
+}
+
+/// Where the kernel shows it.
+pub(crate) fn directory(number: &str) -> PathBuf {
+    PathBuf::from(format!("/sys/block/zram{number}"))
+}
+
 fn attribute(number: &str, name: &str) -> PathBuf {
-    PathBuf::from(format!("/sys/block/zram{number}/{name}"))
+    directory(number).join(name)
 }
 
 /// The size of a device, 0 if it was given none; `None` where there is no such device.
@@ -61,8 +73,8 @@ pub(crate) fn size_bytes(number: &str) -> Option<u64> {
     fs::read_to_string(attribute(number, "disksize")).ok()?.trim().parse().ok()
 }
 
-/// Removes a device; fails while somebody has it open.
+/// Removes a device and what it holds; fails while somebody has it open. In one piece: once it is reset, others would
+/// take it for free.
 pub(crate) fn remove(number: &str) -> io::Result<()> {
-    fs::write(attribute(number, "reset"), "1")?;
     fs::write(format!("{CONTROL}/hot_remove"), number)
 }

@@ -168,7 +168,8 @@ fn slow_ones_stalls_cache_and_rate_are_as_asked_for() {
     read_with(8, 50, &file);
     let times = rig.take_served().unwrap().times_ns();
     let slow = times.iter().filter(|time| **time >= 10 * MS).count();
-    assert!(times.len() == 400 && times[0] >= MS && (60..140).contains(&slow), "{slow} of {}", times.len());
+    assert!(times.len() == 400 && times[0] >= MS && slow >= 60, "{slow} of {}", times.len());
+    assert!(times[200] < 10 * MS, "most are not slow");
 
     rig.set("slow=none cache=0s service=5ms").unwrap();
     read_with(1, 10, &file);
@@ -201,11 +202,14 @@ fn writes_and_syncs_take_their_time_and_only_those_that_should() {
     file.write_all(&[7; 4096]).unwrap();
     file.sync_all().unwrap();
     assert_eq!(fs::read(&path).unwrap(), [7; 4096]);
+    read_blocks(&direct(&path), [0; 21]);
     let served = rig.served().unwrap();
     assert_eq!((served.writes, served.bytes_written, served.syncs), (1, 4096, 1));
     assert!(served.of(Direction::Write).quantile_ns(0.0) >= 20 * MS);
     assert!(served.of(Direction::Sync).quantile_ns(0.0) >= 30 * MS);
-    assert!(served.of(Direction::Read).quantile_ns(1.0) < 20 * MS, "at once");
+    // At once: most of them, as the machine may have other work for any one.
+    let reads = served.of(Direction::Read);
+    assert!(reads.reads >= 21 && reads.quantile_ns(0.5) < 20 * MS, "{}", reads.quantile_ns(0.5));
     finishes(rig);
 }
 
@@ -320,10 +324,10 @@ fn a_neighbour_reads_no_more_than_it_should() {
     xtask::require!(root, loop, ext4);
     let disk = start(Spec::disk().file_system("ext4"));
     let neighbour = start(Spec::neighbour(disk.path(), 200).block_bytes(8192));
-    thread::sleep(Duration::from_millis(300));
+    wait_until(|| neighbour.served().unwrap().reads >= 20);
     let served = neighbour.served().unwrap();
     let (first, last) = span(&served);
-    assert!(served.reads > 0 && served.bytes_read == served.reads * 8192);
+    assert_eq!(served.bytes_read, served.reads * 8192);
     assert!(served.reads <= 2 + (last - first) * 200 / 1_000_000_000, "{} in {}", served.reads, last - first);
     assert_eq!(fs::read_dir(disk.path()).unwrap().count(), 2, "lost+found and its own");
     finishes(neighbour);
@@ -385,6 +389,42 @@ fn a_rig_that_is_killed_is_undone_by_its_journal() {
 }
 
 #[test]
+fn a_device_that_somebody_else_has_since_the_kill_is_left_alone() {
+    xtask::require!(root, loop, blkio);
+    // Too high to be felt, wherever it stays for a while.
+    const LIMIT: u64 = 987_654_321;
+    let rig = start(Spec::disk().read_iops(LIMIT));
+    let (journal, device) = (rig.journal().unwrap().to_owned(), rig.device().unwrap().to_owned());
+    if !Path::new("/sys/block").join(device.file_name().unwrap()).join("diskseq").exists() {
+        // Before Linux 5.15, nothing tells them apart.
+        return rig.finish().unwrap();
+    }
+    kill(rig.id());
+    wait_until(|| !rig::is_live(&journal));
+    let foreign = std::env::temp_dir().join(format!("skye-test.foreign-{}", std::process::id()));
+    File::create_new(&foreign).unwrap().set_len(1 << 20).unwrap();
+    let losetup = |argument: &Path, other: Option<&Path>| {
+        Command::new("losetup").arg(argument).args(other).stderr(Stdio::null()).status().unwrap().success()
+    };
+    assert!(losetup(Path::new("--detach"), Some(&device)));
+    // If another test was faster, it is somebody else's as well.
+    let is_ours = losetup(&device, Some(&foreign));
+    let cleaned = rig::clean_one(&journal).unwrap();
+    if is_ours {
+        assert!(cleaned.left.len() == 1 && cleaned.left[0].contains("somebody else"), "{cleaned:?}");
+        let file = format!("/sys/block/{}/loop/backing_file", device.file_name().unwrap().to_str().unwrap());
+        assert_eq!(fs::read_to_string(file).unwrap().trim(), foreign.to_str().unwrap());
+        assert_eq!(limit_of(&device), Some(LIMIT));
+        assert!(losetup(Path::new("--detach"), Some(&device)));
+    }
+    fs::remove_file(&foreign).unwrap();
+    // What nobody has is free for being put back.
+    wait_until(|| rig::clean_one(&journal).is_none_or(|cleaned| cleaned.left.is_empty()));
+    assert!(!journal.exists() && limit_of(&device) != Some(LIMIT));
+    drop(rig);
+}
+
+#[test]
 fn thirty_kills_while_rigs_are_built_leave_nothing_that_clean_does_not_find() {
     xtask::require!(root, loop, fuse, ext4);
     let mut found = 0;
@@ -416,6 +456,46 @@ fn a_rig_that_is_killed_is_undone_by_its_owner() {
     kill(rig.id());
     drop(rig);
     assert_eq!(traces.left(), [""; 0]);
+}
+
+/// Says to a test that it is the process of another test, and which file to make when it hangs.
+const HANGS: &str = "SKYE_RIG_HANGS";
+
+#[test]
+fn one_that_was_killed_and_hangs_in_its_own_server_is_undone() {
+    xtask::require!(root, fuse);
+    if let Some(hangs) = std::env::var_os(HANGS) {
+        hang(Path::new(&hangs));
+    }
+    let hangs = std::env::temp_dir().join(format!("skye-test.hangs-{}", std::process::id()));
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "one_that_was_killed_and_hangs_in_its_own_server_is_undone"]);
+    let mut child = command.env(HANGS, &hangs).stdout(Stdio::null()).spawn().unwrap();
+    wait_until(|| hangs.exists());
+    fs::remove_file(&hangs).unwrap();
+    let own = format!("{}-", child.id());
+    let is_own = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(&own);
+    let journal = rig::list().into_iter().find(is_own).unwrap();
+    let traces = Traces { steps: rig::steps(&journal), journal, device: None };
+    assert_eq!(rig::clean_one(&traces.journal), None, "it lives");
+    assert!(rig::is_mounted(Path::new(traces.steps[0].split(' ').nth(1).unwrap())), "{:?}", traces.steps);
+    child.kill().unwrap();
+    thread::sleep(Duration::from_millis(100));
+    assert!(child.try_wait().unwrap().is_none() && rig::is_live(&traces.journal), "it hangs");
+    let cleaned = rig::clean_one(&traces.journal).unwrap();
+    assert_eq!((traces.left(), &cleaned.left), (vec![], &vec![]), "{cleaned:?}");
+    child.wait().unwrap();
+}
+
+/// One of its threads waits for an answer of another one, which never comes.
+fn hang(hangs: &Path) {
+    let faults = rig::fuse::Faults { hang_from_read: Some(1), ..rig::fuse::Faults::default() };
+    let fuse = rig::fuse::Fuse::mount(&Spec::fuse().file_bytes(4096), faults).unwrap();
+    let file = direct(&fuse.path().join("file"));
+    thread::spawn(move || read_blocks(&file, [0]));
+    wait_until(|| fuse.counts().hanging > 0);
+    File::create_new(hangs).unwrap();
+    thread::sleep(Duration::from_secs(3600));
 }
 
 #[test]

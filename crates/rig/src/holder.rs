@@ -1,0 +1,187 @@
+//! Who works by a journal, and whether the kernel says that they never will again.
+//!
+//! The lock of a journal is the truth. But a process that is killed keeps its lock as long as one of its threads hangs
+//! in its own server, and nobody but us will help that.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+/// A bit of the flags in `/proc/…/stat`: this thread ends (`PF_EXITING` of the kernel).
+const ENDS: u64 = 1 << 2;
+/// The bit of SIGKILL in the signals that wait for a thread.
+const KILLED: u64 = 1 << 8;
+
+/// The process that began a journal. Its number alone means nothing: it is given again, and each PID namespace counts
+/// anew. 0 stands for what could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Holder {
+    process: u32,
+    /// The inode of its PID namespace.
+    namespace: u64,
+    /// When it began, in the kernel's ticks since the machine was started.
+    start: u64,
+    /// Which start of the machine that was.
+    boot: String,
+}
+
+/// What is known of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It lives, or is out of our sight.
+    Lives,
+    /// It was killed and cannot end.
+    Killed,
+    /// It has ended.
+    Ended,
+}
+
+impl Holder {
+    /// This process.
+    pub(crate) fn this() -> Self {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        Self {
+            process: std::process::id(),
+            namespace: namespace(),
+            // By this name, as our number may be another process where `/proc` is that of another namespace.
+            start: Thread::read("/proc/self/stat").map_or(0, |thread| thread.start),
+            boot: if boot.is_empty() { String::from("0") } else { boot.trim().to_owned() },
+        }
+    }
+
+    /// As words.
+    pub(crate) fn words(&self) -> String {
+        let Self { process, namespace, start, boot } = self;
+        format!("{process} {namespace} {start} {boot}")
+    }
+
+    /// From such words; of those that are lacking, nothing is known.
+    pub(crate) fn parse(words: &str) -> Option<Self> {
+        let mut words = words.split_ascii_whitespace();
+        let process = words.next()?.parse().ok()?;
+        let mut number = || words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
+        let (namespace, start) = (number(), number());
+        Some(Self { process, namespace, start, boot: words.next().unwrap_or("0").to_owned() })
+    }
+
+    /// Whether the machine was started anew since: then of what it did, only files are left.
+    pub(crate) fn is_of_another_boot(&self) -> bool {
+        let now = Self::this().boot;
+        ![&self.boot, &now].contains(&&String::from("0")) && self.boot != now
+    }
+
+    /// What the kernel says of it.
+    pub(crate) fn state(&self) -> State {
+        let Self { process, namespace: there, start, .. } = self;
+        // What `/proc` shows may be the processes of another namespace.
+        let sees_itself = fs::read_link("/proc/self")
+            .is_ok_and(|link| link.as_os_str() == &*std::process::id().to_string());
+        if *there == 0 || *start == 0 || *there != namespace() || !sees_itself {
+            return State::Lives;
+        }
+        match Thread::read(&format!("/proc/{process}/stat")) {
+            Some(leader) if leader.start == *start => {}
+            _ => return State::Ended,
+        }
+        let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+        let stats = tasks.map(|task| task.path().join("stat").to_string_lossy().into_owned());
+        // A thread that cannot be read has just ended; without any, nothing is known.
+        let threads: Vec<_> = stats.filter_map(|stat| Thread::read(&stat)).collect();
+        let killed = !threads.is_empty() && threads.iter().all(|thread| thread.is_doomed);
+        if killed { State::Killed } else { State::Lives }
+    }
+}
+
+/// The inode of our PID namespace.
+fn namespace() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino())
+}
+
+/// What `/proc` says of a thread.
+#[derive(Debug, PartialEq, Eq)]
+struct Thread {
+    start: u64,
+    /// It has ended, or will without another step of its program.
+    is_doomed: bool,
+}
+
+impl Thread {
+    fn read(stat: &str) -> Option<Self> {
+        Self::parse(&fs::read_to_string(stat).ok()?)
+    }
+
+    fn parse(stat: &str) -> Option<Self> {
+        // The name of a program may hold anything, and ends with the last bracket. Behind it is the third field.
+        let fields: Vec<_> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+        let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+        let has_ended = matches!(*fields.first()?, "Z" | "X");
+        let is_doomed = has_ended || number(9)? & ENDS != 0 || number(31)? & KILLED != 0;
+        Some(Self { start: number(22)?, is_doomed })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn a_holder_comes_back_from_its_words() {
+        let this = Holder::this();
+        assert_eq!(Holder::parse(&this.words()), Some(this.clone()));
+        assert!(this.namespace > 0 && this.start > 0 && this.boot.len() == 36, "{this:?}");
+        let old = Holder::parse("12").unwrap();
+        assert_eq!((old.namespace, old.start, old.state()), (0, 0, State::Lives));
+        assert!(!this.is_of_another_boot() && !old.is_of_another_boot());
+        assert!(Holder { boot: "1".into(), ..this }.is_of_another_boot());
+        assert_eq!(Holder::parse("x"), None);
+    }
+
+    #[test]
+    fn only_the_kernel_says_who_has_ended() {
+        let this = Holder::this();
+        assert_eq!(this.state(), State::Lives);
+        assert_eq!(
+            Holder { start: this.start + 1, ..this.clone() }.state(),
+            State::Ended,
+            "another had the number"
+        );
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let start = Thread::read(&format!("/proc/{}/stat", child.id())).unwrap().start;
+        let holder = Holder { process: child.id(), start, ..this.clone() };
+        assert_eq!(holder.state(), State::Lives);
+        child.kill().unwrap();
+        // On its way it may be seen as neither; not waited for, it stays as one that has ended.
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while holder.state() != State::Killed && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(holder.state(), State::Killed);
+        child.wait().unwrap();
+        assert_eq!(holder.state(), State::Ended);
+        let elsewhere = Holder { namespace: this.namespace + 1, ..holder };
+        assert_eq!(elsewhere.state(), State::Lives, "its number says nothing here");
+    }
+
+    #[test]
+    fn a_thread_is_doomed_when_it_ends_or_is_killed() {
+        let stat = |state: &str, flags: u64, signals: u64| {
+            let text = format!(
+                "7 (a) b) {state} 1 2 3 4 5 {flags} {} 99 0 0 0 0 0 0 0 0 {signals} 0",
+                "0 ".repeat(12)
+            );
+            Thread::parse(&text).unwrap()
+        };
+        assert_eq!(stat("D", 0, 0), Thread { start: 99, is_doomed: false });
+        assert!(stat("Z", 0, 0).is_doomed && stat("D", 4, 0).is_doomed && stat("D", 0, 256).is_doomed);
+        assert!(!stat("S", 0x40_0000, 1 << 14).is_doomed);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_is_too_strange(text: String) {
+            let _ = (Thread::parse(&text), Holder::parse(&text));
+        }
+    }
+}
