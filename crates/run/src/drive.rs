@@ -203,9 +203,12 @@ impl Drive<'_> {
         self.looked_ns = elapsed_ns;
         // Workers hand over at the first operation behind a boundary, and what they have handed over is taken at ours.
         let seen_ns = elapsed_ns.saturating_sub(2 * INTERVAL_NS);
-        self.known = course::known(self.collected.intervals(), seen_ns);
-        self.is_enough = self.until.zip(self.known).is_some_and(|(until, known)| {
-            elapsed_ns >= until.time_min_ns && known.half_width <= until.precision
+        let before = std::mem::replace(&mut self.known, course::known(self.collected.intervals(), seen_ns));
+        // Twice in a row: what is narrow at one look may be two levels at the next.
+        self.is_enough = self.until.is_some_and(|until| {
+            let suffices = |known: &Known| known.half_width <= until.precision;
+            let is_known = [before, self.known].iter().all(|known| known.as_ref().is_some_and(suffices));
+            elapsed_ns >= until.time_min_ns && is_known
         });
         self.is_enough
     }
