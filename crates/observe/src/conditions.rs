@@ -9,11 +9,6 @@ use crate::root::Root;
 use crate::sensors::{cpu_throttled, temperatures};
 use crate::upkeep::{arrays, upkeep};
 
-/// How often CPUs were throttled for their temperature since boot; absent where it is not told. Asks no device.
-pub fn throttled(root: &Root) -> Option<u64> {
-    cpu_throttled(root)
-}
-
 /// How it is at this moment; the CPUs' throttling is counted since boot. Reading the sensor of a drive asks the drive.
 pub fn conditions(root: &Root, target: &Target) -> Conditions {
     let mounts = mountinfo::parse(&root.read("proc/self/mountinfo").unwrap_or_default());

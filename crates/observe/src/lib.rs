@@ -35,7 +35,7 @@ mod upkeep;
 mod virtualisation;
 mod xfs_geometry;
 
-pub use conditions::{conditions, throttled};
+pub use conditions::conditions;
 pub use extents::{FileExtents, extents};
 pub use health::health;
 pub use identity::{Identity, direct_io, space};
@@ -45,6 +45,7 @@ pub use numa::near_cpus;
 pub use probe::Probe;
 pub use residency::{Resident, resident};
 pub use root::Root;
+pub use sensors::cpu_throttled;
 pub use settings::settings;
 pub use snapshot::{DeviceCounters, Snapshot};
 pub use target::{resolve, target};

@@ -79,8 +79,8 @@ pub(crate) fn governors(root: &Root) -> Vec<Governor> {
     found
 }
 
-/// How often cores were throttled for their temperature since boot; absent where none tells.
-pub(crate) fn cpu_throttled(root: &Root) -> Option<u64> {
+/// How often cores were throttled for their temperature since boot; absent where none tells. Asks no device.
+pub fn cpu_throttled(root: &Root) -> Option<u64> {
     let is_cpu = |name: &String| name.strip_prefix("cpu").is_some_and(|number| number.parse::<u32>().is_ok());
     let counts = root.list(CPUS).into_iter().filter(is_cpu).filter_map(|name| {
         root.number::<u64>(&format!("{CPUS}/{name}/thermal_throttle/core_throttle_count"))

@@ -218,10 +218,10 @@ impl Session {
         let (timer, now_ns) = (self.timer, Monotonic.now_ns());
         let rate = phase.workload.data().map_or(Ok(None), |data| self.rate_of(phase, data));
         let until = self.plan.until_of(phase);
-        // A test that ends when its rate is known is cut only where it could not even begin to be.
-        let planned_ns_min = until.map_or(self.plan.phase_time_ns, |until| until.time_min_ns);
+        // Where the time is only the longest, a test is cut short if it had not even the shortest.
+        let planned_ns_min = self.plan.until.map_or(self.plan.phase_time_ns, |until| until.time_min_ns);
         let throttled_before = match &self.place {
-            Place::Directory(on_disk) => observe::throttled(&on_disk.root),
+            Place::Directory(on_disk) => observe::cpu_throttled(&on_disk.root),
             Place::Simulated(_) => None,
         };
         let Self { plan, seed, near, stdio_program, interrupt, target, .. } = self;
