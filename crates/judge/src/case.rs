@@ -64,11 +64,6 @@ impl<'a> Case<'a> {
         !matches!(self.phase.engine, Engine::Null | Engine::Nop)
     }
 
-    /// Whether it reads data of files, and of those only.
-    pub fn reads_only(&self) -> bool {
-        self.data_in_files().is_some_and(|data| data.reads() && !data.writes())
-    }
-
     /// Whether devices of this machine hold the data.
     pub fn is_on_devices(&self) -> bool {
         self.target().backing == Backing::Devices

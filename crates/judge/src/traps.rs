@@ -19,7 +19,7 @@ use crate::{Case, Finding};
 pub struct Trap {
     /// Its name in notes and in the reasons of distrust.
     pub code: &'static str,
-    /// What it finds; `None` where all is well or nothing can be told.
+    /// What it finds in a case that was measured; `None` where all is well or nothing can be told.
     pub check: fn(&Case<'_>) -> Option<Finding>,
 }
 

@@ -58,9 +58,7 @@ impl Course {
             ci95: interval.map(|interval| (interval.low, interval.high)),
         })
     }
-}
 
-impl Course {
     /// Whether the rate never changed.
     pub fn is_one_level(&self) -> bool {
         self.steady.change_points.is_empty()

@@ -15,23 +15,10 @@ fn standard() -> Request {
 
 fn disk(name: &str) -> Device {
     Device {
-        name: name.into(),
-        major: 8,
-        minor: 0,
-        kind: DeviceKind::Disk,
-        lies_on: Vec::new(),
         size_bytes: 1000 * GIB,
-        model: None,
-        logical_block_bytes: Some(512),
-        physical_block_bytes: Some(4096),
-        rotational: Some(false),
-        scheduler: Some("none".into()),
         write_cache: Some("write back".into()),
-        nr_requests: Some(1023),
         read_ahead_bytes: Some(128 << 10),
-        numa_node: None,
-        io_poll: None,
-        details: Vec::new(),
+        ..crate::fixtures::device(name, DeviceKind::Disk, &[])
     }
 }
 

@@ -14,7 +14,7 @@ const DEVICE_IDLE: f64 = 0.5;
 pub(super) fn cpu_bound(case: &Case<'_>) -> Option<Finding> {
     // Who waits for the time of an operation, or polls for its end, is on a CPU too.
     let polls = case.data().is_some_and(|data| data.iopoll || data.arrival != Arrival::Closed);
-    if !case.is_measured() || !case.is_on_devices() || polls {
+    if !case.is_on_devices() || polls {
         return None;
     }
     let budget = case.record.budget.as_ref()?;

@@ -28,7 +28,7 @@ const CAP_SPREAD: u64 = 20;
 
 /// Too short to tell how sure the number is.
 pub(super) fn too_few_samples(case: &Case<'_>) -> Option<Finding> {
-    if !case.is_measured() || case.rate_is_given() || case.record.rate.ops_per_second.is_none() {
+    if case.rate_is_given() || case.record.rate.ops_per_second.is_none() {
         return None;
     }
     let (record, is_short) = (case.record, is_short(case));
@@ -97,7 +97,7 @@ pub(super) fn not_steady(case: &Case<'_>) -> Option<Finding> {
     // What memory took is not the number of the row.
     let is_cached = case.record.rate.into_cache_ops_per_second.is_some();
     let is_elsewhere = is_short(case) || case.rate_is_given() || (is_cached && has_long_sync(case));
-    if !case.is_measured() || is_elsewhere {
+    if is_elsewhere {
         return None;
     }
     let course = match (steady.change_points.first(), steady.change_points.len()) {
@@ -141,7 +141,7 @@ pub(super) fn wide_interval(case: &Case<'_>) -> Option<Finding> {
     let wanted = case.plan.until.map_or(PRECISION, |until| until.precision);
     // Whoever is told that it has no one rate need not be told how well that is known.
     let is_told = not_steady(case).is_some() || too_few_samples(case).is_some();
-    if half <= wanted * SLACK || is_told || case.rate_is_given() || !case.is_measured() {
+    if half <= wanted * SLACK || is_told || case.rate_is_given() {
         return None;
     }
     Some(Finding::suspect(format!(
@@ -156,7 +156,7 @@ pub(super) fn wide_interval(case: &Case<'_>) -> Option<Finding> {
 pub(super) fn one_run(case: &Case<'_>) -> Option<Finding> {
     let is_shared = case.environment.virtualisation.is_some() && case.is_on_devices();
     let half = case.half_width()?;
-    (is_shared && case.plan.repetitions == 1 && case.is_measured() && !case.rate_is_given()).then(|| {
+    (is_shared && case.plan.repetitions == 1 && !case.rate_is_given()).then(|| {
         Finding::info(format!(
             "± {} is of this run; on a disk of a virtual machine another run may lie further away, which --repeat 3 shows",
             percent(half)
@@ -173,7 +173,7 @@ pub(super) fn rate_dropped(case: &Case<'_>) -> Option<Finding> {
         .find(|change| change.after_ops_per_second < change.before_ops_per_second * (1.0 - DROP))?;
     let last = steady.change_points.last()?;
     // What came back was no store that ran out.
-    if last.after_ops_per_second > change.before_ops_per_second * (1.0 - DROP) || !case.is_measured() {
+    if last.after_ops_per_second > change.before_ops_per_second * (1.0 - DROP) {
         return None;
     }
     // Who takes a share of the device takes it from the rate.
@@ -215,7 +215,7 @@ pub(super) fn rate_capped(case: &Case<'_>) -> Option<Finding> {
     let record = case.record;
     let steady = record.steady.as_ref().filter(|steady| steady.found)?;
     let is_closed = record.workload.arrival == "closed_loop";
-    if !case.is_measured() || !is_closed || case.data().is_none() {
+    if !is_closed || case.data().is_none() {
         return None;
     }
     let latencies = record.latency_ns.as_ref()?;
@@ -282,7 +282,7 @@ fn variation(weighted: &[(f64, f64)]) -> Option<f64> {
 /// Two kinds of operations, of which a mean says nothing.
 pub(super) fn several_modes(case: &Case<'_>) -> Option<Finding> {
     let modes = &case.record.latency_ns.as_ref()?.modes;
-    if modes.len() < 2 || !case.is_measured() {
+    if modes.len() < 2 {
         return None;
     }
     let told = modes.iter().map(|mode| format!("{} took {}", percent(mode.share), latency(mode.at_ns)));
