@@ -19,6 +19,7 @@ use rig::{DiskSpec, Rig, Spec};
 use rustix::fs::{Advice, FallocateFlags};
 use serde_json::Value;
 
+use support::pinned::Pinned;
 use support::program::{Running, Skye, parse_document, rig_program, skye};
 
 /// Held by the test that runs.
@@ -191,19 +192,10 @@ fn the_share_that_was_in_memory_is_told() {
         for percent in [0, 50, 100] {
             // A test that leaves the data alone gives us time.
             let words = format!("--size 128m --time 2 --cache as-is --test stat:files=100 --test {buffered}");
-            let Reading { mut running, file } = reading(rig.path(), &words);
-            let file = File::open(file).unwrap();
-            let mut buffer = vec![0; 1 << 20];
-            // Neighbours are read ahead of us unless that is said.
-            rustix::fs::fadvise(&file, 0, None, Advice::Random).unwrap();
-            // Again and again: machines that give back what nobody uses take pages within seconds.
-            while !running.has_ended() {
-                for offset in (0..BYTES * percent / 100).step_by(buffer.len()) {
-                    let _ = file.read_exact_at(&mut buffer, offset);
-                }
-                std::thread::sleep(Duration::from_millis(50));
-            }
+            let Reading { running, file } = reading(rig.path(), &words);
+            let pinned = Pinned::first(&File::open(file).unwrap(), BYTES * percent / 100);
             let ran = running.wait().did_not_panic().exits(0);
+            drop(pinned);
             let document = parse_document(&ran.stdout);
             let phase = &phases(&document)[1];
             let share = phase["page_cache_share"].as_f64().unwrap();

@@ -6,6 +6,7 @@
 
 pub mod fuse;
 pub mod mounts;
+pub mod pinned;
 pub mod program;
 
 /// Beginning of the names of temporary directories.
