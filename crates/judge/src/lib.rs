@@ -90,8 +90,16 @@ pub fn judge(
     costs.retain(|(trust, _)| *trust > Trust::Ok);
     costs.sort_by_key(|(trust, _)| std::cmp::Reverse(*trust));
     let trust = costs.first().map_or(Trust::Ok, |(trust, _)| *trust);
-    record.verdict =
-        Some(Verdict { trust, trust_reasons: costs.into_iter().map(|(_, code)| code).collect() });
+    let trust_reasons = costs.into_iter().map(|(_, code)| code).collect();
+    record.verdict = Some(Verdict {
+        limiter: None,
+        confidence: None,
+        ranking: Vec::new(),
+        evidence: None,
+        advice: None,
+        trust,
+        trust_reasons,
+    });
 }
 
 /// The test of a record in the plan of its run.

@@ -8,6 +8,7 @@
 //! - The JSON of a [`Run`] only grows within schema `skye.run/1`.
 
 pub mod health;
+pub mod limiter;
 pub mod machine;
 pub mod marker;
 pub mod numbers;
@@ -23,6 +24,7 @@ pub mod trouble;
 pub mod workload;
 
 pub use health::Health;
+pub use limiter::Limiter;
 pub use machine::Machine;
 pub use plan::{Plan, PlannedPhase, Stop};
 pub use request::Request;

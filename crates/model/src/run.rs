@@ -64,6 +64,13 @@ words! {
     }
 }
 
+mod evidence;
+
+pub use evidence::{
+    CallUse, Cap, Confidence, Evidence, Helper, NetworkUse, Pressures, Ranked, Reclaim, Sensed, Sensitivity,
+    SystemUse, Verdict, WaitSite, WaitsOf,
+};
+
 document! {
     /// One run of skye.
     pub struct Run {
@@ -210,20 +217,21 @@ document! {
         /// What drives, CPUs and file systems did to themselves meanwhile; null where there was nothing to look at.
         #[serde(default)]
         pub conditions: Option<Conditions>,
+        /// What else was seen of machine and server meanwhile; null in documents of older versions, and on simulated
+        /// devices.
+        #[serde(default)]
+        pub system: Option<SystemUse>,
+        /// Where threads slept when they were looked at, the most frequent first.
+        #[serde(default)]
+        pub wait_sites: Vec<WaitSite>,
+        /// What experiments after the tests found out: how the rate answers to more delay, depth, and larger blocks.
+        #[serde(default)]
+        pub sensitivity: Option<Sensitivity>,
         /// What a reader should know about this row.
         pub notes: Vec<Note>,
-        /// Whether to believe the number; null in documents of older versions, and where nothing was measured.
+        /// What limited it, and whether to believe the number; null in documents of older versions, and where nothing was measured.
         #[serde(default)]
         pub verdict: Option<Verdict>,
-    }
-
-    /// What is concluded about a phase.
-    pub struct Verdict {
-        /// Whether the number is what it looks like.
-        pub trust: Trust,
-        /// Codes of the notes that cost it trust, the gravest first; and "ended_early" for a phase that did not come to its
-        /// end, whose reason says why.
-        pub trust_reasons: Vec<String>,
     }
 
     /// The steady part of a phase, and where its rate changed.

@@ -218,7 +218,7 @@ mod tests {
                 "\"new\": {\"deep\": [1, {}]}, \"schema\": \"skye.run/1.4\"",
                 1,
             )
-            .replace("\"passes\":", "\"wait_sites\": [{\"class\": \"device\"}], \"passes\":");
+            .replace("\"passes\":", "\"moon_phases\": [{\"class\": \"full\"}], \"passes\":");
         let read = read(&later).unwrap();
         assert_eq!((read.schema.as_str(), &read.phases), ("skye.run/1.4", &run.phases));
     }

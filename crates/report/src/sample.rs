@@ -318,8 +318,19 @@ pub(crate) fn phase(spec: &str) -> PhaseRecord {
         residency: Some(Residency { before: Some(0.0), after: Some(0.0), source: "cachestat".into() }),
         extents: Some(Extents { hole_share: 0.0, unwritten_share: 0.0, encoded_share: 0.0, extents: 33 }),
         conditions: None,
+        system: None,
+        wait_sites: Vec::new(),
+        sensitivity: None,
         notes: Vec::new(),
-        verdict: Some(Verdict { trust: Trust::Ok, trust_reasons: Vec::new() }),
+        verdict: Some(Verdict {
+            limiter: None,
+            confidence: None,
+            ranking: Vec::new(),
+            evidence: None,
+            advice: None,
+            trust: Trust::Ok,
+            trust_reasons: Vec::new(),
+        }),
     };
     measure(&mut phase, 100_000.0, [250_000, 511_000, 900_000]);
     if block_bytes.is_some() {

@@ -72,6 +72,9 @@ pub fn untried(phase: &PlannedPhase, repetition: u32, status: Status, reason: &s
         residency: None,
         extents: None,
         conditions: None,
+        system: None,
+        wait_sites: Vec::new(),
+        sensitivity: None,
         notes: Vec::new(),
         verdict: None,
     }

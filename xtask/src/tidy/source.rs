@@ -13,7 +13,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "crates/observe/src/residency.rs",
     "crates/observe/src/xfs_geometry.rs",
     "crates/observe/tests/no_allocation.rs",
-    "crates/skye/tests/support/pinned.rs",
+    "crates/skye/tests/known_answers/pinned.rs",
     "crates/skye/tests/support/program.rs",
     "xtask/src/bench/bare_bytes.rs",
     "xtask/src/bench/bare_ring.rs",

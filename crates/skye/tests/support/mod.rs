@@ -6,7 +6,6 @@
 
 pub mod fuse;
 pub mod mounts;
-pub mod pinned;
 pub mod program;
 
 /// Beginning of the names of temporary directories.

@@ -1,0 +1,116 @@
+//! What can hold a number back: a closed list, and how sure a conclusion is.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! limiters {
+    ($($(#[$meta:meta])* $variant:ident, $code:literal, $title:literal;)+) => {
+        /// What held a number back.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[serde(rename_all = "snake_case")]
+        pub enum Limiter { $($(#[$meta])* $variant,)+ }
+
+        impl Limiter {
+            /// All of them, in the order in which they are told.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// The word in documents and on the command line.
+            pub fn code(self) -> &'static str {
+                match self { $(Self::$variant => $code),+ }
+            }
+
+            /// The words on the terminal, without depth and share.
+            pub fn title(self) -> &'static str {
+                match self { $(Self::$variant => $title),+ }
+            }
+        }
+    };
+}
+
+limiters! {
+    /// Bytes per second of the device.
+    DeviceBandwidth, "device_bandwidth", "device bandwidth";
+    /// Operations per second of the device.
+    DeviceOps, "device_ops", "device operations";
+    /// The time that the device takes for one operation, at the depth that was asked for.
+    DeviceLatency, "device_latency", "device latency";
+    /// The time that a server takes for one operation, at the depth that was asked for.
+    RemoteLatency, "remote_latency", "remote latency";
+    /// Tags of the device's queue, slots of a remote procedure call, background requests of FUSE.
+    QueueFull, "queue_full", "queue full";
+    /// A limit that a cgroup or a provider sets.
+    IoThrottle, "io_throttle", "I/O throttle";
+    /// The rate at which operations were asked for.
+    RateLimitAsked, "rate_limit_asked", "the rate asked for";
+    /// Bytes per second of the network.
+    NetworkBandwidth, "network_bandwidth", "network bandwidth";
+    /// A server that can do no more, whatever the load.
+    ServerSaturated, "server_saturated", "server";
+    /// Copying from the page cache.
+    PageCache, "page_cache", "page cache";
+    /// The page cache took the writes, and the device had not seen them.
+    PageCacheAbsorbed, "page_cache_absorbed", "page cache (absorbed)";
+    /// Names and attributes that memory holds.
+    MetadataCache, "metadata_cache", "cached metadata";
+    /// The kernel held writers back until dirty pages were written.
+    DirtyThrottling, "dirty_throttling", "dirty-page throttling";
+    /// Pages had to be found before anything could go on.
+    MemoryPressure, "memory_pressure", "memory pressure";
+    /// Commits of the journal, and flushes of the device.
+    FsyncJournal, "fsync_journal", "journal commit / flush";
+    /// Threads that waited for each other.
+    LockContention, "lock_contention", "lock contention";
+    /// The thread's own code, outside of the kernel.
+    ClientCpu, "client_cpu", "client CPU (user code)";
+    /// The thread's time in the kernel.
+    KernelCpu, "kernel_cpu", "kernel CPU";
+    /// The test's own threads use all CPUs.
+    CpuSaturated, "cpu_saturated", "all CPUs, by this test";
+    /// Other processes use the CPUs.
+    CpuContention, "cpu_contention", "other processes' CPU";
+    /// A cgroup's quota of CPU time.
+    CpuQuota, "cpu_quota", "CPU quota";
+    /// The hypervisor gave the CPU to others.
+    HypervisorSteal, "hypervisor_steal", "steal";
+    /// Others' I/O on the same device.
+    NoisyNeighbour, "noisy_neighbour", "other I/O";
+    /// A thread of the kernel or a daemon that works for the target.
+    HelperCpu, "helper_cpu", "helper thread CPU";
+    /// Something below this system: a host, a provider, a controller.
+    BelowOs, "below_os", "below this OS";
+    /// skye's own loop.
+    BenchmarkItself, "benchmark_itself", "skye itself";
+    /// Two limits at once.
+    Mixed, "mixed", "mixed";
+    /// The evidence conflicts, or is too thin.
+    NotClear, "not_clear", "not clear";
+}
+
+impl Limiter {
+    /// The limiter of that code.
+    pub fn from_code(code: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|limiter| limiter.code() == code)
+    }
+}
+
+impl fmt::Display for Limiter {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.title())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Limiter;
+
+    #[test]
+    fn codes_are_the_words_of_documents() {
+        for limiter in Limiter::ALL {
+            assert_eq!(serde_json::to_value(limiter).unwrap(), limiter.code());
+            assert_eq!(Limiter::from_code(limiter.code()), Some(*limiter));
+        }
+        assert_eq!(Limiter::from_code("disk"), None);
+    }
+}
