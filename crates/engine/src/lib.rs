@@ -13,6 +13,7 @@ pub mod buffer;
 pub mod bytes;
 pub mod clock;
 pub mod data;
+pub mod delay;
 pub mod failure;
 pub mod files;
 pub mod names;

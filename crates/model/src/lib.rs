@@ -7,6 +7,7 @@
 //! - Names carry their unit, last: `_bytes`, `_ns`, `_per_second`. Durations are nanoseconds, sizes bytes.
 //! - The JSON of a [`Run`] only grows within schema `skye.run/1`.
 
+pub mod experiment;
 pub mod health;
 pub mod limiter;
 pub mod machine;
@@ -23,6 +24,7 @@ pub mod target;
 pub mod trouble;
 pub mod workload;
 
+pub use experiment::Experiment;
 pub use health::Health;
 pub use limiter::Limiter;
 pub use machine::Machine;

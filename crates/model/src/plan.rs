@@ -8,11 +8,12 @@ mod checks;
 mod choice;
 mod dataset;
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 mod volume;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::experiment::Experiment;
 use crate::machine::Machine;
 use crate::request::{Allow, Percent, Request, Seconds};
 use crate::size::Size;
@@ -20,15 +21,15 @@ use crate::spec::{self, Defaults};
 use crate::sweep::Sweep;
 use crate::target::{Backing, Target};
 use crate::trouble::Trouble;
-use crate::workload::{Arrival, CacheMode, DataWork, Engine, SyncMode, Workload};
+use crate::workload::{Arrival, CacheMode, DataWork, Engine, Probing, SyncMode, Work, Workload};
 use asked::{Asked, Swept, add_possible, check_shares, expand, phase_id};
 use checks::{check_buffers, check_cold, check_direct, check_polling};
 use choice::{agree_within_sweeps, choose, depth_notes};
 use dataset::{check_room_for_files, plan_dataset};
-use volume::{estimate_ns, share_write_limit, stop_of, whole_seconds};
+use volume::{estimate_ns, leave_bytes_to_experiments, share_write_limit, stop_of, whole_seconds};
 
 pub use dataset::{DATASET_BYTES_MAX, DATASET_BYTES_MIN, DataGroup, Dataset, RESERVE_BYTES};
-pub use volume::{PROBE_BYTES, WRITE_LIMIT_BYTES};
+pub use volume::{EXPERIMENTS_NS, PROBE_BYTES, WRITE_LIMIT_BYTES};
 
 /// Longest measured time of a phase where neither preset nor flag says.
 pub const PHASE_SECONDS: f64 = 20.0;
@@ -36,6 +37,9 @@ pub const PHASE_SECONDS: f64 = 20.0;
 pub const PHASE_SECONDS_MIN: f64 = 4.0;
 /// How well the rate must be known for that, where neither preset nor flag says.
 pub const PRECISION: Percent = Percent(2.0);
+
+/// A test that was given less time than this was to be quick, and nothing follows it.
+pub const EXPERIMENT_PHASE_NS_MIN: u64 = 1_000_000_000;
 
 /// Everything that will be done, in its order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -70,6 +74,10 @@ pub struct Plan {
     /// Memory of the server that the target lies on; null where it was not told.
     #[serde(default)]
     pub server_ram_bytes: Option<u64>,
+    /// On which tests experiments are made, once all are done, that tell what limits them; in documents of older versions
+    /// on none.
+    #[serde(default = "no_experiments")]
+    pub probe: Probing,
     /// The tests that were asked for, as specs: before the sweep, and as they would be issued if all could be.
     #[serde(default)]
     pub tests: Vec<String>,
@@ -127,6 +135,11 @@ impl PlannedPhase {
     pub fn asked(&self) -> &Workload {
         self.instead_of.as_ref().unwrap_or(&self.workload)
     }
+}
+
+/// What documents did that know no experiments.
+fn no_experiments() -> Probing {
+    Probing::None
 }
 
 /// The engine of documents that know no other.
@@ -217,10 +230,15 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
     let bytes_to_write_max =
         share_write_limit(&mut phases, dataset.as_ref(), repetitions, write_limit_bytes, probed_bytes)?;
 
+    let probe = request.probe.unwrap_or(Probing::Reads);
+    if probe == Probing::Writes {
+        leave_bytes_to_experiments(&mut phases);
+    }
+
     let mut notes = notes(target);
     notes.extend(left_out);
     notes.extend(depth_notes(&phases, machine));
-    let estimate_ns = estimate_ns(&phases, until, dataset.as_ref(), repetitions);
+    let estimate_ns = estimate_ns(&phases, until, dataset.as_ref(), repetitions, probe);
     let total_ns = request
         .total
         .map_or(whole_seconds(estimate_ns.saturating_mul(2).saturating_add(60_000_000_000)), Seconds::as_ns);
@@ -240,6 +258,7 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
         server_ram_bytes: request
             .server_ram
             .map(|size| size.resolve(target.space.free_bytes, machine.memory_bytes)),
+        probe,
         tests: asked_for,
         tests_where_possible: asked_where_possible,
         sweep: sweep.map(|sweep| sweep.to_string()),
@@ -285,6 +304,31 @@ impl Plan {
         self.until.filter(|_| phase.stop.time_ns.is_some() && tells && phase.engine != Engine::Sim)
     }
 
+    /// Whether experiments may be made on a test: on one that takes long enough to be asked about, has a rate of its own,
+    /// and changes nothing unless that was allowed. Counted tests do what was asked for and no more.
+    pub fn may_probe(&self, phase: &PlannedPhase) -> bool {
+        let is_timed = phase.stop.time_ns.is_some_and(|time_ns| time_ns >= EXPERIMENT_PHASE_NS_MIN);
+        let changes = match &phase.workload.work {
+            Work::Data(data) => data.writes(),
+            Work::Files(files) => files.verb.changes(),
+        };
+        let is_allowed = match self.probe {
+            Probing::None => false,
+            Probing::Reads => !changes,
+            Probing::Writes => true,
+        };
+        let is_real =
+            phase.workload.data().is_none() || phase.engine.needs_files() || phase.engine == Engine::Sim;
+        is_timed && is_allowed && is_real
+    }
+
+    /// Most bytes that one experiment on a test may write; `None` for one that writes none.
+    pub fn experiment_bytes(&self, phase: &PlannedPhase) -> Option<u64> {
+        // What the test itself left of its part, shared by all of its experiments.
+        let bytes = phase.stop.bytes.filter(|_| phase.workload.data().is_some_and(DataWork::writes))?;
+        Some(bytes / 2 / Experiment::ALL.len() as u64)
+    }
+
     /// The request that gives this very plan again on the same target: what `--dry-run` prints.
     pub fn to_request(&self) -> Request {
         let mut allow = Vec::new();
@@ -314,6 +358,7 @@ impl Plan {
             engine: None,
             verify: self.verify_all.then_some(true),
             server_ram: self.server_ram_bytes.map(Size::Bytes),
+            probe: Some(self.probe),
             sweep: self.sweep.clone(),
             write_limit: Some(Size::Bytes(self.write_limit_bytes)),
             allow,
@@ -350,7 +395,7 @@ mod tests {
     #[test]
     fn plans_of_older_documents_can_be_read() {
         let mut plan = serde_json::to_value(on_disk(&["read"])).unwrap();
-        for key in ["verify_all", "tests", "sweep", "until", "server_ram_bytes"] {
+        for key in ["verify_all", "tests", "sweep", "until", "server_ram_bytes", "probe"] {
             plan.as_object_mut().unwrap().remove(key);
         }
         for key in ["engine", "instead_of", "group"] {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::nearest;
 use crate::size::Size;
-use crate::workload::{CacheMode, EngineWord};
+use crate::workload::{CacheMode, EngineWord, Probing};
 
 /// What was asked for, each word optional; [`Request::over`] lays flags over a preset.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -65,6 +65,9 @@ pub struct Request {
     /// Memory of the server that the target lies on: what does not exceed it may be read from there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_ram: Option<Size>,
+    /// On which tests experiments are made that tell what limits them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probe: Option<Probing>,
     /// What every test is repeated over, as [`Sweep`](crate::Sweep) understands it: `q1..q64`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sweep: Option<String>,
@@ -106,6 +109,7 @@ impl Request {
         "engine",
         "verify",
         "server_ram",
+        "probe",
         "sweep",
         "write_limit",
         "allow",
@@ -153,6 +157,7 @@ impl Request {
             engine: self.engine.or(lower.engine),
             verify: self.verify.or(lower.verify),
             server_ram: self.server_ram.or(lower.server_ram),
+            probe: self.probe.or(lower.probe),
             sweep: self.sweep.or(lower.sweep),
             write_limit: self.write_limit.or(lower.write_limit),
             allow: if self.allow.is_empty() { lower.allow } else { self.allow },

@@ -67,8 +67,8 @@ words! {
 mod evidence;
 
 pub use evidence::{
-    CallUse, Cap, Confidence, Evidence, Helper, NetworkUse, Pressures, Ranked, Reclaim, Sensed, Sensitivity,
-    SystemUse, Verdict, WaitSite, WaitsOf,
+    CallUse, Cap, CeilingShares, Confidence, Evidence, Helper, NetworkUse, Pressures, Ranked, Reclaim,
+    Sensed, Sensitivity, SystemUse, Verdict, WaitSite, WaitsOf,
 };
 
 document! {
@@ -224,6 +224,9 @@ document! {
         /// Where threads slept when they were looked at, the most frequent first.
         #[serde(default)]
         pub wait_sites: Vec<WaitSite>,
+        /// How near it comes to limits of our own; null where none was measured.
+        #[serde(default)]
+        pub ceiling_shares: Option<CeilingShares>,
         /// What experiments after the tests found out: how the rate answers to more delay, depth, and larger blocks.
         #[serde(default)]
         pub sensitivity: Option<Sensitivity>,

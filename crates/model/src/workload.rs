@@ -182,6 +182,18 @@ words! {
     }
 }
 
+words! {
+    /// On which tests experiments are made that tell what limits them, once all tests are done.
+    Probing {
+        /// On none.
+        None = "none",
+        /// On those that change nothing.
+        Reads = "reads",
+        /// On those that write and make files, too.
+        Writes = "writes",
+    }
+}
+
 impl DataVerb {
     /// Whether one operation is one byte.
     pub fn is_bytes(self) -> bool {
@@ -251,6 +263,11 @@ impl FileVerb {
     /// Whether each operation takes an inode.
     pub fn takes_inodes(self) -> bool {
         matches!(self, Self::Create | Self::Mkdir | Self::Symlink)
+    }
+
+    /// Whether it changes what is there.
+    pub fn changes(self) -> bool {
+        !matches!(self, Self::Stat | Self::Open | Self::Readdir)
     }
 }
 

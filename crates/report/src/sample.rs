@@ -320,6 +320,7 @@ pub(crate) fn phase(spec: &str) -> PhaseRecord {
         conditions: None,
         system: None,
         wait_sites: Vec::new(),
+        ceiling_shares: None,
         sensitivity: None,
         notes: Vec::new(),
         verdict: Some(Verdict {

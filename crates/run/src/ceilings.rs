@@ -18,7 +18,7 @@ use engine::verb::Read;
 use engine::worker::{Layout, Limits, Stamping, Worker};
 use model::plan::Plan;
 use model::request::{Allow, Count, Request, Seconds};
-use model::run::{Ceiling, PhaseRecord, Status};
+use model::run::{Ceiling, CeilingShares, PhaseRecord, Status};
 use model::size::Size;
 use model::target::Backing;
 use model::workload::{Arrival, CacheMode, DataWork, Engine, Work};
@@ -31,9 +31,6 @@ use crate::session::{Session, Time};
 
 /// Operations that the loop handles at once where batches are long.
 const BATCH: u32 = 32;
-/// Above this share of a ceiling a number is about the client and not about the storage: by then the loop's own time
-/// is more than two thirds of the whole.
-const NEAR: f64 = 0.7;
 /// Where the same calls find memory and nothing else; what a killed run leaves there goes with the next one.
 pub const MEMORY: &str = "/dev/shm";
 /// Least bytes that calls on memory move about in.
@@ -152,41 +149,25 @@ impl Ceilings {
         Some(self.null?.of_batch(record.engine.mean_batch?))
     }
 
-    /// What a number that is near a ceiling has to be told with.
-    pub fn warning(&self, record: &PhaseRecord, cpus: u32) -> Option<String> {
+    /// How near a number comes to them; `None` where nothing was measured that it could be held against.
+    pub fn shares(&self, record: &PhaseRecord, cpus: u32) -> Option<CeilingShares> {
         if !matches!(record.status, Status::Done | Status::Partial) {
             return None;
         }
         let rate = record.rate.whole_ops_per_second?;
-        let what = format!("{} {}", record.name, record.label);
         // Threads that have no CPU of their own cannot add up.
         let lanes = f64::from(record.workload.threads.min(cpus).max(1));
         let own = match record.engine.name.as_str() {
-            "null" | "sim" => None,
-            "nop" | "uring" => self.nop.map(|cost| (cost, "a ring whose requests do nothing")),
-            _ => self.null.map(|cost| (cost, "the loop without I/O")),
+            "null" | "nop" | "sim" => None,
+            "uring" => self.nop,
+            _ => self.null,
         };
-        if let (Some((cost, of_what)), Some(batch)) = (own, record.engine.mean_batch) {
-            let share = rate / (lanes * 1e9 / cost.of_batch(batch));
-            if share > NEAR && record.engine.name != "nop" {
-                return Some(format!(
-                    "{what}: {:.0} % of what {of_what} reaches: skye itself limits this number",
-                    share * 100.0
-                ));
-            }
-        }
-        let (_, twin) = self.twins.iter().find(|(spec, _)| *spec == twin_name(&record.spec))?;
-        let share = rate / twin;
-        (share > NEAR).then(|| match share {
-            // The two are measured at different times.
-            share if share > 1.0 => {
-                format!("{what}: as fast as the same calls on memory: the storage does not limit this number")
-            }
-            share => format!(
-                "{what}: {:.0} % of what the same calls reach on memory: the storage does not limit this number",
-                share * 100.0
-            ),
-        })
+        let own_loop = own
+            .zip(record.engine.mean_batch)
+            .map(|(cost, batch)| rate / (lanes * 1e9 / cost.of_batch(batch)));
+        let twin = self.twins.iter().find(|(spec, _)| *spec == twin_name(&record.spec));
+        let memory = twin.map(|(_, twin)| rate / twin);
+        (own_loop.is_some() || memory.is_some()).then_some(CeilingShares { own_loop, memory })
     }
 }
 

@@ -8,6 +8,7 @@ use engine::Failure;
 use engine::bytes::Span;
 use engine::clock::{Clock, Monotonic, Timer};
 use engine::data::{Content, STAMP_INTERVAL_BYTES, Verifier, mix};
+use engine::delay::Delay;
 use engine::failure::Cause;
 use engine::pattern::Pattern;
 use engine::worker::{Layout, Stamping};
@@ -84,6 +85,8 @@ pub struct DataTask<'a> {
     pub rate_ops_per_second: Option<f64>,
     /// CPUs near the device, where not all are.
     pub near: Option<Arc<[u32]>>,
+    /// Pauses before calls, for an experiment.
+    pub delay: Option<Delay>,
     /// The program and first arguments of the process for the C library's streams.
     pub stdio_program: &'a [std::ffi::OsString],
 }
@@ -155,6 +158,7 @@ pub fn run(
                 rate_ops_per_second: task.rate_ops_per_second,
                 draw_seed: mix(task.offset_seed ^ mix(u64::from(number) + 1)),
                 near,
+                delay: task.delay.clone(),
                 lockable_bytes,
             };
             member::work(data, task.phase.engine, part, timer)

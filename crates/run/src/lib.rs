@@ -15,6 +15,7 @@ mod data_phase;
 mod dataset;
 pub mod directory;
 mod drive;
+mod experiment;
 mod file_phase;
 mod gang;
 mod knee;

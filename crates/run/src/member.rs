@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 use engine::bytes::{ByteWorker, Recorded, Span, SystemCalls};
 use engine::clock::{Clock, Monotonic, Timer};
 use engine::data::{Content, mix};
+use engine::delay::{Delay, Delayed};
 use engine::null::NullEngine;
 use engine::pacing::{ClosedLoop, OpenLoop, Pacing};
 use engine::pattern::Pattern;
@@ -87,6 +88,8 @@ pub struct Part {
     pub draw_seed: u64,
     /// CPUs near the device.
     pub near: Option<Arc<[u32]>>,
+    /// Pauses before calls, for an experiment.
+    pub delay: Option<Delay>,
     /// Most bytes of buffers that a ring may lock; `None`: whatever the kernel allows.
     pub lockable_bytes: Option<u64>,
 }
@@ -180,7 +183,10 @@ fn paced<V: Verb + Send + 'static, M: Maker>(
             let pacing = OpenLoop::new(rate, poisson, part.number, part.members, part.draw_seed);
             work_of(verb, part, maker, timer, pacing)
         }
-        None => work_of(verb, part, maker, timer, ClosedLoop),
+        None => match part.delay.clone() {
+            Some(delay) => work_of(verb, part, DelayMaker(maker, delay), timer, ClosedLoop),
+            None => work_of(verb, part, maker, timer, ClosedLoop),
+        },
     }
 }
 
@@ -232,6 +238,19 @@ impl<const NOP: bool> Maker for UringMaker<NOP> {
     }
     fn told(engine: &Self::Engine) -> (Vec<String>, Vec<String>) {
         (engine.features().to_vec(), engine.lost().to_vec())
+    }
+}
+
+/// Makes an engine with pauses, for experiments.
+struct DelayMaker<M>(M, Delay);
+
+impl<M: Maker> Maker for DelayMaker<M> {
+    type Engine = Delayed<M::Engine>;
+    fn make<V: Verb>(&self, part: &Part) -> Result<Self::Engine, Failure> {
+        Ok(Delayed::new(self.0.make::<V>(part)?, self.1.clone()))
+    }
+    fn told(engine: &Self::Engine) -> (Vec<String>, Vec<String>) {
+        M::told(engine.inner())
     }
 }
 

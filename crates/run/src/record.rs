@@ -74,6 +74,7 @@ pub fn untried(phase: &PlannedPhase, repetition: u32, status: Status, reason: &s
         conditions: None,
         system: None,
         wait_sites: Vec::new(),
+        ceiling_shares: None,
         sensitivity: None,
         notes: Vec::new(),
         verdict: None,

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use engine::clock::{Clock, Monotonic, Timer, read_cost_ns};
 use engine::data::mix;
-use model::plan::{Plan, PlannedPhase};
+use engine::delay::Delay;
+use model::experiment::Variant;
+use model::plan::{Plan, PlannedPhase, Until};
 use model::run::{Conditions, Frame, PhaseRecord, Status, TargetProbes};
 use model::target::Target;
 use model::workload::{Arrival, DataWork, OpenRate, Work};
@@ -91,6 +93,14 @@ pub struct Time {
     pub measured_ns: u64,
     /// In all.
     pub budget_ns: u64,
+}
+
+/// How a phase is measured.
+pub(crate) struct Manner {
+    /// When it has done enough.
+    pub until: Option<Until>,
+    /// Pauses before calls.
+    pub delay: Option<Delay>,
 }
 
 impl Session {
@@ -210,6 +220,56 @@ impl Session {
         time: Time,
         on_tick: &mut dyn FnMut(&Tick<'_>),
     ) -> PhaseRecord {
+        let until = self.plan.until_of(phase);
+        let record = self.measure(phase, repetition, time, Manner { until, delay: None }, on_tick);
+        if let Some(rate) = record
+            .rate
+            .steady_ops_per_second
+            .or(record.rate.whole_ops_per_second)
+            .filter(|_| rate_is_closed(phase))
+        {
+            self.reached.insert(spec::print(phase.asked()), rate);
+        }
+        record
+    }
+
+    /// What is to be done.
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Whether the data set has room for a variant of one of its tests: a block for each operation in flight, and whole
+    /// blocks in each file.
+    pub(crate) fn fits(&self, variant: &Variant) -> bool {
+        let workload = &variant.phase.workload;
+        let Some(data) = workload.data() else { return true };
+        let blocks_wanted = u64::from(workload.in_flight());
+        match &self.place {
+            Place::Simulated(_) => {
+                let size_bytes = self.plan.dataset.as_ref().map_or(0, |dataset| dataset.size_bytes_max);
+                size_bytes / data.block_bytes >= blocks_wanted
+            }
+            Place::Directory(on_disk) => on_disk.dataset.as_ref().is_some_and(|dataset| {
+                let group = self.plan.dataset.as_ref().and_then(|plan| plan.group_of(data));
+                let group = group.and_then(|number| dataset.groups.get(number));
+                group.is_some_and(|group| {
+                    group.file_bytes.is_multiple_of(data.block_bytes)
+                        && group.size_bytes() / data.block_bytes >= blocks_wanted
+                })
+            }),
+        }
+    }
+
+    /// Measures: a test, or an experiment on one.
+    pub(crate) fn measure(
+        &mut self,
+        phase: &PlannedPhase,
+        repetition: u32,
+        time: Time,
+        manner: Manner,
+        on_tick: &mut dyn FnMut(&Tick<'_>),
+    ) -> PhaseRecord {
+        let Manner { until, delay } = manner;
         let offset_seed = self.offset_seed(phase, repetition);
         let steps = match &phase.workload.work {
             Work::Data(data) => member::steps(data),
@@ -217,7 +277,6 @@ impl Session {
         };
         let (timer, now_ns) = (self.timer, Monotonic.now_ns());
         let rate = phase.workload.data().map_or(Ok(None), |data| self.rate_of(phase, data));
-        let until = self.plan.until_of(phase);
         // Where the time is only the longest, a test is cut short if it had not even the shortest.
         let planned_ns_min = self.plan.until.map_or(self.plan.phase_time_ns, |until| until.time_min_ns);
         let throttled_before = match &self.place {
@@ -286,6 +345,7 @@ impl Session {
                                 .and_then(|dataset| dataset.group_of(data)),
                             rate_ops_per_second,
                             near: near_enough(near.as_ref(), phase).cloned(),
+                            delay,
                             stdio_program,
                         };
                         data_phase::run(&task, dataset, &mut drive).map(|outcome| {
@@ -344,14 +404,6 @@ impl Session {
             }
             Place::Directory(_) | Place::Simulated(_) => None,
         };
-        if let Some(rate) = record
-            .rate
-            .steady_ops_per_second
-            .or(record.rate.whole_ops_per_second)
-            .filter(|_| rate_is_closed(phase))
-        {
-            self.reached.insert(spec::print(phase.asked()), rate);
-        }
         record
     }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use model::request::{Allow, Count, Percent, Request, Seconds};
 use model::size::Size;
-use model::workload::{CacheMode, EngineWord};
+use model::workload::{CacheMode, EngineWord, Probing};
 
 use crate::Done;
 use crate::exit::{self, Failure};
@@ -128,6 +128,12 @@ pub struct RunArguments {
     /// Memory of the server that the target lies on: reads of a set that fits into it may not come from its disks.
     #[arg(long, value_name = "SIZE")]
     pub server_ram: Option<Size>,
+    /// Make no experiments after the tests: what limits a number is then told from counters alone.
+    #[arg(long, conflicts_with = "probe_writes")]
+    pub no_probe: bool,
+    /// Make experiments on tests that write, too; their bytes count as the tests' own.
+    #[arg(long)]
+    pub probe_writes: bool,
     /// Exit with code 5 if a number is not what it looks like.
     #[arg(long)]
     pub strict: bool,
@@ -239,6 +245,11 @@ impl RunArguments {
             time_min: None,
             verify: self.verify.then_some(true),
             server_ram: self.server_ram,
+            probe: match (self.no_probe, self.probe_writes) {
+                (true, _) => Some(Probing::None),
+                (false, true) => Some(Probing::Writes),
+                (false, false) => None,
+            },
             sweep: self.sweep.clone(),
             write_limit: self.write_limit,
             allow: self.allow.iter().map(|allow| (*allow).into()).collect(),

@@ -292,7 +292,6 @@ impl Driver {
                 }
             };
             self.show(&record);
-            self.warnings.extend(self.ceilings.warning(&record, self.cpus));
             self.phases.push(record);
             let goes_on = phases.get(index + 1).is_some_and(|next| next.group == phase.group);
             if phase.group.is_some() && !goes_on {
@@ -373,6 +372,7 @@ impl Driver {
         let time = Time { measured_ns: time_ns, budget_ns };
         let mut record = session.phase(phase, repetition, time, &mut |tick| view.update(&position, tick));
         record.own_cost_ns_per_op = self.ceilings.own_cost_ns(&record);
+        record.ceiling_shares = self.ceilings.shares(&record, self.cpus);
         self.written_bytes += record.app_bytes_written + session.untimed_bytes() - untimed_bytes;
         judge::judge(&mut record, &self.plan, &self.environment, self.target_probes.as_ref());
         record

@@ -90,6 +90,6 @@ fn checked(request: &Request, target: &Target, machine: &Machine) -> Result<Plan
     Ok(first)
 }
 
-pub(super) fn on_disk(tests: &[&str]) -> Plan {
+pub(crate) fn on_disk(tests: &[&str]) -> Plan {
     planned(&asking(tests), Backing::Devices, None).unwrap()
 }

@@ -5,10 +5,13 @@ use crate::request::Seconds;
 use crate::size;
 use crate::target::Target;
 use crate::trouble::Trouble;
-use crate::workload::{Access, CacheMode, DataVerb, Engine, SyncMode, Work, Workload};
+use crate::workload::{Access, CacheMode, DataVerb, DataWork, Engine, Probing, SyncMode, Work, Workload};
 
 /// Bytes of the file by which it is found out, before the first test, whether the target compresses.
 pub const PROBE_BYTES: u64 = 1 << 20;
+/// About how long the experiments on one test take: five turns of about 0.7 s with and without a pause, and two changes
+/// of 1.2 s, each with what stands before and after it.
+pub const EXPERIMENTS_NS: u64 = 7_000_000_000;
 /// A run without a preset writes at most this much unless `--write-limit` says otherwise.
 pub const WRITE_LIMIT_BYTES: u64 = 40_000_000_000;
 
@@ -128,6 +131,15 @@ pub(super) fn share_write_limit(
     Ok(parts.iter().fold(layout, |sum, part| sum.saturating_add(*part)).saturating_mul(repetitions))
 }
 
+/// Leaves a third of what each test on data may write to the experiments on it.
+pub(super) fn leave_bytes_to_experiments(phases: &mut [PlannedPhase]) {
+    for phase in phases.iter_mut().filter(|phase| phase.stop.time_ns.is_some()) {
+        if phase.workload.data().is_some() {
+            phase.stop.bytes = phase.stop.bytes.map(|bytes| bytes - bytes / 3);
+        }
+    }
+}
+
 /// Most bytes that a phase writes by its counts; `None` if nothing but time ends it.
 fn write_cap(phase: &PlannedPhase, dataset: Option<&Dataset>) -> Option<u64> {
     let stop = phase.stop;
@@ -167,7 +179,14 @@ pub(super) fn estimate_ns(
     until: Option<Until>,
     dataset: Option<&Dataset>,
     repetitions: u32,
+    probe: Probing,
 ) -> u64 {
+    let is_probed = |phase: &&PlannedPhase| {
+        // Writes may be probed as well; those on files and of single bytes have none that takes long.
+        let reads = |data: &DataWork| data.reads() && !data.writes() && !data.verb.is_bytes();
+        let may_be = |data: &DataWork| reads(data) || probe == Probing::Writes;
+        phase.engine.needs_files() && phase.workload.data().is_some_and(may_be)
+    };
     let seconds = |phase: &PlannedPhase| {
         // Simulated time costs none, as good as.
         if phase.engine == Engine::Sim {
@@ -181,7 +200,8 @@ pub(super) fn estimate_ns(
     // A device of 1 GB/s is the middle of what people test.
     let layout = dataset.map_or(0, Dataset::layout_bytes_max);
     let one: u64 = phases.iter().map(seconds).fold(0, u64::saturating_add);
-    one.saturating_add(layout).saturating_mul(u64::from(repetitions))
+    let probed = if probe == Probing::None { 0 } else { phases.iter().filter(is_probed).count() as u64 };
+    one.saturating_add(layout).saturating_mul(u64::from(repetitions)).saturating_add(probed * EXPERIMENTS_NS)
 }
 
 #[cfg(test)]

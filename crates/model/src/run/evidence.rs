@@ -118,6 +118,15 @@ document! {
         pub change: String,
     }
 
+    /// The rate as shares of what skye itself, and the same calls on memory, reach. Each is null where that was not measured.
+    #[derive(Default)]
+    pub struct CeilingShares {
+        /// Of the loop without I/O, or of a ring whose requests do nothing.
+        pub own_loop: Option<f64>,
+        /// Of the same calls on memory; above 1 where it was faster than them, as the two are measured at different times.
+        pub memory: Option<f64>,
+    }
+
     /// What else was seen of machine and server during a phase.
     #[derive(Default)]
     pub struct SystemUse {
@@ -133,6 +142,8 @@ document! {
         pub pressure: Option<Pressures>,
         /// Time in which the cgroup's tasks were held back by its quota of CPU time; null where there is no quota.
         pub quota_throttled_ns: Option<u64>,
+        /// CPUs that this quota allows; null where there is none.
+        pub quota_cpus: Option<f64>,
         /// How the kernel had to look for memory; null where it does not tell.
         pub reclaim: Option<Reclaim>,
         /// Dirty pages above which writers are held back; null where the kernel does not tell.

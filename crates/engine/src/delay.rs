@@ -1,0 +1,214 @@
+//! An engine that pauses before each call: how much slower a test becomes by it tells what its rate depends on.
+//!
+//! Where the time of an operation sets the rate, a pause lengthens each turn by itself; where something else caps the
+//! rate, it only shortens a wait (Curtsinger and Berger, "Coz", 2015, with slower instead of faster). The pause is a
+//! sleep and no loop: a loop would take the CPU that others need.
+//!
+//! On and off change by turns within one run, so that a target that drifts does so in both. Nothing but experiments goes
+//! through here: what is printed as a rate never does.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::io::Errno;
+
+use crate::clock::{Clock, Monotonic};
+use crate::{Completion, DataEngine, Draft, Io};
+
+/// Sleeps shorter than this are mostly the way back to a CPU; several are made into one, before every so-manieth call.
+const SLEEP_NS_MIN: u64 = 200_000;
+/// What a sleeping thread may be late by, as far as it can choose.
+const TIMER_SLACK_NS: u64 = 1;
+
+/// When calls are delayed, and by how much.
+#[derive(Debug, Clone)]
+pub struct Delay {
+    /// Mean pause before each call.
+    pub mean_ns: u64,
+    /// Where it is switched, on the axis of the monotonic clock from the start of the phase: off before the first, on
+    /// until the second, and so on.
+    pub switches_ns: Arc<[u64]>,
+    /// What calls really waited, all together, while it was on.
+    pub waited_ns: Arc<AtomicU64>,
+}
+
+/// Calls that wait for their time before they reach the engine.
+#[derive(Debug)]
+pub struct Delayed<E> {
+    inner: E,
+    delay: Delay,
+    /// One pause stands for so many calls.
+    every: u64,
+    pause_ns: u64,
+    calls: u64,
+    /// When it began, from the first call on.
+    start_ns: u64,
+    next_switch: usize,
+    /// Calls that wait, and since when, in the order of their times.
+    waiting: VecDeque<(u64, Io)>,
+    in_flight: usize,
+}
+
+impl<E: DataEngine> Delayed<E> {
+    /// That engine, with pauses. The thread that makes it is the one that uses it.
+    pub fn new(inner: E, delay: Delay) -> Self {
+        // Without it, every pause would be 50 us longer than asked for; where it is refused, what was really waited is
+        // counted all the same.
+        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(TIMER_SLACK_NS));
+        let depth = inner.depth() as usize;
+        // With several slots, pauses overlap and each may be as short as it likes: nobody sleeps for one alone.
+        let every = if depth > 1 { 1 } else { SLEEP_NS_MIN.div_ceil(delay.mean_ns.max(1)).max(1) };
+        Self {
+            inner,
+            every,
+            pause_ns: delay.mean_ns * every,
+            delay,
+            calls: 0,
+            start_ns: 0,
+            next_switch: 0,
+            waiting: VecDeque::with_capacity(depth),
+            in_flight: 0,
+        }
+    }
+
+    /// The engine without the pauses.
+    pub fn inner(&self) -> &E {
+        &self.inner
+    }
+
+    fn is_on(&mut self, now_ns: u64) -> bool {
+        if self.start_ns == 0 {
+            self.start_ns = now_ns;
+        }
+        let since_ns = now_ns.saturating_sub(self.start_ns);
+        while self.delay.switches_ns.get(self.next_switch).is_some_and(|at_ns| *at_ns <= since_ns) {
+            self.next_switch += 1;
+        }
+        self.next_switch % 2 == 1
+    }
+
+    /// Hands over what has waited long enough; when the next has.
+    fn release(&mut self, now_ns: u64) -> u64 {
+        while let Some((since_ns, io)) = self.waiting.front().copied() {
+            let due_ns = since_ns + self.pause_ns;
+            if due_ns > now_ns {
+                return due_ns;
+            }
+            self.waiting.pop_front();
+            self.delay.waited_ns.fetch_add(now_ns - since_ns, Ordering::Relaxed);
+            self.inner.queue(io);
+            self.in_flight += 1;
+        }
+        u64::MAX
+    }
+}
+
+impl<E: DataEngine> DataEngine for Delayed<E> {
+    fn depth(&self) -> u32 {
+        self.inner.depth()
+    }
+
+    fn draft(&mut self, slot: u32) -> Draft<'_> {
+        self.inner.draft(slot)
+    }
+
+    fn block_read(&self, slot: u32) -> &[u8] {
+        self.inner.block_read(slot)
+    }
+
+    fn queue(&mut self, io: Io) {
+        let now_ns = Monotonic.now_ns();
+        self.calls += 1;
+        if self.is_on(now_ns) && self.calls.is_multiple_of(self.every) {
+            self.waiting.push_back((now_ns, io));
+        } else {
+            self.inner.queue(io);
+            self.in_flight += 1;
+        }
+    }
+
+    fn reap(&mut self, done: &mut [Completion], until_ns: u64) -> Result<usize, Errno> {
+        loop {
+            let due_ns = self.release(Monotonic.now_ns());
+            let wake_ns = due_ns.min(until_ns);
+            if self.in_flight > 0 {
+                let count = self.inner.reap(done, wake_ns)?;
+                self.in_flight -= count;
+                if count > 0 {
+                    return Ok(count);
+                }
+            } else if self.waiting.is_empty() {
+                return Ok(0);
+            } else {
+                let left_ns = wake_ns.saturating_sub(Monotonic.now_ns());
+                std::thread::sleep(std::time::Duration::from_nanos(left_ns));
+            }
+            if Monotonic.now_ns() >= until_ns {
+                return Ok(0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Call;
+    use crate::null::NullEngine;
+
+    fn read(slot: u32) -> Io {
+        Io { slot, call: Call::Read, file: 0, offset_bytes: 0 }
+    }
+
+    fn delayed(depth: u32, mean_ns: u64, switches_ns: &[u64]) -> Delayed<NullEngine> {
+        let delay = Delay { mean_ns, switches_ns: switches_ns.into(), waited_ns: Arc::default() };
+        Delayed::new(NullEngine::new(depth, 4096), delay)
+    }
+
+    #[test]
+    fn what_is_switched_off_does_not_wait() {
+        let mut engine = delayed(4, 1_000_000, &[u64::MAX]);
+        let mut done = [Completion { slot: 0, result: 0 }; 4];
+        (0..4).for_each(|slot| engine.queue(read(slot)));
+        assert_eq!(engine.reap(&mut done, u64::MAX), Ok(4));
+        assert_eq!(engine.delay.waited_ns.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn every_call_waits_its_time_and_none_is_lost() {
+        for depth in [1, 8] {
+            let mut engine = delayed(depth, 300_000, &[0]);
+            let mut done = [Completion { slot: 0, result: 0 }; 8];
+            let begun_ns = Monotonic.now_ns();
+            let mut ended = 0;
+            for _ in 0..5 {
+                (0..depth).for_each(|slot| engine.queue(read(slot)));
+                let mut left = depth as usize;
+                while left > 0 {
+                    let count = engine.reap(&mut done, u64::MAX).unwrap();
+                    assert!(count > 0);
+                    left -= count;
+                    ended += count;
+                }
+            }
+            assert_eq!(ended, 5 * depth as usize);
+            // Slots wait side by side.
+            assert!(Monotonic.now_ns() - begun_ns >= 5 * 300_000);
+            let waited_ns = engine.delay.waited_ns.load(Ordering::Relaxed);
+            assert!(waited_ns >= 5 * u64::from(depth) * 300_000);
+            assert_eq!(engine.reap(&mut done, u64::MAX), Ok(0));
+        }
+    }
+
+    #[test]
+    fn short_pauses_of_one_slot_become_few_long_ones() {
+        let mut engine = delayed(1, 20_000, &[0]);
+        let mut done = [Completion { slot: 0, result: 0 }];
+        for _ in 0..100 {
+            engine.queue(read(0));
+            assert_eq!(engine.reap(&mut done, u64::MAX), Ok(1));
+        }
+        assert!(engine.delay.waited_ns.load(Ordering::Relaxed) >= 100 * 20_000);
+    }
+}

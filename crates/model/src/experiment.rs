@@ -1,0 +1,144 @@
+//! Experiments after a test: the same load with one thing changed, to see what its rate depends on.
+
+use crate::plan::{PlannedPhase, Stop};
+use crate::size;
+use crate::workload::{Access, Arrival, CacheMode, Engine, Work};
+
+/// What is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Experiment {
+    /// A pause before each operation.
+    Delay,
+    /// Four times as many operations in flight.
+    Depth,
+    /// Blocks of four times the size, or of a quarter where they are large.
+    Block,
+}
+
+/// How many times as many, or as large.
+pub const FACTOR: u32 = 4;
+/// Blocks from this size on are made smaller instead of larger: every size divides into its quarters.
+const LARGE_BYTES: u64 = 64 << 10;
+/// More than that is not asked of any target for an experiment.
+const IN_FLIGHT_MAX: u32 = 4096;
+/// More threads than that mostly wait for each other.
+const THREADS_MAX: u32 = 256;
+
+/// A test with one thing changed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Variant {
+    /// The test.
+    pub phase: PlannedPhase,
+    /// What was changed, in words: "q1t4", "16 KiB blocks".
+    pub change: String,
+    /// By which factor; 1 for a pause.
+    pub factor: f64,
+}
+
+impl Experiment {
+    /// All of them, in the order in which they are made.
+    pub const ALL: &[Self] = &[Self::Delay, Self::Depth, Self::Block];
+
+    /// The test for this experiment on `phase`, which ends with the time or with one pass; `None` where it means nothing.
+    ///
+    /// A rate that was asked for answers to nothing, and what is read again from a cache that nobody empties is another
+    /// test.
+    pub fn variant(self, phase: &PlannedPhase, cache: CacheMode) -> Option<Variant> {
+        let mut changed = phase.clone();
+        let passes = phase.stop.passes.filter(|_| phase.stop.time_ns.is_some());
+        changed.stop = Stop { time_ns: Some(u64::MAX), passes, bytes: phase.stop.bytes, ops: None };
+        changed.group = None;
+        let workload = &mut changed.workload;
+        let has_ring = matches!(phase.engine, Engine::Uring | Engine::Sim);
+        if let Work::Data(data) = &workload.work {
+            let keeps = data.reads() && !data.direct && cache == CacheMode::AsIs;
+            if data.arrival != Arrival::Closed || data.verb.is_bytes() || keeps {
+                return None;
+            }
+        }
+        let (change, factor) = match self {
+            Self::Delay => match &workload.work {
+                Work::Data(_) if phase.engine != Engine::Sim => ("a pause".into(), 1.0),
+                _ => return None,
+            },
+            Self::Depth => {
+                if has_ring {
+                    workload.iodepth = workload.iodepth.checked_mul(FACTOR)?;
+                } else {
+                    workload.threads =
+                        workload.threads.checked_mul(FACTOR).filter(|threads| *threads <= THREADS_MAX)?;
+                }
+                if workload.in_flight() > IN_FLIGHT_MAX {
+                    return None;
+                }
+                (format!("q{}t{}", workload.iodepth, workload.threads), f64::from(FACTOR))
+            }
+            Self::Block => {
+                let Work::Data(data) = &mut workload.work else { return None };
+                let (from, factor) = (data.block_bytes, u64::from(FACTOR));
+                data.block_bytes = if from >= LARGE_BYTES { from / factor } else { from * factor };
+                // Read-ahead makes blocks of its own out of those of a sequential test.
+                if !data.direct && data.access == Access::Sequential {
+                    return None;
+                }
+                (
+                    format!("blocks of {}", size::binary(data.block_bytes)),
+                    data.block_bytes as f64 / from as f64,
+                )
+            }
+        };
+        changed.id = format!("{}~{}", phase.id, self.word());
+        Some(Variant { phase: changed, change, factor })
+    }
+
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Delay => "delay",
+            Self::Depth => "depth",
+            Self::Block => "block",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Experiment;
+    use crate::plan::fixtures::on_disk;
+    use crate::spec;
+    use crate::workload::CacheMode;
+
+    fn changed(test: &str, experiment: Experiment) -> Option<(String, f64)> {
+        let plan = on_disk(&[test]);
+        let variant = experiment.variant(&plan.phases[0], CacheMode::Cold)?;
+        Some((spec::print(&variant.phase.workload), variant.factor))
+    }
+
+    #[test]
+    fn depth_grows_where_the_engine_has_it() {
+        assert_eq!(changed("read:rnd4k", Experiment::Depth), Some(("read:rnd4k:t4".into(), 4.0)));
+        assert_eq!(changed("read:rnd4k:q8t2", Experiment::Depth), Some(("read:rnd4k:q32t2".into(), 4.0)));
+        assert_eq!(changed("stat:t2", Experiment::Depth), Some(("stat:t8".into(), 4.0)));
+        assert_eq!(changed("read:rnd4k:t128", Experiment::Depth), None);
+    }
+
+    #[test]
+    fn large_blocks_become_smaller_and_small_ones_larger() {
+        assert_eq!(changed("read:rnd4k", Experiment::Block), Some(("read:rnd16k".into(), 4.0)));
+        assert_eq!(changed("read:seq1m", Experiment::Block), Some(("read:seq256k".into(), 0.25)));
+        assert_eq!(changed("read:seq1m:buffered", Experiment::Block), None);
+        assert_eq!(changed("stat", Experiment::Block), None);
+    }
+
+    #[test]
+    fn what_was_counted_or_given_a_rate_is_left_alone() {
+        for experiment in Experiment::ALL {
+            assert_eq!(changed("read:rnd4k:rate=100", *experiment), None);
+            assert_eq!(changed("byte-read", *experiment), None);
+        }
+        let plan =
+            on_disk(&["read:rnd4k:ops=10", "read:rnd4k", "write:rnd4k", "stat", "unlink", "byte-read"]);
+        let may: Vec<_> = plan.phases.iter().map(|phase| plan.may_probe(phase)).collect();
+        assert_eq!(may, [false, true, false, true, false, true]);
+    }
+}

@@ -1,0 +1,250 @@
+//! Experiments after the tests: the same load with one thing changed, and what its rate answers.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use engine::delay::Delay;
+use engine::recorder::INTERVAL_NS;
+use model::experiment::{Experiment, Variant};
+use model::plan::PlannedPhase;
+use model::run::{Interval, PhaseRecord, Sensed, Status};
+use model::workload::Engine;
+
+use crate::drive::Tick;
+use crate::session::{Manner, Session, Time};
+
+/// Part of an operation's time that a pause before it takes: enough to show, and far from stopping the load.
+const PAUSE_SHARE: f64 = 0.3;
+/// Turns without and with a pause: each with one has one without before and behind it.
+const TURNS: usize = 5;
+/// Length of a turn: drawn anew for each, as limits by time slices would keep step with turns of equal length.
+const TURN_NS: Range<u64> = 600_000_000..900_000_000;
+/// Time for a changed load, and for the same load unchanged where it was not measured beside it.
+const CHANGED_NS: u64 = 1_200_000_000;
+/// Limits begin with a burst, and threads are not all awake: so much of a run is no part of its rate.
+const START_NS: u64 = 200_000_000;
+/// Fewer operations than this in a turn tell nothing about its rate.
+const TURN_OPS_MIN: f64 = 20.0;
+/// Student's t at 97.5 % for three degrees of freedom: those that five turns leave.
+const T_OF_TURNS: f64 = 3.182;
+
+impl Session {
+    /// Makes an experiment on a phase that gave `record`, whose earlier experiments it may build on. `None` where it
+    /// means nothing, cannot be made, or did not come to its end.
+    pub fn experiment(
+        &mut self,
+        experiment: Experiment,
+        phase: &PlannedPhase,
+        record: &PhaseRecord,
+        on_tick: &mut dyn FnMut(&Tick<'_>),
+    ) -> Option<Sensed> {
+        let variant = experiment.variant(phase, self.plan().cache).filter(|variant| self.fits(variant))?;
+        match experiment {
+            Experiment::Delay => self.pause(&variant, record, on_tick),
+            Experiment::Depth | Experiment::Block => {
+                let before = match record.sensitivity.as_ref().and_then(|known| known.delay.as_ref()) {
+                    Some(delay) => Rate { per_second: delay.before_ops_per_second, half_width: None },
+                    None => {
+                        let plain = PlannedPhase { stop: variant.phase.stop, ..phase.clone() };
+                        self.short(&plain, record.repetition, on_tick)?
+                    }
+                };
+                let after = self.short(&variant.phase, record.repetition, on_tick)?;
+                let factor = variant.factor.ln();
+                let half_width = [before.half_width, after.half_width].into_iter().flatten();
+                let half_width = half_width.map(|half| half * half).sum::<f64>().sqrt() / factor.abs();
+                Some(Sensed {
+                    value: (after.per_second / before.per_second).ln() / factor,
+                    half_width: (half_width > 0.0).then_some(half_width),
+                    before_ops_per_second: before.per_second,
+                    after_ops_per_second: after.per_second,
+                    change: variant.change,
+                })
+            }
+        }
+    }
+
+    /// A short run of a load, and its rate.
+    fn short(
+        &mut self,
+        phase: &PlannedPhase,
+        repetition: u32,
+        on_tick: &mut dyn FnMut(&Tick<'_>),
+    ) -> Option<Rate> {
+        let record = self.run_for(phase, repetition, CHANGED_NS, None, on_tick)?;
+        if record.workload.order.is_some() {
+            // Rounds have gaps between them that are not measured.
+            let per_second = record.rate.ops_per_second.filter(|rate| *rate > 0.0)?;
+            return Some(Rate { per_second, half_width: None });
+        }
+        // On a virtual clock nothing wakes up late, and every interval is whole.
+        let from_ns = if phase.engine == Engine::Sim { 0 } else { START_NS };
+        Rate::of(within(&record.intervals, from_ns..record.rate.first_done_ns))
+    }
+
+    /// Turns without and with a pause, in one run.
+    fn pause(
+        &mut self,
+        variant: &Variant,
+        record: &PhaseRecord,
+        on_tick: &mut dyn FnMut(&Tick<'_>),
+    ) -> Option<Sensed> {
+        let in_flight = f64::from(variant.phase.workload.in_flight());
+        let rate = record.rate.steady_ops_per_second.or(record.rate.whole_ops_per_second)?;
+        let mean_ns = PAUSE_SHARE * in_flight * 1e9 / rate;
+        let mut generator = fastrand::Rng::with_seed(record.start_ns ^ record.ops);
+        let mut at_ns = START_NS;
+        let ends: Vec<u64> = (0..TURNS)
+            .map(|_| {
+                at_ns += generator.u64(TURN_NS);
+                at_ns
+            })
+            .collect();
+        let waited_ns = Arc::new(AtomicU64::new(0));
+        let delay = Delay {
+            mean_ns: mean_ns as u64,
+            switches_ns: ends[..TURNS - 1].into(),
+            waited_ns: Arc::clone(&waited_ns),
+        };
+        let paused = self.run_for(&variant.phase, record.repetition, at_ns, Some(delay), on_tick)?;
+        let turns: Vec<_> = std::iter::once(START_NS).chain(ends.iter().copied()).collect();
+        let rates: Option<Vec<f64>> = turns
+            .windows(2)
+            .map(|turn| {
+                // What began in the turn before ends in this one.
+                let intervals = within(&paused.intervals, turn[0] + INTERVAL_NS..turn[1]);
+                let ops: u64 = intervals.iter().map(|interval| interval.ops).sum();
+                let time_ns: u64 = intervals.iter().map(|interval| interval.length_ns).sum();
+                (ops as f64 >= TURN_OPS_MIN).then(|| ops as f64 * 1e9 / time_ns as f64)
+            })
+            .collect();
+        let rates = rates?;
+        let paused_ops: f64 = turns
+            .windows(2)
+            .zip(&rates)
+            .skip(1)
+            .step_by(2)
+            .map(|(turn, rate)| rate * (turn[1] - turn[0]) as f64 / 1e9)
+            .sum();
+        let pause_s = waited_ns.load(Ordering::Relaxed) as f64 / 1e9 / paused_ops;
+        let (value, half_width) = answer(&rates, in_flight, pause_s)?;
+        let mean = |rates: &mut dyn Iterator<Item = &f64>| {
+            let rates: Vec<_> = rates.collect();
+            rates.iter().copied().sum::<f64>() / rates.len() as f64
+        };
+        Some(Sensed {
+            value,
+            half_width: Some(half_width),
+            before_ops_per_second: mean(&mut rates.iter().step_by(2)),
+            after_ops_per_second: mean(&mut rates.iter().skip(1).step_by(2)),
+            change: format!("a pause of {}", model::numbers::latency((pause_s * 1e9) as u64)),
+        })
+    }
+
+    /// Runs a load for a time; its record if it came to its end.
+    fn run_for(
+        &mut self,
+        phase: &PlannedPhase,
+        repetition: u32,
+        time_ns: u64,
+        delay: Option<Delay>,
+        on_tick: &mut dyn FnMut(&Tick<'_>),
+    ) -> Option<PhaseRecord> {
+        let mut phase = phase.clone();
+        phase.stop.time_ns = Some(time_ns);
+        phase.stop.bytes = self.plan().experiment_bytes(&phase);
+        let time = Time { measured_ns: time_ns, budget_ns: time_ns.saturating_mul(4) };
+        let record = self.measure(&phase, repetition, time, Manner { until: None, delay }, on_tick);
+        (record.status == Status::Done).then_some(record)
+    }
+}
+
+/// A rate, and half of its 95 % interval as a share of it where that is known.
+struct Rate {
+    per_second: f64,
+    half_width: Option<f64>,
+}
+
+impl Rate {
+    fn of(intervals: &[Interval]) -> Option<Self> {
+        let rates: Vec<_> =
+            intervals.iter().map(|interval| interval.ops as f64 * 1e9 / interval.length_ns as f64).collect();
+        let per_second = rates.iter().sum::<f64>() / rates.len() as f64;
+        let interval = stats::interval_of_mean(&rates);
+        (per_second > 0.0).then(|| Self {
+            per_second,
+            half_width: interval.map(|interval| interval.half_width() / per_second),
+        })
+    }
+}
+
+/// The whole intervals within a time.
+fn within(intervals: &[Interval], time_ns: Range<u64>) -> &[Interval] {
+    let first = intervals.iter().take_while(|interval| interval.start_ns < time_ns.start).count();
+    let end = |interval: &&Interval| interval.start_ns + interval.length_ns <= time_ns.end;
+    let count = intervals[first..].iter().take_while(end).count();
+    &intervals[first..first + count]
+}
+
+/// By how much of a pause each turn of an operation became longer, from the rates of turns of which every second one had
+/// the pause; with half of its 95 % interval.
+///
+/// The cycle of an operation is the number in flight over the rate (Little, 1961). What drifts does so in the turns
+/// before and behind a pause, too.
+fn answer(rates: &[f64], in_flight: f64, pause_s: f64) -> Option<(f64, f64)> {
+    let cycles: Vec<f64> = rates.iter().map(|rate| in_flight / rate).collect();
+    let of = |from: usize| cycles.iter().skip(from).step_by(2).copied().collect::<Vec<f64>>();
+    let (off, on) = (of(0), of(1));
+    let lengthened: Vec<_> =
+        on.iter().zip(off.windows(2)).map(|(on, off)| (on - (off[0] + off[1]) / 2.0) / pause_s).collect();
+    if lengthened.is_empty() {
+        return None;
+    }
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let squares = |values: &[f64]| {
+        let mean = mean(values);
+        values.iter().map(|value| (value - mean).powi(2)).sum::<f64>()
+    };
+    let degrees = (rates.len() - 2) as f64;
+    let spread = ((squares(&off) + squares(&on)) / degrees).sqrt() / pause_s;
+    let (off, on) = (off.len() as f64, on.len() as f64);
+    let half_width = T_OF_TURNS * spread * (1.0 / off + 1.0 / on).sqrt();
+    let value = mean(&lengthened);
+    (value.is_finite() && half_width.is_finite()).then_some((value, half_width))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::answer;
+
+    #[test]
+    fn a_pause_that_lengthens_every_turn_by_itself_gives_one() {
+        // One at a time, 1 ms each; with 0.3 ms more each turn takes 1.3 ms.
+        let (off, on) = (1000.0, 1000.0 / 1.3);
+        let (value, half_width) = answer(&[off, on, off, on, off], 1.0, 300e-6).unwrap();
+        assert!((value - 1.0).abs() < 1e-9 && half_width < 1e-9, "{value} ± {half_width}");
+    }
+
+    #[test]
+    fn a_rate_that_does_not_move_gives_nothing() {
+        let (value, _) = answer(&[4000.0; 5], 16.0, 1.2e-3).unwrap();
+        assert!(value.abs() < 1e-9, "{value}");
+    }
+
+    #[test]
+    fn what_drifts_is_no_answer_and_what_jumps_is_uncertain() {
+        // Each turn takes a tenth longer than the one before, whatever the pause.
+        let drifting: Vec<_> = (0..5).map(|turn| 1.0 / (1.0 + 0.1 * f64::from(turn))).collect();
+        let (value, _) = answer(&drifting, 1.0, 0.3).unwrap();
+        assert!(value.abs() < 1e-9, "{value}");
+        let (_, half_width) = answer(&[1000.0, 500.0, 2000.0, 1500.0, 700.0], 1.0, 300e-6).unwrap();
+        assert!(half_width > 1.0, "{half_width}");
+    }
+
+    #[test]
+    fn nothing_comes_of_nothing() {
+        assert_eq!(answer(&[1000.0, 900.0], 1.0, 1e-3), None);
+        assert_eq!(answer(&[1000.0, 900.0, 1000.0, 900.0, 1000.0], 1.0, 0.0), None);
+    }
+}
