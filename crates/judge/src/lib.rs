@@ -12,12 +12,15 @@ mod case;
 pub mod fitness;
 #[cfg(test)]
 mod fixtures;
+mod limiters;
+mod reading;
 #[cfg(test)]
 mod tests;
 mod traps;
+mod wait_sites;
 
-use model::Plan;
 use model::run::{Environment, Mark, Note, PhaseRecord, Status, TargetProbes, Trust, Verdict};
+use model::{Experiment, Plan};
 
 pub use case::Case;
 pub use traps::direct::disagreement;
@@ -86,20 +89,37 @@ pub fn judge(
     if record.status != Status::Done {
         costs.push((Trust::Suspect, "ended_early".into()));
     }
+    let conclusion = limiters::conclude(&case);
     record.notes.extend(found);
+    for site in &mut record.wait_sites {
+        site.class = wait_sites::class(&site.symbol).map(|class| class.word().to_owned());
+    }
     costs.retain(|(trust, _)| *trust > Trust::Ok);
     costs.sort_by_key(|(trust, _)| std::cmp::Reverse(*trust));
     let trust = costs.first().map_or(Trust::Ok, |(trust, _)| *trust);
     let trust_reasons = costs.into_iter().map(|(_, code)| code).collect();
-    record.verdict = Some(Verdict {
-        limiter: None,
-        confidence: None,
-        ranking: Vec::new(),
-        evidence: None,
-        advice: None,
-        trust,
-        trust_reasons,
-    });
+    let (limiter, confidence, ranking, evidence, advice) = match conclusion {
+        Some(told) => {
+            (Some(told.limiter), Some(told.confidence), told.ranking, Some(told.evidence), told.advice)
+        }
+        None => (None, None, Vec::new(), None, None),
+    };
+    record.verdict = Some(Verdict { limiter, confidence, ranking, evidence, advice, trust, trust_reasons });
+}
+
+/// The experiment that would say most about what limits a record, of those that were not tried yet; `None` where none
+/// would say more, or none may be made.
+pub fn next_experiment(
+    record: &PhaseRecord,
+    plan: &Plan,
+    environment: &Environment,
+    probes: Option<&TargetProbes>,
+    tried: &[Experiment],
+) -> Option<Experiment> {
+    let is_measured = record.status == Status::Done && record.ops > 0;
+    let phase = planned(record, plan).filter(|_| is_measured)?;
+    let case = Case::new(record, phase, plan, environment, probes);
+    if case.is_measured() { limiters::next_experiment(&case, plan, tried) } else { None }
 }
 
 /// The test of a record in the plan of its run.

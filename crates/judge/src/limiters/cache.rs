@@ -1,0 +1,114 @@
+//! Answers from memory: of the page cache, and of cached names and attributes.
+
+use model::Limiter;
+use model::numbers::percent;
+use model::run::{Confidence, Evidence};
+use model::size;
+use model::target::Backing;
+use model::workload::{FileVerb, SyncMode};
+
+use super::{Found, budget_sentence};
+use crate::reading::Reading;
+
+/// Of what was read, the device gave less than this.
+const FROM_DEVICE: f64 = 0.05;
+/// Of what was written, the device took less than this.
+const TO_DEVICE: f64 = 0.8;
+
+/// Threads that were on a CPU, or ready for one, while no device was needed.
+pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
+    let budget = &reading.budget;
+    if reading.on_cpu() + budget.run_queue <= budget.blocked {
+        return None;
+    }
+    lookups(reading).or_else(|| reads(reading)).or_else(|| writes(reading))
+}
+
+/// Look-ups of names that memory holds.
+fn lookups(reading: &Reading<'_>) -> Option<Found> {
+    let case = &reading.case;
+    let files = case.files()?;
+    let looks_up = matches!(files.verb, FileVerb::Stat | FileVerb::Open | FileVerb::Readdir) || files.missing;
+    let read = case.record.device.as_ref().map(|device| device.bytes_read);
+    // What others, or the journal, made the device read meanwhile is nothing against so many look-ups.
+    let is_nil = read.is_some_and(|read| (read as f64) < case.record.ops as f64);
+    if !looks_up || !(is_nil || case.target().backing == Backing::Memory) {
+        return None;
+    }
+    let evidence = Evidence {
+        budget: Some(budget_sentence(reading)),
+        wait_site: reading.running_sentence(),
+        counters: read.map(|read| {
+            format!(
+                "the device read {} for {} look-ups",
+                size::binary(read),
+                model::numbers::thousands(case.record.ops)
+            )
+        }),
+        ceiling: memory_twin(reading),
+        ..Evidence::default()
+    };
+    Some(
+        Found::new(Limiter::MetadataCache, reading.on_cpu() + reading.budget.run_queue, evidence)
+            .advice("As root, add :cold to the test and --cache drop-all, to measure the storage."),
+    )
+}
+
+/// Reads of what is in the page cache.
+fn reads(reading: &Reading<'_>) -> Option<Found> {
+    let case = &reading.case;
+    let data = case.data_in_files().filter(|data| data.reads() && !data.writes() && !data.direct)?;
+    if data.verb.is_bytes() {
+        return None;
+    }
+    let cached = case.record.page_cache_share?;
+    let from_device = case.ratio().unwrap_or(1.0 - cached);
+    if cached < 1.0 - FROM_DEVICE || from_device > FROM_DEVICE {
+        return None;
+    }
+    let evidence = Evidence {
+        budget: Some(budget_sentence(reading)),
+        wait_site: reading.running_sentence(),
+        counters: Some(format!("{} of the bytes came from memory, not from the device", percent(cached))),
+        ceiling: memory_twin(reading),
+        ..Evidence::default()
+    };
+    Some(
+        Found::new(Limiter::PageCache, reading.on_cpu(), evidence)
+            .advice("This is the speed of memory and of the kernel's copying. Use --cache cold or :direct to measure the storage."),
+    )
+}
+
+/// Writes that the page cache took.
+fn writes(reading: &Reading<'_>) -> Option<Found> {
+    let case = &reading.case;
+    let data =
+        case.data_in_files().filter(|data| data.writes() && !data.direct && data.sync == SyncMode::None)?;
+    let written = case.ratio().filter(|ratio| *ratio < TO_DEVICE)?;
+    if data.verb.is_bytes() {
+        return None;
+    }
+    let dirty = case.frames().last().map_or(0, |frame| frame.dirty_bytes + frame.writeback_bytes);
+    let evidence = Evidence {
+        budget: Some(budget_sentence(reading)),
+        wait_site: reading.running_sentence(),
+        counters: Some(format!(
+            "the device took {} of the bytes; {} were still dirty or under way at the end",
+            percent(written),
+            size::binary(dirty)
+        )),
+        ceiling: memory_twin(reading),
+        ..Evidence::default()
+    };
+    Some(
+        Found::new(Limiter::PageCacheAbsorbed, reading.on_cpu(), evidence)
+            .at_most(if reading.running.is_some() { Confidence::Confirmed } else { Confidence::Likely })
+            .advice("Leave sync=none away: with the sync at the end, the number is that of durable writes."),
+    )
+}
+
+fn memory_twin(reading: &Reading<'_>) -> Option<String> {
+    let share =
+        reading.case.record.ceiling_shares.as_ref()?.memory.filter(|share| *share > super::own_loop::NEAR)?;
+    Some(format!("it is {} of what the same calls reach on memory", percent(share.min(9.99))))
+}

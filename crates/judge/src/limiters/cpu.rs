@@ -1,0 +1,190 @@
+//! CPUs: the threads' own work, and others who need them.
+
+use model::Limiter;
+use model::numbers::percent;
+use model::run::{Confidence, Evidence};
+use model::workload::{Arrival, DataVerb};
+
+use super::{Found, budget_sentence};
+use crate::reading::Reading;
+
+/// Threads that use so much of all CPUs leave none for another.
+const ALL_CPUS: f64 = 0.75;
+/// Threads that slept for this share of the time were held back by that as well.
+const NEARLY_BLOCKED: f64 = 0.35;
+/// A CPU that somebody else used for this share of the time was somebody else's.
+const OTHER_BUSY: f64 = 0.25;
+
+/// CPU time over all threads, in CPUs.
+fn own_cpus(reading: &Reading<'_>) -> f64 {
+    reading.on_cpu() * reading.threads
+}
+
+fn cpus(reading: &Reading<'_>) -> f64 {
+    f64::from(reading.case.environment.cpus.max(1))
+}
+
+/// Whether being on a CPU, or waiting for one, took most of the time.
+fn is_about_cpus(reading: &Reading<'_>) -> bool {
+    let budget = &reading.budget;
+    let about = reading.on_cpu() + budget.run_queue;
+    if reading.is_ring {
+        // One thread may be busy with a ring that is always full.
+        return budget.blocked < super::RING_BLOCKED;
+    }
+    about > budget.blocked && about > 0.5
+}
+
+/// Whether somebody waits for operations to be due, or polls for their end: then CPU time is waiting.
+fn polls(reading: &Reading<'_>) -> bool {
+    reading.case.data().is_some_and(|data| data.iopoll || data.arrival != Arrival::Closed)
+}
+
+/// CPU time that others used meanwhile, in CPUs.
+fn others_cpus(reading: &Reading<'_>) -> Option<f64> {
+    let cpu = reading.case.record.cpu.as_ref()?;
+    let online = f64::from(reading.case.environment.cpus_online.max(1));
+    Some(((cpu.user + cpu.kernel) * online - own_cpus(reading)).max(0.0))
+}
+
+/// Who used the CPUs, in words.
+fn busiest(reading: &Reading<'_>) -> String {
+    let helpers = reading.system().map_or(&[][..], |system| &system.helpers);
+    let named: Vec<_> = helpers
+        .iter()
+        .take(3)
+        .map(|helper| format!("{} ({})", helper.name, percent(helper.cpu_share)))
+        .collect();
+    if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) }
+}
+
+/// Threads that were ready and had no CPU, while others had.
+pub(super) fn contention(reading: &Reading<'_>) -> Option<Found> {
+    let budget = &reading.budget;
+    let is_most = [budget.user, budget.kernel, budget.blocked].iter().all(|share| *share <= budget.run_queue);
+    // More threads than CPUs wait for each other.
+    let is_own = reading.threads > cpus(reading) && own_cpus(reading) >= ALL_CPUS * cpus(reading);
+    if !is_most
+        || is_own
+        || reading.is_ring && budget.blocked >= super::RING_BLOCKED && budget.run_queue < 0.3
+    {
+        return None;
+    }
+    let others = others_cpus(reading).filter(|others| *others > OTHER_BUSY);
+    let evidence = Evidence {
+        budget: Some(budget_sentence(reading)),
+        counters: others.map(|others| format!("others used {others:.1} CPUs meanwhile{}", busiest(reading))),
+        wait_site: reading.running_sentence(),
+        ..Evidence::default()
+    };
+    Some(
+        Found::new(Limiter::CpuContention, budget.run_queue, evidence)
+            .advice("Stop the other programs, or give the test CPUs of its own, and run it again."),
+    )
+}
+
+/// The test's own threads on all CPUs.
+pub(super) fn saturated(reading: &Reading<'_>) -> Option<Found> {
+    let (own, cpus) = (own_cpus(reading), cpus(reading));
+    let waits_for_cpus = reading.budget.run_queue > 0.1 && reading.threads > cpus;
+    if !waits_for_cpus || own < ALL_CPUS * cpus || polls(reading) {
+        return None;
+    }
+    let counters = reading.device_busy.map(|busy| {
+        let name = reading.case.record.device.as_ref().map_or("the device", |device| &device.name);
+        format!("{name} was busy {} of the time", percent(busy))
+    });
+    let evidence = Evidence {
+        budget: Some(format!("{}: {own:.1} of {cpus:.0} CPUs", budget_sentence(reading))),
+        counters,
+        wait_site: reading.running_sentence(),
+        probe: reading
+            .depth()
+            .filter(|depth| *depth < super::saturation::DEPTH_NONE)
+            .and_then(|_| reading.probe_sentence()),
+        ..Evidence::default()
+    };
+    Some(
+        Found::new(Limiter::CpuSaturated, reading.on_cpu() + reading.budget.run_queue, evidence)
+            // A device that is as full as the CPUs cannot be told from them.
+            .at_most(Confidence::Likely)
+            .advice("More threads buy nothing here; compare with fewer, and with larger blocks."),
+    )
+}
+
+/// Threads that computed or copied nearly all the time.
+pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
+    let budget = &reading.budget;
+    if !is_about_cpus(reading) || polls(reading) {
+        return None;
+    }
+    let case = &reading.case;
+    let data = case.data();
+    let is_user = budget.user > budget.kernel;
+    let limiter = if is_user { Limiter::ClientCpu } else { Limiter::KernelCpu };
+    let device = reading.device_busy.filter(|busy| *busy < 0.5).map(|busy| {
+        let name = case.record.device.as_ref().map_or("the device", |device| &device.name);
+        format!("{name} was busy only {} of the time", percent(busy))
+    });
+    let calls = calls_sentence(reading);
+    let counters = match (device, calls) {
+        (Some(device), Some(calls)) => Some(format!("{device}; {calls}")),
+        (one, other) => one.or(other),
+    };
+    let memory = case.record.ceiling_shares.as_ref().and_then(|shares| shares.memory);
+    let evidence = Evidence {
+        budget: Some(budget_sentence(reading)),
+        wait_site: reading.running_sentence(),
+        counters,
+        ceiling: memory.filter(|share| *share > super::own_loop::NEAR).map(|share| {
+            format!("it is {} of what the same calls reach on memory", percent(share.min(9.99)))
+        }),
+        ..Evidence::default()
+    };
+    let advice = match data.map(|data| data.verb) {
+        Some(DataVerb::PutcWrite | DataVerb::GetcRead) => {
+            "The C library moves one byte at a time. Blocks (write:seq1m) are free of it; stdio_buffer= changes how many bytes a call carries.".into()
+        }
+        Some(DataVerb::ByteWrite | DataVerb::ByteRead) => {
+            "Each byte enters the kernel by itself. This is the cost of a system call, and of no storage; use blocks to measure that.".into()
+        }
+        _ => {
+            let threads = reading.threads;
+            let lanes = cpus(reading);
+            let gain = (lanes / threads.max(1.0)).min(4.0);
+            if gain > 1.5 {
+                let so_many = (threads * 4.0).min(lanes).max(threads + 1.0) as u64;
+                let t = format!("t{so_many}");
+                let direct = data.is_some_and(|data| !data.direct && !data.verb.is_bytes());
+                let or = if direct { ", or :direct with more depth" } else { "" };
+                format!("This is no limit of the storage. Try :{t}{or}: up to {gain:.0} times as much, as far as CPUs go.")
+            } else {
+                "This is no limit of the storage, and all CPUs that there are have their thread.".into()
+            }
+        }
+    };
+    let share = if is_user { budget.user } else { budget.kernel };
+    if budget.blocked >= NEARLY_BLOCKED && !reading.is_ring {
+        let waits = if reading.is_remote { Limiter::RemoteLatency } else { Limiter::DeviceLatency };
+        return Some(Found::mixed([(limiter, share), (waits, budget.blocked)], evidence).advice(advice));
+    }
+    Some(Found::new(limiter, share, evidence).advice(advice))
+}
+
+/// What each call carried, where that says something.
+fn calls_sentence(reading: &Reading<'_>) -> Option<String> {
+    let case = &reading.case;
+    let data = case.data().filter(|data| data.verb.is_bytes())?;
+    let calls = reading.system()?.calls.as_ref()?;
+    let (count, bytes, what) = if data.writes() {
+        (calls.write_calls, calls.bytes_per_write_call?, "write")
+    } else {
+        (calls.read_calls, calls.bytes_per_read_call?, "read")
+    };
+    Some(format!(
+        "{} bytes went through {} {what} calls of {}",
+        model::numbers::thousands(case.record.bytes),
+        model::numbers::thousands(count),
+        model::size::binary(bytes.round() as u64)
+    ))
+}

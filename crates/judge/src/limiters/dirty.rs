@@ -1,0 +1,45 @@
+//! Writers that the kernel holds back until dirty pages are written.
+
+use model::Limiter;
+use model::numbers::megabytes;
+use model::run::Evidence;
+use model::size;
+
+use super::{BLOCKED, Found, budget_sentence};
+use crate::reading::Reading;
+use crate::wait_sites::Class;
+
+/// Of the looks at sleeping threads, this share found them held back.
+const HELD: f64 = 0.5;
+
+/// Held back for dirty pages: behind it stands the rate at which the device takes them.
+pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
+    let held = reading.waits(Class::Dirty);
+    if reading.budget.blocked < BLOCKED || held <= HELD {
+        return None;
+    }
+    let record = reading.case.record;
+    let seconds = reading.case.seconds().max(1e-9);
+    let drained = record.device.as_ref().map(|device| (device, device.bytes_written as f64 / seconds));
+    let counters = drained.filter(|(device, _)| device.bytes_written > 0).map(|(device, rate)| {
+        let dirty =
+            reading.case.frames().map(|frame| frame.dirty_bytes + frame.writeback_bytes).max().unwrap_or(0);
+        format!(
+            "{} wrote {} meanwhile; up to {} were dirty or under way",
+            device.name,
+            megabytes(rate).unwrap_or_default(),
+            size::binary(dirty)
+        )
+    });
+    let evidence = Evidence {
+        budget: Some(budget_sentence(reading)),
+        wait_site: reading.wait_sentence(&[Class::Dirty]),
+        counters,
+        ..Evidence::default()
+    };
+    Some(
+        Found::new(Limiter::DirtyThrottling, held * reading.budget.blocked, evidence).advice(
+            "The page cache is as full as it may be, and the device empties it. Its own speed shows with :direct; vm.dirty_bytes sets how much may wait.",
+        ),
+    )
+}

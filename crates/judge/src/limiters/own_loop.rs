@@ -1,0 +1,28 @@
+//! skye's own loop.
+
+use model::Limiter;
+use model::numbers::percent;
+use model::run::Evidence;
+
+use super::{Found, budget_sentence};
+use crate::reading::Reading;
+
+/// Above this share of a ceiling a number is about the client and not about the storage: by then the loop's own time is
+/// more than two thirds of the whole.
+pub(crate) const NEAR: f64 = 0.7;
+
+/// Near what the loop reaches without any I/O.
+pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
+    let ceilings = reading.case.record.ceiling_shares.as_ref()?;
+    let share = ceilings.own_loop.filter(|share| *share > NEAR)?;
+    let evidence = Evidence {
+        budget: Some(budget_sentence(reading)),
+        ceiling: Some(format!("it is {} of what skye's own loop reaches without any I/O", percent(share))),
+        wait_site: reading.running_sentence(),
+        ..Evidence::default()
+    };
+    Some(
+        Found::new(Limiter::BenchmarkItself, reading.on_cpu(), evidence)
+            .advice("Use more threads, so that skye's own cost is shared by more CPUs."),
+    )
+}

@@ -1,0 +1,155 @@
+//! A target that can do no more, by operations or by bytes; and the knee before it.
+
+use model::Limiter;
+use model::numbers::{megabytes, percent};
+use model::run::{Confidence, Evidence};
+use model::target::{Device, DeviceKind};
+
+use super::throttle::ABOVE;
+use super::{Found, budget_sentence, occupancy_sentence, waits_for_target};
+use crate::reading::Reading;
+use crate::wait_sites::Class;
+
+/// A pause that lengthens turns by no more than this share of itself only shortens a wait.
+const DELAY_NONE: f64 = 0.35;
+/// A rate that follows the depth no further has nothing more to give.
+pub(crate) const DEPTH_NONE: f64 = 0.25;
+/// A rate that follows the size of blocks this far is one of bytes.
+const BY_BYTES: f64 = -0.7;
+/// The same over a network, whose packets cost something by themselves.
+const BY_BYTES_REMOTE: f64 = -0.6;
+/// Of the bytes asked for, so many crossed the network.
+const NETWORK: f64 = 0.7;
+/// Blocks from this size on are mostly held back by their bytes.
+const LARGE_BYTES: u64 = 64 << 10;
+
+/// A device, server or network that gives all that it has.
+pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
+    if !waits_for_target(reading) {
+        return None;
+    }
+    let case = &reading.case;
+    // With one at a time, a pause leaves the target idle, whatever limits it: only depth can tell.
+    let is_full = match (reading.delay().filter(|_| reading.in_flight > 1.0), reading.depth()) {
+        (Some(delay), Some(depth)) => Some(delay <= DELAY_NONE && depth < super::latency::DEPTH_ALL),
+        (Some(delay), None) => Some(delay <= DELAY_NONE),
+        (None, Some(depth)) => Some(depth <= DEPTH_NONE),
+        (None, None) => None,
+    };
+    if is_full == Some(false) {
+        return Some(knee(reading));
+    }
+    let block_bytes = case.data().map_or(0, |data| data.block_bytes);
+    let threshold = if reading.is_remote { BY_BYTES_REMOTE } else { BY_BYTES };
+    let by_bytes = reading.block().map(|block| block < threshold);
+    // What nobody tried is most likely as blocks of that size usually are.
+    let is_bandwidth = by_bytes.unwrap_or(block_bytes >= LARGE_BYTES);
+    let network = network(reading).filter(|_| reading.is_remote && is_bandwidth);
+    let is_tried = is_full.is_some();
+    let is_busy = reading.occupancy().is_some_and(|occupancy| occupancy >= ABOVE);
+    if !is_tried
+        && !is_busy
+        && network.is_none()
+        && !(reading.is_remote && reading.waits(Class::Remote) > 0.5)
+    {
+        return None;
+    }
+    let limiter = match (reading.is_remote, &network) {
+        (true, Some(_)) => Limiter::NetworkBandwidth,
+        (true, None) => Limiter::ServerSaturated,
+        (false, _) if is_bandwidth => Limiter::DeviceBandwidth,
+        (false, _) => Limiter::DeviceOps,
+    };
+    let classes = if reading.is_remote {
+        [Class::Remote, Class::Page, Class::Device]
+    } else {
+        [Class::Device, Class::Page, Class::Sync]
+    };
+    let below = is_virtual_disk(reading);
+    let counters = match (&network, occupancy_sentence(reading).filter(|_| is_busy)) {
+        (Some(network), _) => Some(network.clone()),
+        (None, Some(sentence)) if below => Some(format!(
+            "{sentence}; it is a hypervisor's disk, so the limit may as well lie below this system"
+        )),
+        (None, sentence) => sentence,
+    };
+    let evidence = Evidence {
+        budget: Some(budget_sentence(reading)),
+        wait_site: reading.wait_sentence(&classes),
+        counters,
+        probe: reading.probe_sentence().filter(|_| is_tried),
+        ..Evidence::default()
+    };
+    let advice = match limiter {
+        Limiter::NetworkBandwidth => "The link is full in this direction. A faster link, several of them, or less data on it (compression) is what helps.".into(),
+        Limiter::ServerSaturated => "The server gives all that it has: look there for what limits it.".into(),
+        _ if case.data().is_some_and(|data| data.writes()) && !is_tried => {
+            "Nothing was tried that writes; --probe-writes finds out whether more depth would bring more.".into()
+        }
+        Limiter::DeviceBandwidth => "This is what the device moves; more depth or threads buy nothing.".into(),
+        _ => "This is what the device does; more depth only makes each wait longer.".to_owned(),
+    };
+    let found = Found::new(limiter, reading.budget.blocked, evidence).advice(advice);
+    // Nobody can see from inside whose limit a virtual disk has; and what was not tried is not confirmed.
+    Some(if below || !is_tried || by_bytes.is_none() { found.at_most(Confidence::Likely) } else { found })
+}
+
+/// Between latency and saturation: both hold it back.
+fn knee(reading: &Reading<'_>) -> Found {
+    let evidence = Evidence {
+        budget: Some(budget_sentence(reading)),
+        wait_site: reading.wait_sentence(&[Class::Device, Class::Page, Class::Sync, Class::Remote]),
+        counters: occupancy_sentence(reading),
+        probe: reading.probe_sentence(),
+        ..Evidence::default()
+    };
+    let gain = reading.sensitivity().and_then(|known| known.depth.as_ref()).map_or(String::new(), |sensed| {
+        let times = sensed.after_ops_per_second / sensed.before_ops_per_second;
+        format!(" Four times the depth gave {times:.1} times as much.")
+    });
+    // A pause tells which share of a turn is the operation's own.
+    let own = reading.delay().or(reading.depth()).unwrap_or(0.5).clamp(0.0, 1.0);
+    let (latency, full) = match reading.is_remote {
+        true => (Limiter::RemoteLatency, Limiter::ServerSaturated),
+        false => (Limiter::DeviceLatency, Limiter::DeviceOps),
+    };
+    let blocked = reading.budget.blocked;
+    Found::mixed([(latency, blocked * own), (full, blocked * (1.0 - own))], evidence).advice(format!(
+        "It is at the knee: the time of an operation and the target's own limit both count.{gain}"
+    ))
+}
+
+/// What crossed the network for what was asked for, as a sentence; `None` where that is little.
+fn network(reading: &Reading<'_>) -> Option<String> {
+    let network = reading.system()?.network.as_ref()?;
+    let record = reading.case.record;
+    let seconds = reading.case.seconds().max(1e-9);
+    let ways = [
+        (record.app_bytes_read, network.received_bytes, "received"),
+        (record.app_bytes_written, network.sent_bytes, "sent"),
+    ];
+    let told: Vec<_> = ways
+        .into_iter()
+        .filter(|(asked, crossed, _)| *asked > 0 && *crossed as f64 >= NETWORK * *asked as f64)
+        .map(|(asked, crossed, way)| {
+            let rate = megabytes(crossed as f64 / seconds).unwrap_or_default();
+            format!(
+                "{} {way} {rate}, {} of the bytes asked for",
+                network.interface,
+                percent(crossed as f64 / asked as f64)
+            )
+        })
+        .collect();
+    (!told.is_empty()).then(|| told.join("; "))
+}
+
+/// Whether the device is one that a hypervisor made: what it does is what the host lets it.
+fn is_virtual_disk(reading: &Reading<'_>) -> bool {
+    let is_made = |device: &Device| {
+        // Loops and compressed memory are made by this system itself.
+        matches!(device.kind, DeviceKind::Disk | DeviceKind::Partition)
+    };
+    let environment = reading.case.environment;
+    environment.virtualisation.is_some()
+        && environment.target.device_stack.iter().any(|device| device.is_leaf() && is_made(device))
+}

@@ -1,0 +1,88 @@
+//! Limits that somebody set on I/O.
+
+use model::Limiter;
+use model::numbers::{amount, megabytes};
+use model::run::{Cap, Confidence, Evidence};
+use model::workload::DataVerb;
+
+use super::{Found, budget_sentence, occupancy_sentence, waits_for_target};
+use crate::reading::Reading;
+
+/// A rate that is within this share of a limit is held by it.
+const AT_CAP: f64 = 0.08;
+/// Fewer requests than this at the device for each that is waited for: the others wait above it.
+pub(crate) const ABOVE: f64 = 0.5;
+/// A pause that lengthens turns by less than this share of itself changes nothing: something else sets the pace.
+const DELAY_NONE: f64 = 0.4;
+/// Rates that follow the size of blocks less than this are counted in operations; more than [`BY_BYTES`], in bytes.
+const BY_OPS: f64 = -0.3;
+const BY_BYTES: f64 = -0.7;
+
+/// A limit that can be read, and that the rate has reached.
+pub(super) fn visible(reading: &Reading<'_>) -> Option<Found> {
+    let record = reading.case.record;
+    let data = reading.case.data_in_files()?;
+    if !waits_for_target(reading) {
+        return None;
+    }
+    let ops = record.rate.steady_ops_per_second.or(record.rate.whole_ops_per_second)?;
+    let of_way = |cap: &&Cap| if cap.is_read { data.reads() } else { data.writes() };
+    let reached = |cap: &&Cap| {
+        let (rate, limit) = match (cap.ops_per_second, cap.bytes_per_second) {
+            (Some(limit), _) => (ops, limit),
+            // What is rewritten is read and written once each, at the same rate.
+            (None, Some(limit)) => (ops * data.block_bytes as f64, limit),
+            (None, None) => return false,
+        };
+        (rate / limit - 1.0).abs() <= AT_CAP
+    };
+    let cap = reading.system()?.caps.iter().filter(of_way).find(reached)?;
+    let told = match (cap.ops_per_second, cap.bytes_per_second) {
+        (Some(limit), _) => format!("{} operations/s", amount(limit).unwrap_or_default()),
+        (None, limit) => limit.and_then(megabytes).unwrap_or_default(),
+    };
+    let evidence = Evidence {
+        budget: Some(budget_sentence(reading)),
+        counters: reading
+            .occupancy()
+            .filter(|occupancy| *occupancy < ABOVE)
+            .and_then(|_| occupancy_sentence(reading)),
+        visible_cap: Some(format!("{} allows {told} on {}", cap.source, cap.device)),
+        probe: reading.delay().filter(|delay| *delay < DELAY_NONE).and_then(|_| reading.probe_sentence()),
+        ..Evidence::default()
+    };
+    Some(
+        Found::new(Limiter::IoThrottle, reading.budget.blocked, evidence)
+            .advice(format!("Raise the limit in {}, or measure outside of that cgroup.", cap.source)),
+    )
+}
+
+/// Requests that wait above a device that has few, at a rate that nothing moves.
+pub(super) fn inferred(reading: &Reading<'_>) -> Option<Found> {
+    let data = reading.case.data_in_files()?;
+    let occupancy = reading.occupancy().filter(|occupancy| *occupancy < ABOVE)?;
+    // Pages that are read ahead, or written back, are in the device without anybody waiting, and the other way round.
+    let is_direct = data.direct && data.verb != DataVerb::Fsync;
+    if !waits_for_target(reading) || reading.is_remote || !is_direct {
+        return None;
+    }
+    let pace = reading.delay().or(reading.depth());
+    if pace.is_some_and(|pace| pace >= DELAY_NONE) {
+        return None;
+    }
+    let by = match reading.block() {
+        Some(block) if block < BY_BYTES => " It counts bytes.",
+        Some(block) if block > BY_OPS => " It counts operations.",
+        _ => "",
+    };
+    let evidence = Evidence {
+        budget: Some(budget_sentence(reading)),
+        counters: occupancy_sentence(reading),
+        probe: pace.and_then(|_| reading.probe_sentence()),
+        ..Evidence::default()
+    };
+    let found = Found::new(Limiter::IoThrottle, reading.budget.blocked * (1.0 - occupancy), evidence)
+        .advice(format!("Something above the device holds requests back, most likely a limit of a cgroup that cannot be seen from here (io.max, blkio.throttle).{by}"));
+    // Without an experiment, a lock or a slow path above the device looks the same.
+    Some(if pace.is_some() { found } else { found.at_most(Confidence::Likely) })
+}

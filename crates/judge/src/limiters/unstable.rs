@@ -1,0 +1,66 @@
+//! What only the pattern betrays: something below this system.
+
+use model::Limiter;
+use model::numbers::percent;
+use model::run::{Confidence, Evidence};
+
+use super::{Found, budget_sentence, occupancy_sentence, waits_for_target};
+use crate::reading::Reading;
+use crate::wait_sites::Class;
+
+/// Standard deviation of the rates of single seconds over their mean, from which on a rate is no device's own.
+const UNSTABLE: f64 = 0.3;
+/// Seconds that must have been seen for that.
+const SECONDS_MIN: usize = 4;
+/// Others' share of the device's bytes, from which on it is they who may have done it.
+const FOREIGN: f64 = 0.1;
+
+/// Threads that wait in the device, at a rate that comes and goes though nobody else here uses it.
+pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
+    let case = &reading.case;
+    let is_virtual = case.environment.virtualisation.is_some();
+    let is_in_device = reading.occupancy().is_some_and(|occupancy| occupancy >= 0.7);
+    let foreign = case.device()?.foreign_share.unwrap_or(0.0);
+    if !is_virtual || !waits_for_target(reading) || !is_in_device || foreign >= FOREIGN {
+        return None;
+    }
+    // A change from one level to another is a limit that came in, and is told as such.
+    let steady = case.record.steady.as_ref()?;
+    let rates = rates_of_seconds(reading);
+    if !steady.change_points.is_empty() && steady.found || rates.len() < SECONDS_MIN {
+        return None;
+    }
+    let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+    let spread = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / (rates.len() - 1) as f64;
+    let variation = spread.sqrt() / mean;
+    if variation.is_nan() || variation <= UNSTABLE {
+        return None;
+    }
+    let occupied = occupancy_sentence(reading).unwrap_or_default();
+    let evidence = Evidence {
+        budget: Some(budget_sentence(reading)),
+        wait_site: reading.wait_sentence(&[Class::Device, Class::Page, Class::Sync]),
+        counters: Some(format!(
+            "{occupied}; the rate of single seconds varies by {}, and nobody else here uses the device",
+            percent(variation)
+        )),
+        ..Evidence::default()
+    };
+    Some(
+        Found::new(Limiter::BelowOs, reading.budget.blocked, evidence)
+            .at_most(Confidence::Likely)
+            .advice("Other guests of the host, or its cache, come and go. Repeat it (--repeat 5), at another time of the day."),
+    )
+}
+
+fn rates_of_seconds(reading: &Reading<'_>) -> Vec<f64> {
+    let mut seconds: Vec<(f64, f64)> = Vec::new();
+    for interval in &reading.case.record.intervals {
+        let second = (interval.start_ns / 1_000_000_000) as usize;
+        seconds.resize(seconds.len().max(second + 1), (0.0, 0.0));
+        seconds[second].0 += interval.ops as f64;
+        seconds[second].1 += interval.length_ns as f64 / 1e9;
+    }
+    // The last one may be a beginning only.
+    seconds.into_iter().filter(|(_, length)| *length > 0.9).map(|(ops, length)| ops / length).collect()
+}

@@ -1,0 +1,208 @@
+//! What a record says about where its time went, in the terms of the rules.
+
+use model::numbers::{amount, percent};
+use model::run::{Budget, Sensed, Sensitivity, SystemUse, WaitsOf};
+use model::target::Backing;
+use model::workload::Engine;
+
+use crate::Case;
+use crate::wait_sites::{Class, class};
+
+/// An experiment whose 95 % interval reaches further than this to either side tells nothing.
+const UNCERTAIN: f64 = 0.35;
+/// Looks at sleeping threads below which shares of them say nothing: half an interval is then a tenth.
+const LOOKS_MIN: u64 = 50;
+
+/// A case, read.
+#[derive(Debug)]
+pub struct Reading<'a> {
+    /// What is read.
+    pub case: Case<'a>,
+    /// Where the threads' time went.
+    pub budget: Budget,
+    /// Threads.
+    pub threads: f64,
+    /// Operations in flight: the depth that was asked for, over all threads.
+    pub in_flight: f64,
+    /// Whether operations are requests in a ring, so that threads sleep for all of them at once.
+    pub is_ring: bool,
+    /// Requests at the device or server, on average; `None` where that does not show.
+    pub at_target: Option<f64>,
+    /// Share of the time in which the mounted device was not idle.
+    pub device_busy: Option<f64>,
+    /// Whether the data lie on a server, or behind one.
+    pub is_remote: bool,
+    /// Shares of the looks at sleeping threads, by what they waited for.
+    waits: Vec<(Class, f64)>,
+    /// The symbol that was seen most often in each class.
+    symbols: Vec<(Class, String)>,
+    /// Looks at sleeping threads.
+    looks: u64,
+    /// Share of the looks at the test's threads that found them running.
+    pub running: Option<f64>,
+}
+
+impl<'a> Reading<'a> {
+    /// Reads a case; `None` where the kernel hides the threads' time.
+    pub fn of(case: Case<'a>) -> Option<Self> {
+        let record = case.record;
+        let budget = record.budget.clone()?;
+        let is_ring = matches!(case.phase.engine, Engine::Uring) || is_simulated(&case);
+        let workload = &case.phase.workload;
+        let of_workers = || record.wait_sites.iter().filter(|site| site.of == WaitsOf::Workers);
+        let running = of_workers().find(|site| site.symbol == "running").map(|site| site.share);
+        // Threads of the kernel that work for a ring sleep where a thread of the test would have slept.
+        let of_whom = if is_ring { WaitsOf::RingWorkers } else { WaitsOf::Workers };
+        let asleep =
+            || record.wait_sites.iter().filter(|site| site.of == of_whom && site.symbol != "running");
+        let looks: u64 = asleep().map(|site| site.samples).sum();
+        let mut waits: Vec<(Class, f64)> = Vec::new();
+        let mut symbols: Vec<(Class, String)> = Vec::new();
+        for site in asleep() {
+            let Some(class) = class(&site.symbol) else { continue };
+            let share = site.samples as f64 / looks.max(1) as f64;
+            match waits.iter_mut().find(|(known, _)| *known == class) {
+                Some((_, sum)) => *sum += share,
+                None => {
+                    waits.push((class, share));
+                    symbols.push((class, site.symbol.clone()));
+                }
+            }
+        }
+        let at_device = || {
+            let _ = case.device()?;
+            let sum: f64 =
+                case.frames().filter_map(|frame| Some(frame.devices.first()?.in_flight_ns as f64)).sum();
+            (record.elapsed_ns > 0).then(|| sum / record.elapsed_ns as f64)
+        };
+        let at_server = record.system.as_ref().and_then(|system| system.server_in_flight);
+        Some(Self {
+            budget,
+            threads: f64::from(workload.threads),
+            in_flight: f64::from(workload.in_flight()),
+            is_ring,
+            at_target: at_device().or(at_server),
+            device_busy: device_busy(&case),
+            is_remote: case.target().backing == Backing::RemoteOrUserSpace,
+            waits,
+            symbols,
+            looks,
+            running,
+            case,
+        })
+    }
+
+    /// On a CPU, in either mode.
+    pub fn on_cpu(&self) -> f64 {
+        self.budget.user + self.budget.kernel
+    }
+
+    /// Held back by a quota.
+    pub fn quota(&self) -> f64 {
+        self.budget.quota.unwrap_or(0.0)
+    }
+
+    /// Share of the looks at sleeping threads in which they waited for that; 0 where there were too few looks.
+    pub fn waits(&self, class: Class) -> f64 {
+        if self.looks < LOOKS_MIN {
+            return 0.0;
+        }
+        self.waits.iter().find(|(known, _)| *known == class).map_or(0.0, |(_, share)| *share)
+    }
+
+    /// The function in which that is waited for.
+    pub fn symbol(&self, class: Class) -> &str {
+        self.symbols.iter().find(|(known, _)| *known == class).map_or("", |(_, symbol)| symbol)
+    }
+
+    /// A sentence about where threads slept, for any of these classes that were seen.
+    pub fn wait_sentence(&self, classes: &[Class]) -> Option<String> {
+        let share: f64 = classes.iter().map(|class| self.waits(*class)).sum();
+        let most = classes.iter().max_by(|a, b| self.waits(**a).total_cmp(&self.waits(**b)))?;
+        (share > 0.3).then(|| {
+            let who = if self.is_ring { "the ring's kernel threads" } else { "sleeping threads" };
+            format!("{} of the looks found {who} in {}", percent(share), self.symbol(*most))
+        })
+    }
+
+    /// Whether looks at the threads found them running, as a sentence.
+    pub fn running_sentence(&self) -> Option<String> {
+        let running = self.running.filter(|running| *running >= 0.7)?;
+        Some(format!("{} of the looks found its threads running, not asleep", percent(running)))
+    }
+
+    /// Mean operations that threads waited for: those in a ring, or threads that slept.
+    pub fn waiting(&self) -> f64 {
+        if self.is_ring { self.in_flight } else { self.budget.blocked * self.threads }
+    }
+
+    /// Requests at the target for each that is waited for: about 1 where threads wait in the device, less where they wait
+    /// above it, more where somebody else is there too or a call becomes several requests.
+    pub fn occupancy(&self) -> Option<f64> {
+        let waiting = self.waiting();
+        self.at_target.filter(|_| waiting > 0.05).map(|at_target| at_target / waiting)
+    }
+
+    /// What experiments found out, if any was made.
+    pub fn sensitivity(&self) -> Option<&'a Sensitivity> {
+        self.case.record.sensitivity.as_ref()
+    }
+
+    /// How much of a pause lengthens each turn: 1 all of it, 0 nothing; `None` where that is not certain.
+    pub fn delay(&self) -> Option<f64> {
+        certain(self.sensitivity()?.delay.as_ref()?)
+    }
+
+    /// How the rate follows the depth: 1 in proportion, 0 not at all.
+    pub fn depth(&self) -> Option<f64> {
+        certain(self.sensitivity()?.depth.as_ref()?)
+    }
+
+    /// How the rate follows the size of blocks: 0 not at all, -1 so that bytes stay the same.
+    pub fn block(&self) -> Option<f64> {
+        certain(self.sensitivity()?.block.as_ref()?)
+    }
+
+    /// A sentence about what experiments found, the uncertain ones included.
+    pub fn probe_sentence(&self) -> Option<String> {
+        let known = self.sensitivity()?;
+        let rate = |per_second: f64| amount(per_second).unwrap_or_else(|| "–".into());
+        let one = |sensed: &Sensed, what: &str| {
+            let doubt = if certain(sensed).is_none() { " (too unsteady to count)" } else { "" };
+            format!(
+                "{what} {}: {} instead of {} operations/s{doubt}",
+                sensed.change,
+                rate(sensed.after_ops_per_second),
+                rate(sensed.before_ops_per_second)
+            )
+        };
+        let all = [
+            known.delay.as_ref().map(|sensed| one(sensed, "with")),
+            known.depth.as_ref().map(|sensed| one(sensed, "at")),
+            known.block.as_ref().map(|sensed| one(sensed, "with")),
+        ];
+        let all: Vec<_> = all.into_iter().flatten().collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+
+    /// What was seen of machine and server beside the devices.
+    pub fn system(&self) -> Option<&'a SystemUse> {
+        self.case.record.system.as_ref()
+    }
+}
+
+fn certain(sensed: &Sensed) -> Option<f64> {
+    let is_certain = sensed.half_width.is_none_or(|half| half <= UNCERTAIN);
+    (is_certain && sensed.value.is_finite()).then_some(sensed.value)
+}
+
+fn is_simulated(case: &Case<'_>) -> bool {
+    case.phase.engine == Engine::Sim
+}
+
+fn device_busy(case: &Case<'_>) -> Option<f64> {
+    let _ = case.device()?;
+    let busy_ns: f64 = case.frames().filter_map(|frame| Some(frame.devices.first()?.busy_ns as f64)).sum();
+    let all_ns = case.record.elapsed_ns as f64;
+    (all_ns > 0.0).then(|| (busy_ns / all_ns).min(1.0))
+}
