@@ -25,6 +25,10 @@ pub const REQUIRE_VARIABLE: &str = "SKYE_TEST_REQUIRE";
 /// The user that stands for "somebody else".
 pub const OTHER_USER: u32 = 65534;
 
+/// For a shell among mounts of its own: the kernel's trace, at its place.
+pub const MOUNT_TRACEFS: &str = "{ test -e /sys/kernel/tracing/trace_marker || \
+    mount -t tracefs skye-probe /sys/kernel/tracing; }";
+
 /// One thing that a machine can or cannot do.
 #[derive(Debug)]
 pub struct Capability {
@@ -51,7 +55,7 @@ impl Capability {
 }
 
 /// Every capability; a new one is one line here and one function below.
-pub static CAPABILITIES: [Capability; 11] = [
+pub static CAPABILITIES: [Capability; 12] = [
     Capability::new("root", "run as user 0", probe_root),
     Capability::new("loop", "attach loop devices", probe_loop),
     Capability::new("zram", "make compressed memory devices", probe_zram),
@@ -64,6 +68,7 @@ pub static CAPABILITIES: [Capability; 11] = [
     Capability::new("btrfs", "make and mount btrfs", || probe_file_system("btrfs", 128)),
     Capability::new("blkio", "limit a device by cgroup v1", probe_blkio),
     Capability::new("valgrind", "count instructions", probe_valgrind),
+    Capability::new("tracefs", "mark and read the kernel's trace", probe_tracefs),
     Capability::new("user", "run a program as another user", probe_user),
 ];
 
@@ -201,6 +206,14 @@ fn probe_blkio() -> Result<(), String> {
     find("loop").map_or(Ok(()), Capability::check)?;
     let limited = rig::Spec::disk().size_mib(1).read_iops(1000);
     rig::Disk::build(&limited).map(drop).map_err(|trouble| trouble.to_string())
+}
+
+fn probe_tracefs() -> Result<(), String> {
+    probe_root()?;
+    // Somebody who traces may have stopped it, which is not ours to change.
+    let is_on = "test \"$(cat /sys/kernel/tracing/tracing_on)\" = 1 -a -w /sys/kernel/tracing/trace_marker";
+    let script = format!("{MOUNT_TRACEFS} && {is_on}");
+    run(Command::new("unshare").args(["--mount", "sh", "-c", &script])).map(drop)
 }
 
 fn probe_user() -> Result<(), String> {

@@ -15,6 +15,8 @@ pub enum Experiment {
     Block,
 }
 
+/// About how long one experiment takes, with what stands before and behind it.
+pub const EXPERIMENT_NS: u64 = 4_500_000_000;
 /// How many times as many, or as large.
 pub const FACTOR: u32 = 4;
 /// Blocks from this size on are made smaller instead of larger: every size divides into its quarters.

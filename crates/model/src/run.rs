@@ -230,11 +230,29 @@ document! {
         /// What experiments after the tests found out: how the rate answers to more delay, depth, and larger blocks.
         #[serde(default)]
         pub sensitivity: Option<Sensitivity>,
+        /// The user's command that ran beside it; null where none did.
+        #[serde(default)]
+        pub beside: Option<BesideRecord>,
         /// What a reader should know about this row.
         pub notes: Vec<Note>,
         /// What limited it, and whether to believe the number; null in documents of older versions, and where nothing was measured.
         #[serde(default)]
         pub verdict: Option<Verdict>,
+    }
+
+    /// A command of the user's that ran beside a test.
+    pub struct BesideRecord {
+        /// The command, as it was given to `sh -c`.
+        pub command: String,
+        /// The file that holds what it printed, from the directory of this document; null where it could not be saved.
+        pub output_file: Option<String>,
+        /// Its exit code; null where it has none.
+        pub exit_code: Option<i32>,
+        /// Number of the signal that ended it; null where none did.
+        pub signal: Option<i32>,
+        /// The last signal that it was sent, with all that it had started, when the test was over: "INT", "TERM",
+        /// "KILL"; null where they had ended by themselves.
+        pub ended_with: Option<String>,
     }
 
     /// The steady part of a phase, and where its rate changed.

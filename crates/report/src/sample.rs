@@ -322,6 +322,7 @@ pub(crate) fn phase(spec: &str) -> PhaseRecord {
         wait_sites: Vec::new(),
         ceiling_shares: None,
         sensitivity: None,
+        beside: None,
         notes: Vec::new(),
         verdict: Some(Verdict {
             limiter: None,

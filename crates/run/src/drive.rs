@@ -17,6 +17,19 @@ use crate::gang::{Event, Gang};
 use crate::meter::Meter;
 use crate::patience::{self, PATIENCE};
 
+/// What whoever looks on is told while a phase runs. One that is simulated has ticks only.
+#[derive(Debug)]
+pub enum Moment<'a> {
+    /// A measured part begins when this has been taken note of. Tests on files have many.
+    Begin,
+    /// Ten times a second.
+    Tick(&'a Tick<'a>),
+    /// A measured part has ended; one that never began may end, too.
+    End,
+    /// No other part follows, and what was measured is made a record now. A phase that never began has it, too.
+    Over,
+}
+
 /// What the live view is told, ten times a second.
 #[derive(Debug)]
 pub struct Tick<'a> {
@@ -49,8 +62,8 @@ pub struct Drive<'a> {
     pub interrupt: &'a Arc<AtomicBool>,
     /// The kernel's counters.
     pub meter: &'a mut Meter,
-    /// Called at every tick.
-    pub on_tick: &'a mut dyn FnMut(&Tick<'_>),
+    /// Called at every moment.
+    pub on_moment: &'a mut dyn FnMut(Moment<'_>),
     /// Looked at by the workers.
     pub stop: Arc<AtomicBool>,
     /// What the workers counted.
@@ -171,14 +184,14 @@ impl Drive<'_> {
         self.drain();
         let elapsed_ns = now_ns.saturating_sub(self.start_ns);
         let frame = measured.then(|| self.meter.tick());
-        (self.on_tick)(&Tick {
+        (self.on_moment)(Moment::Tick(&Tick {
             elapsed_ns,
             ops: self.collected.ops,
             bytes: self.collected.bytes,
             p99_ns: self.collected.operations.quantile(0.99),
             known: self.known,
             frame: frame.as_ref(),
-        });
+        }));
         let Some(frame) = frame else { return false };
         // Without devices, what is on its way to a server still shrinks.
         let cached_bytes = frame.dirty_bytes + frame.writeback_bytes;
@@ -215,6 +228,10 @@ impl Drive<'_> {
 
     /// A measured part begins.
     pub fn begin(&mut self) {
+        let told_ns = Monotonic.now_ns();
+        (self.on_moment)(Moment::Begin);
+        // Whoever looks on may start something first, which is no time of the phase.
+        self.start_ns += Monotonic.now_ns() - told_ns;
         self.meter.begin();
     }
 
@@ -223,5 +240,6 @@ impl Drive<'_> {
         let frame = self.meter.end();
         let elapsed_ns = Monotonic.now_ns().saturating_sub(self.start_ns);
         self.collected.add_frame(frame, elapsed_ns);
+        (self.on_moment)(Moment::End);
     }
 }

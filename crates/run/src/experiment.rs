@@ -11,7 +11,7 @@ use model::plan::PlannedPhase;
 use model::run::{Interval, PhaseRecord, Sensed, Status};
 use model::workload::Engine;
 
-use crate::drive::Tick;
+use crate::drive::Moment;
 use crate::session::{Manner, Session, Time};
 
 /// Part of an operation's time that a pause before it takes: enough to show, and far from stopping the load.
@@ -37,20 +37,20 @@ impl Session {
         experiment: Experiment,
         phase: &PlannedPhase,
         record: &PhaseRecord,
-        on_tick: &mut dyn FnMut(&Tick<'_>),
+        on_moment: &mut dyn FnMut(Moment<'_>),
     ) -> Option<Sensed> {
         let variant = experiment.variant(phase, self.plan().cache).filter(|variant| self.fits(variant))?;
         match experiment {
-            Experiment::Delay => self.pause(&variant, record, on_tick),
+            Experiment::Delay => self.pause(&variant, record, on_moment),
             Experiment::Depth | Experiment::Block => {
                 let before = match record.sensitivity.as_ref().and_then(|known| known.delay.as_ref()) {
                     Some(delay) => Rate { per_second: delay.before_ops_per_second, half_width: None },
                     None => {
                         let plain = PlannedPhase { stop: variant.phase.stop, ..phase.clone() };
-                        self.short(&plain, record.repetition, on_tick)?
+                        self.short(&plain, record.repetition, on_moment)?
                     }
                 };
-                let after = self.short(&variant.phase, record.repetition, on_tick)?;
+                let after = self.short(&variant.phase, record.repetition, on_moment)?;
                 let factor = variant.factor.ln();
                 let half_width = [before.half_width, after.half_width].into_iter().flatten();
                 let half_width = half_width.map(|half| half * half).sum::<f64>().sqrt() / factor.abs();
@@ -70,9 +70,9 @@ impl Session {
         &mut self,
         phase: &PlannedPhase,
         repetition: u32,
-        on_tick: &mut dyn FnMut(&Tick<'_>),
+        on_moment: &mut dyn FnMut(Moment<'_>),
     ) -> Option<Rate> {
-        let record = self.run_for(phase, repetition, CHANGED_NS, None, on_tick)?;
+        let record = self.run_for(phase, repetition, CHANGED_NS, None, on_moment)?;
         if record.workload.order.is_some() {
             // Rounds have gaps between them that are not measured.
             let per_second = record.rate.ops_per_second.filter(|rate| *rate > 0.0)?;
@@ -88,7 +88,7 @@ impl Session {
         &mut self,
         variant: &Variant,
         record: &PhaseRecord,
-        on_tick: &mut dyn FnMut(&Tick<'_>),
+        on_moment: &mut dyn FnMut(Moment<'_>),
     ) -> Option<Sensed> {
         let in_flight = f64::from(variant.phase.workload.in_flight());
         let rate = record.rate.steady_ops_per_second.or(record.rate.whole_ops_per_second)?;
@@ -107,7 +107,7 @@ impl Session {
             switches_ns: ends[..TURNS - 1].into(),
             waited_ns: Arc::clone(&waited_ns),
         };
-        let paused = self.run_for(&variant.phase, record.repetition, at_ns, Some(delay), on_tick)?;
+        let paused = self.run_for(&variant.phase, record.repetition, at_ns, Some(delay), on_moment)?;
         let turns: Vec<_> = std::iter::once(START_NS).chain(ends.iter().copied()).collect();
         let rates: Option<Vec<f64>> = turns
             .windows(2)
@@ -149,13 +149,14 @@ impl Session {
         repetition: u32,
         time_ns: u64,
         delay: Option<Delay>,
-        on_tick: &mut dyn FnMut(&Tick<'_>),
+        on_moment: &mut dyn FnMut(Moment<'_>),
     ) -> Option<PhaseRecord> {
         let mut phase = phase.clone();
         phase.stop.time_ns = Some(time_ns);
         phase.stop.bytes = self.plan().experiment_bytes(&phase);
         let time = Time { measured_ns: time_ns, budget_ns: time_ns.saturating_mul(4) };
-        let record = self.measure(&phase, repetition, time, Manner { until: None, delay }, on_tick);
+        let record = self.measure(&phase, repetition, time, Manner { until: None, delay }, on_moment);
+        self.experiment_bytes += record.app_bytes_written;
         (record.status == Status::Done).then_some(record)
     }
 }

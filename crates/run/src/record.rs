@@ -76,6 +76,7 @@ pub fn untried(phase: &PlannedPhase, repetition: u32, status: Status, reason: &s
         wait_sites: Vec::new(),
         ceiling_shares: None,
         sensitivity: None,
+        beside: None,
         notes: Vec::new(),
         verdict: None,
     }

@@ -22,7 +22,7 @@ use crate::collect::Collected;
 use crate::data_phase::{self, DataTask};
 use crate::dataset::{self, DataSet, LayoutProgress};
 use crate::directory::WorkDirectory;
-use crate::drive::{Drive, Tick};
+use crate::drive::{Drive, Moment};
 use crate::file_phase::{self, FileSet, FileTask};
 use crate::member;
 use crate::meter::{Meter, Observed};
@@ -53,6 +53,8 @@ pub struct Session {
     start_ns: u64,
     phases_run: u64,
     untimed_bytes: u64,
+    /// Bytes that experiments wrote.
+    pub(crate) experiment_bytes: u64,
     last_id: String,
     attempts: u64,
     /// Rates that tests reached in a closed loop, by their specs: what shares of them are shares of.
@@ -153,6 +155,7 @@ impl Session {
             start_ns: Monotonic.now_ns(),
             phases_run: 0,
             untimed_bytes: 0,
+            experiment_bytes: 0,
             last_id: String::new(),
             attempts: 0,
             reached: HashMap::new(),
@@ -218,10 +221,10 @@ impl Session {
         phase: &PlannedPhase,
         repetition: u32,
         time: Time,
-        on_tick: &mut dyn FnMut(&Tick<'_>),
+        on_moment: &mut dyn FnMut(Moment<'_>),
     ) -> PhaseRecord {
         let until = self.plan.until_of(phase);
-        let record = self.measure(phase, repetition, time, Manner { until, delay: None }, on_tick);
+        let record = self.measure(phase, repetition, time, Manner { until, delay: None }, on_moment);
         if let Some(rate) = record
             .rate
             .steady_ops_per_second
@@ -267,7 +270,7 @@ impl Session {
         repetition: u32,
         time: Time,
         manner: Manner,
-        on_tick: &mut dyn FnMut(&Tick<'_>),
+        on_moment: &mut dyn FnMut(Moment<'_>),
     ) -> PhaseRecord {
         let Manner { until, delay } = manner;
         let offset_seed = self.offset_seed(phase, repetition);
@@ -298,7 +301,8 @@ impl Session {
                     rate_ops_per_second,
                     interrupt,
                 };
-                let (measured, collected, observed) = sim_phase::run(&task, steps.len(), on_tick);
+                let (measured, collected, observed) =
+                    sim_phase::run(&task, steps.len(), &mut |tick| on_moment(Moment::Tick(tick)));
                 (measured, collected, observed, self.start_ns)
             }
             (Place::Directory(on_disk), Ok(rate_ops_per_second)) => {
@@ -310,7 +314,7 @@ impl Session {
                 let mut drive = Drive {
                     interrupt,
                     meter,
-                    on_tick,
+                    on_moment,
                     stop: Arc::clone(&stop.0),
                     cached_bytes: 0,
                     collected: Collected::new(steps.len()),
@@ -374,6 +378,7 @@ impl Session {
                             .map(|outcome| Measured::of_files(outcome, &drive))
                     }
                 };
+                (drive.on_moment)(Moment::Over);
                 let (collected, start_ns) = (drive.collected, drive.start_ns);
                 let observed = meter.observed();
                 // Descriptors of threads that are gone would be missing elsewhere.
@@ -437,6 +442,11 @@ impl Session {
     /// Bytes that tests on files have written untimed, to have what they measure.
     pub fn untimed_bytes(&self) -> u64 {
         self.untimed_bytes
+    }
+
+    /// Bytes that experiments have written.
+    pub fn experiment_bytes(&self) -> u64 {
+        self.experiment_bytes
     }
 
     /// The same for the same phase of a run with the same seed, another one when it is measured again.
@@ -518,6 +528,44 @@ pub(crate) mod tests {
     pub fn panic_if_asked(worker: u64) {
         let asked = PANICS.compare_exchange(worker, u64::MAX, Ordering::SeqCst, Ordering::SeqCst);
         assert!(asked.is_err(), "as the test asked for");
+    }
+
+    #[test]
+    fn moments_come_in_their_order_and_who_looks_on_takes_no_time_from_a_test() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = Root::system();
+        let target = observe::target(&root, temp.path()).unwrap();
+        let request = Request {
+            tests: ["read:rnd4k:buffered:ops=10", "stat:files=10"].map(Into::into).into(),
+            size: Some(Size::Bytes(1 << 20)),
+            time: Some(Seconds(0.5)),
+            allow: vec![model::request::Allow::LowSpace],
+            ..Request::default()
+        };
+        let plan = model::plan::plan(&request, &target, &observe::machine(&root)).unwrap();
+        let mut session = Session::open(&root, &plan, &target, 1, Arc::default()).unwrap();
+        session.lay_out(u64::MAX, &LayoutProgress::default()).unwrap();
+        for phase in &plan.phases {
+            let mut seen = String::new();
+            let time = Time { measured_ns: 500_000_000, budget_ns: 20_000_000_000 };
+            let record = session.phase(phase, 1, time, &mut |moment| {
+                // Longer than all that a test may take untimed.
+                if matches!(moment, Moment::Begin) && seen.is_empty() {
+                    std::thread::sleep(Duration::from_millis(1200));
+                }
+                seen.push_str(match moment {
+                    Moment::Begin => "(",
+                    Moment::Tick(_) => "",
+                    Moment::End => ")",
+                    Moment::Over => ".",
+                });
+            });
+            assert_eq!(record.status, Status::Done, "{:?}", record.reason);
+            let parts = record.rounds.len().max(1);
+            assert_eq!(seen, "()".repeat(parts) + ".");
+            assert!(parts > 1 || phase.workload.data().is_some(), "there was time for one round only");
+        }
+        assert_eq!(session.close().unwrap().left, []);
     }
 
     #[test]

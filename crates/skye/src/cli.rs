@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use model::request::{Allow, Count, Percent, Request, Seconds};
 use model::size::Size;
@@ -140,6 +141,11 @@ pub struct RunArguments {
     /// Allow what is normally refused or warned about.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
     pub allow: Vec<AllowArgument>,
+    /// Run a command of yours beside each test, such as perf or iostat, by sh -c; what it prints is saved with the run.
+    /// It knows SKYE_PHASE, SKYE_SPEC, SKYE_TARGET, SKYE_PID and SKYE_OUTPUT, a directory for files of its own, and is
+    /// ended by INT.
+    #[arg(long, value_name = "CMD", value_parser = NonEmptyStringValueParser::new(), value_hint = ValueHint::CommandString)]
+    pub beside: Option<String>,
     /// Print the plan as TOML, with estimates, and do nothing.
     #[arg(long)]
     pub dry_run: bool,

@@ -5,11 +5,13 @@
 //! - Results go to stdout, progress and warnings to stderr; where stdout carries JSON or CSV, nothing else does.
 //! - A reader that goes away ends a run quietly, after cleaning up.
 
+mod beside;
 mod cli;
 mod doctor;
 mod exit;
 mod live_view;
 mod logger;
+mod marks;
 mod outputs;
 mod preset;
 mod run_command;

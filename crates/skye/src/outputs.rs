@@ -43,9 +43,15 @@ pub fn check(path: &Path) -> Result<(), Failure> {
 /// # Errors
 /// It cannot be made, or nothing can be written in it.
 pub fn check_directory(directory: &Path) -> Result<(), Failure> {
-    let tried =
-        std::fs::create_dir_all(directory).and_then(|()| store::try_part(&directory.join("run.json")));
-    tried.map_err(|error| Failure::refused(trouble(directory, &error)))
+    try_directory(directory).map_err(|error| Failure::refused(trouble(directory, &error)))
+}
+
+/// Makes a directory if need be, and tries whether a file can be made in it.
+///
+/// # Errors
+/// It cannot.
+pub fn try_directory(directory: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(directory).and_then(|()| store::try_part(&directory.join("run.json")))
 }
 
 /// Writes a document to a file, or to stdout.

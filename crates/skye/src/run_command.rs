@@ -11,17 +11,21 @@ use model::run::{
 use model::size;
 use model::target::Backing;
 use model::workload::Engine;
-use model::{Machine, Plan, Trouble};
+use model::{Machine, Plan, Trouble, spec};
 use observe::Root;
 use report::text::{self, Kind, Style, Widths};
 use run::ceilings::Ceilings;
-use run::{LayoutProgress, Session, Time};
+use run::{LayoutProgress, Moment, Session, Time};
 use rustix::time::{ClockId, clock_gettime};
 
+mod experiments;
+
 use crate::Done;
+use crate::beside::Beside;
 use crate::cli::RunArguments;
 use crate::exit::{self, Failure};
 use crate::live_view::{LiveView, Position};
+use crate::marks::Marks;
 use crate::signals::Interruption;
 use crate::{cli, outputs, preset, simulation, store, terminal};
 
@@ -76,6 +80,7 @@ pub fn run(arguments: &RunArguments) -> Done {
     if let Some(directory) = &arguments.output {
         outputs::check_directory(directory)?;
     }
+    Beside::check(arguments, &plan)?;
     if shows_text && !arguments.quiet {
         let title = text::title(
             env!("CARGO_PKG_VERSION"),
@@ -94,6 +99,7 @@ pub fn run(arguments: &RunArguments) -> Done {
     if shows_text && !arguments.quiet {
         terminal::print_line(&format!("{}\n", text::preamble(&plan, &environment, &style)))?;
     }
+    let beside = Beside::prepare(arguments, &environment, &started_at, &interruption)?;
     let (target, raised) = (&environment.target, interruption.raised.clone());
     let mut session = match device {
         Some(device) => Session::simulated(&plan, target, device, seed, raised),
@@ -118,6 +124,8 @@ pub fn run(arguments: &RunArguments) -> Done {
         clock_read_ns: None,
         failed: false,
         target_probes: None,
+        beside,
+        marks: Marks::open(),
         environment,
         plan,
     };
@@ -160,6 +168,9 @@ struct Driver {
     failed: bool,
     /// What was found out about the target before the first test.
     target_probes: Option<TargetProbes>,
+    /// The user's command beside each test.
+    beside: Option<Beside>,
+    marks: Marks,
     environment: Environment,
     plan: Plan,
 }
@@ -168,6 +179,7 @@ struct Driver {
 struct Ended {
     run: Run,
     interruption: Interruption,
+    beside: Option<Beside>,
     failed: bool,
     quiet: bool,
     started: Instant,
@@ -245,6 +257,7 @@ impl Driver {
             }
             self.repetition(&mut session, repetition);
         }
+        self.experiment(&mut session);
         self.environment.hidden_sources = session.hidden_sources().to_vec();
         self.clock_read_ns = Some(session.clock_read_ns());
         self.view.preparing("removing files");
@@ -368,9 +381,22 @@ impl Driver {
         };
         let untimed_bytes = session.untimed_bytes();
         self.view.begin();
-        let view = &mut self.view;
+        let (view, beside, marks) = (&mut self.view, &mut self.beside, &mut self.marks);
+        let (id, spec) = (run::phase_id(phase, repetition), spec::print(&phase.workload));
         let time = Time { measured_ns: time_ns, budget_ns };
-        let mut record = session.phase(phase, repetition, time, &mut |tick| view.update(&position, tick));
+        let mut record = session.phase(phase, repetition, time, &mut |moment| match moment {
+            Moment::Begin => {
+                beside.iter_mut().for_each(|beside| beside.begin(&id, &spec));
+                marks.begin(&id, &spec);
+            }
+            Moment::Tick(tick) => view.update(&position, tick),
+            Moment::End => marks.end(&id, &spec),
+            Moment::Over => beside.iter_mut().for_each(Beside::end),
+        });
+        if let Some((ran, warnings)) = self.beside.as_mut().map(Beside::take) {
+            record.beside = ran;
+            warnings.into_iter().for_each(|warning| self.warn(warning));
+        }
         record.own_cost_ns_per_op = self.ceilings.own_cost_ns(&record);
         record.ceiling_shares = self.ceilings.shares(&record, self.cpus);
         self.written_bytes += record.app_bytes_written + session.untimed_bytes() - untimed_bytes;
@@ -494,6 +520,7 @@ impl Driver {
         Ended {
             run,
             interruption: self.interruption,
+            beside: self.beside,
             failed: self.failed,
             quiet: self.quiet,
             started: self.started,
@@ -514,7 +541,7 @@ fn finish(
     style: &Style,
     shows_text: bool,
 ) -> Done {
-    let Ended { run, interruption, failed, quiet, started } = ended;
+    let Ended { run, interruption, beside, failed, quiet, started } = ended;
     let mut code = if failed
         || run.phases.iter().any(|phase| matches!(phase.status, Status::Failed | Status::Skipped))
     {
@@ -544,7 +571,7 @@ fn finish(
     let mut saved = None;
     // With nothing measured there is nothing to save; a second signal skips the saving, too.
     if !run.phases.is_empty() && !interruption.is_repeated() && !gone {
-        match save(arguments, &run) {
+        match save(arguments, &run, beside.as_ref().map(Beside::document)) {
             Ok(path) => saved = path,
             Err(Saving::Optional(message)) if !quiet => terminal::message("warning", &message),
             Err(Saving::Optional(_)) => {}
@@ -561,6 +588,13 @@ fn finish(
             }
             Ok(()) => {}
         }
+    }
+    if let Some(kept) = beside.as_ref().and_then(Beside::kept).filter(|_| saved.is_none() && !quiet && !gone)
+    {
+        terminal::message(
+            "skye",
+            &format!("what ran beside the tests has left its output in {}", kept.display()),
+        );
     }
     if shows_text && !gone && !run.phases.is_empty() {
         let name = saved.as_ref().map(|path| match arguments.output {
@@ -588,9 +622,10 @@ enum Saving {
     AskedFor(String),
 }
 
-fn save(arguments: &RunArguments, run: &Run) -> Result<Option<PathBuf>, Saving> {
+fn save(arguments: &RunArguments, run: &Run, reserved: Option<&Path>) -> Result<Option<PathBuf>, Saving> {
     if let Some(directory) = &arguments.output {
-        let path = store::save(run, directory).map_err(|trouble| Saving::AskedFor(trouble.to_string()))?;
+        let path =
+            store::save(run, directory, reserved).map_err(|trouble| Saving::AskedFor(trouble.to_string()))?;
         let csv = path.with_extension("csv");
         let failed = |error: std::io::Error| {
             Saving::AskedFor(format!("cannot write {}: {error}; make room there", csv.display()))
@@ -598,16 +633,14 @@ fn save(arguments: &RunArguments, run: &Run) -> Result<Option<PathBuf>, Saving> 
         store::write_whole(&csv, report::csv::write(run).as_bytes()).map_err(failed)?;
         return Ok(Some(path));
     }
-    // What was never on a device must not be found among results.
-    let is_real = |phase: &PlannedPhase| phase.workload.data().is_none() || phase.engine.needs_files();
-    if !run.plan.phases.iter().all(is_real) {
+    if !store::takes(&run.plan) {
         return Ok(None);
     }
     let Some(directory) = store::directory() else {
         let message = "the run is not saved: neither XDG_STATE_HOME nor HOME is set; use -o DIR or --json FILE to keep it";
         return Err(Saving::Optional(message.into()));
     };
-    store::save(run, &directory).map(Some).map_err(|trouble| Saving::Optional(trouble.to_string()))
+    store::save(run, &directory, reserved).map(Some).map_err(|trouble| Saving::Optional(trouble.to_string()))
 }
 
 fn write_outputs(arguments: &RunArguments, run: &Run) -> Result<(), Failure> {

@@ -1,9 +1,10 @@
 //! The store of runs: one JSON file each, named by time and host, in the state directory of the user.
 
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use model::{Run, Trouble};
+use model::{Plan, Run, Trouble};
 
 /// Where runs are saved: `$XDG_STATE_HOME/skye/runs`, or below `$HOME/.local/state`; `None` without either.
 pub fn directory() -> Option<PathBuf> {
@@ -12,49 +13,89 @@ pub fn directory() -> Option<PathBuf> {
     Some(state?.join("skye/runs"))
 }
 
-/// The name of a run's file: `20261121T140307Z-ada`, without an ending.
-pub fn stem(run: &Run) -> String {
-    let whole_seconds = run.started_at.split('.').next().unwrap_or_default();
+/// The name of a run's file, by when and where it started: `20261121T140307Z-ada`, without an ending.
+fn stem(started_at: &str, host: &str) -> String {
+    let whole_seconds = started_at.split('.').next().unwrap_or_default();
     let time: String =
         whole_seconds.trim_end_matches('Z').chars().filter(|c| c.is_ascii_alphanumeric()).collect();
-    let host: String = run
-        .environment
-        .host
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' })
-        .collect();
+    let host: String =
+        host.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect();
     format!("{time}Z-{host}")
 }
 
-/// Saves a run under a name of its own in a directory, which is made if need be.
+/// The names that a run's document may have in a directory, in the order in which they are tried.
+fn names(directory: &Path, started_at: &str, host: &str) -> impl Iterator<Item = PathBuf> {
+    let (directory, stem) = (directory.to_owned(), stem(started_at, host));
+    (1u64..).map(move |number| match number {
+        1 => directory.join(format!("{stem}.json")),
+        _ => directory.join(format!("{stem}-{number}.json")),
+    })
+}
+
+/// The directory for what belongs beside a document.
+fn beside_of(document: &Path) -> PathBuf {
+    document.with_extension("beside")
+}
+
+/// Makes the directory for what belongs beside the document of a run that has begun, and so takes the document's
+/// name, too; with it, the name under which [`save`] is to save the run.
+///
+/// # Errors
+/// It cannot be made.
+pub fn reserve(directory: &Path, started_at: &str, host: &str) -> std::io::Result<(PathBuf, PathBuf)> {
+    std::fs::create_dir_all(directory)?;
+    for document in names(directory, started_at, host).filter(|document| !document.exists()) {
+        let beside = beside_of(&document);
+        match std::fs::create_dir(&beside) {
+            Ok(()) => return Ok((beside, document)),
+            // Another run that began in the same second.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(std::io::Error::other("all names are taken"))
+}
+
+/// Whether a run with this plan belongs into the store: what was never on a device must not be found among results.
+pub fn takes(plan: &Plan) -> bool {
+    plan.phases.iter().all(|phase| phase.workload.data().is_none() || phase.engine.needs_files())
+}
+
+/// Saves a run under a name of its own in a directory, which is made if need be; under `reserved` if it has it already.
 ///
 /// # Errors
 /// The path, why, and what to do.
-pub fn save(run: &Run, directory: &Path) -> Result<PathBuf, Trouble> {
+pub fn save(run: &Run, directory: &Path, reserved: Option<&Path>) -> Result<PathBuf, Trouble> {
     let fail = |error: std::io::Error| {
         Trouble::new(format!("save the run in {}", directory.display()), error)
             .remedy("make room or name another place with -o DIR; the run is still printed here")
     };
     std::fs::create_dir_all(directory).map_err(fail)?;
-    let stem = stem(run);
-    let free = (1..).map(|number| match number {
-        1 => directory.join(format!("{stem}.json")),
-        _ => directory.join(format!("{stem}-{number}.json")),
-    });
-    let path = free.into_iter().find(|path| !path.exists()).unwrap_or_else(|| directory.join(&stem));
+    let reserved = reserved.map(Path::to_owned).filter(|path| !path.exists());
+    let mut free = names(directory, &run.started_at, &run.environment.host)
+        .filter(|path| !path.exists() && !beside_of(path).exists());
+    let path = reserved.or_else(|| free.next()).unwrap_or_else(|| directory.join("run.json"));
     write_whole(&path, report::json::write(run).as_bytes()).map_err(fail)?;
     Ok(path)
 }
 
 /// Writes a file so that it is there whole or not at all.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    write_whole_by(path, |file| file.write_all(bytes))
+}
+
+/// The same with bytes that somebody else writes.
+pub fn write_whole_by(
+    path: &Path,
+    write: impl FnOnce(&mut File) -> std::io::Result<()>,
+) -> std::io::Result<()> {
     // Devices, pipes and the like cannot be replaced; they are written to.
     if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
-        return std::fs::OpenOptions::new().write(true).open(path)?.write_all(bytes);
+        return write(&mut std::fs::OpenOptions::new().write(true).open(path)?);
     }
     let part = part_of(path);
-    let written = std::fs::File::create_new(&part)
-        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+    let written = File::create_new(&part)
+        .and_then(|mut file| write(&mut file).and_then(|()| file.sync_all()))
         .and_then(|()| std::fs::rename(&part, path));
     if written.is_err() {
         let _ = std::fs::remove_file(&part);
@@ -75,7 +116,7 @@ fn part_of(path: &Path) -> PathBuf {
 /// It could not.
 pub fn try_part(path: &Path) -> std::io::Result<()> {
     let part = part_of(path);
-    std::fs::File::create_new(&part)?;
+    File::create_new(&part)?;
     std::fs::remove_file(&part)
 }
 

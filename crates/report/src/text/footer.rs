@@ -1,5 +1,7 @@
 //! The last lines: how quiet the machine was, what the tool itself cost, where the result lies.
 
+use std::path::Path;
+
 use model::run::{PhaseRecord, Run, RunStatus, Status, Tool};
 use model::target::Backing;
 use model::workload::Engine;
@@ -31,6 +33,7 @@ pub(crate) fn known(run: &Run, saved: Option<&str>, unsaved: Option<&str>, style
         line("noise", noise(&run.phases));
         line("tool", tool(&run.tool));
     }
+    line("beside", beside(run, saved));
     for warning in &run.tool.warnings {
         line("warning", Some(printable(warning)));
     }
@@ -44,6 +47,25 @@ pub(crate) fn known(run: &Run, saved: Option<&str>, unsaved: Option<&str>, style
     }
     line("saved", unsaved.map(|why| format!("nothing: {why}")));
     style.finish(lines.join("\n"))
+}
+
+/// The user's command that ran beside the tests, and where its output lies.
+fn beside(run: &Run, saved: Option<&str>) -> Option<String> {
+    let ran: Vec<_> = run.phases.iter().filter_map(|phase| phase.beside.as_ref()).collect();
+    let command = printable(&ran.first()?.command);
+    let outputs = || ran.iter().filter_map(|record| record.output_file.as_deref());
+    let Some(first) = outputs().next() else {
+        return Some(format!("`{command}`: what it printed could not be saved"));
+    };
+    let directory = Path::new(first).parent().unwrap_or(Path::new(""));
+    // From the directory of the document, whose path is known where it was named.
+    let place = saved.and_then(|saved| Path::new(saved).parent()).unwrap_or(Path::new("")).join(directory);
+    let place = printable(&place.display().to_string());
+    let tests = match outputs().count() {
+        1 => "1 test".to_owned(),
+        count => format!("{} tests", thousands(count as u64)),
+    };
+    Some(format!("`{command}`: output beside {tests} in {place}"))
 }
 
 /// Says that the run was ended early, and how much of it there is.
@@ -126,6 +148,7 @@ fn tool(tool: &Tool) -> Option<String> {
 mod tests {
     use super::*;
     use crate::sample;
+    use model::run::BesideRecord;
 
     fn shown(run: &Run, saved: Option<&str>) -> String {
         sample::plain(&footer(run, saved, &sample::WIDE))
@@ -160,6 +183,30 @@ mod tests {
         // It was asked for by name, or is reported from the file in which it is.
         assert!(!shown(&run, Some("r.json")).contains("nothing"));
         assert!(!crate::text::full(&run, None, &sample::WIDE).contains("nothing"));
+    }
+
+    #[test]
+    fn what_ran_beside_is_named_with_its_output() {
+        let mut run = sample::run();
+        assert_eq!(beside(&run, None), None);
+        for (number, phase) in run.phases.iter_mut().enumerate().take(2) {
+            phase.beside = Some(BesideRecord {
+                command: "iostat -x 1\x1b[2J".into(),
+                output_file: Some(format!("r.beside/0{number}-x.txt")),
+                exit_code: None,
+                signal: Some(2),
+                ended_with: Some("INT".into()),
+            });
+        }
+        let told = beside(&run, Some("/tmp/r.json")).unwrap();
+        assert!(told.ends_with(": output beside 2 tests in /tmp/r.beside"), "{told}");
+        assert!(!told.contains('\x1b'), "{told}");
+        assert!(beside(&run, None).unwrap().ends_with("2 tests in r.beside"));
+        run.phases
+            .iter_mut()
+            .filter_map(|phase| phase.beside.as_mut())
+            .for_each(|ran| ran.output_file = None);
+        assert!(beside(&run, None).unwrap().ends_with("could not be saved"));
     }
 
     #[test]

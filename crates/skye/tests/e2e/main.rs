@@ -6,6 +6,7 @@ mod support;
 
 mod bad_input;
 mod bad_luck;
+mod beside;
 mod clean;
 mod dials;
 mod doctor;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use tempfile::TempDir;
-use xtask::capability::OTHER_USER;
+use xtask::capability::{MOUNT_TRACEFS, OTHER_USER};
 
 use super::scratch;
 
@@ -129,6 +129,22 @@ impl Skye {
         };
         // SAFETY: between fork and exec it only makes system calls, and allocates nothing.
         unsafe { self.command.pre_exec(forbid) };
+        self
+    }
+
+    /// Runs it where the kernel's trace is mounted at its place, among mounts of its own.
+    pub fn with_tracefs(mut self) -> Self {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", &format!("{MOUNT_TRACEFS} && exec \"$@\""), "sh"]);
+        command.arg(self.command.get_program()).args(self.command.get_args());
+        command.current_dir(self.home.path()).stdin(Stdio::null());
+        for (name, value) in self.command.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        self.command = command;
         self
     }
 

@@ -1,0 +1,435 @@
+//! `--beside`: a command of the user's that runs beside each test, and what it prints.
+//!
+//! Only ever from the command line: a preset may come from somebody else, and must not bring commands along. What it
+//! prints is held in memory while its test runs, and saved when that is over: the disk that is measured may be the one
+//! on which results are saved. It has a process group of its own, which ends with its test, in whatever way that ends.
+
+use std::fs::File;
+use std::io::Seek;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use model::plan::Plan;
+use model::run::{BesideRecord, Environment};
+use model::workload::Engine;
+use model::{PlannedPhase, Trouble};
+use rustix::fs::{MemfdFlags, OFlags, fcntl_setfl, memfd_create};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use crate::cli::RunArguments;
+use crate::exit::Failure;
+use crate::signals::Interruption;
+use crate::{outputs, store};
+
+/// How often it is looked at whether the command is ready: it has this long at least.
+const LOOK: Duration = Duration::from_millis(100);
+/// Its test begins then, whether it is ready or not.
+const READY_MAX: Duration = Duration::from_secs(2);
+/// What it is sent when its test is over, and after how long: tools write down what they have seen on INT.
+const CALLS: [(Duration, Signal, &str); 3] = [
+    (Duration::ZERO, Signal::INT, "INT"),
+    (Duration::from_secs(2), Signal::TERM, "TERM"),
+    (Duration::from_secs(5), Signal::KILL, "KILL"),
+];
+/// Who is left so long after the last of them will not go.
+const GIVE_UP: Duration = Duration::from_secs(1);
+/// How often it is looked at whether it has ended.
+const LOOK_FOR_END: Duration = Duration::from_millis(10);
+
+/// The command, and what is known of it beside the test that runs.
+#[derive(Debug)]
+pub struct Beside {
+    command: String,
+    target: String,
+    /// Where output is saved; made for this run alone.
+    directory: PathBuf,
+    /// Where the run is to be saved, beside it.
+    document: PathBuf,
+    interruption: Interruption,
+    /// Whether this test has its command already: tests on files begin many times.
+    has_begun: bool,
+    running: Option<Running>,
+    record: Option<BesideRecord>,
+    warnings: Vec<String>,
+    /// Causes of warnings: what goes wrong beside each test is told once.
+    told: Vec<String>,
+}
+
+impl Beside {
+    /// Refuses what cannot be done, before anything is made.
+    ///
+    /// # Errors
+    /// Other programs are beside no test, or nobody would find what they print.
+    pub fn check(arguments: &RunArguments, plan: &Plan) -> Result<(), Failure> {
+        let Some(command) = &arguments.beside else { return Ok(()) };
+        let refused = |cause: &str, remedy: &str| {
+            let trouble = Trouble::new(format!("run `{command}` beside the tests"), cause).remedy(remedy);
+            Err(Failure::refused(trouble))
+        };
+        let is_simulated = |phase: &PlannedPhase| phase.engine == Engine::Sim;
+        if plan.phases.iter().any(is_simulated) {
+            return refused(
+                "a simulated device has a clock of its own, on which no other program runs",
+                "leave --beside away",
+            );
+        }
+        match place(arguments) {
+            None => refused(
+                "there is no place for what it prints: neither XDG_STATE_HOME nor HOME is set",
+                "name one with -o DIR",
+            ),
+            Some(_) if arguments.output.is_none() && !store::takes(plan) => refused(
+                "what null and nop give is not in the store, and neither would be what it prints",
+                "name a place with -o DIR",
+            ),
+            Some(place) => outputs::try_directory(&place).map_err(|error| no_place(command, &place, error)),
+        }
+    }
+
+    /// Makes the place for output, if there is a command.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn prepare(
+        arguments: &RunArguments,
+        environment: &Environment,
+        started_at: &str,
+        interruption: &Interruption,
+    ) -> Result<Option<Self>, Failure> {
+        let (Some(command), Some(place)) = (&arguments.beside, place(arguments)) else { return Ok(None) };
+        let (directory, document) = store::reserve(&place, started_at, &environment.host)
+            .map_err(|error| no_place(command, &place, error))?;
+        Ok(Some(Self {
+            command: command.clone(),
+            target: environment.target.path.clone(),
+            // The command may go elsewhere before it uses its name.
+            directory: std::path::absolute(&directory).unwrap_or(directory),
+            document,
+            interruption: interruption.clone(),
+            has_begun: false,
+            running: None,
+            record: None,
+            warnings: Vec::new(),
+            told: Vec::new(),
+        }))
+    }
+
+    /// The name under which the run is to be saved.
+    pub fn document(&self) -> &Path {
+        &self.document
+    }
+
+    /// Where output lies, if there is any.
+    pub fn kept(&self) -> Option<&Path> {
+        let mut entries = std::fs::read_dir(&self.directory).ok()?;
+        entries.next().map(|_| self.directory.as_path())
+    }
+
+    /// Starts the command, and gives it time to get ready; a test that has it already goes on with it.
+    pub fn begin(&mut self, id: &str, spec: &str) {
+        // What would end before it has begun tells nothing.
+        if std::mem::replace(&mut self.has_begun, true) || self.interruption.is_raised() {
+            return;
+        }
+        let again = (1u32..).map(|attempt| match attempt {
+            1 => self.directory.join(format!("{id}.txt")),
+            // The same test is measured a second time.
+            _ => self.directory.join(format!("{id}.again{attempt}.txt")),
+        });
+        let path = again.into_iter().find(|path| !path.exists()).unwrap_or_default();
+        let mut command = Command::new("sh");
+        command.args(["-c", &self.command]);
+        command.env("SKYE_PHASE", id).env("SKYE_SPEC", spec).env("SKYE_TARGET", &self.target);
+        command.env("SKYE_PID", std::process::id().to_string()).env("SKYE_OUTPUT", &self.directory);
+        match Running::start(command, id.to_owned(), path) {
+            Ok(running) => {
+                running.wait_until_ready(&self.interruption);
+                self.running = Some(running);
+            }
+            Err(error) => {
+                let attempt = format!("start `{}` beside {id}", self.command);
+                self.warn(Trouble::new(attempt, error).remedy("make it run by itself with sh -c first"));
+            }
+        }
+    }
+
+    /// The test is over, and so is the command.
+    pub fn end(&mut self) {
+        self.has_begun = false;
+        let Some(mut running) = self.running.take() else { return };
+        let ending = running.end(|| self.interruption.is_repeated());
+        let name = running.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let id = &running.id;
+        let in_directory = self.directory.file_name().unwrap_or_default().to_string_lossy();
+        let output_file = ending.saved.is_ok().then(|| format!("{in_directory}/{name}"));
+        if let Some(how) = &ending.failed_early {
+            let attempt = format!("keep `{}` beside {id} to its end", self.command);
+            let remedy = format!("what it printed is in {}", running.path.display());
+            self.warn(Trouble::new(attempt, format!("it had ended before with {how}")).remedy(remedy));
+        }
+        if ending.is_left {
+            let attempt = format!("end `{}` beside {id}", self.command);
+            let group = running.group.as_raw_nonzero();
+            let cause = "some of its processes outlived INT, TERM and KILL";
+            let remedy = format!("end process group {group} as the user to whom it belongs");
+            self.warn(Trouble::new(attempt, cause).remedy(remedy));
+        } else if ending.ended_with == Some("KILL") && !self.interruption.is_repeated() {
+            let attempt = format!("let `{}` beside {id} end by itself", self.command);
+            let cause = format!("it went on for {} s after INT, and was killed", CALLS[2].0.as_secs());
+            self.warn(Trouble::new(attempt, cause).remedy("make it end on INT or TERM"));
+        }
+        if let Err(error) = ending.saved {
+            let attempt = format!("save what `{}` printed beside {id}", self.command);
+            self.warn(
+                Trouble::new(attempt, error).remedy("make room there, or name another place with -o DIR"),
+            );
+        }
+        self.record = Some(BesideRecord {
+            command: self.command.clone(),
+            output_file,
+            exit_code: ending.status.and_then(|status| status.code()),
+            signal: ending.status.and_then(|status| status.signal()),
+            ended_with: ending.ended_with.map(Into::into),
+        });
+    }
+
+    /// What became of the command beside the last test, and what is to be told of it.
+    pub fn take(&mut self) -> (Option<BesideRecord>, Vec<String>) {
+        (self.record.take(), std::mem::take(&mut self.warnings))
+    }
+
+    fn warn(&mut self, trouble: Trouble) {
+        if !self.told.contains(&trouble.cause) {
+            self.told.push(trouble.cause.clone());
+            self.warnings.push(trouble.to_string());
+        }
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        self.running = None;
+        // Only if nothing is in it.
+        let _ = std::fs::remove_dir(&self.directory);
+    }
+}
+
+fn no_place(command: &str, place: &Path, error: std::io::Error) -> Failure {
+    let attempt = format!("save what `{command}` prints in {}", place.display());
+    Failure::refused(
+        Trouble::new(attempt, error).remedy("name a directory that you can write to with -o DIR"),
+    )
+}
+
+/// Where results of the run will lie.
+fn place(arguments: &RunArguments) -> Option<PathBuf> {
+    arguments.output.clone().or_else(store::directory)
+}
+
+/// The command while it runs; dropped, it ends at once, and what it has printed is saved.
+#[derive(Debug)]
+struct Running {
+    leader: Child,
+    group: Pid,
+    /// The test that it runs beside.
+    id: String,
+    /// What it and all that it starts have printed.
+    output: File,
+    path: PathBuf,
+    is_over: bool,
+}
+
+/// How it ended.
+#[derive(Debug)]
+struct Ending {
+    /// `None` where nobody knows, or it has not ended.
+    status: Option<std::process::ExitStatus>,
+    /// The last signal that was needed.
+    ended_with: Option<&'static str>,
+    /// How, if it had failed before it was to end.
+    failed_early: Option<String>,
+    /// Whether some of its processes could not be ended.
+    is_left: bool,
+    saved: std::io::Result<()>,
+}
+
+impl Running {
+    fn start(mut command: Command, id: String, path: PathBuf) -> std::io::Result<Self> {
+        let output = File::from(memfd_create("skye-beside", MemfdFlags::CLOEXEC)?);
+        // As in a file that is opened anew, say as /dev/stderr: nobody overwrites what another has printed.
+        fcntl_setfl(&output, OFlags::APPEND)?;
+        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output.try_clone()?).process_group(0);
+        let leader = command.spawn()?;
+        let group = Pid::from_child(&leader);
+        Ok(Self { leader, group, id, output, path, is_over: false })
+    }
+
+    /// Waits until all of its processes sleep and have done so for a while: compiling a program for the kernel, say, takes
+    /// a tool longer than starting it.
+    fn wait_until_ready(&self, interruption: &Interruption) {
+        let begun = Instant::now();
+        let mut worked_before = 0;
+        while begun.elapsed() < READY_MAX && !interruption.is_raised() {
+            std::thread::sleep(LOOK);
+            let members = members(self.group);
+            let worked: u64 = members.iter().map(|member| member.cpu_ticks).sum();
+            let is_asleep = members.iter().all(|member| matches!(member.state, 'S' | 'I' | 'T' | 'Z'));
+            if is_asleep && worked == worked_before {
+                break;
+            }
+            worked_before = worked;
+        }
+    }
+
+    /// How the first process ended, if it has. It stays unburied: its number is that of the group, which nobody else must
+    /// get while the group is sent signals.
+    fn leader_ended(&self) -> Option<Result<i32, i32>> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        match waitid(WaitId::Pid(self.group), options) {
+            Ok(None) => None,
+            Ok(Some(status)) => match (status.exit_status(), status.terminating_signal()) {
+                (Some(code), _) => Some(Ok(code)),
+                (None, signal) => Some(Err(signal.unwrap_or(0))),
+            },
+            // Whoever started us does not want to hear of children, and so nobody does.
+            Err(_) => Some(Ok(0)),
+        }
+    }
+
+    fn lives(&self) -> bool {
+        self.leader_ended().is_none() || members(self.group).iter().any(|member| member.state != 'Z')
+    }
+
+    /// Ends it, with all that it started; `in_haste` without waiting for what they may have to write down.
+    fn end(&mut self, in_haste: impl Fn() -> bool) -> Ending {
+        self.is_over = true;
+        let failed_early = match self.leader_ended() {
+            None | Some(Ok(0)) => None,
+            Some(Ok(code)) => Some(format!("exit code {code}")),
+            Some(Err(signal)) => Some(format!("signal {signal}")),
+        };
+        let begun = Instant::now();
+        let mut calls = CALLS.iter().peekable();
+        let mut ended_with = None;
+        let mut is_left = false;
+        while self.lives() {
+            if let Some((_, signal, name)) =
+                calls.next_if(|(after, ..)| begun.elapsed() >= *after || in_haste())
+            {
+                // Some may belong to another user, which is seen by their going on.
+                let _ = kill_process_group(self.group, *signal);
+                ended_with = Some(*name);
+            } else if calls.peek().is_none() && begun.elapsed() >= CALLS[2].0 + GIVE_UP {
+                is_left = true;
+                break;
+            }
+            std::thread::sleep(LOOK_FOR_END);
+        }
+        let status = self.leader.try_wait().ok().flatten();
+        Ending { status, ended_with, failed_early, is_left, saved: self.save() }
+    }
+
+    fn save(&mut self) -> std::io::Result<()> {
+        self.output.rewind()?;
+        store::write_whole_by(&self.path, |file| std::io::copy(&mut self.output, file).map(drop))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let _ = self.end(|| true);
+        }
+    }
+}
+
+/// A process of a group.
+#[derive(Debug, PartialEq)]
+struct Member {
+    state: char,
+    /// CPU time that it has taken.
+    cpu_ticks: u64,
+}
+
+/// The processes of a group, as far as they can be seen.
+fn members(group: Pid) -> Vec<Member> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = entries.filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit());
+    let stats = processes.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
+    stats.filter_map(|stat| member(&stat, group.as_raw_nonzero().get())).collect()
+}
+
+/// What a process's `stat` says of it, if it is of that group.
+fn member(stat: &str, group: i32) -> Option<Member> {
+    // The command's name may contain blanks and parentheses; what follows the last one does not.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let words: Vec<_> = rest.split_ascii_whitespace().collect();
+    let number = |index: usize| words.get(index).and_then(|word| word.parse::<u64>().ok());
+    if words.get(2)?.parse() != Ok(group) {
+        return None;
+    }
+    Some(Member { state: words.first()?.chars().next()?, cpu_ticks: number(11)? + number(12)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn one_that_is_dropped_ends_with_all_that_it_started_and_keeps_what_it_printed() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("01-read.txt");
+        // As where the driver panics. Neither INT nor TERM ends these.
+        let script = "trap '' INT TERM; sleep 1000 & echo told; sleep 1000";
+        let running = Running::start(sh(script), "01-read".into(), path.clone()).unwrap();
+        let group = running.group;
+        running.wait_until_ready(&Interruption::default());
+        // What is dead may wait for somebody to bury it.
+        let alive = || members(group).iter().filter(|member| member.state != 'Z').count();
+        assert_ne!(alive(), 0);
+        drop(running);
+        assert_eq!(alive(), 0);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "told\n");
+        let names = std::fs::read_dir(temp.path()).unwrap().map(|entry| entry.unwrap().path());
+        assert_eq!(names.collect::<Vec<_>>(), [path]);
+    }
+
+    #[test]
+    fn one_that_has_ended_is_not_sent_anything() {
+        let temp = tempfile::tempdir().unwrap();
+        for (script, early, code) in [("exit 0", None, 0), ("exit 3", Some("exit code 3"), 3)] {
+            let mut running = Running::start(sh(script), String::new(), temp.path().join("x")).unwrap();
+            running.leader_has_ended_within(Duration::from_secs(20));
+            let ending = running.end(|| false);
+            assert_eq!((ending.failed_early.as_deref(), ending.ended_with), (early, None));
+            assert_eq!(ending.status.and_then(|status| status.code()), Some(code));
+        }
+    }
+
+    impl Running {
+        fn leader_has_ended_within(&self, longest: Duration) {
+            let begun = Instant::now();
+            while self.leader_ended().is_none() {
+                assert!(begun.elapsed() < longest, "it does not end");
+                std::thread::sleep(LOOK_FOR_END);
+            }
+        }
+    }
+
+    #[test]
+    fn members_of_a_group_are_told_by_their_stat() {
+        let stat = "77 (a) (b c) S 1 70 70 0 -1 4194304 1 0 0 0 12 30 0 0 20 0 1 0 5 1 1";
+        assert_eq!(member(stat, 70), Some(Member { state: 'S', cpu_ticks: 42 }));
+        assert_eq!(member(stat, 77), None);
+        assert_eq!(member("", 77), None);
+        assert_eq!(member("77 (a) S 1 77", 77), None);
+    }
+}

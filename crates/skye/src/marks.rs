@@ -1,0 +1,64 @@
+//! Marks in the kernel's trace: where each measured part begins and ends, so that a recording can be cut there.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+
+/// Where the kernel takes marks: tracefs at its own place, and below debugfs.
+const PATHS: [&str; 2] = ["/sys/kernel/tracing/trace_marker", "/sys/kernel/debug/tracing/trace_marker"];
+
+/// Writes marks, or nothing where the kernel takes none from us.
+#[derive(Debug)]
+pub struct Marks {
+    file: Option<File>,
+    has_begun: bool,
+}
+
+impl Marks {
+    /// Opened once: what is not mounted, or not for this user, stays so for a run.
+    pub fn open() -> Self {
+        let open = |path| OpenOptions::new().write(true).open(path).ok();
+        Self { file: PATHS.into_iter().find_map(open), has_begun: false }
+    }
+
+    /// A measured part of a test begins.
+    pub fn begin(&mut self, id: &str, spec: &str) {
+        self.has_begun = true;
+        self.write("begin", id, spec);
+    }
+
+    /// It has ended.
+    pub fn end(&mut self, id: &str, spec: &str) {
+        // A test whose threads do not get ready ends without having begun.
+        if std::mem::take(&mut self.has_begun) {
+            self.write("end", id, spec);
+        }
+    }
+
+    fn write(&mut self, what: &str, id: &str, spec: &str) {
+        if let Some(file) = &mut self.file {
+            // In one call, which is one mark. Nothing depends on it.
+            let _ = file.write_all(format!("skye: {what} {id} {spec}\n").as_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_begins_ends_once() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("trace_marker");
+        let mut marks = Marks { file: Some(File::create(&path).unwrap()), has_begun: false };
+        marks.end("01-read", "read:rnd4k");
+        marks.begin("01-read", "read:rnd4k");
+        marks.end("01-read", "read:rnd4k");
+        marks.end("01-read", "read:rnd4k");
+        let written = std::fs::read_to_string(path).unwrap();
+        assert_eq!(written, "skye: begin 01-read read:rnd4k\nskye: end 01-read read:rnd4k\n");
+        let mut none = Marks { file: None, has_begun: false };
+        none.begin("01-read", "read:rnd4k");
+        none.end("01-read", "read:rnd4k");
+    }
+}

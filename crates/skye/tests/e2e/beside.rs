@@ -1,0 +1,229 @@
+//! A command of the user's beside each test: when it runs, what it knows, how it ends, and where its output lies. And
+//! the marks in the kernel's trace.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::program::{Ran, Skye, assert_nothing_left, document, phases, skye};
+use crate::support::scratch;
+
+const WORDS: &str = "--size 4m --files 50 --allow low-space,busy";
+/// Says who it is, goes on until it is told to end, and says so then.
+const SCRIPT: &str = "echo group=$$ phase=$SKYE_PHASE spec=$SKYE_SPEC pid=$SKYE_PID target=$SKYE_TARGET; \
+    echo complaint >&2; echo own >\"$SKYE_OUTPUT/$SKYE_PHASE.own\"; touch \"$HOME/began\"; \
+    trap 'echo result; exit 7' INT; while :; do sleep 0.02; done";
+
+fn on(directory: &Path, seconds: &str, command: &str) -> Skye {
+    let program = skye().arg("run").arg(directory).words(WORDS);
+    program.arg("--time").arg(seconds).arg("--beside").arg(command)
+}
+
+/// What was recorded of the command beside a phase, and the whole of what it printed.
+#[track_caller]
+fn output(saved: &Path, phase: &Value) -> String {
+    let file = phase["beside"]["output_file"].as_str().unwrap_or_else(|| panic!("{:#}", phase["beside"]));
+    fs::read_to_string(saved.parent().unwrap().join(file)).unwrap()
+}
+
+/// Asserts that no process of the group is left that told its number as `group=N`.
+#[track_caller]
+fn assert_ended(output: &str) {
+    let number = output.split("group=").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap();
+    let is_of_group = |path: &PathBuf| {
+        let stat = fs::read_to_string(path.join("stat")).unwrap_or_default();
+        let words: Vec<_> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        // What is dead may wait for somebody to bury it.
+        words.get(2) == Some(&number) && words[0] != "Z"
+    };
+    let processes = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+    let left: Vec<_> = processes.filter(is_of_group).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// Names in the directory of a command's output.
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn warnings(run: &Value) -> Vec<&str> {
+    let warnings = run["tool"]["warnings"].as_array().unwrap().iter().filter_map(Value::as_str);
+    warnings.filter(|warning| warning.contains(" beside ")).collect()
+}
+
+#[test]
+fn it_knows_its_test_and_what_it_prints_is_saved_with_the_run() {
+    let target = scratch(8 << 20);
+    let program = on(target.path(), "0.2", SCRIPT).words("--repeat 2 --test read:rnd4k --test create:t2");
+    let running = program.spawn();
+    let pid = running.id();
+    let ran = running.wait().did_not_panic().exits(0).tells(&["output beside 4 tests in"]);
+    let saved = ran.saved().pop().unwrap();
+    let run = document(&saved);
+    assert_eq!(warnings(&run), [""; 0], "{ran}");
+    let ids = ["01-read", "02-create", "01-read#2", "02-create#2"];
+    for (phase, id) in run["phases"].as_array().unwrap().iter().zip(ids) {
+        let (output, beside) = (output(&saved, phase), &phase["beside"]);
+        let (spec, target) = (phase["spec"].as_str().unwrap(), target.path().display());
+        assert!(output.contains(&format!("phase={id} spec={spec} pid={pid} target={target}\n")), "{output}");
+        assert!(output.ends_with("complaint\nresult\n"), "{output}");
+        assert_eq!((&beside["exit_code"], &beside["signal"]), (&7.into(), &Value::Null), "{beside:#}");
+        assert_eq!((beside["ended_with"].as_str(), beside["command"].as_str()), (Some("INT"), Some(SCRIPT)));
+        assert_ended(&output);
+    }
+    let mut expected: Vec<_> = ids.iter().flat_map(|id| [format!("{id}.own"), format!("{id}.txt")]).collect();
+    expected.sort();
+    assert_eq!(names(&saved.with_extension("beside")), expected);
+    assert_nothing_left(target.path());
+}
+
+#[test]
+fn one_that_ignores_int_gets_term_with_all_that_it_started() {
+    let (target, results) = (scratch(8 << 20), scratch(1 << 20));
+    let stubborn = "echo group=$$; trap '' INT; sleep 1000 & sleep 1000";
+    let program = on(target.path(), "0.2", stubborn).words("--test read:rnd4k -o").arg(results.path());
+    let ran = program.run().did_not_panic().exits(0);
+    assert!(ran.saved().is_empty(), "beside it is where the run was to be saved\n{ran}");
+    let json = names(results.path()).into_iter().find(|name| name.ends_with(".json")).unwrap();
+    let saved = results.path().join(json);
+    let run = document(&saved);
+    let phase = &run["phases"][0];
+    assert_eq!((&phase["beside"]["signal"], &phase["beside"]["ended_with"]), (&15.into(), &"TERM".into()));
+    assert_ended(&output(&saved, phase));
+    assert_eq!(names(&saved.with_extension("beside")), ["01-read.txt"]);
+    let place = saved.with_extension("beside");
+    ran.tells(&[place.to_str().unwrap()]);
+}
+
+#[test]
+fn one_that_fails_is_a_warning_and_no_failed_run() {
+    let target = scratch(8 << 20);
+    let two = "--test read:rnd4k --test stat";
+    let ran = on(target.path(), "0.2", "echo broken; exit 3").words(two).run().did_not_panic().exits(0);
+    let saved = ran.saved().pop().unwrap();
+    let run = document(&saved);
+    let told = warnings(&run);
+    assert!(told.len() == 1 && told[0].contains("exit code 3"), "once for both tests: {told:?}\n{ran}");
+    for phase in run["phases"].as_array().unwrap() {
+        assert_eq!(
+            (&phase["beside"]["exit_code"], &phase["beside"]["ended_with"]),
+            (&3.into(), &Value::Null)
+        );
+        assert_eq!((output(&saved, phase).as_str(), phase["status"].as_str()), ("broken\n", Some("done")));
+    }
+    ran.says(&["warning: cannot keep `echo broken; exit 3` beside 01-read to its end"]);
+
+    let ran = on(target.path(), "0.2", "true")
+        .words(two)
+        .env("PATH", "/nonexistent")
+        .run()
+        .did_not_panic()
+        .exits(0);
+    let ran = ran.says(&["warning: cannot start `true` beside 01-read: No such file"]);
+    let saved = ran.saved().pop().unwrap();
+    let run = document(&saved);
+    assert_eq!((warnings(&run).len(), &run["phases"][0]["beside"]), (1, &Value::Null), "{ran}");
+    assert!(!saved.with_extension("beside").exists(), "an empty directory is no result");
+}
+
+#[test]
+fn a_run_that_is_ended_keeps_its_output_and_leaves_no_process() {
+    let ended = |command: &str, signals: &[Signal], code| -> Ran {
+        let target = scratch(8 << 20);
+        let program = on(target.path(), "50", command).words("--test read:rnd4k --test stat");
+        let began = program.home().join("began");
+        let mut running = program.spawn();
+        assert!(running.wait_until(|| began.exists()));
+        for signal in signals {
+            running.signal(*signal);
+            // Two that arrive as one would be one.
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        let ran = running.wait().did_not_panic().exits(code);
+        assert_nothing_left(target.path());
+        ran
+    };
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let ran = ended(SCRIPT, &[signal], code);
+        let saved = ran.saved().pop().unwrap();
+        let run = document(&saved);
+        assert_eq!(phases(&run), [("read", "partial")], "{ran}");
+        let output = output(&saved, &run["phases"][0]);
+        assert!(output.ends_with("result\n"), "{output}");
+        assert_ended(&output);
+    }
+    // A reader that is gone is told nothing, and a user who insists gets no document; the output is there.
+    let stubborn = "echo group=$$; touch \"$HOME/began\"; trap '' INT TERM; while :; do sleep 0.1; done";
+    for (command, signals, code) in
+        [(SCRIPT, &[Signal::PIPE][..], 0), (stubborn, &[Signal::INT, Signal::INT], 130)]
+    {
+        let ran = ended(command, signals, code);
+        assert!(ran.saved().is_empty(), "{ran}");
+        let store = ran.home().join("state/skye/runs");
+        let kept = names(&store).pop().unwrap();
+        assert!(kept.ends_with(".beside") && names(&store).len() == 1, "{kept}");
+        assert_ended(&fs::read_to_string(store.join(&kept).join("01-read.txt")).unwrap());
+        assert_eq!(ran.stderr.contains("has left its output in"), code != 0, "{ran}");
+    }
+}
+
+#[test]
+fn what_cannot_be_had_is_refused_before_anything_is_written() {
+    let target = scratch(8 << 20);
+    let ran = on(target.path(), "0.2", "iostat")
+        .words("--test read")
+        .without("HOME")
+        .without("XDG_STATE_HOME")
+        .run();
+    ran.did_not_panic().exits(2).says(&["beside the tests", "name one with -o DIR"]).has_no_result();
+    let ran =
+        on(target.path(), "0.2", "iostat").words("--test read:engine=null").run().did_not_panic().exits(2);
+    ran.says(&["not in the store", "-o DIR"]).has_no_result();
+    let sim = target.path().join("disk.toml");
+    fs::write(&sim, "[latency]\nmean_us = 100\n").unwrap();
+    let simulated = format!("sim:{}", sim.display());
+    let ran =
+        on(Path::new(&simulated), "0.2", "iostat").words("--test read:rnd4k").run().did_not_panic().exits(2);
+    ran.says(&["clock of its own", "leave --beside away"]).has_no_result();
+    let file = target.path().join("file");
+    fs::write(&file, "").unwrap();
+    let ran = on(target.path(), "0.2", "iostat").words("--test read").env("XDG_STATE_HOME", &file).run();
+    ran.did_not_panic().exits(2).says(&["Not a directory", "-o DIR"]).has_no_result();
+    on(target.path(), "0.2", "").words("--test read").run().did_not_panic().exits(2).says(&["--beside"]);
+    assert_nothing_left(target.path());
+}
+
+#[test]
+fn marks_in_the_kernels_trace_enclose_each_measured_part() {
+    xtask::require!(root, tracefs);
+    let target = scratch(8 << 20);
+    // The trace holds little until somebody asks for more, and others may write to it: it is looked at often, and for the
+    // last time when the test is over. Reading it so takes nothing out of it.
+    let look = "trap 'cat /sys/kernel/tracing/trace; exit' INT; \
+        while :; do cat /sys/kernel/tracing/trace; sleep 0.05; done";
+    let program = on(target.path(), "0.2", look).words("--test read:rnd4k --test mkdir").with_tracefs();
+    let running = program.spawn();
+    let pid = running.id();
+    let ran = running.wait().did_not_panic().exits(0);
+    let saved = ran.saved().pop().unwrap();
+    let run = document(&saved);
+    for phase in run["phases"].as_array().unwrap() {
+        let seen = output(&saved, phase);
+        let ours = seen
+            .lines()
+            .filter(|line| line.split("tracing_mark_write").next().unwrap().contains(&format!("-{pid} ")));
+        let ours: Vec<_> = ours.collect();
+        let of = |what: &str| {
+            let mark =
+                format!("skye: {what} {} {}", phase["id"].as_str().unwrap(), phase["spec"].as_str().unwrap());
+            ours.iter().position(|line| line.ends_with(&mark))
+        };
+        let (begin, end) = (of("begin"), of("end"));
+        assert!(begin.is_some() && begin < end, "{begin:?} {end:?} in {ours:#?}");
+    }
+}
