@@ -193,13 +193,20 @@ fn ranking(reading: &Reading<'_>, found: &Found) -> Vec<Ranked> {
         .map(|(limiter, share)| Ranked { limiter, share })
         .collect();
     all.sort_by(|a, b| b.share.total_cmp(&a.share));
-    if found.parts.is_empty() {
-        all.insert(0, Ranked { limiter: found.limiter, share: found.share });
-        return all;
-    }
     // A mix is told by its parts.
-    all.retain(|other| found.parts.iter().all(|part| part.limiter != other.limiter));
-    found.parts.iter().cloned().chain(all).collect()
+    let first = match found.parts.is_empty() {
+        true => vec![Ranked { limiter: found.limiter, share: found.share.clamp(0.0, 1.0) }],
+        false => found.parts.clone(),
+    };
+    all.retain(|other| first.iter().all(|part| part.limiter != other.limiter));
+    // A limiter may be seen in more than one kind of time; the others have what it leaves.
+    let left = 1.0 - first.iter().map(|part| part.share).sum::<f64>();
+    let sum: f64 = all.iter().map(|other| other.share).sum();
+    if sum > left {
+        all.iter_mut().for_each(|other| other.share *= left.max(0.0) / sum);
+        all.retain(|other| other.share >= SHARE_MIN);
+    }
+    first.into_iter().chain(all).collect()
 }
 
 /// The experiment that would say most about a case that no rule is sure of; `None` where none would, or all were made.

@@ -1,6 +1,7 @@
 //! Each trap with cases that fall into it and cases beside it that do not; and what holds for all judgements.
 
 mod examples;
+mod limiters;
 
 use model::run::{Mark, PhaseRecord, Status, Trust};
 use proptest::prelude::*;

@@ -33,6 +33,8 @@ pub struct Observed {
     pub measured_ns: u64,
     /// Worker threads that were watched.
     pub watched: usize,
+    /// Whether it is that of a simulated device, whose workers may need no CPU time at all.
+    pub is_simulated: bool,
 }
 
 impl Meter {
@@ -118,7 +120,7 @@ impl Observed {
         let all = (self.measured_ns * threads as u64) as f64;
         let cpu = sum.workers.cpu_ns as f64;
         // Shares of some of the threads would look like idleness of all.
-        if all == 0.0 || cpu == 0.0 || self.watched < threads {
+        if all == 0.0 || (cpu == 0.0 && !self.is_simulated) || self.watched < threads {
             return None;
         }
         // On-CPU time of threads excludes steal; what the machine lost is spread over those that ran.

@@ -282,6 +282,8 @@ impl Session {
         let rate = phase.workload.data().map_or(Ok(None), |data| self.rate_of(phase, data));
         // Where the time is only the longest, a test is cut short if it had not even the shortest.
         let planned_ns_min = self.plan.until.map_or(self.plan.phase_time_ns, |until| until.time_min_ns);
+        // Experiments have times of their own.
+        let planned_ns_min = phase.stop.time_ns.map_or(planned_ns_min, |time_ns| time_ns.min(planned_ns_min));
         let throttled_before = match &self.place {
             Place::Directory(on_disk) => observe::cpu_throttled(&on_disk.root),
             Place::Simulated(_) => None,

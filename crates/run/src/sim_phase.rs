@@ -75,6 +75,7 @@ pub fn run(
     });
     observed.measured_ns = outcome.last_done_ns;
     observed.watched = ended.len();
+    observed.is_simulated = true;
     // All of the workers' time that the device takes is spent in the kernel.
     observed.kernel_ticks = 1;
     let measured = Measured::of_data(data, outcome, collected.ops);

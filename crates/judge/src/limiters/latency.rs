@@ -40,8 +40,10 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
         _ => return None,
     };
     let block_bytes = case.data().map_or(0, |data| data.block_bytes);
-    // Nobody tried: what is small and not many at a time is most likely waited for one by one.
-    if !is_tried && (block_bytes >= LARGE_BYTES || reading.in_flight >= DEEP) {
+    // Nobody tried: what is small and not many at a time is most likely waited for one by one. Where it was tried and the
+    // answer is uncertain, only one at a time is left to say so.
+    let depth_max = if reading.sensitivity().is_some() { 1.0 } else { DEEP - 1.0 };
+    if !is_tried && (block_bytes >= LARGE_BYTES || reading.in_flight > depth_max) {
         return None;
     }
     let limiter = if reading.is_remote { Limiter::RemoteLatency } else { Limiter::DeviceLatency };

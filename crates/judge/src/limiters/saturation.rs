@@ -46,6 +46,10 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     let is_bandwidth = by_bytes.unwrap_or(block_bytes >= LARGE_BYTES);
     let network = network(reading).filter(|_| reading.is_remote && is_bandwidth);
     let is_tried = is_full.is_some();
+    // It was tried, and the answers are uncertain: nothing is likely then.
+    if !is_tried && reading.sensitivity().is_some() {
+        return None;
+    }
     let is_busy = reading.occupancy().is_some_and(|occupancy| occupancy >= ABOVE);
     if !is_tried
         && !is_busy
