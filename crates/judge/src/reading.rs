@@ -53,8 +53,9 @@ impl<'a> Reading<'a> {
         let running = of_workers().find(|site| site.symbol == "running").map(|site| site.share);
         // Threads of the kernel that work for a ring sleep where a thread of the test would have slept.
         let of_whom = if is_ring { WaitsOf::RingWorkers } else { WaitsOf::Workers };
-        let asleep =
-            || record.wait_sites.iter().filter(|site| site.of == of_whom && site.symbol != "running");
+        // One that has nothing to do waits for work, and holds nothing back.
+        let is_awake = |symbol: &str| symbol == "running" || symbol.starts_with("io_wq_worker");
+        let asleep = || record.wait_sites.iter().filter(|site| site.of == of_whom && !is_awake(&site.symbol));
         let looks: u64 = asleep().map(|site| site.samples).sum();
         let mut waits: Vec<(Class, f64)> = Vec::new();
         let mut symbols: Vec<(Class, String)> = Vec::new();

@@ -113,7 +113,6 @@ const PREFIXES: &[(&str, Class)] = &[
     ("ceph_", Class::Remote),
     ("io_cqring_wait", Class::Ring),
     ("__do_sys_io_uring_enter", Class::Ring),
-    ("io_wq_worker", Class::Ring),
     ("hrtimer_nanosleep", Class::Time),
     ("common_nsleep", Class::Time),
     ("do_nanosleep", Class::Time),

@@ -507,6 +507,12 @@ document! {
         pub ops: u64,
         /// Their latency.
         pub latency_ns: Option<Latency>,
+        /// Time from their beginning to their end, summed over all; null where there is no latency.
+        #[serde(default)]
+        pub elapsed_ns: Option<u64>,
+        /// Of that, the time in which their threads slept, by looks at them; null where these were not made.
+        #[serde(default)]
+        pub waiting_ns: Option<u64>,
         /// Histogram of it: HdrHistogram V2 deflate, base64.
         pub histogram: Option<String>,
     }

@@ -27,20 +27,39 @@ pub(crate) struct Limits {
 /// Reads the limits of both versions, which may be mounted side by side.
 pub(crate) fn limits(root: &Root, mounts: &[Mount]) -> Limits {
     let mut limits = Limits::default();
-    for membership in memberships(&root.read("proc/self/cgroup").unwrap_or_default()) {
-        let Some(mount) = hierarchy(mounts, &membership, &["cpu", "memory"]) else { continue };
-        let version_2 = membership.controllers.is_empty();
-        for directory in upwards(mount, &membership.path) {
-            let found = if version_2 {
-                version_2_limits(root, &directory)
-            } else {
-                version_1_limits(root, &directory)
-            };
-            limits.cpus = smaller(limits.cpus, found.cpus, f64::min);
-            limits.memory_bytes = smaller(limits.memory_bytes, found.memory_bytes, u64::min);
-        }
+    for Level { directory, version_2, .. } in levels(root, mounts, &["cpu", "memory"]) {
+        let found =
+            if version_2 { version_2_limits(root, &directory) } else { version_1_limits(root, &directory) };
+        limits.cpus = smaller(limits.cpus, found.cpus, f64::min);
+        limits.memory_bytes = smaller(limits.memory_bytes, found.memory_bytes, u64::min);
     }
     limits
+}
+
+/// A cgroup that this process is in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Level {
+    /// Where its files are, below the root.
+    pub directory: String,
+    /// Whether it is of version 2.
+    pub version_2: bool,
+    /// Whether the process is in it itself, not only in one below.
+    pub own: bool,
+}
+
+/// The cgroups of the hierarchy of version 2 and of those with one of these controllers, the topmost first in each.
+pub(crate) fn levels(root: &Root, mounts: &[Mount], controllers: &[&str]) -> Vec<Level> {
+    let mut levels = Vec::new();
+    for membership in memberships(&root.read("proc/self/cgroup").unwrap_or_default()) {
+        let Some(mount) = hierarchy(mounts, &membership, controllers) else { continue };
+        let version_2 = membership.controllers.is_empty();
+        let directories = upwards(mount, &membership.path).into_iter();
+        levels.extend(directories.map(|directory| Level { directory, version_2, own: false }));
+        if let Some(level) = levels.last_mut() {
+            level.own = true;
+        }
+    }
+    levels
 }
 
 fn smaller<T>(a: Option<T>, b: Option<T>, min: impl Fn(T, T) -> T) -> Option<T> {
@@ -53,24 +72,11 @@ fn smaller<T>(a: Option<T>, b: Option<T>, min: impl Fn(T, T) -> T) -> Option<T> 
 /// The tightest limits of I/O on each of the devices; those without any are left out.
 pub(crate) fn io_limits(root: &Root, mounts: &[Mount], devices: &[Device]) -> Vec<IoLimit> {
     let mut limits: Vec<_> = devices.iter().map(|device| (device, [None; 4])).collect();
-    for membership in memberships(&root.read("proc/self/cgroup").unwrap_or_default()) {
-        let Some(mount) = hierarchy(mounts, &membership, &["blkio"]) else { continue };
-        let version_2 = membership.controllers.is_empty();
-        for directory in upwards(mount, &membership.path) {
-            let files = if version_2 { &["io.max"][..] } else { &THROTTLES[..] };
-            let texts: Vec<_> = files
-                .iter()
-                .map(|file| root.read(&format!("{directory}/{file}")).unwrap_or_default())
-                .collect();
-            for (device, tightest) in &mut limits {
-                let (major, minor) = (device.major, device.minor);
-                let found = match &texts[..] {
-                    [text] => io_max(text, major, minor),
-                    texts => std::array::from_fn(|index| throttle(texts.get(index)?, major, minor)),
-                };
-                for (tightest, found) in tightest.iter_mut().zip(found) {
-                    *tightest = smaller(*tightest, found, u64::min);
-                }
+    for level in levels(root, mounts, &["blkio"]) {
+        let texts: Vec<_> = io_files(&level).map(|file| root.read(&file).unwrap_or_default()).collect();
+        for (device, tightest) in &mut limits {
+            for (tightest, found) in tightest.iter_mut().zip(io_limits_in(&texts, device)) {
+                *tightest = smaller(*tightest, found, u64::min);
             }
         }
     }
@@ -92,6 +98,21 @@ pub(crate) fn io_limits(root: &Root, mounts: &[Mount], devices: &[Device]) -> Ve
             },
         )
         .collect()
+}
+
+/// The files with limits of devices: one in version 2, four in version 1.
+pub(crate) fn io_files(level: &Level) -> impl Iterator<Item = String> {
+    let names = if level.version_2 { &["io.max"][..] } else { &THROTTLES[..] };
+    names.iter().map(|name| format!("{}/{name}", level.directory))
+}
+
+/// The limits of a device in the texts of these files: bytes read, bytes written, reads and writes in a second.
+pub(crate) fn io_limits_in<T: AsRef<str>>(texts: &[T], device: &Device) -> [Option<u64>; 4] {
+    let (major, minor) = (device.major, device.minor);
+    match texts {
+        [text] => io_max(text.as_ref(), major, minor),
+        texts => std::array::from_fn(|index| throttle(texts.get(index)?.as_ref(), major, minor)),
+    }
 }
 
 /// Where a hierarchy is mounted, if it is the one of version 2 or has one of these controllers.

@@ -6,9 +6,11 @@
 //!   What can only be asked of the running kernel (system calls) is asked for the system root alone.
 //! - Parsers are pure functions of a text, in [`parse`]; no text makes them panic.
 //! - What is missing or unreadable is absent, never an error and never made up.
-//! - A [`Probe`] keeps its files open, and a [`Probe::snapshot`] allocates nothing.
+//! - A [`Probe`] keeps its files open, and a [`Probe::snapshot`] allocates nothing; nor does a look of
+//!   [`Waits`] or [`Surroundings`].
 
 mod busy;
+mod calls;
 mod cgroup;
 mod conditions;
 mod device;
@@ -24,15 +26,18 @@ mod numa;
 pub mod parse;
 mod probe;
 mod raid;
+mod reading;
 mod residency;
 mod root;
 mod sensors;
 mod settings;
 mod snapshot;
 mod stack;
+mod surroundings;
 mod target;
 mod upkeep;
 mod virtualisation;
+mod waits;
 mod xfs_geometry;
 
 pub use conditions::conditions;
@@ -48,4 +53,6 @@ pub use root::Root;
 pub use sensors::cpu_throttled;
 pub use settings::settings;
 pub use snapshot::{DeviceCounters, Snapshot};
+pub use surroundings::Surroundings;
 pub use target::{resolve, target};
+pub use waits::Waits;

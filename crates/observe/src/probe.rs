@@ -1,14 +1,14 @@
 //! Counters of the kernel, read again and again from files that stay open.
 
 use std::fs::File;
-use std::os::fd::AsFd;
 
-use model::run::{CpuTimes, ThreadTimes};
+use model::run::{CpuTimes, OwnIo, ThreadTimes};
 use model::target::Device;
 
 use crate::parse::schedstat::Schedstat;
 use crate::parse::task_stat::TaskTicks;
 use crate::parse::{block_stat, cpu_stat, meminfo, schedstat, self_io, task_stat, vmstat};
+use crate::reading::beginning as read;
 use crate::root::Root;
 use crate::snapshot::{DeviceCounters, Snapshot};
 
@@ -33,6 +33,9 @@ pub struct Probe {
     memory: Option<File>,
     paging: Option<File>,
     threads: Vec<Thread>,
+    children: Vec<Child>,
+    /// The last that was told of this process and those that it started.
+    io: OwnIo,
     next_ticks: usize,
     /// What the threads that are no longer watched had used.
     retired: Sums,
@@ -55,6 +58,12 @@ struct Thread {
     stat: Option<File>,
     times: Schedstat,
     ticks: TaskTicks,
+}
+
+/// A process that we started. Once it has been waited for, the kernel counts its I/O as ours.
+#[derive(Debug)]
+struct Child {
+    io: Option<File>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -97,10 +106,12 @@ impl Probe {
             memory,
             paging,
             threads: Vec::new(),
+            children: Vec::new(),
+            io: self_io::NONE,
             next_ticks: 0,
             retired: Sums::default(),
             page_bytes: rustix::param::page_size() as u64,
-            ns_per_tick: NS_PER_SECOND / rustix::param::clock_ticks_per_second().max(1),
+            ns_per_tick: ns_per_tick(),
             hidden,
             buffer: Box::new([0; BUFFER_BYTES]),
         }
@@ -116,7 +127,20 @@ impl Probe {
     /// Its times count from the beginning of the thread. What it uses between the last snapshot and its end
     /// is lost, so take the last snapshot of a phase before the threads end.
     pub fn watch_thread(&mut self, tid: i32) {
-        let directory = format!("proc/self/task/{tid}");
+        self.watch_task(&format!("proc/self/task/{tid}"));
+    }
+
+    /// Watches a process with one thread that this one started: its thread as one of ours, and its I/O until it has been
+    /// waited for, when the kernel adds it to ours itself.
+    ///
+    /// All counts from the beginning of the process, so watch it before the first snapshot of a phase, and take the last
+    /// one before it ends.
+    pub fn watch_process(&mut self, pid: i32) {
+        self.watch_task(&format!("proc/{pid}/task/{pid}"));
+        self.children.push(Child { io: self.root.open(&format!("proc/{pid}/io")) });
+    }
+
+    fn watch_task(&mut self, directory: &str) {
         let mut thread = Thread {
             schedstat: self.root.open(&format!("{directory}/schedstat")),
             stat: self.root.open(&format!("{directory}/stat")),
@@ -132,10 +156,11 @@ impl Probe {
         self.threads.iter().filter(|thread| thread.schedstat.is_some()).count()
     }
 
-    /// Watches no thread any more; what the threads had used stays in the sums, which never fall.
+    /// Watches no thread and no other process any more; what they had used stays in the sums, which never fall.
     pub fn forget_threads(&mut self) {
         self.retired = self.sums();
         self.threads.clear();
+        self.children.clear();
         self.next_ticks = 0;
     }
 
@@ -173,8 +198,15 @@ impl Probe {
                 steal_ns: ns(ticks.steal),
             };
         }
-        if let Some(io) = read(self.own_io.as_ref(), buffer).and_then(self_io::parse) {
-            into.own_io = io;
+        if let Some(mut io) = read(self.own_io.as_ref(), buffer).and_then(self_io::parse) {
+            for child in &self.children {
+                if let Some(of_child) = read(child.io.as_ref(), buffer).and_then(self_io::parse) {
+                    io = each(&io, &of_child, u64::saturating_add);
+                }
+            }
+            // A child that is not watched any more but has not been waited for is in neither of the two for a while.
+            self.io = each(&self.io, &io, u64::max);
+            into.own_io = self.io.clone();
         }
         if let Some(bytes) = read(self.memory.as_ref(), buffer) {
             let memory = meminfo::parse(bytes);
@@ -227,11 +259,20 @@ impl Thread {
     }
 }
 
-/// The beginning of a file, as far as the buffer goes. A thread or device that has gone away fails to be
-/// read.
-fn read<'a>(file: Option<&File>, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
-    let count = rustix::io::pread(file?.as_fd(), &mut *buffer, 0).ok()?;
-    buffer.get(..count)
+fn each(a: &OwnIo, b: &OwnIo, of: fn(u64, u64) -> u64) -> OwnIo {
+    OwnIo {
+        read_call_bytes: of(a.read_call_bytes, b.read_call_bytes),
+        write_call_bytes: of(a.write_call_bytes, b.write_call_bytes),
+        read_calls: of(a.read_calls, b.read_calls),
+        write_calls: of(a.write_calls, b.write_calls),
+        device_read_bytes: of(a.device_read_bytes, b.device_read_bytes),
+        device_written_bytes: of(a.device_written_bytes, b.device_written_bytes),
+    }
+}
+
+/// The kernel's unit of CPU time in most of its files.
+pub(crate) fn ns_per_tick() -> u64 {
+    NS_PER_SECOND / rustix::param::clock_ticks_per_second().max(1)
 }
 
 /// A queue can be told not to count; then its counters stand still and would look like an idle device.
@@ -261,6 +302,44 @@ mod tests {
         probe.watch_thread(1);
         probe.snapshot(&mut snapshot);
         assert_eq!(snapshot, probe.new_snapshot());
+    }
+
+    #[test]
+    fn the_io_of_a_process_that_we_started_is_ours_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let task = directory.path().join("proc/9/task/9");
+        std::fs::create_dir_all(&task).unwrap();
+        std::fs::create_dir_all(directory.path().join("proc/self")).unwrap();
+        std::fs::write(task.join("schedstat"), "100 20 3\n").unwrap();
+        let (own, child) = (directory.path().join("proc/self/io"), directory.path().join("proc/9/io"));
+        let put = |path: &std::path::Path, bytes: u64| {
+            let text =
+                format!("rchar: {bytes}\nwchar: 0\nsyscr: 1\nsyscw: 0\nread_bytes: 0\nwrite_bytes: 0\n");
+            std::fs::write(path, text).unwrap();
+        };
+        put(&own, 1000);
+        put(&child, 50);
+        let mut probe = Probe::open(&Root::at(directory.path()), &[]);
+        probe.watch_process(9);
+        let mut snapshot = probe.new_snapshot();
+        let mut read = |probe: &mut Probe| {
+            probe.snapshot(&mut snapshot);
+            (snapshot.own_io.read_call_bytes, snapshot.workers.cpu_ns)
+        };
+        assert_eq!(read(&mut probe), (1050, 100));
+        put(&child, 70);
+        assert_eq!(read(&mut probe), (1070, 100));
+        // Once it has been waited for there is nothing to be read of it, and ours has it all.
+        std::fs::write(&child, "").unwrap();
+        put(&own, 1080);
+        assert_eq!(read(&mut probe), (1080, 100));
+        // One that is forgotten before that neither takes anything back nor counts twice.
+        put(&child, 30);
+        assert_eq!(read(&mut probe), (1110, 100));
+        probe.forget_threads();
+        assert_eq!(read(&mut probe), (1110, 100));
+        put(&own, 1115);
+        assert_eq!(read(&mut probe), (1115, 100));
     }
 
     #[test]

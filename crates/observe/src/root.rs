@@ -1,11 +1,13 @@
 //! The directory under which every source is read.
 
+use std::fmt::Display;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, RawDir, ResolveFlags};
+use rustix::fs::{CWD, Mode, OFlags, RawDir, ResolveFlags, SeekFrom};
 use rustix::io::Errno;
 
 /// Most that is read of one file; the kernel's files are far smaller, and a fixture cannot exhaust the
@@ -13,6 +15,10 @@ use rustix::io::Errno;
 const FILE_BYTES_MAX: u64 = 4 << 20;
 /// Tries to open a file of a fixture.
 const OPEN_ATTEMPTS_MAX: usize = 16;
+/// Of a list of numbers, on the stack: some 200 of them in each call.
+const NUMBERED_BUFFER_BYTES: usize = 8192;
+/// "2147483647/schedstat" and more.
+const NUMBERED_PATH_BYTES: usize = 64;
 
 /// The file system root under which every source is read: "/" or a fixture tree.
 ///
@@ -108,6 +114,11 @@ impl Root {
         Some(real.strip_prefix(top).ok()?.to_str()?.to_owned())
     }
 
+    /// Opens a directory whose entries are numbers, as those of processes and threads are.
+    pub(crate) fn numbered(&self, relative: &str) -> Option<Numbered> {
+        self.descriptor(relative, OFlags::RDONLY | OFlags::DIRECTORY).map(Numbered)
+    }
+
     fn descriptor(&self, relative: &str, flags: OFlags) -> Option<OwnedFd> {
         let flags = flags | OFlags::CLOEXEC;
         if self.system {
@@ -118,6 +129,37 @@ impl Root {
         // try.
         let open = || rustix::fs::openat2(top.as_fd(), relative, flags, Mode::empty(), ResolveFlags::IN_ROOT);
         (0..OPEN_ATTEMPTS_MAX).map(|_| open()).find(|result| !matches!(result, Err(Errno::AGAIN)))?.ok()
+    }
+}
+
+/// A directory that stays open, with a directory for each process or thread. Nothing here allocates.
+#[derive(Debug)]
+pub(crate) struct Numbered(OwnedFd);
+
+impl Numbered {
+    /// Calls `visit` with each number that is there now.
+    pub(crate) fn visit(&self, mut visit: impl FnMut(i32)) {
+        if rustix::fs::seek(&self.0, SeekFrom::Start(0)).is_err() {
+            return;
+        }
+        let mut buffer = [MaybeUninit::uninit(); NUMBERED_BUFFER_BYTES];
+        let mut entries = RawDir::new(&self.0, &mut buffer);
+        while let Some(Ok(entry)) = entries.next() {
+            let number = entry.file_name().to_str().ok().and_then(|name| name.parse().ok());
+            if let Some(number) = number {
+                visit(number);
+            }
+        }
+    }
+
+    /// Opens a file of a process or thread, if it is there and may be read.
+    pub(crate) fn open(&self, number: impl Display, name: &str) -> Option<File> {
+        let mut path = [0; NUMBERED_PATH_BYTES];
+        let mut rest = &mut path[..];
+        write!(rest, "{number}/{name}").ok()?;
+        let length = NUMBERED_PATH_BYTES - rest.len();
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.0, &path[..length], flags, Mode::empty()).ok().map(File::from)
     }
 }
 
@@ -145,6 +187,29 @@ mod tests {
         assert_eq!(root.list("etc"), ["inner"]);
         assert!(!root.exists("etc/passwd"));
         assert_eq!(root.read("etc"), None);
+    }
+
+    #[test]
+    fn numbers_are_listed_and_opened_again_and_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let make = |name: &str| std::fs::create_dir_all(directory.path().join("task").join(name)).unwrap();
+        ["7", "self", "12", "99999999999"].into_iter().for_each(make);
+        std::fs::write(directory.path().join("task/7/comm"), "seven\n").unwrap();
+        let numbered = Root::at(directory.path()).numbered("task").unwrap();
+        let list = || {
+            let mut numbers = Vec::new();
+            numbered.visit(|number| numbers.push(number));
+            numbers.sort_unstable();
+            numbers
+        };
+        assert_eq!(list(), [7, 12]);
+        make("13");
+        assert_eq!(list(), [7, 12, 13]);
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut numbered.open(7, "comm").unwrap(), &mut text).unwrap();
+        assert_eq!(text, "seven\n");
+        assert!(numbered.open(12, "comm").is_none() && numbered.open(7, &"x".repeat(99)).is_none());
+        assert!(Root::at(directory.path()).numbered("nothing").is_none());
     }
 
     #[test]

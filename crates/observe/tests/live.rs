@@ -1,12 +1,13 @@
 //! What the running system says about itself must hold together, whatever machine this is.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use model::target::Backing;
-use observe::{Probe, Root, idle_traffic, machine, near_cpus, settings, target};
+use observe::{Probe, Root, Snapshot, idle_traffic, machine, near_cpus, settings, target};
 
 #[test]
 fn the_target_is_on_a_mount_and_on_devices_that_exist() {
@@ -83,6 +84,41 @@ fn a_probe_sees_our_own_cpu_time_and_our_own_bytes() {
         assert!(device.written_bytes >= BYTES as u64 && device.writes > 0, "{device:?}");
         assert_eq!(device.name, target.device_stack[0].name);
     }
+}
+
+#[test]
+fn a_process_that_we_started_counts_as_ours_before_and_after_its_end() {
+    const BYTES: usize = 8 << 20;
+    let mut probe = Probe::open(&Root::system(), &[]);
+    if probe.hidden().iter().any(|source| source.contains("/proc/self/io")) {
+        eprintln!("skipped: the I/O of this process is hidden");
+        return;
+    }
+    let mut before = probe.new_snapshot();
+    probe.snapshot(&mut before);
+    let mut child = Command::new("sh")
+        .args(["-c", &format!("head -c {BYTES} /dev/zero >/dev/null; echo done; read -r _")])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    probe.watch_process(i32::try_from(child.id()).unwrap());
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let (mut running, mut ended) = (probe.new_snapshot(), probe.new_snapshot());
+    probe.snapshot(&mut running);
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    probe.snapshot(&mut ended);
+    probe.forget_threads();
+    let mut forgotten = probe.new_snapshot();
+    probe.snapshot(&mut forgotten);
+    let bytes =
+        |snapshot: &Snapshot| (snapshot.own_io.read_call_bytes - before.own_io.read_call_bytes) as usize;
+    assert!(bytes(&running) >= BYTES, "{:?}", running.own_io);
+    // Other tests of this process read as well, but far less than this.
+    assert!(bytes(&ended) < 2 * BYTES && bytes(&forgotten) < 2 * BYTES, "{:?}", ended.own_io);
+    assert!(bytes(&ended) >= bytes(&running) && bytes(&forgotten) >= bytes(&ended));
 }
 
 fn spin(length: Duration) {

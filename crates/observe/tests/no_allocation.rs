@@ -1,4 +1,4 @@
-//! Goal: a snapshot allocates nothing, however many threads are watched.
+//! Goal: a snapshot and a look allocate nothing, however many threads are watched.
 //! Method: count what the allocator of this whole process hands out; so there is one test in this file.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use observe::{Probe, Root, target};
+use model::Target;
+use observe::{Identity, Probe, Root, Surroundings, Waits, resolve, target};
 
 struct Counting;
 
@@ -38,11 +39,24 @@ static ALLOCATOR: Counting = Counting;
 const THREADS: usize = 128;
 const SNAPSHOTS: u32 = 50;
 
+/// A machine with a server of which the requests are looked at.
+#[allow(clippy::unwrap_used)]
+fn sshfs() -> (Root, Target) {
+    let root = Root::at(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/sshfs"));
+    let identity = Identity { path: "/mnt/remote".into(), minor: 53, ..Identity::default() };
+    let target = resolve(&root, &identity).unwrap();
+    (root, target)
+}
+
 #[test]
-fn a_snapshot_allocates_nothing() {
+fn snapshots_and_looks_allocate_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let target = target(&Root::system(), directory.path()).unwrap();
+    let sshfs = sshfs();
     let mut probe = Probe::open(&Root::system(), &target.device_stack);
+    let mut surroundings = Surroundings::open(&Root::system(), &target);
+    let mut server = Surroundings::open(&sshfs.0, &sshfs.1);
+    let mut waits = Waits::open(&Root::system());
     let (numbers, received) = channel();
     let workers: Vec<_> = (0..THREADS)
         .map(|_| {
@@ -54,8 +68,15 @@ fn a_snapshot_allocates_nothing() {
             std::thread::spawn(worker)
         })
         .collect();
-    for _ in 0..THREADS {
-        probe.watch_thread(received.recv().unwrap());
+    let tids: Vec<i32> = (0..THREADS).map(|_| received.recv().unwrap()).collect();
+    for tid in &tids {
+        probe.watch_thread(*tid);
+    }
+    // Half of them only, so that the others must be told from threads of rings.
+    waits.count_calls(true);
+    waits.watch(&tids[..THREADS / 2]);
+    for surroundings in [&mut surroundings, &mut server] {
+        surroundings.begin();
     }
     let mut snapshot = probe.new_snapshot();
     probe.snapshot(&mut snapshot);
@@ -66,11 +87,31 @@ fn a_snapshot_allocates_nothing() {
         probe.snapshot(&mut snapshot);
         shortest = shortest.min(start.elapsed());
     }
+    let mut looks = [Duration::MAX; 2];
+    for _ in 0..SNAPSHOTS {
+        let start = Instant::now();
+        waits.look();
+        looks[0] = looks[0].min(start.elapsed());
+        let start = Instant::now();
+        server.look();
+        looks[1] = looks[1].min(start.elapsed());
+        surroundings.look();
+    }
     let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
     assert_eq!(allocations, 0);
     // The bound is ten times what it should be: this is about a mistake of kind, not about a busy machine.
     assert!(shortest < Duration::from_millis(5), "{shortest:?} for {THREADS} threads");
     println!("shortest snapshot of {THREADS} threads: {shortest:?}");
+    let mut around = [Duration::MAX; 2];
+    for _ in 0..SNAPSHOTS {
+        let start = Instant::now();
+        surroundings.end();
+        around[1] = around[1].min(start.elapsed());
+        let start = Instant::now();
+        surroundings.begin();
+        around[0] = around[0].min(start.elapsed());
+    }
+    println!("shortest look at {THREADS} threads, at a server: {looks:?}; beginning, ending: {around:?}");
     for worker in workers {
         worker.thread().unpark();
         worker.join().unwrap();

@@ -466,6 +466,8 @@ pub(crate) fn run() -> Run {
     let fsync_steps = [("write", [9_000, 21_000, 80_000]), ("fdatasync", [212_000, 390_000, 1_990_000])];
     phases[6].steps = fsync_steps
         .map(|(name, [p50, p99, p99_9])| Step {
+            elapsed_ns: None,
+            waiting_ns: None,
             name: name.into(),
             ops: 43_100,
             latency_ns: Some(Latency {

@@ -115,7 +115,8 @@ impl Drive<'_> {
         };
         while gang.is_busy() {
             let now_ns = Monotonic.now_ns();
-            match gang.wait(Duration::from_nanos(next_tick_ns.saturating_sub(now_ns))) {
+            let next_ns = if measured { next_tick_ns.min(self.meter.next_look_ns()) } else { next_tick_ns };
+            match gang.wait(Duration::from_nanos(next_ns.saturating_sub(now_ns))) {
                 Some((index, Event::Report(report))) => answers[index] = Some(report),
                 Some((_, Event::Ready(_))) | None => {}
                 Some((_, Event::Panicked(message))) => {
@@ -126,6 +127,9 @@ impl Drive<'_> {
             let now_ns = Monotonic.now_ns();
             if self.interrupt.load(Ordering::Relaxed) && !self.stop.swap(true, Ordering::Relaxed) {
                 give_up_ns = now_ns.saturating_add(patience_ns);
+            }
+            if measured && now_ns >= self.meter.next_look_ns() {
+                self.meter.look(now_ns);
             }
             if now_ns >= next_tick_ns {
                 let moved = self.tick(now_ns, measured);
@@ -157,10 +161,10 @@ impl Drive<'_> {
         &mut self,
         gang: &mut Gang<C, R>,
     ) -> Result<(), Trouble> {
-        let mut threads = Vec::new();
+        let mut workers = Vec::new();
         while gang.is_busy() {
             match gang.wait(PATIENCE) {
-                Some((_, Event::Ready(thread))) => threads.push(thread),
+                Some((_, Event::Ready(worker))) => workers.push(worker),
                 Some((_, Event::Panicked(message))) => {
                     return Err(panicked("get ready", &message));
                 }
@@ -168,7 +172,7 @@ impl Drive<'_> {
                 None => return Err(patience::hangs("get ready")),
             }
         }
-        self.meter.reset(&threads);
+        self.meter.reset(&workers, !self.collected.steps.is_empty());
         Ok(())
     }
 

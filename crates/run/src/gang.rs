@@ -8,12 +8,21 @@ use std::time::Duration;
 /// What a member tells.
 #[derive(Debug)]
 pub enum Event<R> {
-    /// It has made everything ready; its thread number.
-    Ready(i32),
+    /// It has made everything ready; who works.
+    Ready(Worker),
     /// It has done what it was told.
     Report(R),
     /// It panicked, and with which message.
     Panicked(String),
+}
+
+/// Who does a member's work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Worker {
+    /// Its own thread, by its number.
+    Thread(i32),
+    /// A process with one thread that it started, by its number.
+    Process(i32),
 }
 
 /// A member's end: commands in, reports out.
@@ -26,8 +35,12 @@ pub struct Mailbox<C, R> {
 impl<C, R> Mailbox<C, R> {
     /// Says that everything is ready and the first command may come.
     pub fn ready(&self) {
-        let thread = rustix::thread::gettid().as_raw_nonzero().get();
-        let _ = self.events.send((self.index, Event::Ready(thread)));
+        self.ready_as(Worker::Thread(rustix::thread::gettid().as_raw_nonzero().get()));
+    }
+
+    /// The same, where somebody else does the work.
+    pub fn ready_as(&self, worker: Worker) {
+        let _ = self.events.send((self.index, Event::Ready(worker)));
     }
 
     /// The next command; `None` when there will be none.

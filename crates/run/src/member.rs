@@ -25,7 +25,7 @@ use engine::{Call, DataEngine, Failure};
 use model::Trouble;
 use model::workload::{DataVerb, DataWork, Engine, SyncMode};
 
-use crate::gang::{Mailbox, Work, place_near};
+use crate::gang::{Mailbox, Work, Worker as Who, place_near};
 use crate::stdio_child::StdioChild;
 
 /// What a member is told.
@@ -359,7 +359,7 @@ pub fn stdio_work(
         place_near(part.near.as_deref());
         let BytePart { files, spans, stop, number, .. } = part;
         let mut words = program.iter();
-        let child = match words.next() {
+        let mut child = match words.next() {
             Some(name) => {
                 let mut program = Program::new(name);
                 program.args(words);
@@ -369,9 +369,12 @@ pub fn stdio_work(
                 Err(Trouble::new("start a process for the calls of the C library", "no program is known"))
             }
         };
-        mailbox.ready();
+        match child.as_ref().ok().and_then(|child| i32::try_from(child.id()).ok()) {
+            Some(process) => mailbox.ready_as(Who::Process(process)),
+            None => mailbox.ready(),
+        }
         let Some(Command::Start { start_ns, deadline_ns }) = mailbox.next() else { return };
-        let report = match child {
+        let report = match &mut child {
             Ok(child) => {
                 let (ended, trouble) = child.run(start_ns, deadline_ns, &stop, recorder);
                 Report { trouble, ..ended.into() }
@@ -379,11 +382,13 @@ pub fn stdio_work(
             Err(trouble) => {
                 recorder.finish(start_ns);
                 let ended = Ended { end_ns: start_ns, result: Ok(()), is_covered: false, missed: 0 };
-                Report { trouble: Some(trouble), ..ended.into() }
+                Report { trouble: Some(trouble.clone()), ..ended.into() }
             }
         };
         mailbox.report(report);
         serve_syncs(mailbox, &files, number as usize);
+        // Until the last counters are read, what has ended keeps its own.
+        drop(child);
     };
     (Box::new(body), reader)
 }

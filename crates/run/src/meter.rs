@@ -2,12 +2,13 @@
 
 use engine::clock::{Clock, Monotonic};
 use model::plan::PlannedPhase;
-use model::run::{Budget, CpuShares, DeviceUse, Frame};
+use model::run::{Budget, CallUse, CpuShares, DeviceUse, Frame, OwnIo, SystemUse, WaitSite};
 use model::target::{Backing, Target};
 use model::workload::{DataVerb, Work};
-use observe::{Probe, Root, Snapshot};
+use observe::{Probe, Root, Snapshot, Surroundings, Waits};
 
 use crate::collect::{Collected, add_frame};
+use crate::gang::Worker;
 
 /// Reads the counters of the machine.
 #[derive(Debug)]
@@ -18,7 +19,16 @@ pub struct Meter {
     current: Snapshot,
     begun_ns: u64,
     observed: Observed,
+    waits: Waits,
+    surroundings: Surroundings,
+    /// When threads are looked at next: drawn anew each time, as what they do may have a rhythm of its own.
+    next_look_ns: u64,
+    gaps: fastrand::Rng,
+    hidden: Vec<String>,
 }
+
+/// Time between two looks at where threads sleep: four milliseconds in the mean, at a cost of a microsecond a thread.
+const LOOK_GAP_NS: std::ops::Range<u64> = 2_000_000..6_000_000;
 
 /// Sums over the measured parts of one phase, and what follows from them.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +41,12 @@ pub struct Observed {
     pub kernel_ticks: u64,
     /// Length of all parts.
     pub measured_ns: u64,
+    /// What else was seen of machine and server.
+    pub system: SystemUse,
+    /// Where threads slept.
+    pub wait_sites: Vec<WaitSite>,
+    /// Shares of the looks at threads that found them asleep in each call; empty where these were not counted.
+    pub blocked_in: Vec<(&'static str, f64)>,
     /// Worker threads that were watched.
     pub watched: usize,
     /// Whether it is that of a simulated device, whose workers may need no CPU time at all.
@@ -44,12 +60,27 @@ impl Meter {
         let mut begun = probe.new_snapshot();
         probe.snapshot(&mut begun);
         let (previous, current) = (begun.clone(), begun.clone());
-        Self { probe, begun, previous, current, begun_ns: 0, observed: Observed::default() }
+        let (waits, surroundings) = (Waits::open(root), Surroundings::open(root, target));
+        let hidden =
+            probe.hidden().iter().chain(surroundings.hidden()).map(String::as_str).chain(waits.hidden());
+        Self {
+            hidden: hidden.map(ToOwned::to_owned).collect(),
+            probe,
+            begun,
+            previous,
+            current,
+            begun_ns: 0,
+            observed: Observed::default(),
+            waits,
+            surroundings,
+            next_look_ns: 0,
+            gaps: fastrand::Rng::new(),
+        }
     }
 
     /// Sources that could not be read.
     pub fn hidden(&self) -> &[String] {
-        self.probe.hidden()
+        &self.hidden
     }
 
     /// Whether the target has no devices that could be counted.
@@ -65,15 +96,44 @@ impl Meter {
         moved.wrapping_add(self.current.dirty_bytes).wrapping_add(self.current.writeback_bytes)
     }
 
-    /// Starts another phase with these worker threads.
-    pub fn reset(&mut self, threads: &[i32]) {
+    /// Starts another phase with these workers, of which it is also counted in which calls they sleep if `counts_calls`.
+    pub fn reset(&mut self, workers: &[Worker], counts_calls: bool) {
         self.probe.forget_threads();
+        let threads: Vec<i32> = workers
+            .iter()
+            .filter_map(|worker| match worker {
+                Worker::Thread(thread) => Some(*thread),
+                Worker::Process(_) => None,
+            })
+            .collect();
+        self.waits.count_calls(counts_calls);
+        self.waits.watch(&threads);
         threads.iter().for_each(|thread| self.probe.watch_thread(*thread));
+        for worker in workers {
+            if let Worker::Process(process) = worker {
+                self.probe.watch_process(*process);
+                self.waits.watch_process(*process);
+            }
+        }
+        self.surroundings.take(1);
         self.observed = Observed::default();
+    }
+
+    /// When threads are to be looked at next.
+    pub fn next_look_ns(&self) -> u64 {
+        self.next_look_ns
+    }
+
+    /// Looks at where threads sleep, and at what else is a state and no counter.
+    pub fn look(&mut self, now_ns: u64) {
+        self.waits.look();
+        self.surroundings.look();
+        self.next_look_ns = now_ns + self.gaps.u64(LOOK_GAP_NS);
     }
 
     /// A measured part begins.
     pub fn begin(&mut self) {
+        self.surroundings.begin();
         self.probe.snapshot(&mut self.begun);
         self.previous.clone_from(&self.begun);
         self.begun_ns = Monotonic.now_ns();
@@ -89,13 +149,24 @@ impl Meter {
     }
 
     /// What was seen since the phase began.
-    pub fn observed(&self) -> Observed {
-        Observed { watched: self.probe.watched(), ..self.observed.clone() }
+    pub fn observed(&mut self) -> Observed {
+        let mut system = self.surroundings.take(self.observed.measured_ns);
+        system.calls = self.observed.sum.as_ref().and_then(|sum| calls(&sum.own_io));
+        let looks = self.waits.call_looks().max(1) as f64;
+        let blocked_in = self.waits.calls_blocked();
+        Observed {
+            watched: self.probe.watched(),
+            system,
+            wait_sites: self.waits.sites(),
+            blocked_in: blocked_in.into_iter().map(|(call, seen)| (call, seen as f64 / looks)).collect(),
+            ..std::mem::take(&mut self.observed)
+        }
     }
 
     /// A measured part ends.
     pub fn end(&mut self) -> Frame {
         let frame = self.tick();
+        self.surroundings.end();
         self.observed.measured_ns += Monotonic.now_ns().saturating_sub(self.begun_ns);
         // Summed over the parts: a short one may see no tick at all.
         let (now, then) = (&self.previous, &self.begun);
@@ -103,6 +174,17 @@ impl Meter {
         self.observed.kernel_ticks += now.worker_kernel_ticks.saturating_sub(then.worker_kernel_ticks);
         frame
     }
+}
+
+/// What each call carried; `None` where there was none.
+fn calls(own: &OwnIo) -> Option<CallUse> {
+    let each = |bytes: u64, calls: u64| (calls > 0).then(|| bytes as f64 / calls as f64);
+    (own.read_calls + own.write_calls > 0).then(|| CallUse {
+        read_calls: own.read_calls,
+        write_calls: own.write_calls,
+        bytes_per_read_call: each(own.read_call_bytes, own.read_calls),
+        bytes_per_write_call: each(own.write_call_bytes, own.write_calls),
+    })
 }
 
 impl Observed {
@@ -132,16 +214,37 @@ impl Observed {
         let run_queue = sum.workers.run_queue_ns as f64 / all;
         let steal = (steal / all).min((1.0 - user - kernel - run_queue).max(0.0));
         let blocked = (1.0 - user - kernel - run_queue - steal).max(0.0);
+        // Who is held back by a quota waits in the run queue, and each CPU counts for itself.
+        let cpus = std::thread::available_parallelism().map_or(threads, |cpus| cpus.get().min(threads));
+        let held_ns = self.system.quota_throttled_ns.map(|held_ns| held_ns as f64 / cpus as f64);
+        let quota = held_ns.map(|held_ns| (held_ns / self.measured_ns as f64).min(run_queue));
+        let run_queue = run_queue - quota.unwrap_or(0.0);
         // Clocks that are read one after the other leave a rest of some permille.
-        let total = user + kernel + run_queue + steal + blocked;
+        let total = user + kernel + run_queue + quota.unwrap_or(0.0) + steal + blocked;
         Some(Budget {
             user: user / total,
             kernel: kernel / total,
             run_queue: run_queue / total,
-            quota: None,
+            quota: quota.map(|quota| quota / total),
             steal: steal / total,
             blocked: blocked / total,
         })
+    }
+
+    /// Time that `threads` threads slept in the calls of a step; `None` where that was not looked at.
+    pub fn waiting_ns(&self, step: &str, threads: u32) -> Option<u64> {
+        if self.blocked_in.is_empty() {
+            return None;
+        }
+        // The kernel's calls have other names than what they are called for.
+        let is_its = |call: &str| match step {
+            "read" => matches!(call, "read" | "pread64" | "preadv2"),
+            "write" => matches!(call, "write" | "pwrite64" | "pwritev2"),
+            step => call.starts_with(step),
+        };
+        let share: f64 =
+            self.blocked_in.iter().filter(|(call, _)| is_its(call)).map(|(_, share)| share).sum();
+        Some((share * self.measured_ns as f64 * f64::from(threads)) as u64)
     }
 
     /// CPU of the whole machine.

@@ -106,11 +106,16 @@ pub fn record(
     };
     let has_latency = collected.operations.count() > 0
         && !matches!(&workload.work, Work::Files(files) if files.verb == FileVerb::Readdir);
-    let step = |(name, latencies): (&&'static str, &Distribution)| Step {
-        name: (*name).into(),
-        ops: latencies.count(),
-        latency_ns: latencies.latency(),
-        histogram: latencies.encoded(),
+    let step = |(name, latencies): (&&'static str, &Distribution)| {
+        let latency = latencies.latency();
+        Step {
+            name: (*name).into(),
+            ops: latencies.count(),
+            elapsed_ns: latency.as_ref().map(|latency| latency.mean * latencies.count()),
+            waiting_ns: observed.waiting_ns(name, phase.workload.threads),
+            latency_ns: latency,
+            histogram: latencies.encoded(),
+        }
     };
     let mean_batch = (collected.visits > 0).then(|| collected.ops as f64 / collected.visits as f64);
     let mut features = vec![format!("clock={}", circumstances.clock)];
@@ -157,9 +162,10 @@ pub fn record(
         steps: steps.iter().zip(&collected.steps).map(step).filter(|step| step.ops > 0).collect(),
         device: observed.device(target, phase, &collected).filter(|_| touches_files),
         page_cache_share: observed.page_cache_share(target, &collected).filter(|_| touches_files),
-        // Whoever works in a process of its own is not among the threads that were watched.
-        budget: observed.budget(phase.workload.threads as usize).filter(|_| phase.engine != Engine::Stdio),
+        budget: observed.budget(phase.workload.threads as usize),
         cpu: observed.cpu(),
+        system: (phase.engine != Engine::Sim).then(|| observed.system.clone()),
+        wait_sites: observed.wait_sites.clone(),
         verified_blocks: collected.verified,
         steady: course.map(|course| course.steady),
         rounds: std::mem::take(&mut measured.rounds),

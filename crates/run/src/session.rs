@@ -384,7 +384,7 @@ impl Session {
                 let (collected, start_ns) = (drive.collected, drive.start_ns);
                 let observed = meter.observed();
                 // Descriptors of threads that are gone would be missing elsewhere.
-                meter.reset(&[]);
+                meter.reset(&[], false);
                 (measured, collected, observed, start_ns)
             }
         };
@@ -498,7 +498,7 @@ impl OnDisk {
             frame.devices.iter().all(|device| device.read_bytes + device.written_bytes < CALM_BYTES)
         };
         let begun_ns = Monotonic.now_ns();
-        self.meter.reset(&[]);
+        self.meter.reset(&[], false);
         self.meter.begin();
         while !interrupt.load(Ordering::Relaxed) && !target.device_stack.is_empty() {
             std::thread::sleep(Duration::from_millis(100));
@@ -507,7 +507,7 @@ impl OnDisk {
             }
         }
         // A phase that never starts must not show what was seen here.
-        self.meter.reset(&[]);
+        self.meter.reset(&[], false);
     }
 }
 

@@ -100,11 +100,16 @@ impl StdioChild {
         }
     }
 
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.process.0.id()
+    }
+
     /// Lets it work from `start_ns` until `deadline_ns`, or until `stop` is raised, and counts what it tells.
     ///
     /// The trouble beside how it ended: it died or hangs, in which case the end is when that was seen.
     pub fn run(
-        mut self,
+        &mut self,
         start_ns: u64,
         deadline_ns: u64,
         stop: &AtomicBool,
@@ -277,12 +282,15 @@ mod tests {
     const LONG: Duration = Duration::from_secs(10);
 
     fn run(script: &str, grace: Duration, stopped: bool) -> (Ended, Option<Trouble>, [u64; 3], u64) {
-        let child = start(&format!("{READY}{script}"), grace).unwrap();
+        let mut child = start(&format!("{READY}{script}"), grace).unwrap();
         let pid = child.process.0.id();
         assert!(Path::new(&format!("/proc/{pid}")).exists());
         let (recorder, reader) = Recorder::new(Shape::default());
         let now_ns = Monotonic.now_ns();
         let (ended, trouble) = child.run(now_ns, now_ns + 1_000_000, &AtomicBool::new(stopped), recorder);
+        // Its counters stay until it is buried.
+        assert!(Path::new(&format!("/proc/{pid}")).exists());
+        drop(child);
         assert!(!Path::new(&format!("/proc/{pid}")).exists(), "it was reaped");
         let mut sums = [0; 3];
         reader.drain(|delta| {
@@ -351,7 +359,7 @@ mod tests {
 
     #[test]
     fn the_stop_flag_is_seen_while_it_works() {
-        let child = start(&format!("{READY}hear stop; echo end 5 false done"), LONG).unwrap();
+        let mut child = start(&format!("{READY}hear stop; echo end 5 false done"), LONG).unwrap();
         let (recorder, _reader) = Recorder::new(Shape::default());
         let stop = Arc::new(AtomicBool::new(false));
         let raised = Arc::clone(&stop);

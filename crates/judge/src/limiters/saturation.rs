@@ -51,11 +51,8 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
         return None;
     }
     let is_busy = reading.occupancy().is_some_and(|occupancy| occupancy >= ABOVE);
-    if !is_tried
-        && !is_busy
-        && network.is_none()
-        && !(reading.is_remote && reading.waits(Class::Remote) > 0.5)
-    {
+    let waits_for_server = reading.is_remote && reading.waits(Class::Remote) > 0.5;
+    if !(is_tried || is_busy || network.is_some() || waits_for_server) {
         return None;
     }
     let limiter = match (reading.is_remote, &network) {

@@ -86,10 +86,7 @@ impl World {
         assert_eq!((found.limiter, found.confidence), (limiter, confidence), "{:#?}", found.evidence);
         let sum: f64 = found.ranking.iter().map(|ranked| ranked.share).sum();
         assert!(sum <= 1.0 + 1e-6, "{:?}", found.ranking);
-        assert_eq!(
-            confidence >= Confidence::Likely,
-            found.evidence.kinds() >= 2 && limiter != Limiter::NotClear
-        );
+        assert_eq!(confidence >= Likely, found.evidence.kinds() >= 2 && limiter != Limiter::NotClear);
         for sentence in found.evidence.sentences().chain(found.advice.as_deref()) {
             assert!(
                 !sentence.is_empty() && !sentence.contains("NaN") && !sentence.contains("inf "),

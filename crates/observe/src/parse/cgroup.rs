@@ -1,5 +1,7 @@
 //! `/proc/self/cgroup`, and the limits in the files of a cgroup.
 
+use super::number::value_of;
+
 /// Where this process is in one hierarchy of cgroups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Membership {
@@ -54,11 +56,23 @@ pub fn throttle(text: &str, major: u32, minor: u32) -> Option<u64> {
     text.lines().find_map(|line| line.trim().strip_prefix(&device)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
+/// Time in which a `cpu.stat` says that tasks were held back: version 1 counts it in nanoseconds, version 2 in
+/// microseconds, both for each CPU that was held back.
+pub fn throttled_ns(bytes: &[u8]) -> Option<u64> {
+    let since_version_2 = || value_of(bytes, b"throttled_usec ").map(|us| us.saturating_mul(1000));
+    value_of(bytes, b"throttled_time ").or_else(since_version_2)
+}
+
+/// How often a `memory.events` of version 2 says that a limit was reached, `memory.high` or `memory.max`.
+pub fn limit_hits(bytes: &[u8]) -> Option<u64> {
+    Some(value_of(bytes, b"max ")?.saturating_add(value_of(bytes, b"high ").unwrap_or(0)))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::{cpu_max, cpus, io_max, limit_bytes, memberships, throttle};
+    use super::{cpu_max, cpus, io_max, limit_bytes, limit_hits, memberships, throttle, throttled_ns};
 
     #[test]
     fn both_versions() {
@@ -89,7 +103,25 @@ mod tests {
         assert_eq!(throttle("8:16 500\n", 8, 1), None);
     }
 
+    #[test]
+    fn counters() {
+        let version_1 = b"nr_periods 30\nnr_throttled 29\nthrottled_time 2412345678\n";
+        assert_eq!(throttled_ns(version_1), Some(2_412_345_678));
+        let version_2 = b"usage_usec 9\nuser_usec 8\nsystem_usec 1\nnr_periods 30\nnr_throttled 29\n\
+                          throttled_usec 2412345\nnr_bursts 0\nburst_usec 0\n";
+        assert_eq!(throttled_ns(version_2), Some(2_412_345_000));
+        assert_eq!(throttled_ns(b"usage_usec 9\n"), None);
+        assert_eq!(limit_hits(b"low 0\nhigh 7\nmax 41\noom 0\noom_kill 0\noom_group_kill 0\n"), Some(48));
+        assert_eq!(limit_hits(b""), None);
+    }
+
     proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in "(throttled_time |throttled_usec |max |high )[0-9]{0,30}\n?") {
+            throttled_ns(bytes.as_bytes());
+            limit_hits(bytes.as_bytes());
+        }
+
         #[test]
         fn any_text_is_survived(text in "(\\PC|\n){0,100}|[0-9 -]{0,50}|8:1 [a-z=0-9 ]{0,50}") {
             memberships(&text);

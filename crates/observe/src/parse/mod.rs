@@ -11,12 +11,17 @@ pub mod maps;
 pub mod md;
 pub mod meminfo;
 pub mod mountinfo;
+pub mod mountstats;
+pub mod net_dev;
 mod number;
 pub mod pressure;
+pub mod process_stat;
 pub mod schedstat;
 pub mod self_io;
 pub mod task_stat;
+pub mod task_syscall;
 pub mod vmstat;
+pub mod wchan;
 pub mod xfs_geometry;
 
-pub(crate) use number::numbers;
+pub(crate) use number::{first_number, numbers};

@@ -8,11 +8,33 @@ pub fn dirtied_pages(bytes: &[u8]) -> Option<u64> {
     value_of(bytes, b"nr_dirtied ")
 }
 
+/// How the kernel looks for memory, and how much it lets writers make dirty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Paging {
+    /// Pages that tasks looked at which needed memory.
+    pub direct_scanned_pages: u64,
+    /// Pages of files that were read again soon after they had been given back.
+    pub refaulted_pages: u64,
+    /// Dirty pages above which writers are held back: a state, not a counter.
+    pub dirty_threshold_pages: Option<u64>,
+}
+
+/// Reads the lines that matter; absent without the first.
+pub fn paging(bytes: &[u8]) -> Option<Paging> {
+    // Before Linux 5.9 pages of files and others were counted together.
+    let refaulted = value_of(bytes, b"workingset_refault_file ");
+    Some(Paging {
+        direct_scanned_pages: value_of(bytes, b"pgscan_direct ")?,
+        refaulted_pages: refaulted.or_else(|| value_of(bytes, b"workingset_refault ")).unwrap_or(0),
+        dirty_threshold_pages: value_of(bytes, b"nr_dirty_threshold "),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::dirtied_pages;
+    use super::{Paging, dirtied_pages, paging};
 
     #[test]
     fn a_real_one() {
@@ -21,10 +43,27 @@ mod tests {
         assert_eq!(dirtied_pages(b"nr_dirty 41\n"), None);
     }
 
+    #[test]
+    fn looking_for_memory() {
+        let text = b"workingset_refault_anon 3\nworkingset_refault_file 1777\nnr_dirty_threshold 1172541\n\
+                     nr_dirty_background_threshold 585554\npgscan_kswapd 99\npgscan_direct 420\n\
+                     pgscan_direct_throttle 1\n";
+        let expected = Paging {
+            direct_scanned_pages: 420,
+            refaulted_pages: 1777,
+            dirty_threshold_pages: Some(1_172_541),
+        };
+        assert_eq!(paging(text), Some(expected));
+        let older = Paging { direct_scanned_pages: 1, refaulted_pages: 2, dirty_threshold_pages: None };
+        assert_eq!(paging(b"workingset_refault 2\npgscan_direct 1\n"), Some(older));
+        assert_eq!(paging(b"nr_dirty_threshold 1\n"), None);
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             dirtied_pages(&bytes);
+            paging(&bytes);
         }
     }
 }

@@ -1,0 +1,50 @@
+//! `/proc/PID/task/TID/syscall`: the call that a thread is blocked in.
+
+/// What a thread was found at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blocked {
+    /// It runs, or could.
+    No,
+    /// In the call with this number.
+    In(i64),
+    /// Outside of any call: in a page fault, as a rule.
+    Elsewhere,
+}
+
+/// Reads "running", or a number before its arguments.
+pub fn parse(bytes: &[u8]) -> Option<Blocked> {
+    let word = bytes.trim_ascii_start().split(u8::is_ascii_whitespace).next()?;
+    if word == b"running" {
+        return Some(Blocked::No);
+    }
+    let number: i64 = std::str::from_utf8(word).ok()?.parse().ok()?;
+    Some(if number < 0 { Blocked::Elsewhere } else { Blocked::In(number) })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Blocked, parse};
+
+    #[test]
+    fn real_ones() {
+        assert_eq!(parse(b"running\n"), Some(Blocked::No));
+        assert_eq!(parse(b"0 0x3 0x7ffd 0x1 0x0 0x0 0x0 0x7ffd1 0x7f2\n"), Some(Blocked::In(0)));
+        assert_eq!(parse(b"-1 0x7ffc 0x7f1\n"), Some(Blocked::Elsewhere));
+        assert_eq!(parse(b""), None);
+        assert_eq!(parse(b"99999999999999999999 0x0\n"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            parse(&bytes);
+        }
+
+        #[test]
+        fn any_numbers_are_survived(text in "[0-9x -]{0,40}|running ?") {
+            parse(text.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Files that stay open and are read again from their beginning.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+
+/// Most that is read of a file of which all is wanted.
+const BYTES_MAX: usize = 4 << 20;
+/// Room to begin with: most files fit, and are then read without allocating.
+const BYTES: usize = 16 << 10;
+
+/// The beginning of a file, as far as the buffer goes. A thread or device that has gone away fails to be
+/// read.
+pub(crate) fn beginning<'a>(file: Option<&File>, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
+    let count = rustix::io::pread(file?.as_fd(), &mut *buffer, 0).ok()?;
+    buffer.get(..count)
+}
+
+/// All of a file. The buffer grows to the longest that was read, and keeps its room.
+pub(crate) fn whole<'a>(file: Option<&File>, buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+    let file = file?;
+    let mut length = 0;
+    loop {
+        if buffer.len() == length {
+            buffer.resize((length * 2).max(BYTES), 0);
+        }
+        // The kernel hands out as much as it made at once, which may be less than there is room for.
+        let count = rustix::io::pread(file.as_fd(), &mut buffer[length..], length as u64).ok()?;
+        length += count;
+        if count == 0 || length >= BYTES_MAX {
+            return buffer.get(..length);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::{BYTES, beginning, whole};
+
+    #[test]
+    fn a_file_longer_than_the_buffer_is_read_to_its_end() {
+        let mut file = tempfile::tempfile().unwrap();
+        let text: Vec<u8> = (0..BYTES * 3 + 5).map(|index| index as u8).collect();
+        file.write_all(&text).unwrap();
+        let mut buffer = Vec::new();
+        assert_eq!(whole(Some(&file), &mut buffer), Some(&text[..]));
+        file.set_len(3).unwrap();
+        assert_eq!(whole(Some(&file), &mut buffer), Some(&text[..3]));
+        assert_eq!(beginning(Some(&file), &mut [0; 2]), Some(&text[..2]));
+        assert_eq!(whole(None, &mut buffer), None);
+    }
+}

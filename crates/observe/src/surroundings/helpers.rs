@@ -1,0 +1,102 @@
+//! Processes and threads of the kernel that took CPU time: those that served us, and those that were in our way.
+
+use std::collections::HashMap;
+
+use model::run::Helper;
+
+use crate::parse::process_stat::{self, Process};
+use crate::reading::beginning;
+use crate::root::{Numbered, Root};
+
+const BUFFER_BYTES: usize = 1024;
+/// Shares of a CPU below this are not worth a line; and of one second it is only two ticks.
+const CPU_SHARE_MIN: f64 = 0.02;
+const HELPERS_MAX: usize = 5;
+
+#[derive(Debug)]
+pub(super) struct Helpers {
+    processes: Option<Numbered>,
+    own_pid: Option<u64>,
+    ns_per_tick: u64,
+    before: Option<HashMap<Key, u64>>,
+    sums: HashMap<Key, Sum>,
+}
+
+/// Number and begin: numbers are used again.
+type Key = (u64, u64);
+
+#[derive(Debug)]
+struct Sum {
+    name: String,
+    is_kernel: bool,
+    ticks: u64,
+}
+
+impl Helpers {
+    pub fn open(root: &Root, ns_per_tick: u64, hidden: &mut Vec<String>) -> Self {
+        // Where others' processes are hidden, the first one is.
+        if !root.exists("proc/1/stat") || root.open("proc/1/stat").is_none() {
+            hidden.push("/proc/*/stat: CPU time of other processes".to_owned());
+        }
+        let own = root.read("proc/self/stat");
+        let own_pid = own.and_then(|text| Some(process_stat::parse(text.as_bytes())?.pid));
+        Self { processes: root.numbered("proc"), own_pid, ns_per_tick, before: None, sums: HashMap::new() }
+    }
+
+    /// All but this process, and what it started: that is part of the test.
+    fn visit(&self, mut visit: impl FnMut(Process<'_>)) {
+        let Some(processes) = &self.processes else { return };
+        let is_ours = |pid: u64| Some(pid) == self.own_pid;
+        processes.visit(|pid| {
+            let file = processes.open(pid, "stat");
+            let mut buffer = [0; BUFFER_BYTES];
+            let process = beginning(file.as_ref(), &mut buffer).and_then(process_stat::parse);
+            if let Some(process) =
+                process.filter(|process| !is_ours(process.pid) && !is_ours(process.parent_pid))
+            {
+                visit(process);
+            }
+        });
+    }
+
+    pub fn begin(&mut self) {
+        let mut before = self.before.take().unwrap_or_default();
+        before.clear();
+        self.visit(|process| {
+            before.insert((process.pid, process.start_ticks), process.ticks);
+        });
+        self.before = Some(before);
+    }
+
+    pub fn end(&mut self) {
+        let Some(before) = self.before.take() else { return };
+        let mut sums = std::mem::take(&mut self.sums);
+        self.visit(|process| {
+            let key = (process.pid, process.start_ticks);
+            // What has appeared since has taken all of its time since.
+            let ticks = process.ticks.saturating_sub(before.get(&key).copied().unwrap_or(0));
+            if ticks > 0 {
+                let Process { is_kernel, .. } = process;
+                let sum = sums.entry(key).or_insert_with(|| Sum { name: String::new(), is_kernel, ticks: 0 });
+                sum.ticks += ticks;
+                sum.name = String::from_utf8_lossy(process.name).into_owned();
+            }
+        });
+        self.sums = sums;
+    }
+
+    pub fn take(&mut self, measured_ns: u64) -> Vec<Helper> {
+        let share = |ticks: u64| ticks.saturating_mul(self.ns_per_tick) as f64 / measured_ns as f64;
+        let sums = std::mem::take(&mut self.sums).into_iter().filter(|_| measured_ns > 0);
+        let mut helpers: Vec<_> = sums
+            .map(|((pid, _), sum)| {
+                let Sum { name, is_kernel, ticks } = sum;
+                Helper { name, pid, is_kernel, cpu_share: share(ticks) }
+            })
+            .filter(|helper| helper.cpu_share >= CPU_SHARE_MIN)
+            .collect();
+        helpers.sort_by(|a, b| b.cpu_share.total_cmp(&a.cpu_share).then(a.pid.cmp(&b.pid)));
+        helpers.truncate(HELPERS_MAX);
+        helpers
+    }
+}

@@ -1,0 +1,87 @@
+//! What crossed the network interfaces.
+
+use std::fs::File;
+
+use model::run::NetworkUse;
+
+use crate::parse::net_dev;
+use crate::reading::whole;
+use crate::root::Root;
+
+const LOOPBACK: &str = "lo";
+const BITS_PER_MEGABIT: u64 = 1_000_000;
+
+#[derive(Debug)]
+pub(super) struct Network {
+    root: Root,
+    file: Option<File>,
+    interfaces: Vec<Interface>,
+    begun: bool,
+}
+
+#[derive(Debug)]
+struct Interface {
+    name: String,
+    /// Received and sent.
+    before: [u64; 2],
+    sum: [u64; 2],
+}
+
+impl Network {
+    pub fn open(root: &Root, hidden: &mut Vec<String>) -> Self {
+        // Of the network namespace that this thread is in.
+        let file = root.open("proc/self/net/dev");
+        if file.is_none() {
+            hidden.push("/proc/self/net/dev: bytes that crossed the network".to_owned());
+        }
+        Self { root: root.clone(), file, interfaces: Vec::new(), begun: false }
+    }
+
+    /// Calls `each` with every interface and its counters now; new ones had counted nothing.
+    fn read(&mut self, buffer: &mut Vec<u8>, each: impl Fn(&mut Interface, [u64; 2])) {
+        let Some(bytes) = whole(self.file.as_ref(), buffer) else { return };
+        for found in net_dev::interfaces(bytes) {
+            let known = self.interfaces.iter().position(|interface| interface.name == found.name);
+            let index = known.unwrap_or_else(|| {
+                let name = found.name.to_owned();
+                self.interfaces.push(Interface { name, before: [0; 2], sum: [0; 2] });
+                self.interfaces.len() - 1
+            });
+            each(&mut self.interfaces[index], [found.received_bytes, found.sent_bytes]);
+        }
+    }
+
+    pub fn begin(&mut self, buffer: &mut Vec<u8>) {
+        self.read(buffer, |interface, now| interface.before = now);
+        self.begun = true;
+    }
+
+    pub fn end(&mut self, buffer: &mut Vec<u8>) {
+        if std::mem::take(&mut self.begun) {
+            self.read(buffer, |interface, now| {
+                for ((sum, before), now) in interface.sum.iter_mut().zip(interface.before).zip(now) {
+                    *sum += now.saturating_sub(before);
+                }
+            });
+        }
+    }
+
+    /// The busiest interface; the one within this machine only where nothing crossed any other.
+    pub fn take(&mut self) -> Option<NetworkUse> {
+        let interfaces = std::mem::take(&mut self.interfaces);
+        let all_bytes = |interface: &Interface| interface.sum[0].saturating_add(interface.sum[1]);
+        let moved = interfaces.into_iter().filter(|interface| all_bytes(interface) > 0);
+        let busiest = moved.max_by_key(|interface| (interface.name != LOOPBACK, all_bytes(interface)))?;
+        let speed_path = format!("sys/class/net/{}/speed", busiest.name);
+        // Where it is not known, the file cannot be read or says −1.
+        let megabits = self.root.number::<i64>(&speed_path).and_then(|speed| u64::try_from(speed).ok());
+        let speed = megabits.filter(|speed| *speed > 0);
+        let [received_bytes, sent_bytes] = busiest.sum;
+        Some(NetworkUse {
+            interface: busiest.name,
+            sent_bytes,
+            received_bytes,
+            speed_bits_per_second: speed.map(|megabits| megabits.saturating_mul(BITS_PER_MEGABIT)),
+        })
+    }
+}

@@ -1,0 +1,150 @@
+//! Requests at the server of a user-space or network file system.
+
+use std::fs::File;
+use std::io::Read;
+
+use crate::parse::mountinfo::Mount;
+use crate::parse::mountstats::{self, NfsMount};
+use crate::reading::whole;
+use crate::root::{Numbered, Root};
+
+const BUFFER_BYTES: usize = 64;
+const MS_PER_NS: f64 = 1e-6;
+/// Bits of the minor number in a device number as the kernel has it inside, which names the connection of a FUSE mount.
+const MINOR_BITS: u32 = 20;
+
+/// The server of the target's file system, where it can be watched.
+#[derive(Debug)]
+pub(super) enum Server {
+    Fuse(Fuse),
+    Nfs(Nfs),
+    None,
+}
+
+/// A program that serves FUSE: how many requests it has is a state, so that it must be looked at.
+#[derive(Debug)]
+pub(super) struct Fuse {
+    connections: Numbered,
+    number: u32,
+    slots: Option<u64>,
+    sum: u64,
+    looks: u64,
+}
+
+/// A server of NFS: how long each request took is counted.
+#[derive(Debug)]
+pub(super) struct Nfs {
+    stats: File,
+    mount_point: String,
+    slots: Option<u64>,
+    before_ms: Option<u64>,
+    sum_ms: Option<u64>,
+}
+
+impl Server {
+    pub fn open(root: &Root, mount: Option<&Mount>, buffer: &mut Vec<u8>, hidden: &mut Vec<String>) -> Self {
+        let Some(mount) = mount else { return Self::None };
+        let kind = mount.file_system.as_str();
+        if kind == "fuse" || kind == "fuseblk" || kind == "virtiofs" || kind.starts_with("fuse.") {
+            let number = (mount.major << MINOR_BITS) | mount.minor;
+            let directory = format!("sys/fs/fuse/connections/{number}");
+            let slots = root.number(&format!("{directory}/max_background"));
+            let connections = root.numbered("sys/fs/fuse/connections");
+            let fuse = connections.map(|connections| Fuse { connections, number, slots, sum: 0, looks: 0 });
+            let Some(fuse) = fuse.filter(|fuse| fuse.waiting().is_some()) else {
+                hidden.push(format!("/{directory}/waiting: requests at the server of the file system"));
+                return Self::None;
+            };
+            return Self::Fuse(fuse);
+        }
+        if kind.starts_with("nfs") {
+            let nfs = root.open("proc/self/mountstats").and_then(|stats| {
+                let found = read_nfs(&stats, &mount.mount_point, buffer)?;
+                let (mount_point, slots) = (mount.mount_point.clone(), nfs_slots(root, &found));
+                Some(Nfs { stats, mount_point, slots, before_ms: None, sum_ms: None })
+            });
+            if nfs.is_none() {
+                hidden.push("/proc/self/mountstats: requests at the server of the file system".to_owned());
+            }
+            return nfs.map_or(Self::None, Self::Nfs);
+        }
+        Self::None
+    }
+
+    pub fn begin(&mut self, buffer: &mut Vec<u8>) {
+        if let Self::Nfs(nfs) = self {
+            nfs.before_ms = nfs.now_ms(buffer);
+        }
+    }
+
+    /// Allocates nothing.
+    pub fn look(&mut self) {
+        let Self::Fuse(fuse) = self else { return };
+        if let Some(waiting) = fuse.waiting() {
+            fuse.sum = fuse.sum.saturating_add(waiting);
+            fuse.looks += 1;
+        }
+    }
+
+    pub fn end(&mut self, buffer: &mut Vec<u8>) {
+        if let Self::Nfs(nfs) = self
+            && let Some((before_ms, now_ms)) = nfs.before_ms.take().zip(nfs.now_ms(buffer))
+        {
+            *nfs.sum_ms.get_or_insert_default() += now_ms.saturating_sub(before_ms);
+        }
+    }
+
+    /// Requests in flight on average, and most that are let through at once.
+    pub fn take(&mut self, measured_ns: u64) -> (Option<f64>, Option<u64>) {
+        match self {
+            Self::Fuse(fuse) => {
+                let (sum, looks) = (std::mem::take(&mut fuse.sum), std::mem::take(&mut fuse.looks));
+                ((looks > 0).then(|| sum as f64 / looks as f64), fuse.slots)
+            }
+            Self::Nfs(nfs) => {
+                let sum_ms = nfs.sum_ms.take().filter(|_| measured_ns > 0);
+                (sum_ms.map(|ms| ms as f64 / (measured_ns as f64 * MS_PER_NS)), nfs.slots)
+            }
+            Self::None => (None, None),
+        }
+    }
+}
+
+impl Fuse {
+    /// The kernel lets nobody go back in this file, so it is opened each time.
+    fn waiting(&self) -> Option<u64> {
+        let mut file = self.connections.open(self.number, "waiting")?;
+        let mut text = [0; BUFFER_BYTES];
+        let length = file.read(&mut text).ok()?;
+        crate::parse::first_number(&text[..length])
+    }
+}
+
+impl Nfs {
+    fn now_ms(&self, buffer: &mut Vec<u8>) -> Option<u64> {
+        Some(read_nfs(&self.stats, &self.mount_point, buffer)?.round_trips_ms)
+    }
+}
+
+fn read_nfs(stats: &File, mount_point: &str, buffer: &mut Vec<u8>) -> Option<NfsMount> {
+    mountstats::nfs(&String::from_utf8_lossy(whole(Some(stats), buffer)?), mount_point)
+}
+
+/// A session has as many slots as both sides agreed on, however many connections it has; what this side asks for shows.
+/// Without one, each connection has its own.
+fn nfs_slots(root: &Root, mount: &NfsMount) -> Option<u64> {
+    if mount.has_session {
+        return root.number("sys/module/nfs/parameters/max_session_slots");
+    }
+    let of_one = |protocol: &String| {
+        let name = match protocol.as_str() {
+            "tcp" => "tcp_max_slot_table_entries",
+            "udp" => "udp_slot_table_entries",
+            "rdma" => "rdma_slot_table_entries",
+            _ => return None,
+        };
+        root.number::<u64>(&format!("proc/sys/sunrpc/{name}"))
+    };
+    let slots: Option<u64> = mount.connections.iter().map(of_one).sum();
+    slots.filter(|slots| *slots > 0)
+}

@@ -1,0 +1,520 @@
+//! Where threads sleep: the kernel's function that each is found in, again and again.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use model::run::{WaitSite, WaitsOf};
+
+use crate::calls;
+use crate::parse::task_syscall::Blocked;
+use crate::parse::{task_syscall, wchan};
+use crate::reading::beginning;
+use crate::root::{Numbered, Root};
+
+/// Threads of each kind whose sleep is looked at in one look. Each is a call of about a microsecond.
+const THREADS_PER_LOOK_MAX: usize = 16;
+/// Threads of rings come and go, but not as often as they sleep.
+const LOOKS_PER_LISTING: u32 = 16;
+/// Threads of rings that are followed at the same time.
+const RING_WORKERS_MAX: usize = 64;
+/// Names of threads that are read in one listing: each is three calls.
+const NAMES_PER_LISTING_MAX: usize = 32;
+/// Other threads of this process that are remembered as such.
+const BYSTANDERS_MAX: usize = 64;
+/// A thread gets its name a moment after it is there, so that one reading is not enough.
+const NAME_READINGS: u8 = 2;
+/// How the threads of a ring are called, before the number of the thread that they work for.
+const RING_WORKER: &[u8] = b"iou-wrk-";
+
+/// Places that are told apart; further ones are counted as one. A test sleeps in a dozen.
+const SYMBOLS_MAX: usize = 64;
+/// Longer names are cut. The longest of those that are known is half as long.
+const SYMBOL_BYTES_MAX: usize = 48;
+/// What a thread that does not sleep is counted under.
+const RUNNING: &str = "running";
+/// What the places are counted under for which there was no room.
+const OTHER: &str = "other";
+
+/// Enough for a name, and for the arguments of a call.
+const BUFFER_BYTES: usize = 256;
+
+/// How often, and how long at most, a thread is given time to fall asleep at its read.
+const SELF_TEST_ATTEMPTS: u32 = 50;
+const SELF_TEST_PAUSE: Duration = Duration::from_millis(1);
+
+/// Looks at where threads sleep, and counts it.
+///
+/// Opening takes about a millisecond, watching a file open for each thread. A look allocates nothing.
+#[derive(Debug)]
+pub struct Waits {
+    root: Root,
+    hidden: Option<String>,
+    counts_calls: bool,
+    threads: Vec<Thread>,
+    /// The numbers of the watched threads of this process, sorted.
+    watched: Vec<i32>,
+    next_thread: usize,
+    tasks: Option<Numbered>,
+    looks_until_listing: u32,
+    ring_workers: Vec<RingWorker>,
+    next_ring_worker: usize,
+    bystanders: Vec<Bystander>,
+    sites: Sites,
+    ring_sites: Sites,
+    calls: Calls,
+    buffer: Box<[u8; BUFFER_BYTES]>,
+}
+
+#[derive(Debug)]
+struct Thread {
+    wchan: Option<File>,
+    syscall: Option<File>,
+}
+
+#[derive(Debug)]
+struct RingWorker {
+    tid: i32,
+    wchan: File,
+    seen: bool,
+}
+
+/// A thread of this process that is neither watched nor a ring's, as often as its name was read.
+#[derive(Debug)]
+struct Bystander {
+    tid: i32,
+    readings: u8,
+}
+
+/// How often threads were found at each place.
+#[derive(Debug, Default)]
+struct Sites {
+    /// Never more than there was room for from the beginning.
+    symbols: Vec<Symbol>,
+    running: u64,
+    other: u64,
+    looks: u64,
+}
+
+#[derive(Debug)]
+struct Symbol {
+    name: [u8; SYMBOL_BYTES_MAX],
+    length: usize,
+    samples: u64,
+}
+
+/// How often threads were blocked in each call.
+#[derive(Debug)]
+struct Calls {
+    known: [u64; calls::COUNT],
+    other: u64,
+    none: u64,
+    looks: u64,
+}
+
+impl Waits {
+    /// Finds out whether the kernel tells where threads sleep; on the system's root, by a thread that does.
+    pub fn open(root: &Root) -> Self {
+        let shown = if root.is_system() { shows_sleep(root) } else { root.exists("proc/self/wchan") };
+        Self {
+            root: root.clone(),
+            hidden: (!shown).then(|| "/proc/self/task/*/wchan: where threads sleep".to_owned()),
+            counts_calls: false,
+            threads: Vec::new(),
+            watched: Vec::new(),
+            next_thread: 0,
+            tasks: root.numbered("proc/self/task"),
+            looks_until_listing: 0,
+            ring_workers: Vec::with_capacity(RING_WORKERS_MAX),
+            next_ring_worker: 0,
+            bystanders: Vec::with_capacity(BYSTANDERS_MAX),
+            sites: Sites::new(),
+            ring_sites: Sites::new(),
+            calls: Calls::NONE,
+            buffer: Box::new([0; BUFFER_BYTES]),
+        }
+    }
+
+    /// What is not told, and by which file; then there are no [`Waits::sites`].
+    pub fn hidden(&self) -> Option<&str> {
+        self.hidden.as_deref()
+    }
+
+    /// Whether to count, from the next [`Waits::watch`] on, the system calls that threads are blocked in as well.
+    /// It costs another call for each thread that is found asleep.
+    pub fn count_calls(&mut self, yes: bool) {
+        self.counts_calls = yes;
+    }
+
+    /// Watches these threads of this process, and the threads of the kernel that work for its rings, and no others;
+    /// what was counted before is forgotten.
+    pub fn watch(&mut self, threads: &[i32]) {
+        self.threads.clear();
+        self.watched.clear();
+        self.ring_workers.clear();
+        self.bystanders.clear();
+        (self.next_thread, self.next_ring_worker, self.looks_until_listing) = (0, 0, 0);
+        (self.sites, self.ring_sites, self.calls) = (Sites::new(), Sites::new(), Calls::NONE);
+        self.watched.extend(threads);
+        self.watched.sort_unstable();
+        for tid in threads {
+            self.watch_task(&format!("proc/self/task/{tid}"));
+        }
+    }
+
+    /// Watches the main thread of another process as well, until the next [`Waits::watch`].
+    pub fn watch_process(&mut self, pid: i32) {
+        self.watch_task(&format!("proc/{pid}/task/{pid}"));
+    }
+
+    fn watch_task(&mut self, directory: &str) {
+        let open = |name: &str| self.root.open(&format!("{directory}/{name}"));
+        let wchan = if self.hidden.is_none() { open("wchan") } else { None };
+        let syscall = if self.counts_calls { open("syscall") } else { None };
+        self.threads.push(Thread { wchan, syscall });
+    }
+
+    /// Looks at some of the threads, taking turns. To be called every few milliseconds, not in step with anything.
+    pub fn look(&mut self) {
+        let buffer = &mut self.buffer[..];
+        let count = self.threads.len();
+        for _ in 0..count.min(THREADS_PER_LOOK_MAX) {
+            self.next_thread = (self.next_thread + 1) % count;
+            let thread = &self.threads[self.next_thread];
+            let is_asleep = match beginning(thread.wchan.as_ref(), buffer).and_then(wchan::symbol) {
+                Some(symbol) => self.sites.add(symbol),
+                // Where it is hidden, the call tells at least whether there is one.
+                None => thread.wchan.is_none(),
+            };
+            self.calls.looks += u64::from(thread.syscall.is_some());
+            if let Some(file) = thread.syscall.as_ref().filter(|_| is_asleep)
+                && let Some(blocked) = beginning(Some(file), buffer).and_then(task_syscall::parse)
+            {
+                self.calls.add(blocked);
+            }
+        }
+        if self.hidden.is_none() {
+            self.look_at_rings();
+        }
+    }
+
+    fn look_at_rings(&mut self) {
+        if self.looks_until_listing == 0 {
+            self.list_ring_workers();
+            self.looks_until_listing = LOOKS_PER_LISTING;
+        }
+        self.looks_until_listing -= 1;
+        let count = self.ring_workers.len();
+        for _ in 0..count.min(THREADS_PER_LOOK_MAX) {
+            self.next_ring_worker = (self.next_ring_worker + 1) % count;
+            let file = &self.ring_workers[self.next_ring_worker].wchan;
+            if let Some(symbol) = beginning(Some(file), &mut self.buffer[..]).and_then(wchan::symbol) {
+                self.ring_sites.add(symbol);
+            }
+        }
+    }
+
+    /// Follows the threads of rings that have appeared, and no longer those that have gone.
+    fn list_ring_workers(&mut self) {
+        let Some(tasks) = &self.tasks else { return };
+        let Self { watched, ring_workers, bystanders, buffer, .. } = self;
+        ring_workers.iter_mut().for_each(|worker| worker.seen = false);
+        let mut names = 0;
+        tasks.visit(|tid| {
+            if let Some(worker) = ring_workers.iter_mut().find(|worker| worker.tid == tid) {
+                worker.seen = true;
+                return;
+            }
+            let known = bystanders.iter().position(|bystander| bystander.tid == tid);
+            let is_known = known.is_some_and(|known| bystanders[known].readings >= NAME_READINGS);
+            if is_known || names == NAMES_PER_LISTING_MAX || watched.binary_search(&tid).is_ok() {
+                return;
+            }
+            names += 1;
+            let comm = tasks.open(tid, "comm");
+            if !beginning(comm.as_ref(), &mut buffer[..]).is_some_and(|name| name.starts_with(RING_WORKER)) {
+                match known {
+                    Some(known) => bystanders[known].readings += 1,
+                    None if bystanders.len() < BYSTANDERS_MAX => {
+                        bystanders.push(Bystander { tid, readings: 1 });
+                    }
+                    None => (),
+                }
+            } else if ring_workers.len() < RING_WORKERS_MAX {
+                ring_workers.extend(tasks.open(tid, "wchan").map(|wchan| RingWorker {
+                    tid,
+                    wchan,
+                    seen: true,
+                }));
+            }
+        });
+        ring_workers.retain(|worker| worker.seen);
+    }
+
+    /// Where the watched threads were found, and those of rings, each as a share of the looks at its kind; the most
+    /// frequent first. Empty where that is hidden.
+    ///
+    /// A thread of a ring that has nothing to do sleeps as well, in `io_wq_worker`.
+    pub fn sites(&self) -> Vec<WaitSite> {
+        let mut sites: Vec<_> = self.sites.sites(WaitsOf::Workers).collect();
+        sites.extend(self.ring_sites.sites(WaitsOf::RingWorkers));
+        sites.sort_by(|a, b| b.samples.cmp(&a.samples).then_with(|| a.symbol.cmp(&b.symbol)));
+        sites
+    }
+
+    /// The system calls that watched threads were found asleep in and how often, the most frequent first; "none" outside
+    /// of any, in a page fault for example, "other" for those that no test makes. Of [`Waits::call_looks`].
+    pub fn calls_blocked(&self) -> Vec<(&'static str, u64)> {
+        let known = self.calls.known.iter().enumerate();
+        let known = known.filter_map(|(position, samples)| Some((calls::name(position)?, *samples)));
+        let all = known.chain([("none", self.calls.none), (OTHER, self.calls.other)]);
+        let mut all: Vec<_> = all.filter(|(_, samples)| *samples > 0).collect();
+        all.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
+        all
+    }
+
+    /// How often a thread was looked at whose calls are counted, asleep or not.
+    pub fn call_looks(&self) -> u64 {
+        self.calls.looks
+    }
+}
+
+impl Sites {
+    fn new() -> Self {
+        Self { symbols: Vec::with_capacity(SYMBOLS_MAX), ..Self::default() }
+    }
+
+    /// Whether that is a place to sleep.
+    fn add(&mut self, symbol: &[u8]) -> bool {
+        self.looks += 1;
+        if symbol.is_empty() {
+            self.running += 1;
+            return false;
+        }
+        let symbol = &symbol[..symbol.len().min(SYMBOL_BYTES_MAX)];
+        if let Some(known) = self.symbols.iter_mut().find(|known| known.bytes() == symbol) {
+            known.samples += 1;
+        } else if self.symbols.len() < SYMBOLS_MAX {
+            let mut name = [0; SYMBOL_BYTES_MAX];
+            name[..symbol.len()].copy_from_slice(symbol);
+            self.symbols.push(Symbol { name, length: symbol.len(), samples: 1 });
+        } else {
+            self.other += 1;
+        }
+        true
+    }
+
+    fn sites(&self, of: WaitsOf) -> impl Iterator<Item = WaitSite> {
+        let symbols = self.symbols.iter().map(|symbol| (symbol.text(), symbol.samples));
+        let all = symbols.chain([(RUNNING.to_owned(), self.running), (OTHER.to_owned(), self.other)]);
+        all.filter(|(_, samples)| *samples > 0).map(move |(symbol, samples)| WaitSite {
+            of,
+            class: None,
+            symbol,
+            share: samples as f64 / self.looks as f64,
+            samples,
+        })
+    }
+}
+
+impl Symbol {
+    fn bytes(&self) -> &[u8] {
+        &self.name[..self.length]
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(self.bytes()).into_owned()
+    }
+}
+
+impl Calls {
+    const NONE: Self = Self { known: [0; calls::COUNT], other: 0, none: 0, looks: 0 };
+
+    fn add(&mut self, blocked: Blocked) {
+        match blocked {
+            Blocked::No => (),
+            Blocked::Elsewhere => self.none += 1,
+            Blocked::In(number) => match calls::position(number).map(|position| &mut self.known[position]) {
+                Some(samples) => *samples += 1,
+                None => self.other += 1,
+            },
+        }
+    }
+}
+
+/// Whether a thread that sleeps at a read is told from one that runs: some kernels leave the file empty or say "0" of
+/// every thread.
+fn shows_sleep(root: &Root) -> bool {
+    let Ok((mut reader, mut writer)) = std::io::pipe() else { return false };
+    let (tell, told) = std::sync::mpsc::channel();
+    let sleeper = std::thread::Builder::new().name("skye-asleep".to_owned()).spawn(move || {
+        let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
+        let _ = reader.read(&mut [0]);
+    });
+    let Ok(sleeper) = sleeper else { return false };
+    let file = told.recv().ok().and_then(|tid| root.open(&format!("proc/self/task/{tid}/wchan")));
+    let mut buffer = [0; BUFFER_BYTES];
+    let shown = file.is_some()
+        && (0..SELF_TEST_ATTEMPTS).any(|_| {
+            let symbol = beginning(file.as_ref(), &mut buffer).and_then(wchan::symbol);
+            let is_shown = symbol.is_some_and(|symbol| !symbol.is_empty());
+            if !is_shown {
+                std::thread::sleep(SELF_TEST_PAUSE);
+            }
+            is_shown
+        });
+    let _ = writer.write_all(&[0]);
+    let _ = sleeper.join();
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn task(directory: &Path, task: &str, files: &[(&str, &str)]) {
+        let path = directory.join("proc").join(task);
+        std::fs::create_dir_all(&path).unwrap();
+        for (name, text) in files {
+            std::fs::write(path.join(name), text).unwrap();
+        }
+    }
+
+    fn tree() -> (tempfile::TempDir, Waits) {
+        let directory = tempfile::tempdir().unwrap();
+        task(directory.path(), "self", &[("wchan", "0")]);
+        task(directory.path(), "self/task/1", &[("comm", "skye\n"), ("wchan", "do_wait")]);
+        let waits = Waits::open(&Root::at(directory.path()));
+        (directory, waits)
+    }
+
+    fn told(waits: &Waits) -> Vec<(WaitsOf, String, u64, f64)> {
+        let told = |site: WaitSite| (site.of, site.symbol, site.samples, site.share);
+        waits.sites().into_iter().map(told).collect()
+    }
+
+    #[test]
+    fn nothing_to_see_is_said_and_survived() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut waits = Waits::open(&Root::at(directory.path()));
+        assert_eq!(waits.hidden(), Some("/proc/self/task/*/wchan: where threads sleep"));
+        waits.watch(&[1, 2]);
+        waits.watch_process(3);
+        waits.look();
+        assert_eq!(told(&waits), []);
+        assert_eq!((waits.calls_blocked(), waits.call_looks()), (vec![], 0));
+    }
+
+    #[test]
+    fn samples_are_counted_by_place_until_other_threads_are_watched() {
+        let (directory, mut waits) = tree();
+        assert_eq!(waits.hidden(), None);
+        task(directory.path(), "self/task/7", &[("wchan", "0")]);
+        task(directory.path(), "self/task/8", &[("wchan", "rq_qos_wait.part.0")]);
+        task(directory.path(), "90/task/90", &[("wchan", "pipe_read")]);
+        waits.watch(&[8, 7]);
+        waits.watch_process(90);
+        waits.look();
+        task(directory.path(), "self/task/7", &[("wchan", "rq_qos_wait")]);
+        waits.look();
+        let of = WaitsOf::Workers;
+        let expected = [
+            (of, "rq_qos_wait".to_owned(), 3, 0.5),
+            (of, "pipe_read".to_owned(), 2, 1.0 / 3.0),
+            (of, "running".to_owned(), 1, 1.0 / 6.0),
+        ];
+        assert_eq!(told(&waits), expected);
+        waits.watch(&[7]);
+        assert_eq!(told(&waits), []);
+    }
+
+    #[test]
+    fn many_threads_take_turns() {
+        let (directory, mut waits) = tree();
+        let tids: Vec<i32> = (100..140).collect();
+        for tid in &tids {
+            task(directory.path(), &format!("self/task/{tid}"), &[("wchan", &format!("at_{tid}"))]);
+        }
+        waits.watch(&tids);
+        for _ in 0..5 {
+            waits.look();
+        }
+        assert_eq!(waits.sites().len(), 40);
+        assert!(waits.sites().iter().all(|site| site.samples == 2 && site.share == 0.025));
+    }
+
+    #[test]
+    fn more_places_than_there_is_room_for_are_one() {
+        let (directory, mut waits) = tree();
+        task(directory.path(), "self/task/7", &[("wchan", &"a".repeat(99))]);
+        waits.watch(&[7]);
+        waits.look();
+        for index in 0..70 {
+            task(directory.path(), "self/task/7", &[("wchan", &format!("b_{index}"))]);
+            waits.look();
+        }
+        let samples_of = |symbol: &str| {
+            waits.sites().iter().find(|site| site.symbol == symbol).map(|site| (site.samples, site.share))
+        };
+        assert_eq!(waits.sites().len(), SYMBOLS_MAX + 1);
+        assert_eq!(samples_of(&"a".repeat(SYMBOL_BYTES_MAX)), Some((1, 1.0 / 71.0)));
+        assert_eq!(samples_of("other"), Some((7, 7.0 / 71.0)));
+    }
+
+    #[test]
+    fn threads_of_rings_are_found_and_forgotten() {
+        let (directory, mut waits) = tree();
+        let worker = [("comm", "iou-wrk-7\n"), ("wchan", "folio_wait_bit_common")];
+        task(directory.path(), "self/task/7", &[("comm", "worker\n"), ("wchan", "io_cqring_wait")]);
+        waits.watch(&[7]);
+        waits.look();
+        assert_eq!(waits.sites().len(), 1);
+        // It has its parent's name at first.
+        task(directory.path(), "self/task/12", &[("comm", "worker\n"), ("wchan", "0")]);
+        for _ in 0..LOOKS_PER_LISTING {
+            waits.look();
+        }
+        task(directory.path(), "self/task/12", &worker);
+        task(directory.path(), "self/task/13", &worker);
+        for _ in 0..2 * LOOKS_PER_LISTING {
+            waits.look();
+        }
+        let of_rings: Vec<_> =
+            told(&waits).into_iter().filter(|site| site.0 == WaitsOf::RingWorkers).collect();
+        assert_eq!(waits.ring_workers.len(), 2);
+        assert_eq!(of_rings.len(), 1, "{of_rings:?}");
+        assert_eq!((of_rings[0].1.as_str(), of_rings[0].3), ("folio_wait_bit_common", 1.0));
+        assert_eq!(told(&waits).iter().filter(|site| site.1 == "io_cqring_wait").count(), 1);
+        std::fs::remove_dir_all(directory.path().join("proc/self/task/12")).unwrap();
+        std::fs::remove_dir_all(directory.path().join("proc/self/task/13")).unwrap();
+        for _ in 0..2 * LOOKS_PER_LISTING {
+            waits.look();
+        }
+        assert!(waits.ring_workers.is_empty());
+    }
+
+    #[test]
+    fn calls_are_counted_where_that_is_wanted() {
+        let (directory, mut waits) = tree();
+        let fsync = format!("{} 0x3 0x0\n", libc::SYS_fsync);
+        task(directory.path(), "self/task/7", &[("wchan", "jbd2_log_wait_commit"), ("syscall", &fsync)]);
+        task(directory.path(), "self/task/8", &[("wchan", "0"), ("syscall", &fsync)]);
+        task(directory.path(), "self/task/9", &[("wchan", "a"), ("syscall", "-1 0x0 0x0\n")]);
+        task(directory.path(), "self/task/10", &[("wchan", "a"), ("syscall", "7777 0x0 0x0\n")]);
+        waits.watch(&[7, 8, 9, 10]);
+        waits.look();
+        assert_eq!(waits.call_looks(), 0);
+        waits.count_calls(true);
+        waits.watch(&[7, 8, 9, 10]);
+        waits.look();
+        assert_eq!(waits.calls_blocked(), [("fsync", 1), ("none", 1), ("other", 1)]);
+        assert_eq!(waits.call_looks(), 4);
+        // Without places, the calls are all there is.
+        waits.hidden = Some(String::new());
+        waits.watch(&[7]);
+        waits.look();
+        assert_eq!((waits.calls_blocked(), told(&waits)), (vec![("fsync", 1)], vec![]));
+    }
+}

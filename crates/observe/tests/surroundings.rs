@@ -1,0 +1,278 @@
+//! What goes on around a measured part: on machines that we do not have, of which the files change meanwhile, and on
+//! this one.
+
+// The helpers here are no test functions by themselves, but they fail a test all the same.
+#![allow(clippy::unwrap_used)]
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use model::Target;
+use model::run::{Cap, NetworkUse, Pressures, Reclaim, SystemUse};
+use observe::{Identity, Root, Surroundings, resolve, target};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A fixture of which the files may be changed.
+struct Machine {
+    directory: tempfile::TempDir,
+    target: Target,
+}
+
+impl Machine {
+    fn copy(name: &str, path: &str, (major, minor): (u32, u32)) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+        let copied = Command::new("cp").arg("-a").arg(from.join(".")).arg(directory.path()).status().unwrap();
+        assert!(copied.success());
+        let identity = Identity { path: path.to_owned(), major, minor, ..Identity::default() };
+        let target = resolve(&Root::at(directory.path()), &identity).unwrap();
+        Self { directory, target }
+    }
+
+    fn surroundings(&self) -> Surroundings {
+        Surroundings::open(&Root::at(self.directory.path()), &self.target)
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.directory.path().join(path)
+    }
+
+    /// In the same file, as it stays open.
+    fn replace(&self, path: &str, from: &str, to: &str) {
+        let text = std::fs::read_to_string(self.path(path)).unwrap();
+        assert_eq!(text.matches(from).count(), 1, "{from} in {path}");
+        std::fs::write(self.path(path), text.replace(from, to)).unwrap();
+    }
+
+    fn process(&self, pid: u32, name: &str, parent: u32, ticks: u32, start: u32) {
+        std::fs::create_dir_all(self.path(&format!("proc/{pid}"))).unwrap();
+        let text = format!(
+            "{pid} ({name}) S {parent} 1 1 0 -1 4194304 0 0 0 0 {ticks} 0 0 0 20 0 1 0 {start} 0 0\n"
+        );
+        std::fs::write(self.path(&format!("proc/{pid}/stat")), text).unwrap();
+    }
+}
+
+fn helpers(found: &SystemUse) -> Vec<(&str, u64, bool, f64)> {
+    let helper = |helper: &model::run::Helper| {
+        (helper.pid, helper.is_kernel, (helper.cpu_share * 1000.0).round() / 1000.0)
+    };
+    let named = found.helpers.iter().map(|found| (found.name.as_str(), helper(found)));
+    named.map(|(name, (pid, is_kernel, share))| (name, pid, is_kernel, share)).collect()
+}
+
+#[test]
+fn nothing_to_see_is_said_and_survived() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = Root::at(directory.path());
+    let identity = Identity { path: "/data".into(), ..Identity::default() };
+    let mut surroundings = Surroundings::open(&root, &resolve(&root, &identity).unwrap());
+    assert_eq!(surroundings.hidden().len(), 4, "{:?}", surroundings.hidden());
+    surroundings.begin();
+    surroundings.look();
+    surroundings.end();
+    assert_eq!(surroundings.take(SECOND_NS), SystemUse::default());
+}
+
+#[test]
+fn a_machine_with_cgroups_of_version_2() {
+    let machine = Machine::copy("cgroup_v2", "/srv", (8, 1));
+    let mut surroundings = machine.surroundings();
+    assert!(surroundings.hidden().is_empty(), "{:?}", surroundings.hidden());
+    // Without a beginning there is no end.
+    surroundings.end();
+    assert_eq!(surroundings.take(SECOND_NS), SystemUse::default());
+    surroundings.begin();
+    let slice = "sys/fs/cgroup/bench.slice";
+    machine.replace(&format!("{slice}/cpu.stat"), "throttled_usec 2400000", "throttled_usec 2700000");
+    machine.replace(
+        &format!("{slice}/bench-a.scope/cpu.stat"),
+        "throttled_usec 0",
+        "throttled_usec 999000000",
+    );
+    machine.replace(&format!("{slice}/memory.events.local"), "max 7", "max 8");
+    machine.replace(&format!("{slice}/bench-a.scope/memory.events.local"), "high 40", "high 42");
+    machine.replace("proc/pressure/io", "total=1016837219", "total=1017837219");
+    machine.replace("proc/pressure/memory", "total=904964", "total=904965");
+    machine.replace("proc/vmstat", "pgscan_direct 420", "pgscan_direct 430");
+    machine.replace("proc/vmstat", "workingset_refault_file 1777", "workingset_refault_file 1778");
+    machine.replace("proc/vmstat", "nr_dirty_threshold 1172541", "nr_dirty_threshold 1000");
+    machine.replace("proc/self/net/dev", "146897465", "146997465");
+    machine.replace("proc/self/net/dev", "461400", "461500");
+    // A worker of the kernel, one of programs, one that began meanwhile, one below what is told, and our own.
+    machine.replace("proc/41/stat", " 0 900 0 0 20 ", " 0 1000 0 0 20 ");
+    machine.process(77, "(sd) x (y)", 1, 70, 80);
+    machine.process(90, "ssh", 1, 30, 200_000);
+    machine.process(1, "systemd", 0, 152, 12);
+    machine.process(4242, "skye", 1, 900, 123_456);
+    machine.process(4243, "skye", 4242, 900, 123_499);
+    surroundings.end();
+    // Between two parts anything may happen.
+    machine.replace("proc/41/stat", " 0 1000 0 0 20 ", " 0 2000 0 0 20 ");
+    machine.replace("proc/pressure/io", "total=1017837219", "total=1917837219");
+    surroundings.begin();
+    machine.replace("proc/pressure/io", "total=1917837219", "total=1918337219");
+    machine.replace("proc/41/stat", " 0 2000 0 0 20 ", " 0 2100 0 0 20 ");
+    surroundings.end();
+    let found = surroundings.take(4 * SECOND_NS);
+    assert_eq!(found.quota_throttled_ns, Some(300_000_000));
+    assert_eq!(
+        found.reclaim,
+        Some(Reclaim { direct_scanned_pages: 10, refaulted_pages: 1, cgroup_limit_hits: 3 })
+    );
+    assert_eq!(found.dirty_threshold_bytes, Some(1000 * rustix::param::page_size() as u64));
+    assert_eq!(found.pressure, Some(Pressures { io: 0.375, memory: 0.000_000_25, cpu: 0.0 }));
+    let network = NetworkUse {
+        interface: "eth0".into(),
+        sent_bytes: 100,
+        received_bytes: 100_000,
+        speed_bits_per_second: Some(25_000_000_000),
+    };
+    assert_eq!(found.network, Some(network));
+    let expected = [
+        ("kworker/u64:3-btrfs-scrub", 41, true, 0.5),
+        ("(sd) x (y)", 77, false, 0.125),
+        ("ssh", 90, false, 0.075),
+    ];
+    assert_eq!(helpers(&found), expected);
+    let cap = |group: &str, is_read, ops_per_second, bytes_per_second| Cap {
+        source: format!("/sys/fs/cgroup/{group}/io.max"),
+        device: "sda".into(),
+        is_read,
+        ops_per_second,
+        bytes_per_second,
+    };
+    let expected = [
+        cap("bench.slice", true, None, Some(104_857_600.0)),
+        cap("bench.slice", false, Some(500.0), None),
+        cap("bench.slice/bench-a.scope", false, Some(800.0), None),
+    ];
+    assert_eq!(found.caps, expected);
+    assert_eq!((&found.calls, found.server_in_flight, found.server_slots), (&None, None, None));
+    // It has been taken.
+    assert_eq!(surroundings.take(SECOND_NS), SystemUse::default());
+}
+
+#[test]
+fn a_machine_with_cgroups_of_version_1() {
+    let machine = Machine::copy("cgroup_v1", "/", (8, 1));
+    std::fs::write(machine.path("proc/vmstat"), "pgscan_direct 1\n").unwrap();
+    let mut surroundings = machine.surroundings();
+    surroundings.begin();
+    let group = "sys/fs/cgroup/cpu,cpuacct";
+    machine.replace(&format!("{group}/cpu.stat"), "2412345678", "2412345778");
+    machine.replace("sys/fs/cgroup/memory/memory.failcnt", "17", "19");
+    surroundings.end();
+    let found = surroundings.take(SECOND_NS);
+    assert_eq!(found.quota_throttled_ns, Some(100));
+    assert_eq!(found.reclaim.unwrap().cgroup_limit_hits, 2);
+    let caps: Vec<_> = found
+        .caps
+        .iter()
+        .map(|cap| (cap.source.as_str(), cap.is_read, cap.ops_per_second, cap.bytes_per_second))
+        .collect();
+    let blkio = "/sys/fs/cgroup/blkio/blkio.throttle";
+    let expected = [
+        (&*format!("{blkio}.write_bps_device"), false, None, Some(1_048_576.0)),
+        (&*format!("{blkio}.write_iops_device"), false, Some(500.0), None),
+    ];
+    assert_eq!(caps, expected);
+    // A quota that is lifted holds nobody back.
+    machine.replace(&format!("{group}/cpu.cfs_quota_us"), "50000", "-1");
+    surroundings.begin();
+    surroundings.end();
+    assert_eq!(surroundings.take(SECOND_NS).quota_throttled_ns, None);
+}
+
+#[test]
+fn servers_of_nfs_and_fuse() {
+    let machine = Machine::copy("nfs", "/net/data/x", (0, 52));
+    let mut surroundings = machine.surroundings();
+    assert!(!surroundings.hidden().iter().any(|source| source.contains("mountstats")));
+    surroundings.begin();
+    machine.replace("proc/self/mountstats", " 17 2500 2600 ", " 17 9000 9900 ");
+    machine.replace("proc/self/mountstats", " 3 40 44 ", " 3 540 544 ");
+    surroundings.end();
+    let found = surroundings.take(2 * SECOND_NS);
+    assert_eq!((found.server_in_flight, found.server_slots), (Some(3.5), Some(64)));
+    // Without sessions, each connection has slots of its own, as far as the kernel shows them.
+    machine.replace("proc/self/mountstats", ",sessions,", ",");
+    assert_eq!(machine.surroundings().take(SECOND_NS).server_slots, None);
+    std::fs::create_dir_all(machine.path("proc/sys/sunrpc")).unwrap();
+    std::fs::write(machine.path("proc/sys/sunrpc/tcp_max_slot_table_entries"), "128\n").unwrap();
+    assert_eq!(machine.surroundings().take(SECOND_NS).server_slots, Some(512));
+
+    let machine = Machine::copy("sshfs", "/mnt/remote", (0, 53));
+    let mut surroundings = machine.surroundings();
+    surroundings.begin();
+    surroundings.look();
+    machine.replace("sys/fs/fuse/connections/53/waiting", "3", "8");
+    (0..4).for_each(|_| surroundings.look());
+    surroundings.end();
+    let found = surroundings.take(SECOND_NS);
+    assert_eq!((found.server_in_flight, found.server_slots), (Some(7.0), Some(12)));
+    assert_eq!(surroundings.take(SECOND_NS).server_in_flight, None);
+    std::fs::remove_file(machine.path("sys/fs/fuse/connections/53/waiting")).unwrap();
+    let hidden = "/sys/fs/fuse/connections/53/waiting: requests at the server of the file system";
+    assert!(machine.surroundings().hidden().iter().any(|source| source == hidden));
+}
+
+#[test]
+fn within_the_machine_only_where_nothing_left_it() {
+    let machine = Machine::copy("cgroup_v2", "/srv", (8, 1));
+    let mut surroundings = machine.surroundings();
+    surroundings.begin();
+    machine.replace("proc/self/net/dev", "lo:   12824 ", "lo:   92824 ");
+    surroundings.end();
+    let network = surroundings.take(SECOND_NS).network.unwrap();
+    assert_eq!((network.interface.as_str(), network.received_bytes), ("lo", 80_000));
+    surroundings.begin();
+    machine.replace("proc/self/net/dev", "lo:   92824 ", "lo:   99824 ");
+    machine.replace("proc/self/net/dev", "veth0:    1000 ", "veth0:    1001 ");
+    surroundings.end();
+    let network = surroundings.take(SECOND_NS).network.unwrap();
+    assert_eq!((network.interface.as_str(), network.speed_bits_per_second), ("veth0", None));
+    surroundings.begin();
+    surroundings.end();
+    assert_eq!(surroundings.take(SECOND_NS).network, None);
+}
+
+#[test]
+fn this_machine_holds_together_and_sees_who_is_busy() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = target(&Root::system(), directory.path()).unwrap();
+    let mut surroundings = Surroundings::open(&Root::system(), &target);
+    // A child of its own ends at once, so that the busy one is not a child of ours, which would not count.
+    let script = "(ulimit -t 20; while :; do :; done) & echo $!";
+    let mut started = Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(started.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    started.wait().unwrap();
+    let busy_pid: i32 = line.trim().parse().unwrap();
+    let start = Instant::now();
+    surroundings.begin();
+    for _ in 0..30 {
+        std::thread::sleep(Duration::from_millis(10));
+        surroundings.look();
+    }
+    surroundings.end();
+    let measured = start.elapsed();
+    let pid = rustix::process::Pid::from_raw(busy_pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    let found = surroundings.take(measured.as_nanos() as u64);
+    let hides = |word: &str| surroundings.hidden().iter().any(|source| source.contains(word));
+    if !hides("/proc/*/stat") {
+        let busy = found.helpers.iter().find(|helper| helper.pid == busy_pid as u64);
+        // Others may be so much busier that there is no room for it.
+        assert!(busy.is_some() || found.helpers.len() == 5, "{:?}", found.helpers);
+        assert!(busy.is_none_or(|busy| busy.name == "sh" && !busy.is_kernel), "{busy:?}");
+        assert!(found.helpers.iter().all(|helper| helper.pid != u64::from(std::process::id())));
+    }
+    assert_eq!(found.pressure.is_some(), !hides("/proc/pressure"));
+    assert_eq!(found.reclaim.is_some(), !hides("/proc/vmstat"));
+    let shares = found.pressure.map_or([0.0; 3], |pressure| [pressure.io, pressure.memory, pressure.cpu]);
+    assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)), "{shares:?}");
+}
