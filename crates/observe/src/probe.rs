@@ -56,6 +56,9 @@ struct DeviceSource {
 struct Thread {
     schedstat: Option<File>,
     stat: Option<File>,
+    io: Option<File>,
+    /// The last that was seen of its calls.
+    calls: OwnIo,
     times: Schedstat,
     ticks: TaskTicks,
 }
@@ -144,11 +147,25 @@ impl Probe {
         let mut thread = Thread {
             schedstat: self.root.open(&format!("{directory}/schedstat")),
             stat: self.root.open(&format!("{directory}/stat")),
+            io: self.root.open(&format!("{directory}/io")),
+            calls: self_io::NONE,
             times: Schedstat::default(),
             ticks: TaskTicks::default(),
         };
         thread.read_ticks(&mut self.buffer[..]);
         self.threads.push(thread);
+    }
+
+    /// The calls of the watched threads since each began, and what they moved: without those of other threads of this
+    /// process, which read the counters. Allocates nothing.
+    pub fn calls(&mut self) -> OwnIo {
+        let buffer = &mut self.buffer[..];
+        self.threads.iter_mut().fold(self_io::NONE, |sum, thread| {
+            if let Some(io) = read(thread.io.as_ref(), buffer).and_then(self_io::parse) {
+                thread.calls = io;
+            }
+            each(&sum, &thread.calls, u64::saturating_add)
+        })
     }
 
     /// How many of the watched threads can really be read: fewer where descriptors run out or the kernel hides them.

@@ -19,6 +19,8 @@ pub struct Meter {
     current: Snapshot,
     begun_ns: u64,
     observed: Observed,
+    /// The workers' calls until this part began.
+    calls_before: OwnIo,
     waits: Waits,
     surroundings: Surroundings,
     /// When threads are looked at next: drawn anew each time, as what they do may have a rhythm of its own.
@@ -41,6 +43,8 @@ pub struct Observed {
     pub kernel_ticks: u64,
     /// Length of all parts.
     pub measured_ns: u64,
+    /// The workers' calls.
+    calls: Calls,
     /// What else was seen of machine and server.
     pub system: SystemUse,
     /// Where threads slept.
@@ -71,6 +75,7 @@ impl Meter {
             current,
             begun_ns: 0,
             observed: Observed::default(),
+            calls_before: NO_CALLS,
             waits,
             surroundings,
             next_look_ns: 0,
@@ -134,6 +139,7 @@ impl Meter {
     /// A measured part begins.
     pub fn begin(&mut self) {
         self.surroundings.begin();
+        self.calls_before = self.probe.calls();
         self.probe.snapshot(&mut self.begun);
         self.previous.clone_from(&self.begun);
         self.begun_ns = Monotonic.now_ns();
@@ -151,7 +157,7 @@ impl Meter {
     /// What was seen since the phase began.
     pub fn observed(&mut self) -> Observed {
         let mut system = self.surroundings.take(self.observed.measured_ns);
-        system.calls = self.observed.sum.as_ref().and_then(|sum| calls(&sum.own_io));
+        system.calls = self.observed.calls.told();
         let looks = self.waits.call_looks().max(1) as f64;
         let blocked_in = self.waits.calls_blocked();
         Observed {
@@ -166,6 +172,16 @@ impl Meter {
     /// A measured part ends.
     pub fn end(&mut self) -> Frame {
         let frame = self.tick();
+        let calls = self.probe.calls();
+        let sum = &mut self.observed.calls;
+        *sum = Calls {
+            reads: sum.reads + calls.read_calls.saturating_sub(self.calls_before.read_calls),
+            writes: sum.writes + calls.write_calls.saturating_sub(self.calls_before.write_calls),
+            read_bytes: sum.read_bytes
+                + calls.read_call_bytes.saturating_sub(self.calls_before.read_call_bytes),
+            written_bytes: sum.written_bytes
+                + calls.write_call_bytes.saturating_sub(self.calls_before.write_call_bytes),
+        };
         self.surroundings.end();
         self.observed.measured_ns += Monotonic.now_ns().saturating_sub(self.begun_ns);
         // Summed over the parts: a short one may see no tick at all.
@@ -176,15 +192,36 @@ impl Meter {
     }
 }
 
-/// What each call carried; `None` where there was none.
-fn calls(own: &OwnIo) -> Option<CallUse> {
-    let each = |bytes: u64, calls: u64| (calls > 0).then(|| bytes as f64 / calls as f64);
-    (own.read_calls + own.write_calls > 0).then(|| CallUse {
-        read_calls: own.read_calls,
-        write_calls: own.write_calls,
-        bytes_per_read_call: each(own.read_call_bytes, own.read_calls),
-        bytes_per_write_call: each(own.write_call_bytes, own.write_calls),
-    })
+/// The workers' calls, and what they moved.
+#[derive(Debug, Clone, Copy, Default)]
+struct Calls {
+    reads: u64,
+    writes: u64,
+    read_bytes: u64,
+    written_bytes: u64,
+}
+
+const NO_CALLS: OwnIo = OwnIo {
+    read_call_bytes: 0,
+    write_call_bytes: 0,
+    read_calls: 0,
+    write_calls: 0,
+    device_read_bytes: 0,
+    device_written_bytes: 0,
+};
+
+impl Calls {
+    /// What each call carried; `None` where there was none, as requests in a ring are no calls of their own.
+    fn told(self) -> Option<CallUse> {
+        let Self { reads, writes, read_bytes, written_bytes } = self;
+        let each = |bytes: u64, calls: u64| (calls > 0).then(|| bytes as f64 / calls as f64);
+        (reads + writes > 0).then(|| CallUse {
+            read_calls: reads,
+            write_calls: writes,
+            bytes_per_read_call: each(read_bytes, reads),
+            bytes_per_write_call: each(written_bytes, writes),
+        })
+    }
 }
 
 impl Observed {
