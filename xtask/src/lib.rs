@@ -11,6 +11,7 @@
 
 pub mod bench;
 pub mod capability;
+pub mod limiters;
 pub mod packages;
 pub mod pairs;
 pub mod rigs;

@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use xtask::{bench, rigs, schema, test, tidy};
+use xtask::{bench, limiters, rigs, schema, test, tidy};
 
 const HELP: &str = "\
 Usage: cargo xtask COMMAND
@@ -14,6 +14,7 @@ Usage: cargo xtask COMMAND
                                SKYE_TEST_REQUIRE=root,loop,…: skips for want of these are failures
   tidy                         the house rules alone (they are among the tests too)
   schema                       writes schema/run.v1.json from the types
+  limiters                     writes docs/limiters.md from what skye explain says
   bench [NAME…] [--pairs N] [--bless] [--list]
                                what performance is asked for, measured; table, and target/bench.json
                                --bless: `instructions` rewrites xtask/instructions.toml
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         "test" => test::command(&rest),
         "tidy" if rest.is_empty() => tidy::command(),
         "schema" if rest.is_empty() => schema::command(),
+        "limiters" if rest.is_empty() => limiters::command(),
         "bench" => bench::command(&rest),
         "rigs" => rigs::command(&rest),
         // What `bench` runs under other programs' eyes.

@@ -8,6 +8,8 @@
 //!   been.
 //! - What a test was asked to do is no trap: a warm cache that was asked for is no contamination.
 
+pub mod about;
+mod again;
 mod case;
 pub mod fitness;
 #[cfg(test)]
@@ -22,6 +24,8 @@ mod wait_sites;
 use model::run::{Environment, Mark, Note, PhaseRecord, Status, TargetProbes, Trust, Verdict};
 use model::{Experiment, Plan};
 
+pub use about::{ABOUT, About};
+pub use again::again;
 pub use case::Case;
 pub use traps::direct::disagreement;
 pub use traps::{TRAPS, Trap};

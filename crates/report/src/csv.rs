@@ -1,7 +1,7 @@
 //! One line a phase, for spreadsheets and scripts: RFC 4180, units in the names of the columns.
 
 use model::Run;
-use model::run::{Latency, PhaseRecord, Steady, Trust};
+use model::run::{Confidence, Latency, PhaseRecord, Steady, Trust};
 
 use crate::printable;
 
@@ -143,6 +143,17 @@ const fn columns() -> &'static [Column] {
         ("latency_p99_ci95_low_ns", |_, phase| latency(phase, |l| Some(l.ci95.as_ref()?.p99.as_ref()?.low))),
         ("latency_p99_ci95_high_ns", |_, phase| {
             latency(phase, |l| Some(l.ci95.as_ref()?.p99.as_ref()?.high))
+        }),
+        ("limiter", |_, phase| {
+            optional(phase.verdict.as_ref().and_then(|verdict| verdict.limiter).map(|limiter| limiter.code()))
+        }),
+        ("confidence", |_, phase| {
+            let confidence = phase.verdict.as_ref().and_then(|verdict| verdict.confidence);
+            optional(confidence.map(|confidence| match confidence {
+                Confidence::Undetermined => "undetermined",
+                Confidence::Likely => "likely",
+                Confidence::Confirmed => "confirmed",
+            }))
         }),
     ]
 }

@@ -1,15 +1,16 @@
-//! The tables as GitHub Markdown, for tickets and pages.
+//! The tables as GitHub Markdown, for tickets and pages; and all evidence for what limited each row.
 
 use model::Run;
-use model::run::{Mark, PhaseRecord};
+use model::run::{Evidence, Mark, PhaseRecord, Sensed, Sensitivity, Verdict, WaitSite, WaitsOf};
 
+use crate::numbers::{amount, percent};
 use crate::text::{
-    Finding, Kind, facts, findings, interval_cell, latency_cells, loose, mark, megabytes_cell,
-    missing_reason, ops_cell,
+    Finding, Kind, crossed, facts, findings, interval_cell, latency_cells, loose, mark, megabytes_cell,
+    missing_reason, ops_cell, ranking, steps, subject, surely, words,
 };
 use crate::{printable, time};
 
-/// The run as Markdown: what and where, the tables, the notes.
+/// The run as Markdown: what and where, the tables, the notes, what limited each row.
 pub fn write(run: &Run) -> String {
     let [version, host] = [&run.skye_version, &run.environment.host].map(|text| escaped(text));
     let mut text = format!("### skye {version} on {host}, {}\n\n", escaped(&time::minute(&run.started_at)));
@@ -39,15 +40,97 @@ pub fn write(run: &Run) -> String {
         let separator = if sign.is_empty() { "" } else { " " };
         text.push_str(&format!("- {sign}{separator}{}: {}\n", escaped(subject), escaped(sentence)));
     }
+    limits(&mut text, &run.phases);
     text
+}
+
+/// What limited each row, with everything that was seen of it.
+fn limits(text: &mut String, phases: &[PhaseRecord]) {
+    let mut shown = String::new();
+    for (index, phase) in phases.iter().enumerate() {
+        let facts = seen(phase);
+        if facts.is_empty() || missing_reason(phase).is_some() {
+            continue;
+        }
+        let limiter = limited_by(phase).map_or(String::new(), |limiter| format!(": {limiter}"));
+        shown.push_str(&format!("- **{}**{}\n", escaped(&subject(phases, &[index])), escaped(&limiter)));
+        for (name, fact) in facts {
+            shown.push_str(&format!("  - {name}: {}\n", escaped(&fact)));
+        }
+    }
+    if !shown.is_empty() {
+        text.push_str("\n#### What limited each, and what was seen\n\n");
+        text.push_str(&shown);
+    }
+}
+
+/// "kernel CPU (likely)"; `None` where nothing is said about it.
+fn limited_by(phase: &PhaseRecord) -> Option<String> {
+    let words = words(phase)?;
+    // What is confirmed needs no word, here as on the terminal.
+    Some(match surely(phase) {
+        Some("likely") => format!("{words} (likely)"),
+        _ => words,
+    })
+}
+
+/// Names and sentences of what was seen.
+fn seen(phase: &PhaseRecord) -> Vec<(&'static str, String)> {
+    let mut facts: Vec<(&'static str, Option<String>)> = Vec::new();
+    if let Some(verdict @ Verdict { evidence, .. }) = &phase.verdict {
+        facts.push(("shares", Some(ranking(verdict)).filter(|ranking| !ranking.is_empty())));
+        if let Some(Evidence { budget, wait_site, counters, visible_cap, ceiling, probe }) = evidence {
+            let kinds = [
+                ("budget", budget),
+                ("wait site", wait_site),
+                ("counters", counters),
+                ("visible cap", visible_cap),
+                ("ceiling", ceiling),
+                ("probe", probe),
+            ];
+            facts.extend(kinds.map(|(name, sentence)| (name, sentence.clone())));
+        }
+    }
+    facts.push(("on the way down", crossed(phase).map(|crossed| crossed.text)));
+    facts.push(("calls of an operation", steps(phase)));
+    facts.push(("asleep in", sites(&phase.wait_sites)));
+    facts.push(("answers to experiments", phase.sensitivity.as_ref().and_then(answers)));
+    facts.push(("to try next", phase.verdict.as_ref().and_then(|verdict| verdict.advice.clone())));
+    facts.into_iter().filter_map(|(name, fact)| Some((name, fact?))).collect()
+}
+
+fn sites(sites: &[WaitSite]) -> Option<String> {
+    let shown = sites.iter().map(|site| {
+        let class = site.class.as_ref().map_or(String::new(), |class| format!(" ({class})"));
+        let of = match site.of {
+            WaitsOf::Workers => "",
+            WaitsOf::RingWorkers => " of the ring's threads",
+        };
+        format!("{}{class} {}{of}", site.symbol, percent(site.share))
+    });
+    (!sites.is_empty()).then(|| shown.collect::<Vec<_>>().join(", "))
+}
+
+fn answers(sensitivity: &Sensitivity) -> Option<String> {
+    let Sensitivity { delay, depth, block, separate } = sensitivity;
+    let tried = [("delay", delay), ("depth", depth), ("block", block), ("separate", separate)];
+    let shown = tried.into_iter().filter_map(|(name, sensed)| {
+        let Sensed { value, half_width, before_ops_per_second: before, after_ops_per_second: after, change } =
+            sensed.as_ref()?;
+        let [before, after] = [*before, *after].map(|rate| amount(rate).unwrap_or_default());
+        let half_width = half_width.map_or(String::new(), |half| format!(" ± {half:.2}"));
+        Some(format!("{name} {value:.2}{half_width} ({change}: {before} to {after} per second)"))
+    });
+    let shown: Vec<_> = shown.collect();
+    (!shown.is_empty()).then(|| shown.join("; "))
 }
 
 fn table(text: &mut String, kind: Kind, phases: &[&PhaseRecord]) {
     text.push_str(match kind {
         Kind::Data => {
-            "| data | | MB/s | IOPS | ± | p50 | p99 | p99.9 | |\n|:---|:---|---:|---:|---:|---:|---:|---:|:---|\n"
+            "| data | | MB/s | IOPS | ± | p50 | p99 | p99.9 | limited by | |\n|:---|:---|---:|---:|---:|---:|---:|---:|:---|:---|\n"
         }
-        Kind::Files => "| files | | ops/s | ± | p50 | p99 | p99.9 | |\n|:---|:---|---:|---:|---:|---:|---:|:---|\n",
+        Kind::Files => "| files | | ops/s | ± | p50 | p99 | p99.9 | limited by | |\n|:---|:---|---:|---:|---:|---:|---:|:---|:---|\n",
     });
     for phase in phases {
         let repetition = if phase.repetition > 1 { format!(" #{}", phase.repetition) } else { String::new() };
@@ -56,7 +139,7 @@ fn table(text: &mut String, kind: Kind, phases: &[&PhaseRecord]) {
         match missing_reason(phase) {
             // The reason stands in the last column, the only one whose width does not matter.
             Some(reason) => {
-                let empty = if kind == Kind::Data { 6 } else { 5 };
+                let empty = if kind == Kind::Data { 7 } else { 6 };
                 cells.extend(std::iter::repeat_n(String::new(), empty));
                 cells.push(format!("{sign} {}", escaped(&reason)));
             }
@@ -67,6 +150,7 @@ fn table(text: &mut String, kind: Kind, phases: &[&PhaseRecord]) {
                 cells.push(ops_cell(phase));
                 cells.push(interval_cell(phase));
                 cells.extend(latency_cells(phase));
+                cells.push(escaped(&limited_by(phase).unwrap_or_default()));
                 cells.push(sign.to_owned());
             }
         }

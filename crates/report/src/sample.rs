@@ -11,9 +11,14 @@ use model::spec::{self, Defaults};
 use model::target::{Backing, Device, DeviceKind, DirectIo, Geometry, Space};
 use model::workload::CacheMode;
 use model::{Machine, Request, Run, Target};
-use proptest::prelude::*;
 
 use crate::text::Style;
+
+mod any;
+mod limited;
+
+pub(crate) use any::any_run;
+pub(crate) use limited::{gathered, limit};
 
 pub(crate) const WIDE: Style = Style { unicode: true, width: 120 };
 pub(crate) const NARROW: Style = Style { unicode: true, width: 60 };
@@ -423,7 +428,7 @@ fn measure(phase: &mut PhaseRecord, ops_per_second: f64, [p50, p99, p99_9]: [u64
     });
 }
 
-/// The default run of design and README, with two marked rows.
+/// The default run of design and README, with two marked rows and limiters of every kind.
 pub(crate) fn run() -> Run {
     let (plan, environment) = plan_for(disk());
     let measured = [
@@ -488,6 +493,7 @@ pub(crate) fn run() -> Run {
         Mark::Distrust,
         "served from memory, so it says nothing about the disk. Run as root with stat:t4:cold --cache drop-all.",
     ));
+    limited::all(&mut phases);
     Run {
         schema: SCHEMA.into(),
         skye_version: "0.1.0".into(),
@@ -743,52 +749,4 @@ pub(crate) fn hostile_run() -> Run {
     run.phases[1].status = Status::Failed;
     run.phases[1].reason = Some("@import\n\u{2028}|x| /path/\u{2066}name".into());
     run
-}
-
-/// Runs with any text and any number in the places that vary.
-pub(crate) fn any_run() -> impl Strategy<Value = Run> {
-    let number = || {
-        let finite = proptest::num::f64::POSITIVE | proptest::num::f64::NEGATIVE | proptest::num::f64::ZERO;
-        proptest::option::of(finite)
-    };
-    let phase = (
-        (any::<[String; 4]>(), proptest::option::of(any::<String>()), any::<u32>()),
-        proptest::sample::select(vec![Status::Done, Status::Partial, Status::Skipped, Status::Failed]),
-        (any::<[u64; 6]>(), number(), number(), number(), number()),
-        (proptest::option::of(any::<[u64; 3]>()), any::<bool>(), any::<bool>()),
-        proptest::sample::select(vec![Mark::Act, Mark::Distrust, Mark::Info]),
-    )
-        .prop_map(|(texts, status, numbers, (latency, keep_device, keep_intervals), mark)| {
-            let ([id, name, label, text], reason, repetition) = texts;
-            let mut phase = phase("rw:rnd4k:q4");
-            (phase.id, phase.name, phase.label, phase.reason) = (id, name, label, reason);
-            (phase.status, phase.repetition) = (status, repetition);
-            phase.notes = vec![note(mark, &text)];
-            let ([ops, bytes, read, written, elapsed_ns, start_ns], a, b, c, d) = numbers;
-            (phase.ops, phase.bytes, phase.app_bytes_read, phase.app_bytes_written) =
-                (ops, bytes, read, written);
-            (phase.elapsed_ns, phase.start_ns) = (elapsed_ns, start_ns);
-            (phase.rate.ops_per_second, phase.rate.bytes_per_second) = (a, b);
-            (phase.rate.into_cache_ops_per_second, phase.page_cache_share) = (c, d);
-            match (latency, phase.latency_ns.as_mut()) {
-                (Some([p50, p99, max]), Some(known)) => {
-                    (known.p50, known.p99, known.max) = (Some(p50), Some(p99), max);
-                }
-                _ => phase.latency_ns = None,
-            }
-            phase.device = phase.device.filter(|_| keep_device);
-            if !keep_intervals {
-                phase.intervals.clear();
-            }
-            phase
-        });
-    (proptest::collection::vec(phase, 0..4), any::<[String; 5]>(), any::<u64>(), number()).prop_map(
-        |(phases, [host, path, label, command, warning], seed, overhead)| {
-            let mut run = run();
-            (run.phases, run.seed, run.label, run.command) = (phases, seed, Some(label), vec![command]);
-            (run.environment.host, run.environment.target.path) = (host, path);
-            (run.tool.overhead_ns_per_op, run.tool.warnings) = (overhead, vec![warning]);
-            run
-        },
-    )
 }

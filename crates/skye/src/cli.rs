@@ -38,6 +38,11 @@ pub enum Command {
     Report(ReportArguments),
     /// List saved runs.
     List,
+    /// Say what a limiter means, how it is told, and what to try; without a word, list all of them.
+    Explain {
+        /// As a table shows it or as documents have it: "page cache", page_cache.
+        limiter: Vec<String>,
+    },
     /// Say whether this machine is fit to measure here; writes nothing.
     #[command(
         after_help = "Each line is fine, a note to read numbers by, a warning that numbers will be suspect, or unfit.\n\
@@ -178,6 +183,9 @@ pub struct ReportArguments {
     /// Write its tables as Markdown; - is stdout.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub markdown: Option<PathBuf>,
+    /// Judge it again by the rules of this version, from nothing but the document.
+    #[arg(long)]
+    pub rejudge: bool,
 }
 
 macro_rules! value_words {

@@ -9,6 +9,7 @@ mod beside;
 mod cli;
 mod doctor;
 mod exit;
+mod explain;
 mod live_view;
 mod logger;
 mod marks;
@@ -63,6 +64,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::Run(arguments) => run_command::run(&arguments),
         Command::Report(arguments) => store_commands::report(&arguments),
         Command::List => store_commands::list(),
+        Command::Explain { limiter } => explain::explain(&limiter.join(" ")),
         Command::Doctor { directory } => doctor::doctor(&directory),
         Command::Clean { directory } => store_commands::clean(&directory),
         Command::Completions { shell } => cli::completions(shell),

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant, SystemTime};
 use model::nearest;
 use model::plan::{self, PlannedPhase};
 use model::run::{
-    Environment, Mark, Note, PhaseRecord, Run, RunStatus, SCHEMA, Status, TargetProbes, Tool, Trust,
+    Confidence, Environment, Mark, Note, PhaseRecord, Run, RunStatus, SCHEMA, Status, TargetProbes, Tool,
+    Trust,
 };
 use model::size;
 use model::target::Backing;
 use model::workload::Engine;
-use model::{Machine, Plan, Trouble, spec};
+use model::{Limiter, Machine, Plan, Trouble, spec};
 use observe::Root;
 use report::text::{self, Kind, Style, Widths};
 use run::ceilings::Ceilings;
@@ -257,7 +258,9 @@ impl Driver {
             }
             self.repetition(&mut session, repetition);
         }
+        let before = self.limiters();
         self.experiment(&mut session);
+        self.show_judged_later(&before);
         self.environment.hidden_sources = session.hidden_sources().to_vec();
         self.clock_read_ns = Some(session.clock_read_ns());
         self.view.preparing("removing files");
@@ -470,7 +473,31 @@ impl Driver {
             lines.push(String::new());
         }
         lines.push(text::row(record, &widths, &self.style));
-        let printed = self.view.above(|| terminal::print_line(&lines.join("\n")));
+        self.print(&lines.join("\n"));
+    }
+
+    /// What limits each row, as it is known now, and how surely.
+    fn limiters(&self) -> Vec<Option<(Option<Limiter>, Option<Confidence>)>> {
+        let of =
+            |phase: &PhaseRecord| Some((phase.verdict.as_ref()?.limiter, phase.verdict.as_ref()?.confidence));
+        self.phases.iter().map(of).collect()
+    }
+
+    /// Tells of the rows that stand above already what is known better since.
+    fn show_judged_later(&mut self, before: &[Option<(Option<Limiter>, Option<Confidence>)>]) {
+        let after = self.limiters();
+        let changed = self.phases.iter().zip(before.iter().zip(after)).filter(|(_, (was, is))| *was != is);
+        let changed: Vec<_> = changed.map(|(phase, _)| phase).collect();
+        if self.shows_text && !changed.is_empty() {
+            let widths = Widths::of_plan(&self.plan);
+            let later = text::judged_later(changed.into_iter(), &widths, &self.style);
+            self.print(&format!("\n{later}"));
+        }
+    }
+
+    /// Prints results above the live view.
+    fn print(&mut self, lines: &str) {
+        let printed = self.view.above(|| terminal::print_line(lines));
         if let Err(failure) = printed {
             self.shows_text = false;
             match failure {
@@ -602,8 +629,9 @@ fn finish(
             None => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         });
         let notes = text::notes(&run.phases, style);
+        let limits = text::limits(&run.phases, style);
         let footer = text::footer(&run, name.as_deref(), style);
-        let parts: Vec<_> = [notes, footer].into_iter().filter(|part| !part.is_empty()).collect();
+        let parts: Vec<_> = [notes, limits, footer].into_iter().filter(|part| !part.is_empty()).collect();
         // A reader that has gone away misses nothing that is not saved.
         if let Err(Failure::Failed(message)) = terminal::print_line(&format!("\n{}", parts.join("\n\n"))) {
             terminal::error(&message);

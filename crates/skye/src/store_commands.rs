@@ -16,7 +16,10 @@ type Form = fn(&model::Run) -> String;
 /// `skye report`
 pub fn report(arguments: &ReportArguments) -> Done {
     let path = store::find(&arguments.run).map_err(Failure::Refused)?;
-    let run = store::read(&path).map_err(Failure::Refused)?;
+    let mut run = store::read(&path).map_err(Failure::Refused)?;
+    if arguments.rejudge {
+        judge::again(&mut run);
+    }
     let mut written = false;
     let forms: [(_, Form); 3] = [
         (&arguments.json, report::json::write),

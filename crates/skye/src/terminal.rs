@@ -61,6 +61,8 @@ fn speaks_utf8() -> bool {
 
 fn width() -> usize {
     let stdout = std::io::stdout();
+    // Where nothing breaks lines, tables have all of their columns; paragraphs stay as narrow as they can be read.
+    const UNBROKEN: usize = 140;
     let window = if stdout.is_terminal() { rustix::termios::tcgetwinsize(&stdout).ok() } else { None };
-    window.map(|window| usize::from(window.ws_col)).filter(|columns| *columns > 0).unwrap_or(100)
+    window.map(|window| usize::from(window.ws_col)).filter(|columns| *columns > 0).unwrap_or(UNBROKEN)
 }

@@ -4,7 +4,7 @@ use super::style::paint;
 
 /// Blanks before every row.
 pub(crate) const INDENT: usize = 2;
-/// Least width of name and label together: with it, a table has 80 columns.
+/// Least width of name and label together.
 pub(crate) const SUBJECT_WIDTH_MIN: usize = 24;
 /// Most of it: room for a label of 36 characters.
 pub(crate) const SUBJECT_WIDTH_MAX: usize = NAME_WIDTH + 1 + 36;
@@ -12,6 +12,32 @@ pub(crate) const SUBJECT_WIDTH_MAX: usize = NAME_WIDTH + 1 + 36;
 pub(crate) const NAME_WIDTH: usize = 8;
 /// Least width of the pattern, the first word of a data test's label: "SEQ128K".
 pub(crate) const PATTERN_WIDTH: usize = 7;
+
+/// Room that the shortest form of every limiter has: with it, the narrowest table has 80 columns.
+pub(crate) const LIMITER_WIDTH_MIN: usize = 16;
+
+/// Which columns there are: the narrower a terminal is, the fewer, so that no line of a table is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// All but what limits, for runs of which none of the numbers is one of storage.
+    Bare,
+    /// All.
+    Whole,
+    /// Without the rarest percentile.
+    WithoutTail,
+    /// Without it and the interval, and closer together.
+    Narrow,
+}
+
+impl Layout {
+    /// The fullest one that fits beside subjects of that width.
+    pub(crate) fn fitting(subject_width: usize, columns: usize) -> Self {
+        let fits = |layout: &Self| {
+            Columns::beside(subject_width, *layout).limiter_start + LIMITER_WIDTH_MIN <= columns
+        };
+        [Self::Whole, Self::WithoutTail].into_iter().find(fits).unwrap_or(Self::Narrow)
+    }
+}
 
 /// Where the columns end. All of them move with the width of the first.
 #[derive(Debug, Clone, Copy)]
@@ -23,28 +49,49 @@ pub(crate) struct Columns {
     /// The whole part of operations per second: room for 12,345,678 before it.
     pub ops_end: usize,
     /// How far the 95 % interval of the rate reaches; before it there is room for the fraction of a small rate.
-    pub interval_end: usize,
+    pub interval_end: Option<usize>,
     /// The percentiles.
-    pub latency_ends: [usize; 3],
-    /// The mark, and with it the row.
+    pub latency_ends: [Option<usize>; 3],
+    /// The mark: it is about the numbers before it.
     pub mark_end: usize,
+    /// What limits begins here, with its sign before it, and is as long as it is.
+    pub limiter_start: usize,
 }
 
 impl Columns {
     /// The columns beside subjects of that width.
-    pub(crate) const fn beside(subject_width: usize) -> Self {
+    pub(crate) const fn beside(subject_width: usize, layout: Layout) -> Self {
         let subject_end = INDENT + subject_width;
+        if let Layout::Narrow = layout {
+            let megabytes_end = subject_end + 7;
+            let ops_end = megabytes_end + 9;
+            let latency_end = ops_end + 10;
+            let mark_end = latency_end + 10;
+            return Self {
+                subject_end,
+                megabytes_end,
+                ops_end,
+                interval_end: None,
+                latency_ends: [Some(latency_end), Some(latency_end + 8), None],
+                mark_end,
+                limiter_start: mark_end + 2,
+            };
+        }
         let megabytes_end = subject_end + 8;
         let ops_end = megabytes_end + 11;
         let interval_end = ops_end + 9;
-        let latency_ends = [interval_end + 8, interval_end + 16, interval_end + 24];
+        let (tail_end, last_end) = match layout {
+            Layout::WithoutTail => (None, interval_end + 16),
+            _ => (Some(interval_end + 24), interval_end + 24),
+        };
         Self {
             subject_end,
             megabytes_end,
             ops_end,
-            interval_end,
-            latency_ends,
-            mark_end: latency_ends[2] + 2,
+            interval_end: Some(interval_end),
+            latency_ends: [Some(interval_end + 8), Some(interval_end + 16), tail_end],
+            mark_end: last_end + 2,
+            limiter_start: last_end + 4,
         }
     }
 }

@@ -5,7 +5,7 @@ use model::run::Environment;
 
 use super::preamble::surroundings;
 use super::style::{RED, Style, YELLOW, paint};
-use super::wrap::{field, loose, together, wrap};
+use super::wrap::{field, loose, with_units, wrap};
 use crate::printable;
 
 /// Columns before what was found: two blanks, the state, the name of the check.
@@ -13,11 +13,6 @@ const INDENT: usize = 20;
 /// Stands before what to do, and blanks before its further lines.
 const ARROW: &str = "→ ";
 const UNDER_ARROW: &str = "  ";
-/// Units that stay on the line of their number.
-const UNITS: [&str; 21] = [
-    "%", "C", "us", "ns", "µs", "ms", "°C", "B", "KiB", "MiB", "GiB", "TiB", "B/s", "kB/s", "MB/s", "GB/s",
-    "MB", "GB", "TB", "CPUs", "tests",
-];
 
 /// What is looked at: target, devices, host.
 pub fn examined(environment: &Environment, style: &Style) -> String {
@@ -67,20 +62,6 @@ fn colour(fitness: Fitness) -> anstyle::Style {
         Fitness::Warn => YELLOW,
         Fitness::Unfit => RED,
     }
-}
-
-/// Joins numbers and their units for [`wrap`].
-fn with_units(text: &str) -> String {
-    let mut glued = String::with_capacity(text.len());
-    for word in text.split(' ') {
-        let is_unit = UNITS.contains(&word.trim_end_matches([',', ';', ':', ')']));
-        let after_number = glued.ends_with(|c: char| c.is_ascii_digit());
-        if !glued.is_empty() {
-            glued.push_str(&if is_unit && after_number { together(" ") } else { " ".to_owned() });
-        }
-        glued.push_str(word);
-    }
-    glued
 }
 
 /// Whether one can measure here, in a line.

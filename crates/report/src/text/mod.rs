@@ -5,8 +5,12 @@
 mod columns;
 mod doctor;
 mod dry_run;
+mod explained;
 mod figures;
 mod footer;
+mod layers;
+mod limiter;
+mod limits;
 mod notes;
 mod preamble;
 mod style;
@@ -15,14 +19,19 @@ mod wrap;
 
 pub use doctor::{doctor, examined};
 pub use dry_run::dry_run;
+pub use explained::{index, page};
 pub use footer::footer;
+pub use limiter::named;
+pub use limits::limits;
 pub use notes::notes;
 pub use preamble::{preamble, title};
 pub use style::Style;
-pub use table::{Kind, Widths, apart, head, row, table};
+pub use table::{Kind, Widths, apart, head, judged_later, row, table};
 
 pub(crate) use columns::{fit, fit_end};
-pub(crate) use notes::{Finding, findings, mark};
+pub(crate) use layers::{crossed, steps};
+pub(crate) use limiter::{ranking, surely, words};
+pub(crate) use notes::{Finding, findings, mark, subject};
 pub(crate) use preamble::facts;
 pub(crate) use style::{DIM, paint};
 pub(crate) use table::{interval_cell, latency_cells, megabytes_cell, missing_reason, ops_cell};
@@ -39,6 +48,7 @@ pub fn full(run: &Run, saved: Option<&str>, style: &Style) -> String {
         preamble(&run.plan, &run.environment, style),
         table(&run.phases, &Widths::of_run(run), style),
         notes(&run.phases, style),
+        limits(&run.phases, style),
         footer::known(run, saved, None, style),
     ];
     let mut text = title;
@@ -59,6 +69,22 @@ mod tests {
     fn a_default_run() {
         let run = sample::run();
         insta::assert_snapshot!(sample::plain(&full(&run, Some("20261121T140307Z-ada.json"), &sample::WIDE)));
+    }
+
+    #[test]
+    fn the_narrower_the_terminal_the_fewer_the_columns() {
+        let run = sample::run();
+        for columns in [80, 91, 100, 120] {
+            let text = sample::plain(&full(&run, None, &Style { unicode: true, width: columns }));
+            let widest = text.lines().map(|line| line.chars().count()).max().unwrap_or_default();
+            assert!(widest <= columns, "{widest} on {columns}\n{text}");
+            insta::assert_snapshot!(format!("columns_{columns}"), table_of(&text));
+        }
+    }
+
+    fn table_of(text: &str) -> String {
+        let lines = text.lines().skip_while(|line| !line.starts_with("  DATA"));
+        lines.take_while(|line| !line.starts_with("  !")).collect::<Vec<_>>().join("\n")
     }
 
     #[test]

@@ -186,7 +186,7 @@ fn waiting(phase: &PhaseRecord) -> Option<String> {
 }
 
 /// Names the tests of `members`, as briefly as keeps them apart from all others.
-fn subject(phases: &[PhaseRecord], members: &[usize]) -> String {
+pub(crate) fn subject(phases: &[PhaseRecord], members: &[usize]) -> String {
     if members.len() == phases.len() && members.len() > 1 {
         return "every test".into();
     }

@@ -63,6 +63,8 @@ pub(crate) const DIM: anstyle::Style = anstyle::Style::new().dimmed();
 /// Marks.
 pub(crate) const YELLOW: anstyle::Style = AnsiColor::Yellow.on_default();
 
+/// The device is the limit: what one came for was measured.
+pub(crate) const GREEN: anstyle::Style = AnsiColor::Green.on_default();
 /// What makes numbers worthless.
 pub(crate) const RED: anstyle::Style = AnsiColor::Red.on_default().bold();
 

@@ -6,8 +6,10 @@ use model::run::{Mark, PhaseRecord, Status, Trust};
 use model::{FileVerb, Run};
 
 use super::columns::{
-    Columns, INDENT, Line, NAME_WIDTH, PATTERN_WIDTH, SUBJECT_WIDTH_MAX, SUBJECT_WIDTH_MIN, fit,
+    Columns, INDENT, LIMITER_WIDTH_MIN, Layout, Line, NAME_WIDTH, PATTERN_WIDTH, SUBJECT_WIDTH_MAX,
+    SUBJECT_WIDTH_MIN, fit,
 };
+use super::limiter;
 use super::notes::{is_knee, mark};
 use super::style::{BOLD, DIM, Style, YELLOW};
 use crate::numbers::{MISSING, amount, latency};
@@ -32,32 +34,39 @@ impl Kind {
     }
 }
 
-/// How wide name and label are in either table: known when its heading is printed, before there is any row.
+/// How wide name and label are in either table, and whether there is a column for what limits: known when its heading
+/// is printed, before there is any row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Widths {
     data: usize,
     files: usize,
+    has_limiters: bool,
 }
 
 impl Widths {
     /// The widths for every row that the plan can give.
     pub fn of_plan(plan: &Plan) -> Self {
-        Self::of(plan.phases.iter().map(|phase| Subject {
+        let subjects = plan.phases.iter().map(|phase| Subject {
             kind: if phase.workload.files().is_some() { Kind::Files } else { Kind::Data },
             name: phase.workload.name().to_owned(),
             label: phase.workload.label(),
             repetition: plan.repetitions,
-        }))
+        });
+        // What reaches no storage has no limit of storage.
+        let has_limiters = plan.phases.iter().any(|phase| phase.engine.needs_files());
+        Self { has_limiters, ..Self::of(subjects) }
     }
 
     /// The widths of a run's tables: those of its plan, or more where the records need it.
     pub fn of_run(run: &Run) -> Self {
         let (plan, phases) = (Self::of_plan(&run.plan), Self::of_phases(&run.phases));
-        Self { data: plan.data.max(phases.data), files: plan.files.max(phases.files) }
+        let has_limiters = plan.has_limiters || phases.has_limiters;
+        Self { data: plan.data.max(phases.data), files: plan.files.max(phases.files), has_limiters }
     }
 
     fn of_phases(phases: &[PhaseRecord]) -> Self {
-        Self::of(phases.iter().map(|phase| Subject::of(phase, printable)))
+        let has_limiters = phases.iter().any(|phase| limiter::of(phase).is_some());
+        Self { has_limiters, ..Self::of(phases.iter().map(|phase| Subject::of(phase, printable))) }
     }
 
     fn of(subjects: impl Iterator<Item = Subject>) -> Self {
@@ -75,7 +84,7 @@ impl Widths {
             let widest = lengths.into_iter().map(|(whole, _)| whole).max().unwrap_or_default();
             widest.clamp(SUBJECT_WIDTH_MIN, SUBJECT_WIDTH_MAX)
         };
-        Self { data: width(Kind::Data), files: width(Kind::Files) }
+        Self { data: width(Kind::Data), files: width(Kind::Files), has_limiters: false }
     }
 
     fn of_kind(&self, kind: Kind) -> usize {
@@ -84,11 +93,18 @@ impl Widths {
             Kind::Files => self.files,
         }
     }
+
+    /// The columns of a table. Both have the same, so that one continues the other.
+    fn columns(&self, kind: Kind, style: &Style) -> Columns {
+        let widest = self.data.max(self.files);
+        let layout = if self.has_limiters { Layout::fitting(widest, style.width) } else { Layout::Bare };
+        Columns::beside(self.of_kind(kind), layout)
+    }
 }
 
 /// The heading of a table.
 pub fn head(kind: Kind, widths: &Widths, style: &Style) -> String {
-    let columns = Columns::beside(widths.of_kind(kind));
+    let columns = widths.columns(kind, style);
     let mut line = Line::default();
     let (title, ops) = match kind {
         Kind::Data => ("DATA", "IOPS"),
@@ -99,22 +115,54 @@ pub fn head(kind: Kind, widths: &Widths, style: &Style) -> String {
         line.right(columns.megabytes_end, "MB/s", Ansi::new());
     }
     line.right(columns.ops_end, ops, Ansi::new());
-    line.right(columns.interval_end, &style.finish("±".into()), Ansi::new());
+    if let Some(end) = columns.interval_end {
+        line.right(end, &style.finish("±".into()), Ansi::new());
+    }
     for (end, name) in columns.latency_ends.into_iter().zip(["p50", "p99", "p99.9"]) {
-        line.right(end, name, Ansi::new());
+        if let Some(end) = end {
+            line.right(end, name, Ansi::new());
+        }
+    }
+    if widths.has_limiters {
+        line.left(columns.limiter_start, "limited by", Ansi::new());
     }
     line.finish()
 }
 
-/// One phase as one line: its numbers, or why it has none, and its mark at the end.
+/// One phase as one line: its numbers, or why it has none, its mark, and what limited it.
 pub fn row(phase: &PhaseRecord, widths: &Widths, style: &Style) -> String {
     row_of(phase, false, widths, style)
+}
+
+/// Rows whose numbers stand above already, with what limits them as it is known since: a heading, and a line each.
+pub fn judged_later<'a>(
+    phases: impl Iterator<Item = &'a PhaseRecord>,
+    widths: &Widths,
+    style: &Style,
+) -> String {
+    let width = widths.data.max(widths.files).max("AFTER EXPERIMENTS".len());
+    // The sign hangs over.
+    let start = INDENT + width + 2;
+    let mut head = Line::default();
+    head.left(INDENT, "AFTER EXPERIMENTS", Ansi::new());
+    head.left(start, "limited by", Ansi::new());
+    let mut lines = vec![head.finish()];
+    for phase in phases {
+        let mut line = Line::default();
+        line.left(INDENT, &Subject::of(phase, |text| style.foreign(text)).within(width), Ansi::new());
+        let room = style.width.saturating_sub(start).max(LIMITER_WIDTH_MIN);
+        if let Some((sign, cell, colour)) = limiter::cell(phase, room) {
+            line.left(start - sign.len(), &format!("{sign}{cell}"), colour);
+        }
+        lines.push(line.finish());
+    }
+    style.finish(lines.join("\n"))
 }
 
 /// Where a sweep has its knee is known when all its rows are.
 fn row_of(phase: &PhaseRecord, is_knee: bool, widths: &Widths, style: &Style) -> String {
     let width = widths.of_kind(Kind::of(phase));
-    let columns = Columns::beside(width);
+    let columns = widths.columns(Kind::of(phase), style);
     let mut line = Line::default();
     let mark = mark(phase);
     // Documents of older versions only have the mark.
@@ -124,7 +172,9 @@ fn row_of(phase: &PhaseRecord, is_knee: bool, widths: &Widths, style: &Style) ->
     };
     let subject = Subject::of(phase, |text| style.foreign(text)).within(width);
     line.left(INDENT, &subject, if distrusted { DIM } else { Ansi::new() });
-    match missing_reason(phase) {
+    let missing = missing_reason(phase);
+    let has_numbers = missing.is_none();
+    match missing {
         Some(reason) => {
             let room = columns.mark_end - columns.subject_end - 4;
             line.left(columns.subject_end + 2, &fit(&style.finish(reason), room), Ansi::new())
@@ -135,6 +185,14 @@ fn row_of(phase: &PhaseRecord, is_knee: bool, widths: &Widths, style: &Style) ->
         "" if is_knee => line.right(columns.mark_end, KNEE, Ansi::new()),
         "" => {}
         sign => line.right(columns.mark_end, sign, YELLOW),
+    }
+    if has_numbers && widths.has_limiters {
+        let room = style.width.saturating_sub(columns.limiter_start);
+        if let Some((sign, cell, colour)) = limiter::cell(phase, room.max(LIMITER_WIDTH_MIN)) {
+            // The sign hangs over, so that the words stand beneath each other.
+            let start = columns.limiter_start - sign.len();
+            line.left(start, &format!("{sign}{cell}"), if distrusted { DIM } else { colour });
+        }
     }
     style.finish(line.finish())
 }
@@ -158,9 +216,13 @@ fn numbers(line: &mut Line, columns: &Columns, phase: &PhaseRecord, distrusted: 
         line.decimal(columns.megabytes_end, &megabytes_cell(phase), painted(by_bytes));
     }
     line.decimal(columns.ops_end, &ops_cell(phase), painted(!by_bytes));
-    line.right(columns.interval_end, &interval_cell(phase), painted(false));
+    if let Some(end) = columns.interval_end {
+        line.right(end, &interval_cell(phase), painted(false));
+    }
     for (end, cell) in columns.latency_ends.into_iter().zip(latency_cells(phase)) {
-        line.right(end, &cell, painted(false));
+        if let Some(end) = end {
+            line.right(end, &cell, painted(false));
+        }
     }
 }
 
@@ -347,10 +409,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_known_later_is_told_later() {
+        let run = sample::run();
+        let widths = Widths::of_run(&run);
+        let later = judged_later(run.phases[3..6].iter(), &widths, &sample::WIDE);
+        insta::assert_snapshot!(sample::plain(&later));
+        let narrow = Style { unicode: true, width: 60 };
+        let later = sample::plain(&judged_later(run.phases.iter(), &widths, &narrow));
+        assert!(later.lines().all(|line| line.chars().count() <= 60), "{later}");
+    }
+
+    #[test]
     fn a_table_grows_for_its_own_labels_only() {
         let width = |specs: &[&str]| {
             let phases: Vec<_> = specs.iter().map(|spec| sample::phase(spec)).collect();
-            let Widths { data, files } = Widths::of_phases(&phases);
+            let Widths { data, files, .. } = Widths::of_phases(&phases);
             (data, files)
         };
         let least = SUBJECT_WIDTH_MIN;
@@ -386,6 +459,31 @@ mod tests {
             prop_assert_eq!(width(&line), width(&head(Kind::Data, &widths, &sample::WIDE)), "{}", sample::plain(&line));
             let cells = sample::plain(&line).split("  ").count();
             prop_assert!(cells >= 4, "{}", sample::plain(&line));
+        }
+
+        #[test]
+        fn no_row_is_broken_by_a_terminal_of_80_columns_or_more(
+            ops in 100.0f64..=99_999_999.0,
+            latencies in proptest::array::uniform3(proptest::option::of(any::<u64>())),
+            limiter in proptest::sample::select(model::Limiter::ALL),
+            columns in 80usize..160,
+            kind in proptest::sample::select(vec!["write:seq128k:q32t4", "read:rnd4k:buffered", "stat:t64"]),
+        ) {
+            let mut phase = sample::phase(kind);
+            phase.rate.ops_per_second = Some(ops);
+            phase.rate.bytes_per_second = phase.workload.block_bytes.map(|bytes| ops * bytes as f64);
+            if let Some(latency) = phase.latency_ns.as_mut() {
+                [latency.p50, latency.p99, latency.p99_9] = latencies;
+            }
+            let likely = model::run::Confidence::Likely;
+            sample::limit(&mut phase, limiter, likely, model::run::Evidence::default(), None);
+            let style = Style { unicode: true, width: columns };
+            let widths = Widths::of_phases(std::slice::from_ref(&phase));
+            for line in [row(&phase, &widths, &style), head(Kind::of(&phase), &widths, &style)] {
+                let line = sample::plain(&line);
+                prop_assert!(line.chars().count() <= columns, "{line}");
+                prop_assert!(!line.ends_with(' '), "{line}");
+            }
         }
     }
 }

@@ -15,6 +15,26 @@ pub(crate) fn loose(text: &str) -> String {
     text.replace(GLUE, " ")
 }
 
+/// Units that stay on the line of their number.
+const UNITS: [&str; 21] = [
+    "%", "C", "us", "ns", "µs", "ms", "°C", "B", "KiB", "MiB", "GiB", "TiB", "B/s", "kB/s", "MB/s", "GB/s",
+    "MB", "GB", "TB", "CPUs", "tests",
+];
+
+/// Joins numbers and their units for [`wrap`].
+pub(crate) fn with_units(text: &str) -> String {
+    let mut glued = String::with_capacity(text.len());
+    for word in text.split(' ') {
+        let is_unit = UNITS.contains(&word.trim_end_matches([',', ';', ':', ')']));
+        let after_number = glued.ends_with(|c: char| c.is_ascii_digit());
+        if !glued.is_empty() {
+            glued.push_str(&if is_unit && after_number { together(" ") } else { " ".to_owned() });
+        }
+        glued.push_str(word);
+    }
+    glued
+}
+
 /// Words longer than this, such as lists of mount options, may be broken after a comma.
 const WORD_MAX: usize = 30;
 

@@ -76,9 +76,16 @@ fn a_saved_run_is_listed_and_reported_again() {
         assert!(list.stdout.contains(label), "{list}");
     }
     let again = with_state(skye().words("report @-1")).run().did_not_panic().exits(0);
+    // What limits a row may be known better after its experiments, which come when the table has been printed.
     let rows = |text: &str| -> Vec<String> {
-        let table = text.lines().skip_while(|line| !line.trim_start().starts_with("DATA"));
-        table.take_while(|line| !line.trim_start().starts_with("noise")).map(str::to_owned).collect()
+        let (before, later) = text.split_once("\n  AFTER EXPERIMENTS").unwrap_or((text, ""));
+        let rest = later.split_once("\n\n").map_or("", |(_, rest)| rest);
+        let table = before.lines().skip_while(|line| !line.trim_start().starts_with("DATA"));
+        let lines = table.chain(rest.lines()).take_while(|line| !line.trim_start().starts_with("noise"));
+        lines
+            .map(|line| line.chars().take(80).collect::<String>().trim_end().to_owned())
+            .filter(|line| !line.is_empty())
+            .collect()
     };
     assert!(rows(&first.stdout).len() > 11, "{first}");
     assert_eq!(rows(&again.stdout), rows(&first.stdout));
@@ -86,6 +93,44 @@ fn a_saved_run_is_listed_and_reported_again() {
     assert_eq!(parse_document(&json.stdout)["label"], "second-of-two");
     let none = with_state(skye().words("report @-7")).run().did_not_panic().exits(2);
     none.says(&["@-7"]);
+}
+
+#[test]
+fn a_run_judged_again_on_its_own_document_is_judged_the_same() {
+    let home = scratch(32 << 20);
+    let ran = program(home.path()).run().did_not_panic().exits(0);
+    let saved = &ran.saved()[0];
+    let again = skye().arg("report").arg(saved).words("--rejudge --json -").run().did_not_panic().exits(0);
+    let verdicts = |run: &serde_json::Value| -> Vec<serde_json::Value> {
+        run["phases"].as_array().unwrap().iter().map(|phase| phase["verdict"].clone()).collect()
+    };
+    let (before, after) = (document(saved), parse_document(&again.stdout));
+    assert_eq!(verdicts(&after), verdicts(&before));
+    assert!(verdicts(&before).iter().all(|verdict| verdict["trust"].is_string()), "{before:#}");
+    // What an older version has left out is judged now.
+    let mut older = before.clone();
+    for phase in older["phases"].as_array_mut().unwrap() {
+        phase.as_object_mut().unwrap().remove("verdict");
+    }
+    let path = home.path().join("older.json");
+    fs::write(&path, older.to_string()).unwrap();
+    let judged = skye().arg("report").arg(&path).words("--rejudge --json -").run().exits(0);
+    assert_eq!(verdicts(&parse_document(&judged.stdout)), verdicts(&before));
+    for form in ["", "--csv -", "--markdown -"] {
+        skye().arg("report").arg(saved).words("--rejudge").words(form).run().did_not_panic().exits(0);
+    }
+}
+
+#[test]
+fn every_limiter_can_be_explained() {
+    let list = skye().arg("explain").run().did_not_panic().exits(0);
+    for limiter in model::Limiter::ALL {
+        assert!(list.stdout.contains(limiter.code()), "{list}");
+        let page = skye().words("explain").words(limiter.title()).run().did_not_panic().exits(0);
+        assert!(page.stdout.contains(limiter.code()), "{page}");
+    }
+    let unknown = skye().words("explain page_cahe").run().did_not_panic().exits(2);
+    unknown.says(&["page_cahe", "page_cache"]);
 }
 
 #[test]

@@ -1,0 +1,436 @@
+//! What each limiter means, for `skye explain` and `docs/limiters.md`: how it is told from others, what to try, and what
+//! was not tested.
+
+use model::Limiter;
+
+/// One limiter, explained. All texts are plain sentences.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct About {
+    /// The limiter.
+    pub limiter: Limiter,
+    /// What it means that this holds a number back; the first sentence stands alone in lists.
+    pub meaning: &'static str,
+    /// What says so, with its thresholds.
+    pub evidence: &'static str,
+    /// What to try next.
+    pub try_next: &'static str,
+    /// What it does not mean.
+    pub not_meaning: &'static str,
+    /// Where the rule was not tested against a known cause.
+    pub untested: &'static str,
+}
+
+impl About {
+    /// The limiter's page.
+    pub fn of(limiter: Limiter) -> Option<&'static Self> {
+        ABOUT.iter().find(|about| about.limiter == limiter)
+    }
+
+    /// The first sentence of its meaning, without the full stop.
+    pub fn in_short(&self) -> &'static str {
+        self.meaning.split_once(". ").map_or(self.meaning.trim_end_matches('.'), |(first, _)| first)
+    }
+
+    /// Its texts, each under its heading.
+    pub fn sections(&self) -> [(&'static str, &'static str); 5] {
+        [
+            ("What it means", self.meaning),
+            ("How it is told", self.evidence),
+            ("What to try", self.try_next),
+            ("What it does not mean", self.not_meaning),
+            ("Not tested", self.untested),
+        ]
+    }
+}
+
+/// How sure a limiter is, and by what.
+pub const CONFIDENCE: &str = "Confirmed: three kinds of evidence agree. Likely, shown as ~: two do. Where they conflict, \
+    or are fewer, the row is not clear, and what was seen is told all the same. On a disk that a hypervisor provides, \
+    nothing about the device is ever confirmed: a limit of the host or the provider looks the same from inside.";
+
+/// The kinds of evidence: their names, and what each is.
+pub const KINDS: &[(&str, &str)] = &[
+    (
+        "budget",
+        "Where the time of the test's threads went: in their own code, in the kernel, waiting for a CPU, held back by \
+         a quota, taken by the hypervisor, or asleep. The shares sum to 1. What has the largest share leads.",
+    ),
+    (
+        "wait site",
+        "The functions of the kernel in which threads slept when they were looked at, by class: device, page, sync, \
+         lock, dirty, reclaim, queue, remote.",
+    ),
+    (
+        "counters",
+        "What devices, file systems, networks, cgroups and the pressure files counted: bytes per byte asked for, \
+         requests in flight, flushes, others' share.",
+    ),
+    ("visible cap", "A limit that can be read and that the rate is within 8 % of."),
+    (
+        "ceiling",
+        "What skye itself reaches without I/O, and what the same calls reach on memory; measured before the tests.",
+    ),
+    (
+        "probe",
+        "How the rate answers to an experiment. Delay: a pause before each operation; 1 means that the time of an \
+         operation sets the rate, 0 that something else does. Depth: 4 times the operations in flight; 1 means that \
+         the rate grows with them, 0 that more buys nothing. Block: blocks of another size; 0 means that operations are \
+         counted, -1 that bytes are.",
+    ),
+];
+
+/// The words that stand for the mean number of requests at the target, over the mean number of sleeping threads.
+pub const OCCUPANCY: &str = "Occupancy is the mean number of requests at the device or server over the mean number of \
+    threads asleep (or of operations in flight in a ring). About 1: they wait in the device. Below 0.5: they wait above \
+    it. Above 1.3: requests are split, or are others'.";
+
+/// Every limiter, in the order of [`Limiter::ALL`].
+pub const ABOUT: &[About] = &[
+    About {
+        limiter: Limiter::DeviceBandwidth,
+        meaning: "The device moves no more bytes per second. More depth, more threads or larger blocks change \
+            nothing.",
+        evidence: "Threads asleep for at least half of their time; a pause before each operation costs little or \
+            nothing (delay at most 0.35) and more depth does not help (depth below 0.5); blocks of another size move \
+            the same bytes (block below -0.7). Where no experiment was made: an occupancy of at least 0.5 and blocks \
+            of at least 64 KiB, which is likely at best.",
+        try_next: "Nothing, if the sequential rate was the question: this is the answer. A rate that falls after a while \
+            (rate_dropped) was a cache of the device before; ask for a longer --time.",
+        not_meaning: "Not that the drive is at fault: its link, a controller, or on a virtual disk the host's limit looks \
+            the same. Blocks that compress are stored faster by some devices.",
+        untested: "Real NVMe and SATA drives, spinning disks, md and device-mapper stacks. Tested on devices whose \
+            bandwidth was set by a rig.",
+    },
+    About {
+        limiter: Limiter::DeviceOps,
+        meaning: "The device completes no more operations per second, whatever their size and number.",
+        evidence: "As device bandwidth, but with blocks of another size the operations stay about the same \
+            (block above -0.7). Where no experiment was made: an occupancy of at least 0.5 and blocks below 64 KiB, \
+            which is likely at best.",
+        try_next: "Larger blocks, if your program can ask for them. If p99 matters more than the rate, less depth: beyond \
+            the knee of a sweep (--sweep q1..q64) it buys waiting only.",
+        not_meaning: "Not that the device is 100 % busy in the kernel's eyes: that counter only says that it was \
+            not idle.",
+        untested: "Real NVMe drives with many queues, spinning disks, md and device-mapper stacks.",
+    },
+    About {
+        limiter: Limiter::DeviceLatency,
+        meaning: "The time that the device takes for one operation sets the rate, at the depth that was asked for. It could serve \
+            more at once, and is not asked to.",
+        evidence: "Threads asleep for at least half of their time, in the device (occupancy at least 0.5); 4 \
+            times the operations in flight give at least twice the rate (depth at least 0.5); with more than one in \
+            flight, a pause is paid in full (delay at least 0.7). Where no experiment was made: small blocks and \
+            fewer than 8 in flight, which is likely at best.",
+        try_next: "More depth or threads: the row says what 4 times as many gave. If your program waits for each \
+            operation, this row is what it will see, and only a faster device or a cache helps.",
+        not_meaning: "Not that the device is slow, and nothing about what it can do at most: see the rows with \
+            more depth.",
+        untested: "Real NVMe drives. Below about 50 µs an operation is part device and part kernel; such rows are mixed, \
+            and rightly so.",
+    },
+    About {
+        limiter: Limiter::RemoteLatency,
+        meaning: "The time to the server and back sets the rate, at the depth that was asked for. The server may be a \
+            program of this machine that serves the file system.",
+        evidence: "As device latency, on a network or user-space file system: threads asleep where the kernel \
+            waits for an answer of the server, depth at least 0.5, and with more than one in flight delay at least \
+            0.7.",
+        try_next: "More depth or threads. Fewer round trips: larger blocks, fewer small files. On NFS, mount options that \
+            let attributes be cached, if your data allow it.",
+        not_meaning: "Not that the server is busy: then more depth would give nothing.",
+        untested: "NFS and SMB. Tested on FUSE with a known time for each request, and on sshfs.",
+    },
+    About {
+        limiter: Limiter::QueueFull,
+        meaning: "Requests wait for a place on the way down. Places are tags of the device's queue, slots of a remote \
+            procedure call, background requests of FUSE.",
+        evidence: "More than 30 % of the sleep is where the kernel waits for a tag or a slot; fewer requests at \
+            the device than are waited for (occupancy below 0.9); more depth buys nothing (depth below 0.25).",
+        try_next: "Raise what is full: nr_requests of the device's queue, max_background of a FUSE file system, slots or \
+            nconnect of an NFS mount.",
+        not_meaning: "Not the device's own limit: a longer queue may show that the device can do no more either.",
+        untested: "Slots of NFS. Tested with nr_requests = 4 and with FUSE.",
+    },
+    About {
+        limiter: Limiter::IoThrottle,
+        meaning: "A limit that somebody set holds the rate back: a cgroup, or a provider.",
+        evidence: "A cap that can be read, within 8 % of the rate. Without one, in direct tests: threads wait \
+            above the device (occupancy below 0.5) and a pause, or more depth, changes nothing (below 0.4); it \
+            counts bytes where block is below -0.7, operations where it is above -0.3. Inferred without an \
+            experiment, it is likely at best.",
+        try_next: "Look at the cap that the row names, or measure outside of the container. A provider's cap goes with the \
+            size or class of a volume.",
+        not_meaning: "Nothing about the device beneath the cap. Latencies of a throttled row are those of the \
+            throttle.",
+        untested: "Caps of cgroup v2 (io.max, io.latency, io.cost), and providers' caps, which cannot be read. Tested with cgroup \
+            v1 caps on operations and bytes.",
+    },
+    About {
+        limiter: Limiter::RateLimitAsked,
+        meaning: "The test asked for a rate and got it. Its latencies are the result, not its rate.",
+        evidence: "An open loop (rate=) in which no more than 1 % of what was due never started.",
+        try_next: "A higher rate, or --sweep rate, to see where latency begins to rise.",
+        not_meaning: "Not that the storage can do no more.",
+        untested: "Nothing: it follows from what was asked for.",
+    },
+    About {
+        limiter: Limiter::NetworkBandwidth,
+        meaning: "The network moves no more bytes per second.",
+        evidence: "As a server at its limit, with a block answer below -0.6, or blocks of at least 64 KiB where \
+            it was not tried; and the interface carried at least 0.7 bytes for each byte asked for.",
+        try_next: "A faster link; several connections (nconnect) where one of them is the limit; compression, if the data \
+            allow it.",
+        not_meaning: "Not the speed of the server's disks. A link that is shaped below what it claims shows the \
+            same.",
+        untested: "NFS, SMB, links of 10 Gbit/s and more, several interfaces at once. Tested with sshfs over a link of 200 \
+            Mbit/s.",
+    },
+    About {
+        limiter: Limiter::ServerSaturated,
+        meaning: "The server, or the program that serves the file system, can do no more, whatever the load.",
+        evidence: "A remote file system; threads asleep for at least half of their time; a pause costs nothing \
+            (delay at most 0.35) and more depth buys nothing. Where no experiment was made: more than half of the \
+            sleep waits for the server's answers, which is likely at best.",
+        try_next: "Look at the server itself: skye sees this side only. Run it there, on the directory that is \
+            exported.",
+        not_meaning: "Not what exactly the server lacks: its disks, its CPUs and its threads look the same from \
+            here.",
+        untested: "NFS and SMB servers. Tested on a FUSE server with a known number of servers and time for each \
+            request.",
+    },
+    About {
+        limiter: Limiter::PageCache,
+        meaning: "The kernel copied from or to memory, and the device took no part. This is the speed of memory \
+            and of the CPU.",
+        evidence: "A buffered test that reads; threads on a CPU, or ready for one, for longer than asleep; the \
+            device gave less than 5 % of the bytes. A rate above 0.7 of the same calls on memory is a further \
+            kind.",
+        try_next: "To see the device: direct, or --cache cold, or a --size beyond memory. To know how fast cached data are \
+            read, this is the right number.",
+        not_meaning: "Nothing about the device. That a program's files are in the cache when it needs them is \
+            another matter.",
+        untested: "ZFS, whose cache is its own.",
+    },
+    About {
+        limiter: Limiter::PageCacheAbsorbed,
+        meaning: "The page cache took the writes, and part of them had not reached the device when the test ended.",
+        evidence: "A buffered test that writes, with sync=none; threads on a CPU, or ready for one, for longer \
+            than asleep; the device took less than 80 % of the bytes.",
+        try_next: "sync=end, which is the rule if nothing else is said, or a longer --time: memory fills, and then the \
+            device sets the rate.",
+        not_meaning: "Not a durable rate: what is in memory is lost with the power.",
+        untested: "File systems that delay their writes for other reasons (ZFS).",
+    },
+    About {
+        limiter: Limiter::MetadataCache,
+        meaning: "Names and attributes came from memory. This is the speed of the kernel's look-ups.",
+        evidence: "A test that only looks up (stat, open, readdir, missing names); threads on a CPU, or ready \
+            for one, for longer than asleep; the device read less than a byte for each operation, or there is \
+            none.",
+        try_next: "As root, the key cold with --cache drop-all; or many more --files than memory can hold.",
+        not_meaning: "Nothing about the disk, and nothing about a first visit.",
+        untested: "ZFS, NFS with attribute caching.",
+    },
+    About {
+        limiter: Limiter::DirtyThrottling,
+        meaning: "The kernel held the writers back until dirty pages had been written. Behind it is what writes them: mostly \
+            the device.",
+        evidence: "Threads asleep for at least half of their time, and more than half of the sleep is where the \
+            kernel balances dirty pages.",
+        try_next: "The direct row of the same test shows what the device can do. Larger vm.dirty_bytes only \
+            delay the moment.",
+        not_meaning: "Not a fault: memory filled faster than the device empties it.",
+        untested: "Limits of a cgroup v2 on writeback; NFS.",
+    },
+    About {
+        limiter: Limiter::MemoryPressure,
+        meaning: "Pages had to be found before anything could go on: there was not enough memory.",
+        evidence: "Some task of the machine waited for memory for at least 15 % of the time, and either at least \
+            40 % of the sleep is where the kernel reclaims pages, or the cgroup reached its limit more than 10 times \
+            a second.",
+        try_next: "Free memory, raise the cgroup's limit, or make the data set smaller.",
+        not_meaning: "Not that a disk is slow, though one that swaps is busy too.",
+        untested: "Limits of a cgroup v2 (memory.high). Machines that swap.",
+    },
+    About {
+        limiter: Limiter::FsyncJournal,
+        meaning: "Commits of the journal, and flushes of the device, set the rate.",
+        evidence: "A test that makes each operation durable; threads asleep for at least half of their time; \
+            more than 30 % of the sleep is in a sync, or the device made at least one flush for two operations.",
+        try_next: "More threads: most journals commit for all at once. A device with protection against loss of power \
+            flushes at no cost. Fewer, larger transactions in the program.",
+        not_meaning: "Not the device's rate for plain writes: see the direct row. Mount options that leave out flushes make it \
+            faster and nothing durable.",
+        untested: "ZFS, bcachefs; kernels before 6.x, where the functions have other names.",
+    },
+    About {
+        limiter: Limiter::LockContention,
+        meaning: "The threads wait for each other: the kernel lets only one of them into a file, a directory or \
+            a structure.",
+        evidence: "Several threads, asleep for at least half of their time; more than half of the sleep is at a \
+            lock, or 30 % with the rest making up about one thread, which is the one that holds it; occupancy near \
+            one over the number of threads. With fewer than 4 CPUs it is likely at best.",
+        try_next: "A file or directory for each thread (without shared); direct writes that do not extend a file, which some \
+            file systems let pass together.",
+        not_meaning: "Not a limit of the device. What the holder waits for may be one, and is then the verdict.",
+        untested: "Machines with many CPUs. On few, threads spin for a lock rather than sleep, which looks like \
+            kernel CPU. The experiment with a file or directory for each thread is not made by itself.",
+    },
+    About {
+        limiter: Limiter::ClientCpu,
+        meaning: "The threads' own code takes the time, outside of the kernel. Of putc and getc, it is the C \
+            library.",
+        evidence: "Threads on a CPU, or ready for one, for most of their time, most of it outside of the kernel; \
+            of a ring, its threads asleep for less than 10 %. A device that was mostly idle, and a rate above 0.7 of \
+            the same calls on memory, are further kinds. Open loops and tests that poll are not asked.",
+        try_next: "Larger calls: write instead of putc. More threads, if there are CPUs for them.",
+        not_meaning: "Nothing about the storage. A faster device gives the same number.",
+        untested: "Nothing known. The split between own code and kernel is the kernel's, by ticks on some kernels.",
+    },
+    About {
+        limiter: Limiter::KernelCpu,
+        meaning: "The threads' time in the kernel sets the rate: calls, file system, copying, the driver.",
+        evidence: "Threads on a CPU, or ready for one, for most of their time, most of it in the kernel, and no \
+            cache explains it; of a ring, its threads asleep for less than 10 %. A device that was mostly idle, and \
+            a rate above 0.7 of the same calls on memory, are further kinds. Open loops and tests that poll are not \
+            asked.",
+        try_next: "More threads; larger blocks, as a call costs much the same for any size; direct instead of buffered, which \
+            saves the copy; io_uring with depth.",
+        not_meaning: "Not that the device can do no more: it was idle for part of the time. Devices as fast as memory (zram, \
+            loop over memory) always show it.",
+        untested: "Other architectures than x86-64. On a virtual machine, memory that is touched for the first time costs the \
+            host time that shows here.",
+    },
+    About {
+        limiter: Limiter::CpuSaturated,
+        meaning: "The test's own threads use all CPUs, and wait for each other to leave one.",
+        evidence: "More threads than CPUs, which waited for a CPU for more than 10 % of their time and used at \
+            least 75 % of all CPUs. Likely at best, as a device that is as full as the CPUs cannot be told from \
+            them.",
+        try_next: "Fewer threads with more depth through io_uring; more CPUs.",
+        not_meaning: "Not that others disturbed. Latencies of such a row contain the wait for a CPU.",
+        untested: "Machines with many CPUs.",
+    },
+    About {
+        limiter: Limiter::CpuContention,
+        meaning: "Other processes used the CPUs that the test was waiting for.",
+        evidence: "The largest share of the budget is waiting for a CPU, and the test's own threads do not fill \
+            the CPUs. Others that used more than a quarter of a CPU are counted, and the busiest named.",
+        try_next: "Stop them, or wait, and run it again: the number is theirs as much as the storage's.",
+        not_meaning: "Nothing about the storage.",
+        untested: "Containers that do not show the processes of others.",
+    },
+    About {
+        limiter: Limiter::CpuQuota,
+        meaning: "A quota of CPU time, as containers have it, held the threads back.",
+        evidence: "The largest share of the budget is time in which the cgroup held its tasks back; it is \
+            counted, and the quota can be read.",
+        try_next: "Raise the quota (--cpus in Docker, limits in Kubernetes), or measure outside. With it, it is what your \
+            program will get there.",
+        not_meaning: "Nothing about the storage.",
+        untested: "The quota of cgroup v2 (cpu.max). Tested with cgroup v1 at 20 % of a CPU.",
+    },
+    About {
+        limiter: Limiter::HypervisorSteal,
+        meaning: "The hypervisor gave the CPU to others while the threads wanted it.",
+        evidence: "At least 10 % of the threads' time was taken by the hypervisor, as the machine's own counter \
+            says.",
+        try_next: "Run it at another time, or on a machine whose CPUs are its own.",
+        not_meaning: "Nothing about the storage.",
+        untested: "High steal could not be provoked where this was developed: the rule rests on the kernel's counter. Some \
+            hypervisors do not report it.",
+    },
+    About {
+        limiter: Limiter::NoisyNeighbour,
+        meaning: "Others used the same device at the same time.",
+        evidence: "At least a quarter of the bytes of the device were not ours, while threads waited for it. \
+            More than 1.25 requests in the device for each that was waited for say the same. Not asked of writes on \
+            file systems that copy on write.",
+        try_next: "Stop them, or wait, and run it again. The row says which device and how much.",
+        not_meaning: "Not that the device is slow: part of it was used by somebody else.",
+        untested: "Neighbours on other machines, which only the server or the host sees.",
+    },
+    About {
+        limiter: Limiter::HelperCpu,
+        meaning: "One thread that works for the target is at its limit: a daemon, encryption, an array, a loop \
+            device.",
+        evidence: "A daemon or a thread of the kernel that works for storage (ssh, loop, kcryptd, md and their \
+            like) was on a CPU for at least 90 % of the time, while threads slept; and more depth did not help.",
+        try_next: "More of them, where that can be had: several connections, cipher options that work in the \
+            caller's thread.",
+        not_meaning: "Not the device beneath it.",
+        untested: "Encryption (dm-crypt) and md; the rule follows from how they work, and was tried on loop \
+            devices and FUSE.",
+    },
+    About {
+        limiter: Limiter::BelowOs,
+        meaning: "Something below this system sets the rate: a host, a provider, an array, a controller. It cannot be seen from \
+            here.",
+        evidence: "A virtual machine; threads asleep in the device (occupancy at least 0.7), less than 10 % of \
+            its bytes were others', and the rates of whole seconds vary by more than 30 % over at least 4 of them. \
+            Likely at best.",
+        try_next: "Repeat it at another time (--repeat 3). Ask whoever runs the host.",
+        not_meaning: "Not the file system, and not this machine's CPUs. A drive that collects garbage shows the \
+            same.",
+        untested: "No host could be loaded on purpose: the rule excludes what can be seen, and names what is left.",
+    },
+    About {
+        limiter: Limiter::BenchmarkItself,
+        meaning: "skye's own loop is the limit: nothing faster could have been measured.",
+        evidence: "The rate is above 0.7 of what skye reaches without I/O (the null engine) or with requests \
+            that do nothing (a nop ring).",
+        try_next: "More threads, larger blocks.",
+        not_meaning: "Not a limit of the storage or the kernel: this number says nothing about either.",
+        untested: "No device was fast enough to show it.",
+    },
+    About {
+        limiter: Limiter::Mixed,
+        meaning: "Two limits share the time, and neither alone explains the rate. The row names both with their \
+            shares.",
+        evidence: "The answers to experiments lie between those of a latency and those of a limit; or threads \
+            were on a CPU for most of their time and asleep for at least 35 % of it. Likely at best.",
+        try_next: "Either helps in part. A sweep of depth (--sweep q1..q64) shows both ends: latency on one side, the cap on \
+            the other.",
+        not_meaning: "Not that nothing is known: near the knee of a device, and with operations of some 50 µs, two limits \
+            are the truth.",
+        untested: "Shares are estimates; they were compared with known shares on rigs only.",
+    },
+    About {
+        limiter: Limiter::NotClear,
+        meaning: "The evidence conflicts, or is too thin, for a conclusion.",
+        evidence: "Fewer than two kinds of evidence, or no rule fits. An experiment whose 95 % interval reaches \
+            further than 0.35 to either side tells nothing, nor do fewer than 50 looks at sleeping threads.",
+        try_next: "A longer --time on a quieter machine. skye doctor says what cannot be read here; root sees \
+            more.",
+        not_meaning: "Not that nothing limits it: all that was seen is in the document and in --markdown.",
+        untested: "Nothing: it claims nothing.",
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_limiter_is_explained_once_in_order() {
+        let explained: Vec<_> = ABOUT.iter().map(|about| about.limiter).collect();
+        assert_eq!(explained, Limiter::ALL);
+    }
+
+    #[test]
+    fn texts_are_whole_sentences() {
+        for about in ABOUT {
+            for (heading, text) in about.sections() {
+                let code = about.limiter.code();
+                assert!(text.ends_with('.') && !text.contains("  "), "{code}, {heading}: {text}");
+                assert!(
+                    text.starts_with(|c: char| c.is_uppercase())
+                        || text.starts_with("skye")
+                        || text.starts_with("sync="),
+                    "{code}, {heading}: {text}"
+                );
+            }
+            assert!(about.in_short().chars().count() <= 120, "{}", about.in_short());
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Judging a run from disk by the rules of today.
+
+use model::Run;
+
+use crate::judge;
+
+/// Judges all phases of a run anew, from nothing but the run: what an older version concluded is replaced.
+pub fn again(run: &mut Run) {
+    let Run { phases, plan, environment, target_probes, .. } = run;
+    for record in phases {
+        judge(record, plan, environment, target_probes.as_ref());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{World, clean};
+    use model::run::{Mode, PhaseRecord};
+    use serde_json::json;
+
+    /// A run of that world, as it would lie on disk.
+    fn run_of(world: World) -> Run {
+        let World { record, plan, environment, probes } = world;
+        serde_json::from_value(json!({
+            "schema": model::run::SCHEMA, "skye_version": "0.1.0", "started_at": "2026-11-21T14:03:07Z",
+            "finished_at": "2026-11-21T14:05:18Z", "run_status": "complete", "command": ["skye"], "label": null,
+            "seed": 7, "plan": plan, "environment": environment, "phases": [record], "target_probes": probes,
+            "ceilings": [], "tool": {
+                "overhead_ns_per_op": null, "telemetry_cpu_share": null, "clock_read_ns": null, "warnings": [],
+            },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_run_is_judged_the_same_from_its_document() {
+        for spec in ["read:rnd4k:q32", "write:seq1m:buffered", "fsync", "stat", "putc-write"] {
+            let mut world = clean(spec);
+            if let Some(latency) = world.record.latency_ns.as_mut() {
+                latency.modes = [100, 9_000].map(|at_ns| Mode { at_ns, share: 0.5 }).into();
+            }
+            judge(&mut world.record, &world.plan, &world.environment, Some(&world.probes));
+            let judged = world.record.clone();
+            let mut run = run_of(world);
+            again(&mut run);
+            assert_eq!(run.phases.first(), Some(&judged), "{spec}");
+            // And from a document that has none, such as one of an older version.
+            run.phases = vec![PhaseRecord { verdict: None, notes: Vec::new(), ..judged.clone() }];
+            again(&mut run);
+            assert_eq!(run.phases, [judged], "{spec}");
+        }
+    }
+}

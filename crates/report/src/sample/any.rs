@@ -1,0 +1,119 @@
+//! Runs with anything in them.
+
+use model::Limiter;
+use model::run::{
+    CallUse, Confidence, Evidence, Mark, NetworkUse, Ranked, Run, Status, SystemUse, Trust, Verdict,
+};
+use proptest::prelude::*;
+
+use super::{note, phase, run};
+
+/// A number that JSON can hold.
+fn finite() -> impl Strategy<Value = f64> {
+    proptest::num::f64::POSITIVE | proptest::num::f64::NEGATIVE | proptest::num::f64::ZERO
+}
+
+fn any_verdict() -> impl Strategy<Value = Verdict> {
+    let limiter = || proptest::sample::select(Limiter::ALL);
+    let confidence = proptest::sample::select(vec![
+        None,
+        Some(Confidence::Undetermined),
+        Some(Confidence::Likely),
+        Some(Confidence::Confirmed),
+    ]);
+    let ranked = (limiter(), finite()).prop_map(|(limiter, share)| Ranked { limiter, share });
+    let sentence = || proptest::option::of(any::<String>());
+    let evidence = proptest::array::uniform6(sentence()).prop_map(
+        |[budget, wait_site, counters, visible_cap, ceiling, probe]| Evidence {
+            budget,
+            wait_site,
+            counters,
+            visible_cap,
+            ceiling,
+            probe,
+        },
+    );
+    (
+        proptest::option::of(limiter()),
+        confidence,
+        proptest::collection::vec(ranked, 0..4),
+        proptest::option::of(evidence),
+        sentence(),
+        proptest::sample::select(vec![Trust::Ok, Trust::Suspect, Trust::Invalid]),
+        proptest::collection::vec(any::<String>(), 0..2),
+    )
+        .prop_map(|(limiter, confidence, ranking, evidence, advice, trust, trust_reasons)| Verdict {
+            limiter,
+            confidence,
+            ranking,
+            evidence,
+            advice,
+            trust,
+            trust_reasons,
+        })
+}
+
+fn any_system() -> impl Strategy<Value = SystemUse> {
+    let mean = || proptest::option::of(finite());
+    (any::<[u64; 4]>(), mean(), mean(), any::<String>()).prop_map(
+        |([read_calls, write_calls, sent_bytes, received_bytes], read, write, interface)| SystemUse {
+            calls: Some(CallUse {
+                read_calls,
+                write_calls,
+                bytes_per_read_call: read,
+                bytes_per_write_call: write,
+            }),
+            network: Some(NetworkUse { interface, sent_bytes, received_bytes, speed_bits_per_second: None }),
+            ..SystemUse::default()
+        },
+    )
+}
+
+/// Runs with any text and any number in the places that vary.
+pub(crate) fn any_run() -> impl Strategy<Value = Run> {
+    let number = || proptest::option::of(finite());
+    let phase = (
+        (any::<[String; 4]>(), proptest::option::of(any::<String>()), any::<u32>()),
+        proptest::sample::select(vec![Status::Done, Status::Partial, Status::Skipped, Status::Failed]),
+        (any::<[u64; 6]>(), number(), number(), number(), number()),
+        (proptest::option::of(any::<[u64; 3]>()), any::<bool>(), any::<bool>()),
+        proptest::sample::select(vec![Mark::Act, Mark::Distrust, Mark::Info]),
+        (proptest::option::of(any_verdict()), proptest::option::of(any_system())),
+    )
+        .prop_map(|(texts, status, numbers, (latency, keep_device, keep_intervals), mark, judged)| {
+            let (verdict, system) = judged;
+            let ([id, name, label, text], reason, repetition) = texts;
+            let mut phase = phase("rw:rnd4k:q4");
+            (phase.id, phase.name, phase.label, phase.reason) = (id, name, label, reason);
+            (phase.status, phase.repetition) = (status, repetition);
+            phase.notes = vec![note(mark, &text)];
+            let ([ops, bytes, read, written, elapsed_ns, start_ns], a, b, c, d) = numbers;
+            (phase.ops, phase.bytes, phase.app_bytes_read, phase.app_bytes_written) =
+                (ops, bytes, read, written);
+            (phase.elapsed_ns, phase.start_ns) = (elapsed_ns, start_ns);
+            (phase.rate.ops_per_second, phase.rate.bytes_per_second) = (a, b);
+            (phase.rate.into_cache_ops_per_second, phase.page_cache_share) = (c, d);
+            match (latency, phase.latency_ns.as_mut()) {
+                (Some([p50, p99, max]), Some(known)) => {
+                    (known.p50, known.p99, known.max) = (Some(p50), Some(p99), max);
+                }
+                _ => phase.latency_ns = None,
+            }
+            phase.device = phase.device.filter(|_| keep_device);
+            phase.verdict = verdict;
+            phase.system = system;
+            if !keep_intervals {
+                phase.intervals.clear();
+            }
+            phase
+        });
+    (proptest::collection::vec(phase, 0..4), any::<[String; 5]>(), any::<u64>(), number()).prop_map(
+        |(phases, [host, path, label, command, warning], seed, overhead)| {
+            let mut run = run();
+            (run.phases, run.seed, run.label, run.command) = (phases, seed, Some(label), vec![command]);
+            (run.environment.host, run.environment.target.path) = (host, path);
+            (run.tool.overhead_ns_per_op, run.tool.warnings) = (overhead, vec![warning]);
+            run
+        },
+    )
+}

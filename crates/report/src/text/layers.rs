@@ -1,0 +1,159 @@
+//! What crossed each layer on the way of a test's bytes: asked for, called, requested from the device, sent.
+
+use model::run::{CallUse, PhaseRecord};
+use model::size;
+
+use crate::numbers::{amount, latency, thousands};
+use crate::printable;
+
+/// From this ratio between the sizes of two layers on, one of them gathers or splits what comes from above.
+const DIFFERS: f64 = 1.5;
+/// Calls that move less than this share of the bytes are not those of the test: a ring makes its own.
+const CALLS_SHARE_MIN: f64 = 0.5;
+
+/// What crossed the layers.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Crossed {
+    /// "8,041,234 putc → 1,964 write calls of 4 KiB → 260 requests of 31 KiB to vda".
+    pub text: String,
+    /// Whether a layer changes what comes from above, so that the row is not what its label says.
+    pub tells: bool,
+}
+
+/// The way down; `None` where no layer below the test was counted.
+pub(crate) fn crossed(phase: &PhaseRecord) -> Option<Crossed> {
+    let mut parts = vec![asked(phase)];
+    let mut sizes: Vec<f64> = phase.workload.block_bytes.map(|bytes| bytes as f64).into_iter().collect();
+    let mut tells = false;
+    for (count, mean_bytes, word) in calls(phase) {
+        parts.push(format!("{} {word} calls of {}", thousands(count), size::binary(mean_bytes as u64)));
+        sizes.push(mean_bytes);
+    }
+    if let Some(device) = &phase.device {
+        let name = printable(&device.name);
+        match device.mean_request_bytes.filter(|mean| mean.is_finite() && *mean > 0.0) {
+            Some(mean_bytes) => {
+                let size = size::binary(mean_bytes as u64);
+                parts.push(format!("{} requests of {size} to {name}", thousands(device.operations)));
+                sizes.push(mean_bytes);
+            }
+            None => {
+                parts.push(format!("no request to {name}"));
+                tells = true;
+            }
+        }
+    }
+    if let Some(network) = phase.system.as_ref().and_then(|system| system.network.as_ref()) {
+        let [sent, received] = [network.sent_bytes, network.received_bytes].map(size::decimal);
+        parts.push(format!("{sent} sent, {received} received over {}", printable(&network.interface)));
+        tells = true;
+    }
+    tells |= sizes.windows(2).any(|pair| {
+        let (smaller, larger) = (pair[0].min(pair[1]), pair[0].max(pair[1]));
+        larger >= smaller.max(1.0) * DIFFERS
+    });
+    (parts.len() > 1).then(|| Crossed { text: parts.join(" → "), tells })
+}
+
+/// What the test asked for.
+fn asked(phase: &PhaseRecord) -> String {
+    let count = amount(phase.ops as f64).unwrap_or_default();
+    match phase.workload.verb.split_once('-') {
+        Some(("byte", _)) => format!("{count} calls of a byte"),
+        Some((call @ ("putc" | "getc"), _)) => format!("{count} {call}"),
+        _ => match phase.workload.block_bytes {
+            Some(bytes) => format!("{count} operations of {}", size::binary(bytes)),
+            None => format!("{count} operations"),
+        },
+    }
+}
+
+/// The calls that moved the test's bytes: how many, of how many bytes, and their word.
+fn calls(phase: &PhaseRecord) -> Vec<(u64, f64, &'static str)> {
+    let Some(calls) = phase.system.as_ref().and_then(|system| system.calls.as_ref()) else {
+        return Vec::new();
+    };
+    let CallUse { read_calls, write_calls, bytes_per_read_call, bytes_per_write_call } = calls;
+    let counted = [
+        (*read_calls, *bytes_per_read_call, phase.app_bytes_read, "read"),
+        (*write_calls, *bytes_per_write_call, phase.app_bytes_written, "write"),
+    ];
+    let of_test = counted.into_iter().filter_map(|(count, mean_bytes, app_bytes, word)| {
+        let mean_bytes = mean_bytes.filter(|mean| mean.is_finite() && *mean > 0.0)?;
+        let is_of_test = app_bytes > 0 && count as f64 * mean_bytes >= app_bytes as f64 * CALLS_SHARE_MIN;
+        is_of_test.then_some((count, mean_bytes, word))
+    });
+    of_test.collect()
+}
+
+/// How long each call of an operation takes on average: "openat 12.0 µs, write 9.00 µs"; `None` where there is only one.
+pub(crate) fn steps(phase: &PhaseRecord) -> Option<String> {
+    let known = phase.steps.iter().filter_map(|step| {
+        let mean = step.latency_ns.as_ref()?.mean;
+        Some(format!("{} {}", printable(&step.name), latency(mean)))
+    });
+    let known: Vec<_> = known.collect();
+    (known.len() > 1).then(|| known.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use model::run::{NetworkUse, SystemUse};
+
+    #[test]
+    fn single_bytes_are_gathered_twice() {
+        let phase = sample::gathered();
+        let shown = crossed(&phase).unwrap();
+        assert_eq!(
+            shown.text,
+            "80,412,345 putc → 19,632 write calls of 4 KiB → 2,513 requests of 31.2 KiB to nvme0n1p2"
+        );
+        assert!(shown.tells);
+    }
+
+    #[test]
+    fn what_goes_through_as_it_is_tells_nothing() {
+        let mut phase = sample::phase("read:rnd4k:q32t4");
+        let shown = crossed(&phase).unwrap();
+        assert_eq!(
+            (shown.text.as_str(), shown.tells),
+            ("1,000,000 operations of 4 KiB → 1,000,000 requests of 4 KiB to nvme0n1p2", false)
+        );
+        phase.device = None;
+        assert_eq!(crossed(&phase), None);
+    }
+
+    #[test]
+    fn calls_that_are_not_the_tests_are_left_out() {
+        let mut phase = sample::phase("read:rnd4k:q32t4");
+        let calls = CallUse {
+            read_calls: 900,
+            write_calls: 9,
+            bytes_per_read_call: Some(300.0),
+            bytes_per_write_call: None,
+        };
+        phase.system = Some(SystemUse { calls: Some(calls), ..SystemUse::default() });
+        assert!(!crossed(&phase).unwrap().text.contains("calls"));
+    }
+
+    #[test]
+    fn what_crossed_a_network_is_told_by_direction() {
+        let mut phase = sample::phase("read:rnd4k");
+        phase.device = None;
+        let network = NetworkUse {
+            interface: "eth0".into(),
+            sent_bytes: 1_200_000,
+            received_bytes: 4_300_000_000,
+            speed_bits_per_second: Some(1_000_000_000),
+        };
+        phase.system = Some(SystemUse { network: Some(network), ..SystemUse::default() });
+        let shown = crossed(&phase).unwrap();
+        assert!(
+            shown.tells && shown.text.ends_with("→ 1.2 MB sent, 4.3 GB received over eth0"),
+            "{}",
+            shown.text
+        );
+    }
+}

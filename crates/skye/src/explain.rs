@@ -1,0 +1,89 @@
+//! `skye explain`: what a limiter means, how it is told, what to try, and what was not tested.
+
+use judge::about::{ABOUT, About, CONFIDENCE, KINDS, OCCUPANCY};
+use model::{Limiter, nearest};
+use report::text::{self, Style};
+
+use crate::Done;
+use crate::exit::{self, Failure};
+use crate::terminal;
+
+/// Prints the page of a limiter, or the list of all of them if no word is given.
+pub fn explain(words: &str) -> Done {
+    let style = terminal::style();
+    let shown =
+        if words.trim().is_empty() { list(&style) } else { page(words, &style).map_err(Failure::Refused)? };
+    terminal::print_line(&shown)?;
+    Ok(exit::DONE)
+}
+
+fn list(style: &Style) -> String {
+    let meanings: Vec<_> = ABOUT.iter().map(|about| (about.limiter.code(), about.in_short())).collect();
+    let kinds: Vec<_> = KINDS.iter().map(|(name, _)| *name).collect();
+    let after = format!("{CONFIDENCE} Kinds of evidence: {}.", kinds.join(", "));
+    text::index(&meanings, &after, style)
+}
+
+/// What is to be read about a limiter.
+///
+/// # Errors
+/// There is none of that name.
+fn page(words: &str, style: &Style) -> Result<String, String> {
+    let about = text::named(words).and_then(About::of).ok_or_else(|| unknown(words))?;
+    let mut sections = about.sections().to_vec();
+    sections.push(("How sure it is", CONFIDENCE));
+    // Words that only some of the texts use.
+    let used = |word: &str| about.evidence.to_lowercase().contains(word);
+    let is_probed = ["delay", "depth", "(block", "separate"].iter().any(|word| used(word));
+    let probe = KINDS.iter().find(|(name, _)| *name == "probe").map(|(_, text)| *text);
+    sections.extend(probe.filter(|_| is_probed).map(|text| ("What a probe tells", text)));
+    if used("occupancy") {
+        sections.push(("What occupancy is", OCCUPANCY));
+    }
+    let limiter = about.limiter;
+    Ok(text::page(limiter.title(), limiter.code(), &sections, style))
+}
+
+fn unknown(words: &str) -> String {
+    let names = Limiter::ALL.iter().flat_map(|limiter| [limiter.code(), limiter.title()]);
+    let meant = nearest(&words.to_lowercase(), names);
+    let hint = match meant {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => "skye explain lists all of them".to_owned(),
+    };
+    format!("cannot explain `{words}`: it is no limiter; {hint}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STYLE: Style = Style { unicode: true, width: 100 };
+
+    #[test]
+    fn a_page_and_the_list() {
+        let shown = format!("{}\n\n{}", page("device latency", &STYLE).unwrap(), list(&STYLE));
+        insta::assert_snapshot!(anstream::adapter::strip_str(&shown).to_string());
+    }
+
+    #[test]
+    fn every_limiter_has_its_page_on_every_terminal() {
+        for limiter in Limiter::ALL {
+            for width in [60, 80, 140] {
+                let style = Style { unicode: false, width };
+                let shown = anstream::adapter::strip_str(&page(limiter.code(), &style).unwrap()).to_string();
+                assert!(shown.is_ascii() && shown.lines().all(|line| line.len() <= width), "{shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_word_that_is_none_is_met_with_the_nearest() {
+        let told = |words| page(words, &STYLE).unwrap_err();
+        assert_eq!(
+            told("page_cahe"),
+            "cannot explain `page_cahe`: it is no limiter; did you mean `page_cache`?"
+        );
+        assert_eq!(told("zzz"), "cannot explain `zzz`: it is no limiter; skye explain lists all of them");
+    }
+}

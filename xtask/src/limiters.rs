@@ -1,0 +1,94 @@
+//! `cargo xtask limiters`: the page about limiters, generated from what `skye explain` says and committed.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use judge::about::{ABOUT, CONFIDENCE, KINDS, OCCUPANCY};
+
+/// Columns of a line.
+const WIDTH: usize = 116;
+
+/// Where the page lies.
+pub fn path() -> PathBuf {
+    crate::root().join("docs/limiters.md")
+}
+
+/// The page as the explanations say it now.
+pub fn generate() -> String {
+    let mut text = String::from("# What limits a number\n\n");
+    text.push_str(&wrapped(
+        "The column `limited by`, word by word: what each means, how it is told, what to try, what it does not mean, and \
+         where its rule was not tested against a known cause. The same is printed by `skye explain LIMITER`. This page \
+         is written by `cargo xtask limiters` from `crates/judge/src/about.rs`; change it there.",
+    ));
+    text.push_str("\n## How sure it is\n\n");
+    text.push_str(&wrapped(CONFIDENCE));
+    text.push_str("\n| kind of evidence | what it is |\n|---|---|\n");
+    for (name, what) in KINDS {
+        text.push_str(&format!("| {name} | {what} |\n"));
+    }
+    text.push('\n');
+    text.push_str(&wrapped(OCCUPANCY));
+    text.push_str("\n## All of them\n\n| in a table | in documents | meaning |\n|---|---|---|\n");
+    for about in ABOUT {
+        let (title, code, meaning) = (about.limiter.title(), about.limiter.code(), about.in_short());
+        text.push_str(&format!("| [{title}](#{code}) | `{code}` | {meaning} |\n"));
+    }
+    for about in ABOUT {
+        // The code is the anchor: it is a word that stays.
+        text.push_str(&format!("\n### {}\n\n", about.limiter.code()));
+        text.push_str(&wrapped(&format!("*{}.* {}", about.limiter.title(), about.meaning)));
+        for (heading, section) in &about.sections()[1..] {
+            text.push('\n');
+            text.push_str(&wrapped(&format!("**{heading}:** {section}")));
+        }
+    }
+    text
+}
+
+fn wrapped(text: &str) -> String {
+    let mut lines = String::new();
+    let mut used = 0;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > WIDTH {
+            lines.push('\n');
+            used = 0;
+        }
+        if used > 0 {
+            lines.push(' ');
+            used += 1;
+        }
+        lines.push_str(word);
+        used += length;
+    }
+    lines.push('\n');
+    lines
+}
+
+/// Writes the page to its file.
+///
+/// # Errors
+/// Where the file cannot be written.
+pub fn command() -> Result<bool> {
+    let path = path();
+    fs::write(&path, generate()).with_context(|| format!("write {}", path.display()))?;
+    println!("{}", path.display());
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_page_is_what_is_explained() {
+        let committed = fs::read_to_string(path()).unwrap_or_default();
+        assert!(
+            committed == generate(),
+            "{} is not what `skye explain` says: run `cargo xtask limiters`",
+            path().display()
+        );
+    }
+}
