@@ -55,7 +55,7 @@ impl Capability {
 }
 
 /// Every capability; a new one is one line here and one function below.
-pub static CAPABILITIES: [Capability; 12] = [
+pub static CAPABILITIES: [Capability; 15] = [
     Capability::new("root", "run as user 0", probe_root),
     Capability::new("loop", "attach loop devices", probe_loop),
     Capability::new("zram", "make compressed memory devices", probe_zram),
@@ -67,6 +67,9 @@ pub static CAPABILITIES: [Capability; 12] = [
     // mkfs.btrfs refuses anything smaller than 109 MiB.
     Capability::new("btrfs", "make and mount btrfs", || probe_file_system("btrfs", 128)),
     Capability::new("blkio", "limit a device by cgroup v1", probe_blkio),
+    Capability::new("quota", "limit CPU time by cgroup", probe_quota),
+    Capability::new("netns", "make network namespaces, limit what goes between them", probe_netns),
+    Capability::new("sshfs", "mount a directory of a server by sshfs", probe_sshfs),
     Capability::new("valgrind", "count instructions", probe_valgrind),
     Capability::new("tracefs", "mark and read the kernel's trace", probe_tracefs),
     Capability::new("user", "run a program as another user", probe_user),
@@ -214,6 +217,26 @@ fn probe_tracefs() -> Result<(), String> {
     let is_on = "test \"$(cat /sys/kernel/tracing/tracing_on)\" = 1 -a -w /sys/kernel/tracing/trace_marker";
     let script = format!("{MOUNT_TRACEFS} && {is_on}");
     run(Command::new("unshare").args(["--mount", "sh", "-c", &script])).map(drop)
+}
+
+fn probe_quota() -> Result<(), String> {
+    probe_root()?;
+    rig::Quota::make(&rig::Spec::quota(0.5)).map(drop).map_err(|trouble| trouble.to_string())
+}
+
+fn probe_netns() -> Result<(), String> {
+    probe_root()?;
+    // Both devices, and what limits them, go with the namespace.
+    let script = "ip link add name near type veth peer name far && \
+                  tc qdisc add dev near root tbf rate 1mbit burst 64kb latency 50ms";
+    run(Command::new("unshare").args(["--net", "sh", "-c", script]).stdin(Stdio::null())).map(drop)
+}
+
+fn probe_sshfs() -> Result<(), String> {
+    find("netns").map_or(Ok(()), Capability::check)?;
+    find("fuse").map_or(Ok(()), Capability::check)?;
+    let network = rig::Spec::network(1_000_000_000).size_mib(1);
+    rig::Network::build(&network).map(drop).map_err(|trouble| trouble.to_string())
 }
 
 fn probe_user() -> Result<(), String> {

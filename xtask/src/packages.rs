@@ -11,20 +11,32 @@ pub struct Package {
     pub command: &'static str,
     /// What the tests do with it.
     pub purpose: &'static str,
+    /// A service that it starts where it is installed, for everybody who can reach the machine.
+    pub service: Option<&'static str>,
+}
+
+impl Package {
+    const fn new(name: &'static str, command: &'static str, purpose: &'static str) -> Self {
+        Self { name, command, purpose, service: None }
+    }
 }
 
 /// Every package; one that tests begin to use is one line here.
 pub const PACKAGES: &[Package] = &[
-    Package { name: "btrfs-progs", command: "mkfs.btrfs", purpose: "making btrfs on loop devices" },
-    Package { name: "e2fsprogs", command: "mkfs.ext4", purpose: "making ext4 on loop devices" },
-    Package { name: "mount", command: "losetup", purpose: "loop devices, mounting" },
-    Package { name: "util-linux", command: "chrt", purpose: "servers whose answers are not late" },
+    Package::new("btrfs-progs", "mkfs.btrfs", "making btrfs on loop devices"),
+    Package::new("e2fsprogs", "mkfs.ext4", "making ext4 on loop devices"),
+    Package::new("fuse3", "fusermount3", "mounting a network file system"),
+    Package::new("iproute2", "tc", "networks of a known rate"),
+    Package::new("mount", "losetup", "loop devices, mounting"),
+    Package::new("openssh-client", "ssh", "reaching the server of a network file system"),
     Package {
-        name: "valgrind",
-        command: "valgrind",
-        purpose: "counting instructions of the measuring loops",
+        service: Some("ssh"),
+        ..Package::new("openssh-server", "sshd", "the server of a network file system, in a namespace")
     },
-    Package { name: "xfsprogs", command: "mkfs.xfs", purpose: "making xfs on loop devices" },
+    Package::new("sshfs", "sshfs", "mounting a network file system"),
+    Package::new("util-linux", "chrt", "servers whose answers are not late"),
+    Package::new("valgrind", "valgrind", "counting instructions of the measuring loops"),
+    Package::new("xfsprogs", "mkfs.xfs", "making xfs on loop devices"),
 ];
 
 /// Packages whose command is not found.
@@ -45,10 +57,19 @@ pub fn provide(install: bool) {
     if lacking.is_empty() {
         return;
     }
-    let names: Vec<_> = lacking.iter().map(|package| package.name).collect();
     println!("lacking system packages:");
     for package in &lacking {
-        println!("  {:<12} {} ({})", package.name, package.purpose, package.command);
+        println!("  {:<14} {} ({})", package.name, package.purpose, package.command);
+    }
+    // What listens on the network is started by nobody but who wants it.
+    let (quiet, loud): (Vec<&Package>, Vec<_>) =
+        lacking.into_iter().partition(|package| !package.service.is_some_and(starts));
+    for package in loud {
+        println!("{} would start a server for everybody here: it is left to you to install", package.name);
+    }
+    let names: Vec<_> = quiet.iter().map(|package| package.name).collect();
+    if names.is_empty() {
+        return;
     }
     println!("to install them: apt-get install -y --no-install-recommends {}", names.join(" "));
     if !install {
@@ -58,6 +79,15 @@ pub fn provide(install: bool) {
     if let Err(reason) = apt_install(&names) {
         println!("they were not installed: {reason}; tests that need them are skipped");
     }
+}
+
+/// Whether a service is started where its package is installed: not where the machine's policy forbids it, as that of
+/// containers does.
+fn starts(service: &str) -> bool {
+    let mut policy = Command::new("/usr/sbin/policy-rc.d");
+    policy.args([service, "start"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // 101 is "forbidden".
+    policy.status().map_or(true, |status| status.code() != Some(101))
 }
 
 fn apt_install(names: &[&str]) -> Result<(), String> {

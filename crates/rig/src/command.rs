@@ -1,24 +1,37 @@
 //! Other programs that make and undo things.
 
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use model::Trouble;
 
 /// Runs a command that must succeed, and returns what it printed.
 pub(crate) fn run(command: &mut Command, attempt: &str) -> Result<String, Trouble> {
-    // Administrators' commands lie outside the search path of many users.
-    let path = std::env::var("PATH").unwrap_or_default();
-    command.env("PATH", format!("{path}:/usr/sbin:/sbin")).env("LC_ALL", "C");
-    let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().map_err(|error| {
-        Trouble::new(attempt, format!("{name}: {error}")).remedy(format!("install {name}"))
-    })?;
+    let name = prepare(command);
+    let output = command.output().map_err(|error| cannot_start(attempt, &name, &error))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr);
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     Err(Trouble::new(attempt, format!("{name}: {}: {said}", output.status)))
+}
+
+/// Starts a command that lives on.
+pub(crate) fn start(command: &mut Command, attempt: &str) -> Result<Child, Trouble> {
+    let name = prepare(command);
+    command.spawn().map_err(|error| cannot_start(attempt, &name, &error))
+}
+
+/// Its name; what it says is in no other language, and it finds what administrators' commands need.
+fn prepare(command: &mut Command) -> String {
+    // They lie outside the search path of many users.
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{path}:/usr/sbin:/sbin")).env("LC_ALL", "C");
+    command.get_program().to_string_lossy().into_owned()
+}
+
+fn cannot_start(attempt: &str, name: &str, error: &std::io::Error) -> Trouble {
+    Trouble::new(attempt, format!("{name}: {error}")).remedy(format!("install {name}"))
 }
 
 /// Gives this thread the CPU before all others, and lets its sleep end when it should: what is to be known exactly is

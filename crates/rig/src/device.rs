@@ -80,12 +80,21 @@ impl LoopDevice {
     /// device's file.
     ///
     /// # Errors
-    /// The kernel does not let us.
+    /// The kernel does not let us, or has a least number that is larger.
     pub fn set_requests(&self, journal: &mut Journal, backing: &Path, count: u32) -> Result<(), Trouble> {
         let file = self.directory().join("queue/nr_requests");
         let (old, sequence) = (read(&file)?, identity::sequence(&self.directory()));
         journal.note(Step::Setting { backing: backing.to_owned(), file: file.clone(), old, sequence })?;
-        write(&file, &count.to_string())
+        write(&file, &count.to_string())?;
+        // Without a word, it takes its least number for a smaller one.
+        match read(&file)? {
+            made if made == count.to_string() => Ok(()),
+            made => Err(Trouble::new(
+                format!("let {} take {count} requests at a time", self.0),
+                format!("the kernel made {made} of it"),
+            )
+            .remedy(format!("say requests={made} or more"))),
+        }
     }
 
     /// Limits the dirty pages of the file system on it; undone with the journal.

@@ -5,12 +5,13 @@ use std::process::Command;
 
 use model::Trouble;
 
+use crate::cgroup;
 use crate::device::LoopDevice;
 use crate::fuse::{FILE_NAME, Faults, Server};
 use crate::journal::Journal;
 use crate::served::Served;
 use crate::spec::{self, DiskSpec, FuseSpec, On};
-use crate::throttle::{self, Throttle};
+use crate::throttle::Throttle;
 use crate::timing::Timing;
 
 /// The device and its file system; dropped, all of it is undone.
@@ -81,7 +82,7 @@ impl Disk {
     pub fn limit(&mut self, throttle: Throttle) -> Result<(), Trouble> {
         if throttle != self.throttle {
             if self.cgroup.is_none() {
-                self.cgroup = Some(throttle::root_cgroup(&mut self.journal)?);
+                self.cgroup = Some(cgroup::root(&mut self.journal, "blkio")?);
             }
             let cgroup = self.cgroup.as_deref().unwrap_or(Path::new(""));
             throttle.set(&mut self.journal, cgroup, &self.device.number()?)?;

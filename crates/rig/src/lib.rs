@@ -1,7 +1,8 @@
 //! Devices, servers and neighbours with known answers, each undone however it ends.
 //!
 //! A [`Spec`] says what a rig is. [`Rig::start`] has it built by another process ([`serve`] is the body of that), in
-//! which it lives; [`Fuse`](fuse::Fuse), [`Disk`], [`Neighbour`] and [`Hogs`] are the same in this one.
+//! which it lives; [`Fuse`](fuse::Fuse), [`Disk`], [`Neighbour`], [`Hogs`], [`Quota`] and [`Network`] are the same in this
+//! one.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), model::Trouble> {
@@ -20,11 +21,13 @@
 //! - What outlives a process is in a journal before it is made, and undone from there: by whoever made it, or by
 //!   [`clean`] when that was killed.
 //! - Only what a journal names is undone, and only while it is what was made: the device is still over our file and
-//!   the kernel's sequence number of it the same, the mount on our directory, the limit the one that we set.
+//!   the kernel's sequence number of it the same, the mount on our directory, the limit the one that we set, the
+//!   server one with a word on our directory.
 //! - A journal that somebody has locked is theirs, unless the kernel says that they were killed.
 //! - Neither building nor undoing waits for a time that the rig was told to take.
 //! - Nothing is printed; what was answered is told to the owner.
 
+mod cgroup;
 mod clock;
 mod command;
 mod device;
@@ -36,9 +39,12 @@ mod journal;
 mod lines;
 mod mounts;
 mod neighbour;
+mod network;
 mod owner;
+mod quota;
 mod serve;
 mod served;
+mod servers;
 mod spec;
 mod step;
 mod text;
@@ -52,10 +58,12 @@ pub use device::LoopDevice;
 pub use disk::Disk;
 pub use journal::{Cleaned, Journal, clean, clean_one, is_live, is_mounted, list, steps};
 pub use neighbour::{Hogs, Neighbour};
+pub use network::Network;
 pub use owner::Rig;
+pub use quota::Quota;
 pub use serve::serve;
 pub use served::{Direction, Request, Served};
-pub use spec::{DiskSpec, FuseSpec, HogsSpec, NeighbourSpec, On, Opened, Spec};
+pub use spec::{DiskSpec, FuseSpec, HogsSpec, NeighbourSpec, NetworkSpec, On, Opened, QuotaSpec, Spec};
 pub use throttle::Throttle;
 pub use timing::{Slow, Span, Stall, Timed, Timing};
 pub use undo::unmount;

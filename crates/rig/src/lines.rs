@@ -23,6 +23,8 @@ pub(crate) const LEFT: &str = "left";
 
 /// To a rig: change what these words say.
 pub(crate) const SET: &str = "set";
+/// To a rig: take the process of this number in.
+pub(crate) const JOIN: &str = "join";
 /// To a rig: tell what was served.
 pub(crate) const SERVED: &str = "served";
 /// To a rig: tell it and begin to count anew.

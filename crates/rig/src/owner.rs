@@ -1,6 +1,6 @@
 //! A rig as seen from the process that wants one.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use model::Trouble;
 
 use crate::journal::clean_one;
-use crate::lines::{CANNOT, DONE, LEFT, Lines, Next, QUIT, READY, REQUEST, SERVED, SET, TAKE, parse_trouble};
+use crate::lines::{
+    CANNOT, DONE, JOIN, LEFT, Lines, Next, QUIT, READY, REQUEST, SERVED, SET, TAKE, parse_trouble,
+};
 use crate::served::{Request, Served};
 use crate::spec::Spec;
 use crate::text::{unescape, unescape_text};
@@ -74,7 +76,8 @@ impl Rig {
         Ok(rig)
     }
 
-    /// What is measured: a directory of its file system, or a device without one. Empty for a rig that only disturbs.
+    /// What is measured: a directory of its file system, or a device without one; of a quota the group, as the kernel
+    /// shows it. Empty for a rig that only disturbs.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -100,9 +103,31 @@ impl Rig {
     /// # Errors
     /// This rig cannot change that.
     pub fn set(&self, words: &str) -> Result<u64, Trouble> {
+        self.ask(&format!("{SET} {words}"), format!("change a rig to `{words}`"))
+    }
+
+    /// Takes a process into a quota, with all its threads and the children that it will have; the instant after which it
+    /// is so is the answer. One that should be there from its first instruction is started by [`Rig::inside`].
+    ///
+    /// # Errors
+    /// There is no such process, it has real-time priority, or the rig is no quota.
+    pub fn join(&self, process: u32) -> Result<u64, Trouble> {
+        self.ask(&format!("{JOIN} {process}"), format!("take process {process} into a rig"))
+    }
+
+    /// A command that runs a program inside a quota from its first instruction on; arguments and the like are added as
+    /// to any other. It ends with 126 where it cannot get in.
+    pub fn inside(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new("sh");
+        // A number of its own, as the shell becomes the program.
+        command.args(["-c", "echo $$ > \"$0\"/cgroup.procs || exit 126; exec \"$@\""]);
+        command.arg(&self.path).arg(program);
+        command
+    }
+
+    fn ask(&self, line: &str, attempt: String) -> Result<u64, Trouble> {
         let mut process = self.process();
-        let attempt = format!("change a rig to `{words}`");
-        process.tell(&format!("{SET} {words}"), &attempt)?;
+        process.tell(line, &attempt)?;
         let done = process.reply(&attempt, ANSWERING)?;
         done.strip_prefix(DONE)
             .and_then(|instant| instant.trim().parse().ok())

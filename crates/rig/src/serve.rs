@@ -13,8 +13,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::clock::now_ns;
 use crate::disk::Disk;
 use crate::fuse::{Faults, Fuse};
-use crate::lines::{DONE, LEFT, Lines, Next, QUIT, READY, REQUEST, SERVED, SET, TAKE, trouble_line};
+use crate::lines::{DONE, JOIN, LEFT, Lines, Next, QUIT, READY, REQUEST, SERVED, SET, TAKE, trouble_line};
 use crate::neighbour::{Hogs, Neighbour};
+use crate::network::Network;
+use crate::quota::Quota;
 use crate::served::Served;
 use crate::spec::{self, Spec};
 use crate::text::escape;
@@ -70,11 +72,12 @@ fn obey(work: &mut Work, commands: impl AsFd, ends: &Ends, replies: &mut impl Wr
         let done = match words.next() {
             Some(QUIT) => return Ok(()),
             Some(SET) => work.set(&words.collect::<Vec<_>>()),
+            Some(JOIN) => work.join(&words.collect::<Vec<_>>()),
             Some(SERVED) => tell(work.served(), replies),
             Some(TAKE) => tell(work.take_served(), replies),
             _ => Err(Trouble::new(
                 format!("understand `{line}`"),
-                format!("a rig understands {SET}, {SERVED}, {TAKE} and {QUIT}"),
+                format!("a rig understands {SET}, {JOIN}, {SERVED}, {TAKE} and {QUIT}"),
             )),
         };
         match done {
@@ -102,6 +105,8 @@ enum Work {
     Disk(Disk),
     Neighbour(Neighbour),
     Hogs(Hogs),
+    Quota(Quota),
+    Network(Network),
 }
 
 impl Work {
@@ -111,6 +116,8 @@ impl Work {
             Spec::Disk(spec) => Self::Disk(Disk::build(spec)?),
             Spec::Neighbour(spec) => Self::Neighbour(Neighbour::start(spec)?),
             Spec::Hogs(spec) => Self::Hogs(Hogs::start(spec)?),
+            Spec::Quota(spec) => Self::Quota(Quota::make(spec)?),
+            Spec::Network(spec) => Self::Network(Network::build(spec)?),
         })
     }
 
@@ -123,6 +130,12 @@ impl Work {
                 (PathBuf::new(), PathBuf::new(), neighbour.journal().path().to_owned())
             }
             Self::Hogs(_) => (PathBuf::new(), PathBuf::new(), PathBuf::new()),
+            Self::Quota(quota) => {
+                (quota.path().to_owned(), PathBuf::new(), quota.journal().path().to_owned())
+            }
+            Self::Network(network) => {
+                (network.path().to_owned(), PathBuf::new(), network.journal().path().to_owned())
+            }
         }
     }
 
@@ -134,10 +147,23 @@ impl Work {
                 Ok(())
             }
             Self::Disk(disk) => disk.set(words),
+            Self::Quota(quota) => quota.set(words),
+            Self::Network(network) => network.set(words),
             Self::Neighbour(_) | Self::Hogs(_) => Err(Trouble::new(
                 format!("change `{}` of a rig", words.join(" ")),
                 "nothing of it can be changed",
             )),
+        }
+    }
+
+    fn join(&mut self, words: &[&str]) -> Result<(), Trouble> {
+        let attempt = || format!("take process `{}` into a rig", words.join(" "));
+        match (self, words) {
+            (Self::Quota(quota), [process]) => match process.parse() {
+                Ok(process) => quota.join(process),
+                Err(_) => Err(Trouble::new(attempt(), "that is not the number of a process")),
+            },
+            _ => Err(Trouble::new(attempt(), "it is no group of processes").remedy("ask a quota")),
         }
     }
 
@@ -146,7 +172,7 @@ impl Work {
             Self::Fuse(fuse) => Some(fuse.served()),
             Self::Disk(disk) => disk.served(),
             Self::Neighbour(neighbour) => Some(neighbour.served()),
-            Self::Hogs(_) => None,
+            Self::Hogs(_) | Self::Quota(_) | Self::Network(_) => None,
         }
     }
 
@@ -155,7 +181,7 @@ impl Work {
             Self::Fuse(fuse) => Some(fuse.take_served()),
             Self::Disk(disk) => disk.take_served(),
             Self::Neighbour(neighbour) => Some(neighbour.take_served()),
-            Self::Hogs(_) => None,
+            Self::Hogs(_) | Self::Quota(_) | Self::Network(_) => None,
         }
     }
 
@@ -171,6 +197,8 @@ impl Work {
                 hogs.end();
                 Vec::new()
             }
+            Self::Quota(quota) => quota.journal().undo(),
+            Self::Network(network) => network.undo(),
         }
     }
 }

@@ -13,6 +13,8 @@ pub enum Direction {
     Write,
     /// That they be durable.
     Sync,
+    /// Names or attributes; written down where it takes time.
+    Name,
 }
 
 /// One request and its answer. Instants are nanoseconds on the axis of `CLOCK_MONOTONIC`.
@@ -54,6 +56,8 @@ pub struct Served {
     pub writes: u64,
     /// Syncs that were answered.
     pub syncs: u64,
+    /// Requests on names that were answered.
+    pub names: u64,
     /// Bytes that reads asked for.
     pub bytes_read: u64,
     /// Bytes that were written.
@@ -75,6 +79,7 @@ impl Served {
                     (self.writes + 1, self.bytes_written + request.length_bytes);
             }
             Direction::Sync => self.syncs += 1,
+            Direction::Name => self.names += 1,
         }
         if self.requests.len() < Self::REQUESTS_MAX {
             self.requests.push(request);
@@ -135,11 +140,18 @@ impl Served {
 }
 
 impl Direction {
+    const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Sync, Self::Name];
+
+    pub(crate) fn moves_bytes(self) -> bool {
+        matches!(self, Self::Read | Self::Write)
+    }
+
     fn letter(self) -> char {
         match self {
             Self::Read => 'r',
             Self::Write => 'w',
             Self::Sync => 's',
+            Self::Name => 'n',
         }
     }
 }
@@ -156,9 +168,8 @@ impl Request {
     /// What such a line says.
     pub(crate) fn parse(line: &str) -> Option<Self> {
         let (letter, numbers) = line.split_once(' ')?;
-        let direction = [Direction::Read, Direction::Write, Direction::Sync]
-            .into_iter()
-            .find(|direction| letter.chars().eq([direction.letter()]))?;
+        let direction =
+            Direction::ALL.into_iter().find(|direction| letter.chars().eq([direction.letter()]))?;
         let mut numbers = numbers.split(' ').map(|number| number.parse().ok());
         let mut next = || numbers.next().flatten();
         Some(Self {
@@ -203,7 +214,7 @@ mod tests {
 
     #[test]
     fn every_request_comes_back_from_its_line() {
-        for direction in [Direction::Read, Direction::Write, Direction::Sync] {
+        for direction in Direction::ALL {
             let one = request(direction, 12, 34);
             assert_eq!(Request::parse(&one.to_string()), Some(one));
         }

@@ -1,7 +1,10 @@
 //! What a rig is, as a value and as words of a command line.
 //!
 //! `fuse slots=4 service=1ms`, `disk fs=ext4 size=256m read_iops=5000`, `disk over over.slots=32 over.service=6ms..9ms`,
-//! `neighbour in=/mnt rate=500`, `hogs count=2`. What [`Spec::words`] writes, [`Spec::parse`] reads back.
+//! `neighbour in=/mnt rate=500`, `hogs count=2`, `quota cpus=0.2`, `network rate=200mbit`. What [`Spec::words`] writes, [`Spec::parse`] reads back.
+
+mod network;
+mod quota;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,6 +15,9 @@ use model::size::{self, Size};
 use crate::text::{escape, parse_time, time, unescape, unescape_text};
 use crate::throttle::Throttle;
 use crate::timing::{Slow, Span, Stall, Timed, Timing};
+
+pub use network::NetworkSpec;
+pub use quota::QuotaSpec;
 
 /// What stands before words on the server under a disk.
 pub(crate) const OVER: &str = "over.";
@@ -27,6 +33,10 @@ pub enum Spec {
     Neighbour(NeighbourSpec),
     /// Somebody else who needs the CPUs.
     Hogs(HogsSpec),
+    /// A share of CPU time for those that are put in.
+    Quota(QuotaSpec),
+    /// A network file system.
+    Network(NetworkSpec),
 }
 
 impl Spec {
@@ -53,6 +63,16 @@ impl Spec {
     /// So many threads that do nothing but take CPU time.
     pub fn hogs(count: u32) -> HogsSpec {
         HogsSpec { count }
+    }
+
+    /// A group of processes that gets so much CPU time: 0.2 is a fifth of a CPU. Given out ten times a second.
+    pub fn quota(cpus: f64) -> QuotaSpec {
+        QuotaSpec { cpus, period_us: 100_000 }
+    }
+
+    /// A file system of 256 MiB behind a network that carries so many bits a second.
+    pub fn network(bits_per_second: u64) -> NetworkSpec {
+        NetworkSpec { bits_per_second, bytes: 256 << 20, mount_options: String::new() }
     }
 }
 
@@ -136,6 +156,13 @@ impl FuseSpec {
     #[must_use]
     pub fn sync_us(mut self, time_us: u64) -> Self {
         self.timing.sync = Some(Span::ns(time_us * 1000));
+        self
+    }
+
+    /// What asks for names and attributes takes this time, in a slot like the others: a lookup, a creation.
+    #[must_use]
+    pub fn names_us(mut self, time_us: u64) -> Self {
+        self.timing.names = Some(Span::ns(time_us * 1000));
         self
     }
 
@@ -444,7 +471,9 @@ macro_rules! into_spec {
         }
     )+ };
 }
-into_spec!(Fuse FuseSpec, Disk DiskSpec, Neighbour NeighbourSpec, Hogs HogsSpec);
+into_spec!(
+    Fuse FuseSpec, Disk DiskSpec, Neighbour NeighbourSpec, Hogs HogsSpec, Quota QuotaSpec, Network NetworkSpec
+);
 
 impl Spec {
     /// The words of a command line that mean this rig.
@@ -454,6 +483,8 @@ impl Spec {
             Self::Disk(spec) => ("disk", spec.words()),
             Self::Neighbour(spec) => ("neighbour", spec.words()),
             Self::Hogs(spec) => ("hogs", vec![format!("count={}", spec.count)]),
+            Self::Quota(spec) => ("quota", spec.words()),
+            Self::Network(spec) => ("network", spec.words()),
         };
         [vec![kind.to_owned()], words].concat()
     }
@@ -469,11 +500,13 @@ impl Spec {
             Some("disk") => Self::disk().into(),
             Some("neighbour") => Self::neighbour("", 100).into(),
             Some("hogs") => Self::hogs(1).into(),
+            Some("quota") => Self::quota(1.0).into(),
+            Some("network") => Self::network(200_000_000).into(),
             kind => {
                 let kind = kind.unwrap_or_default();
                 return Err(Trouble::new(
                     format!("make a rig `{kind}`"),
-                    "the kinds are fuse, disk, neighbour and hogs",
+                    "the kinds are fuse, disk, neighbour, hogs, quota and network",
                 ));
             }
         };
@@ -495,6 +528,8 @@ impl Spec {
             Self::Fuse(spec) => spec.put(key, value),
             Self::Disk(spec) => spec.put(key, value),
             Self::Neighbour(spec) => spec.put(key, value),
+            Self::Quota(spec) => spec.put(key, value),
+            Self::Network(spec) => spec.put(key, value),
             Self::Hogs(spec) => match key {
                 "count" => number(value).map(|count| {
                     spec.count = count;
@@ -520,6 +555,20 @@ pub(crate) fn change_timing(timing: Timing, words: &[&str]) -> Result<Timing, Tr
 /// Words on limits that a disk takes while it lives: `read_iops=2000`.
 pub(crate) fn change_throttle(throttle: Throttle, words: &[&str]) -> Result<Throttle, Trouble> {
     change(throttle, words, put_throttle)
+}
+
+/// Words on the share that a group takes while it lives: `cpus=0.5`.
+pub(crate) fn change_quota(quota: QuotaSpec, words: &[&str]) -> Result<QuotaSpec, Trouble> {
+    change(quota, words, QuotaSpec::put)
+}
+
+/// Words on the rate that a network takes while it lives: `rate=20mbit`.
+pub(crate) fn change_network(network: NetworkSpec, words: &[&str]) -> Result<NetworkSpec, Trouble> {
+    change(
+        network,
+        words,
+        |network, key, value| if key == "rate" { network.put(key, value) } else { Ok(false) },
+    )
 }
 
 fn change<T>(
@@ -553,6 +602,7 @@ fn put_timing(timing: &mut Timing, key: &str, value: &str) -> Result<bool, Strin
         "rate" => timing.bytes_per_second = optional(value, bytes)?,
         "stall" => timing.stall = optional(value, stall)?,
         "sync" => timing.sync = optional(value, span)?,
+        "names" => timing.names = optional(value, span)?,
         "cache" => timing.cache = optional(value, span)?,
         "timed" => timing.timed = word(value, &TIMED)?,
         _ => return Ok(false),
@@ -561,7 +611,7 @@ fn put_timing(timing: &mut Timing, key: &str, value: &str) -> Result<bool, Strin
 }
 
 fn timing_words(timing: &Timing) -> Vec<String> {
-    let Timing { slots, service, slow, bytes_per_second, stall, sync, cache, timed } = timing;
+    let Timing { slots, service, slow, bytes_per_second, stall, sync, names, cache, timed } = timing;
     let mut words =
         vec![format!("service={}", span_word(*service)), format!("timed={}", name(*timed, &TIMED))];
     words.extend(slots.map(|slots| format!("slots={slots}")));
@@ -569,6 +619,7 @@ fn timing_words(timing: &Timing) -> Vec<String> {
     words.extend(bytes_per_second.map(|rate| format!("rate={}", size::exact(rate))));
     words.extend(stall.map(|stall| format!("stall={}/{}", time(stall.for_ns), time(stall.every_ns))));
     words.extend(sync.map(|sync| format!("sync={}", span_word(sync))));
+    words.extend(names.map(|names| format!("names={}", span_word(names))));
     words.extend(cache.map(|cache| format!("cache={}", span_word(cache))));
     words
 }
@@ -673,10 +724,11 @@ mod tests {
             stall in of((0..1_000_000_u64, 1..1_000_000_u64)
                 .prop_map(|(for_ns, more)| Stall { for_ns, every_ns: for_ns + more })),
             sync in of(any_span()),
+            names in of(any_span()),
             cache in of(any_span()),
             timed in prop_oneof![Just(Timed::Both), Just(Timed::Reads), Just(Timed::Writes)],
         ) -> Timing {
-            Timing { slots, service, slow, bytes_per_second, stall, sync, cache, timed }
+            Timing { slots, service, slow, bytes_per_second, stall, sync, names, cache, timed }
         }
     }
 
@@ -728,6 +780,13 @@ mod tests {
             any_disk().prop_map(Spec::from),
             neighbour.prop_map(Spec::from),
             any::<u32>().prop_map(|count| Spec::hogs(count).into()),
+            (0.001..1000.0, any::<u32>())
+                .prop_map(|(cpus, period_us)| { QuotaSpec { cpus, period_us: period_us.into() }.into() }),
+            (1..u64::MAX, any::<u64>(), any::<String>()).prop_map(
+                |(bits_per_second, bytes, mount_options)| {
+                    NetworkSpec { bits_per_second, bytes, mount_options }.into()
+                }
+            ),
         ]
     }
 
@@ -754,6 +813,11 @@ mod tests {
         assert_eq!(spec, same.into());
         let spec = parse("disk over over.service=6ms..9ms").unwrap();
         assert_eq!(spec, Spec::disk().over(Spec::fuse().service_between_us(6000, 9000)).into());
+        let quota = parse("quota cpus=0.2 period=50ms").unwrap();
+        assert_eq!(quota, Spec::quota(0.2).period_ms(50).into());
+        let network = parse("network rate=40mbit mount=direct_io").unwrap();
+        assert_eq!(network, Spec::network(40_000_000).mount_options("direct_io").into());
+        assert_eq!(network.words()[1], "rate=40mbit");
     }
 
     #[test]
@@ -768,6 +832,10 @@ mod tests {
             ("disk over.slots=4", "say `over`"),
             ("disk size=10%", "bytes"),
             ("neighbour rate=5", "in=DIRECTORY"),
+            ("quota cpus=none", "`none`"),
+            ("quota cpus=-1", "`-1`"),
+            ("network rate=fast", "200mbit"),
+            ("network rate=0bit", "`0bit`"),
         ] {
             let message = parse(line).unwrap_err().to_string();
             assert!(message.contains(word), "{line}: {message}");

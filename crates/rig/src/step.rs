@@ -14,10 +14,10 @@ use rustix::mount::UnmountFlags;
 
 use crate::device::LoopDevice;
 use crate::text::{escape, unescape, unescape_text};
-use crate::{PREFIX, command, device, identity, mounts, throttle, undo, zram};
+use crate::{PREFIX, cgroup, command, device, identity, mounts, network, servers, throttle, undo, zram};
 
 /// How often what is in use is asked again, 20 ms apart.
-const TRIES: usize = 100;
+pub(crate) const TRIES: usize = 100;
 
 /// A change, as it is about to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +37,12 @@ pub(crate) enum Step {
     Throttle { file: PathBuf, device: String, old: u64, new: u64, sequence: Option<u64> },
     /// A setting of the loop device over that file of ours is changed.
     Setting { backing: PathBuf, file: PathBuf, old: String, sequence: Option<u64> },
+    /// A group of processes is made.
+    Cgroup(PathBuf),
+    /// A pair of network devices is made, of which this is the one on our side; the other goes with it.
+    Link(String),
+    /// Servers are started, or clients of them, by words below that directory of ours.
+    Servers(PathBuf),
 }
 
 /// What came of undoing.
@@ -71,6 +77,9 @@ impl Step {
             Self::Setting { backing, file, old, sequence } => {
                 format!("setting {} {} {}{}", escape(backing), escape(file), escape(old), last(sequence))
             }
+            Self::Cgroup(path) => format!("cgroup {}", escape(path)),
+            Self::Link(name) => format!("link {}", escape(name)),
+            Self::Servers(home) => format!("servers {}", escape(home)),
         }
     }
 
@@ -105,6 +114,9 @@ impl Step {
             "setting" => {
                 Self::Setting { backing: path(0)?, file: path(1)?, old: text(2)?, sequence: last(3)? }
             }
+            "cgroup" => Self::Cgroup(path(0)?),
+            "link" => Self::Link(text(0)?),
+            "servers" => Self::Servers(path(0)?),
             _ => return None,
         })
     }
@@ -121,6 +133,9 @@ impl Step {
                 unlimit(file, device, [*old, *new], *sequence)
             }
             Self::Setting { backing, file, old, sequence } => put_back(backing, file, old, *sequence),
+            Self::Cgroup(path) if has_our_name(path) => cgroup::remove(path),
+            Self::Link(name) => network::remove_link(name),
+            Self::Servers(home) if has_our_name(home) => servers::end(home),
             _ => Outcome::NotThere,
         }
     }
@@ -170,6 +185,9 @@ impl fmt::Display for Step {
                 write!(f, "limit of {device} in {}, back to {old}", file.display())
             }
             Self::Setting { file, old, .. } => write!(f, "{}, back to {old}", file.display()),
+            Self::Cgroup(path) => write!(f, "cgroup {}", path.display()),
+            Self::Link(name) => write!(f, "network device {name}"),
+            Self::Servers(home) => write!(f, "servers of {}", home.display()),
         }
     }
 }
@@ -365,6 +383,9 @@ mod tests {
             Step::Zram { number: "3".into(), bytes: 1 << 20, sequence: None },
             Step::Zram { number: "3".into(), bytes: 1 << 20, sequence: Some(7) },
             Step::Throttle { file: "/x".into(), device: "7:1".into(), old: 0, new: 5000, sequence: Some(7) },
+            Step::Cgroup(ours.clone()),
+            Step::Link("skye-12345678".into()),
+            Step::Servers(ours.clone()),
             Step::Setting { backing: ours, file: "/sys/x".into(), old: String::new(), sequence: Some(7) },
         ] {
             assert_eq!(Step::parse(&step.line()), Some(step.clone()), "{}", step.line());
@@ -388,6 +409,11 @@ mod tests {
             Step::Loop { backing: file.clone(), known: None },
             Step::Setting { backing: file.clone(), file: file.clone(), old: "x".into(), sequence: None },
             Step::Throttle { file: file.clone(), device: "7:1".into(), old: 0, new: 5000, sequence: None },
+            Step::Cgroup(directory.clone()),
+            // A directory with our name that is no cgroup.
+            Step::Cgroup(directory.join("skye-rig.abcdefgh")),
+            Step::Link("lo".into()),
+            Step::Servers(directory.clone()),
         ] {
             assert_eq!(step.undo(), Outcome::NotThere, "{step}");
         }

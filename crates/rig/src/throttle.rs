@@ -8,13 +8,12 @@
 //! all latencies are short, and some are of 90 ms.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use model::Trouble;
 
 use crate::identity;
 use crate::journal::Journal;
-use crate::mounts;
 use crate::step::Step;
 
 /// What a device may do; `None` is no limit.
@@ -71,20 +70,4 @@ pub(crate) fn read(file: &Path, device: &str) -> Option<u64> {
     let limit =
         text.lines().find_map(|line| line.strip_prefix(device)?.strip_prefix(' ')?.trim().parse().ok());
     Some(limit.unwrap_or(0))
-}
-
-/// The root cgroup with the controller: where it is mounted, or a mount of our own.
-pub(crate) fn root_cgroup(journal: &mut Journal) -> Result<PathBuf, Trouble> {
-    let has_controller = |options: &str| options.split(',').any(|option| option == "blkio");
-    let mounted = mounts::all()
-        .into_iter()
-        .find(|mount| mount.file_system == "cgroup" && mount.root == "/" && has_controller(&mount.options));
-    if let Some(mount) = mounted {
-        return Ok(mount.at);
-    }
-    journal.mount("cgroup", "skye-rig", "blkio").map_err(|trouble| {
-        trouble.remedy(
-            "leave the controller to cgroup v1: boot with cgroup_no_v1 unset and without cgroup2's io",
-        )
-    })
 }

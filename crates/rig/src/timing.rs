@@ -78,6 +78,9 @@ pub struct Timing {
     pub stall: Option<Stall>,
     /// How long fsync takes, in a slot like the others.
     pub sync: Option<Span>,
+    /// How long it takes to look up, make, remove and rename names, to open, and to read and change attributes, in a slot
+    /// like the others. Flush, release and forget are answered at once, so that what a call takes can be counted.
+    pub names: Option<Span>,
     /// Reads of what was read before take so long and no slot: a cache where nobody but the server sees it.
     pub cache: Option<Span>,
     /// Whether reads, writes or both take time.
@@ -93,6 +96,7 @@ impl Timing {
     fn service_of(&self, direction: Direction, random: &mut Rng) -> Option<u64> {
         let applies = match direction {
             Direction::Sync => return self.sync.map(|time| time.draw(random)),
+            Direction::Name => return self.names.map(|time| time.draw(random)),
             Direction::Read => self.timed != Timed::Writes,
             Direction::Write => self.timed != Timed::Reads,
         };
@@ -168,7 +172,7 @@ impl Queue {
         let free_ns = self.free_ns.pop().map_or(now_ns, |Reverse(free_ns)| free_ns.max(now_ns));
         let start_ns = self.after_stall(free_ns);
         let mut due_ns = start_ns + service_ns;
-        if let Some(rate) = self.timing.bytes_per_second.filter(|_| direction != Direction::Sync) {
+        if let Some(rate) = self.timing.bytes_per_second.filter(|_| direction.moves_bytes()) {
             let moving_ns = u128::from(length_bytes) * 1_000_000_000 / u128::from(rate.max(1));
             self.moved_ns = self.moved_ns.max(start_ns) + moving_ns as u64;
             due_ns = due_ns.max(self.moved_ns);
@@ -270,8 +274,26 @@ mod tests {
         assert_eq!(due(timing, Direction::Sync), None);
         let timing = Timing { sync: Some(Span::ns(5 * MS)), ..timing };
         assert_eq!(due(timing, Direction::Sync), Some(5 * MS));
+        assert_eq!(due(timing, Direction::Name), None);
+        let timing = Timing { names: Some(Span::ns(7 * MS)), timed: Timed::Writes, ..timing };
+        assert_eq!((due(timing, Direction::Name), due(timing, Direction::Read)), (Some(7 * MS), None));
         assert_eq!(due(Timing::default(), Direction::Read), None);
         assert_eq!(due(Timing { slots: Some(1), ..Timing::default() }, Direction::Read), None);
+    }
+
+    #[test]
+    fn names_take_slots_but_no_bytes() {
+        let names = Some(Span::ns(5 * MS));
+        let timing = Timing { slots: Some(2), names, bytes_per_second: Some(4_096_000), ..Timing::default() };
+        let mut queue = Queue::new(timing, 0);
+        let mut due = |direction, length| queue.due_ns(0, direction, 2, 0, length).unwrap() / MS;
+        // Two at a time; the write begins when the first slot is free, and takes a millisecond to move.
+        assert_eq!(
+            [due(Direction::Name, 0), due(Direction::Name, 0), due(Direction::Write, 4096)],
+            [5, 5, 6]
+        );
+        // Neither waits for the bytes that are still to be moved.
+        assert_eq!([due(Direction::Name, 0), due(Direction::Name, 0)], [10, 11]);
     }
 
     #[test]

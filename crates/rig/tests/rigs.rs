@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -347,6 +347,255 @@ fn hogs_take_cpu_time() {
     assert!(rig.path() == Path::new("") && rig.journal().is_none());
     rig.finish().unwrap();
     assert!(!Path::new(&format!("/proc/{process}")).exists());
+}
+
+#[test]
+fn names_take_their_time_and_nothing_else_does() {
+    xtask::require!(root, fuse);
+    let rig = start(Spec::fuse().names_us(20_000).slots(1));
+    rig.take_served().unwrap();
+    let path = rig.path().join("new");
+    let begin = Instant::now();
+    let mut file = File::create_new(&path).unwrap();
+    let created = begin.elapsed();
+    let served = rig.take_served().unwrap();
+    // It looks whether the name is there, and makes it; and perhaps whether it may, in the directory.
+    assert!((2..=3).contains(&served.names) && served.requests.len() as u64 == served.names, "{served:?}");
+    let least = Duration::from_millis(20) * served.names as u32;
+    assert!(served.quantile_ns(0.0) >= 20 * MS && created >= least, "{created:?} for {}", served.names);
+    file.write_all(&[7; 4096]).unwrap();
+    file.sync_all().unwrap();
+    drop(file);
+    let served = rig.take_served().unwrap();
+    assert_eq!((served.writes, served.syncs), (1, 1));
+    // One that is not there takes as long.
+    assert!(fs::metadata(rig.path().join("none")).is_err());
+    let (from, to) = span(&rig.take_served().unwrap());
+    assert!(to - from >= 20 * MS);
+    fs::remove_file(&path).unwrap();
+    let removed = rig.take_served().unwrap();
+    assert!(removed.names >= 1 && removed.quantile_ns(0.0) >= 20 * MS, "{removed:?}");
+    // As many at a time as there are slots for.
+    rig.set("slots=4").unwrap();
+    rig.take_served().unwrap();
+    thread::scope(|scope| {
+        for thread in 0..8 {
+            let name = rig.path().join(format!("none-{thread}"));
+            scope.spawn(move || assert!(fs::metadata(name).is_err()));
+        }
+    });
+    let served = rig.take_served().unwrap();
+    let (first, last) = span(&served);
+    assert!(served.names >= 8 && last - first >= served.names.div_ceil(4) * 20 * MS, "{served:?}");
+    assert!(most_at_a_time(&served) > 4, "the kernel asks for several at a time: {served:?}");
+    rig.set("names=none").unwrap();
+    assert!(fs::metadata(rig.path().join("none")).is_err());
+    assert_eq!(rig.served().unwrap().requests, [], "what takes no time is not written down");
+    // Undoing does not wait for it.
+    rig.set("names=1h").unwrap();
+    finishes(rig);
+}
+
+#[test]
+fn a_device_that_takes_few_requests_keeps_the_others_waiting() {
+    xtask::require!(root, loop, fuse);
+    let over = || Spec::fuse().slots(32).service_us(20_000);
+    let mut under_way = Vec::new();
+    for requests in [4, 16] {
+        let rig = start(Spec::disk().over(over()).requests(requests));
+        thread::scope(|scope| {
+            for thread in 0..16_u64 {
+                let file = direct(rig.path());
+                // Far from each other, so that none are read together.
+                scope.spawn(move || read_blocks(&file, (0..10).map(|block| thread * 1000 + block * 10)));
+            }
+        });
+        let served = rig.served().unwrap();
+        assert_eq!(served.reads, 160);
+        under_way.push(most_at_a_time(&served));
+        // 160 reads in waves of as many as fit.
+        let (first, last) = span(&served);
+        assert!(last - first >= 160 / u64::from(requests) * 20 * MS, "{} ms", (last - first) / MS);
+        finishes(rig);
+    }
+    assert!(under_way[0] <= 4 && under_way[1] > 4, "{under_way:?}");
+    let refused = Rig::start(&program(), Spec::disk().requests(1)).unwrap_err().to_string();
+    assert!(refused.contains("1 requests at a time") && refused.contains("requests="), "{refused}");
+}
+
+fn most_at_a_time(served: &Served) -> usize {
+    let at = |instant| {
+        let holds = |other: &&rig::Request| other.arrived_ns <= instant && instant < other.answered_ns;
+        served.requests.iter().filter(holds).count()
+    };
+    served.requests.iter().map(|request| at(request.arrived_ns)).max().unwrap()
+}
+
+#[test]
+fn what_may_not_be_dirty_is_written_at_the_rate_of_the_device() {
+    xtask::require!(root, loop, ext4, blkio);
+    const MIB: u64 = 1 << 20;
+    let (rate, dirty) = (16 * MIB, 4 * MIB);
+    let spec = Spec::disk().size_mib(128).file_system("ext4").write_bytes_per_second(rate);
+    let rig = start(spec.dirty_max_bytes(dirty));
+    let mut file = File::create_new(rig.path().join("file")).unwrap();
+    let block = vec![7; MIB as usize];
+    let begin = Instant::now();
+    (0..48).for_each(|_| file.write_all(&block).unwrap());
+    // Without a sync: what could stay in memory, and a burst of the limit's, is all that was saved.
+    let least = Duration::from_secs_f64((48 * MIB - dirty) as f64 / rate as f64 * 0.9);
+    assert!(begin.elapsed() >= least, "{:?} and not {least:?}", begin.elapsed());
+    rig.set("write_rate=none").unwrap();
+    drop(file);
+    finishes(rig);
+}
+
+#[test]
+fn a_quota_is_what_those_inside_get_and_lets_them_go() {
+    xtask::require!(root, quota);
+    let rig = start(Spec::quota(0.2));
+    let count = |key: &str| -> u64 {
+        let text = fs::read_to_string(rig.path().join("cpu.stat")).unwrap();
+        text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse().ok()).unwrap()
+    };
+    let spin = |command: &mut Command| command.args(["-c", "while :; do :; done"]).spawn().unwrap();
+    let cpu_ms = |process: u32| -> u64 {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+        let words: Vec<_> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+        (words[11].parse::<u64>().unwrap() + words[12].parse::<u64>().unwrap()) * 10
+    };
+    let begin = Instant::now();
+    let mut inside = spin(&mut rig.inside("sh"));
+    wait_until(|| count("nr_throttled") >= 10);
+    let (used, elapsed) = (cpu_ms(inside.id()), begin.elapsed().as_millis() as u64);
+    // 20 ms in each period that was begun, and a slice that a CPU may keep; held up, it had used it up.
+    assert!(used <= (elapsed / 100 + 2) * 20 + 20, "{used} ms of {elapsed}");
+    assert!(used >= 10 * 20 / 2, "{used} ms of {elapsed}");
+
+    let mut other = spin(&mut Command::new("sh"));
+    rig.join(other.id()).unwrap();
+    let members = fs::read_to_string(rig.path().join("cgroup.procs")).unwrap();
+    for process in [inside.id(), other.id()] {
+        assert!(members.lines().any(|line| line == process.to_string()), "{process}: {members}");
+    }
+    rig.set("cpus=0.5 period=50ms").unwrap();
+    if let Ok(quota) = fs::read_to_string(rig.path().join("cpu.cfs_quota_us")) {
+        assert_eq!(quota.trim(), "25000");
+    }
+    assert!(rig.set("cpus=0.00001").unwrap_err().to_string().contains("at least 1ms"));
+    assert!(rig.join(4_194_305).unwrap_err().to_string().contains("4194305"));
+    finishes(rig);
+    // They live, and nothing holds them up any more.
+    for child in [&mut inside, &mut other] {
+        let group = fs::read_to_string(format!("/proc/{}/cgroup", child.id())).unwrap();
+        assert!(!group.contains(rig::PREFIX), "{group}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let hogs = start(Spec::hogs(1));
+    assert!(hogs.join(std::process::id()).unwrap_err().to_string().contains("no group"));
+}
+
+#[test]
+fn a_quota_that_is_killed_lets_those_inside_go() {
+    xtask::require!(root, quota);
+    let rig = start(Spec::quota(0.5));
+    let traces = Traces::of(&rig);
+    let mut inside = rig.inside("sleep").arg("60").spawn().unwrap();
+    wait_until(|| !fs::read_to_string(rig.path().join("cgroup.procs")).unwrap().is_empty());
+    kill(rig.id());
+    wait_until(|| !rig::is_live(&traces.journal));
+    assert!(rig.path().exists());
+    let cleaned = rig::clean_one(&traces.journal).unwrap();
+    assert_eq!((traces.left(), cleaned.left), (vec![], vec![]));
+    assert_eq!(inside.try_wait().unwrap(), None, "it lives");
+    inside.kill().unwrap();
+    inside.wait().unwrap();
+    drop(rig);
+}
+
+/// Processes that have a word on one of these steps' directories, and network devices of ours that they name.
+fn servers_of(steps: &[String]) -> Vec<String> {
+    let below: Vec<_> =
+        steps.iter().filter_map(|step| Some(format!("{}/", step.strip_prefix("servers of ")?))).collect();
+    let lines = fs::read_dir("/proc").unwrap().flatten();
+    let lines = lines.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).into_owned());
+    let servers = lines.filter(|line| below.iter().any(|home| line.contains(home)));
+    let links = steps.iter().filter_map(|step| step.strip_prefix("network device "));
+    let links = links.filter(|name| Path::new("/sys/class/net").join(name).exists()).map(str::to_owned);
+    servers.chain(links).collect()
+}
+
+#[test]
+fn a_network_carries_its_rate_and_no_more() {
+    xtask::require!(root, netns, sshfs);
+    const BYTES: usize = 8 << 20;
+    // 40 Mbit/s: so little that no machine is what limits it.
+    let rig = start(Spec::network(40_000_000).size_mib(64));
+    let steps = rig::steps(rig.journal().unwrap());
+    assert!(servers_of(&steps).len() >= 4, "{:?}", servers_of(&steps));
+    let path = rig.path().join("file");
+    let mut random = vec![0; BYTES];
+    File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut random)).unwrap();
+    let is_right = |what: &str, begin: Instant, bits_per_second: f64| {
+        let rate = BYTES as f64 * 8.0 / begin.elapsed().as_secs_f64() / bits_per_second;
+        println!("{what}: {rate:.3} of the rate");
+        assert!((0.85..=1.0).contains(&rate), "{what}: {rate}");
+    };
+    let begin = Instant::now();
+    let mut file = File::create_new(&path).unwrap();
+    file.write_all(&random).unwrap();
+    file.sync_all().unwrap();
+    is_right("written", begin, 40e6);
+    drop(file);
+    // A file that is opened anew is read anew.
+    let begin = Instant::now();
+    assert!(fs::read(&path).unwrap() == random);
+    is_right("read", begin, 40e6);
+    rig.set("rate=80mbit").unwrap();
+    let begin = Instant::now();
+    assert!(fs::read(&path).unwrap() == random);
+    is_right("read at twice the rate", begin, 80e6);
+    assert!(rig.set("size=1m").unwrap_err().to_string().contains("`size` cannot be changed"));
+    // Undoing does not wait for what is still to be sent.
+    rig.set("rate=1kbit").unwrap();
+    File::create_new(rig.path().join("other")).ok();
+    finishes(rig);
+    assert_eq!(servers_of(&steps), [""; 0]);
+}
+
+#[test]
+fn a_network_that_is_killed_is_undone_by_its_journal() {
+    xtask::require!(root, netns, sshfs);
+    let rig = start(Spec::network(40_000_000).size_mib(16));
+    let traces = Traces::of(&rig);
+    kill(rig.id());
+    wait_until(|| !rig::is_live(&traces.journal));
+    assert!(servers_of(&traces.steps).len() >= 4 && traces.left().len() >= 3, "{traces:?}");
+    let cleaned = rig::clean_one(&traces.journal).unwrap();
+    assert_eq!((traces.left(), servers_of(&traces.steps), cleaned.left), (vec![], vec![], vec![]));
+    drop(rig);
+}
+
+#[test]
+fn a_network_that_is_killed_while_it_is_built_leaves_nothing_that_clean_does_not_find() {
+    xtask::require!(root, netns, sshfs);
+    for round in 0..15 {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_skye-rig"));
+        let mut child = command.arg("network").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        thread::sleep(Duration::from_millis(40 * round));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let own = format!("{}-", child.id());
+        let is_own = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(&own);
+        for journal in rig::list().into_iter().filter(is_own) {
+            let traces = Traces { steps: rig::steps(&journal), journal, device: None };
+            let cleaned = rig::clean_one(&traces.journal).unwrap();
+            assert_eq!((traces.left(), &cleaned.left), (vec![], &vec![]), "{cleaned:?}");
+            assert_eq!(servers_of(&traces.steps), [""; 0]);
+        }
+    }
 }
 
 #[test]

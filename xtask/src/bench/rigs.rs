@@ -2,6 +2,7 @@
 //! must itself be true.
 
 use std::fs::{File, OpenOptions};
+use std::io::Write;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
@@ -9,7 +10,7 @@ use std::thread;
 
 use anyhow::{Context, Result, anyhow};
 use rig::fuse::{Faults, Fuse};
-use rig::{Direction, Disk, Spec, Throttle, now_ns};
+use rig::{Direction, Disk, Network, Spec, Throttle, now_ns};
 use rustix::fs::OFlags;
 
 use super::{Bench, Limit, Row, Setting};
@@ -32,6 +33,7 @@ const SIZE_MIB: u64 = 64;
 fn run(setting: &Setting) -> Result<Vec<Row>> {
     let mut rows = served(setting)?;
     rows.extend(limited(setting)?);
+    rows.extend(networked(setting)?);
     Ok(rows)
 }
 
@@ -59,6 +61,14 @@ fn served(setting: &Setting) -> Result<Vec<Row>> {
         }
     }
     rows.push(Row::new("4 slots of 1 ms, 16 readers: rate off", "", queue, Limit::AtMost(OFF)));
+    let mut names = Vec::new();
+    {
+        let server = fuse(Spec::fuse().slots(1).names_us(2000))?;
+        for _ in 0..setting.pairs {
+            names.push(off(lookups(server.path())?, 500.0));
+        }
+    }
+    rows.push(Row::new("names of 2 ms, 4 who look them up: rate off", "", names, Limit::AtMost(OFF)));
     let mut slow = Vec::new();
     {
         let server = fuse(Spec::fuse().service_us(2000).slow(0.1, 20_000))?;
@@ -116,6 +126,62 @@ fn limited(setting: &Setting) -> Result<Vec<Row>> {
         rows.push(Row::new(format!("{what}, over 0.997 s: rate off"), "", over, Limit::None).noted(BURSTS));
     }
     Ok(rows)
+}
+
+/// What a network carries of a file, in both directions.
+fn networked(setting: &Setting) -> Result<Vec<Row>> {
+    const BYTES: usize = 8 << 20;
+    const BITS_PER_SECOND: u64 = 40_000_000;
+    if let Some(why) = absent(&["root", "netns", "sshfs"]) {
+        return Ok(vec![Row::skipped("network", Limit::AtMost(HEADERS), why)]);
+    }
+    let network = Network::build(&Spec::network(BITS_PER_SECOND).size_mib(64))?;
+    let path = network.path().join("file");
+    let off_since = |begin_ns| {
+        let rate = BYTES as f64 * 8e9 / (now_ns() - begin_ns) as f64;
+        off(rate, BITS_PER_SECOND as f64)
+    };
+    let [mut written, mut read] = [const { Vec::new() }; 2];
+    for _ in 0..setting.pairs {
+        let begin_ns = now_ns();
+        let mut file = File::create(&path).context("make a file behind the network")?;
+        file.write_all(&vec![1; BYTES]).and_then(|()| file.sync_all()).context("write it")?;
+        written.push(off_since(begin_ns));
+        drop(file);
+        let begin_ns = now_ns();
+        std::fs::read(&path).context("read it")?;
+        read.push(off_since(begin_ns));
+    }
+    Ok(vec![
+        Row::new("network of 40 Mbit/s, 8 MiB written: rate off", "", written, Limit::AtMost(HEADERS)),
+        Row::new("network of 40 Mbit/s, 8 MiB read: rate off", "", read, Limit::AtMost(HEADERS)),
+    ])
+}
+
+/// What a network carries beside the data: 66 bytes of each 1,514 are for Ethernet, IP and TCP, few more for SSH.
+const HEADERS: f64 = 0.06;
+
+/// Looks up names that are not there, by four threads, until the time is up; how many a second were.
+fn lookups(directory: &Path) -> Result<f64> {
+    let begin_ns = now_ns() + WARM_UP_NS;
+    let end_ns = begin_ns + TIME_NS;
+    let looked_up = thread::scope(|scope| {
+        let looks = |thread: u64| {
+            (0_u64..)
+                .map(|look| {
+                    // None twice, and each an error that says nothing.
+                    let _ = std::fs::symlink_metadata(directory.join(format!("{thread}-{look}")));
+                    now_ns()
+                })
+                .take_while(|ended_ns| *ended_ns < end_ns)
+                .filter(|ended_ns| *ended_ns >= begin_ns)
+                .count()
+        };
+        let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || looks(thread))).collect();
+        let counts = threads.into_iter().map(|one| one.join().map_err(|_| anyhow!("a thread panicked")));
+        Ok::<_, anyhow::Error>(counts.collect::<Result<Vec<_>>>()?.iter().sum::<usize>())
+    })?;
+    Ok(looked_up as f64 * 1e9 / TIME_NS as f64)
 }
 
 const BURSTS: &str = "a limit lets through a tenth of a second's worth at once: over any time, a rate is off by as \

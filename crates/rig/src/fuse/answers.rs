@@ -19,6 +19,8 @@ pub(super) enum Answer {
     Data(ReplyData, Vec<u8>),
     Written(ReplyWrite, u32),
     Done(ReplyEmpty),
+    /// On names, of which there are many kinds.
+    Name(Box<dyn FnOnce() + Send>),
 }
 
 impl Answer {
@@ -27,6 +29,7 @@ impl Answer {
             Self::Data(reply, data) => reply.data(&data),
             Self::Written(reply, bytes) => reply.written(bytes),
             Self::Done(reply) => reply.ok(),
+            Self::Name(give) => give(),
         }
     }
 }

@@ -22,7 +22,7 @@ pub use fuser::Errno;
 use crate::clock::now_ns;
 use crate::command::make_urgent;
 use crate::journal::Journal;
-use crate::served::{Request, Served};
+use crate::served::{Direction, Request, Served};
 use crate::spec::{FuseSpec, Opened};
 use crate::step::Step;
 use crate::timing::{Queue, Timing};
@@ -239,6 +239,17 @@ impl Shared {
         match due_ns {
             Some(due_ns) => self.answers.at(due_ns, request, answer),
             None => self.answers.now(request, answer),
+        }
+    }
+
+    /// Answers a request on names when the queue says. What takes no time is not written down: there are many, which
+    /// nobody asked about.
+    fn answer_name(&self, give: impl FnOnce() + Send + 'static) {
+        let request = Request::now(Direction::Name, 0, 0);
+        let due_ns = lock(&self.queue).due_ns(request.arrived_ns, Direction::Name, 0, 0, 0);
+        match due_ns {
+            Some(due_ns) => self.answers.at(due_ns, request, Answer::Name(Box::new(give))),
+            None => give(),
         }
     }
 }

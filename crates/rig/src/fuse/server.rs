@@ -25,17 +25,18 @@ use crate::spec::Opened;
 /// How long the kernel may remember what it was told; everything changes through the kernel, so it is never wrong.
 const REMEMBER: Duration = Duration::from_secs(1);
 
-/// Answers a request with what a closure found, or with its error.
+/// Answers a request on names with what was found, or with its error, when it is due.
 macro_rules! answer {
-    ($reply:ident, $found:expr, $ok:expr) => {
-        match $found {
+    ($shared:expr, $reply:ident, $found:expr, $ok:expr) => {{
+        let found = $found;
+        $shared.answer_name(move || match found {
             Ok(found) => {
                 let ok = $ok;
                 ok($reply, found)
             }
             Err(error) => $reply.error(error),
-        }
-    };
+        });
+    }};
 }
 
 fn give_entry(reply: ReplyEntry, attributes: FileAttr) {
@@ -70,6 +71,8 @@ impl Filesystem for Server {
         let unsupported = |_| io::Error::from(io::ErrorKind::Unsupported);
         // Without it the kernel waits for each direct read before it sends the next.
         config.add_capabilities(InitFlags::FUSE_ASYNC_DIO).map_err(unsupported)?;
+        // Nor each lookup in a directory. Where the kernel is too old for it, it still does.
+        let _ = config.add_capabilities(InitFlags::FUSE_PARALLEL_DIROPS);
         let limits = config.set_max_background(self.0.background_max);
         limits
             .and_then(|_| config.set_congestion_threshold(self.0.background_max))
@@ -80,7 +83,7 @@ impl Filesystem for Server {
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let mut memory = self.0.memory();
         let found = memory.find(parent, name).and_then(|number| memory.entry(number));
-        answer!(reply, found, give_entry);
+        answer!(self.0, reply, found, give_entry);
     }
 
     fn forget(&self, _: &Request, number: INodeNo, lookups: u64) {
@@ -94,7 +97,7 @@ impl Filesystem for Server {
     fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         let mut memory = self.0.memory();
         let found = memory.node(number).map(|node| node.attributes(number.0));
-        answer!(reply, found, give_attributes);
+        answer!(self.0, reply, found, give_attributes);
     }
 
     fn setattr(
@@ -125,7 +128,7 @@ impl Filesystem for Server {
             }
             node.attributes(number.0)
         });
-        answer!(reply, found, give_attributes);
+        answer!(self.0, reply, found, give_attributes);
     }
 
     fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
@@ -134,7 +137,7 @@ impl Filesystem for Server {
             Kind::Symlink(target) => Ok(target.clone()),
             _ => Err(Errno::EINVAL),
         });
-        answer!(reply, found, |reply: ReplyData, target: PathBuf| {
+        answer!(self.0, reply, found, |reply: ReplyData, target: PathBuf| {
             reply.data(target.as_os_str().as_encoded_bytes());
         });
     }
@@ -151,7 +154,7 @@ impl Filesystem for Server {
         let node = Node::new(Kind::Directory(BTreeMap::new()), mode & !umask, request.uid(), request.gid());
         let mut memory = self.0.memory();
         let made = memory.add(parent, name, node).and_then(|number| memory.entry(number));
-        answer!(reply, made, give_entry);
+        answer!(self.0, reply, made, give_entry);
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -160,18 +163,18 @@ impl Filesystem for Server {
         let time = memory.faults.unlink_time;
         drop(memory);
         thread::sleep(time);
-        answer!(reply, self.0.memory().remove(parent, name, false), give_nothing);
+        answer!(self.0, reply, self.0.memory().remove(parent, name, false), give_nothing);
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        answer!(reply, self.0.memory().remove(parent, name, true), give_nothing);
+        answer!(self.0, reply, self.0.memory().remove(parent, name, true), give_nothing);
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         let node = Node::new(Kind::Symlink(target.to_owned()), 0o777, request.uid(), request.gid());
         let mut memory = self.0.memory();
         let made = memory.add(parent, name, node).and_then(|number| memory.entry(number));
-        answer!(reply, made, give_entry);
+        answer!(self.0, reply, made, give_entry);
     }
 
     fn rename(
@@ -185,7 +188,7 @@ impl Filesystem for Server {
         reply: ReplyEmpty,
     ) {
         let renamed = self.0.memory().rename((parent, name), (new_parent, new_name), flags);
-        answer!(reply, renamed, give_nothing);
+        answer!(self.0, reply, renamed, give_nothing);
     }
 
     fn link(&self, _: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
@@ -199,7 +202,7 @@ impl Filesystem for Server {
             memory.name(parent, name, number.0)?;
             memory.entry(number.0)
         })();
-        answer!(reply, made, give_entry);
+        answer!(self.0, reply, made, give_entry);
     }
 
     fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -208,7 +211,8 @@ impl Filesystem for Server {
             return reply.error(Errno::EINVAL);
         }
         let found = memory.node(number).map(drop);
-        answer!(reply, found, |reply: ReplyOpen, ()| reply.opened(FileHandle(0), self.fopen_flags()));
+        let flags = self.fopen_flags();
+        answer!(self.0, reply, found, |reply: ReplyOpen, ()| reply.opened(FileHandle(0), flags));
     }
 
     fn create(
@@ -228,8 +232,9 @@ impl Filesystem for Server {
             return reply.error(Errno::EINVAL);
         }
         let made = made.and_then(|number| memory.entry(number));
-        answer!(reply, made, |reply: ReplyCreate, attributes: FileAttr| {
-            reply.created(&REMEMBER, &attributes, Generation(0), FileHandle(0), self.fopen_flags());
+        let flags = self.fopen_flags();
+        answer!(self.0, reply, made, |reply: ReplyCreate, attributes: FileAttr| {
+            reply.created(&REMEMBER, &attributes, Generation(0), FileHandle(0), flags);
         });
     }
 
@@ -326,7 +331,7 @@ impl Filesystem for Server {
                 break;
             }
         }
-        reply.ok();
+        self.0.answer_name(move || reply.ok());
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {

@@ -1,0 +1,97 @@
+//! Groups of processes, for which the kernel keeps limits: those of cgroup v1, and for CPU time of v2 as well.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use model::Trouble;
+use rustix::io::Errno;
+
+use crate::journal::Journal;
+use crate::mounts;
+use crate::step::{Outcome, Step, TRIES};
+
+/// The file of a group that lists its processes, and takes others.
+const PROCESSES: &str = "cgroup.procs";
+
+/// The root cgroup with a controller of v1: where it is mounted, or a mount of our own.
+pub(crate) fn root(journal: &mut Journal, controller: &str) -> Result<PathBuf, Trouble> {
+    if let Some(at) = mounted(controller) {
+        return Ok(at);
+    }
+    journal.mount("cgroup", "skye-rig", controller).map_err(|trouble| {
+        trouble.remedy(
+            "leave the controller to cgroup v1: boot with cgroup_no_v1 unset and without that controller in cgroup2",
+        )
+    })
+}
+
+fn mounted(controller: &str) -> Option<PathBuf> {
+    let has_controller = |options: &str| options.split(',').any(|option| option == controller);
+    let mut mounts = mounts::all().into_iter();
+    let mount = mounts
+        .find(|mount| mount.file_system == "cgroup" && mount.root == "/" && has_controller(&mount.options));
+    mount.map(|mount| mount.at)
+}
+
+/// The root of cgroup v2, if groups made in it have a controller.
+pub(crate) fn unified_root(controller: &str) -> Option<PathBuf> {
+    let has_controller = |at: &Path| {
+        let text = fs::read_to_string(at.join("cgroup.subtree_control")).unwrap_or_default();
+        text.split_ascii_whitespace().any(|word| word == controller)
+    };
+    let mut mounts = mounts::all().into_iter();
+    let mount =
+        mounts.find(|mount| mount.file_system == "cgroup2" && mount.root == "/" && has_controller(&mount.at));
+    mount.map(|mount| mount.at)
+}
+
+/// Makes a group of our own below one; undone with the journal.
+pub(crate) fn make(journal: &mut Journal, parent: &Path) -> Result<PathBuf, Trouble> {
+    let path = parent.join(crate::journal::unique_name());
+    journal.note(Step::Cgroup(path.clone()))?;
+    fs::create_dir(&path)
+        .map_err(|error| Trouble::new(format!("make the cgroup {}", path.display()), error))?;
+    Ok(path)
+}
+
+/// Takes a process into a group.
+pub(crate) fn join(group: &Path, process: u32) -> Result<(), Trouble> {
+    let attempt = || format!("take process {process} into {}", group.display());
+    fs::write(group.join(PROCESSES), process.to_string()).map_err(|error| {
+        let trouble = Trouble::new(attempt(), &error);
+        // The kernel gives real-time priority to no group that has no real-time budget.
+        if error.kind() == io::ErrorKind::InvalidInput {
+            trouble.remedy("take real-time priority from it first: `chrt --other --pid 0 PROCESS`")
+        } else {
+            trouble
+        }
+    })
+}
+
+/// Moves the processes of a group to its parent, and removes it.
+pub(crate) fn remove(group: &Path) -> Outcome {
+    let Some(parent) = group.parent() else { return Outcome::NotThere };
+    let processes = group.join(PROCESSES);
+    // A directory without this file is no cgroup.
+    if !processes.is_file() {
+        return Outcome::NotThere;
+    }
+    let mut why = String::new();
+    for _ in 0..TRIES {
+        let inside = fs::read_to_string(&processes).unwrap_or_default();
+        for process in inside.lines() {
+            // It may have ended, or be about to.
+            let _ = fs::write(parent.join(PROCESSES), process);
+        }
+        match rustix::fs::rmdir(group) {
+            Ok(()) => return Outcome::Undone,
+            Err(Errno::NOENT) => return Outcome::NotThere,
+            Err(errno) => why = io::Error::from(errno).to_string(),
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Outcome::Left(why)
+}

@@ -1,0 +1,410 @@
+//! A network file system: a directory in memory behind a network of a known rate, mounted by sshfs.
+//!
+//! The network is a pair of network devices with a token bucket at each end, of which one lies in a network namespace
+//! with an sshd. The server has namespaces of its own for processes and mounts too: whatever it starts goes with it, and
+//! it needs nothing in the directories of the system's own.
+
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use model::Trouble;
+
+use crate::command;
+use crate::journal::{Journal, is_mounted, unique_letters};
+use crate::spec::{self, NetworkSpec};
+use crate::step::{Outcome, Step};
+
+/// Where the kernel shows network devices.
+const DEVICES: &str = "/sys/class/net";
+/// What the names of ours begin with; the kernel takes 15 letters.
+const LINK_PREFIX: &str = "skye-";
+/// The device at the server's end. It is alone there.
+const FAR: &str = "server";
+/// Where the server listens. It is alone there, too.
+const PORT: u16 = 2022;
+/// What the kernel shows as the kind of the file system.
+const KIND: &str = "fuse.sshfs";
+/// What a bucket holds: one packet of the largest size that the kernel makes.
+const BURST: &str = "64kb";
+/// Bytes that may wait for their turn: more than one connection has under way. What is dropped would be sent again, and
+/// how soon is known to nobody: the rate would be anything down to half.
+const QUEUE: &str = "16mb";
+/// Room for keys and the like.
+const OWN_BYTES: u64 = 1 << 20;
+/// Neither a server nor its client takes longer to begin.
+const BEGINNING: Duration = Duration::from_secs(30);
+
+/// Makes a root for the server alone, with copies of nobody's mounts: they would keep others' devices busy. An sshd
+/// wants a directory in /run and an account that is not locked, and asks the files of the system for both.
+const SERVE: &str = r#"set -e
+home=$1
+while read -r _ _ _ _ at _; do
+    at=$(printf %b "$at")
+    case $at in
+        / | /proc | /dev | /usr* | /lib* | /bin | /sbin | /etc) continue ;;
+    esac
+    case $home/ in
+        "$at"/*) continue ;;
+    esac
+    umount -l "$at" 2>/dev/null || :
+done < /proc/self/mountinfo
+mount -t tmpfs -o mode=755 skye-rig /run
+mkdir -m 755 /run/sshd
+printf '%s\n' root:x:0:0::/:/bin/sh sshd:x:65534:65534::/run/sshd:/bin/false > /run/passwd
+printf '%s\n' root:NP:1:::::: sshd:NP:1:::::: > /run/shadow
+for file in passwd shadow; do
+    mount --bind /run/$file /etc/$file
+done
+exec "$(command -v sshd)" -D -e -f "$home/sshd_config"
+"#;
+
+/// The mount, and all that is behind it; dropped, all of it is undone.
+#[derive(Debug)]
+pub struct Network {
+    journal: Journal,
+    spec: NetworkSpec,
+    server: Option<Child>,
+    client: Option<Child>,
+    link: String,
+    at: PathBuf,
+}
+
+impl Network {
+    /// Makes one.
+    ///
+    /// # Errors
+    /// What could not be made, and why; nothing is left then.
+    pub fn build(spec: &NetworkSpec) -> Result<Self, Trouble> {
+        let mut network = Self {
+            journal: Journal::open()?,
+            spec: spec.clone(),
+            server: None,
+            client: None,
+            link: format!("{LINK_PREFIX}{}", unique_letters()),
+            at: PathBuf::new(),
+        };
+        // Where it fails, what there is of it is dropped.
+        network.assemble()?;
+        Ok(network)
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        &self.at
+    }
+
+    /// Another rate from now on.
+    ///
+    /// # Errors
+    /// What `tc` said.
+    pub fn limit(&mut self, bits_per_second: u64) -> Result<(), Trouble> {
+        self.spec.bits_per_second = bits_per_second;
+        self.shape()
+    }
+
+    pub(crate) fn set(&mut self, words: &[&str]) -> Result<(), Trouble> {
+        let spec = spec::change_network(self.spec.clone(), words)?;
+        self.limit(spec.bits_per_second)
+    }
+
+    pub(crate) fn journal(&mut self) -> &mut Journal {
+        &mut self.journal
+    }
+
+    /// Undoes all of it; what is left, and why, is in the answer.
+    pub(crate) fn undo(&mut self) -> Vec<String> {
+        let left = self.journal.undo();
+        for mut child in [self.client.take(), self.server.take()].into_iter().flatten() {
+            // It is dead if it was found; nobody should wait for one that was not.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        left
+    }
+
+    fn assemble(&mut self) -> Result<(), Trouble> {
+        let size = self.spec.bytes.saturating_add(OWN_BYTES);
+        let home = self.journal.mount("tmpfs", "skye-rig", &format!("size={size},mode=0700"))?;
+        let subnet = Subnet::choose()?;
+        self.write_files(&home, subnet)?;
+        self.journal.note(Step::Servers(home.clone()))?;
+        self.serve(&home)?;
+        self.connect(subnet)?;
+        self.shape()?;
+        self.mount(&home, subnet)
+    }
+
+    /// Keys that nobody else has, and what both sides must know.
+    fn write_files(&self, home: &Path, subnet: Subnet) -> Result<(), Trouble> {
+        let fail = |error| Trouble::new(format!("write the files of a server in {}", home.display()), error);
+        DirBuilder::new().mode(0o700).create(home.join("export")).map_err(fail)?;
+        for key in ["host_key", "key"] {
+            let mut keygen = Command::new("ssh-keygen");
+            keygen.args(["-q", "-t", "ed25519", "-N", "", "-C", "skye-rig", "-f"]).arg(home.join(key));
+            self.journal.run(&mut keygen, "make a key for a server of our own")?;
+        }
+        let public = fs::read_to_string(home.join("host_key.pub")).map_err(fail)?;
+        let known = format!("[{}]:{PORT} {public}", subnet.far());
+        let home_text = home.display();
+        let config = format!(
+            "Port {PORT}\nHostKey {home_text}/host_key\nAuthorizedKeysFile {home_text}/key.pub\n\
+             PidFile none\nAuthenticationMethods publickey\nPasswordAuthentication no\n\
+             KbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\nUsePAM no\nStrictModes no\n\
+             UseDNS no\nPermitTTY no\nDisableForwarding yes\nSubsystem sftp internal-sftp\n\
+             ForceCommand internal-sftp -d {home_text}/export\nLogLevel INFO\n"
+        );
+        for (name, text) in [("known_hosts", known.as_str()), ("sshd_config", &config), ("serve", SERVE)] {
+            fs::write(home.join(name), text).map_err(fail)?;
+        }
+        Ok(())
+    }
+
+    /// Starts the server, and waits until it listens.
+    fn serve(&mut self, home: &Path) -> Result<(), Trouble> {
+        let attempt = "start an sshd in a network namespace";
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--net", "--pid", "--mount", "--fork", "--kill-child", "sh"]);
+        unshare.arg(home.join("serve")).arg(home);
+        let log = home.join("server.log");
+        let mut server = begin(&mut unshare, &log, attempt)?;
+        let listens = || fs::read_to_string(&log).unwrap_or_default().contains("Server listening");
+        let listening = wait(&mut server, listens, &log, attempt);
+        self.server = Some(server);
+        listening.map_err(|trouble| trouble.remedy("run this as root, and install openssh-server"))
+    }
+
+    /// Joins both ends, and gives them addresses.
+    fn connect(&mut self, subnet: Subnet) -> Result<(), Trouble> {
+        let attempt = "make a network for a server";
+        let server = self.server_number();
+        self.journal.note(Step::Link(self.link.clone()))?;
+        let pair = ["link", "add", "name", &self.link, "type", "veth", "peer", "name", FAR, "netns", &server];
+        self.ip(&pair, attempt)?;
+        self.ip(&["address", "add", &format!("{}/30", subnet.near()), "dev", &self.link], attempt)?;
+        self.ip(&["link", "set", "dev", &self.link, "up"], attempt)?;
+        let there = |words: &[&str]| self.run_there(&[&["ip"], words].concat(), attempt);
+        there(&["address", "add", &format!("{}/30", subnet.far()), "dev", FAR])?;
+        there(&["link", "set", "dev", FAR, "up"])
+    }
+
+    /// Gives both ends the rate.
+    fn shape(&self) -> Result<(), Trouble> {
+        let rate = format!("{}bit", self.spec.bits_per_second);
+        let attempt = format!("limit a network to {rate} a second");
+        let words = |device| {
+            ["tc", "qdisc", "replace", "dev", device, "root", "tbf"]
+                .into_iter()
+                .chain(["rate", &rate, "burst", BURST, "limit", QUEUE])
+                .collect::<Vec<_>>()
+        };
+        let here = words(&self.link);
+        self.journal.run(Command::new(here[0]).args(&here[1..]), &attempt)?;
+        self.run_there(&words(FAR), &attempt)
+    }
+
+    fn mount(&mut self, home: &Path, subnet: Subnet) -> Result<(), Trouble> {
+        let at = self.journal.mount_point()?;
+        let attempt = format!("mount by sshfs at {}", at.display());
+        self.journal.note(Step::Mount { file_system: KIND.into(), at: at.clone() })?;
+        // Undone before the mount is: without its server, that waits for nothing that is still on its way.
+        self.journal.note(Step::Servers(home.to_owned()))?;
+        let mut sshfs = Command::new("sshfs");
+        sshfs.arg("-f").arg(format!("root@{}:", subnet.far())).arg(&at);
+        sshfs.args(["-p", &PORT.to_string(), "-F", "/dev/null"]);
+        let [key, known] = ["key", "known_hosts"].map(|name| home.join(name).display().to_string());
+        for option in [
+            &format!("IdentityFile={key}"),
+            &format!("UserKnownHostsFile={known}"),
+            "GlobalKnownHostsFile=/dev/null",
+            "StrictHostKeyChecking=yes",
+            "IdentitiesOnly=yes",
+            "IdentityAgent=none",
+            "BatchMode=yes",
+            "Compression=no",
+            self.spec.mount_options.as_str(),
+        ] {
+            if !option.is_empty() {
+                sshfs.args(["-o", option]);
+            }
+        }
+        let log = home.join("client.log");
+        let mut client = begin(&mut sshfs, &log, &attempt)?;
+        // It is mounted before the server is asked.
+        let answers = || is_mounted(&at) && fs::metadata(&at).is_ok();
+        let mounted = wait(&mut client, answers, &log, &attempt);
+        self.client = Some(client);
+        self.at = at;
+        mounted
+    }
+
+    /// A process in the namespace of the network.
+    fn server_number(&self) -> String {
+        self.server.as_ref().map(|server| server.id().to_string()).unwrap_or_default()
+    }
+
+    fn ip(&self, words: &[&str], attempt: &str) -> Result<(), Trouble> {
+        let done = self.journal.run(Command::new("ip").args(words), attempt);
+        done.map(drop).map_err(|trouble| trouble.remedy("run this as root, and install iproute2"))
+    }
+
+    fn run_there(&self, words: &[&str], attempt: &str) -> Result<(), Trouble> {
+        let mut nsenter = Command::new("nsenter");
+        nsenter.args(["--target", &self.server_number(), "--net"]).args(words);
+        self.journal.run(&mut nsenter, attempt).map(drop)
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for left in self.undo() {
+            log::warn!("left behind: {left}");
+        }
+    }
+}
+
+/// Starts what lives on. It holds nothing of ours: neither the lock of the journal nor what our owner reads.
+fn begin(command: &mut Command, log: &Path, attempt: &str) -> Result<Child, Trouble> {
+    let said = File::create(log).map_err(|error| Trouble::new(attempt, error))?;
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::from(said));
+    command::start(command, attempt)
+}
+
+/// Waits until something holds, unless the program that should bring it about ends first.
+fn wait(program: &mut Child, holds: impl Fn() -> bool, log: &Path, attempt: &str) -> Result<(), Trouble> {
+    let deadline = Instant::now() + BEGINNING;
+    let said =
+        || fs::read_to_string(log).unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+    while !holds() {
+        if let Ok(Some(status)) = program.try_wait() {
+            return Err(Trouble::new(attempt, format!("{status}: {}", said())));
+        }
+        if Instant::now() >= deadline {
+            let seconds = BEGINNING.as_secs();
+            return Err(Trouble::new(attempt, format!("it does not begin within {seconds} s: {}", said())));
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+/// Removes a network device of ours, and with it the other end.
+pub(crate) fn remove_link(name: &str) -> Outcome {
+    let is_there = || Path::new(DEVICES).join(name).exists();
+    let is_ours = name.strip_prefix(LINK_PREFIX).is_some_and(|letters| {
+        letters.len() == unique_letters().len() && letters.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    });
+    if !is_ours || !is_there() {
+        return Outcome::NotThere;
+    }
+    let mut ip = Command::new("ip");
+    let done = command::run(ip.args(["link", "delete", "dev", name]).stdin(Stdio::null()), "remove a link");
+    match done {
+        // Where its other end has gone with the server, the kernel is about to do it.
+        Err(_) if !is_there() => Outcome::Undone,
+        Err(trouble) => Outcome::Left(trouble.cause),
+        Ok(_) => Outcome::Undone,
+    }
+}
+
+/// Four addresses of the range that no router forwards, of which the two in the middle are for the two ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Subnet(u32);
+
+impl Subnet {
+    /// 169.254.0.0, of which the first and the last 256 addresses are reserved.
+    const RANGE: u32 = 0xa9fe_0000;
+    const COUNT: u32 = (0xff00 - 0x0100) / 4;
+    /// Where clouds tell machines about themselves; it needs no route of its own.
+    const CLOUDS: u32 = 0xa9fe_a9fc;
+
+    /// One that no route leads to, beginning with that of our process, as others look at the same time.
+    fn choose() -> Result<Self, Trouble> {
+        let routes = fs::read_to_string("/proc/net/route").unwrap_or_default();
+        let routes = parse_routes(&routes);
+        let first = std::process::id();
+        let mut subnets = (0..Self::COUNT).map(|step| Self::of(first.wrapping_add(step)));
+        subnets.find(|subnet| subnet.is_free(&routes)).ok_or_else(|| {
+            Trouble::new("find addresses for a network", "all of 169.254.0.0/16 is in use")
+                .remedy("remove routes to it that are left behind: `ip route`")
+        })
+    }
+
+    fn of(number: u32) -> Self {
+        Self(Self::RANGE + 0x0100 + number % Self::COUNT * 4)
+    }
+
+    /// Whether no route leads into it but those to everything, or to all of the range.
+    fn is_free(self, routes: &[(u32, u32)]) -> bool {
+        let leads_here = |(to, mask): &(u32, u32)| {
+            let both = mask & 0xffff_fffc;
+            mask.count_ones() > 16 && to & both == self.0 & both
+        };
+        self.0 != Self::CLOUDS && !routes.iter().any(leads_here)
+    }
+
+    fn near(self) -> std::net::Ipv4Addr {
+        (self.0 + 1).into()
+    }
+
+    fn far(self) -> std::net::Ipv4Addr {
+        (self.0 + 2).into()
+    }
+}
+
+/// Targets and masks of the lines of `/proc/net/route`, which shows them as they lie in memory.
+fn parse_routes(text: &str) -> Vec<(u32, u32)> {
+    let address = |word: Option<&str>| u32::from_str_radix(word?, 16).ok().map(u32::from_be);
+    let route = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        Some((address(words.nth(1))?, address(words.nth(5))?))
+    };
+    text.lines().filter_map(route).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subnet_is_one_that_nobody_uses() {
+        let head = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n";
+        let lines = [
+            "eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\n",
+            "eth0\t0000FEA9\t00000000\t0001\t0\t0\t0\t0000FFFF\n",
+            "eth1\t0401FEA9\t00000000\t0001\t0\t0\t0\tFCFFFFFF\n",
+        ];
+        let routes = parse_routes(&[head, &lines.concat()].concat());
+        assert_eq!(routes, [(0, 0), (0xa9fe_0000, 0xffff_0000), (0xa9fe_0104, 0xffff_fffc)]);
+        let [first, second] = [0, 1].map(Subnet::of);
+        assert_eq!(
+            (first.near().to_string(), first.far().to_string()),
+            ("169.254.1.1".into(), "169.254.1.2".into())
+        );
+        assert!(first.is_free(&routes) && !second.is_free(&routes));
+        // A route to one address of it, or to more than it.
+        assert!(
+            !first.is_free(&[(0xa9fe_0102, 0xffff_ffff)]) && !first.is_free(&[(0xa9fe_0100, 0xffff_ff00)])
+        );
+        assert!(!Subnet(Subnet::CLOUDS).is_free(&[]));
+        let last = Subnet::of(Subnet::COUNT - 1);
+        assert_eq!((last.far().to_string(), Subnet::of(Subnet::COUNT)), ("169.254.254.254".into(), first));
+    }
+
+    #[test]
+    fn only_devices_of_ours_are_removed() {
+        for name in ["lo", "skye-", "skye-1234567", "skye-12345678x", "skye-1234/678", "skye-12345678"] {
+            assert_eq!(remove_link(name), Outcome::NotThere, "{name}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_route_is_too_strange(text: String) {
+            parse_routes(&text);
+        }
+    }
+}

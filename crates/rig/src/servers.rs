@@ -1,0 +1,110 @@
+//! Programs of others that rigs have started and that live on by themselves.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::step::{Outcome, TRIES};
+
+/// What rigs start so, and the shells that begin it. Whoever else has a word on a directory of ours looks at it, and is
+/// let alone.
+const PROGRAMS: [&str; 8] = ["unshare", "sh", "dash", "bash", "busybox", "sshd", "sshfs", "ssh"];
+
+/// Kills those whose command line names something below a directory of ours, and waits until they are gone.
+pub(crate) fn end(home: &Path) -> Outcome {
+    let mut found = false;
+    for _ in 0..TRIES {
+        let mut is_over = true;
+        for process in processes() {
+            match look(process, home) {
+                Looks::Other => {}
+                Looks::Unclear => is_over = false,
+                Looks::Ours => {
+                    (found, is_over) = (true, false);
+                    // Another may have the number by now; the descriptor stays with the one that it was opened for.
+                    if let Ok(held) = pidfd_open(process, PidfdFlags::empty())
+                        && look(process, home) == Looks::Ours
+                    {
+                        let _ = pidfd_send_signal(&held, Signal::KILL);
+                    }
+                }
+            }
+        }
+        if is_over {
+            return if found { Outcome::Undone } else { Outcome::NotThere };
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    if found { Outcome::Left("they do not end".into()) } else { Outcome::NotThere }
+}
+
+fn processes() -> impl Iterator<Item = Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
+}
+
+/// What a process looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Looks {
+    Ours,
+    Other,
+    /// It is about to become a program, and has no command line yet.
+    Unclear,
+}
+
+fn look(process: Pid, home: &Path) -> Looks {
+    let directory = Path::new("/proc").join(process.as_raw_nonzero().to_string());
+    // One that has ended and was not waited for has no program.
+    let program = fs::read_link(directory.join("exe")).unwrap_or_default();
+    if !program.file_name().is_some_and(|name| PROGRAMS.iter().any(|known| name == *known)) {
+        return Looks::Other;
+    }
+    let below = [home.as_os_str().as_bytes(), b"/"].concat();
+    match fs::read(directory.join("cmdline")) {
+        Ok(line) if line.is_empty() => Looks::Unclear,
+        Ok(line) if line.windows(below.len()).any(|words| words == below) => Looks::Ours,
+        _ => Looks::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn only_what_rigs_start_is_ended_and_only_by_a_word_below_their_directory() {
+        let home = std::env::temp_dir().join(crate::journal::unique_name());
+        let word = |name: &str| home.join(name).into_os_string();
+        // Each waits for what it is to print, and ends with us at the latest.
+        let start = |program: &str, arguments: &[&str], word| {
+            let mut command = Command::new(program);
+            command.args(arguments).args(["cat", "-"]).arg(word).stdin(Stdio::piped()).spawn().unwrap()
+        };
+        let mut ours = start("unshare", &["--fork", "--kill-child"], word("config"));
+        let mut looks = start("env", &[], word("config"));
+        let elsewhere = home.with_extension("else").into_os_string();
+        let mut others = start("unshare", &["--fork", "--kill-child"], elsewhere);
+        // Each has become its program when its command line is its own.
+        let lives = |process: u32| {
+            let program = fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
+            program.file_name().is_some_and(|name| name == "unshare")
+        };
+        while !lives(ours.id()) || !lives(others.id()) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(end(&home), Outcome::Undone);
+        assert!(!ours.wait().unwrap().success());
+        assert_eq!(end(&home), Outcome::NotThere);
+        for child in [&mut looks, &mut others] {
+            assert_eq!(child.try_wait().unwrap(), None);
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+}

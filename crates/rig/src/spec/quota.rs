@@ -1,0 +1,47 @@
+//! A share of CPU time, as words.
+
+use super::{number, parse_time, time};
+
+/// A group of processes that gets so much CPU time and no more.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QuotaSpec {
+    /// CPUs' worth of time: 0.2 is a fifth of one.
+    pub cpus: f64,
+    /// What is allowed is given out once in this time. Whoever has used it up waits for the next.
+    pub period_us: u64,
+}
+
+impl QuotaSpec {
+    /// Gives time out so often.
+    #[must_use]
+    pub fn period_ms(mut self, period_ms: u64) -> Self {
+        self.period_us = period_ms * 1000;
+        self
+    }
+
+    /// What is given out in a period.
+    pub fn quota_us(&self) -> u64 {
+        (self.cpus * self.period_us as f64).round() as u64
+    }
+
+    pub(super) fn put(&mut self, key: &str, value: &str) -> Result<bool, String> {
+        match key {
+            "cpus" => {
+                let cpus: f64 = number(value)?;
+                // More than the kernel can count would be no limit, and less than nothing is none.
+                if !(cpus > 0.0 && cpus <= 1e6) {
+                    return Err(format!("`{value}` is not an amount of CPUs"));
+                }
+                self.cpus = cpus;
+            }
+            "period" => self.period_us = parse_time(value)? / 1000,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    pub(super) fn words(&self) -> Vec<String> {
+        let Self { cpus, period_us } = self;
+        vec![format!("cpus={cpus}"), format!("period={}", time(period_us * 1000))]
+    }
+}
