@@ -171,7 +171,6 @@ fn ranking(reading: &Reading<'_>, found: &Found) -> Vec<Ranked> {
         (Limiter::CpuContention, budget.run_queue),
         (Limiter::CpuQuota, reading.quota()),
         (Limiter::HypervisorSteal, budget.steal),
-        (Limiter::NotClear, budget.blocked),
     ];
     // What the limiter is made of is not told again.
     let own: &[Limiter] = match found.limiter {
@@ -185,7 +184,7 @@ fn ranking(reading: &Reading<'_>, found: &Found) -> Vec<Ranked> {
         | Limiter::MetadataCache
         | Limiter::BenchmarkItself => &[Limiter::ClientCpu, Limiter::KernelCpu],
         Limiter::CpuSaturated => &[Limiter::ClientCpu, Limiter::KernelCpu, Limiter::CpuContention],
-        _ => &[Limiter::NotClear],
+        _ => &[],
     };
     let mut all: Vec<_> = others
         .into_iter()
@@ -253,7 +252,7 @@ pub(crate) fn budget_sentence(reading: &Reading<'_>) -> String {
     let parts = [
         (budget.blocked, "blocked"),
         (budget.kernel, "in the kernel"),
-        (budget.user, "in their own code"),
+        (budget.user, "in its own code"),
         (budget.run_queue, "waiting for a CPU"),
         (reading.quota(), "held back by a quota"),
         (budget.steal, "taken by the hypervisor"),

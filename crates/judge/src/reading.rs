@@ -1,15 +1,22 @@
 //! What a record says about where its time went, in the terms of the rules.
 
 use model::numbers::{amount, percent};
-use model::run::{Budget, Sensed, Sensitivity, SystemUse, WaitsOf};
-use model::target::Backing;
+use model::run::{Budget, Frame, Sensed, Sensitivity, SystemUse, WaitsOf};
+use model::target::{Backing, Device};
 use model::workload::Engine;
 
 use crate::Case;
 use crate::wait_sites::{Class, class};
 
-/// An experiment whose 95 % interval reaches further than this to either side tells nothing.
+/// An experiment whose 95 % interval reaches further than this to either side tells nothing, unless all of it lies on one
+/// side of what is decided by it.
 const UNCERTAIN: f64 = 0.35;
+/// All of the interval above this: the load answers in full.
+const SURELY_ALL: f64 = 0.7;
+/// All of the interval below this: it hardly answers.
+const SURELY_NONE: f64 = 0.45;
+/// All of the interval below this, of an answer to the size of blocks: it is one of bytes.
+const SURELY_BYTES: f64 = -0.6;
 /// Looks at sleeping threads below which shares of them say nothing: half an interval is then a tenth.
 const LOOKS_MIN: u64 = 50;
 
@@ -38,6 +45,8 @@ pub struct Reading<'a> {
     symbols: Vec<(Class, String)>,
     /// Looks at sleeping threads.
     looks: u64,
+    /// Share of the looks at the test's threads that found them waiting for completions of a ring.
+    for_completions: Option<f64>,
     /// Share of the looks at the test's threads that found them running.
     pub running: Option<f64>,
 }
@@ -51,6 +60,8 @@ impl<'a> Reading<'a> {
         let workload = &case.phase.workload;
         let of_workers = || record.wait_sites.iter().filter(|site| site.of == WaitsOf::Workers);
         let running = of_workers().find(|site| site.symbol == "running").map(|site| site.share);
+        let at_ring = of_workers().filter(|site| class(&site.symbol) == Some(Class::Ring));
+        let for_completions = (of_workers().count() > 0).then(|| at_ring.map(|site| site.share).sum());
         // Threads of the kernel that work for a ring sleep where a thread of the test would have slept.
         let of_whom = if is_ring { WaitsOf::RingWorkers } else { WaitsOf::Workers };
         // One that has nothing to do waits for work, and holds nothing back.
@@ -72,8 +83,14 @@ impl<'a> Reading<'a> {
         }
         let at_device = || {
             let _ = case.device()?;
-            let sum: f64 =
-                case.frames().filter_map(|frame| Some(frame.devices.first()?.in_flight_ns as f64)).sum();
+            let leaves: Vec<bool> = case.target().device_stack.iter().map(Device::is_leaf).collect();
+            // Not every layer counts what passes through it; what is in the lowest is in all of them.
+            let in_frame = |frame: &Frame| {
+                let of_leaves = frame.devices.iter().zip(&leaves).filter(|(_, is_leaf)| **is_leaf);
+                let in_leaves: f64 = of_leaves.map(|(device, _)| device.in_flight_ns as f64).sum();
+                frame.devices.first().map_or(0.0, |top| top.in_flight_ns as f64).max(in_leaves)
+            };
+            let sum: f64 = case.frames().map(in_frame).sum();
             (record.elapsed_ns > 0).then(|| sum / record.elapsed_ns as f64)
         };
         let at_server = record.system.as_ref().and_then(|system| system.server_in_flight);
@@ -88,6 +105,7 @@ impl<'a> Reading<'a> {
             waits,
             symbols,
             looks,
+            for_completions,
             running,
             case,
         })
@@ -118,6 +136,14 @@ impl<'a> Reading<'a> {
 
     /// A sentence about where threads slept, for any of these classes that were seen.
     pub fn wait_sentence(&self, classes: &[Class]) -> Option<String> {
+        if self.is_ring && self.looks < LOOKS_MIN {
+            // No thread of the kernel waits for the ring: its own does, for whatever it is full of.
+            let share = self.for_completions.filter(|share| *share >= 0.5)?;
+            return Some(format!(
+                "{} of the looks found its threads waiting for completions",
+                percent(share)
+            ));
+        }
         let share: f64 = classes.iter().map(|class| self.waits(*class)).sum();
         let most = classes.iter().max_by(|a, b| self.waits(**a).total_cmp(&self.waits(**b)))?;
         (share > 0.3).then(|| {
@@ -193,8 +219,13 @@ impl<'a> Reading<'a> {
 }
 
 fn certain(sensed: &Sensed) -> Option<f64> {
-    let is_certain = sensed.half_width.is_none_or(|half| half <= UNCERTAIN);
-    (is_certain && sensed.value.is_finite()).then_some(sensed.value)
+    let Sensed { value, half_width, .. } = sensed;
+    let is_certain = half_width.is_none_or(|half| {
+        let is_positive = value + half > -SURELY_NONE;
+        let is_decided = value - half >= SURELY_ALL || (value + half <= SURELY_NONE && is_positive);
+        half <= UNCERTAIN || is_decided || value + half <= SURELY_BYTES
+    });
+    (is_certain && value.is_finite()).then_some(*value)
 }
 
 fn is_simulated(case: &Case<'_>) -> bool {

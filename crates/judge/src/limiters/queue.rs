@@ -9,15 +9,26 @@ use crate::wait_sites::Class;
 
 /// Of the looks at sleeping threads, this share found them waiting for a place.
 const AT_QUEUE: f64 = 0.3;
+/// A queue that is full has as many requests as places, within this share.
+const NEAR: f64 = 0.15;
+
+/// Whether that many requests, and hardly more or less, are in the device, though more are waited for.
+fn is_full_of(reading: &Reading<'_>, places: f64) -> bool {
+    let is_near = |at_target: f64| (at_target / places - 1.0).abs() < NEAR;
+    reading.at_target.is_some_and(is_near) && reading.waiting() > 1.5 * places
+}
 
 /// Threads that wait for a tag, a slot, or a background request.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     let queued = reading.waits(Class::Queue);
-    if !waits_for_target(reading) || queued <= AT_QUEUE {
-        return None;
-    }
     let top = reading.case.target().top_device();
     let places = top.and_then(|device| device.nr_requests.map(|places| (device.name.as_str(), places)));
+    // A ring whose own thread waits for completions shows no wait for a tag; that as many requests as there are places are
+    // in the device, and more are waited for, says the same.
+    let is_full = reading.is_ring && places.is_some_and(|(_, places)| is_full_of(reading, f64::from(places)));
+    if !waits_for_target(reading) || (queued <= AT_QUEUE && !is_full) {
+        return None;
+    }
     let held = match (places, reading.system().and_then(|system| system.server_slots)) {
         (Some((name, places)), _) if !reading.is_remote => {
             Some(format!("; /sys/block/{name}/queue/nr_requests is {places}"))
@@ -40,7 +51,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
         ..Evidence::default()
     };
     Some(
-        Found::new(Limiter::QueueFull, queued * reading.budget.blocked, evidence).advice(
+        Found::new(Limiter::QueueFull, queued.max(f64::from(u8::from(is_full))) * reading.budget.blocked, evidence).advice(
             "More depth than the queue holds only waits above it. Raise nr_requests, max_background or the slots of the mount, or use less depth.",
         ),
     )

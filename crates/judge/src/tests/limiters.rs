@@ -64,7 +64,9 @@ impl World {
 
     /// Requests in the mounted device, on average.
     fn queues(mut self, requests: f64) -> Self {
-        self.device_frames(|device| device.in_flight_ns = (requests * 1e8) as u64);
+        self.frames(|frame| {
+            frame.devices.iter_mut().for_each(|device| device.in_flight_ns = (requests * 1e8) as u64);
+        });
         self
     }
 
