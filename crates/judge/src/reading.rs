@@ -1,7 +1,7 @@
 //! What a record says about where its time went, in the terms of the rules.
 
 use model::numbers::{amount, percent};
-use model::run::{Budget, Frame, Sensed, Sensitivity, SystemUse, WaitsOf};
+use model::run::{Budget, Frame, Sensed, Sensitivity, SystemUse, WaitSite, WaitsOf};
 use model::target::{Backing, Device};
 use model::workload::Engine;
 
@@ -63,10 +63,14 @@ impl<'a> Reading<'a> {
         let at_ring = of_workers().filter(|site| class(&site.symbol) == Some(Class::Ring));
         let for_completions = (of_workers().count() > 0).then(|| at_ring.map(|site| site.share).sum());
         // Threads of the kernel that work for a ring sleep where a thread of the test would have slept.
-        let of_whom = if is_ring { WaitsOf::RingWorkers } else { WaitsOf::Workers };
         // One that has nothing to do waits for work, and holds nothing back.
         let is_awake = |symbol: &str| symbol == "running" || symbol.starts_with("io_wq_worker");
-        let asleep = || record.wait_sites.iter().filter(|site| site.of == of_whom && !is_awake(&site.symbol));
+        // That a thread waits for its ring says nothing about what the ring waits for.
+        let says = |site: &&WaitSite| match site.of {
+            WaitsOf::Workers => !is_ring || class(&site.symbol) != Some(Class::Ring),
+            WaitsOf::RingWorkers => is_ring,
+        };
+        let asleep = || record.wait_sites.iter().filter(says).filter(|site| !is_awake(&site.symbol));
         let looks: u64 = asleep().map(|site| site.samples).sum();
         let mut waits: Vec<(Class, f64)> = Vec::new();
         let mut symbols: Vec<(Class, String)> = Vec::new();
@@ -147,8 +151,11 @@ impl<'a> Reading<'a> {
         let share: f64 = classes.iter().map(|class| self.waits(*class)).sum();
         let most = classes.iter().max_by(|a, b| self.waits(**a).total_cmp(&self.waits(**b)))?;
         (share > 0.3).then(|| {
-            let who = if self.is_ring { "the ring's kernel threads" } else { "sleeping threads" };
-            format!("{} of the looks found {who} in {}", percent(share), self.symbol(*most))
+            format!(
+                "{} of the looks at sleeping threads found them in {}",
+                percent(share),
+                self.symbol(*most)
+            )
         })
     }
 

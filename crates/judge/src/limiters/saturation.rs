@@ -110,9 +110,12 @@ fn knee(reading: &Reading<'_>) -> Found {
     });
     // A pause tells which share of a turn is the operation's own.
     let own = reading.delay().or(reading.depth()).unwrap_or(0.5).clamp(0.0, 1.0);
-    let (latency, full) = match reading.is_remote {
-        true => (Limiter::RemoteLatency, Limiter::ServerSaturated),
-        false => (Limiter::DeviceLatency, Limiter::DeviceOps),
+    let is_of_bytes = reading.block().is_some_and(|block| block < BY_BYTES_REMOTE);
+    let (latency, full) = match (reading.is_remote, is_of_bytes) {
+        (true, true) if network(reading).is_some() => (Limiter::RemoteLatency, Limiter::NetworkBandwidth),
+        (true, _) => (Limiter::RemoteLatency, Limiter::ServerSaturated),
+        (false, true) => (Limiter::DeviceLatency, Limiter::DeviceBandwidth),
+        (false, false) => (Limiter::DeviceLatency, Limiter::DeviceOps),
     };
     let blocked = reading.budget.blocked;
     Found::mixed([(latency, blocked * own), (full, blocked * (1.0 - own))], evidence).advice(format!(
