@@ -26,7 +26,9 @@ use asked::{Asked, Swept, add_possible, check_shares, expand, phase_id};
 use checks::{check_buffers, check_cold, check_direct, check_polling};
 use choice::{agree_within_sweeps, choose, depth_notes};
 use dataset::{check_room_for_files, plan_dataset};
-use volume::{estimate_ns, leave_bytes_to_experiments, share_write_limit, stop_of, whole_seconds};
+use volume::{
+    estimate_ns, experiments_ns, leave_bytes_to_experiments, share_write_limit, stop_of, whole_seconds,
+};
 
 pub use dataset::{DATASET_BYTES_MAX, DATASET_BYTES_MIN, DataGroup, Dataset, RESERVE_BYTES};
 pub use volume::{EXPERIMENTS_NS, PROBE_BYTES, WRITE_LIMIT_BYTES};
@@ -320,6 +322,11 @@ impl Plan {
         let is_real =
             phase.workload.data().is_none() || phase.engine.needs_files() || phase.engine == Engine::Sim;
         is_timed && is_allowed && is_real
+    }
+
+    /// What tests leave of the total time for the experiments after them: as much as these take, but no more than a fifth.
+    pub fn experiments_ns(&self) -> u64 {
+        experiments_ns(&self.phases, self.probe).min(self.total_ns / 5)
     }
 
     /// Most bytes that one experiment on a test may write; `None` for one that writes none.

@@ -346,7 +346,7 @@ impl Driver {
             return Some((self.plan.phase_time_ns, u64::MAX));
         }
         let weight = |phase: &PlannedPhase| if phase.workload.files().is_some() { 4 } else { 2 };
-        let left_ns = self.left_ns();
+        let left_ns = self.left_ns().saturating_sub(self.plan.experiments_ns());
         let weights: u64 =
             rest.iter().map(weight).sum::<u64>() + repetitions_left * all.iter().map(weight).sum::<u64>();
         let share_ns = left_ns / weights.max(1);

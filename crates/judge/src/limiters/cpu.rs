@@ -108,7 +108,11 @@ pub(super) fn saturated(reading: &Reading<'_>) -> Option<Found> {
         Found::new(Limiter::CpuSaturated, reading.on_cpu() + reading.budget.run_queue, evidence)
             // A device that is as full as the CPUs cannot be told from them.
             .at_most(Confidence::Likely)
-            .advice("More threads buy nothing here; compare with fewer, and with larger blocks."),
+            .advice(if reading.case.data().is_some() {
+                "More threads buy nothing here; larger blocks cost less CPU a byte."
+            } else {
+                "More threads buy nothing here: it is the CPUs that make and remove names, not the storage."
+            }),
     )
 }
 

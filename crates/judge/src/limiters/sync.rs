@@ -11,6 +11,8 @@ use crate::wait_sites::Class;
 
 /// Of the looks at sleeping threads, this share found them in a sync.
 const IN_SYNC: f64 = 0.3;
+/// Of the time of an operation, the sync takes at least this share.
+const MOST: f64 = 0.5;
 /// Flushes for each operation that say the same.
 const FLUSHES: f64 = 0.5;
 
@@ -32,9 +34,14 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
         return None;
     }
     let step = case.record.steps.iter().find(|step| step.name == "fdatasync" || step.name == "fsync");
-    let each = step.and_then(|step| step.latency_ns.as_ref()).map(|of_step| {
-        let whole = case.record.latency_ns.as_ref().map_or(0, |whole| whole.mean).max(1);
-        format!("; the sync took {} of the {} of an operation", latency(of_step.mean), latency(whole))
+    let whole_ns = case.record.latency_ns.as_ref().map_or(0, |whole| whole.mean).max(1);
+    let step_ns = step.and_then(|step| step.latency_ns.as_ref()).map(|of_step| of_step.mean);
+    // Where most of an operation is the write before, that is what holds it back.
+    if step_ns.is_some_and(|step_ns| (step_ns as f64) < MOST * whole_ns as f64) {
+        return None;
+    }
+    let each = step_ns.map(|step_ns| {
+        format!("; the sync took {} of the {} of an operation", latency(step_ns), latency(whole_ns))
     });
     let counters = (flushes >= FLUSHES)
         .then(|| format!("the device flushed {flushes:.1} times an operation{}", each.unwrap_or_default()));

@@ -181,12 +181,6 @@ pub(super) fn estimate_ns(
     repetitions: u32,
     probe: Probing,
 ) -> u64 {
-    let is_probed = |phase: &&PlannedPhase| {
-        // Writes may be probed as well; those on files and of single bytes have none that takes long.
-        let reads = |data: &DataWork| data.reads() && !data.writes() && !data.verb.is_bytes();
-        let may_be = |data: &DataWork| reads(data) || probe == Probing::Writes;
-        phase.engine.needs_files() && phase.workload.data().is_some_and(may_be)
-    };
     let seconds = |phase: &PlannedPhase| {
         // Simulated time costs none, as good as.
         if phase.engine == Engine::Sim {
@@ -200,8 +194,27 @@ pub(super) fn estimate_ns(
     // A device of 1 GB/s is the middle of what people test.
     let layout = dataset.map_or(0, Dataset::layout_bytes_max);
     let one: u64 = phases.iter().map(seconds).fold(0, u64::saturating_add);
-    let probed = if probe == Probing::None { 0 } else { phases.iter().filter(is_probed).count() as u64 };
-    one.saturating_add(layout).saturating_mul(u64::from(repetitions)).saturating_add(probed * EXPERIMENTS_NS)
+    one.saturating_add(layout)
+        .saturating_mul(u64::from(repetitions))
+        .saturating_add(experiments_ns(phases, probe))
+}
+
+/// About how long the experiments take that can be expected: those on blocks. Tests on files and of single bytes have none
+/// that takes long.
+pub(super) fn experiments_ns(phases: &[PlannedPhase], probe: Probing) -> u64 {
+    let is_probed = |phase: &&PlannedPhase| {
+        let may_be = |data: &DataWork| {
+            let is_allowed = match probe {
+                Probing::None => false,
+                Probing::Reads => !data.writes(),
+                Probing::Writes => true,
+            };
+            is_allowed && !data.verb.is_bytes()
+        };
+        let is_long = phase.stop.time_ns.is_some_and(|time_ns| time_ns >= super::EXPERIMENT_PHASE_NS_MIN);
+        is_long && phase.engine.needs_files() && phase.workload.data().is_some_and(may_be)
+    };
+    phases.iter().filter(is_probed).count() as u64 * EXPERIMENTS_NS
 }
 
 #[cfg(test)]

@@ -60,7 +60,9 @@ impl Driver {
             experiment.word()
         ));
         let before = session.experiment_bytes();
+        let begun = std::time::Instant::now();
         let sensed = session.experiment(experiment, phase, record, &mut |_| {});
+        log::debug!("{}: an experiment on its {} took {:?}", phase.id, experiment.word(), begun.elapsed());
         self.written_bytes += session.experiment_bytes() - before;
         let Some(sensed) = sensed else { return };
         let is_of =
