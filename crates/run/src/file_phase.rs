@@ -13,6 +13,7 @@ use engine::names::{DIRECTORY_DIGITS, FILE_DIGITS, Kind, Tree};
 use engine::pattern::Permutation;
 use engine::recorder::{self, DeltaReader, Recorder};
 use engine::{Failure, failure::Cause};
+use model::Experiment;
 use model::Trouble;
 use model::marker::NameRule;
 use model::plan::{Plan, PlannedPhase, Until};
@@ -42,7 +43,13 @@ pub fn rules(plan: &Plan) -> Vec<NameRule> {
         plan.phases.iter().filter_map(|phase| phase.workload.files().map(|files| (&phase.workload, files)))
     };
     let Some(files) = all().map(|(_, files)| files.files).max() else { return vec![] };
-    let threads = all().map(|(workload, _)| u64::from(workload.threads)).max().unwrap_or(1);
+    // Experiments have directories for more threads than their test.
+    let of_experiment = |phase: &PlannedPhase| {
+        let variant = Experiment::Depth.variant(phase, plan.cache).filter(|_| plan.may_probe(phase));
+        variant.map_or(phase.workload.threads, |variant| variant.phase.workload.threads)
+    };
+    let on_files = plan.phases.iter().filter(|phase| phase.workload.files().is_some());
+    let threads = on_files.map(|phase| u64::from(of_experiment(phase))).max().unwrap_or(1);
     let levels = all().map(|(_, files)| files.levels).max().unwrap_or(1);
     let dirs = all().map(|(_, files)| files.dirs).max().unwrap_or(1);
     let leaves = || {

@@ -233,10 +233,11 @@ impl Observed {
         }
     }
 
-    /// Where the time of `threads` worker threads went; `None` where the kernel hides it.
-    pub fn budget(&self, threads: usize) -> Option<Budget> {
+    /// Where the time of `threads` worker threads went in which they had work, `work_ns`: what they wait for each other
+    /// between rounds is no part of it. `None` where the kernel hides it.
+    pub fn budget(&self, threads: usize, work_ns: u64) -> Option<Budget> {
         let sum = self.sum.as_ref()?;
-        let all = (self.measured_ns * threads as u64) as f64;
+        let all = work_ns as f64 * threads as f64;
         let cpu = sum.workers.cpu_ns as f64;
         // Shares of some of the threads would look like idleness of all.
         if all == 0.0 || (cpu == 0.0 && !self.is_simulated) || self.watched < threads {
@@ -254,7 +255,7 @@ impl Observed {
         // Who is held back by a quota waits in the run queue, and each CPU counts for itself.
         let cpus = std::thread::available_parallelism().map_or(threads, |cpus| cpus.get().min(threads));
         let held_ns = self.system.quota_throttled_ns.map(|held_ns| held_ns as f64 / cpus as f64);
-        let quota = held_ns.map(|held_ns| (held_ns / self.measured_ns as f64).min(run_queue));
+        let quota = held_ns.map(|held_ns| (held_ns / work_ns as f64).min(run_queue));
         let run_queue = run_queue - quota.unwrap_or(0.0);
         // Clocks that are read one after the other leave a rest of some permille.
         let total = user + kernel + run_queue + quota.unwrap_or(0.0) + steal + blocked;

@@ -162,7 +162,10 @@ pub fn record(
         steps: steps.iter().zip(&collected.steps).map(step).filter(|step| step.ops > 0).collect(),
         device: observed.device(target, phase, &collected).filter(|_| touches_files),
         page_cache_share: observed.page_cache_share(target, &collected).filter(|_| touches_files),
-        budget: observed.budget(phase.workload.threads as usize),
+        budget: observed.budget(
+            phase.workload.threads as usize,
+            data.map_or(measured.elapsed_ns, |_| observed.measured_ns),
+        ),
         cpu: observed.cpu(),
         system: (phase.engine != Engine::Sim).then(|| observed.system.clone()),
         wait_sites: observed.wait_sites.clone(),

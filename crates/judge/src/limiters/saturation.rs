@@ -29,6 +29,10 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
         return None;
     }
     let case = &reading.case;
+    // A device that is idle while threads wait is not what they wait for.
+    if !reading.is_remote && reading.occupancy().is_some_and(|occupancy| occupancy < ABOVE) {
+        return None;
+    }
     // With one at a time, a pause leaves the target idle, whatever limits it: only depth can tell.
     let is_full = match (reading.delay().filter(|_| reading.in_flight > 1.0), reading.depth()) {
         (Some(delay), Some(depth)) => Some(delay <= DELAY_NONE && depth < super::latency::DEPTH_ALL),

@@ -5,6 +5,7 @@
 //! beside it: that is why these are a program of their own.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stderr)]
 
+mod limiters;
 mod pinned;
 #[path = "../support/mod.rs"]
 #[allow(dead_code, unused_imports)]
