@@ -91,6 +91,7 @@ const RULES: &[Rule] = &[
     quota::rule,
     steal::rule,
     cpu::contention,
+    lock::separate,
     cache::rule,
     cpu::saturated,
     cpu::rule,
@@ -214,8 +215,17 @@ fn ranking(reading: &Reading<'_>, found: &Found) -> Vec<Ranked> {
 pub fn next_experiment(case: &Case<'_>, plan: &Plan, tried: &[Experiment]) -> Option<Experiment> {
     let reading = Reading::of(*case)?;
     let conclusion = conclude(case)?;
-    if !plan.may_probe(case.phase) || !waits_for_target(&reading) {
+    if !plan.may_probe(case.phase) {
         return None;
+    }
+    let is_open = |experiment: &&Experiment| !tried.contains(experiment);
+    let is_shared = Experiment::Separate.variant(case.phase, plan.cache).is_some();
+    if !waits_for_target(&reading) {
+        // What more threads would bring is all that is left to ask those that are busy, where there are CPUs for them.
+        let has_room = reading.threads < f64::from(case.environment.cpus) && !reading.is_ring;
+        let is_busy = matches!(conclusion.limiter, Limiter::ClientCpu | Limiter::KernelCpu | Limiter::Mixed);
+        let wanted = [(Experiment::Depth, has_room && is_busy), (Experiment::Separate, is_shared)];
+        return wanted.iter().find(|(one, is_wanted)| *is_wanted && is_open(&one)).map(|(one, _)| *one);
     }
     // What is known from what was asked for, or from a cap that can be read, needs no more.
     let is_settled = matches!(
@@ -236,7 +246,7 @@ pub fn next_experiment(case: &Case<'_>, plan: &Plan, tried: &[Experiment]) -> Op
         }
         _ => Experiment::ALL,
     };
-    wanted.iter().copied().find(|experiment| !tried.contains(experiment))
+    wanted.iter().filter(|one| **one != Experiment::Separate || is_shared).find(is_open).copied()
 }
 
 /// Whether it is for the target that threads wait.

@@ -197,6 +197,11 @@ impl<'a> Reading<'a> {
         certain(self.sensitivity()?.block.as_ref()?)
     }
 
+    /// How many times the rate came of a file or directory for each thread; `None` where that is not certain.
+    pub fn separate(&self) -> Option<f64> {
+        certain(self.sensitivity()?.separate.as_ref()?)
+    }
+
     /// A sentence about what experiments found, the uncertain ones included.
     pub fn probe_sentence(&self) -> Option<String> {
         let known = self.sensitivity()?;
@@ -214,6 +219,7 @@ impl<'a> Reading<'a> {
             known.delay.as_ref().map(|sensed| one(sensed, "with")),
             known.depth.as_ref().map(|sensed| one(sensed, "at")),
             known.block.as_ref().map(|sensed| one(sensed, "with")),
+            known.separate.as_ref().map(|sensed| one(sensed, "with")),
         ];
         let all: Vec<_> = all.into_iter().flatten().collect();
         (!all.is_empty()).then(|| all.join("; "))

@@ -3,7 +3,6 @@
 //! A trap is a function from a [`Case`] to what it found, and one line in [`TRAPS`].
 
 mod cache;
-mod cpu;
 pub(crate) mod direct;
 mod disturbance;
 mod durable;
@@ -59,7 +58,6 @@ pub const TRAPS: &[Trap] = &[
     trap("cpu_contention", disturbance::cpu_contention),
     trap("thermal", disturbance::thermal),
     trap("upkeep", disturbance::upkeep),
-    trap("cpu_bound", cpu::cpu_bound),
     trap("parity_writes", layout::parity_writes),
     trap("members_unbalanced", layout::members_unbalanced),
     trap("fragmented", layout::fragmented),

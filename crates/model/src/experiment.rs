@@ -13,6 +13,8 @@ pub enum Experiment {
     Depth,
     /// Blocks of four times the size, or of a quarter where they are large.
     Block,
+    /// A file or directory for each thread instead of one for all.
+    Separate,
 }
 
 /// About how long one experiment takes, with what stands before and behind it.
@@ -39,7 +41,7 @@ pub struct Variant {
 
 impl Experiment {
     /// All of them, in the order in which they are made.
-    pub const ALL: &[Self] = &[Self::Delay, Self::Depth, Self::Block];
+    pub const ALL: &[Self] = &[Self::Delay, Self::Depth, Self::Block, Self::Separate];
 
     /// The test for this experiment on `phase`, which ends with the time or with one pass; `None` where it means nothing.
     ///
@@ -88,6 +90,17 @@ impl Experiment {
                     data.block_bytes as f64 / from as f64,
                 )
             }
+            Self::Separate => {
+                let is_one_for_all = match &mut workload.work {
+                    Work::Data(data) => std::mem::replace(&mut data.shared, false),
+                    Work::Files(files) => std::mem::replace(&mut files.shared, false),
+                };
+                if !is_one_for_all || workload.threads < 2 {
+                    return None;
+                }
+                let what = if workload.data().is_some() { "a file" } else { "a directory" };
+                (format!("{what} for each thread"), 1.0)
+            }
         };
         changed.id = format!("{}~{}", phase.id, self.word());
         Some(Variant { phase: changed, change, factor })
@@ -99,6 +112,7 @@ impl Experiment {
             Self::Delay => "delay",
             Self::Depth => "depth",
             Self::Block => "block",
+            Self::Separate => "sharing",
         }
     }
 }
@@ -130,6 +144,13 @@ mod tests {
         assert_eq!(changed("read:seq1m", Experiment::Block), Some(("read:seq256k".into(), 0.25)));
         assert_eq!(changed("read:seq1m:buffered", Experiment::Block), None);
         assert_eq!(changed("stat", Experiment::Block), None);
+    }
+
+    #[test]
+    fn what_is_shared_can_be_had_by_each() {
+        assert_eq!(changed("stat:t4:shared", Experiment::Separate), Some(("stat:t4".into(), 1.0)));
+        assert_eq!(changed("stat:t4", Experiment::Separate), None);
+        assert_eq!(changed("read:rnd4k:t1:shared", Experiment::Separate), None);
     }
 
     #[test]

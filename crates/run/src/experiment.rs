@@ -42,7 +42,7 @@ impl Session {
         let variant = experiment.variant(phase, self.plan().cache).filter(|variant| self.fits(variant))?;
         match experiment {
             Experiment::Delay => self.pause(&variant, record, on_moment),
-            Experiment::Depth | Experiment::Block => {
+            Experiment::Depth | Experiment::Block | Experiment::Separate => {
                 let before = match record.sensitivity.as_ref().and_then(|known| known.delay.as_ref()) {
                     Some(delay) => Rate { per_second: delay.before_ops_per_second, half_width: None },
                     None => {
@@ -51,11 +51,16 @@ impl Session {
                     }
                 };
                 let after = self.short(&variant.phase, record.repetition, on_moment)?;
-                let factor = variant.factor.ln();
+                let times = after.per_second / before.per_second;
                 let half_width = [before.half_width, after.half_width].into_iter().flatten();
-                let half_width = half_width.map(|half| half * half).sum::<f64>().sqrt() / factor.abs();
+                let half_width = half_width.map(|half| half * half).sum::<f64>().sqrt();
+                // How the rate follows a factor, as an exponent; or what a change by itself brings, as a factor.
+                let (value, half_width) = match experiment {
+                    Experiment::Separate => (times, half_width * times),
+                    _ => (times.ln() / variant.factor.ln(), half_width / variant.factor.ln().abs()),
+                };
                 Some(Sensed {
-                    value: (after.per_second / before.per_second).ln() / factor,
+                    value,
                     half_width: (half_width > 0.0).then_some(half_width),
                     before_ops_per_second: before.per_second,
                     after_ops_per_second: after.per_second,

@@ -145,12 +145,20 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
         }),
         ..Evidence::default()
     };
+    let tried = reading.sensitivity().and_then(|known| known.depth.as_ref());
     let advice = match data.map(|data| data.verb) {
         Some(DataVerb::PutcWrite | DataVerb::GetcRead) => {
             "The C library moves one byte at a time. Blocks (write:seq1m) are free of it; stdio_buffer= changes how many bytes a call carries.".into()
         }
         Some(DataVerb::ByteWrite | DataVerb::ByteRead) => {
             "Each byte enters the kernel by itself. This is the cost of a system call, and of no storage; use blocks to measure that.".into()
+        }
+        _ if tried.is_some() => {
+            let more = tried.map_or(String::new(), |sensed| {
+                let times = sensed.after_ops_per_second / sensed.before_ops_per_second;
+                format!("{} gave {times:.1} times as much", sensed.change)
+            });
+            format!("This is no limit of the storage: {more}.")
         }
         _ => {
             let threads = reading.threads;

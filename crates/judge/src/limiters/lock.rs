@@ -14,6 +14,33 @@ const AT_LOCKS_OF_ONE: f64 = 0.3;
 /// About one thread.
 const ONE: f64 = 2.2;
 
+/// A file or directory for each thread brings so many times as much: then it was the shared one that held them back.
+const SEPARATE: f64 = 1.2;
+
+/// Threads that do more when each has a file or directory of its own. On few CPUs they mostly spin for a lock instead of
+/// sleeping, which looks like work.
+pub(super) fn separate(reading: &Reading<'_>) -> Option<Found> {
+    let times = reading.separate().filter(|times| *times >= SEPARATE)?;
+    let evidence = Evidence {
+        budget: Some(budget_sentence(reading)),
+        wait_site: reading.wait_sentence(&[Class::Lock]),
+        probe: reading.probe_sentence(),
+        ..Evidence::default()
+    };
+    // Of the time, the part that is no longer needed.
+    Some(
+        Found::new(Limiter::LockContention, 1.0 - 1.0 / times, evidence)
+            .at_most(if reading.case.environment.cpus < 4 {
+                Confidence::Likely
+            } else {
+                Confidence::Confirmed
+            })
+            .advice(format!(
+                "Its threads work on the same file or directory. One for each gave {times:.1} times as much."
+            )),
+    )
+}
+
 /// A lock: one works, the others wait.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     let locks = reading.waits(Class::Lock);

@@ -577,29 +577,6 @@ examples! {
     more_threads_than_cpus: cpu_contention QUIET, "read:rnd4k:t9", |w| w.budget().run_queue = 0.2;
     a_wait_now_and_then: cpu_contention QUIET, "read:rnd4k:t4", |w| w.budget().run_queue = 0.04;
 
-    a_thread_that_is_never_idle: cpu_bound
-        act(&["its thread was on a CPU for 95 % of the time (80 % in the kernel)", "the device was 20 % busy"]),
-        "read:rnd4k:q32",
-        |w| {
-            (w.budget().user, w.budget().kernel) = (0.15, 0.8);
-            w.device_frames(|device| device.busy_ns = 20_000_000);
-        };
-    a_device_that_is_busy_too: cpu_bound QUIET, "read:rnd4k:q32",
-        |w| {
-            (w.budget().user, w.budget().kernel) = (0.15, 0.8);
-            w.device_frames(|device| device.busy_ns = 60_000_000);
-        };
-    who_waits_for_an_instant_is_on_a_cpu: cpu_bound QUIET, "read:rnd4k:q32:rate=500",
-        |w| {
-            (w.budget().user, w.budget().kernel) = (0.9, 0.05);
-            w.device_frames(|device| device.busy_ns = 20_000_000);
-        };
-    bytes_are_about_the_cpu: cpu_bound QUIET, "byte-write",
-        |w| {
-            (w.budget().user, w.budget().kernel) = (0.15, 0.8);
-            w.device_frames(|device| device.busy_ns = 0);
-        };
-
     parity_of_parts_of_stripes: parity_writes
         act(&["members of md0 read 2.4 GB and wrote 3.6 GB for 1.64 GB of writes"]), "write:rnd4k",
         |w| w.array("raid5", &[(20_000_000, 30_000_000); 3]);

@@ -214,6 +214,10 @@ fn threads_that_wait_for_each_other() {
     let mut few = shared;
     few.environment.cpus = 2;
     few.is(Limiter::LockContention, Likely);
+    // Those who spin for it are seen working; that each alone does more betrays them.
+    let mut spinning = clean("stat:t8:shared").spends(0.1, 0.6, 0.3, 0.0);
+    spinning.record.sensitivity = Some(Sensitivity { separate: sensed(1.6, 0.1), ..Sensitivity::default() });
+    spinning.is(Limiter::LockContention, Likely);
     let holder_is_held = clean("write:rnd4k:t2:buffered")
         .blocked()
         .sleeps(&[("ext4_buffered_write_iter", 0.48), ("balance_dirty_pages", 0.47)]);
@@ -341,7 +345,7 @@ fn judged(world: &World) -> Limiter {
 
 #[test]
 fn experiments_ask_what_is_open() {
-    use Experiment::{Block, Delay, Depth};
+    use Experiment::{Block, Delay, Depth, Separate};
     let waits = clean("read:rnd4k:q8").blocked().queues(7.9);
     assert_eq!(waits.next(&[]), Some(Delay));
     assert_eq!(waits.next(&[Delay]), Some(Depth));
@@ -350,7 +354,12 @@ fn experiments_ask_what_is_open() {
     // What is known needs no more.
     assert_eq!(waits.clone().answers(1.0, 0.9, 0.0).next(&[Delay, Depth]), None);
     // Threads that do not wait have said what holds them back; and what changes something is left alone.
-    assert_eq!(clean("read:rnd4k").spends(0.5, 0.5, 0.0, 0.0).next(&[]), None);
+    assert_eq!(clean("read:rnd4k:q8").spends(0.5, 0.5, 0.0, 0.0).next(&[]), None);
+    // But for what more of them would bring, where there are CPUs for more.
+    let busy = clean("read:rnd4k").spends(0.5, 0.5, 0.0, 0.0).sleeps(&[]);
+    assert_eq!((busy.next(&[]), busy.next(&[Depth])), (Some(Depth), None));
+    let shared = clean("stat:t8:shared").spends(0.1, 0.5, 0.4, 0.0);
+    assert_eq!((shared.next(&[]), shared.next(&[Separate])), (Some(Separate), None));
     let mut write = clean("write:rnd4k:q8").blocked().queues(7.9);
     assert_eq!(write.next(&[]), None);
     let Plan { probe, .. } = &mut write.plan;

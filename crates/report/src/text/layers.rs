@@ -3,11 +3,13 @@
 use model::run::{CallUse, PhaseRecord};
 use model::size;
 
-use crate::numbers::{amount, latency, thousands};
+use crate::numbers::{amount, latency, percent, thousands};
 use crate::printable;
 
 /// From this ratio between the sizes of two layers on, one of them gathers or splits what comes from above.
 const DIFFERS: f64 = 1.5;
+/// Calls in which threads sleep for less than this share of the time are told without it.
+const ASLEEP_MIN: f64 = 0.05;
 /// Calls that move less than this share of the bytes are not those of the test: a ring makes its own.
 const CALLS_SHARE_MIN: f64 = 0.5;
 
@@ -86,11 +88,16 @@ fn calls(phase: &PhaseRecord) -> Vec<(u64, f64, &'static str)> {
     of_test.collect()
 }
 
-/// How long each call of an operation takes on average: "openat 12.0 µs, write 9.00 µs"; `None` where there is only one.
+/// How long each call of an operation takes on average, and how much of it its thread slept, where that is known: "write
+/// 74.4 µs (60 % asleep), fdatasync 59.0 µs"; `None` where there is only one.
 pub(crate) fn steps(phase: &PhaseRecord) -> Option<String> {
     let known = phase.steps.iter().filter_map(|step| {
         let mean = step.latency_ns.as_ref()?.mean;
-        Some(format!("{} {}", printable(&step.name), latency(mean)))
+        let asleep = step.waiting_ns.zip(step.elapsed_ns.filter(|elapsed_ns| *elapsed_ns > 0));
+        let asleep = asleep.map(|(waiting_ns, elapsed_ns)| (waiting_ns as f64 / elapsed_ns as f64).min(1.0));
+        let asleep = asleep.filter(|share| *share >= ASLEEP_MIN);
+        let told = asleep.map_or(String::new(), |share| format!(" ({} asleep)", percent(share)));
+        Some(format!("{} {}{told}", printable(&step.name), latency(mean)))
     });
     let known: Vec<_> = known.collect();
     (known.len() > 1).then(|| known.join(", "))

@@ -28,6 +28,30 @@ pub(crate) fn is_of_device(limiter: Limiter) -> bool {
     matches!(limiter, Limiter::DeviceBandwidth | Limiter::DeviceOps | Limiter::DeviceLatency)
 }
 
+/// Whether it is something to act on: a limit that is not what the test was made to find, and that can be lifted. Its
+/// sentence stands among the limits.
+pub(crate) fn is_to_act_on(phase: &PhaseRecord) -> bool {
+    let Some((limiter, confidence)) = of(phase) else { return false };
+    // Single bytes and names are about the CPU.
+    let is_on_blocks = phase.workload.block_bytes.is_some_and(|bytes| bytes > 1);
+    let acts = match limiter {
+        Limiter::ClientCpu | Limiter::KernelCpu | Limiter::CpuSaturated => is_on_blocks,
+        Limiter::BenchmarkItself
+        | Limiter::QueueFull
+        | Limiter::IoThrottle
+        | Limiter::DirtyThrottling
+        | Limiter::MemoryPressure
+        | Limiter::LockContention
+        | Limiter::CpuContention
+        | Limiter::CpuQuota
+        | Limiter::HypervisorSteal
+        | Limiter::NoisyNeighbour
+        | Limiter::HelperCpu => true,
+        _ => false,
+    };
+    acts && confidence > Confidence::Undetermined
+}
+
 /// The cell of the table: the sign before it, its words in at most `room` characters, and their colour.
 pub(crate) fn cell(phase: &PhaseRecord, room: usize) -> Option<(&'static str, String, anstyle::Style)> {
     let (limiter, confidence) = of(phase)?;

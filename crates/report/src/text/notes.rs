@@ -4,6 +4,7 @@ use model::run::{Mark, PhaseRecord, Status};
 use model::workload::Access;
 
 use super::figures;
+use super::limiter;
 use super::style::{Style, YELLOW, paint};
 use super::table::{KNEE, Kind, short_reason};
 use super::wrap::wrap;
@@ -47,8 +48,7 @@ impl Remark {
 /// The code of the note that tells where a sweep has its knee, or that it has none.
 const KNEE_CODE: &str = "knee";
 /// Findings whose figures belong together: as ranges over several rows they would make no sense.
-const TOLD_ALONE: &[&str] =
-    &["not_steady", "several_modes", "rate_dropped", "rate_capped", "cpu_bound", "several_passes"];
+const TOLD_ALONE: &[&str] = &["not_steady", "several_modes", "rate_dropped", "rate_capped", "several_passes"];
 /// Rows named one by one before those of a verb are only counted.
 const SUBJECTS_MAX: usize = 4;
 /// From this share of a latency on, the wait for the start is worth a remark.
@@ -62,6 +62,7 @@ pub(crate) fn mark(phase: &PhaseRecord) -> Mark {
         _ if has(Mark::Distrust) => Mark::Distrust,
         Status::Partial => Mark::Act,
         Status::Done if has(Mark::Act) || phase.rate.ops_per_second.is_none() => Mark::Act,
+        Status::Done if limiter::is_to_act_on(phase) => Mark::Act,
         Status::Done => Mark::Info,
     }
 }

@@ -73,6 +73,7 @@ impl Driver {
                 Experiment::Delay => known.delay = Some(sensed.clone()),
                 Experiment::Depth => known.depth = Some(sensed.clone()),
                 Experiment::Block => known.block = Some(sensed.clone()),
+                Experiment::Separate => known.separate = Some(sensed.clone()),
             }
             judge::judge(record, &self.plan, &self.environment, self.target_probes.as_ref());
         }

@@ -262,7 +262,7 @@ fn one_who_may_do_nothing_is_told_the_same() {
         let (directory, words) = (directory.to_owned(), words.to_owned());
         move || run_in(&directory, &words).by_other_user()
     };
-    let rig = start(disk().read_iops(2000));
+    let rig = start(disk().mkfs_options("-b 4096").read_iops(2000));
     let words =
         "--size 64m --time 2 --test read:rnd4k:t8 --test read:rnd4k:q8 --test byte-write --test putc-write";
     let expected = ["io_throttle", "io_throttle", "kernel_cpu", "client_cpu"];
