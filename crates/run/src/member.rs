@@ -359,7 +359,7 @@ pub fn stdio_work(
         place_near(part.near.as_deref());
         let BytePart { files, spans, stop, number, .. } = part;
         let mut words = program.iter();
-        let mut child = match words.next() {
+        let child = match words.next() {
             Some(name) => {
                 let mut program = Program::new(name);
                 program.args(words);
@@ -374,21 +374,24 @@ pub fn stdio_work(
             None => mailbox.ready(),
         }
         let Some(Command::Start { start_ns, deadline_ns }) = mailbox.next() else { return };
-        let report = match &mut child {
-            Ok(child) => {
+        // Until the last counters are read, one that has ended keeps its own. One in trouble is buried at once: where that
+        // hangs, this member is seen to hang.
+        let mut kept = None;
+        let report = match child {
+            Ok(mut child) => {
                 let (ended, trouble) = child.run(start_ns, deadline_ns, &stop, recorder);
+                kept = Some(child).filter(|_| trouble.is_none());
                 Report { trouble, ..ended.into() }
             }
             Err(trouble) => {
                 recorder.finish(start_ns);
                 let ended = Ended { end_ns: start_ns, result: Ok(()), is_covered: false, missed: 0 };
-                Report { trouble: Some(trouble.clone()), ..ended.into() }
+                Report { trouble: Some(trouble), ..ended.into() }
             }
         };
         mailbox.report(report);
         serve_syncs(mailbox, &files, number as usize);
-        // Until the last counters are read, what has ended keeps its own.
-        drop(child);
+        drop(kept);
     };
     (Box::new(body), reader)
 }
