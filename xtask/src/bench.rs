@@ -22,6 +22,7 @@ mod looped;
 pub mod loops;
 mod memory;
 mod null;
+mod observing;
 mod openloop;
 mod pinned;
 mod program;
@@ -67,6 +68,7 @@ pub const BENCHES: &[Bench] = &[
     ring::BENCH,
     cache::BENCH,
     stamps::BENCH,
+    observing::BENCH,
     openloop::BENCH,
     rigs::BENCH,
     queued::BENCH,

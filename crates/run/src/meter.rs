@@ -23,6 +23,7 @@ pub struct Meter {
     calls_before: OwnIo,
     waits: Waits,
     surroundings: Surroundings,
+    is_observed: bool,
     /// When threads are looked at next: drawn anew each time, as what they do may have a rhythm of its own.
     next_look_ns: u64,
     gaps: fastrand::Rng,
@@ -78,6 +79,7 @@ impl Meter {
             calls_before: NO_CALLS,
             waits,
             surroundings,
+            is_observed: true,
             next_look_ns: 0,
             gaps: fastrand::Rng::new(),
         }
@@ -124,9 +126,14 @@ impl Meter {
         self.observed = Observed::default();
     }
 
+    /// Sets whether it looks at where threads sleep, and at what goes on around a measured part.
+    pub fn set_observed(&mut self, is_observed: bool) {
+        self.is_observed = is_observed;
+    }
+
     /// When threads are to be looked at next.
     pub fn next_look_ns(&self) -> u64 {
-        self.next_look_ns
+        if self.is_observed { self.next_look_ns } else { u64::MAX }
     }
 
     /// Looks at where threads sleep, and at what else is a state and no counter.
@@ -138,7 +145,9 @@ impl Meter {
 
     /// A measured part begins.
     pub fn begin(&mut self) {
-        self.surroundings.begin();
+        if self.is_observed {
+            self.surroundings.begin();
+        }
         self.calls_before = self.probe.calls();
         self.probe.snapshot(&mut self.begun);
         self.previous.clone_from(&self.begun);
@@ -182,7 +191,9 @@ impl Meter {
             written_bytes: sum.written_bytes
                 + calls.write_call_bytes.saturating_sub(self.calls_before.write_call_bytes),
         };
-        self.surroundings.end();
+        if self.is_observed {
+            self.surroundings.end();
+        }
         self.observed.measured_ns += Monotonic.now_ns().saturating_sub(self.begun_ns);
         // Summed over the parts: a short one may see no tick at all.
         let (now, then) = (&self.previous, &self.begun);
@@ -356,5 +367,40 @@ impl Observed {
             return None;
         }
         Some((1.0 - sum.own_io.device_read_bytes as f64 / collected.read_bytes as f64).clamp(0.0, 1.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn the_time_of_a_thread_that_never_sleeps_is_all_accounted_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::system();
+        let target = observe::target(&root, directory.path()).unwrap();
+        let mut meter = Meter::new(&root, &target);
+        let stop = AtomicBool::new(false);
+        let (sender, receiver) = channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                sender.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+            meter.reset(&[Worker::Thread(receiver.recv().unwrap())], false);
+            meter.begin();
+            std::thread::sleep(std::time::Duration::from_secs(2));
+            meter.end();
+            stop.store(true, Ordering::Relaxed);
+        });
+        let observed = meter.observed();
+        let budget = observed.budget(1, observed.measured_ns).unwrap();
+        assert!(budget.blocked <= 0.01, "{budget:?}");
+        let sum = budget.user + budget.kernel + budget.run_queue + budget.steal + budget.blocked;
+        assert!((sum - 1.0).abs() < 1e-9, "{budget:?}");
     }
 }

@@ -168,6 +168,14 @@ impl Session {
         self.stdio_program = words;
     }
 
+    /// Sets whether it is looked at where threads sleep, and at what goes on around each test; the devices' counters are
+    /// read in any case.
+    pub fn set_observed(&mut self, is_observed: bool) {
+        if let Place::Directory(on_disk) = &mut self.place {
+            on_disk.meter.set_observed(is_observed);
+        }
+    }
+
     /// Path of the work directory, for messages; `None` where there is none.
     pub fn path(&self) -> Option<&Path> {
         match &self.place {

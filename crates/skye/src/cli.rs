@@ -140,6 +140,9 @@ pub struct RunArguments {
     /// Make experiments on tests that write, too; their bytes count as the tests' own.
     #[arg(long)]
     pub probe_writes: bool,
+    /// Do not look at where threads sleep, nor at what goes on around a test: to find out what that costs.
+    #[arg(long, hide = true)]
+    pub unobserved: bool,
     /// Exit with code 5 if a number is not what it looks like.
     #[arg(long)]
     pub strict: bool,

@@ -107,6 +107,7 @@ pub fn run(arguments: &RunArguments) -> Done {
         None => Session::open(&root, &plan, target, seed, raised).map_err(Failure::refused)?,
     };
     session.set_stdio_program(cli::stdio_program());
+    session.set_observed(!arguments.unobserved);
     let mut driver = Driver {
         started,
         interruption,

@@ -219,7 +219,11 @@ pub(super) fn experiments_ns(phases: &[PlannedPhase], probe: Probing) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::plan::fixtures::on_disk;
+    use crate::experiment::Experiment;
+    use crate::plan::fixtures::{asking, on_disk, planned};
+    use crate::request::Request;
+    use crate::target::Backing;
+    use crate::workload::Probing;
 
     #[test]
     fn bytes_end_like_buffered_calls() {
@@ -232,5 +236,23 @@ mod tests {
         let bytes: Vec<_> = plan.phases.iter().map(|phase| phase.stop.bytes).collect();
         let [Some(byte), None, Some(putc), None, Some(blocks)] = bytes[..] else { panic!("{bytes:?}") };
         assert!(byte == putc && blocks / byte == 6, "{bytes:?}");
+    }
+
+    #[test]
+    fn what_experiments_write_is_a_part_of_what_was_announced() {
+        let planned_with = |probe| {
+            let request =
+                Request { probe: Some(probe), ..asking(&["write:rnd4k:q8", "write:seq1m", "read"]) };
+            planned(&request, Backing::Devices, None).unwrap()
+        };
+        let (reads, writes) = (planned_with(Probing::Reads), planned_with(Probing::Writes));
+        assert_eq!(reads.bytes_to_write_max, writes.bytes_to_write_max);
+        for (before, after) in reads.phases.iter().zip(&writes.phases).take(2) {
+            let all = before.stop.bytes.unwrap();
+            let experiments = writes.experiment_bytes(after).unwrap() * Experiment::ALL.len() as u64;
+            assert!(experiments > 0 && after.stop.bytes.unwrap() + experiments <= all);
+        }
+        assert_eq!(writes.experiment_bytes(&writes.phases[2]), None);
+        assert!(writes.estimate_ns > reads.estimate_ns);
     }
 }

@@ -12,6 +12,7 @@ mod dials;
 mod doctor;
 mod dry_run;
 mod engines;
+mod limiters;
 mod measured;
 mod output;
 mod signals;

@@ -1,0 +1,103 @@
+//! What is said to hold back simulated devices, of which it is known.
+
+use std::fs;
+
+use crate::support::program::{parse_document, skye};
+use crate::support::scratch;
+
+/// What a row is held back by, and how surely that can be known.
+type Held = (&'static str, &'static str);
+
+/// A device, tests on it, and what each is held back by.
+const SCENARIOS: &[(&str, &str, &[Held])] = &[
+    // One at a time, or as many as it likes: each takes its time.
+    (
+        "parallelism = 64\nlatency = { kind = \"fixed\", mean_us = 1000 }",
+        "read:rnd4k read:rnd4k:q16 read:rnd4k:q4t4 read:seq1m",
+        &[("device_latency", "confirmed"); 4],
+    ),
+    // Four at a time, of sixteen that come.
+    (
+        "parallelism = 4\nlatency = { kind = \"fixed\", mean_us = 1000 }",
+        "read:rnd4k:q16 read:rnd4k:t16",
+        &[("device_ops", "confirmed"); 2],
+    ),
+    // A cap on operations, which one at a time does not reach.
+    (
+        "parallelism = 64\nops_per_second = 5000\nlatency = { kind = \"fixed\", mean_us = 1000 }",
+        "read:rnd4k:q16 read:rnd4k",
+        &[("device_ops", "confirmed"), ("device_latency", "confirmed")],
+    ),
+    // A cap on bytes.
+    (
+        "parallelism = 64\nbytes_per_second = \"100MB\"\nlatency = { kind = \"fixed\", mean_us = 100 }",
+        "read:seq1m:q8 read:seq1m read:rnd64k:q16",
+        &[("device_bandwidth", "confirmed"); 3],
+    ),
+    // Latencies that vary, as those of real devices.
+    (
+        "parallelism = 64\nlatency = { kind = \"lognormal\", mean_us = 90, sigma = 0.3 }",
+        "read:rnd4k read:rnd4k:q8",
+        &[("device_latency", "confirmed"); 2],
+    ),
+    // More CPU time for each call than the device takes.
+    (
+        "parallelism = 1000\ncpu_ns_per_op = 20_000\nlatency = { kind = \"fixed\", mean_us = 1 }",
+        "read:rnd4k:q4 read:rnd4k:q32",
+        &[("kernel_cpu", "likely"); 2],
+    ),
+    // Flushes that take longer than the writes before them.
+    (
+        "parallelism = 16\nlatency = { kind = \"fixed\", mean_us = 50 }\nflush_latency = { kind = \"fixed\", mean_us = 2000 }",
+        "fsync:rnd4k",
+        &[("fsync_journal", "likely")],
+    ),
+    // A rate that was asked for.
+    (
+        "parallelism = 64\nlatency = { kind = \"fixed\", mean_us = 1000 }",
+        "read:rnd4k:rate=200 read:rnd4k:q8:rate=500,poisson",
+        &[("rate_limit_asked", "confirmed"); 2],
+    ),
+    // Writes, of which nobody tries more.
+    (
+        "parallelism = 64\nlatency = { kind = \"fixed\", mean_us = 1000 }",
+        "write:rnd4k",
+        &[("device_latency", "likely")],
+    ),
+];
+
+#[test]
+fn simulated_devices_are_held_back_by_what_they_were_given() {
+    let home = scratch(1 << 20);
+    for (number, (device, tests, expected)) in SCENARIOS.iter().enumerate() {
+        let file = home.path().join(format!("{number}.toml"));
+        fs::write(&file, device).unwrap();
+        let mut program = skye().arg("run").arg(format!("sim:{}", file.display())).words("--time 4 --json -");
+        for test in tests.split(' ') {
+            program = program.arg("--test").arg(test);
+        }
+        let run = parse_document(&program.run().did_not_panic().exits(0).stdout);
+        for (phase, (limiter, confidence)) in run["phases"].as_array().unwrap().iter().zip(*expected) {
+            let verdict = &phase["verdict"];
+            let found = (verdict["limiter"].as_str().unwrap(), verdict["confidence"].as_str().unwrap());
+            assert_eq!(found, (*limiter, *confidence), "{device}\n{}: {verdict:#}", phase["spec"]);
+        }
+    }
+}
+
+#[test]
+fn writes_are_asked_only_where_that_was_allowed() {
+    let home = scratch(1 << 20);
+    let file = home.path().join("device.toml");
+    fs::write(&file, "parallelism = 64\nlatency = { kind = \"fixed\", mean_us = 1000 }").unwrap();
+    let verdict = |more: &str| {
+        let program = skye().arg("run").arg(format!("sim:{}", file.display()));
+        let run = program.words("--time 4 --json - --test write:rnd4k --test read:rnd4k").words(more).run();
+        let run = parse_document(&run.did_not_panic().exits(0).stdout);
+        let [write, read] = [0, 1].map(|phase| run["phases"][phase]["sensitivity"].is_object());
+        (write, read)
+    };
+    assert_eq!(verdict(""), (false, true));
+    assert_eq!(verdict("--probe-writes"), (true, true));
+    assert_eq!(verdict("--no-probe"), (false, false));
+}
