@@ -122,6 +122,12 @@ fn knee(reading: &Reading<'_>) -> Found {
         (false, false) => (Limiter::DeviceLatency, Limiter::DeviceOps),
     };
     let blocked = reading.budget.blocked;
+    // A ring's thread that is busier than it waits is the other half.
+    if reading.on_cpu() > blocked {
+        let waits = if own > 0.5 { latency } else { full };
+        return Found::mixed([(Limiter::KernelCpu, reading.on_cpu()), (waits, blocked)], evidence)
+            .advice(format!("Its threads are as busy as the target is slow; more of them may help.{gain}"));
+    }
     Found::mixed([(latency, blocked * own), (full, blocked * (1.0 - own))], evidence).advice(format!(
         "It is at the knee: the time of an operation and the target's own limit both count.{gain}"
     ))
