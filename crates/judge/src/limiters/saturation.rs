@@ -16,6 +16,10 @@ const DELAY_NONE: f64 = 0.35;
 pub(crate) const DEPTH_NONE: f64 = 0.25;
 /// A rate that follows the size of blocks this far is one of bytes.
 const BY_BYTES: f64 = -0.7;
+/// A rate that follows it no further than this is one of operations.
+const BY_OPS: f64 = -0.3;
+/// In between, it is rather the one or the other.
+const EITHER: f64 = -0.5;
 /// The same over a network, whose packets cost something by themselves.
 const BY_BYTES_REMOTE: f64 = -0.6;
 /// Of the bytes asked for, so many crossed the network.
@@ -45,7 +49,8 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     }
     let block_bytes = case.data().map_or(0, |data| data.block_bytes);
     let threshold = if reading.is_remote { BY_BYTES_REMOTE } else { BY_BYTES };
-    let by_bytes = reading.block().map(|block| block < threshold);
+    let by_bytes = reading.block().map(|block| block < EITHER);
+    let is_one_of_both = reading.block().is_some_and(|block| block < threshold || block > BY_OPS);
     // What nobody tried is most likely as blocks of that size usually are.
     let is_bandwidth = by_bytes.unwrap_or(block_bytes >= LARGE_BYTES);
     let network = network(reading).filter(|_| reading.is_remote && is_bandwidth);
@@ -96,7 +101,8 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     };
     let found = Found::new(limiter, reading.budget.blocked, evidence).advice(advice);
     // Nobody can see from inside whose limit a virtual disk has; and what was not tried is not confirmed.
-    Some(if below || !is_tried || by_bytes.is_none() { found.at_most(Confidence::Likely) } else { found })
+    let is_sure = is_tried && is_one_of_both && !below;
+    Some(if is_sure { found } else { found.at_most(Confidence::Likely) })
 }
 
 /// Between latency and saturation: both hold it back.
