@@ -85,7 +85,7 @@ impl<'a> Case<'a> {
     /// another.
     pub fn is_uncounted(&self) -> bool {
         let record = self.record;
-        let is_silent = record.device.as_ref().is_some_and(|use_| use_.operations == 0 && use_.flushes == 0);
+        let is_silent = record.device.as_ref().is_some_and(|use_| use_.operations == 0);
         let read = record.app_bytes_read as f64;
         // What was synced has reached it, unless syncing was switched off.
         let has_synced = record.rate.durable_ops_per_second.is_some()

@@ -53,11 +53,21 @@ pub(crate) struct Found {
     pub at_most: Confidence,
     /// What a mix is of, the larger part first.
     pub parts: Vec<Ranked>,
+    /// How many kinds of evidence clearly say otherwise.
+    pub against: u32,
 }
 
 impl Found {
     pub(crate) fn new(limiter: Limiter, share: f64, evidence: Evidence) -> Self {
-        Self { limiter, share, evidence, advice: None, at_most: Confidence::Confirmed, parts: Vec::new() }
+        Self {
+            limiter,
+            share,
+            evidence,
+            advice: None,
+            at_most: Confidence::Confirmed,
+            parts: Vec::new(),
+            against: 0,
+        }
     }
 
     /// Two limits at once, each with its share of the time; the larger is told first.
@@ -71,6 +81,12 @@ impl Found {
 
     pub(crate) fn advice(mut self, advice: impl Into<String>) -> Self {
         self.advice = Some(advice.into());
+        self
+    }
+
+    /// One kind of evidence says otherwise, if it does.
+    pub(crate) fn unless(mut self, says_otherwise: bool) -> Self {
+        self.against += u32::from(says_otherwise);
         self
     }
 
@@ -132,7 +148,12 @@ pub(crate) fn conclude(case: &Case<'_>) -> Option<Conclusion> {
         2 => Confidence::Likely,
         _ => Confidence::Confirmed,
     }
-    .min(found.at_most);
+    .min(found.at_most)
+    .min(match found.against {
+        0 => Confidence::Confirmed,
+        1 => Confidence::Likely,
+        _ => Confidence::Undetermined,
+    });
     let is_clear = confidence > Confidence::Undetermined;
     let ranking = ranking(&reading, &found);
     Some(Conclusion {
@@ -169,7 +190,10 @@ fn ranking(reading: &Reading<'_>, found: &Found) -> Vec<Ranked> {
     let others = [
         (Limiter::ClientCpu, budget.user),
         (Limiter::KernelCpu, budget.kernel),
-        (Limiter::CpuContention, budget.run_queue),
+        (
+            if reading.threads > cpu::cpus(reading) { Limiter::CpuSaturated } else { Limiter::CpuContention },
+            budget.run_queue,
+        ),
         (Limiter::CpuQuota, reading.quota()),
         (Limiter::HypervisorSteal, budget.steal),
     ];

@@ -192,6 +192,16 @@ impl<'a> Reading<'a> {
         certain(self.sensitivity()?.depth.as_ref()?)
     }
 
+    /// The ends of the 95 % interval of [`Reading::delay`], however wide.
+    pub fn delay_bounds(&self) -> Option<(f64, f64)> {
+        bounds(self.sensitivity()?.delay.as_ref()?)
+    }
+
+    /// The ends of the 95 % interval of [`Reading::depth`], however wide.
+    pub fn depth_bounds(&self) -> Option<(f64, f64)> {
+        bounds(self.sensitivity()?.depth.as_ref()?)
+    }
+
     /// How the rate follows the size of blocks: 0 not at all, -1 so that bytes stay the same.
     pub fn block(&self) -> Option<f64> {
         certain(self.sensitivity()?.block.as_ref()?)
@@ -231,9 +241,14 @@ impl<'a> Reading<'a> {
     }
 }
 
+fn bounds(sensed: &Sensed) -> Option<(f64, f64)> {
+    let half = sensed.half_width?;
+    Some((sensed.value - half, sensed.value + half))
+}
+
 fn certain(sensed: &Sensed) -> Option<f64> {
     let Sensed { value, half_width, .. } = sensed;
-    let is_certain = half_width.is_none_or(|half| {
+    let is_certain = half_width.is_some_and(|half| {
         let is_positive = value + half > -SURELY_NONE;
         let is_decided = value - half >= SURELY_ALL || (value + half <= SURELY_NONE && is_positive);
         half <= UNCERTAIN || is_decided || value + half <= SURELY_BYTES

@@ -22,6 +22,8 @@ pub enum Class {
     Reclaim,
     /// A place in a queue.
     Queue,
+    /// Its turn, given out by writeback throttling, io.cost or io.latency.
+    Paced,
     /// An answer of a server.
     Remote,
     /// A completion of a ring, whatever that waits for.
@@ -41,6 +43,7 @@ impl Class {
             Self::Dirty => "dirty",
             Self::Reclaim => "reclaim",
             Self::Queue => "queue",
+            Self::Paced => "paced",
             Self::Remote => "remote",
             Self::Ring => "ring",
             Self::Time => "time",
@@ -97,7 +100,7 @@ const PREFIXES: &[(&str, Class)] = &[
     ("mem_cgroup_handle_over_high", Class::Reclaim),
     ("try_to_free", Class::Reclaim),
     ("blk_mq_get_tag", Class::Queue),
-    ("rq_qos_wait", Class::Queue),
+    ("rq_qos_wait", Class::Paced),
     ("fuse_get_req", Class::Queue),
     ("rpc_wait_bit_killable", Class::Remote),
     ("xprt_", Class::Queue),

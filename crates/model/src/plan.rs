@@ -312,6 +312,8 @@ impl Plan {
         let is_timed = phase.stop.time_ns.is_some_and(|time_ns| time_ns >= EXPERIMENT_PHASE_NS_MIN);
         let changes = match &phase.workload.work {
             Work::Data(data) => data.writes(),
+            // Files with something in them are written anew for other threads, and nobody has counted that.
+            Work::Files(files) if files.size_max_bytes > 0 => return false,
             Work::Files(files) => files.verb.changes(),
         };
         let is_allowed = match self.probe {

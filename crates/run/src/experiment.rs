@@ -24,6 +24,10 @@ const TURN_NS: Range<u64> = 600_000_000..900_000_000;
 const CHANGED_NS: u64 = 1_200_000_000;
 /// Limits begin with a burst, and threads are not all awake: so much of a run is no part of its rate.
 const START_NS: u64 = 200_000_000;
+/// A rate that was observed once may be off by so much.
+const ONE_OBSERVATION: f64 = 0.15;
+/// Rates of the same load differ by this much from one minute to the next on targets that others use, too.
+const DRIFT: f64 = 0.15;
 /// Fewer operations than this in a turn tell nothing about its rate.
 const TURN_OPS_MIN: f64 = 20.0;
 /// Student's t at 97.5 % for three degrees of freedom: those that five turns leave.
@@ -44,7 +48,11 @@ impl Session {
             Experiment::Delay => self.pause(&variant, record, on_moment),
             Experiment::Depth | Experiment::Block | Experiment::Separate => {
                 let before = match record.sensitivity.as_ref().and_then(|known| known.delay.as_ref()) {
-                    Some(delay) => Rate { per_second: delay.before_ops_per_second, half_width: None },
+                    // A pause is a share of the turns beside which it was measured, and so is what is known of them.
+                    Some(delay) => Rate {
+                        per_second: delay.before_ops_per_second,
+                        half_width: delay.half_width.map(|half| half * PAUSE_SHARE),
+                    },
                     None => {
                         let plain = PlannedPhase { stop: variant.phase.stop, ..phase.clone() };
                         self.short(&plain, record.repetition, on_moment)?
@@ -52,8 +60,11 @@ impl Session {
                 };
                 let after = self.short(&variant.phase, record.repetition, on_moment)?;
                 let times = after.per_second / before.per_second;
-                let half_width = [before.half_width, after.half_width].into_iter().flatten();
-                let half_width = half_width.map(|half| half * half).sum::<f64>().sqrt();
+                // One that is far from the row's own rate is another state of the target.
+                let own = record.rate.steady_ops_per_second.or(record.rate.whole_ops_per_second)?;
+                let apart = ((before.per_second / own).ln().abs() - DRIFT).max(0.0);
+                let known = [before.half_width, after.half_width].map(|half| half.unwrap_or(ONE_OBSERVATION));
+                let half_width = known.iter().chain([&apart]).map(|half| half * half).sum::<f64>().sqrt();
                 // How the rate follows a factor, as an exponent; or what a change by itself brings, as a factor.
                 let (value, half_width) = match experiment {
                     Experiment::Separate => (times, half_width * times),
@@ -61,7 +72,7 @@ impl Session {
                 };
                 Some(Sensed {
                     value,
-                    half_width: (half_width > 0.0).then_some(half_width),
+                    half_width: Some(half_width),
                     before_ops_per_second: before.per_second,
                     after_ops_per_second: after.per_second,
                     change: variant.change,

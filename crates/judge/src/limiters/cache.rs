@@ -49,7 +49,7 @@ fn lookups(reading: &Reading<'_>) -> Option<Found> {
         ..Evidence::default()
     };
     Some(
-        Found::new(Limiter::MetadataCache, reading.on_cpu() + reading.budget.run_queue, evidence)
+        Found::new(Limiter::MetadataCache, share(reading), evidence)
             .advice("As root, add :cold to the test and --cache drop-all, to measure the storage."),
     )
 }
@@ -74,7 +74,7 @@ fn reads(reading: &Reading<'_>) -> Option<Found> {
         ..Evidence::default()
     };
     Some(
-        Found::new(Limiter::PageCache, reading.on_cpu(), evidence)
+        Found::new(Limiter::PageCache, share(reading), evidence)
             .advice("This is the speed of memory and of the kernel's copying. Use --cache cold or :direct to measure the storage."),
     )
 }
@@ -101,7 +101,7 @@ fn writes(reading: &Reading<'_>) -> Option<Found> {
         ..Evidence::default()
     };
     Some(
-        Found::new(Limiter::PageCacheAbsorbed, reading.on_cpu(), evidence)
+        Found::new(Limiter::PageCacheAbsorbed, share(reading), evidence)
             .at_most(if reading.running.is_some() { Confidence::Confirmed } else { Confidence::Likely })
             .advice("Leave sync=none away: with the sync at the end, the number is that of durable writes."),
     )
@@ -111,4 +111,10 @@ fn memory_twin(reading: &Reading<'_>) -> Option<String> {
     let share =
         reading.case.record.ceiling_shares.as_ref()?.memory.filter(|share| *share > super::own_loop::NEAR)?;
     Some(format!("it is {} of what the same calls reach on memory", percent(share.min(9.99))))
+}
+
+/// Time on a CPU; and that in which threads waited for each other, where there are more of them than CPUs.
+fn share(reading: &Reading<'_>) -> f64 {
+    let is_crowd = reading.threads > super::cpu::cpus(reading);
+    reading.on_cpu() + if is_crowd { reading.budget.run_queue } else { 0.0 }
 }

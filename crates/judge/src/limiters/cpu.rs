@@ -7,6 +7,7 @@ use model::workload::{Arrival, DataVerb};
 
 use super::{Found, budget_sentence};
 use crate::reading::Reading;
+use crate::wait_sites::Class;
 
 /// Threads that use so much of all CPUs leave none for another.
 const ALL_CPUS: f64 = 0.75;
@@ -20,7 +21,7 @@ fn own_cpus(reading: &Reading<'_>) -> f64 {
     reading.on_cpu() * reading.threads
 }
 
-fn cpus(reading: &Reading<'_>) -> f64 {
+pub(crate) fn cpus(reading: &Reading<'_>) -> f64 {
     f64::from(reading.case.environment.cpus.max(1))
 }
 
@@ -61,7 +62,11 @@ fn busiest(reading: &Reading<'_>) -> String {
 /// Threads that were ready and had no CPU, while others had.
 pub(super) fn contention(reading: &Reading<'_>) -> Option<Found> {
     let budget = &reading.budget;
-    let is_most = [budget.user, budget.kernel, budget.blocked].iter().all(|share| *share <= budget.run_queue);
+    // More threads than CPUs wait for each other, whoever else is there.
+    let at_once = reading.threads * (1.0 - budget.blocked);
+    let by_each_other = ((at_once - cpus(reading)) / reading.threads).max(0.0);
+    let by_others = budget.run_queue - by_each_other;
+    let is_most = [budget.user, budget.kernel, budget.blocked].iter().all(|share| *share <= by_others);
     // More threads than CPUs wait for each other.
     let is_own = reading.threads > cpus(reading) && own_cpus(reading) >= ALL_CPUS * cpus(reading);
     if !is_most
@@ -79,6 +84,7 @@ pub(super) fn contention(reading: &Reading<'_>) -> Option<Found> {
     };
     Some(
         Found::new(Limiter::CpuContention, budget.run_queue, evidence)
+            .at_most(if reading.threads > cpus(reading) { Confidence::Likely } else { Confidence::Confirmed })
             .advice("Stop the other programs, or give the test CPUs of its own, and run it again."),
     )
 }
@@ -176,11 +182,26 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
         }
     };
     let share = if is_user { budget.user } else { budget.kernel };
-    if budget.blocked >= NEARLY_BLOCKED && !reading.is_ring {
-        let waits = if reading.is_remote { Limiter::RemoteLatency } else { Limiter::DeviceLatency };
+    if let Some(waits) = waited_for(reading).filter(|_| budget.blocked >= NEARLY_BLOCKED && !reading.is_ring)
+    {
+        let advice = "Both count: the CPU of each operation, and what it waits for.";
         return Some(Found::mixed([(limiter, share), (waits, budget.blocked)], evidence).advice(advice));
     }
     Some(Found::new(limiter, share, evidence).advice(advice))
+}
+
+/// What threads wait for that are on a CPU for most of the rest, by where they sleep; `None` where that is not clear.
+fn waited_for(reading: &Reading<'_>) -> Option<Limiter> {
+    let classes = [
+        (Class::Lock, Limiter::LockContention),
+        (Class::Sync, Limiter::FsyncJournal),
+        (Class::Dirty, Limiter::DirtyThrottling),
+        (Class::Remote, Limiter::RemoteLatency),
+        (Class::Device, Limiter::DeviceLatency),
+        (Class::Page, if reading.is_remote { Limiter::RemoteLatency } else { Limiter::DeviceLatency }),
+    ];
+    let most = classes.iter().max_by(|a, b| reading.waits(a.0).total_cmp(&reading.waits(b.0)))?;
+    (reading.waits(most.0) > 0.5).then_some(most.1)
 }
 
 /// What each call carried, where that says something.

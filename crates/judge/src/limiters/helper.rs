@@ -2,7 +2,8 @@
 
 use model::Limiter;
 use model::numbers::percent;
-use model::run::Evidence;
+use model::run::{Confidence, Evidence, Helper};
+use model::target::{DeviceKind, Target};
 
 use super::{Found, budget_sentence, waits_for_target};
 use crate::reading::Reading;
@@ -10,10 +11,15 @@ use crate::wait_sites::Class;
 
 /// A helper that was on a CPU for this share of the time could do no more.
 const FULL: f64 = 0.9;
-/// Helpers of storage, by the beginning of their names.
-const HELPERS: &[&str] = &[
-    "ssh", "loop", "kcryptd", "md", "raid", "dm-", "z_", "btrfs-", "nfsiod", "rpciod", "cifsd", "mount.",
-    "fuse",
+/// Helpers by the beginning of their names, and the file systems for which they work.
+const OF_FILE_SYSTEMS: &[(&str, &str)] = &[
+    ("ssh", "sshfs"),
+    ("z_", "zfs"),
+    ("btrfs", "btrfs"),
+    ("nfsiod", "nfs"),
+    ("rpciod", "nfs"),
+    ("xprtiod", "nfs"),
+    ("cifsd", "cifs"),
 ];
 
 /// A helper that is busy all the time, while the threads wait.
@@ -22,10 +28,10 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
         return None;
     }
     let helpers = &reading.system()?.helpers;
-    let of_storage = |name: &str| HELPERS.iter().any(|prefix| name.starts_with(prefix));
-    let helper = helpers.iter().find(|helper| helper.cpu_share >= FULL && of_storage(&helper.name))?;
+    let target = reading.case.target();
+    let helper = helpers.iter().find(|helper| helper.cpu_share >= FULL && works_for(helper, target))?;
     // One who has room for more when more comes is not full.
-    if reading.depth().is_some_and(|depth| depth >= super::latency::DEPTH_ALL) {
+    if reading.depth().is_some_and(|depth| depth > super::saturation::DEPTH_NONE) {
         return None;
     }
     let evidence = Evidence {
@@ -42,6 +48,27 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     };
     Some(
         Found::new(Limiter::HelperCpu, reading.budget.blocked, evidence)
-            .advice("One thread does all of the work below: look for a faster cipher, more workers or connections (nconnect, several mounts)."),
+            // A process with several threads may use as much without any of them being full.
+            .at_most(Confidence::Likely)
+            .advice("One helper does the work below: look for a faster cipher, more workers or connections (nconnect, several mounts)."),
     )
+}
+
+/// Whether it works for this target: for its file system, or for a device of its stack.
+fn works_for(helper: &Helper, target: &Target) -> bool {
+    // Threads of the kernel that serve a queue have its name behind theirs: "kworker/u8:0-loop0".
+    let name = match helper.name.strip_prefix("kworker/") {
+        Some(rest) => rest.split_once('-').map_or("", |(_, queue)| queue),
+        None => helper.name.as_str(),
+    };
+    let for_file_system = OF_FILE_SYSTEMS
+        .iter()
+        .any(|(prefix, file_system)| name.starts_with(prefix) && target.file_system.contains(file_system));
+    let for_device = helper.is_kernel
+        && target.device_stack.iter().any(|device| match device.kind {
+            DeviceKind::DeviceMapper => name.starts_with("kcryptd") || name.starts_with("dmcrypt"),
+            DeviceKind::Raid | DeviceKind::Loop => name.starts_with(device.name.as_str()),
+            _ => false,
+        });
+    for_file_system || for_device
 }

@@ -14,9 +14,9 @@ pub(crate) const DELAY_ALL: f64 = 0.7;
 /// A rate that follows the depth at least so far has room for more.
 pub(crate) const DEPTH_ALL: f64 = 0.5;
 /// Blocks from this size on may as well be held back by their bytes, which nobody tried.
-const LARGE_BYTES: u64 = 128 << 10;
-/// Operations in flight from which on a device may be full without anybody having tried more.
-const DEEP: f64 = 8.0;
+const LARGE_BYTES: u64 = 64 << 10;
+/// Operations in flight up to which few targets are full.
+const FEW: f64 = 4.0;
 
 /// Operations that wait for answers, of a target that could give more at the same time.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
@@ -42,7 +42,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     let block_bytes = case.data().map_or(0, |data| data.block_bytes);
     // Nobody tried: what is small and not many at a time is most likely waited for one by one. Where it was tried and the
     // answer is uncertain, only one at a time is left to say so.
-    let depth_max = if reading.sensitivity().is_some() { 1.0 } else { DEEP - 1.0 };
+    let depth_max = if reading.sensitivity().is_some() { 1.0 } else { FEW };
     if !is_tried && (block_bytes >= LARGE_BYTES || reading.in_flight > depth_max) {
         return None;
     }
@@ -75,7 +75,11 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
             amount(rate * 4.0).unwrap_or_default()
         ),
     };
-    let found = Found::new(limiter, reading.budget.blocked, evidence)
-        .advice(format!("The target answers {depth} at a time and is not full: {gain}."));
+    let found = Found::new(limiter, reading.budget.blocked, evidence).advice(match is_tried {
+        true => format!("The target answers {depth} at a time and is not full: {gain}."),
+        false => {
+            format!("The time of an operation sets the rate: {gain}. {}", super::saturation::untried(reading))
+        }
+    });
     Some(if is_tried { found } else { found.at_most(Confidence::Likely) })
 }

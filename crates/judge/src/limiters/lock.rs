@@ -44,7 +44,7 @@ pub(super) fn separate(reading: &Reading<'_>) -> Option<Found> {
 /// A lock: one works, the others wait.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     let locks = reading.waits(Class::Lock);
-    if reading.threads < 2.0 || reading.budget.blocked < BLOCKED {
+    if reading.in_flight < 2.0 || reading.budget.blocked < BLOCKED {
         return None;
     }
     let others = 1.0 - locks;

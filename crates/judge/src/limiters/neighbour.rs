@@ -2,7 +2,7 @@
 
 use model::Limiter;
 use model::numbers::percent;
-use model::run::Evidence;
+use model::run::{Confidence, Evidence};
 
 use super::{Found, budget_sentence, occupancy_sentence, waits_for_target};
 use crate::reading::Reading;
@@ -10,6 +10,8 @@ use crate::wait_sites::Class;
 
 /// From this share of the device's bytes on, others are named before the device.
 const FOREIGN: f64 = 0.25;
+/// Operations in flight from which on a device may be full without anybody having tried more.
+const MANY: f64 = 4.0;
 /// Requests in the device for each that we wait for, from which on somebody else's are there too.
 const MORE: f64 = 1.25;
 
@@ -18,7 +20,16 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     let case = &reading.case;
     let device = case.device()?;
     let foreign = device.foreign_share.filter(|share| *share >= FOREIGN)?;
-    if !waits_for_target(reading) || case.writes_behind() {
+    // Journals are written by threads of the kernel, as others' bytes are.
+    let writes_journal = case.has_mount_option("data=journal") || reading.waits(Class::Sync) > 0.3;
+    if !waits_for_target(reading) || case.writes_behind() || writes_journal {
+        return None;
+    }
+    // Nobody tried: few at a time may be waited for one by one, whoever else is there.
+    let is_tried = reading.depth().is_some();
+    if !is_tried
+        && (reading.in_flight < MANY || reading.occupancy().is_none_or(|occupancy| occupancy <= MORE))
+    {
         return None;
     }
     // A device with room for more is not what others take from us.
@@ -27,6 +38,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     if has_room {
         return None;
     }
+    let is_full = reading.depth().is_some_and(|depth| depth <= super::saturation::DEPTH_NONE);
     let more = reading.occupancy().filter(|occupancy| *occupancy > MORE);
     let evidence = Evidence {
         budget: Some(budget_sentence(reading)),
@@ -43,8 +55,12 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
             .and_then(|_| reading.probe_sentence()),
         ..Evidence::default()
     };
-    Some(Found::new(Limiter::NoisyNeighbour, reading.budget.blocked * foreign, evidence).advice(format!(
-        "Find who else uses {} (iotop, pidstat -d), and run it again when it is quiet.",
-        device.name
-    )))
+    Some(
+        Found::new(Limiter::NoisyNeighbour, reading.budget.blocked * foreign, evidence)
+            .at_most(if is_full { Confidence::Confirmed } else { Confidence::Likely })
+            .advice(format!(
+                "Find who else uses {} (iotop, pidstat -d), and run it again when it is quiet.",
+                device.name
+            )),
+    )
 }

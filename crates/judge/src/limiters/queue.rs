@@ -9,6 +9,8 @@ use crate::wait_sites::Class;
 
 /// Of the looks at sleeping threads, this share found them waiting for a place.
 const AT_QUEUE: f64 = 0.3;
+/// A queue with less than this share of its places taken is not what is waited for.
+const FILLED: f64 = 0.85;
 /// A queue that is full has as many requests as places, within this share.
 const NEAR: f64 = 0.15;
 
@@ -29,6 +31,10 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     if !waits_for_target(reading) || (queued <= AT_QUEUE && !is_full) {
         return None;
     }
+    let is_short = places.is_some_and(|(_, places)| {
+        !reading.is_remote
+            && reading.at_target.is_some_and(|at_target| at_target < FILLED * f64::from(places))
+    });
     let held = match (places, reading.system().and_then(|system| system.server_slots)) {
         (Some((name, places)), _) if !reading.is_remote => {
             Some(format!("; /sys/block/{name}/queue/nr_requests is {places}"))
@@ -51,7 +57,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
         ..Evidence::default()
     };
     Some(
-        Found::new(Limiter::QueueFull, queued.max(f64::from(u8::from(is_full))) * reading.budget.blocked, evidence).advice(
+        Found::new(Limiter::QueueFull, queued.max(f64::from(u8::from(is_full))) * reading.budget.blocked, evidence).unless(is_short).advice(
             "More depth than the queue holds only waits above it. Raise nr_requests, max_background or the slots of the mount, or use less depth.",
         ),
     )

@@ -4,6 +4,7 @@ use model::Limiter;
 use model::numbers::{megabytes, percent};
 use model::run::{Confidence, Evidence};
 use model::target::{Device, DeviceKind};
+use model::workload::Probing;
 
 use super::throttle::ABOVE;
 use super::{Found, budget_sentence, occupancy_sentence, waits_for_target};
@@ -24,6 +25,12 @@ const EITHER: f64 = -0.5;
 const BY_BYTES_REMOTE: f64 = -0.6;
 /// Of the bytes asked for, so many crossed the network.
 const NETWORK: f64 = 0.7;
+/// Operations in flight that fill most targets.
+const DEEP: f64 = 64.0;
+/// Bytes in flight that fill most targets.
+const DEEP_BYTES: f64 = (8 << 20) as f64;
+/// Parts of a mix below this share are none.
+const PART_MIN: f64 = 0.05;
 /// Blocks from this size on are mostly held back by their bytes.
 const LARGE_BYTES: u64 = 64 << 10;
 
@@ -45,7 +52,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
         (None, None) => None,
     };
     if is_full == Some(false) {
-        return Some(knee(reading));
+        return knee(reading);
     }
     let block_bytes = case.data().map_or(0, |data| data.block_bytes);
     let threshold = if reading.is_remote { BY_BYTES_REMOTE } else { BY_BYTES };
@@ -60,6 +67,12 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
         return None;
     }
     let is_busy = reading.occupancy().is_some_and(|occupancy| occupancy >= ABOVE);
+    // Nobody tried: only so much at once that few targets could take more is likely to fill one.
+    let bytes_in_flight = reading.in_flight * block_bytes as f64;
+    let is_deep = reading.in_flight >= DEEP || bytes_in_flight >= DEEP_BYTES;
+    if !is_tried && !is_deep && network.is_none() {
+        return None;
+    }
     let waits_for_server = reading.is_remote && reading.waits(Class::Remote) > 0.5;
     if !(is_tried || is_busy || network.is_some() || waits_for_server) {
         return None;
@@ -93,20 +106,36 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     let advice = match limiter {
         Limiter::NetworkBandwidth => "The link is full in this direction. A faster link, several of them, or less data on it (compression) is what helps.".into(),
         Limiter::ServerSaturated => "The server gives all that it has: look there for what limits it.".into(),
-        _ if case.data().is_some_and(|data| data.writes()) && !is_tried => {
-            "Nothing was tried that writes; --probe-writes finds out whether more depth would bring more.".into()
-        }
+        _ if !is_tried => untried(reading).into(),
         Limiter::DeviceBandwidth => "This is what the device moves; more depth or threads buy nothing.".into(),
         _ => "This is what the device does; more depth only makes each wait longer.".to_owned(),
     };
     let found = Found::new(limiter, reading.budget.blocked, evidence).advice(advice);
     // Nobody can see from inside whose limit a virtual disk has; and what was not tried is not confirmed.
+    // A pause that costs something for sure, or depth that brings something for sure, says that there is room.
+    let has_room = [reading.delay_bounds().filter(|_| reading.in_flight > 1.0), reading.depth_bounds()]
+        .iter()
+        .flatten()
+        .any(|(low, _)| *low > DELAY_NONE);
+    let found = found.unless(has_room);
     let is_sure = is_tried && is_one_of_both && !below;
     Some(if is_sure { found } else { found.at_most(Confidence::Likely) })
 }
 
-/// Between latency and saturation: both hold it back.
-fn knee(reading: &Reading<'_>) -> Found {
+/// What would find out more about a row on which nothing was tried.
+pub(super) fn untried(reading: &Reading<'_>) -> &'static str {
+    let case = &reading.case;
+    let changes = case.data().is_some_and(|data| data.writes())
+        || case.files().is_some_and(|files| files.verb.changes());
+    if changes && case.plan.probe != Probing::Writes {
+        "Whether more depth would bring more was not tried, as it writes; --probe-writes does."
+    } else {
+        "Whether more depth would bring more was not tried, or could not be within the time and the bytes that it had."
+    }
+}
+
+/// Between latency and saturation: both hold it back. `None` where the answers conflict.
+fn knee(reading: &Reading<'_>) -> Option<Found> {
     let evidence = Evidence {
         budget: Some(budget_sentence(reading)),
         wait_site: reading.wait_sentence(&[Class::Device, Class::Page, Class::Sync, Class::Remote]),
@@ -120,6 +149,12 @@ fn knee(reading: &Reading<'_>) -> Found {
     });
     // A pause tells which share of a turn is the operation's own.
     let own = reading.delay().or(reading.depth()).unwrap_or(0.5).clamp(0.0, 1.0);
+    // A pause that costs all of itself, where more depth brings nothing: no target does both.
+    if !(PART_MIN..=1.0 - PART_MIN).contains(&own)
+        || (own >= super::latency::DELAY_ALL && reading.depth().is_some_and(|depth| depth <= DEPTH_NONE))
+    {
+        return None;
+    }
     let is_of_bytes = reading.block().is_some_and(|block| block < BY_BYTES_REMOTE);
     let (latency, full) = match (reading.is_remote, is_of_bytes) {
         (true, true) if network(reading).is_some() => (Limiter::RemoteLatency, Limiter::NetworkBandwidth),
@@ -131,12 +166,15 @@ fn knee(reading: &Reading<'_>) -> Found {
     // A ring's thread that is busier than it waits is the other half.
     if reading.on_cpu() > blocked {
         let waits = if own > 0.5 { latency } else { full };
-        return Found::mixed([(Limiter::KernelCpu, reading.on_cpu()), (waits, blocked)], evidence)
-            .advice(format!("Its threads are as busy as the target is slow; more of them may help.{gain}"));
+        return Some(
+            Found::mixed([(Limiter::KernelCpu, reading.on_cpu()), (waits, blocked)], evidence).advice(
+                format!("Its threads are as busy as the target is slow; more of them may help.{gain}"),
+            ),
+        );
     }
-    Found::mixed([(latency, blocked * own), (full, blocked * (1.0 - own))], evidence).advice(format!(
+    Some(Found::mixed([(latency, blocked * own), (full, blocked * (1.0 - own))], evidence).advice(format!(
         "It is at the knee: the time of an operation and the target's own limit both count.{gain}"
-    ))
+    )))
 }
 
 /// What crossed the network for what was asked for, as a sentence; `None` where that is little.

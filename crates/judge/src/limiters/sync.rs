@@ -11,8 +11,8 @@ use crate::wait_sites::Class;
 
 /// Of the looks at sleeping threads, this share found them in a sync.
 const IN_SYNC: f64 = 0.3;
-/// Of the time of an operation, the sync takes at least this share.
-const MOST: f64 = 0.5;
+/// Of the time of an operation, the sync takes about half: then both it and the write before hold it back.
+const HALF: std::ops::Range<f64> = 0.35..0.65;
 /// Flushes for each operation that say the same.
 const FLUSHES: f64 = 0.5;
 
@@ -37,7 +37,8 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     let whole_ns = case.record.latency_ns.as_ref().map_or(0, |whole| whole.mean).max(1);
     let step_ns = step.and_then(|step| step.latency_ns.as_ref()).map(|of_step| of_step.mean);
     // Where most of an operation is the write before, that is what holds it back.
-    if step_ns.is_some_and(|step_ns| (step_ns as f64) < MOST * whole_ns as f64) {
+    let of_whole = step_ns.map_or(1.0, |step_ns| step_ns as f64 / whole_ns as f64);
+    if of_whole < HALF.start {
         return None;
     }
     let each = step_ns.map(|step_ns| {
@@ -51,6 +52,16 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
         counters,
         ..Evidence::default()
     };
+    if HALF.contains(&of_whole) {
+        let blocked = reading.budget.blocked;
+        let parts = [
+            (Limiter::FsyncJournal, blocked * of_whole),
+            (Limiter::DeviceLatency, blocked * (1.0 - of_whole)),
+        ];
+        return Some(
+            Found::mixed(parts, evidence).advice("The write and the sync after it take about the same time."),
+        );
+    }
     Some(
         Found::new(Limiter::FsyncJournal, reading.budget.blocked, evidence).advice(
             "Each operation waits until it is durable. Group commit helps more threads (t4), and a drive with power-loss protection makes flushes free.",

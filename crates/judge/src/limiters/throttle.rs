@@ -7,9 +7,15 @@ use model::workload::DataVerb;
 
 use super::{Found, budget_sentence, occupancy_sentence, waits_for_target};
 use crate::reading::Reading;
+use crate::traps::direct;
+use crate::wait_sites::Class;
 
-/// A rate that is within this share of a limit is held by it.
+/// A rate that is within this share of a limit is held by it, where it is not known better than so.
 const AT_CAP: f64 = 0.08;
+/// The same for a rate that is known well.
+const AT_CAP_KNOWN: f64 = 0.02;
+/// Threads that sleep elsewhere than in the device for more of the looks than this are held back by something else there.
+const ELSEWHERE: f64 = 0.3;
 /// Fewer requests than this at the device for each that is waited for: the others wait above it.
 pub(crate) const ABOVE: f64 = 0.5;
 /// A pause that lengthens turns by less than this share of itself changes nothing: something else sets the pace.
@@ -22,9 +28,11 @@ const BY_BYTES: f64 = -0.7;
 pub(super) fn visible(reading: &Reading<'_>) -> Option<Found> {
     let record = reading.case.record;
     let data = reading.case.data_in_files()?;
-    if !waits_for_target(reading) {
+    // Threads that wait in the device have passed whatever stands above it.
+    if !waits_for_target(reading) || reading.occupancy().is_some_and(|occupancy| occupancy >= ABOVE) {
         return None;
     }
+    let near = reading.case.half_width().map_or(AT_CAP, |half| (1.5 * half).clamp(AT_CAP_KNOWN, AT_CAP));
     let ops = record.rate.steady_ops_per_second.or(record.rate.whole_ops_per_second)?;
     let of_way = |cap: &&Cap| if cap.is_read { data.reads() } else { data.writes() };
     let reached = |cap: &&Cap| {
@@ -34,7 +42,7 @@ pub(super) fn visible(reading: &Reading<'_>) -> Option<Found> {
             (None, Some(limit)) => (ops * data.block_bytes as f64, limit),
             (None, None) => return false,
         };
-        (rate / limit - 1.0).abs() <= AT_CAP
+        (rate / limit - 1.0).abs() <= near
     };
     let cap = reading.system()?.caps.iter().filter(of_way).find(reached)?;
     let told = match (cap.ops_per_second, cap.bytes_per_second) {
@@ -57,6 +65,11 @@ pub(super) fn visible(reading: &Reading<'_>) -> Option<Found> {
     )
 }
 
+/// Whether what was to be direct was not.
+fn is_not_direct(reading: &Reading<'_>) -> bool {
+    direct::o_direct_ineffective(&reading.case).is_some()
+}
+
 /// Requests that wait above a device that has few, at a rate that nothing moves.
 pub(super) fn inferred(reading: &Reading<'_>) -> Option<Found> {
     let data = reading.case.data_in_files()?;
@@ -64,6 +77,14 @@ pub(super) fn inferred(reading: &Reading<'_>) -> Option<Found> {
     // Pages that are read ahead, or written back, are in the device without anybody waiting, and the other way round.
     let is_direct = data.direct && data.verb != DataVerb::Fsync;
     if !waits_for_target(reading) || reading.is_remote || !is_direct {
+        return None;
+    }
+    // Locks, journals, pages under writeback: what threads are seen in there is what holds them back.
+    let elsewhere: f64 = [Class::Page, Class::Sync, Class::Lock, Class::Queue, Class::Dirty, Class::Paced]
+        .iter()
+        .map(|class| reading.waits(*class))
+        .sum();
+    if elsewhere > ELSEWHERE || is_not_direct(reading) {
         return None;
     }
     let pace = reading.delay().or(reading.depth());
@@ -83,6 +104,7 @@ pub(super) fn inferred(reading: &Reading<'_>) -> Option<Found> {
     };
     let found = Found::new(Limiter::IoThrottle, reading.budget.blocked * (1.0 - occupancy), evidence)
         .advice(format!("Something above the device holds requests back, most likely a limit of a cgroup that cannot be seen from here (io.max, blkio.throttle).{by}"));
+    let has_more = reading.depth_bounds().is_some_and(|(low, _)| low > DELAY_NONE);
     // Without an experiment, a lock or a slow path above the device looks the same.
-    Some(if pace.is_some() { found } else { found.at_most(Confidence::Likely) })
+    Some(if pace.is_some() { found.unless(has_more) } else { found.at_most(Confidence::Likely) })
 }

@@ -119,13 +119,19 @@ fn latency_times_depth() {
 #[test]
 fn a_target_that_gives_all_it_has() {
     let full = clean("read:rnd4k:q32").blocked().queues(31.0);
-    full.is(Limiter::DeviceOps, Likely);
+    // What nobody tried is likely only where few targets could take more.
+    full.is(Limiter::NotClear, Undetermined);
+    clean("read:rnd4k:q128").blocked().queues(120.0).is(Limiter::DeviceOps, Likely);
     full.clone().answers(0.02, 0.01, 0.0).is(Limiter::DeviceOps, Confirmed);
     full.clone().answers(0.02, 0.01, -0.98).is(Limiter::DeviceBandwidth, Confirmed);
     clean("read:seq1m:q8").blocked().queues(16.0).is(Limiter::DeviceBandwidth, Likely);
     let mut virtual_disk = full.answers(0.02, 0.01, -0.98);
     virtual_disk.environment.virtualisation = Some("kvm".into());
     virtual_disk.is(Limiter::DeviceBandwidth, Likely);
+    // A pause that costs something for sure says that there is room, however unsure how much.
+    let mut has_room = clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.95, 0.2, 0.0);
+    has_room.record.sensitivity.as_mut().unwrap().delay = sensed(0.95, 0.43);
+    has_room.is(Limiter::DeviceOps, Likely);
     let server = clean("read:rnd4k:t16").blocked().remote(15.5).sleeps(&[("request_wait_answer", 0.95)]);
     server.clone().answers(0.0, 0.0, 0.0).is(Limiter::ServerSaturated, Confirmed);
     // One at a time, a pause leaves any target idle; that four bring no more is what counts.
@@ -170,6 +176,12 @@ fn limits_that_somebody_set() {
     let visible = |cap: Cap| hidden.clone().system(|system| system.caps = vec![cap.clone()]);
     visible(cap(Some(101_000.0), None, true)).is(Limiter::IoThrottle, Confirmed);
     visible(cap(None, Some(4096e5), true)).is(Limiter::IoThrottle, Confirmed);
+    // Threads that wait in the device have passed it.
+    let in_device = visible(cap(Some(101_000.0), None, true)).queues(7.8);
+    assert_ne!(judged(&in_device), Limiter::IoThrottle);
+    // Threads that sleep elsewhere are held back by something else.
+    let elsewhere = hidden.clone().sleeps(&[("folio_wait_bit", 0.9)]).answers(0.02, 0.0, 0.0);
+    assert_ne!(judged(&elsewhere), Limiter::IoThrottle);
     // What is above, or for the other direction, is none.
     visible(cap(Some(500_000.0), None, true)).is(Limiter::IoThrottle, Likely);
     visible(cap(Some(100_000.0), None, false)).is(Limiter::IoThrottle, Likely);
@@ -177,15 +189,24 @@ fn limits_that_somebody_set() {
 
 #[test]
 fn queues_that_are_full() {
-    let full = clean("read:rnd4k:t16").blocked().queues(4.0);
+    let of_four = |spec: &str| {
+        let mut world = clean(spec).blocked().queues(4.0);
+        world.target().device_stack[0].nr_requests = Some(4);
+        world
+    };
+    let full = of_four("read:rnd4k:t16");
     full.clone()
         .sleeps(&[("blk_mq_get_tag", 0.7), ("__iomap_dio_rw", 0.25)])
         .is(Limiter::QueueFull, Confirmed);
-    clean("read:rnd4k:q16")
+    of_four("read:rnd4k:q16").sleeps(&[("blk_mq_get_tag", 0.7)]).is(Limiter::QueueFull, Confirmed);
+    // Whose turn is given out by somebody else waits for no tag, and a queue that is empty is not full.
+    let paced = clean("write:rnd4k:t16").blocked().queues(2.6).sleeps(&[("rq_qos_wait", 0.9)]);
+    assert_ne!(judged(&paced), Limiter::QueueFull);
+    clean("read:rnd4k:t16")
         .blocked()
-        .queues(4.0)
+        .queues(2.6)
         .sleeps(&[("blk_mq_get_tag", 0.7)])
-        .is(Limiter::QueueFull, Confirmed);
+        .is(Limiter::QueueFull, Likely);
 }
 
 #[test]
@@ -304,7 +325,11 @@ fn helpers_that_are_busy_all_the_time() {
         clean("read:seq1m").blocked().remote(1.0).sleeps(&[("request_wait_answer", 0.9)]).system(|system| {
             system.helpers = vec![Helper { name: "ssh".into(), pid: 7, is_kernel: false, cpu_share: 0.97 }];
         });
-    ssh.is(Limiter::HelperCpu, Confirmed);
+    // On another file system it works for somebody else.
+    assert_ne!(judged(&ssh), Limiter::HelperCpu);
+    let mut sshfs = ssh;
+    sshfs.target().file_system = "fuse.sshfs".into();
+    sshfs.is(Limiter::HelperCpu, Likely);
 }
 
 #[test]

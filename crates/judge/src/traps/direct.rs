@@ -46,7 +46,7 @@ pub(super) fn unwritten_extents(case: &Case<'_>) -> Option<Finding> {
 }
 
 /// `O_DIRECT` was taken and did nothing.
-pub(super) fn o_direct_ineffective(case: &Case<'_>) -> Option<Finding> {
+pub(crate) fn o_direct_ineffective(case: &Case<'_>) -> Option<Finding> {
     let data = case.data_in_files().filter(|data| data.direct)?;
     if case.target().backing == Backing::Memory || unwritten_extents(case).is_some() {
         return None;
