@@ -44,9 +44,10 @@ impl About {
 }
 
 /// How sure a limiter is, and by what.
-pub const CONFIDENCE: &str = "Confirmed: three kinds of evidence agree. Likely, shown as ~: two do. Where they conflict, \
-    or are fewer, the row is not clear, and what was seen is told all the same. On a disk that a hypervisor provides, \
-    nothing about the device is ever confirmed: a limit of the host or the provider looks the same from inside.";
+pub const CONFIDENCE: &str = "Confirmed: three kinds of evidence agree, and none says otherwise. Likely, shown as ~: two do, \
+    or one of them says otherwise. With fewer, or more that conflict, the row is not clear, and what was seen is told all \
+    the same. On a disk that a hypervisor provides, the bandwidth and operations of the device are never confirmed: a \
+    limit of the host or the provider looks the same from inside.";
 
 /// The kinds of evidence: their names, and what each is.
 pub const KINDS: &[(&str, &str)] = &[
@@ -65,7 +66,7 @@ pub const KINDS: &[(&str, &str)] = &[
         "What devices, file systems, networks, cgroups and the pressure files counted: bytes per byte asked for, \
          requests in flight, flushes, others' share.",
     ),
-    ("visible cap", "A limit that can be read and that the rate is within 8 % of."),
+    ("visible cap", "A limit that can be read and that the rate has reached."),
     (
         "ceiling",
         "What skye itself reaches without I/O, and what the same calls reach on memory; measured before the tests.",
@@ -75,7 +76,8 @@ pub const KINDS: &[(&str, &str)] = &[
         "How the rate answers to an experiment. Delay: a pause before each operation; 1 means that the time of an \
          operation sets the rate, 0 that something else does. Depth: 4 times the operations in flight; 1 means that \
          the rate grows with them, 0 that more buys nothing. Block: blocks of another size; 0 means that operations are \
-         counted, -1 that bytes are.",
+         counted, -1 that bytes are. Sharing: a file or directory for each thread instead of one for all, and how many \
+         times the rate that gives.",
     ),
 ];
 
@@ -92,8 +94,9 @@ pub const ABOUT: &[About] = &[
             nothing.",
         evidence: "Threads asleep for at least half of their time; a pause before each operation costs little or \
             nothing (delay at most 0.35) and more depth does not help (depth below 0.5); blocks of another size move \
-            the same bytes (block below -0.7). Where no experiment was made: an occupancy of at least 0.5 and blocks \
-            of at least 64 KiB, which is likely at best.",
+            the same bytes (block below -0.7; between -0.5 and -0.7 it is likely). Where no experiment was made: an \
+            occupancy of at least 0.5, blocks of at least 64 KiB and at least 8 MiB in flight, which is likely at \
+            best.",
         try_next: "Nothing, if the sequential rate was the question: this is the answer. A rate that falls after a while \
             (rate_dropped) was a cache of the device before; ask for a longer --time.",
         not_meaning: "Not that the drive is at fault: its link, a controller, or on a virtual disk the host's limit looks \
@@ -105,8 +108,8 @@ pub const ABOUT: &[About] = &[
         limiter: Limiter::DeviceOps,
         meaning: "The device completes no more operations per second, whatever their size and number.",
         evidence: "As device bandwidth, but with blocks of another size the operations stay about the same \
-            (block above -0.7). Where no experiment was made: an occupancy of at least 0.5 and blocks below 64 KiB, \
-            which is likely at best.",
+            (block above -0.3; between that and -0.5 it is likely). Where no experiment was made: an occupancy of at \
+            least 0.5, blocks below 64 KiB and at least 64 in flight, which is likely at best.",
         try_next: "Larger blocks, if your program can ask for them. If p99 matters more than the rate, less depth: beyond \
             the knee of a sweep (--sweep q1..q64) it buys waiting only.",
         not_meaning: "Not that the device is 100 % busy in the kernel's eyes: that counter only says that it was \
@@ -119,8 +122,8 @@ pub const ABOUT: &[About] = &[
             more at once, and is not asked to.",
         evidence: "Threads asleep for at least half of their time, in the device (occupancy at least 0.5); 4 \
             times the operations in flight give at least twice the rate (depth at least 0.5); with more than one in \
-            flight, a pause is paid in full (delay at least 0.7). Where no experiment was made: small blocks and \
-            fewer than 8 in flight, which is likely at best.",
+            flight, a pause is paid in full (delay at least 0.7). Where no experiment was made: blocks below 64 \
+            KiB and at most 4 in flight, which is likely at best.",
         try_next: "More depth or threads: the row says what 4 times as many gave. If your program waits for each \
             operation, this row is what it will see, and only a faster device or a cache helps.",
         not_meaning: "Not that the device is slow, and nothing about what it can do at most: see the rows with \
@@ -144,8 +147,9 @@ pub const ABOUT: &[About] = &[
         limiter: Limiter::QueueFull,
         meaning: "Requests wait for a place on the way down. Places are tags of the device's queue, slots of a remote \
             procedure call, background requests of FUSE.",
-        evidence: "More than 30 % of the sleep is where the kernel waits for a tag or a slot; fewer requests at \
-            the device than are waited for (occupancy below 0.9); more depth buys nothing (depth below 0.25).",
+        evidence: "More than 30 % of the sleep is where the kernel waits for a tag or a slot, or in a ring as many \
+            requests as there are places are at the device while half as many more are waited for; more depth buys \
+            nothing (depth below 0.25). A queue of which less than 85 % is taken says otherwise.",
         try_next: "Raise what is full: nr_requests of the device's queue, max_background of a FUSE file system, slots or \
             nconnect of an NFS mount.",
         not_meaning: "Not the device's own limit: a longer queue may show that the device can do no more either.",
@@ -154,9 +158,10 @@ pub const ABOUT: &[About] = &[
     About {
         limiter: Limiter::IoThrottle,
         meaning: "A limit that somebody set holds the rate back: a cgroup, or a provider.",
-        evidence: "A cap that can be read, within 8 % of the rate. Without one, in direct tests: threads wait \
-            above the device (occupancy below 0.5) and a pause, or more depth, changes nothing (below 0.4); it \
-            counts bytes where block is below -0.7, operations where it is above -0.3. Inferred without an \
+        evidence: "Threads wait above the device (occupancy below 0.5), and a cap can be read that the rate has \
+            reached, as closely as it is known: within 2 to 8 %. Without one, in tests that were really direct: a pause, \
+            or more depth, changes nothing (below 0.4), and threads sleep nowhere else for more than 30 % of the looks; \
+            it counts bytes where block is below -0.7, operations where it is above -0.3. Inferred without an \
             experiment, it is likely at best.",
         try_next: "Look at the cap that the row names, or measure outside of the container. A provider's cap goes with the \
             size or class of a volume.",
@@ -250,13 +255,15 @@ pub const ABOUT: &[About] = &[
             a second.",
         try_next: "Free memory, raise the cgroup's limit, or make the data set smaller.",
         not_meaning: "Not that a disk is slow, though one that swaps is busy too.",
-        untested: "Limits of a cgroup v2 (memory.high). Machines that swap.",
+        untested: "Limits of a cgroup v2 (memory.high). Machines that swap. It was seen in a cgroup v1 of 40 MB, and is in no \
+            rig yet.",
     },
     About {
         limiter: Limiter::FsyncJournal,
         meaning: "Commits of the journal, and flushes of the device, set the rate.",
         evidence: "A test that makes each operation durable; threads asleep for at least half of their time; \
-            more than 30 % of the sleep is in a sync, or the device made at least one flush for two operations.",
+            more than 30 % of the sleep is in a sync, or the device made at least one flush for two operations. The sync takes \
+            at least 65 % of an operation; from 35 % on, the write before it counts as much.",
         try_next: "More threads: most journals commit for all at once. A device with protection against loss of power \
             flushes at no cost. Fewer, larger transactions in the program.",
         not_meaning: "Not the device's rate for plain writes: see the direct row. Mount options that leave out flushes make it \
@@ -269,12 +276,14 @@ pub const ABOUT: &[About] = &[
             a structure.",
         evidence: "Several threads, asleep for at least half of their time; more than half of the sleep is at a \
             lock, or 30 % with the rest making up about one thread, which is the one that holds it; occupancy near \
-            one over the number of threads. With fewer than 4 CPUs it is likely at best.",
+            one over the number of threads. Or, where they share a file or directory, one for each gave at least 1.2 \
+            times the rate. With fewer than 4 CPUs it is likely at best.",
         try_next: "A file or directory for each thread (without shared); direct writes that do not extend a file, which some \
             file systems let pass together.",
         not_meaning: "Not a limit of the device. What the holder waits for may be one, and is then the verdict.",
-        untested: "Machines with many CPUs. On few, threads spin for a lock rather than sleep, which looks like \
-            kernel CPU. The experiment with a file or directory for each thread is not made by itself.",
+        untested: "Machines with many CPUs. No rig shows it yet: the rule stands on cases alone. On few CPUs, threads spin \
+            for a lock rather than sleep, which looks like kernel CPU. Files for each thread are tried only where \
+            another test of the same run has them.",
     },
     About {
         limiter: Limiter::ClientCpu,
@@ -314,8 +323,8 @@ pub const ABOUT: &[About] = &[
     About {
         limiter: Limiter::CpuContention,
         meaning: "Other processes used the CPUs that the test was waiting for.",
-        evidence: "The largest share of the budget is waiting for a CPU, and the test's own threads do not fill \
-            the CPUs. Others that used more than a quarter of a CPU are counted, and the busiest named.",
+        evidence: "The largest share of the budget is waiting for a CPU, less what more threads than CPUs wait for each \
+            other; where there are more, it is likely at best. Others that used more than a quarter of a CPU are counted, and the busiest named.",
         try_next: "Stop them, or wait, and run it again: the number is theirs as much as the storage's.",
         not_meaning: "Nothing about the storage.",
         untested: "Containers that do not show the processes of others.",
@@ -344,23 +353,27 @@ pub const ABOUT: &[About] = &[
         limiter: Limiter::NoisyNeighbour,
         meaning: "Others used the same device at the same time.",
         evidence: "At least a quarter of the bytes of the device were not ours, while threads waited for it. \
-            More than 1.25 requests in the device for each that was waited for say the same. Not asked of writes on \
-            file systems that copy on write.",
+            More than 1.25 requests in the device for each that was waited for say the same. Confirmed only where more depth \
+            brings nothing (at most 0.25); where it brings more, or fewer than 4 were in flight and nothing was tried, \
+            others are not named. Not asked of writes on file systems that copy on write, with data=journal, or \
+            where threads wait for the journal.",
         try_next: "Stop them, or wait, and run it again. The row says which device and how much.",
         not_meaning: "Not that the device is slow: part of it was used by somebody else.",
-        untested: "Neighbours on other machines, which only the server or the host sees.",
+        untested: "Neighbours on other machines, which only the server or the host sees. The bytes of others are tested with a \
+            neighbour that reads; that they are the limit rests on cases.",
     },
     About {
         limiter: Limiter::HelperCpu,
         meaning: "One thread that works for the target is at its limit: a daemon, encryption, an array, a loop \
             device.",
-        evidence: "A daemon or a thread of the kernel that works for storage (ssh, loop, kcryptd, md and their \
-            like) was on a CPU for at least 90 % of the time, while threads slept; and more depth did not help.",
+        evidence: "A daemon of the target's file system (ssh of sshfs), or a thread of the kernel for it or a device of \
+            its stack (loop, kcryptd, md), was on a CPU for at least 90 % of the time, while threads slept; and more depth did \
+            not help (at most 0.25). Likely at best, as a process with several threads may use as much without any being \
+            full.",
         try_next: "More of them, where that can be had: several connections, cipher options that work in the \
             caller's thread.",
         not_meaning: "Not the device beneath it.",
-        untested: "Encryption (dm-crypt) and md; the rule follows from how they work, and was tried on loop \
-            devices and FUSE.",
+        untested: "All of it: the rule follows from how they work and stands on cases alone.",
     },
     About {
         limiter: Limiter::BelowOs,

@@ -21,8 +21,8 @@ mod tests;
 mod traps;
 mod wait_sites;
 
-use model::run::{Environment, Mark, Note, PhaseRecord, Status, TargetProbes, Trust, Verdict};
-use model::{Experiment, Plan};
+use model::run::{Confidence, Environment, Mark, Note, PhaseRecord, Status, TargetProbes, Trust, Verdict};
+use model::{Experiment, Limiter, Plan};
 
 pub use about::{ABOUT, About};
 pub use again::again;
@@ -102,6 +102,14 @@ pub fn judge(
     costs.sort_by_key(|(trust, _)| std::cmp::Reverse(*trust));
     let trust = costs.first().map_or(Trust::Ok, |(trust, _)| *trust);
     let trust_reasons = costs.into_iter().map(|(_, code)| code).collect();
+    // What is not the speed of this storage is held back by something surely only where that is what makes it so.
+    let conclusion = conclusion.map(|told| match told.limiter {
+        Limiter::PageCache | Limiter::PageCacheAbsorbed | Limiter::MetadataCache => told,
+        _ if trust == Trust::Invalid => {
+            limiters::Conclusion { confidence: told.confidence.min(Confidence::Likely), ..told }
+        }
+        _ => told,
+    });
     let (limiter, confidence, ranking, evidence, advice) = match conclusion {
         Some(told) => {
             (Some(told.limiter), Some(told.confidence), told.ranking, Some(told.evidence), told.advice)

@@ -181,7 +181,7 @@ fn unclear(reading: &Reading<'_>) -> Found {
     };
     Found::new(Limiter::NotClear, reading.budget.blocked, evidence)
         .at_most(Confidence::Undetermined)
-        .advice("measure it for longer, or when the machine is quiet")
+        .advice(saturation::untried(reading))
 }
 
 /// The limiter found, and what else took the threads' time.
@@ -306,5 +306,6 @@ pub(crate) fn occupancy_sentence(reading: &Reading<'_>) -> Option<String> {
         (Some(device), false) => device.name.clone(),
         _ => "the server".into(),
     };
-    Some(format!("{at_target:.1} requests were in {place} while {waiting:.1} were waited for"))
+    let what = if reading.is_ring { "operations were waited for" } else { "threads were asleep" };
+    Some(format!("on average {at_target:.1} requests were in {place}, and {waiting:.1} {what}"))
 }

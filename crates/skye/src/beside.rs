@@ -23,6 +23,8 @@ use crate::exit::Failure;
 use crate::signals::Interruption;
 use crate::{outputs, store};
 
+/// What a command may print beside one test: it is held in memory meanwhile.
+const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 /// How often it is looked at whether the command is ready: it has this long at least.
 const LOOK: Duration = Duration::from_millis(100);
 /// Its test begins then, whether it is ready or not.
@@ -155,6 +157,20 @@ impl Beside {
         }
     }
 
+    /// Ends a command at once that prints more than may be held in memory while others are measured there.
+    pub fn watch(&mut self) {
+        let Some(running) = &mut self.running else { return };
+        let held_bytes = running.output.metadata().map_or(0, |output| output.len());
+        if held_bytes > OUTPUT_BYTES_MAX && !running.is_flooding {
+            running.is_flooding = true;
+            let _ = kill_process_group(running.group, Signal::KILL);
+            let attempt = format!("keep `{}` beside {} to its end", self.command, running.id);
+            let cause = format!("it had printed more than {}", model::size::binary(OUTPUT_BYTES_MAX));
+            let remedy = "have it write into files in $SKYE_OUTPUT, on another disk";
+            self.warn(Trouble::new(attempt, cause).remedy(remedy));
+        }
+    }
+
     /// The test is over, and so is the command.
     pub fn end(&mut self) {
         self.has_begun = false;
@@ -164,7 +180,7 @@ impl Beside {
         let id = &running.id;
         let in_directory = self.directory.file_name().unwrap_or_default().to_string_lossy();
         let output_file = ending.saved.is_ok().then(|| format!("{in_directory}/{name}"));
-        if let Some(how) = &ending.failed_early {
+        if let Some(how) = ending.failed_early.as_ref().filter(|_| !running.is_flooding) {
             let attempt = format!("keep `{}` beside {id} to its end", self.command);
             let remedy = format!("what it printed is in {}", running.path.display());
             self.warn(Trouble::new(attempt, format!("it had ended before with {how}")).remedy(remedy));
@@ -239,6 +255,8 @@ struct Running {
     output: File,
     path: PathBuf,
     is_over: bool,
+    /// It was killed for printing too much.
+    is_flooding: bool,
 }
 
 /// How it ended.
@@ -263,7 +281,7 @@ impl Running {
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output.try_clone()?).process_group(0);
         let leader = command.spawn()?;
         let group = Pid::from_child(&leader);
-        Ok(Self { leader, group, id, output, path, is_over: false })
+        Ok(Self { leader, group, id, output, path, is_over: false, is_flooding: false })
     }
 
     /// Waits until all of its processes sleep and have done so for a while: compiling a program for the kernel, say, takes

@@ -393,7 +393,10 @@ impl Driver {
                 beside.iter_mut().for_each(|beside| beside.begin(&id, &spec));
                 marks.begin(&id, &spec);
             }
-            Moment::Tick(tick) => view.update(&position, tick),
+            Moment::Tick(tick) => {
+                view.update(&position, tick);
+                beside.iter_mut().for_each(Beside::watch);
+            }
             Moment::End => marks.end(&id, &spec),
             Moment::Over => beside.iter_mut().for_each(Beside::end),
         });

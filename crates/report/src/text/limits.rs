@@ -55,7 +55,7 @@ fn legend(phases: &[PhaseRecord]) -> Option<String> {
         limiters().find(|limiter| !limiter::is_of_device(*limiter)).or_else(|| limiters().next())?;
     let has = |word| shown.iter().any(|phase| limiter::surely(phase) == Some(word));
     let sign = match (has("likely"), has("confirmed")) {
-        (true, true) => format!("{LIKELY} is likely: two kinds of evidence agree; without it three do"),
+        (true, true) => format!("{LIKELY} is likely (two kinds of evidence), no sign is confirmed (three)"),
         (true, false) => format!("{LIKELY} is likely: two kinds of evidence agree, not three"),
         (false, _) => "what they mean".to_owned(),
     };
