@@ -161,8 +161,18 @@ pub(crate) fn conclude(case: &Case<'_>) -> Option<Conclusion> {
         confidence,
         ranking,
         evidence: found.evidence,
-        advice: found.advice,
+        advice: if is_clear { found.advice } else { Some(what_next(&reading).into()) },
     })
+}
+
+/// What may make clear what is not.
+fn what_next(reading: &Reading<'_>) -> &'static str {
+    let was_tried = reading.sensitivity().is_some();
+    if waits_for_target(reading) && !was_tried {
+        saturation::untried(reading)
+    } else {
+        "Measure it for longer, or when the machine and the target are quiet."
+    }
 }
 
 /// No rule fits: the evidence, as it is.
@@ -179,9 +189,7 @@ fn unclear(reading: &Reading<'_>) -> Found {
         probe: reading.probe_sentence(),
         ..Evidence::default()
     };
-    Found::new(Limiter::NotClear, reading.budget.blocked, evidence)
-        .at_most(Confidence::Undetermined)
-        .advice(saturation::untried(reading))
+    Found::new(Limiter::NotClear, reading.budget.blocked, evidence).at_most(Confidence::Undetermined)
 }
 
 /// The limiter found, and what else took the threads' time.

@@ -149,6 +149,7 @@ impl Beside {
             Ok(running) => {
                 running.wait_until_ready(&self.interruption);
                 self.running = Some(running);
+                self.watch();
             }
             Err(error) => {
                 let attempt = format!("start `{}` beside {id}", self.command);
@@ -160,8 +161,7 @@ impl Beside {
     /// Ends a command at once that prints more than may be held in memory while others are measured there.
     pub fn watch(&mut self) {
         let Some(running) = &mut self.running else { return };
-        let held_bytes = running.output.metadata().map_or(0, |output| output.len());
-        if held_bytes > OUTPUT_BYTES_MAX && !running.is_flooding {
+        if running.floods() && !running.is_flooding {
             running.is_flooding = true;
             let _ = kill_process_group(running.group, Signal::KILL);
             let attempt = format!("keep `{}` beside {} to its end", self.command, running.id);
@@ -284,12 +284,17 @@ impl Running {
         Ok(Self { leader, group, id, output, path, is_over: false, is_flooding: false })
     }
 
+    /// Whether it has printed more than may be held.
+    fn floods(&self) -> bool {
+        self.output.metadata().is_ok_and(|output| output.len() > OUTPUT_BYTES_MAX)
+    }
+
     /// Waits until all of its processes sleep and have done so for a while: compiling a program for the kernel, say, takes
     /// a tool longer than starting it.
     fn wait_until_ready(&self, interruption: &Interruption) {
         let begun = Instant::now();
         let mut worked_before = 0;
-        while begun.elapsed() < READY_MAX && !interruption.is_raised() {
+        while begun.elapsed() < READY_MAX && !interruption.is_raised() && !self.floods() {
             std::thread::sleep(LOOK);
             let members = members(self.group);
             let worked: u64 = members.iter().map(|member| member.cpu_ticks).sum();

@@ -1,6 +1,6 @@
 //! What crossed each layer on the way of a test's bytes: asked for, called, requested from the device, sent.
 
-use model::run::{CallUse, PhaseRecord};
+use model::run::{CallUse, NetworkUse, PhaseRecord};
 use model::size;
 
 use crate::numbers::{amount, latency, percent, thousands};
@@ -45,7 +45,13 @@ pub(crate) fn crossed(phase: &PhaseRecord) -> Option<Crossed> {
             }
         }
     }
-    if let Some(network) = phase.system.as_ref().and_then(|system| system.network.as_ref()) {
+    // What others send meanwhile is no layer of the test.
+    let app_bytes = (phase.app_bytes_read + phase.app_bytes_written) as f64;
+    let carries = |network: &&NetworkUse| {
+        (network.sent_bytes + network.received_bytes) as f64 >= app_bytes * CALLS_SHARE_MIN
+    };
+    let network = phase.system.as_ref().and_then(|system| system.network.as_ref());
+    if let Some(network) = network.filter(|_| phase.device.is_none()).filter(carries) {
         let [sent, received] = [network.sent_bytes, network.received_bytes].map(size::decimal);
         parts.push(format!("{sent} sent, {received} received over {}", printable(&network.interface)));
         tells = true;

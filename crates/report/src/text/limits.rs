@@ -1,7 +1,7 @@
 //! What limited the rows: evidence and what to try, one paragraph for all rows of which the same is to be said.
 
 use model::Limiter;
-use model::run::{Evidence, PhaseRecord};
+use model::run::{Confidence, Evidence, PhaseRecord};
 
 use super::figures;
 use super::limiter::{self, LIKELY};
@@ -70,7 +70,8 @@ fn of_row(phase: &PhaseRecord) -> Option<Told> {
     }
     let advice = verdict.advice.as_deref().map(printable).filter(|advice| !advice.trim().is_empty());
     // The device's own limit is what was to be measured; beyond that there is only what else to try.
-    let is_device = matches!(limiter, Limiter::DeviceBandwidth | Limiter::DeviceOps);
+    let is_device = matches!(limiter, Limiter::DeviceBandwidth | Limiter::DeviceOps)
+        && verdict.confidence == Some(Confidence::Confirmed);
     // Where there are several, it is their shares that tell.
     let is_shared = matches!(limiter, Limiter::Mixed | Limiter::NotClear);
     let mut sentences = Vec::new();
@@ -85,7 +86,7 @@ fn of_row(phase: &PhaseRecord) -> Option<Told> {
         text = sentence(&text) + &format!("{}. ", crossed.text);
     }
     if let Some(steps) = layers::steps(phase).filter(|_| !is_device) {
-        text = sentence(&text) + &format!("Each: {steps}. ");
+        text = sentence(&text) + &format!("On average {steps}. ");
     }
     text = sentence(&text) + &advice.map(|advice| sentence(&advice)).unwrap_or_default();
     let text = text.trim_end().to_owned();
