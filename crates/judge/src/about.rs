@@ -94,7 +94,7 @@ pub const ABOUT: &[About] = &[
             nothing.",
         evidence: "Threads asleep for at least half of their time; a pause before each operation costs little or \
             nothing (delay at most 0.35) and more depth does not help (depth below 0.5); blocks of another size move \
-            the same bytes (block below -0.7; between -0.5 and -0.7 it is likely). Where no experiment was made: an \
+            the same bytes (block below -0.7; between -0.6 and -0.7 it is likely). Where no experiment was made: an \
             occupancy of at least 0.5, blocks of at least 64 KiB and at least 8 MiB in flight, which is likely at \
             best.",
         try_next: "Nothing, if the sequential rate was the question: this is the answer. A rate that falls after a while \
@@ -108,7 +108,7 @@ pub const ABOUT: &[About] = &[
         limiter: Limiter::DeviceOps,
         meaning: "The device completes no more operations per second, whatever their size and number.",
         evidence: "As device bandwidth, but with blocks of another size the operations stay about the same \
-            (block above -0.3; between that and -0.5 it is likely). Where no experiment was made: an occupancy of at \
+            (block above -0.3; between that and -0.6 it is likely). Where no experiment was made: an occupancy of at \
             least 0.5, blocks below 64 KiB and at least 64 in flight, which is likely at best.",
         try_next: "Larger blocks, if your program can ask for them. If p99 matters more than the rate, less depth: beyond \
             the knee of a sweep (--sweep q1..q64) it buys waiting only.",
@@ -240,7 +240,7 @@ pub const ABOUT: &[About] = &[
         limiter: Limiter::DirtyThrottling,
         meaning: "The kernel held the writers back until dirty pages had been written. Behind it is what writes them: mostly \
             the device.",
-        evidence: "Threads asleep for at least half of their time, and more than half of the sleep is where the \
+        evidence: "Threads asleep for more of their time than on a CPU or waiting for one, and more than half of the sleep is where the \
             kernel balances dirty pages.",
         try_next: "The direct row of the same test shows what the device can do. Larger vm.dirty_bytes only \
             delay the moment.",

@@ -5,7 +5,7 @@ use model::numbers::megabytes;
 use model::run::Evidence;
 use model::size;
 
-use super::{BLOCKED, Found, budget_sentence};
+use super::{Found, budget_sentence};
 use crate::reading::Reading;
 use crate::wait_sites::Class;
 
@@ -15,7 +15,10 @@ const HELD: f64 = 0.5;
 /// Held back for dirty pages: behind it stands the rate at which the device takes them.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     let held = reading.waits(Class::Dirty);
-    if reading.budget.blocked < BLOCKED || held <= HELD {
+    let budget = &reading.budget;
+    // More of the time than anything else takes: pages are also copied, on a CPU.
+    let is_most = budget.blocked > reading.on_cpu() && budget.blocked > budget.run_queue;
+    if !is_most || held <= HELD {
         return None;
     }
     let record = reading.case.record;

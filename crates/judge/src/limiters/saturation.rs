@@ -20,7 +20,7 @@ const BY_BYTES: f64 = -0.7;
 /// A rate that follows it no further than this is one of operations.
 const BY_OPS: f64 = -0.3;
 /// In between, it is rather the one or the other.
-const EITHER: f64 = -0.5;
+const EITHER: f64 = -0.6;
 /// The same over a network, whose packets cost something by themselves.
 const BY_BYTES_REMOTE: f64 = -0.6;
 /// Of the bytes asked for, so many crossed the network.
