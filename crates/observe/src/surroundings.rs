@@ -36,6 +36,8 @@ pub struct Surroundings {
     server: Server,
     memory: Memory,
     helpers: Helpers,
+    /// Whether processes are watched in this part.
+    watches_processes: bool,
     caps: Caps,
     hidden: Vec<String>,
     buffer: Vec<u8>,
@@ -56,6 +58,7 @@ impl Surroundings {
             server: Server::open(root, mount, &mut buffer, &mut hidden),
             memory: Memory::open(root, &levels(&["memory"]), &mut buffer, &mut hidden),
             helpers: Helpers::open(root, ns_per_tick(), &mut hidden),
+            watches_processes: false,
             caps: Caps::open(root, &levels(&["blkio"]), &target.device_stack),
             hidden,
             buffer,
@@ -67,10 +70,14 @@ impl Surroundings {
         &self.hidden
     }
 
-    /// A measured part begins. There may be several before [`Surroundings::take`]; what is seen in them is summed.
-    pub fn begin(&mut self) {
+    /// A measured part begins, in which the processes of the machine are watched or not: that is a file to read for each of
+    /// them, twice. There may be several parts before [`Surroundings::take`]; what is seen in them is summed.
+    pub fn begin(&mut self, watches_processes: bool) {
         // What takes longest is farthest from what is measured.
-        self.helpers.begin();
+        if watches_processes {
+            self.helpers.begin();
+        }
+        self.watches_processes = watches_processes;
         self.caps.begin(&mut self.buffer);
         self.memory.begin(&mut self.buffer);
         self.quota.begin();
@@ -91,13 +98,16 @@ impl Surroundings {
         self.stalls.end();
         self.quota.end();
         self.memory.end(&mut self.buffer);
-        self.helpers.end();
+        if std::mem::take(&mut self.watches_processes) {
+            self.helpers.end();
+        }
     }
 
-    /// All that was seen in the measured parts, which were this long together, and nothing of it any more from now on.
+    /// All that was seen in the measured parts, which were this long together (and those in which processes were watched,
+    /// that long), and nothing of it any more from now on.
     ///
     /// The calls of the process are not among it.
-    pub fn take(&mut self, measured_ns: u64) -> SystemUse {
+    pub fn take(&mut self, measured_ns: u64, processes_watched_ns: u64) -> SystemUse {
         let (server_in_flight, server_slots) = self.server.take(measured_ns);
         let (reclaim, dirty_threshold_bytes) = self.memory.take();
         let quota = self.quota.take();
@@ -111,7 +121,7 @@ impl Surroundings {
             quota_cpus: quota.and_then(|(_, cpus)| cpus),
             reclaim,
             dirty_threshold_bytes,
-            helpers: self.helpers.take(measured_ns),
+            helpers: self.helpers.take(processes_watched_ns),
             caps: self.caps.take(),
         }
     }

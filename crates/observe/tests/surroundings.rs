@@ -71,10 +71,10 @@ fn nothing_to_see_is_said_and_survived() {
     let identity = Identity { path: "/data".into(), ..Identity::default() };
     let mut surroundings = Surroundings::open(&root, &resolve(&root, &identity).unwrap());
     assert_eq!(surroundings.hidden().len(), 4, "{:?}", surroundings.hidden());
-    surroundings.begin();
+    surroundings.begin(true);
     surroundings.look();
     surroundings.end();
-    assert_eq!(surroundings.take(SECOND_NS), SystemUse::default());
+    assert_eq!(surroundings.take(SECOND_NS, SECOND_NS), SystemUse::default());
 }
 
 #[test]
@@ -84,8 +84,8 @@ fn a_machine_with_cgroups_of_version_2() {
     assert!(surroundings.hidden().is_empty(), "{:?}", surroundings.hidden());
     // Without a beginning there is no end.
     surroundings.end();
-    assert_eq!(surroundings.take(SECOND_NS), SystemUse::default());
-    surroundings.begin();
+    assert_eq!(surroundings.take(SECOND_NS, SECOND_NS), SystemUse::default());
+    surroundings.begin(true);
     let slice = "sys/fs/cgroup/bench.slice";
     machine.replace(&format!("{slice}/cpu.stat"), "throttled_usec 2400000", "throttled_usec 2700000");
     machine.replace(
@@ -113,11 +113,11 @@ fn a_machine_with_cgroups_of_version_2() {
     // Between two parts anything may happen.
     machine.replace("proc/41/stat", " 0 1000 0 0 20 ", " 0 2000 0 0 20 ");
     machine.replace("proc/pressure/io", "total=1017837219", "total=1917837219");
-    surroundings.begin();
+    surroundings.begin(true);
     machine.replace("proc/pressure/io", "total=1917837219", "total=1918337219");
     machine.replace("proc/41/stat", " 0 2000 0 0 20 ", " 0 2100 0 0 20 ");
     surroundings.end();
-    let found = surroundings.take(4 * SECOND_NS);
+    let found = surroundings.take(4 * SECOND_NS, 4 * SECOND_NS);
     assert_eq!(found.quota_throttled_ns, Some(300_000_000));
     assert_eq!(
         found.reclaim,
@@ -153,7 +153,7 @@ fn a_machine_with_cgroups_of_version_2() {
     assert_eq!(found.caps, expected);
     assert_eq!((&found.calls, found.server_in_flight, found.server_slots), (&None, None, None));
     // It has been taken.
-    assert_eq!(surroundings.take(SECOND_NS), SystemUse::default());
+    assert_eq!(surroundings.take(SECOND_NS, SECOND_NS), SystemUse::default());
 }
 
 #[test]
@@ -161,12 +161,12 @@ fn a_machine_with_cgroups_of_version_1() {
     let machine = Machine::copy("cgroup_v1", "/", (8, 1));
     std::fs::write(machine.path("proc/vmstat"), "pgscan_direct 1\n").unwrap();
     let mut surroundings = machine.surroundings();
-    surroundings.begin();
+    surroundings.begin(true);
     let group = "sys/fs/cgroup/cpu,cpuacct";
     machine.replace(&format!("{group}/cpu.stat"), "2412345678", "2412345778");
     machine.replace("sys/fs/cgroup/memory/memory.failcnt", "17", "19");
     surroundings.end();
-    let found = surroundings.take(SECOND_NS);
+    let found = surroundings.take(SECOND_NS, SECOND_NS);
     assert_eq!(found.quota_throttled_ns, Some(100));
     assert_eq!(found.reclaim.unwrap().cgroup_limit_hits, 2);
     let caps: Vec<_> = found
@@ -182,9 +182,9 @@ fn a_machine_with_cgroups_of_version_1() {
     assert_eq!(caps, expected);
     // A quota that is lifted holds nobody back.
     machine.replace(&format!("{group}/cpu.cfs_quota_us"), "50000", "-1");
-    surroundings.begin();
+    surroundings.begin(true);
     surroundings.end();
-    assert_eq!(surroundings.take(SECOND_NS).quota_throttled_ns, None);
+    assert_eq!(surroundings.take(SECOND_NS, SECOND_NS).quota_throttled_ns, None);
 }
 
 #[test]
@@ -192,29 +192,29 @@ fn servers_of_nfs_and_fuse() {
     let machine = Machine::copy("nfs", "/net/data/x", (0, 52));
     let mut surroundings = machine.surroundings();
     assert!(!surroundings.hidden().iter().any(|source| source.contains("mountstats")));
-    surroundings.begin();
+    surroundings.begin(true);
     machine.replace("proc/self/mountstats", " 17 2500 2600 ", " 17 9000 9900 ");
     machine.replace("proc/self/mountstats", " 3 40 44 ", " 3 540 544 ");
     surroundings.end();
-    let found = surroundings.take(2 * SECOND_NS);
+    let found = surroundings.take(2 * SECOND_NS, 2 * SECOND_NS);
     assert_eq!((found.server_in_flight, found.server_slots), (Some(3.5), Some(64)));
     // Without sessions, each connection has slots of its own, as far as the kernel shows them.
     machine.replace("proc/self/mountstats", ",sessions,", ",");
-    assert_eq!(machine.surroundings().take(SECOND_NS).server_slots, None);
+    assert_eq!(machine.surroundings().take(SECOND_NS, SECOND_NS).server_slots, None);
     std::fs::create_dir_all(machine.path("proc/sys/sunrpc")).unwrap();
     std::fs::write(machine.path("proc/sys/sunrpc/tcp_max_slot_table_entries"), "128\n").unwrap();
-    assert_eq!(machine.surroundings().take(SECOND_NS).server_slots, Some(512));
+    assert_eq!(machine.surroundings().take(SECOND_NS, SECOND_NS).server_slots, Some(512));
 
     let machine = Machine::copy("sshfs", "/mnt/remote", (0, 53));
     let mut surroundings = machine.surroundings();
-    surroundings.begin();
+    surroundings.begin(true);
     surroundings.look();
     machine.replace("sys/fs/fuse/connections/53/waiting", "3", "8");
     (0..4).for_each(|_| surroundings.look());
     surroundings.end();
-    let found = surroundings.take(SECOND_NS);
+    let found = surroundings.take(SECOND_NS, SECOND_NS);
     assert_eq!((found.server_in_flight, found.server_slots), (Some(7.0), Some(12)));
-    assert_eq!(surroundings.take(SECOND_NS).server_in_flight, None);
+    assert_eq!(surroundings.take(SECOND_NS, SECOND_NS).server_in_flight, None);
     std::fs::remove_file(machine.path("sys/fs/fuse/connections/53/waiting")).unwrap();
     let hidden = "/sys/fs/fuse/connections/53/waiting: requests at the server of the file system";
     assert!(machine.surroundings().hidden().iter().any(|source| source == hidden));
@@ -224,20 +224,20 @@ fn servers_of_nfs_and_fuse() {
 fn within_the_machine_only_where_nothing_left_it() {
     let machine = Machine::copy("cgroup_v2", "/srv", (8, 1));
     let mut surroundings = machine.surroundings();
-    surroundings.begin();
+    surroundings.begin(true);
     machine.replace("proc/self/net/dev", "lo:   12824 ", "lo:   92824 ");
     surroundings.end();
-    let network = surroundings.take(SECOND_NS).network.unwrap();
+    let network = surroundings.take(SECOND_NS, SECOND_NS).network.unwrap();
     assert_eq!((network.interface.as_str(), network.received_bytes), ("lo", 80_000));
-    surroundings.begin();
+    surroundings.begin(true);
     machine.replace("proc/self/net/dev", "lo:   92824 ", "lo:   99824 ");
     machine.replace("proc/self/net/dev", "veth0:    1000 ", "veth0:    1001 ");
     surroundings.end();
-    let network = surroundings.take(SECOND_NS).network.unwrap();
+    let network = surroundings.take(SECOND_NS, SECOND_NS).network.unwrap();
     assert_eq!((network.interface.as_str(), network.speed_bits_per_second), ("veth0", None));
-    surroundings.begin();
+    surroundings.begin(true);
     surroundings.end();
-    assert_eq!(surroundings.take(SECOND_NS).network, None);
+    assert_eq!(surroundings.take(SECOND_NS, SECOND_NS).network, None);
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn this_machine_holds_together_and_sees_who_is_busy() {
     started.wait().unwrap();
     let busy_pid: i32 = line.trim().parse().unwrap();
     let start = Instant::now();
-    surroundings.begin();
+    surroundings.begin(true);
     for _ in 0..30 {
         std::thread::sleep(Duration::from_millis(10));
         surroundings.look();
@@ -262,7 +262,7 @@ fn this_machine_holds_together_and_sees_who_is_busy() {
     let measured = start.elapsed();
     let pid = rustix::process::Pid::from_raw(busy_pid).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    let found = surroundings.take(measured.as_nanos() as u64);
+    let found = surroundings.take(measured.as_nanos() as u64, measured.as_nanos() as u64);
     let hides = |word: &str| surroundings.hidden().iter().any(|source| source.contains(word));
     if !hides("/proc/*/stat") {
         let busy = found.helpers.iter().find(|helper| helper.pid == busy_pid as u64);

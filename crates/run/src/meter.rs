@@ -24,11 +24,19 @@ pub struct Meter {
     waits: Waits,
     surroundings: Surroundings,
     is_observed: bool,
+    /// When the processes of the machine were watched last; and how long they were, in this phase.
+    processes_seen_ns: u64,
+    processes_watched_ns: u64,
+    watches_processes: bool,
     /// When threads are looked at next: drawn anew each time, as what they do may have a rhythm of its own.
     next_look_ns: u64,
     gaps: fastrand::Rng,
     hidden: Vec<String>,
 }
+
+/// Of parts that follow each other sooner than this, the processes of the machine are watched in some only: that takes as
+/// long as all else together.
+const WATCH_PROCESSES_EVERY_NS: u64 = 500_000_000;
 
 /// Time between two looks at where threads sleep: four milliseconds in the mean, at a cost of a microsecond a thread.
 const LOOK_GAP_NS: std::ops::Range<u64> = 2_000_000..6_000_000;
@@ -80,6 +88,9 @@ impl Meter {
             waits,
             surroundings,
             is_observed: true,
+            processes_seen_ns: 0,
+            processes_watched_ns: 0,
+            watches_processes: false,
             next_look_ns: 0,
             gaps: fastrand::Rng::new(),
         }
@@ -122,7 +133,8 @@ impl Meter {
                 self.waits.watch_process(*process);
             }
         }
-        self.surroundings.take(1);
+        self.surroundings.take(1, 1);
+        (self.processes_seen_ns, self.processes_watched_ns) = (0, 0);
         self.observed = Observed::default();
     }
 
@@ -146,7 +158,8 @@ impl Meter {
     /// A measured part begins.
     pub fn begin(&mut self) {
         if self.is_observed {
-            self.surroundings.begin();
+            self.watches_processes = Monotonic.now_ns() >= self.processes_seen_ns + WATCH_PROCESSES_EVERY_NS;
+            self.surroundings.begin(self.watches_processes);
         }
         self.calls_before = self.probe.calls();
         self.probe.snapshot(&mut self.begun);
@@ -165,7 +178,7 @@ impl Meter {
 
     /// What was seen since the phase began.
     pub fn observed(&mut self) -> Observed {
-        let mut system = self.surroundings.take(self.observed.measured_ns);
+        let mut system = self.surroundings.take(self.observed.measured_ns, self.processes_watched_ns.max(1));
         system.calls = self.observed.calls.told();
         let looks = self.waits.call_looks().max(1) as f64;
         let blocked_in = self.waits.calls_blocked();
@@ -194,7 +207,12 @@ impl Meter {
         if self.is_observed {
             self.surroundings.end();
         }
-        self.observed.measured_ns += Monotonic.now_ns().saturating_sub(self.begun_ns);
+        let part_ns = Monotonic.now_ns().saturating_sub(self.begun_ns);
+        self.observed.measured_ns += part_ns;
+        if std::mem::take(&mut self.watches_processes) {
+            self.processes_watched_ns += part_ns;
+            self.processes_seen_ns = Monotonic.now_ns();
+        }
         // Summed over the parts: a short one may see no tick at all.
         let (now, then) = (&self.previous, &self.begun);
         self.observed.user_ticks += now.worker_user_ticks.saturating_sub(then.worker_user_ticks);
