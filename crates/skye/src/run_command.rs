@@ -97,9 +97,6 @@ pub fn run(arguments: &RunArguments) -> Done {
     let interruption = Interruption::catch().map_err(|error| {
         Failure::Failed(format!("cannot catch signals: {error}; too many processes or threads?"))
     })?;
-    if shows_text && !arguments.quiet {
-        terminal::print_line(&format!("{}\n", text::preamble(&plan, &environment, &style)))?;
-    }
     let beside = Beside::prepare(arguments, &environment, &started_at, &interruption)?;
     let (target, raised) = (&environment.target, interruption.raised.clone());
     let mut session = match device {
@@ -107,6 +104,11 @@ pub fn run(arguments: &RunArguments) -> Done {
         None => Session::open(&root, &plan, target, seed, raised).map_err(Failure::refused)?,
     };
     session.set_stdio_program(cli::stdio_program());
+    // What is hidden is known by now, and nothing has been written but an empty directory.
+    let environment = Environment { hidden_sources: session.hidden_sources().to_vec(), ..environment };
+    if shows_text && !arguments.quiet {
+        terminal::print_line(&format!("{}\n", text::preamble(&plan, &environment, &style)))?;
+    }
     session.set_observed(!arguments.unobserved);
     let mut driver = Driver {
         started,
@@ -262,7 +264,6 @@ impl Driver {
         let before = self.limiters();
         self.experiment(&mut session);
         self.show_judged_later(&before);
-        self.environment.hidden_sources = session.hidden_sources().to_vec();
         self.clock_read_ns = Some(session.clock_read_ns());
         self.view.preparing("removing files");
         let path = session.path().map(Path::to_owned).unwrap_or_default();

@@ -314,3 +314,17 @@ fn with_others_on_all_cpus_nothing_else_is_said() {
     others.finish().unwrap();
     rig.finish().unwrap();
 }
+
+#[test]
+fn one_thread_on_storage_that_is_faster_than_it() {
+    xtask::require!(root, zram, ext4);
+    let _alone = alone();
+    // It answers within the call: all of the time is the thread's own, in the kernel.
+    let memory = super::support::mounts::ZramFs::new("ext4", 320, &["-E", "lazy_itable_init=0"]);
+    let document = is_named(of(memory.path(), "--size 64m --time 2 --test read:rnd4k"), &["kernel_cpu"]);
+    let row = &phases(&document)[0];
+    // What more threads give was tried, where there are CPUs for them.
+    let is_alone_on_it = document["environment"]["cpus"].as_u64() == Some(1);
+    let advice = row["verdict"]["advice"].as_str().unwrap();
+    assert!(is_alone_on_it || advice.contains("q1t4 gave") && advice.contains("times as much"), "{advice}");
+}

@@ -48,8 +48,9 @@ fn run_in(directory: &Path, words: &str) -> Skye {
     skye().arg("run").arg(directory).words("--json - --allow low-space,busy").words(words)
 }
 
+/// Of the tests alone: experiments after them would be counted by servers, too.
 fn document_of(directory: &Path, words: &str) -> Value {
-    let ran = run_in(directory, words).run().did_not_panic().exits(0);
+    let ran = run_in(directory, words).words("--no-probe").run().did_not_panic().exits(0);
     parse_document(&ran.stdout)
 }
 
@@ -155,7 +156,7 @@ struct Reading {
 
 /// Starts the program and waits until its first test has begun: its workers exist, and with them all is prepared.
 fn reading(directory: &Path, words: &str) -> Reading {
-    let mut running = run_in(directory, words).spawn();
+    let mut running = run_in(directory, words).words("--no-probe").spawn();
     let deadline = Instant::now() + Duration::from_secs(30);
     let file = loop {
         assert!(!running.has_ended() && Instant::now() < deadline, "it never reads");
