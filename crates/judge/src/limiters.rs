@@ -28,6 +28,9 @@ use model::run::{Confidence, Evidence, Ranked};
 use model::{Limiter, Plan};
 
 use crate::Case;
+pub(crate) use latency::{DELAY_ALL, DEPTH_ALL};
+pub(crate) use lock::SEPARATE;
+
 use crate::reading::Reading;
 
 /// A share of the time that is worth naming beside the largest.
@@ -270,10 +273,7 @@ pub fn next_experiment(case: &Case<'_>, plan: &Plan, tried: &[Experiment]) -> Op
     let wanted: &[Experiment] = match (reading.delay(), is_settled) {
         (_, true) => &[],
         // How much more would come of more at once is all that is left to ask.
-        (Some(delay), _)
-            if delay >= latency::DELAY_ALL
-                && reading.depth().is_some_and(|depth| depth >= latency::DEPTH_ALL) =>
-        {
+        (Some(delay), _) if delay >= DELAY_ALL && reading.depth().is_some_and(|depth| depth >= DEPTH_ALL) => {
             &[]
         }
         _ => Experiment::ALL,

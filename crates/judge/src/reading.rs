@@ -6,13 +6,12 @@ use model::target::{Backing, Device};
 use model::workload::Engine;
 
 use crate::Case;
+use crate::limiters::{DELAY_ALL, DEPTH_ALL, SEPARATE};
 use crate::wait_sites::{Class, class};
 
 /// An experiment whose 95 % interval reaches further than this to either side tells nothing, unless all of it lies on one
 /// side of what is decided by it.
 const UNCERTAIN: f64 = 0.35;
-/// All of the interval above this: the load answers in full.
-const SURELY_ALL: f64 = 0.7;
 /// All of the interval below this: it hardly answers.
 const SURELY_NONE: f64 = 0.45;
 /// All of the interval below this, of an answer to the size of blocks: it is one of bytes.
@@ -184,12 +183,12 @@ impl<'a> Reading<'a> {
 
     /// How much of a pause lengthens each turn: 1 all of it, 0 nothing; `None` where that is not certain.
     pub fn delay(&self) -> Option<f64> {
-        certain(self.sensitivity()?.delay.as_ref()?)
+        certain(self.sensitivity()?.delay.as_ref()?, DELAY_ALL)
     }
 
     /// How the rate follows the depth: 1 in proportion, 0 not at all.
     pub fn depth(&self) -> Option<f64> {
-        certain(self.sensitivity()?.depth.as_ref()?)
+        certain(self.sensitivity()?.depth.as_ref()?, DEPTH_ALL)
     }
 
     /// The ends of the 95 % interval of [`Reading::delay`], however wide.
@@ -204,20 +203,20 @@ impl<'a> Reading<'a> {
 
     /// How the rate follows the size of blocks: 0 not at all, -1 so that bytes stay the same.
     pub fn block(&self) -> Option<f64> {
-        certain(self.sensitivity()?.block.as_ref()?)
+        certain(self.sensitivity()?.block.as_ref()?, DEPTH_ALL)
     }
 
     /// How many times the rate came of a file or directory for each thread; `None` where that is not certain.
     pub fn separate(&self) -> Option<f64> {
-        certain(self.sensitivity()?.separate.as_ref()?)
+        certain(self.sensitivity()?.separate.as_ref()?, SEPARATE)
     }
 
     /// A sentence about what experiments found, the uncertain ones included.
     pub fn probe_sentence(&self) -> Option<String> {
         let known = self.sensitivity()?;
         let rate = |per_second: f64| amount(per_second).unwrap_or_else(|| "–".into());
-        let one = |sensed: &Sensed, what: &str| {
-            let doubt = if certain(sensed).is_none() { " (too unsteady to count)" } else { "" };
+        let one = |sensed: &Sensed, what: &str, all: f64| {
+            let doubt = if certain(sensed, all).is_none() { " (too unsteady to count)" } else { "" };
             format!(
                 "{what} {}: {} instead of {} operations/s{doubt}",
                 sensed.change,
@@ -226,10 +225,10 @@ impl<'a> Reading<'a> {
             )
         };
         let all = [
-            known.delay.as_ref().map(|sensed| one(sensed, "with")),
-            known.depth.as_ref().map(|sensed| one(sensed, "at")),
-            known.block.as_ref().map(|sensed| one(sensed, "with")),
-            known.separate.as_ref().map(|sensed| one(sensed, "with")),
+            known.delay.as_ref().map(|sensed| one(sensed, "with", DELAY_ALL)),
+            known.depth.as_ref().map(|sensed| one(sensed, "at", DEPTH_ALL)),
+            known.block.as_ref().map(|sensed| one(sensed, "with", DEPTH_ALL)),
+            known.separate.as_ref().map(|sensed| one(sensed, "with", SEPARATE)),
         ];
         let all: Vec<_> = all.into_iter().flatten().collect();
         (!all.is_empty()).then(|| all.join("; "))
@@ -246,11 +245,12 @@ fn bounds(sensed: &Sensed) -> Option<(f64, f64)> {
     Some((sensed.value - half, sensed.value + half))
 }
 
-fn certain(sensed: &Sensed) -> Option<f64> {
+/// The answer, if its interval is narrow, or lies on one side of what is decided by it: above `all`, or near nothing.
+fn certain(sensed: &Sensed, all: f64) -> Option<f64> {
     let Sensed { value, half_width, .. } = sensed;
     let is_certain = half_width.is_some_and(|half| {
         let is_positive = value + half > -SURELY_NONE;
-        let is_decided = value - half >= SURELY_ALL || (value + half <= SURELY_NONE && is_positive);
+        let is_decided = value - half >= all || (value + half <= SURELY_NONE && is_positive);
         half <= UNCERTAIN || is_decided || value + half <= SURELY_BYTES
     });
     (is_certain && value.is_finite()).then_some(*value)

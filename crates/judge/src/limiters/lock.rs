@@ -15,7 +15,7 @@ const AT_LOCKS_OF_ONE: f64 = 0.3;
 const ONE: f64 = 2.2;
 
 /// A file or directory for each thread brings so many times as much: then it was the shared one that held them back.
-const SEPARATE: f64 = 1.2;
+pub(crate) const SEPARATE: f64 = 1.2;
 
 /// Threads that do more when each has a file or directory of its own. On few CPUs they mostly spin for a lock instead of
 /// sleeping, which looks like work.

@@ -201,9 +201,8 @@ fn quotas_of_cpu_time() {
     let _alone = alone();
     let rig = start(disk());
     let quota = start(Spec::quota(0.2));
-    let running = run_in(rig.path(), "--size 64m --time 3 --test byte-write").spawn();
-    quota.join(running.id()).unwrap();
-    let document = parse_document(&running.wait().did_not_panic().exits(0).stdout);
+    let ran = run_in(rig.path(), "--size 64m --time 3 --test byte-write").inside(&quota).run();
+    let document = parse_document(&ran.did_not_panic().exits(0).stdout);
     let row = &phases(&document)[0];
     assert_eq!((limiter(row), confidence(row)), ("cpu_quota", "confirmed"), "{:#}", row["verdict"]);
     let held = row["budget"]["quota"].as_f64().unwrap();
