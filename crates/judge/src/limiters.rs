@@ -24,14 +24,16 @@ mod throttle;
 mod unstable;
 
 use model::experiment::Experiment;
+use model::numbers::percent;
 use model::run::{Confidence, Evidence, Ranked};
 use model::{Limiter, Plan};
 
 use crate::Case;
+use crate::reading::Reading;
+use crate::wait_sites::Class;
+
 pub(crate) use latency::{DELAY_ALL, DEPTH_ALL};
 pub(crate) use lock::SEPARATE;
-
-use crate::reading::Reading;
 
 /// A share of the time that is worth naming beside the largest.
 const SHARE_MIN: f64 = 0.05;
@@ -182,12 +184,7 @@ fn what_next(reading: &Reading<'_>) -> &'static str {
 fn unclear(reading: &Reading<'_>) -> Found {
     let evidence = Evidence {
         budget: Some(budget_sentence(reading)),
-        wait_site: reading.wait_sentence(&[
-            crate::wait_sites::Class::Device,
-            crate::wait_sites::Class::Page,
-            crate::wait_sites::Class::Sync,
-            crate::wait_sites::Class::Remote,
-        ]),
+        wait_site: reading.wait_sentence(&[Class::Device, Class::Page, Class::Sync, Class::Remote]),
         counters: occupancy_sentence(reading),
         probe: reading.probe_sentence(),
         ..Evidence::default()
@@ -210,16 +207,11 @@ fn ranking(reading: &Reading<'_>, found: &Found) -> Vec<Ranked> {
     ];
     // What the limiter is made of is not told again.
     let own: &[Limiter] = match found.limiter {
-        Limiter::ClientCpu => &[Limiter::ClientCpu],
-        Limiter::KernelCpu => &[Limiter::KernelCpu],
-        Limiter::CpuQuota => &[Limiter::CpuQuota],
-        Limiter::HypervisorSteal => &[Limiter::HypervisorSteal],
-        Limiter::CpuContention => &[Limiter::CpuContention],
         Limiter::PageCache
         | Limiter::PageCacheAbsorbed
         | Limiter::MetadataCache
-        | Limiter::BenchmarkItself => &[Limiter::ClientCpu, Limiter::KernelCpu],
-        Limiter::CpuSaturated => &[Limiter::ClientCpu, Limiter::KernelCpu, Limiter::CpuContention],
+        | Limiter::BenchmarkItself
+        | Limiter::CpuSaturated => &[Limiter::ClientCpu, Limiter::KernelCpu],
         _ => &[],
     };
     let mut all: Vec<_> = others
@@ -289,7 +281,6 @@ pub(crate) fn waits_for_target(reading: &Reading<'_>) -> bool {
 
 /// Where the threads' time went, in a sentence.
 pub(crate) fn budget_sentence(reading: &Reading<'_>) -> String {
-    use model::numbers::percent;
     let budget = &reading.budget;
     let parts = [
         (budget.blocked, "blocked"),
@@ -304,6 +295,13 @@ pub(crate) fn budget_sentence(reading: &Reading<'_>) -> String {
     let who = if reading.threads == 1.0 { "its thread was" } else { "its threads were" };
     let told: Vec<_> = parts.iter().map(|(share, what)| format!("{} {what}", percent(*share))).collect();
     format!("{who} {}", told.join(", "))
+}
+
+/// How near it comes to the same calls on memory, in a sentence, where that is near enough to say something.
+pub(crate) fn memory_sentence(reading: &Reading<'_>) -> Option<String> {
+    let share =
+        reading.case.record.ceiling_shares.as_ref()?.memory.filter(|share| *share > own_loop::NEAR)?;
+    Some(format!("it is {} of what the same calls reach on memory", percent(share.min(9.99))))
 }
 
 /// How many requests were at the device or server, in a sentence.

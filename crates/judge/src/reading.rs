@@ -55,18 +55,18 @@ impl<'a> Reading<'a> {
     pub fn of(case: Case<'a>) -> Option<Self> {
         let record = case.record;
         let budget = record.budget.clone()?;
-        let is_ring = matches!(case.phase.engine, Engine::Uring) || is_simulated(&case);
+        let is_ring = matches!(case.phase.engine, Engine::Uring | Engine::Sim);
         let workload = &case.phase.workload;
         let of_workers = || record.wait_sites.iter().filter(|site| site.of == WaitsOf::Workers);
         let running = of_workers().find(|site| site.symbol == "running").map(|site| site.share);
         let at_ring = of_workers().filter(|site| class(&site.symbol) == Some(Class::Ring));
         let for_completions = (of_workers().count() > 0).then(|| at_ring.map(|site| site.share).sum());
-        // Threads of the kernel that work for a ring sleep where a thread of the test would have slept.
-        // One that has nothing to do waits for work, and holds nothing back.
+        // A thread of the kernel that works for a ring and has nothing to do waits for work, and holds nothing back.
         let is_awake = |symbol: &str| symbol == "running" || symbol.starts_with("io_wq_worker");
         // That a thread waits for its ring says nothing about what the ring waits for.
         let says = |site: &&WaitSite| match site.of {
             WaitsOf::Workers => !is_ring || class(&site.symbol) != Some(Class::Ring),
+            // Threads of the kernel that work for a ring sleep where a thread of the test would have slept.
             WaitsOf::RingWorkers => is_ring,
         };
         let asleep = || record.wait_sites.iter().filter(says).filter(|site| !is_awake(&site.symbol));
@@ -234,6 +234,11 @@ impl<'a> Reading<'a> {
         (!all.is_empty()).then(|| all.join("; "))
     }
 
+    /// The same sentence, where the rate follows the depth by less than this.
+    pub fn probe_of_depth_below(&self, limit: f64) -> Option<String> {
+        self.depth().filter(|depth| *depth < limit).and_then(|_| self.probe_sentence())
+    }
+
     /// What was seen of machine and server beside the devices.
     pub fn system(&self) -> Option<&'a SystemUse> {
         self.case.record.system.as_ref()
@@ -254,10 +259,6 @@ fn certain(sensed: &Sensed, all: f64) -> Option<f64> {
         half <= UNCERTAIN || is_decided || value + half <= SURELY_BYTES
     });
     (is_certain && value.is_finite()).then_some(*value)
-}
-
-fn is_simulated(case: &Case<'_>) -> bool {
-    case.phase.engine == Engine::Sim
 }
 
 fn device_busy(case: &Case<'_>) -> Option<f64> {

@@ -594,6 +594,7 @@ document! {
     }
 
     /// `/proc/self/io` over an interval.
+    #[derive(Default)]
     pub struct OwnIo {
         /// Bytes that read calls returned.
         pub read_call_bytes: u64,
@@ -711,6 +712,27 @@ impl Mark {
             Self::Act => "!",
             Self::Distrust => "?",
             Self::Info => "",
+        }
+    }
+}
+
+impl Rate {
+    /// The rate before any sync at the end: over the steady part, or else over the whole time.
+    pub fn steady_or_whole(&self) -> Option<f64> {
+        self.steady_ops_per_second.or(self.whole_ops_per_second)
+    }
+}
+
+impl OwnIo {
+    /// What `of` makes of each counter and the same one of `other`.
+    pub fn each(&self, other: &Self, of: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            read_call_bytes: of(self.read_call_bytes, other.read_call_bytes),
+            write_call_bytes: of(self.write_call_bytes, other.write_call_bytes),
+            read_calls: of(self.read_calls, other.read_calls),
+            write_calls: of(self.write_calls, other.write_calls),
+            device_read_bytes: of(self.device_read_bytes, other.device_read_bytes),
+            device_written_bytes: of(self.device_written_bytes, other.device_written_bytes),
         }
     }
 }

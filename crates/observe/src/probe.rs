@@ -110,7 +110,7 @@ impl Probe {
             paging,
             threads: Vec::new(),
             children: Vec::new(),
-            io: self_io::NONE,
+            io: OwnIo::default(),
             next_ticks: 0,
             retired: Sums::default(),
             page_bytes: rustix::param::page_size() as u64,
@@ -148,7 +148,7 @@ impl Probe {
             schedstat: self.root.open(&format!("{directory}/schedstat")),
             stat: self.root.open(&format!("{directory}/stat")),
             io: self.root.open(&format!("{directory}/io")),
-            calls: self_io::NONE,
+            calls: OwnIo::default(),
             times: Schedstat::default(),
             ticks: TaskTicks::default(),
         };
@@ -160,11 +160,11 @@ impl Probe {
     /// process, which read the counters. Allocates nothing.
     pub fn calls(&mut self) -> OwnIo {
         let buffer = &mut self.buffer[..];
-        self.threads.iter_mut().fold(self_io::NONE, |sum, thread| {
+        self.threads.iter_mut().fold(OwnIo::default(), |sum, thread| {
             if let Some(io) = read(thread.io.as_ref(), buffer).and_then(self_io::parse) {
                 thread.calls = io;
             }
-            each(&sum, &thread.calls, u64::saturating_add)
+            sum.each(&thread.calls, u64::saturating_add)
         })
     }
 
@@ -191,7 +191,7 @@ impl Probe {
             workers: ThreadTimes { cpu_ns: 0, run_queue_ns: 0 },
             worker_user_ticks: 0,
             worker_kernel_ticks: 0,
-            own_io: self_io::NONE,
+            own_io: OwnIo::default(),
             dirty_bytes: 0,
             writeback_bytes: 0,
             dirtied_bytes: None,
@@ -218,11 +218,11 @@ impl Probe {
         if let Some(mut io) = read(self.own_io.as_ref(), buffer).and_then(self_io::parse) {
             for child in &self.children {
                 if let Some(of_child) = read(child.io.as_ref(), buffer).and_then(self_io::parse) {
-                    io = each(&io, &of_child, u64::saturating_add);
+                    io = io.each(&of_child, u64::saturating_add);
                 }
             }
             // A child that is not watched any more but has not been waited for is in neither of the two for a while.
-            self.io = each(&self.io, &io, u64::max);
+            self.io = self.io.each(&io, u64::max);
             into.own_io = self.io.clone();
         }
         if let Some(bytes) = read(self.memory.as_ref(), buffer) {
@@ -273,17 +273,6 @@ impl Thread {
         if let Some(ticks) = read(self.stat.as_ref(), buffer).and_then(task_stat::parse) {
             self.ticks = ticks;
         }
-    }
-}
-
-fn each(a: &OwnIo, b: &OwnIo, of: fn(u64, u64) -> u64) -> OwnIo {
-    OwnIo {
-        read_call_bytes: of(a.read_call_bytes, b.read_call_bytes),
-        write_call_bytes: of(a.write_call_bytes, b.write_call_bytes),
-        read_calls: of(a.read_calls, b.read_calls),
-        write_calls: of(a.write_calls, b.write_calls),
-        device_read_bytes: of(a.device_read_bytes, b.device_read_bytes),
-        device_written_bytes: of(a.device_written_bytes, b.device_written_bytes),
     }
 }
 

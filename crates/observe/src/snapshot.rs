@@ -63,7 +63,7 @@ impl Snapshot {
                 cpu_ns: self.workers.cpu_ns.saturating_sub(earlier.workers.cpu_ns),
                 run_queue_ns: self.workers.run_queue_ns.saturating_sub(earlier.workers.run_queue_ns),
             },
-            own_io: own_io_since(&self.own_io, &earlier.own_io),
+            own_io: self.own_io.each(&earlier.own_io, u64::saturating_sub),
             dirty_bytes: self.dirty_bytes,
             writeback_bytes: self.writeback_bytes,
             dirtied_bytes: self
@@ -97,16 +97,5 @@ impl DeviceCounters {
             in_flight_ns: self.in_flight_ns.saturating_sub(earlier.in_flight_ns),
             busy_ns: self.busy_ns.saturating_sub(earlier.busy_ns),
         }
-    }
-}
-
-fn own_io_since(now: &OwnIo, then: &OwnIo) -> OwnIo {
-    OwnIo {
-        read_call_bytes: now.read_call_bytes.saturating_sub(then.read_call_bytes),
-        write_call_bytes: now.write_call_bytes.saturating_sub(then.write_call_bytes),
-        read_calls: now.read_calls.saturating_sub(then.read_calls),
-        write_calls: now.write_calls.saturating_sub(then.write_calls),
-        device_read_bytes: now.device_read_bytes.saturating_sub(then.device_read_bytes),
-        device_written_bytes: now.device_written_bytes.saturating_sub(then.device_written_bytes),
     }
 }

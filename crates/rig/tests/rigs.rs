@@ -578,21 +578,30 @@ fn a_network_that_is_killed_is_undone_by_its_journal() {
     drop(rig);
 }
 
+/// What there was of a rig that is killed so long after its start. It is undone, and nothing is left.
+fn killed_while_built(words: &[&str], after: Duration) -> Vec<Traces> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_skye-rig"));
+    let mut child = command.args(words).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    thread::sleep(after);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let own = format!("{}-", child.id());
+    let is_own = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(&own);
+    let undone = rig::list().into_iter().filter(is_own).map(|journal| {
+        let traces = Traces { steps: rig::steps(&journal), journal, device: None };
+        // A command that it had started may still work.
+        let cleaned = rig::clean_one(&traces.journal).unwrap();
+        assert_eq!((traces.left(), &cleaned.left), (vec![], &vec![]), "{cleaned:?}");
+        traces
+    });
+    undone.collect()
+}
+
 #[test]
 fn a_network_that_is_killed_while_it_is_built_leaves_nothing_that_clean_does_not_find() {
     xtask::require!(root, netns, sshfs);
     for round in 0..15 {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_skye-rig"));
-        let mut child = command.arg("network").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        thread::sleep(Duration::from_millis(40 * round));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        let own = format!("{}-", child.id());
-        let is_own = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(&own);
-        for journal in rig::list().into_iter().filter(is_own) {
-            let traces = Traces { steps: rig::steps(&journal), journal, device: None };
-            let cleaned = rig::clean_one(&traces.journal).unwrap();
-            assert_eq!((traces.left(), &cleaned.left), (vec![], &vec![]), "{cleaned:?}");
+        for traces in killed_while_built(&["network"], Duration::from_millis(40 * round)) {
             assert_eq!(servers_of(&traces.steps), [""; 0]);
         }
     }
@@ -678,21 +687,8 @@ fn thirty_kills_while_rigs_are_built_leave_nothing_that_clean_does_not_find() {
     xtask::require!(root, loop, fuse, ext4);
     let mut found = 0;
     for round in 0..30 {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_skye-rig"));
-        command.args(["disk", "fs=ext4", "over", "over.service=1ms"]);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        thread::sleep(Duration::from_millis(5 * round));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        let own = format!("{}-", child.id());
-        let is_own = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(&own);
-        for journal in rig::list().into_iter().filter(is_own) {
-            let traces = Traces { steps: rig::steps(&journal), journal, device: None };
-            // A command that it had started may still work.
-            let cleaned = rig::clean_one(&traces.journal).unwrap();
-            assert_eq!((traces.left(), &cleaned.left), (vec![], &vec![]), "{cleaned:?}");
-            found += 1;
-        }
+        let words = ["disk", "fs=ext4", "over", "over.service=1ms"];
+        found += killed_while_built(&words, Duration::from_millis(5 * round)).len();
     }
     assert!(found > 0, "none was killed while it was built");
 }

@@ -233,12 +233,7 @@ pub fn add_frame(sum: &mut Frame, frame: &Frame) {
     sum.cpu.steal_ns += frame.cpu.steal_ns;
     sum.workers.cpu_ns += frame.workers.cpu_ns;
     sum.workers.run_queue_ns += frame.workers.run_queue_ns;
-    sum.own_io.read_call_bytes += frame.own_io.read_call_bytes;
-    sum.own_io.write_call_bytes += frame.own_io.write_call_bytes;
-    sum.own_io.read_calls += frame.own_io.read_calls;
-    sum.own_io.write_calls += frame.own_io.write_calls;
-    sum.own_io.device_read_bytes += frame.own_io.device_read_bytes;
-    sum.own_io.device_written_bytes += frame.own_io.device_written_bytes;
+    sum.own_io = sum.own_io.each(&frame.own_io, u64::saturating_add);
     sum.dirtied_bytes = sum.dirtied_bytes.zip(frame.dirtied_bytes).map(|(sum, more)| sum + more);
     (sum.dirty_bytes, sum.writeback_bytes) = (frame.dirty_bytes, frame.writeback_bytes);
 }

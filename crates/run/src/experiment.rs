@@ -61,7 +61,7 @@ impl Session {
                 let after = self.short(&variant.phase, record.repetition, on_moment)?;
                 let times = after.per_second / before.per_second;
                 // One that is far from the row's own rate is another state of the target.
-                let own = record.rate.steady_ops_per_second.or(record.rate.whole_ops_per_second)?;
+                let own = record.rate.steady_or_whole()?;
                 let apart = ((before.per_second / own).ln().abs() - DRIFT).max(0.0);
                 let known = [before.half_width, after.half_width].map(|half| half.unwrap_or(ONE_OBSERVATION));
                 let half_width = known.iter().chain([&apart]).map(|half| half * half).sum::<f64>().sqrt();
@@ -107,7 +107,7 @@ impl Session {
         on_moment: &mut dyn FnMut(Moment<'_>),
     ) -> Option<Sensed> {
         let in_flight = f64::from(variant.phase.workload.in_flight());
-        let rate = record.rate.steady_ops_per_second.or(record.rate.whole_ops_per_second)?;
+        let rate = record.rate.steady_or_whole()?;
         let mean_ns = PAUSE_SHARE * in_flight * 1e9 / rate;
         let mut generator = fastrand::Rng::with_seed(record.start_ns ^ record.ops);
         let mut at_ns = START_NS;

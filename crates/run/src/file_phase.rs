@@ -39,10 +39,8 @@ const UNTIMED_NS_MIN: u64 = 5_000_000_000;
 
 /// The names that file tests of a plan may make.
 pub fn rules(plan: &Plan) -> Vec<NameRule> {
-    let all = || {
-        plan.phases.iter().filter_map(|phase| phase.workload.files().map(|files| (&phase.workload, files)))
-    };
-    let Some(files) = all().map(|(_, files)| files.files).max() else { return vec![] };
+    let all = || plan.phases.iter().filter_map(|phase| phase.workload.files());
+    let Some(files) = all().map(|work| work.files).max() else { return vec![] };
     // Experiments have directories for more threads than their test.
     let of_experiment = |phase: &PlannedPhase| {
         let variant = Experiment::Depth.variant(phase, plan.cache).filter(|_| plan.may_probe(phase));
@@ -50,8 +48,8 @@ pub fn rules(plan: &Plan) -> Vec<NameRule> {
     };
     let on_files = plan.phases.iter().filter(|phase| phase.workload.files().is_some());
     let threads = on_files.map(|phase| u64::from(of_experiment(phase))).max().unwrap_or(1);
-    let levels = all().map(|(_, files)| files.levels).max().unwrap_or(1);
-    let dirs = all().map(|(_, files)| files.dirs).max().unwrap_or(1);
+    let levels = all().map(|work| work.levels).max().unwrap_or(1);
+    let dirs = all().map(|work| work.dirs).max().unwrap_or(1);
     let leaves = || {
         let kinds = [Kind::File, Kind::Renamed, Kind::Link, Kind::Symlink];
         let mut rules: Vec<_> = kinds.map(|kind| NameRule::files(kind.letter(), FILE_DIGITS, files)).into();

@@ -53,7 +53,7 @@ pub struct Observed {
     /// Length of all parts.
     pub measured_ns: u64,
     /// The workers' calls.
-    calls: Calls,
+    calls: OwnIo,
     /// What else was seen of machine and server.
     pub system: SystemUse,
     /// Where threads slept.
@@ -84,7 +84,7 @@ impl Meter {
             current,
             begun_ns: 0,
             observed: Observed::default(),
-            calls_before: NO_CALLS,
+            calls_before: OwnIo::default(),
             waits,
             surroundings,
             is_observed: true,
@@ -179,7 +179,7 @@ impl Meter {
     /// What was seen since the phase began.
     pub fn observed(&mut self) -> Observed {
         let mut system = self.surroundings.take(self.observed.measured_ns, self.processes_watched_ns.max(1));
-        system.calls = self.observed.calls.told();
+        system.calls = call_use(&self.observed.calls);
         let looks = self.waits.call_looks().max(1) as f64;
         let blocked_in = self.waits.calls_blocked();
         Observed {
@@ -194,16 +194,8 @@ impl Meter {
     /// A measured part ends.
     pub fn end(&mut self) -> Frame {
         let frame = self.tick();
-        let calls = self.probe.calls();
-        let sum = &mut self.observed.calls;
-        *sum = Calls {
-            reads: sum.reads + calls.read_calls.saturating_sub(self.calls_before.read_calls),
-            writes: sum.writes + calls.write_calls.saturating_sub(self.calls_before.write_calls),
-            read_bytes: sum.read_bytes
-                + calls.read_call_bytes.saturating_sub(self.calls_before.read_call_bytes),
-            written_bytes: sum.written_bytes
-                + calls.write_call_bytes.saturating_sub(self.calls_before.write_call_bytes),
-        };
+        let calls = self.probe.calls().each(&self.calls_before, u64::saturating_sub);
+        self.observed.calls = self.observed.calls.each(&calls, u64::saturating_add);
         if self.is_observed {
             self.surroundings.end();
         }
@@ -221,36 +213,15 @@ impl Meter {
     }
 }
 
-/// The workers' calls, and what they moved.
-#[derive(Debug, Clone, Copy, Default)]
-struct Calls {
-    reads: u64,
-    writes: u64,
-    read_bytes: u64,
-    written_bytes: u64,
-}
-
-const NO_CALLS: OwnIo = OwnIo {
-    read_call_bytes: 0,
-    write_call_bytes: 0,
-    read_calls: 0,
-    write_calls: 0,
-    device_read_bytes: 0,
-    device_written_bytes: 0,
-};
-
-impl Calls {
-    /// What each call carried; `None` where there was none, as requests in a ring are no calls of their own.
-    fn told(self) -> Option<CallUse> {
-        let Self { reads, writes, read_bytes, written_bytes } = self;
-        let each = |bytes: u64, calls: u64| (calls > 0).then(|| bytes as f64 / calls as f64);
-        (reads + writes > 0).then(|| CallUse {
-            read_calls: reads,
-            write_calls: writes,
-            bytes_per_read_call: each(read_bytes, reads),
-            bytes_per_write_call: each(written_bytes, writes),
-        })
-    }
+/// What each call carried; `None` where there was none, as requests in a ring are no calls of their own.
+fn call_use(calls: &OwnIo) -> Option<CallUse> {
+    let each = |bytes: u64, calls: u64| (calls > 0).then(|| bytes as f64 / calls as f64);
+    (calls.read_calls + calls.write_calls > 0).then(|| CallUse {
+        read_calls: calls.read_calls,
+        write_calls: calls.write_calls,
+        bytes_per_read_call: each(calls.read_call_bytes, calls.read_calls),
+        bytes_per_write_call: each(calls.write_call_bytes, calls.write_calls),
+    })
 }
 
 impl Observed {

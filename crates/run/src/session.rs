@@ -233,12 +233,7 @@ impl Session {
     ) -> PhaseRecord {
         let until = self.plan.until_of(phase);
         let record = self.measure(phase, repetition, time, Manner { until, delay: None }, on_moment);
-        if let Some(rate) = record
-            .rate
-            .steady_ops_per_second
-            .or(record.rate.whole_ops_per_second)
-            .filter(|_| rate_is_closed(phase))
-        {
+        if let Some(rate) = record.rate.steady_or_whole().filter(|_| rate_is_closed(phase)) {
             self.reached.insert(spec::print(phase.asked()), rate);
         }
         record

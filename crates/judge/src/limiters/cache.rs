@@ -7,7 +7,7 @@ use model::size;
 use model::target::Backing;
 use model::workload::{FileVerb, SyncMode};
 
-use super::{Found, budget_sentence};
+use super::{Found, budget_sentence, memory_sentence};
 use crate::reading::Reading;
 
 /// Of what was read, the device gave less than this.
@@ -45,7 +45,7 @@ fn lookups(reading: &Reading<'_>) -> Option<Found> {
                 model::numbers::thousands(case.record.ops)
             )
         }),
-        ceiling: memory_twin(reading),
+        ceiling: memory_sentence(reading),
         ..Evidence::default()
     };
     Some(
@@ -70,7 +70,7 @@ fn reads(reading: &Reading<'_>) -> Option<Found> {
         budget: Some(budget_sentence(reading)),
         wait_site: reading.running_sentence(),
         counters: Some(format!("{} of the bytes came from memory, not from the device", percent(cached))),
-        ceiling: memory_twin(reading),
+        ceiling: memory_sentence(reading),
         ..Evidence::default()
     };
     Some(
@@ -97,7 +97,7 @@ fn writes(reading: &Reading<'_>) -> Option<Found> {
             percent(written),
             size::binary(dirty)
         )),
-        ceiling: memory_twin(reading),
+        ceiling: memory_sentence(reading),
         ..Evidence::default()
     };
     Some(
@@ -105,12 +105,6 @@ fn writes(reading: &Reading<'_>) -> Option<Found> {
             .at_most(if reading.running.is_some() { Confidence::Confirmed } else { Confidence::Likely })
             .advice("Leave sync=none away: with the sync at the end, the number is that of durable writes."),
     )
-}
-
-fn memory_twin(reading: &Reading<'_>) -> Option<String> {
-    let share =
-        reading.case.record.ceiling_shares.as_ref()?.memory.filter(|share| *share > super::own_loop::NEAR)?;
-    Some(format!("it is {} of what the same calls reach on memory", percent(share.min(9.99))))
 }
 
 /// Time on a CPU; and that in which threads waited for each other, where there are more of them than CPUs.

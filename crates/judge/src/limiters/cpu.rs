@@ -5,7 +5,7 @@ use model::numbers::percent;
 use model::run::{Confidence, Evidence};
 use model::workload::{Arrival, DataVerb};
 
-use super::{Found, budget_sentence};
+use super::{Found, budget_sentence, memory_sentence};
 use crate::reading::Reading;
 use crate::wait_sites::Class;
 
@@ -104,10 +104,7 @@ pub(super) fn saturated(reading: &Reading<'_>) -> Option<Found> {
         budget: Some(format!("{}: {own:.1} of {cpus:.0} CPUs", budget_sentence(reading))),
         counters,
         wait_site: reading.running_sentence(),
-        probe: reading
-            .depth()
-            .filter(|depth| *depth < super::saturation::DEPTH_NONE)
-            .and_then(|_| reading.probe_sentence()),
+        probe: reading.probe_of_depth_below(super::saturation::DEPTH_NONE),
         ..Evidence::default()
     };
     Some(
@@ -141,14 +138,11 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
         (Some(device), Some(calls)) => Some(format!("{device}; {calls}")),
         (one, other) => one.or(other),
     };
-    let memory = case.record.ceiling_shares.as_ref().and_then(|shares| shares.memory);
     let evidence = Evidence {
         budget: Some(budget_sentence(reading)),
         wait_site: reading.running_sentence(),
         counters,
-        ceiling: memory.filter(|share| *share > super::own_loop::NEAR).map(|share| {
-            format!("it is {} of what the same calls reach on memory", percent(share.min(9.99)))
-        }),
+        ceiling: memory_sentence(reading),
         ..Evidence::default()
     };
     let tried = reading.sensitivity().and_then(|known| known.depth.as_ref());

@@ -49,10 +49,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
             }
             None => format!("{} of the bytes on {} were not ours", percent(foreign), device.name),
         }),
-        probe: reading
-            .depth()
-            .filter(|depth| *depth < super::latency::DEPTH_ALL)
-            .and_then(|_| reading.probe_sentence()),
+        probe: reading.probe_of_depth_below(super::latency::DEPTH_ALL),
         ..Evidence::default()
     };
     Some(

@@ -50,10 +50,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
         budget: Some(budget_sentence(reading)),
         wait_site: reading.wait_sentence(&[Class::Queue]),
         counters,
-        probe: reading
-            .depth()
-            .filter(|depth| *depth < super::saturation::DEPTH_NONE)
-            .and_then(|_| reading.probe_sentence()),
+        probe: reading.probe_of_depth_below(super::saturation::DEPTH_NONE),
         ..Evidence::default()
     };
     Some(

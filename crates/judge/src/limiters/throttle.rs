@@ -33,7 +33,7 @@ pub(super) fn visible(reading: &Reading<'_>) -> Option<Found> {
         return None;
     }
     let near = reading.case.half_width().map_or(AT_CAP, |half| (1.5 * half).clamp(AT_CAP_KNOWN, AT_CAP));
-    let ops = record.rate.steady_ops_per_second.or(record.rate.whole_ops_per_second)?;
+    let ops = record.rate.steady_or_whole()?;
     let of_way = |cap: &&Cap| if cap.is_read { data.reads() } else { data.writes() };
     let reached = |cap: &&Cap| {
         let (rate, limit) = match (cap.ops_per_second, cap.bytes_per_second) {

@@ -4,16 +4,6 @@ use model::run::OwnIo;
 
 use super::number::value_of;
 
-/// Nothing yet.
-pub const NONE: OwnIo = OwnIo {
-    read_call_bytes: 0,
-    write_call_bytes: 0,
-    read_calls: 0,
-    write_calls: 0,
-    device_read_bytes: 0,
-    device_written_bytes: 0,
-};
-
 /// Reads the six counters; absent if one is missing.
 pub fn parse(bytes: &[u8]) -> Option<OwnIo> {
     Some(OwnIo {

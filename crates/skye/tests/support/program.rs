@@ -95,14 +95,8 @@ impl Skye {
         assert!(copied.is_ok_and(|status| status.success()), "a copy of the program");
         give_to_other_user(self.home.path());
         let mut command = Command::new(&binary);
-        command.args(self.command.get_args()).current_dir(self.home.path()).stdin(Stdio::null());
-        for (name, value) in self.command.get_envs() {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
-        command.uid(OTHER_USER).gid(OTHER_USER);
+        self.hand_on(&mut command);
+        command.current_dir(self.home.path()).uid(OTHER_USER).gid(OTHER_USER);
         Self { command, home: self.home, stdout_is_set: false, reads_stdout: true }
     }
 
@@ -110,13 +104,7 @@ impl Skye {
     #[allow(dead_code, reason = "of the two test programs, only that of known answers has quotas")]
     pub fn inside(self, rig: &rig::Rig) -> Self {
         let mut command = rig.inside(env!("CARGO_BIN_EXE_skye"));
-        command.args(self.command.get_args()).stdin(Stdio::null());
-        for (name, value) in self.command.get_envs() {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
+        self.hand_on(&mut command);
         Self { command, ..self }
     }
 
@@ -150,16 +138,21 @@ impl Skye {
     pub fn with_tracefs(mut self) -> Self {
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", &format!("{MOUNT_TRACEFS} && exec \"$@\""), "sh"]);
-        command.arg(self.command.get_program()).args(self.command.get_args());
-        command.current_dir(self.home.path()).stdin(Stdio::null());
+        command.arg(self.command.get_program()).current_dir(self.home.path());
+        self.hand_on(&mut command);
+        self.command = command;
+        self
+    }
+
+    /// Gives what was put together so far to another command: arguments, environment, no standard input.
+    fn hand_on(&self, command: &mut Command) {
+        command.args(self.command.get_args()).stdin(Stdio::null());
         for (name, value) in self.command.get_envs() {
             match value {
                 Some(value) => command.env(name, value),
                 None => command.env_remove(name),
             };
         }
-        self.command = command;
-        self
     }
 
     /// Starts it.
