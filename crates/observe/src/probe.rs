@@ -14,6 +14,9 @@ use crate::snapshot::{DeviceCounters, Snapshot};
 
 /// Enough for each of the files, or for that beginning of it that is parsed.
 const BUFFER_BYTES: usize = 4096;
+/// What is read of the counters of memory: half of them, which the kernel makes up while it is asked. The one that is wanted
+/// comes early.
+const PAGING_BYTES: usize = 2048;
 /// Watched threads whose ticks are read in one snapshot: that file costs four times as much as the others,
 /// and its figures are too coarse to be worth it for every thread every time. The others' are at most a few
 /// snapshots old.
@@ -230,7 +233,9 @@ impl Probe {
             into.dirty_bytes = memory.dirty_bytes;
             into.writeback_bytes = memory.writeback_bytes;
         }
-        if let Some(pages) = read(self.paging.as_ref(), buffer).and_then(vmstat::dirtied_pages) {
+        if let Some(pages) =
+            read(self.paging.as_ref(), &mut buffer[..PAGING_BYTES]).and_then(vmstat::dirtied_pages)
+        {
             into.dirtied_bytes = Some(pages.saturating_mul(self.page_bytes));
         }
         self.read_threads();

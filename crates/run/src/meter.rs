@@ -38,8 +38,9 @@ pub struct Meter {
 /// long as all else together.
 const WATCH_PROCESSES_EVERY_NS: u64 = 500_000_000;
 
-/// Time between two looks at where threads sleep: four milliseconds in the mean, at a cost of a microsecond a thread.
-const LOOK_GAP_NS: std::ops::Range<u64> = 2_000_000..6_000_000;
+/// Time between two looks at where threads sleep: six milliseconds in the mean. A look takes a microsecond for each thread,
+/// but a CPU has to be taken from a worker for it, which costs ten times as much.
+const LOOK_GAP_NS: std::ops::Range<u64> = 3_000_000..9_000_000;
 
 /// Sums over the measured parts of one phase, and what follows from them.
 #[derive(Debug, Clone, Default)]
