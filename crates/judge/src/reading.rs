@@ -211,18 +211,20 @@ impl<'a> Reading<'a> {
         certain(self.sensitivity()?.separate.as_ref()?, SEPARATE)
     }
 
-    /// A sentence about what experiments found, the uncertain ones included.
+    /// A sentence about what experiments found; those that are too unsteady to count stand at its end.
     pub fn probe_sentence(&self) -> Option<String> {
         let known = self.sensitivity()?;
         let rate = |per_second: f64| amount(per_second).unwrap_or_else(|| "–".into());
         let one = |sensed: &Sensed, what: &str, all: f64| {
-            let doubt = if certain(sensed, all).is_none() { " (too unsteady to count)" } else { "" };
-            format!(
+            let is_doubtful = certain(sensed, all).is_none();
+            let doubt = if is_doubtful { " (too unsteady to count)" } else { "" };
+            let told = format!(
                 "{what} {}: {} instead of {} operations/s{doubt}",
                 sensed.change,
                 rate(sensed.after_ops_per_second),
                 rate(sensed.before_ops_per_second)
-            )
+            );
+            (is_doubtful, told)
         };
         let all = [
             known.delay.as_ref().map(|sensed| one(sensed, "with", DELAY_ALL)),
@@ -230,7 +232,9 @@ impl<'a> Reading<'a> {
             known.block.as_ref().map(|sensed| one(sensed, "with", DEPTH_ALL)),
             known.separate.as_ref().map(|sensed| one(sensed, "with", SEPARATE)),
         ];
-        let all: Vec<_> = all.into_iter().flatten().collect();
+        let mut all: Vec<_> = all.into_iter().flatten().collect();
+        all.sort_by_key(|(is_doubtful, _)| *is_doubtful);
+        let all: Vec<_> = all.into_iter().map(|(_, told)| told).collect();
         (!all.is_empty()).then(|| all.join("; "))
     }
 
