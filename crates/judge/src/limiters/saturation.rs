@@ -147,12 +147,14 @@ fn knee(reading: &Reading<'_>) -> Option<Found> {
         let times = sensed.after_ops_per_second / sensed.before_ops_per_second;
         format!(" Four times the depth gave {times:.1} times as much.")
     });
-    // A pause tells which share of a turn is the operation's own.
-    let own = reading.delay().or(reading.depth()).unwrap_or(0.5).clamp(0.0, 1.0);
+    // A pause tells which share of a turn is the operation's own; one that took longer than asked for, as short ones do,
+    // tells too much, and then depth does.
+    let by_delay = reading.delay().filter(|share| *share <= 1.0);
+    let own = by_delay.or(reading.depth()).unwrap_or(0.5).clamp(0.0, 1.0);
     // A pause that costs all of itself, where more depth brings nothing: no target does both.
-    if !(PART_MIN..=1.0 - PART_MIN).contains(&own)
-        || (own >= super::latency::DELAY_ALL && reading.depth().is_some_and(|depth| depth <= DEPTH_NONE))
-    {
+    let conflicts = reading.delay().is_some_and(|delay| delay >= super::latency::DELAY_ALL)
+        && reading.depth().is_some_and(|depth| depth <= DEPTH_NONE);
+    if conflicts || !(PART_MIN..=1.0 - PART_MIN).contains(&own) {
         return None;
     }
     let is_of_bytes = reading.block().is_some_and(|block| block < BY_BYTES_REMOTE);

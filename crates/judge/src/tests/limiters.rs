@@ -143,6 +143,10 @@ fn a_target_that_gives_all_it_has() {
 fn the_knee_between_them() {
     let knee = clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.55, 0.3, 0.0);
     knee.is(Limiter::Mixed, Likely);
+    // A pause that took longer than asked for; more depth brought something, but not what it should.
+    let few = clean("read:rnd4k:q8").blocked().queues(7.0).answers(1.3, 0.3, 0.0);
+    few.is(Limiter::Mixed, Likely);
+    clean("read:rnd4k:q8").blocked().queues(7.0).answers(1.3, 0.1, 0.0).is(Limiter::NotClear, Undetermined);
 }
 
 #[test]
