@@ -55,7 +55,7 @@ impl Capability {
 }
 
 /// Every capability; a new one is one line here and one function below.
-pub static CAPABILITIES: [Capability; 15] = [
+pub static CAPABILITIES: [Capability; 17] = [
     Capability::new("root", "run as user 0", probe_root),
     Capability::new("loop", "attach loop devices", probe_loop),
     Capability::new("zram", "make compressed memory devices", probe_zram),
@@ -68,6 +68,8 @@ pub static CAPABILITIES: [Capability; 15] = [
     Capability::new("btrfs", "make and mount btrfs", || probe_file_system("btrfs", 128)),
     Capability::new("blkio", "limit a device by cgroup v1", probe_blkio),
     Capability::new("quota", "limit CPU time by cgroup", probe_quota),
+    Capability::new("memory", "limit memory by cgroup", probe_memory),
+    Capability::new("overlay", "mount an overlay over ext4", probe_overlay),
     Capability::new("netns", "make network namespaces, limit what goes between them", probe_netns),
     Capability::new("sshfs", "mount a directory of a server by sshfs", probe_sshfs),
     Capability::new("valgrind", "count instructions", probe_valgrind),
@@ -221,7 +223,18 @@ fn probe_tracefs() -> Result<(), String> {
 
 fn probe_quota() -> Result<(), String> {
     probe_root()?;
-    rig::Quota::make(&rig::Spec::quota(0.5)).map(drop).map_err(|trouble| trouble.to_string())
+    rig::Group::quota(&rig::Spec::quota(0.5)).map(drop).map_err(|trouble| trouble.to_string())
+}
+
+fn probe_memory() -> Result<(), String> {
+    probe_root()?;
+    rig::Group::memory(&rig::Spec::memory(64 << 20)).map(drop).map_err(|trouble| trouble.to_string())
+}
+
+fn probe_overlay() -> Result<(), String> {
+    find("ext4").map_or(Ok(()), Capability::check)?;
+    let overlay = rig::Spec::disk().size_mib(16).file_system("ext4").overlay();
+    rig::Disk::build(&overlay).map(drop).map_err(|trouble| trouble.to_string())
 }
 
 fn probe_netns() -> Result<(), String> {

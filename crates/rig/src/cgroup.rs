@@ -1,4 +1,5 @@
-//! Groups of processes, for which the kernel keeps limits: those of cgroup v1, and for CPU time of v2 as well.
+//! Groups of processes, for which the kernel keeps limits: those of cgroup v1, and for CPU time and
+//! memory of v2 as well.
 
 use std::fs;
 use std::io;

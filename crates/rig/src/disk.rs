@@ -1,5 +1,6 @@
-//! A loop device, what lies under it, and a file system on it.
+//! A loop device, what lies under it, a file system on it, and an overlay over that.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -32,6 +33,10 @@ impl Disk {
     /// # Errors
     /// What could not be made, and why; nothing is left then.
     pub fn build(spec: &DiskSpec) -> Result<Self, Trouble> {
+        if spec.overlay && spec.file_system.is_none() {
+            return Err(Trouble::new("lay an overlay over a disk", "there is no file system on it")
+                .remedy("say fs=NAME as well"));
+        }
         let mut journal = Journal::open()?;
         let mut server = None;
         let built = build(spec, &mut journal, &mut server);
@@ -51,7 +56,7 @@ impl Disk {
         disk.limit(spec.throttle)?;
         if let (Some(server), On::Fuse(spec)) = (&disk.server, &spec.on) {
             // Whatever is written late must not count.
-            if let Some(root) = disk.mounted.as_ref().and_then(|path| std::fs::File::open(path).ok()) {
+            if let Some(root) = disk.mounted.as_ref().and_then(|path| fs::File::open(path).ok()) {
                 let _ = rustix::fs::syncfs(&root);
             }
             server.set_timing(spec.timing);
@@ -60,7 +65,7 @@ impl Disk {
         Ok(disk)
     }
 
-    /// What is measured: where the file system is mounted, or else the device.
+    /// What is measured: where the file system is mounted, or the overlay over it, or else the device.
     pub fn path(&self) -> PathBuf {
         self.mounted.clone().unwrap_or_else(|| self.device.path())
     }
@@ -162,11 +167,25 @@ fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) ->
     let mounted = match &spec.file_system {
         Some(file_system) => {
             let device = device.path();
-            Some(journal.mount(file_system, &device.to_string_lossy(), &spec.mount_options)?)
+            let at = journal.mount(file_system, &device.to_string_lossy(), &spec.mount_options)?;
+            Some(if spec.overlay { mount_overlay(journal, &at)? } else { at })
         }
         None => None,
     };
     Ok((device, image, mounted))
+}
+
+/// Mounts an overlay with all its layers in the file system that is mounted there. They go with that file system's
+/// image, together with what the kernel makes in them, so that of all this only the mount outlives us.
+fn mount_overlay(journal: &mut Journal, file_system: &Path) -> Result<PathBuf, Trouble> {
+    let mut options = Vec::new();
+    for name in ["lower", "upper", "work"] {
+        let layer = file_system.join(name);
+        fs::create_dir(&layer)
+            .map_err(|error| Trouble::new(format!("make the directory {}", layer.display()), error))?;
+        options.push(format!("{name}dir={}", layer.display()));
+    }
+    journal.mount("overlay", "skye-rig", &options.join(","))
 }
 
 /// On the file, not on the device: there is no waiting for device nodes and for whoever watches them.

@@ -1,7 +1,7 @@
 //! Devices, servers and neighbours with known answers, each undone however it ends.
 //!
 //! A [`Spec`] says what a rig is. [`Rig::start`] has it built by another process ([`serve`] is the body of that), in
-//! which it lives; [`Fuse`](fuse::Fuse), [`Disk`], [`Neighbour`], [`Hogs`], [`Quota`] and [`Network`] are the same in this
+//! which it lives; [`Fuse`](fuse::Fuse), [`Disk`], [`Neighbour`], [`Hogs`], [`Group`] and [`Network`] are the same in this
 //! one.
 //!
 //! ```no_run
@@ -33,6 +33,7 @@ mod command;
 mod device;
 mod disk;
 pub mod fuse;
+mod group;
 mod holder;
 mod identity;
 mod journal;
@@ -41,7 +42,6 @@ mod mounts;
 mod neighbour;
 mod network;
 mod owner;
-mod quota;
 mod serve;
 mod served;
 mod servers;
@@ -56,14 +56,14 @@ mod zram;
 pub use clock::now_ns;
 pub use device::LoopDevice;
 pub use disk::Disk;
+pub use group::Group;
 pub use journal::{Cleaned, Journal, clean, clean_one, is_live, is_mounted, list, steps};
 pub use neighbour::{Hogs, Neighbour};
 pub use network::Network;
 pub use owner::Rig;
-pub use quota::Quota;
 pub use serve::serve;
 pub use served::{Direction, Request, Served};
-pub use spec::{DiskSpec, FuseSpec, HogsSpec, NeighbourSpec, NetworkSpec, On, Opened, QuotaSpec, Spec};
+pub use spec::{DiskSpec, FuseSpec, HogsSpec, MemorySpec, NeighbourSpec, NetworkSpec, On, Opened, QuotaSpec, Spec};
 pub use throttle::Throttle;
 pub use timing::{Slow, Span, Stall, Timed, Timing};
 pub use undo::unmount;

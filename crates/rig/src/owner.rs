@@ -76,8 +76,8 @@ impl Rig {
         Ok(rig)
     }
 
-    /// What is measured: a directory of its file system, or a device without one; of a quota the group, as the kernel
-    /// shows it. Empty for a rig that only disturbs.
+    /// What is measured: a directory of its file system, or a device without one; of a quota or a memory the group, as
+    /// the kernel shows it. Empty for a rig that only disturbs.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -106,17 +106,18 @@ impl Rig {
         self.ask(&format!("{SET} {words}"), format!("change a rig to `{words}`"))
     }
 
-    /// Takes a process into a quota, with all its threads and the children that it will have; the instant after which it
-    /// is so is the answer. One that should be there from its first instruction is started by [`Rig::inside`].
+    /// Takes a process into a quota or a memory, with all its threads and the children that it will have; the instant
+    /// after which it is so is the answer. One that should be there from its first instruction is started by
+    /// [`Rig::inside`].
     ///
     /// # Errors
-    /// There is no such process, it has real-time priority, or the rig is no quota.
+    /// There is no such process, it has real-time priority, or the rig is no group of processes.
     pub fn join(&self, process: u32) -> Result<u64, Trouble> {
         self.ask(&format!("{JOIN} {process}"), format!("take process {process} into a rig"))
     }
 
-    /// A command that runs a program inside a quota from its first instruction on; arguments and the like are added as
-    /// to any other. It ends with 126 where it cannot get in.
+    /// A command that runs a program inside a quota or a memory from its first instruction on; arguments and the like are
+    /// added as to any other. It ends with 126 where it cannot get in.
     pub fn inside(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("sh");
         // A number of its own, as the shell becomes the program.

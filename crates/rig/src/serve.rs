@@ -13,10 +13,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::clock::now_ns;
 use crate::disk::Disk;
 use crate::fuse::{Faults, Fuse};
+use crate::group::Group;
 use crate::lines::{DONE, JOIN, LEFT, Lines, Next, QUIT, READY, REQUEST, SERVED, SET, TAKE, trouble_line};
 use crate::neighbour::{Hogs, Neighbour};
 use crate::network::Network;
-use crate::quota::Quota;
 use crate::served::Served;
 use crate::spec::{self, Spec};
 use crate::text::escape;
@@ -105,7 +105,7 @@ enum Work {
     Disk(Disk),
     Neighbour(Neighbour),
     Hogs(Hogs),
-    Quota(Quota),
+    Group(Group),
     Network(Network),
 }
 
@@ -116,7 +116,8 @@ impl Work {
             Spec::Disk(spec) => Self::Disk(Disk::build(spec)?),
             Spec::Neighbour(spec) => Self::Neighbour(Neighbour::start(spec)?),
             Spec::Hogs(spec) => Self::Hogs(Hogs::start(spec)?),
-            Spec::Quota(spec) => Self::Quota(Quota::make(spec)?),
+            Spec::Quota(spec) => Self::Group(Group::quota(spec)?),
+            Spec::Memory(spec) => Self::Group(Group::memory(spec)?),
             Spec::Network(spec) => Self::Network(Network::build(spec)?),
         })
     }
@@ -130,8 +131,8 @@ impl Work {
                 (PathBuf::new(), PathBuf::new(), neighbour.journal().path().to_owned())
             }
             Self::Hogs(_) => (PathBuf::new(), PathBuf::new(), PathBuf::new()),
-            Self::Quota(quota) => {
-                (quota.path().to_owned(), PathBuf::new(), quota.journal().path().to_owned())
+            Self::Group(group) => {
+                (group.path().to_owned(), PathBuf::new(), group.journal().path().to_owned())
             }
             Self::Network(network) => {
                 (network.path().to_owned(), PathBuf::new(), network.journal().path().to_owned())
@@ -147,7 +148,7 @@ impl Work {
                 Ok(())
             }
             Self::Disk(disk) => disk.set(words),
-            Self::Quota(quota) => quota.set(words),
+            Self::Group(group) => group.set(words),
             Self::Network(network) => network.set(words),
             Self::Neighbour(_) | Self::Hogs(_) => Err(Trouble::new(
                 format!("change `{}` of a rig", words.join(" ")),
@@ -159,11 +160,11 @@ impl Work {
     fn join(&mut self, words: &[&str]) -> Result<(), Trouble> {
         let attempt = || format!("take process `{}` into a rig", words.join(" "));
         match (self, words) {
-            (Self::Quota(quota), [process]) => match process.parse() {
-                Ok(process) => quota.join(process),
+            (Self::Group(group), [process]) => match process.parse() {
+                Ok(process) => group.join(process),
                 Err(_) => Err(Trouble::new(attempt(), "that is not the number of a process")),
             },
-            _ => Err(Trouble::new(attempt(), "it is no group of processes").remedy("ask a quota")),
+            _ => Err(Trouble::new(attempt(), "it is no group of processes").remedy("ask a quota or a memory")),
         }
     }
 
@@ -172,7 +173,7 @@ impl Work {
             Self::Fuse(fuse) => Some(fuse.served()),
             Self::Disk(disk) => disk.served(),
             Self::Neighbour(neighbour) => Some(neighbour.served()),
-            Self::Hogs(_) | Self::Quota(_) | Self::Network(_) => None,
+            Self::Hogs(_) | Self::Group(_) | Self::Network(_) => None,
         }
     }
 
@@ -181,7 +182,7 @@ impl Work {
             Self::Fuse(fuse) => Some(fuse.take_served()),
             Self::Disk(disk) => disk.take_served(),
             Self::Neighbour(neighbour) => Some(neighbour.take_served()),
-            Self::Hogs(_) | Self::Quota(_) | Self::Network(_) => None,
+            Self::Hogs(_) | Self::Group(_) | Self::Network(_) => None,
         }
     }
 
@@ -197,7 +198,7 @@ impl Work {
                 hogs.end();
                 Vec::new()
             }
-            Self::Quota(quota) => quota.journal().undo(),
+            Self::Group(group) => group.journal().undo(),
             Self::Network(network) => network.undo(),
         }
     }

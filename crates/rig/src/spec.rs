@@ -1,10 +1,11 @@
 //! What a rig is, as a value and as words of a command line.
 //!
 //! `fuse slots=4 service=1ms`, `disk fs=ext4 size=256m read_iops=5000`, `disk over over.slots=32 over.service=6ms..9ms`,
-//! `neighbour in=/mnt rate=500`, `hogs count=2`, `quota cpus=0.2`, `network rate=200mbit`. What [`Spec::words`] writes, [`Spec::parse`] reads back.
+//! `disk fs=ext4 overlay`, `neighbour in=/mnt rate=500`, `hogs count=2`, `quota cpus=0.2`, `memory limit=64m`,
+//! `network rate=200mbit`. What [`Spec::words`] writes, [`Spec::parse`] reads back.
 
+mod group;
 mod network;
-mod quota;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,8 +17,8 @@ use crate::text::{escape, parse_time, time, unescape, unescape_text};
 use crate::throttle::Throttle;
 use crate::timing::{Slow, Span, Stall, Timed, Timing};
 
+pub use group::{MemorySpec, QuotaSpec};
 pub use network::NetworkSpec;
-pub use quota::QuotaSpec;
 
 /// What stands before words on the server under a disk.
 pub(crate) const OVER: &str = "over.";
@@ -35,6 +36,8 @@ pub enum Spec {
     Hogs(HogsSpec),
     /// A share of CPU time for those that are put in.
     Quota(QuotaSpec),
+    /// An amount of memory for those that are put in.
+    Memory(MemorySpec),
     /// A network file system.
     Network(NetworkSpec),
 }
@@ -68,6 +71,11 @@ impl Spec {
     /// A group of processes that gets so much CPU time: 0.2 is a fifth of a CPU. Given out ten times a second.
     pub fn quota(cpus: f64) -> QuotaSpec {
         QuotaSpec { cpus, period_us: 100_000 }
+    }
+
+    /// A group of processes that gets so much memory, what it keeps in the page cache included.
+    pub fn memory(limit_bytes: u64) -> MemorySpec {
+        MemorySpec { limit_bytes }
     }
 
     /// A file system of 256 MiB behind a network that carries so many bits a second.
@@ -237,6 +245,8 @@ pub struct DiskSpec {
     pub mkfs_options: String,
     /// Options of `mount`.
     pub mount_options: String,
+    /// Whether an overlay lies over the file system, with its layers in it; the rig is then the overlay.
+    pub overlay: bool,
     /// What the device may do.
     pub throttle: Throttle,
     /// Requests that the device takes at a time.
@@ -265,6 +275,7 @@ impl Default for DiskSpec {
             file_system: None,
             mkfs_options: String::new(),
             mount_options: String::new(),
+            overlay: false,
             throttle: Throttle::default(),
             requests: None,
             dirty_max_bytes: None,
@@ -312,6 +323,13 @@ impl DiskSpec {
     #[must_use]
     pub fn mount_options(mut self, options: impl Into<String>) -> Self {
         self.mount_options = options.into();
+        self
+    }
+
+    /// Mounts an overlay over the file system, which must be there: as containers have it.
+    #[must_use]
+    pub fn overlay(mut self) -> Self {
+        self.overlay = true;
         self
     }
 
@@ -375,6 +393,7 @@ impl DiskSpec {
             "fs" => self.file_system = Some(unescape_text(value)),
             "mkfs" => self.mkfs_options = unescape_text(value),
             "mount" => self.mount_options = unescape_text(value),
+            "overlay" if value.is_empty() => self.overlay = true,
             "requests" => self.requests = Some(number(value)?),
             "dirty_max" => self.dirty_max_bytes = Some(bytes(value)?),
             _ => return Ok(false),
@@ -400,6 +419,7 @@ impl DiskSpec {
         words.extend(
             texts.iter().filter_map(|(key, text)| text.map(|text| format!("{key}={}", escape(text)))),
         );
+        words.extend(self.overlay.then(|| String::from("overlay")));
         words.extend(throttle_words(&self.throttle));
         words.extend(self.requests.map(|count| format!("requests={count}")));
         words.extend(self.dirty_max_bytes.map(|bytes| format!("dirty_max={}", size::exact(bytes))));
@@ -472,7 +492,8 @@ macro_rules! into_spec {
     )+ };
 }
 into_spec!(
-    Fuse FuseSpec, Disk DiskSpec, Neighbour NeighbourSpec, Hogs HogsSpec, Quota QuotaSpec, Network NetworkSpec
+    Fuse FuseSpec, Disk DiskSpec, Neighbour NeighbourSpec, Hogs HogsSpec, Quota QuotaSpec, Memory MemorySpec,
+    Network NetworkSpec
 );
 
 impl Spec {
@@ -484,6 +505,7 @@ impl Spec {
             Self::Neighbour(spec) => ("neighbour", spec.words()),
             Self::Hogs(spec) => ("hogs", vec![format!("count={}", spec.count)]),
             Self::Quota(spec) => ("quota", spec.words()),
+            Self::Memory(spec) => ("memory", spec.words()),
             Self::Network(spec) => ("network", spec.words()),
         };
         [vec![kind.to_owned()], words].concat()
@@ -501,12 +523,13 @@ impl Spec {
             Some("neighbour") => Self::neighbour("", 100).into(),
             Some("hogs") => Self::hogs(1).into(),
             Some("quota") => Self::quota(1.0).into(),
+            Some("memory") => Self::memory(64 << 20).into(),
             Some("network") => Self::network(200_000_000).into(),
             kind => {
                 let kind = kind.unwrap_or_default();
                 return Err(Trouble::new(
                     format!("make a rig `{kind}`"),
-                    "the kinds are fuse, disk, neighbour, hogs, quota and network",
+                    "the kinds are fuse, disk, neighbour, hogs, quota, memory and network",
                 ));
             }
         };
@@ -529,6 +552,7 @@ impl Spec {
             Self::Disk(spec) => spec.put(key, value),
             Self::Neighbour(spec) => spec.put(key, value),
             Self::Quota(spec) => spec.put(key, value),
+            Self::Memory(spec) => spec.put(key, value),
             Self::Network(spec) => spec.put(key, value),
             Self::Hogs(spec) => match key {
                 "count" => number(value).map(|count| {
@@ -560,6 +584,11 @@ pub(crate) fn change_throttle(throttle: Throttle, words: &[&str]) -> Result<Thro
 /// Words on the share that a group takes while it lives: `cpus=0.5`.
 pub(crate) fn change_quota(quota: QuotaSpec, words: &[&str]) -> Result<QuotaSpec, Trouble> {
     change(quota, words, QuotaSpec::put)
+}
+
+/// Words on the memory that a group takes while it lives: `limit=32m`.
+pub(crate) fn change_memory(memory: MemorySpec, words: &[&str]) -> Result<MemorySpec, Trouble> {
+    change(memory, words, MemorySpec::put)
 }
 
 /// Words on the rate that a network takes while it lives: `rate=20mbit`.
@@ -753,6 +782,7 @@ mod tests {
             ],
             file_system: Option<String>,
             [mkfs_options, mount_options]: [String; 2],
+            overlay: bool,
             limits: [Option<u64>; 4],
             requests: Option<u32>,
             dirty_max_bytes: Option<u64>,
@@ -763,7 +793,9 @@ mod tests {
                 read_bytes_per_second: limits[2],
                 write_bytes_per_second: limits[3],
             };
-            DiskSpec { bytes, on, file_system, mkfs_options, mount_options, throttle, requests, dirty_max_bytes }
+            DiskSpec {
+                bytes, on, file_system, mkfs_options, mount_options, overlay, throttle, requests, dirty_max_bytes
+            }
         }
     }
 
@@ -782,6 +814,7 @@ mod tests {
             any::<u32>().prop_map(|count| Spec::hogs(count).into()),
             (0.001..1000.0, any::<u32>())
                 .prop_map(|(cpus, period_us)| { QuotaSpec { cpus, period_us: period_us.into() }.into() }),
+            (4096..=u64::MAX).prop_map(|limit_bytes| Spec::memory(limit_bytes).into()),
             (1..u64::MAX, any::<u64>(), any::<String>()).prop_map(
                 |(bits_per_second, bytes, mount_options)| {
                     NetworkSpec { bits_per_second, bytes, mount_options }.into()
@@ -815,6 +848,9 @@ mod tests {
         assert_eq!(spec, Spec::disk().over(Spec::fuse().service_between_us(6000, 9000)).into());
         let quota = parse("quota cpus=0.2 period=50ms").unwrap();
         assert_eq!(quota, Spec::quota(0.2).period_ms(50).into());
+        assert_eq!(parse("memory limit=64m").unwrap(), Spec::memory(64 << 20).into());
+        let overlay = parse("disk fs=xfs overlay").unwrap();
+        assert_eq!(overlay, Spec::disk().file_system("xfs").overlay().into());
         let network = parse("network rate=40mbit mount=direct_io").unwrap();
         assert_eq!(network, Spec::network(40_000_000).mount_options("direct_io").into());
         assert_eq!(network.words()[1], "rate=40mbit");
@@ -834,6 +870,9 @@ mod tests {
             ("neighbour rate=5", "in=DIRECTORY"),
             ("quota cpus=none", "`none`"),
             ("quota cpus=-1", "`-1`"),
+            ("memory limit=0", "a page"),
+            ("memory limit=half", "`half`"),
+            ("disk overlay=on", "`overlay=on`"),
             ("network rate=fast", "200mbit"),
             ("network rate=0bit", "`0bit`"),
         ] {

@@ -263,6 +263,24 @@ fn btrfs_comes_and_goes() {
 }
 
 #[test]
+fn an_overlay_keeps_what_is_written_in_the_file_system_beneath() {
+    xtask::require!(root, loop, overlay);
+    let rig = start(Spec::disk().file_system("ext4").size_mib(32).overlay());
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let mounts: Vec<Vec<_>> = mounts.lines().map(|line| line.split(' ').collect()).collect();
+    let overlay = mounts.iter().find(|mount| Path::new(mount[1]) == rig.path()).unwrap();
+    assert_eq!(overlay[2], "overlay");
+    let upper = overlay[3].split(',').find_map(|option| option.strip_prefix("upperdir=")).unwrap();
+    let beneath = mounts.iter().find(|mount| Path::new(mount[0]) == rig.device().unwrap()).unwrap();
+    assert_eq!((Path::new(beneath[1]), beneath[2]), (Path::new(upper).parent().unwrap(), "ext4"));
+    fs::write(rig.path().join("file"), "content").unwrap();
+    assert_eq!(fs::read_to_string(Path::new(upper).join("file")).unwrap(), "content");
+    finishes(rig);
+    let refused = Rig::start(&program(), Spec::disk().overlay()).unwrap_err().to_string();
+    assert!(refused.contains("no file system") && refused.contains("fs="), "{refused}");
+}
+
+#[test]
 fn a_limited_device_gives_no_more_and_can_be_limited_anew() {
     xtask::require!(root, loop, blkio);
     let rig = start(Spec::disk().read_iops(500));
@@ -496,10 +514,71 @@ fn a_quota_is_what_those_inside_get_and_lets_them_go() {
     assert!(hogs.join(std::process::id()).unwrap_err().to_string().contains("no group"));
 }
 
+/// Those that hold a whole file in the page cache are the first that a limit of memory is for.
+#[test]
+fn a_memory_is_all_that_those_inside_keep_of_a_file() {
+    xtask::require!(root, loop, ext4, memory);
+    const MIB: u64 = 1 << 20;
+    let rig = start(Spec::memory(16 * MIB));
+    // What cgroup v1 calls it, or v2.
+    let count = |old: &str, new: &str| -> u64 {
+        let read = |name: &str| fs::read_to_string(rig.path().join(name));
+        let text = read(old).or_else(|_| read(new)).unwrap();
+        let max = text.lines().find_map(|line| line.strip_prefix("max "));
+        max.unwrap_or(&text).trim().parse().unwrap()
+    };
+    let used = || count("memory.usage_in_bytes", "memory.current");
+    let held_back = || count("memory.failcnt", "memory.events");
+    // Its blocks are in memory before anybody reads it inside, and counted outside.
+    let disk = start(Spec::disk().file_system("ext4").size_mib(96));
+    let path = disk.path().join("file");
+    let mut file = File::create_new(&path).unwrap();
+    file.write_all(&vec![7; 64 * MIB as usize]).unwrap();
+    file.sync_all().unwrap();
+    let read = |command: &mut Command| {
+        // Nobody else may have it in memory.
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        assert!(command.arg(&path).stdout(Stdio::null()).status().unwrap().success());
+    };
+    read(&mut Command::new("cat"));
+    assert_eq!((used(), held_back()), (0, 0), "nobody was inside");
+    read(&mut rig.inside("cat"));
+    assert!((MIB..=16 * MIB).contains(&used()) && held_back() > 0, "{} {}", used(), held_back());
+    // It gives back what is too much.
+    rig.set("limit=4m").unwrap();
+    assert!(used() <= 4 * MIB, "{}", used());
+    rig.set("limit=256m").unwrap();
+    let before = held_back();
+    read(&mut rig.inside("cat"));
+    assert!(used() > 16 * MIB && held_back() == before, "{} {}", used(), held_back());
+    assert!(rig.set("cpus=1").unwrap_err().to_string().contains("`cpus` cannot be changed"));
+
+    let mut other = Command::new("sleep").arg("60").spawn().unwrap();
+    rig.join(other.id()).unwrap();
+    let group = || fs::read_to_string(format!("/proc/{}/cgroup", other.id())).unwrap();
+    assert!(group().contains(rig::PREFIX), "{}", group());
+    finishes(rig);
+    assert!(!group().contains(rig::PREFIX), "{}", group());
+    other.kill().unwrap();
+    other.wait().unwrap();
+    drop(file);
+    finishes(disk);
+}
+
 #[test]
 fn a_quota_that_is_killed_lets_those_inside_go() {
     xtask::require!(root, quota);
-    let rig = start(Spec::quota(0.5));
+    killed_with_somebody_inside(Spec::quota(0.5));
+}
+
+#[test]
+fn a_memory_that_is_killed_lets_those_inside_go() {
+    xtask::require!(root, memory);
+    killed_with_somebody_inside(Spec::memory(32 << 20));
+}
+
+fn killed_with_somebody_inside(spec: impl Into<Spec>) {
+    let rig = start(spec);
     let traces = Traces::of(&rig);
     let mut inside = rig.inside("sleep").arg("60").spawn().unwrap();
     wait_until(|| !fs::read_to_string(rig.path().join("cgroup.procs")).unwrap().is_empty());
@@ -623,22 +702,22 @@ fn what_cannot_be_built_says_why_and_leaves_nothing() {
     assert!(other.contains("the program said `hogs count=1`"), "{other}");
 }
 
-/// A disk with all that can be left, over a server.
+/// A disk with all that can be left, over a server and under an overlay.
 fn everything() -> Spec {
     let server = Spec::fuse().slots(2).service_us(2000);
-    Spec::disk().file_system("ext4").over(server).requests(8).read_iops(KILLED_LIMIT).into()
+    Spec::disk().file_system("ext4").over(server).overlay().requests(8).read_iops(KILLED_LIMIT).into()
 }
 
 #[test]
 fn a_rig_that_is_killed_is_undone_by_its_journal() {
-    xtask::require!(root, loop, fuse, ext4, blkio);
+    xtask::require!(root, loop, fuse, ext4, blkio, overlay);
     let rig = start(everything());
     let traces = Traces::of(&rig);
-    assert!(traces.steps.len() >= 6 && traces.left().len() >= 5, "{traces:?} {:?}", traces.left());
+    assert!(traces.steps.len() >= 8 && traces.left().len() >= 6, "{traces:?} {:?}", traces.left());
     fs::write(rig.path().join("dirty"), vec![1; 1 << 20]).unwrap();
     kill(rig.id());
     wait_until(|| !rig::is_live(&traces.journal));
-    assert!(traces.left().len() >= 5, "{:?}", traces.left());
+    assert!(traces.left().len() >= 6, "{:?}", traces.left());
     let cleaned = rig::clean_one(&traces.journal).unwrap();
     assert_eq!((traces.left(), cleaned.left), (vec![], vec![]));
     assert!(cleaned.undone.iter().any(|undone| undone.contains("loop device")), "{:?}", cleaned.undone);
@@ -684,10 +763,10 @@ fn a_device_that_somebody_else_has_since_the_kill_is_left_alone() {
 
 #[test]
 fn thirty_kills_while_rigs_are_built_leave_nothing_that_clean_does_not_find() {
-    xtask::require!(root, loop, fuse, ext4);
+    xtask::require!(root, loop, fuse, ext4, overlay);
     let mut found = 0;
     for round in 0..30 {
-        let words = ["disk", "fs=ext4", "over", "over.service=1ms"];
+        let words = ["disk", "fs=ext4", "over", "over.service=1ms", "overlay"];
         found += killed_while_built(&words, Duration::from_millis(5 * round)).len();
     }
     assert!(found > 0, "none was killed while it was built");
@@ -695,7 +774,7 @@ fn thirty_kills_while_rigs_are_built_leave_nothing_that_clean_does_not_find() {
 
 #[test]
 fn a_rig_that_is_killed_is_undone_by_its_owner() {
-    xtask::require!(root, loop, fuse, ext4, blkio);
+    xtask::require!(root, loop, fuse, ext4, blkio, overlay);
     let rig = start(everything());
     let traces = Traces::of(&rig);
     kill(rig.id());

@@ -1,6 +1,11 @@
-//! A share of CPU time, as words.
+//! Limits of groups of processes, as words.
 
-use super::{number, parse_time, time};
+use model::size;
+
+use super::{bytes, number, parse_time, time};
+
+/// The kernel counts memory in pages: a limit of less than one would be a limit of nothing.
+const PAGE_BYTES: u64 = 4096;
 
 /// A group of processes that gets so much CPU time and no more.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,5 +48,33 @@ impl QuotaSpec {
     pub(super) fn words(&self) -> Vec<String> {
         let Self { cpus, period_us } = self;
         vec![format!("cpus={cpus}"), format!("period={}", time(period_us * 1000))]
+    }
+}
+
+/// A group of processes that gets so much memory and no more, the page cache included.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemorySpec {
+    /// What all of them together may have.
+    pub limit_bytes: u64,
+}
+
+impl MemorySpec {
+    pub(super) fn put(&mut self, key: &str, value: &str) -> Result<bool, String> {
+        match key {
+            "limit" => {
+                let limit_bytes = bytes(value)?;
+                if limit_bytes < PAGE_BYTES {
+                    return Err(format!("`{value}` is less than a page of memory"));
+                }
+                self.limit_bytes = limit_bytes;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    pub(super) fn words(&self) -> Vec<String> {
+        let Self { limit_bytes } = self;
+        vec![format!("limit={}", size::exact(*limit_bytes))]
     }
 }

@@ -1,0 +1,152 @@
+//! A group of processes with a limit that the kernel keeps: of CPU time, or of memory.
+//!
+//! CPU time is given out once a period. A process that has used it up does not run until the next one: so it is
+//! slow by stalls of nearly a period, not by running slower.
+//!
+//! Memory is counted for the group whose process was the first to need it, the page cache included: a file that others
+//! have read before is free. At the limit, the kernel takes back what has not been used for longest; whoever needs more
+//! than it can take back is killed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use model::Trouble;
+
+use crate::cgroup;
+use crate::journal::Journal;
+use crate::spec::{self, MemorySpec, QuotaSpec};
+
+/// The group; dropped, its processes are moved to its parent, and it goes.
+#[derive(Debug)]
+pub struct Group {
+    journal: Journal,
+    path: PathBuf,
+    is_unified: bool,
+    limit: Limit,
+}
+
+impl Group {
+    /// Makes one that gets a share of CPU time, with nobody in it.
+    ///
+    /// # Errors
+    /// There is no `cpu` controller, or it is not ours to set.
+    pub fn quota(spec: &QuotaSpec) -> Result<Self, Trouble> {
+        Self::make(Limit::Quota(spec.clone()))
+    }
+
+    /// Makes one that gets an amount of memory, with nobody in it.
+    ///
+    /// # Errors
+    /// There is no `memory` controller, or it is not ours to set.
+    pub fn memory(spec: &MemorySpec) -> Result<Self, Trouble> {
+        Self::make(Limit::Memory(spec.clone()))
+    }
+
+    fn make(limit: Limit) -> Result<Self, Trouble> {
+        let mut journal = Journal::open()?;
+        let controller = limit.controller();
+        // A controller belongs to one hierarchy alone.
+        let unified = cgroup::unified_root(controller);
+        let is_unified = unified.is_some();
+        let parent = match unified {
+            Some(root) => root,
+            None => cgroup::root(&mut journal, controller).map_err(|trouble| {
+                trouble.remedy(format!(
+                    "leave the {controller} controller to cgroup v1, or `echo +{controller} > \
+                     cgroup.subtree_control` at the root of v2",
+                ))
+            })?,
+        };
+        let path = cgroup::make(&mut journal, &parent)?;
+        limit.apply(&path, is_unified)?;
+        Ok(Self { journal, path, is_unified, limit })
+    }
+
+    /// The group, as the kernel shows it: `cpu.stat` there says how often a quota held it up, `memory.stat` what of a
+    /// memory is used for what.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes a process in, with all its threads and the children that it will have. Memory that it has already is counted
+    /// where it was.
+    ///
+    /// # Errors
+    /// There is no such process, or it has real-time priority and the group is a quota.
+    pub fn join(&self, process: u32) -> Result<(), Trouble> {
+        cgroup::join(&self.path, process)
+    }
+
+    pub(crate) fn set(&mut self, words: &[&str]) -> Result<(), Trouble> {
+        let limit = self.limit.changed(words)?;
+        limit.apply(&self.path, self.is_unified)?;
+        self.limit = limit;
+        Ok(())
+    }
+
+    pub(crate) fn journal(&mut self) -> &mut Journal {
+        &mut self.journal
+    }
+}
+
+/// What those inside may have.
+#[derive(Debug)]
+enum Limit {
+    Quota(QuotaSpec),
+    Memory(MemorySpec),
+}
+
+impl Limit {
+    /// The kernel's name for what keeps it.
+    fn controller(&self) -> &'static str {
+        match self {
+            Self::Quota(_) => "cpu",
+            Self::Memory(_) => "memory",
+        }
+    }
+
+    /// Files of the group and what is written to each, in this order.
+    fn settings(&self, is_unified: bool) -> Vec<(&'static str, String)> {
+        match self {
+            Self::Quota(spec) if is_unified => {
+                vec![("cpu.max", format!("{} {}", spec.quota_us(), spec.period_us))]
+            }
+            // Two files: a quota that is too small for the old period must not be in the way of the new one.
+            Self::Quota(spec) => vec![
+                ("cpu.cfs_quota_us", String::from("-1")),
+                ("cpu.cfs_period_us", spec.period_us.to_string()),
+                ("cpu.cfs_quota_us", spec.quota_us().to_string()),
+            ],
+            Self::Memory(spec) => {
+                let file = if is_unified { "memory.max" } else { "memory.limit_in_bytes" };
+                vec![(file, spec.limit_bytes.to_string())]
+            }
+        }
+    }
+
+    fn apply(&self, group: &Path, is_unified: bool) -> Result<(), Trouble> {
+        for (name, value) in self.settings(is_unified) {
+            let file = group.join(name);
+            fs::write(&file, &value).map_err(|error| {
+                Trouble::new(format!("write {value} to {}", file.display()), error).remedy(self.remedy())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What to do where the kernel does not take it.
+    fn remedy(&self) -> &'static str {
+        match self {
+            Self::Quota(_) => "a period is 1ms to 1s, and what is given out in one at least 1ms",
+            Self::Memory(_) => "a limit is no less than what those inside hold and cannot give back",
+        }
+    }
+
+    /// The same with what words say that it takes while it lives.
+    fn changed(&self, words: &[&str]) -> Result<Self, Trouble> {
+        Ok(match self {
+            Self::Quota(spec) => Self::Quota(spec::change_quota(spec.clone(), words)?),
+            Self::Memory(spec) => Self::Memory(spec::change_memory(spec.clone(), words)?),
+        })
+    }
+}
