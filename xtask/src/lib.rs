@@ -21,6 +21,9 @@ pub mod tidy;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
 
 /// The root of the workspace.
 pub fn root() -> &'static Path {
@@ -35,6 +38,20 @@ pub fn cargo() -> OsString {
 /// Where cargo puts what it builds.
 pub fn target_directory() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |path| root().join(path))
+}
+
+/// Builds the program as users do, and returns its path.
+///
+/// # Errors
+/// It cannot be built.
+pub fn release() -> Result<PathBuf> {
+    let status = Command::new(cargo())
+        .args(["build", "--release", "--quiet", "--package", "skye"])
+        .current_dir(root())
+        .status()
+        .context("run cargo build")?;
+    ensure!(status.success(), "cargo build --release: {status}");
+    Ok(target_directory().join("release/skye"))
 }
 
 /// A command line that is not understood: exit code 2.

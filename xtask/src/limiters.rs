@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use judge::about::{ABOUT, CONFIDENCE, KINDS, OCCUPANCY};
 
+/// Heading of the cases that show a limiter.
+const SHOWN: &str = "Shown by";
 /// Columns of a line.
 const WIDTH: usize = 116;
 
@@ -42,6 +44,10 @@ pub fn generate() -> String {
         for (heading, section) in &about.sections()[1..] {
             text.push('\n');
             text.push_str(&wrapped(&format!("**{heading}:** {section}")));
+        }
+        if let Some(cases) = rig::cases::that_show(about.limiter) {
+            text.push('\n');
+            text.push_str(&wrapped(&format!("**{SHOWN}:** {cases}")));
         }
     }
     text

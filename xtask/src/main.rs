@@ -20,6 +20,9 @@ Usage: cargo xtask COMMAND
                                --bless: `instructions` rewrites xtask/instructions.toml
   rigs --list | --clean        devices and servers of tests and benchmarks that are there;
                                --clean: undoes those whose process was killed
+  rigs --runs N [--load] [--as-nobody] [--only NAME]… [--json FILE]
+                               the selftest, so often, held against its goals; with all CPUs busy otherwise;
+                               measured without privileges
 
 Exit codes: 0 done, 1 failed, 2 usage.";
 

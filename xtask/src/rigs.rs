@@ -1,13 +1,32 @@
-//! `cargo xtask rigs`: which rigs there are, and undoing those that were killed.
+//! `cargo xtask rigs`: which rigs there are, undoing those that were killed, and whether all of them are named right.
 
-use anyhow::Result;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use model::selftest::{Answer, Outcome, Score, SelfTest, Truth};
 
 use crate::Usage;
+use crate::capability::OTHER_USER;
 
-/// Runs the command; the answer is whether nothing is left that should have gone.
+/// Share of the answers that must be right.
+const RIGHT: f64 = 0.95;
+/// Share of the right ones that must be confirmed.
+const CONFIRMED: f64 = 0.70;
+/// Share of the answers that may be not clear.
+const NOT_CLEAR: f64 = 0.10;
+/// How far a rate may be off the one that was built in.
+const OFF: f64 = 0.01;
+/// The same of their median.
+const OFF_MEDIAN: f64 = 0.003;
+
+const USAGE: &str = "say `rigs --list`, `rigs --clean` or `rigs --runs N [--load] [--as-nobody] [--only NAME]… [--json FILE]`";
+
+/// Runs the command; the answer is whether nothing is left that should have gone, and all goals are reached.
 ///
 /// # Errors
-/// Where the command line is not understood.
+/// Where the command line is not understood, or the program cannot be built or run.
 pub fn command(arguments: &[String]) -> Result<bool> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["--list"] => {
@@ -15,7 +34,7 @@ pub fn command(arguments: &[String]) -> Result<bool> {
             Ok(true)
         }
         ["--clean"] => Ok(clean()),
-        _ => Err(Usage(String::from("say `rigs --list` or `rigs --clean`")).into()),
+        ref words => runs(&Wish::parse(words)?),
     }
 }
 
@@ -48,4 +67,160 @@ fn clean() -> bool {
         println!("nothing to undo");
     }
     cleaned.iter().all(|one| one.left.is_empty())
+}
+
+/// What is to be measured, how often.
+#[derive(Debug, Default)]
+struct Wish<'a> {
+    runs: u32,
+    has_load: bool,
+    as_nobody: bool,
+    only: Vec<&'a str>,
+    json: Option<&'a str>,
+}
+
+impl<'a> Wish<'a> {
+    fn parse(words: &[&'a str]) -> Result<Self> {
+        let mut wish = Self::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let mut value = || words.next().copied().ok_or_else(|| Usage(USAGE.into()));
+            match *word {
+                "--runs" => wish.runs = value()?.parse().map_err(|_| Usage(USAGE.into()))?,
+                "--load" => wish.has_load = true,
+                "--as-nobody" => wish.as_nobody = true,
+                "--only" => wish.only.push(value()?),
+                "--json" => wish.json = Some(value()?),
+                _ => bail!(Usage(USAGE.into())),
+            }
+        }
+        ensure!(wish.runs > 0, Usage(USAGE.into()));
+        Ok(wish)
+    }
+}
+
+/// Selftests of the program as users build it, and what they come to.
+fn runs(wish: &Wish<'_>) -> Result<bool> {
+    let built = crate::release()?;
+    let reachable = tempfile::Builder::new().prefix("skye-rigs.").tempdir().context("make a directory")?;
+    let binary = if wish.as_nobody { copy_for_all(&built, reachable.path())? } else { built };
+    let mut selftests = Vec::new();
+    for number in 1..=wish.runs {
+        let selftest = run(&binary, wish)?;
+        println!("run {number} of {}: {}", wish.runs, told(&selftest.score));
+        for missing in &selftest.missing {
+            println!("  no answer: {}: {}", missing.case, missing.reason);
+        }
+        selftest.answers.iter().filter(|answer| answer.outcome != Outcome::Right).for_each(tell);
+        selftests.push(selftest);
+        if let Some(path) = wish.json {
+            fs::write(path, serde_json::to_string_pretty(&selftests)?)
+                .with_context(|| format!("write {path}"))?;
+        }
+    }
+    let score = Score::of(selftests.iter().flat_map(|selftest| &selftest.answers));
+    println!("\nall {}: {}", wish.runs, told(&score));
+    let has_failed =
+        selftests.iter().flat_map(|selftest| &selftest.missing).any(|missing| missing.is_failure);
+    Ok(is_good(&score, wish.has_load) && !has_failed)
+}
+
+fn run(binary: &Path, wish: &Wish<'_>) -> Result<SelfTest> {
+    let mut command = Command::new(binary);
+    command.args(["selftest", "--json", "-"]).stdin(Stdio::null()).stderr(Stdio::inherit());
+    if wish.has_load {
+        command.arg("--load");
+    }
+    if wish.as_nobody {
+        command.args(["--measure-as", &OTHER_USER.to_string()]);
+    }
+    wish.only.iter().for_each(|name| {
+        command.args(["--only", name]);
+    });
+    let output = command.output().context("run the selftest")?;
+    // A wrong answer has its code, and is what is asked for here.
+    serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("the selftest ended with {} and no document", output.status))
+}
+
+/// A copy that everybody can run.
+fn copy_for_all(binary: &Path, directory: &Path) -> Result<PathBuf> {
+    use std::os::unix::fs::PermissionsExt;
+    let copy = directory.join("skye");
+    fs::copy(binary, &copy).context("copy the program")?;
+    for path in [directory, &copy] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).context("let others run it")?;
+    }
+    Ok(copy)
+}
+
+fn told(score: &Score) -> String {
+    let Score { tests, right, confirmed, not_clear, wrong, wrong_confirmed, rates, off_median, off_max } =
+        *score;
+    let percent = |share: Option<f64>| share.map_or("-".into(), |share| format!("{:.2} %", share * 100.0));
+    format!(
+        "{right} of {tests} right, {confirmed} confirmed, {not_clear} not clear, {wrong} wrong \
+         ({wrong_confirmed} confirmed); {rates} rates, off by {} in the middle and {} at most",
+        percent(off_median),
+        percent(off_max)
+    )
+}
+
+/// What was said that is not right, and why.
+fn tell(answer: &Answer) {
+    let right = match &answer.truth {
+        Truth::Limiters(right) => right.iter().map(|limiter| limiter.code()).collect::<Vec<_>>().join(" or "),
+        Truth::Reason(reason) => reason.clone(),
+    };
+    let said = answer.limiter.map_or("nothing", |limiter| limiter.code());
+    println!("  {} {}: {said} ({:?}), not {right}", answer.case, answer.spec, answer.confidence);
+    if let Some(evidence) = answer.verdict.as_ref().and_then(|verdict| verdict.evidence.as_ref()) {
+        println!("    {}", serde_json::to_string(evidence).unwrap_or_default());
+    }
+}
+
+/// Whether the goals are reached; with other load, only that nothing wrong was said to be confirmed.
+fn is_good(score: &Score, has_load: bool) -> bool {
+    let share = |part: u32, whole: u32| f64::from(part) / f64::from(whole.max(1));
+    let is_exact =
+        score.off_max.is_none_or(|off| off <= OFF) && score.off_median.is_none_or(|off| off <= OFF_MEDIAN);
+    score.wrong_confirmed == 0
+        && (has_load
+            || (share(score.right, score.tests) >= RIGHT
+                && share(score.confirmed, score.right) >= CONFIRMED
+                && share(score.not_clear, score.tests) <= NOT_CLEAR
+                && is_exact))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_understood_or_refused() {
+        let wish = Wish::parse(&["--runs", "3", "--load", "--only", "link"]).unwrap();
+        assert_eq!((wish.runs, wish.has_load, wish.as_nobody), (3, true, false));
+        assert_eq!(wish.only, ["link"]);
+        for words in [&["--runs"][..], &["--runs", "x"], &["--load"], &["--runs", "1", "now"]] {
+            assert!(Wish::parse(words).is_err(), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn goals_are_kept_or_not() {
+        let score = |right, confirmed, wrong_confirmed| Score {
+            tests: 100,
+            right,
+            confirmed,
+            wrong_confirmed,
+            ..Score::default()
+        };
+        assert!(is_good(&score(95, 70, 0), false));
+        assert!(!is_good(&score(94, 70, 0), false));
+        assert!(!is_good(&score(95, 60, 0), false));
+        assert!(!is_good(&score(95, 70, 1), false));
+        assert!(is_good(&score(50, 0, 0), true));
+        assert!(!is_good(&score(99, 90, 1), true));
+        assert!(!is_good(&Score { off_max: Some(0.011), ..score(99, 90, 0) }, false));
+    }
 }

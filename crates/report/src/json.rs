@@ -2,9 +2,9 @@
 
 use std::io;
 
-use model::Run;
 use model::run::SCHEMA;
-use serde::Serialize as _;
+use model::{Run, SelfTest};
+use serde::Serialize;
 use serde_json::Value;
 use serde_json::ser::{CharEscape, Formatter, Serializer};
 
@@ -18,9 +18,18 @@ const DEPTH_OF_LINES: usize = 4;
 ///
 /// Characters that a terminal would obey are written as `\u` escapes, so that even `--json -` is safe to look at.
 pub fn write(run: &Run) -> String {
+    laid_out(run)
+}
+
+/// The same of a selftest.
+pub fn write_selftest(selftest: &SelfTest) -> String {
+    laid_out(selftest)
+}
+
+fn laid_out(document: &impl Serialize) -> String {
     let mut bytes = Vec::new();
     // Writing into memory does not fail, and the document has no map whose keys could be other than text.
-    if run.serialize(&mut Serializer::with_formatter(&mut bytes, Layout::default())).is_err() {
+    if document.serialize(&mut Serializer::with_formatter(&mut bytes, Layout::default())).is_err() {
         return String::new();
     }
     bytes.push(b'\n');

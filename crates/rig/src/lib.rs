@@ -27,6 +27,7 @@
 //! - Neither building nor undoing waits for a time that the rig was told to take.
 //! - Nothing is printed; what was answered is told to the owner.
 
+pub mod cases;
 mod cgroup;
 mod clock;
 mod command;
@@ -63,7 +64,9 @@ pub use network::Network;
 pub use owner::Rig;
 pub use serve::serve;
 pub use served::{Direction, Request, Served};
-pub use spec::{DiskSpec, FuseSpec, HogsSpec, MemorySpec, NeighbourSpec, NetworkSpec, On, Opened, QuotaSpec, Spec};
+pub use spec::{
+    DiskSpec, FuseSpec, HogsSpec, MemorySpec, NeighbourSpec, NetworkSpec, On, Opened, QuotaSpec, Spec,
+};
 pub use throttle::Throttle;
 pub use timing::{Slow, Span, Stall, Timed, Timing};
 pub use undo::unmount;

@@ -164,7 +164,9 @@ impl Work {
                 Ok(process) => group.join(process),
                 Err(_) => Err(Trouble::new(attempt(), "that is not the number of a process")),
             },
-            _ => Err(Trouble::new(attempt(), "it is no group of processes").remedy("ask a quota or a memory")),
+            _ => {
+                Err(Trouble::new(attempt(), "it is no group of processes").remedy("ask a quota or a memory"))
+            }
         }
     }
 

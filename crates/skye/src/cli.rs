@@ -53,6 +53,12 @@ It takes about three seconds, in which one thread is kept busy. Exit code 5 if a
         #[arg(default_value = ".", value_hint = ValueHint::DirPath)]
         directory: PathBuf,
     },
+    /// Measure devices whose limit is known, and see whether it is named.
+    ///
+    /// As root it builds them: loop devices over files in memory, servers in user space, cgroups, a network namespace. All
+    /// of it is its own, written down before it is made, and undone: at the end, or by the next selftest.
+    #[command(name = "selftest", after_help = "Exit code 5 if a limit is not named, or another is.")]
+    SelfTest(SelfTestArguments),
     /// Remove what killed runs left in a directory.
     Clean {
         /// The directory that was tested.
@@ -171,6 +177,32 @@ pub struct RunArguments {
     pub quiet: bool,
 }
 
+/// Which known devices to measure.
+#[derive(Debug, Args)]
+pub struct SelfTestArguments {
+    /// List them, with what each changes on this machine while it stands, and do nothing.
+    #[arg(long, conflicts_with_all = ["clean", "json"])]
+    pub list: bool,
+    /// Only this one; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    pub only: Vec<String>,
+    /// Write what came of it as JSON; - is stdout.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub json: Option<PathBuf>,
+    /// Undo what a selftest that was killed has left, and measure nothing.
+    #[arg(long, conflicts_with_all = ["only", "json"])]
+    pub clean: bool,
+    /// Measure as the user with this number, on devices that root has built.
+    #[arg(long, hide = true, value_name = "UID")]
+    pub measure_as: Option<u32>,
+    /// Keep all CPUs busy meanwhile.
+    #[arg(long, hide = true)]
+    pub load: bool,
+    /// Seed of the order in which they are measured.
+    #[arg(long, hide = true)]
+    pub seed: Option<u64>,
+}
+
 /// Which saved run to show, and how.
 #[derive(Debug, Args)]
 pub struct ReportArguments {
@@ -286,7 +318,7 @@ pub fn parent_of_stdio_worker(words: &[OsString]) -> Option<u32> {
     }
 }
 
-/// The command by which tests start this program as the process of a rig; as little for users as the one above.
+/// The command by which the selftest starts this program as the process of a rig; as little for users as the one above.
 pub const RIG_SERVER: &str = "rig-server";
 
 /// The words of the rig, if this process is to be one.

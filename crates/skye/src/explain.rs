@@ -31,6 +31,8 @@ fn list(style: &Style) -> String {
 fn page(words: &str, style: &Style) -> Result<String, String> {
     let about = text::named(words).and_then(About::of).ok_or_else(|| unknown(words))?;
     let mut sections = about.sections().to_vec();
+    let cases = rig::cases::that_show(about.limiter);
+    sections.extend(cases.as_deref().map(|cases| ("Shown by", cases)));
     sections.push(("How sure it is", CONFIDENCE));
     // Words that only some of the texts use.
     let used = |word: &str| about.evidence.to_lowercase().contains(word);

@@ -16,6 +16,7 @@ mod marks;
 mod outputs;
 mod preset;
 mod run_command;
+mod selftest;
 mod signals;
 mod simulation;
 mod store;
@@ -66,6 +67,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::List => store_commands::list(),
         Command::Explain { limiter } => explain::explain(&limiter.join(" ")),
         Command::Doctor { directory } => doctor::doctor(&directory),
+        Command::SelfTest(arguments) => selftest::selftest(&arguments),
         Command::Clean { directory } => store_commands::clean(&directory),
         Command::Completions { shell } => cli::completions(shell),
         Command::Man => cli::man(),

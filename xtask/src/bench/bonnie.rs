@@ -34,7 +34,7 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
         let skipped = |(what, ..): (&str, _, _)| Row::skipped(what, Limit::None, &why);
         return Ok(TESTS.map(skipped).into());
     }
-    let (binary, scratch, pinned) = (program::release()?, Tmpfs::mount()?, Pinned::new()?);
+    let (binary, scratch, pinned) = (crate::release()?, Tmpfs::mount()?, Pinned::new()?);
     let (theirs, ours) = (theirs_command(scratch.path(), &pinned), arguments());
     let mut ratios = [const { Vec::new() }; TESTS.len()];
     // The first pair warms up; who begins changes.

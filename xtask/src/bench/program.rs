@@ -3,25 +3,13 @@
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use engine::data::Pool;
 
 use super::looped::CONTENT;
-
-/// Builds the release binary and returns its path.
-pub(super) fn release() -> Result<PathBuf> {
-    let status = Command::new(crate::cargo())
-        .args(["build", "--release", "--quiet", "--package", "skye"])
-        .current_dir(crate::root())
-        .status()
-        .context("run cargo build")?;
-    ensure!(status.success(), "cargo build --release: {status}");
-    Ok(crate::target_directory().join("release/skye"))
-}
 
 /// A directory in memory, where no device blurs what the program itself costs.
 pub(super) fn scratch_in_memory() -> Result<tempfile::TempDir> {

@@ -11,6 +11,8 @@ use crate::wait_sites::Class;
 
 /// A helper that was on a CPU for this share of the time could do no more.
 const FULL: f64 = 0.9;
+/// The same of the threads of one queue of the kernel, of which one works at a time: handing over takes some of it.
+const QUEUE_FULL: f64 = 0.8;
 /// Helpers by the beginning of their names, and the file systems for which they work.
 const OF_FILE_SYSTEMS: &[(&str, &str)] = &[
     ("ssh", "sshfs"),
@@ -29,7 +31,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     }
     let helpers = &reading.system()?.helpers;
     let target = reading.case.target();
-    let helper = helpers.iter().find(|helper| helper.cpu_share >= FULL && works_for(helper, target))?;
+    let (name, cpu_share) = full(helpers, target)?;
     // One who has room for more when more comes is not full.
     if reading.depth().is_some_and(|depth| depth > super::saturation::DEPTH_NONE) {
         return None;
@@ -37,12 +39,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     let evidence = Evidence {
         budget: Some(budget_sentence(reading)),
         wait_site: reading.wait_sentence(&[Class::Remote, Class::Device, Class::Page]),
-        counters: Some(format!(
-            "{} (pid {}) was on a CPU {} of the time",
-            helper.name,
-            helper.pid,
-            percent(helper.cpu_share)
-        )),
+        counters: Some(format!("{name} was on a CPU {} of the time", percent(cpu_share))),
         probe: reading.depth().and_then(|_| reading.probe_sentence()),
         ..Evidence::default()
     };
@@ -54,12 +51,30 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     )
 }
 
+/// One who works for this target and can do no more: who it is, and its share of a CPU.
+fn full(helpers: &[Helper], target: &Target) -> Option<(String, f64)> {
+    let mut ours = helpers.iter().filter(|helper| works_for(helper, target));
+    if let Some(helper) = ours.clone().find(|helper| helper.cpu_share >= FULL) {
+        return Some((format!("{} (pid {})", helper.name, helper.pid), helper.cpu_share));
+    }
+    let queue = ours.find_map(|helper| queue(&helper.name))?;
+    let of_it = helpers.iter().filter(|helper| self::queue(&helper.name) == Some(queue));
+    let cpu_share: f64 = of_it.map(|helper| helper.cpu_share).sum();
+    (cpu_share >= QUEUE_FULL).then(|| (format!("the kernel's thread for {queue}"), cpu_share))
+}
+
+/// The queue that a thread of the kernel works on: its name stands behind that of the thread, "kworker/u8:0-loop0", or
+/// "kworker/u8:0+loop0" while it works.
+fn queue(name: &str) -> Option<&str> {
+    let (_, queue) = name.strip_prefix("kworker/")?.split_once(['-', '+'])?;
+    Some(queue)
+}
+
 /// Whether it works for this target: for its file system, or for a device of its stack.
 fn works_for(helper: &Helper, target: &Target) -> bool {
-    // Threads of the kernel that serve a queue have its name behind theirs: "kworker/u8:0-loop0".
-    let name = match helper.name.strip_prefix("kworker/") {
-        Some(rest) => rest.split_once('-').map_or("", |(_, queue)| queue),
-        None => helper.name.as_str(),
+    let name = match helper.name.starts_with("kworker/") {
+        true => queue(&helper.name).unwrap_or_default(),
+        false => helper.name.as_str(),
     };
     let for_file_system = OF_FILE_SYSTEMS
         .iter()

@@ -4,7 +4,7 @@ use model::Limiter;
 use model::numbers::{percent, thousands};
 use model::run::Evidence;
 
-use super::{Found, budget_sentence};
+use super::{Found, budget_sentence, waits_for_target};
 use crate::reading::Reading;
 use crate::wait_sites::Class;
 
@@ -12,6 +12,11 @@ use crate::wait_sites::Class;
 const PRESSURE: f64 = 0.15;
 /// Of the looks at sleeping threads, this share found them in reclaim.
 const RECLAIM: f64 = 0.4;
+/// The kernel counts pages of this size; where its pages are larger, the share is too small and nothing is said.
+const PAGE_BYTES: f64 = 4096.0;
+/// Of what the device read, this share had been in memory shortly before and was given back: with more memory it would
+/// have stayed.
+const REFAULTED: f64 = 0.5;
 /// Hits of a cgroup's limit per second that are more than a page now and then.
 const HITS_PER_SECOND: f64 = 10.0;
 
@@ -23,12 +28,20 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     let hits = reclaim.map_or(0, |reclaim| reclaim.cgroup_limit_hits);
     let is_full = hits as f64 > HITS_PER_SECOND * reading.case.seconds();
     let sleeps = reading.waits(Class::Reclaim) >= RECLAIM;
+    let refaulted =
+        refaulted(reading).filter(|share| *share >= REFAULTED && is_full && waits_for_target(reading));
     // In a cgroup, who needs a page looks for it on its own CPU time, and hardly ever sleeps.
-    if pressure < PRESSURE || !(sleeps || is_full) {
+    if refaulted.is_none() && (pressure < PRESSURE || !(sleeps || is_full)) {
         return None;
     }
     let scanned = reclaim.map_or(0, |reclaim| reclaim.direct_scanned_pages);
-    let counters = if is_full {
+    let counters = if let Some(share) = refaulted {
+        format!(
+            "{} of what was read had been in memory before, and the cgroup reached its limit {} times",
+            percent(share.min(1.0)),
+            thousands(hits)
+        )
+    } else if is_full {
         format!(
             "tasks were held up for memory {} of the time, and the cgroup reached its limit {} times",
             percent(pressure),
@@ -43,16 +56,30 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     };
     let evidence = Evidence {
         budget: Some(budget_sentence(reading)),
-        wait_site: reading.wait_sentence(&[Class::Reclaim]),
+        wait_site: match refaulted {
+            Some(_) => reading.wait_sentence(&[Class::Page, Class::Reclaim]),
+            None => reading.wait_sentence(&[Class::Reclaim]),
+        },
         counters: Some(counters),
         ..Evidence::default()
     };
     Some(
         Found::new(
             Limiter::MemoryPressure,
-            pressure.max(reading.waits(Class::Reclaim) * reading.budget.blocked),
+            match refaulted {
+                Some(share) => reading.budget.blocked * share.min(1.0),
+                None => pressure.max(reading.waits(Class::Reclaim) * reading.budget.blocked),
+            },
             evidence,
         )
         .advice("Give the machine or the cgroup more memory, or use direct I/O."),
     )
+}
+
+/// What had been in memory shortly before, as a share of what was read through the page cache from a device or server.
+fn refaulted(reading: &Reading<'_>) -> Option<f64> {
+    let case = &reading.case;
+    let missed = case.record.app_bytes_read as f64 * (1.0 - case.record.page_cache_share?);
+    let pages = reading.system()?.reclaim.as_ref()?.refaulted_pages;
+    (missed > 0.0).then(|| pages as f64 * PAGE_BYTES / missed)
 }

@@ -29,6 +29,8 @@ const NETWORK: f64 = 0.7;
 const DEEP: f64 = 64.0;
 /// Bytes in flight that fill most targets.
 const DEEP_BYTES: f64 = (8 << 20) as f64;
+/// A machine whose CPUs are this busy may be what holds the other end of a connection back: ciphers, daemons, interrupts.
+const CPUS_BUSY: f64 = 0.7;
 /// Parts of a mix below this share are none.
 const PART_MIN: f64 = 0.05;
 /// Blocks from this size on are mostly held back by their bytes.
@@ -118,6 +120,11 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
         .flatten()
         .any(|(low, _)| *low > DELAY_NONE);
     let found = found.unless(has_room);
+    // The kernel does not tell how much a link could carry.
+    let cpus = case.record.cpu.as_ref().map_or(0.0, |cpu| cpu.user + cpu.kernel);
+    if limiter == Limiter::NetworkBandwidth && cpus > CPUS_BUSY {
+        return Some(found.at_most(Confidence::Undetermined));
+    }
     let is_sure = is_tried && is_one_of_both && !below;
     Some(if is_sure { found } else { found.at_most(Confidence::Likely) })
 }

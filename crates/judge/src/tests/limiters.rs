@@ -2,10 +2,10 @@
 
 use model::Limiter;
 use model::run::{
-    CallUse, Cap, CeilingShares, Confidence, Helper, NetworkUse, Pressures, Reclaim, Sensed, Sensitivity,
-    SystemUse, WaitSite, WaitsOf,
+    CallUse, Cap, CeilingShares, Confidence, CpuShares, Helper, NetworkUse, Pressures, Reclaim, Sensed,
+    Sensitivity, SystemUse, WaitSite, WaitsOf,
 };
-use model::target::Backing;
+use model::target::{Backing, DeviceKind};
 use model::{Experiment, Plan};
 
 use crate::fixtures::{World, clean};
@@ -161,7 +161,11 @@ fn a_network_that_is_full() {
             };
             system.network = Some(network);
         });
-    link.is(Limiter::NetworkBandwidth, Likely);
+    link.clone().is(Limiter::NetworkBandwidth, Likely);
+    // Busy CPUs may be the ends of the link, and nobody knows what it could carry.
+    let mut busy = link.clone();
+    busy.record.cpu = Some(CpuShares { user: 0.3, kernel: 0.5, steal: 0.0 });
+    busy.is(Limiter::NotClear, Undetermined);
     link.answers(0.0, 0.0, -0.95).is(Limiter::NetworkBandwidth, Confirmed);
 }
 
@@ -262,6 +266,22 @@ fn memory_that_has_to_be_found() {
             Some(Reclaim { direct_scanned_pages: 0, refaulted_pages: 0, cgroup_limit_hits: 9000 });
     });
     in_cgroup.is(Limiter::MemoryPressure, Likely);
+    // Nobody finds pressure: what is read has only just been given back, again and again.
+    let again = |hits: u64, refaulted_share: f64| {
+        let read = clean("read:seq128k:buffered").blocked().sleeps(&[("folio_wait_bit_common", 0.9)]);
+        let pages = read.record.app_bytes_read as f64 / 4096.0 * refaulted_share;
+        read.system(|system| {
+            system.reclaim = Some(Reclaim {
+                direct_scanned_pages: 0,
+                refaulted_pages: pages as u64,
+                cgroup_limit_hits: hits,
+            });
+        })
+    };
+    again(9000, 1.0).is(Limiter::MemoryPressure, Confirmed);
+    // Where no group is full, or what is read is new, it is the device that it waits for.
+    assert_ne!(judged(&again(0, 1.0)), Limiter::MemoryPressure);
+    assert_ne!(judged(&again(9000, 0.1)), Limiter::MemoryPressure);
 }
 
 #[test]
@@ -334,6 +354,18 @@ fn helpers_that_are_busy_all_the_time() {
     let mut sshfs = ssh;
     sshfs.target().file_system = "fuse.sshfs".into();
     sshfs.is(Limiter::HelperCpu, Likely);
+    // Threads of the kernel that take turns on one queue are one together, if it is a queue of the target's.
+    let queue = |device: &str| {
+        let mut read = clean("read:seq1m:q16").blocked().queues(15.0).answers(0.0, 0.0, -1.0);
+        read.target().device_stack[0].kind = DeviceKind::Loop;
+        read.target().device_stack[0].name = "loop0".into();
+        let thread = |name: String, pid| Helper { name, pid, is_kernel: true, cpu_share: 0.45 };
+        let threads =
+            vec![thread(format!("kworker/u8:22-{device}"), 7), thread(format!("kworker/1:3+{device}"), 8)];
+        read.system(|system| system.helpers.clone_from(&threads))
+    };
+    queue("loop0").is(Limiter::HelperCpu, Likely);
+    assert_ne!(judged(&queue("loop1")), Limiter::HelperCpu);
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod limiter;
 mod limits;
 mod notes;
 mod preamble;
+pub mod selftest;
 mod style;
 mod table;
 mod wrap;

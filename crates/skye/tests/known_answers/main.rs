@@ -7,6 +7,7 @@
 
 mod limiters;
 mod pinned;
+mod selftest;
 #[path = "../support/mod.rs"]
 #[allow(dead_code, unused_imports)]
 mod support;

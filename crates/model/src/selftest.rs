@@ -1,0 +1,261 @@
+//! What came of measuring devices whose limit is known: the document of `skye selftest`, schema `skye.selftest/1`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::limiter::Limiter;
+use crate::run::{Confidence, Verdict};
+
+/// Name of the schema that this version writes.
+pub const SCHEMA: &str = "skye.selftest/1";
+
+/// One selftest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SelfTest {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Version of skye.
+    pub skye_version: String,
+    /// When it began: RFC 3339, UTC.
+    pub started_at: String,
+    /// Release of the kernel.
+    pub kernel: String,
+    /// CPUs that it could use.
+    pub cpus: u32,
+    /// Whether it ran as root, without which little can be built.
+    pub is_root: bool,
+    /// Seed of the order in which devices were built and measured.
+    pub seed: u64,
+    /// What was measured, in the order of the list.
+    pub answers: Vec<Answer>,
+    /// What could not be built or measured.
+    pub missing: Vec<Missing>,
+    /// What it comes to.
+    pub score: Score,
+    /// How long all of it took.
+    pub elapsed_ns: u64,
+}
+
+/// One test on one known device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Name of the case.
+    pub case: String,
+    /// The limit that was built in, in words.
+    pub built_in: String,
+    /// The test, in the SPEC language.
+    pub spec: String,
+    /// What is right to say.
+    pub truth: Truth,
+    /// What was said.
+    pub limiter: Option<Limiter>,
+    /// How surely.
+    pub confidence: Option<Confidence>,
+    /// Whether that is right.
+    pub outcome: Outcome,
+    /// The measured rate; absent where there was none.
+    pub ops_per_second: Option<f64>,
+    /// The rate that was built in, where it is known.
+    pub known_ops_per_second: Option<f64>,
+    /// All that was said, with its evidence.
+    pub verdict: Option<Verdict>,
+    /// From the start of the case's construction to its end, shared by all tests of the case.
+    pub elapsed_ns: u64,
+}
+
+/// What is right to say of a test.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Truth {
+    /// One of these held it back: the first does, and the others are as right, for the reason that the case gives.
+    Limiters(Vec<Limiter>),
+    /// The number is not what it looks like, for the reason with this code.
+    Reason(String),
+}
+
+/// What came of one test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// What was said is right.
+    Right,
+    /// It said that it does not know.
+    NotClear,
+    /// Something else was said.
+    Wrong,
+}
+
+/// A case without answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    /// Name of the case.
+    pub case: String,
+    /// The limit that was to be built in, in words.
+    pub built_in: String,
+    /// Why there is no answer.
+    pub reason: String,
+    /// Whether it was built, and measuring it failed.
+    pub is_failure: bool,
+}
+
+/// What many answers come to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Score {
+    /// Tests with an answer.
+    pub tests: u32,
+    /// Right answers.
+    pub right: u32,
+    /// Right answers that were said to be confirmed.
+    pub confirmed: u32,
+    /// Answers that it does not know.
+    pub not_clear: u32,
+    /// Wrong answers.
+    pub wrong: u32,
+    /// Wrong answers that were said to be confirmed: there may never be one.
+    pub wrong_confirmed: u32,
+    /// How many rates could be held against a built-in one.
+    pub rates: u32,
+    /// Median of what these are off, as a share of the built-in one; absent without any.
+    pub off_median: Option<f64>,
+    /// The most that one is off.
+    pub off_max: Option<f64>,
+}
+
+impl Answer {
+    /// How far the rate is off the built-in one, as a share of that: negative where it is lower.
+    pub fn off(&self) -> Option<f64> {
+        Some(self.ops_per_second? / self.known_ops_per_second? - 1.0)
+    }
+}
+
+impl Truth {
+    /// Whether a verdict says it.
+    pub fn judge(&self, verdict: Option<&Verdict>) -> Outcome {
+        let Some(verdict) = verdict else { return Outcome::NotClear };
+        match self {
+            Self::Reason(reason) if verdict.trust_reasons.contains(reason) => Outcome::Right,
+            Self::Reason(_) => Outcome::Wrong,
+            Self::Limiters(limiters) => match (verdict.limiter, verdict.confidence) {
+                (None | Some(Limiter::NotClear), _) | (_, Some(Confidence::Undetermined)) => {
+                    Outcome::NotClear
+                }
+                (Some(limiter), _) if limiters.contains(&limiter) => Outcome::Right,
+                _ => Outcome::Wrong,
+            },
+        }
+    }
+}
+
+impl Score {
+    /// What these answers come to.
+    pub fn of<'a>(answers: impl IntoIterator<Item = &'a Answer>) -> Self {
+        let mut score = Self::default();
+        let mut offs = Vec::new();
+        for answer in answers {
+            let is_confirmed = answer.confidence == Some(Confidence::Confirmed);
+            score.tests += 1;
+            match answer.outcome {
+                Outcome::Right => {
+                    score.right += 1;
+                    // A reason that a number is none has no confidence of its own.
+                    let is_marked = matches!(answer.truth, Truth::Reason(_));
+                    score.confirmed += u32::from(is_confirmed || is_marked);
+                }
+                Outcome::NotClear => score.not_clear += 1,
+                Outcome::Wrong => {
+                    score.wrong += 1;
+                    score.wrong_confirmed += u32::from(is_confirmed);
+                }
+            }
+            offs.extend(answer.off().map(f64::abs));
+        }
+        offs.sort_by(f64::total_cmp);
+        score.rates = offs.len() as u32;
+        score.off_max = offs.last().copied();
+        // Of two in the middle the larger: it must not look better than it is.
+        score.off_median = offs.get(offs.len() / 2).copied();
+        score
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Trust;
+
+    fn verdict(limiter: Limiter, confidence: Confidence, reasons: &[&str]) -> Verdict {
+        Verdict {
+            limiter: Some(limiter),
+            confidence: Some(confidence),
+            ranking: Vec::new(),
+            evidence: None,
+            advice: None,
+            trust: Trust::Ok,
+            trust_reasons: reasons.iter().map(|reason| (*reason).to_owned()).collect(),
+        }
+    }
+
+    fn answer(truth: Truth, said: Option<Verdict>, rates: Option<(f64, f64)>) -> Answer {
+        Answer {
+            case: "a".into(),
+            built_in: "b".into(),
+            spec: "read".into(),
+            outcome: truth.judge(said.as_ref()),
+            truth,
+            limiter: said.as_ref().and_then(|said| said.limiter),
+            confidence: said.as_ref().and_then(|said| said.confidence),
+            ops_per_second: rates.map(|(is, _)| is),
+            known_ops_per_second: rates.map(|(_, known)| known),
+            verdict: said,
+            elapsed_ns: 1,
+        }
+    }
+
+    #[test]
+    fn what_is_said_is_right_or_not_known_or_wrong() {
+        let truth = Truth::Limiters(vec![Limiter::IoThrottle, Limiter::DeviceOps]);
+        let said = |limiter, confidence| truth.judge(Some(&verdict(limiter, confidence, &[])));
+        assert_eq!(said(Limiter::DeviceOps, Confidence::Likely), Outcome::Right);
+        assert_eq!(said(Limiter::KernelCpu, Confidence::Confirmed), Outcome::Wrong);
+        assert_eq!(said(Limiter::NotClear, Confidence::Undetermined), Outcome::NotClear);
+        assert_eq!(said(Limiter::DeviceOps, Confidence::Undetermined), Outcome::NotClear);
+        assert_eq!(truth.judge(None), Outcome::NotClear);
+        let hole = Truth::Reason("holes".into());
+        let marked = verdict(Limiter::DeviceOps, Confidence::Likely, &["holes"]);
+        assert_eq!(hole.judge(Some(&marked)), Outcome::Right);
+        assert_eq!(hole.judge(Some(&verdict(Limiter::DeviceOps, Confidence::Likely, &[]))), Outcome::Wrong);
+    }
+
+    #[test]
+    fn answers_are_counted_and_rates_held_against_what_was_built() {
+        let throttle = || Truth::Limiters(vec![Limiter::IoThrottle]);
+        let likely = verdict(Limiter::IoThrottle, Confidence::Likely, &[]);
+        let confirmed = verdict(Limiter::IoThrottle, Confidence::Confirmed, &[]);
+        let wrong = verdict(Limiter::KernelCpu, Confidence::Confirmed, &[]);
+        let answers = [
+            answer(throttle(), Some(likely), Some((1990.0, 2000.0))),
+            answer(throttle(), Some(confirmed.clone()), Some((2000.0, 2000.0))),
+            answer(throttle(), Some(wrong), None),
+            answer(throttle(), None, None),
+            answer(
+                Truth::Reason("holes".into()),
+                Some(verdict(Limiter::DeviceOps, Confidence::Likely, &["holes"])),
+                None,
+            ),
+        ];
+        let expected = Score {
+            tests: 5,
+            right: 3,
+            confirmed: 2,
+            not_clear: 1,
+            wrong: 1,
+            wrong_confirmed: 1,
+            rates: 2,
+            off_median: Some(0.005),
+            off_max: Some(0.005),
+        };
+        let score = Score::of(&answers);
+        assert!((score.off_max.unwrap() - 0.005).abs() < 1e-12);
+        assert_eq!(Score { off_median: expected.off_median, off_max: expected.off_max, ..score }, expected);
+        assert_eq!(Score::of([]), Score::default());
+    }
+}

@@ -1,0 +1,309 @@
+//! `skye selftest`: a line for each test on a known device, and what they come to.
+
+use model::numbers::{amount, duration, percent, thousands};
+use model::run::Confidence;
+use model::selftest::{Answer, Outcome, SelfTest, Truth};
+
+use super::columns::Line;
+use super::limiter::LIKELY;
+use super::style::{BOLD, DIM, GREEN, RED, Style, YELLOW, paint};
+use super::wrap::{field, with_units, wrap};
+
+use crate::printable;
+
+/// Where a case begins, its tests, and the columns of those.
+const CASE: usize = 2;
+const TEST: usize = 4;
+const SAID: usize = 42;
+const RATE_END: usize = 72;
+const OFF_END: usize = 80;
+/// Paragraphs in lists begin here.
+const INDENT: usize = 4;
+
+/// A case as it is listed.
+#[derive(Debug)]
+pub struct Listed<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The limit, in words.
+    pub built_in: &'a str,
+    /// What it takes to build it.
+    pub needs: &'a str,
+    /// What it changes while it stands.
+    pub changes: &'a [String],
+    /// The tests, and what is right to say of each.
+    pub tests: &'a [(&'a str, &'a Truth)],
+    /// Why several answers are right.
+    pub why: Option<&'a str>,
+}
+
+/// What it is about to do.
+pub fn title(selftest: &SelfTest, cases: usize, style: &Style) -> String {
+    let SelfTest { skye_version, seed, kernel, cpus, is_root, .. } = selftest;
+    let user = if *is_root { "as root" } else { "not as root: what takes root is left out" };
+    let cases = if cases == 1 { "1 case".to_owned() } else { format!("{cases} cases") };
+    let head = paint(BOLD, &format!("skye {skye_version} selftest"));
+    let kernel = printable(kernel);
+    style.finish(format!("{head} · {cases} · seed {seed} · {kernel}, {cpus} CPUs · {user}\n"))
+}
+
+/// One case with its tests.
+pub fn case(answers: &[Answer], style: &Style) -> String {
+    let Some(first) = answers.first() else { return String::new() };
+    let mut lines = vec![format!("{:CASE$}{}: {}", "", first.case, first.built_in)];
+    lines.extend(answers.iter().map(row));
+    style.finish(lines.join("\n"))
+}
+
+fn row(answer: &Answer) -> String {
+    let (mark, colour) = match answer.outcome {
+        Outcome::Right => (" ", GREEN),
+        Outcome::NotClear => ("?", YELLOW),
+        Outcome::Wrong => ("!", RED),
+    };
+    let mut line = Line::default();
+    line.left(CASE, mark, colour);
+    line.left(TEST, &answer.spec, anstyle::Style::new());
+    let (sign, said) = said(answer);
+    line.left(SAID - sign.chars().count(), sign, colour);
+    line.left(SAID, &said, colour);
+    if answer.outcome == Outcome::Right
+        && let (Some(rate), Some(off)) = (answer.ops_per_second, answer.off())
+    {
+        line.right(RATE_END, &format!("{}/s", amount(rate).unwrap_or_default()), anstyle::Style::new());
+        line.right(OFF_END, &format!("{:+.2} %", off * 100.0), DIM);
+    }
+    line.finish()
+}
+
+/// What was said, with its sign; and what is right, where it is not that.
+fn said(answer: &Answer) -> (&'static str, String) {
+    let sign = if answer.confidence == Some(Confidence::Likely) { LIKELY } else { "" };
+    let limiter = answer.limiter.map_or("nothing", |limiter| limiter.title());
+    match (answer.outcome, &answer.truth) {
+        (Outcome::Right, Truth::Reason(reason)) => ("", format!("marked: {reason}")),
+        (Outcome::Right, Truth::Limiters(_)) => (sign, limiter.to_owned()),
+        (Outcome::NotClear, truth) => ("", format!("not clear; it is {}", right(truth))),
+        (Outcome::Wrong, Truth::Reason(reason)) => ("", format!("not marked as {reason}")),
+        (Outcome::Wrong, truth) => (sign, format!("{limiter}; it is {}", right(truth))),
+    }
+}
+
+fn right(truth: &Truth) -> String {
+    match truth {
+        Truth::Limiters(limiters) => {
+            limiters.iter().map(|limiter| limiter.title()).collect::<Vec<_>>().join(" or ")
+        }
+        Truth::Reason(reason) => format!("no result ({reason})"),
+    }
+}
+
+/// What all of it comes to, and what could not be had.
+pub fn summary(selftest: &SelfTest, style: &Style) -> String {
+    let score = &selftest.score;
+    let mut lines = vec![String::new()];
+    let right = format!(
+        "{} of {} right{}, {} of them confirmed · {} not clear · {} wrong{}",
+        score.right,
+        score.tests,
+        share(score.right, score.tests),
+        score.confirmed,
+        score.not_clear,
+        score.wrong,
+        match score.wrong_confirmed {
+            0 => String::new(),
+            count => format!(", {count} of them confirmed"),
+        }
+    );
+    lines.push(field("score", &right, style));
+    if let (Some(median), Some(max)) = (score.off_median, score.off_max) {
+        let rates = format!(
+            "{} held against what was built in: half of them off by no more than {}, the worst by {}",
+            thousands(score.rates.into()),
+            percent_of(median),
+            percent_of(max)
+        );
+        lines.push(field("rates", &rates, style));
+    }
+    let kinds = [(true, "failed"), (false, "not built")];
+    for (is_failure, name) in kinds {
+        let of_kind = || selftest.missing.iter().filter(|missing| missing.is_failure == is_failure);
+        let mut reasons: Vec<&str> = of_kind().map(|missing| missing.reason.as_str()).collect();
+        reasons.sort_unstable();
+        reasons.dedup();
+        // What many cases lack is said once.
+        for reason in reasons {
+            let names: Vec<_> = of_kind()
+                .filter(|missing| missing.reason == reason)
+                .map(|missing| missing.case.as_str())
+                .collect();
+            let text = format!("{}: {}", names.join(", "), printable(reason));
+            lines.push(field(name, &with_units(&text), style));
+        }
+    }
+    lines.push(field("took", &duration(selftest.elapsed_ns), style));
+    style.finish(lines.join("\n"))
+}
+
+fn share(part: u32, whole: u32) -> String {
+    if whole == 0 { String::new() } else { format!(" ({})", percent(f64::from(part) / f64::from(whole))) }
+}
+
+fn percent_of(share: f64) -> String {
+    format!("{:.2} %", share * 100.0)
+}
+
+/// A case with what it is made of.
+pub fn listed(case: &Listed<'_>, style: &Style) -> String {
+    let mut lines = vec![format!("{:CASE$}{}: {}", "", paint(BOLD, case.name), case.built_in)];
+    for (spec, truth) in case.tests {
+        let mut line = Line::default();
+        line.left(TEST, spec, anstyle::Style::new());
+        line.left(SAID, &right(truth), anstyle::Style::new());
+        lines.push(line.finish());
+    }
+    let why = case.why.map(|why| format!("Several are right: {why}. ")).unwrap_or_default();
+    let text = format!("{why}Needs {}. Makes {}.", case.needs, case.changes.join(", "));
+    let wrapped = wrap(&with_units(&text), style.paragraph() - INDENT);
+    lines.extend(wrapped.iter().map(|line| paint(DIM, &format!("{:INDENT$}{line}", ""))));
+    style.finish(lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Limiter;
+    use model::selftest::{Missing, SCHEMA, Score};
+
+    use super::*;
+    use crate::sample;
+
+    fn answer(
+        (case, built_in): (&str, &str),
+        spec: &str,
+        truth: Truth,
+        said: Option<(Limiter, Confidence)>,
+        rate: Option<(f64, f64)>,
+    ) -> Answer {
+        let mut verdict = sample::phase("read:rnd4k").verdict.unwrap();
+        (verdict.limiter, verdict.confidence) = said.unzip();
+        if let (Truth::Reason(reason), Some(_)) = (&truth, said) {
+            verdict.trust_reasons = vec![reason.clone()];
+        }
+        Answer {
+            case: case.into(),
+            built_in: built_in.into(),
+            spec: spec.into(),
+            outcome: truth.judge(Some(&verdict)),
+            truth,
+            limiter: verdict.limiter,
+            confidence: verdict.confidence,
+            ops_per_second: rate.map(|(is, _)| is),
+            known_ops_per_second: rate.map(|(_, known)| known),
+            verdict: Some(verdict),
+            elapsed_ns: 4_000_000_000,
+        }
+    }
+
+    fn every_kind() -> SelfTest {
+        let throttle = || Truth::Limiters(vec![Limiter::IoThrottle]);
+        let cap = ("iops-cap", "2,000 reads a second, by a cgroup");
+        let lock = ("shared-file", "one writer at a time in a file of ext4");
+        let locks = Truth::Limiters(vec![Limiter::LockContention, Limiter::PageCacheAbsorbed]);
+        let holes = ("holes", "a file system that has lost half of a file");
+        let answers = vec![
+            answer(
+                cap,
+                "read:rnd4k:q8",
+                throttle(),
+                Some((Limiter::IoThrottle, Confidence::Confirmed)),
+                Some((2001.0, 2000.0)),
+            ),
+            answer(
+                cap,
+                "read:rnd4k:t8",
+                throttle(),
+                Some((Limiter::IoThrottle, Confidence::Likely)),
+                Some((1990.0, 2000.0)),
+            ),
+            answer(
+                cap,
+                "read:rnd4k",
+                throttle(),
+                Some((Limiter::DeviceOps, Confidence::Confirmed)),
+                Some((1990.0, 2000.0)),
+            ),
+            answer(
+                lock,
+                "write:rnd64k:buffered:t4:shared:sync=none",
+                locks,
+                Some((Limiter::NotClear, Confidence::Undetermined)),
+                None,
+            ),
+            answer(
+                holes,
+                "read:rnd4k:q4",
+                Truth::Reason("unwritten_extents".into()),
+                Some((Limiter::DeviceOps, Confidence::Likely)),
+                None,
+            ),
+            answer(holes, "read:rnd4k:t2", Truth::Reason("unwritten_extents".into()), None, None),
+        ];
+        let missing = |case: &str, reason: &str, is_failure| Missing {
+            case: case.into(),
+            built_in: "200 Mbit/s to the server".into(),
+            reason: reason.into(),
+            is_failure,
+        };
+        SelfTest {
+            schema: SCHEMA.into(),
+            skye_version: "0.1.0".into(),
+            started_at: "2026-11-21T14:03:00.000Z".into(),
+            kernel: "Linux 6.12.9".into(),
+            cpus: 8,
+            is_root: true,
+            seed: 7311,
+            score: Score::of(&answers),
+            answers,
+            missing: vec![
+                missing("link", "cannot mount by sshfs: there is no such program", false),
+                missing("cipher", "cannot mount by sshfs: there is no such program", false),
+                missing("quota", "skye run ended with exit status: 1: no room", true),
+            ],
+            elapsed_ns: 412_000_000_000,
+        }
+    }
+
+    fn shown(selftest: &SelfTest, style: &Style) -> String {
+        let mut blocks = vec![title(selftest, 7, style)];
+        blocks.extend(selftest.answers.chunk_by(|a, b| a.case == b.case).map(|answers| case(answers, style)));
+        blocks.push(summary(selftest, style));
+        sample::plain(&blocks.join("\n"))
+    }
+
+    #[test]
+    fn every_kind_of_answer() {
+        insta::assert_snapshot!(shown(&every_kind(), &sample::WIDE));
+    }
+
+    #[test]
+    fn any_terminal_shows_it() {
+        let style = Style { unicode: false, ..sample::NARROW };
+        assert!(shown(&every_kind(), &style).is_ascii());
+        let as_user = SelfTest { is_root: false, ..every_kind() };
+        assert!(shown(&as_user, &style).contains("not as root: what takes root is left out"));
+    }
+
+    #[test]
+    fn a_case_in_a_list() {
+        let truth = Truth::Limiters(vec![Limiter::LockContention, Limiter::PageCacheAbsorbed]);
+        let case = Listed {
+            name: "shared-file",
+            built_in: "one writer at a time in a file of ext4",
+            needs: "root",
+            changes: &["a loop device over a file in memory".into(), "a mount of ext4".into()],
+            tests: &[("write:rnd64k:t4:shared", &truth)],
+            why: Some("who waits for a lock may spin"),
+        };
+        insta::assert_snapshot!(sample::plain(&listed(&case, &sample::WIDE)));
+    }
+}

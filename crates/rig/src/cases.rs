@@ -1,0 +1,261 @@
+//! Cases with known answers: what is built, what is measured on it, and what is right to say of that.
+//!
+//! A case is a value: the selftest builds and measures it, and nothing of it reaches the program that measures but a
+//! directory and the tests.
+
+mod cpus;
+mod devices;
+mod memory;
+mod servers;
+
+use model::Limiter;
+use model::selftest::Truth;
+
+use crate::spec::{DiskSpec, On, Spec};
+use crate::throttle::Throttle;
+
+/// Seconds that a test is measured where only its verdict is wanted.
+const SHORT: u32 = 2;
+/// The same where its rate is held against a limit that the kernel keeps in steps of 100 ms.
+const LONG: u32 = 6;
+
+/// What is built, and what is right to say of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Case {
+    /// Its name in lists, and for `--only`.
+    pub name: &'static str,
+    /// The limit that is built in, in words.
+    pub built_in: &'static str,
+    /// The rig in which it is measured; without one, an ordinary directory, which takes no privileges.
+    pub rig: Option<Spec>,
+    /// Who else is there.
+    pub beside: Option<Beside>,
+    /// What the measuring program is put into.
+    pub within: Option<Within>,
+    /// Words for all tests: sizes, times, caches.
+    pub words: String,
+    /// The tests, and what is right to say of each.
+    pub tests: Vec<Known>,
+    /// Why more than one answer is right, where that is so.
+    pub why: Option<&'static str>,
+}
+
+/// Who else is there while a case is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beside {
+    /// Two threads for each CPU that do nothing but take its time.
+    Hogs,
+    /// One who reads on the same device, so often a second.
+    Neighbour(u64),
+    /// One who punches a hole into the first half of the first file of data, as soon as that is there.
+    Loss,
+}
+
+/// What the measuring program is put into.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Within {
+    /// A group of processes that gets so many CPUs' time.
+    CpuQuota(f64),
+    /// A group of processes that gets so many bytes of memory.
+    MemoryLimit(u64),
+    /// Where no cgroups are mounted, so that nobody can read their limits.
+    HiddenCgroups,
+}
+
+/// A test of which the answer is known.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Known {
+    /// The test, in the SPEC language.
+    pub spec: &'static str,
+    /// What is right to say of it.
+    pub truth: Truth,
+    /// The rate that is built in, where the rig keeps one.
+    pub ops_per_second: Option<f64>,
+}
+
+impl Within {
+    /// The group, where it is one.
+    pub fn group(self) -> Option<Spec> {
+        match self {
+            Self::CpuQuota(cpus) => Some(Spec::quota(cpus).into()),
+            Self::MemoryLimit(bytes) => Some(Spec::memory(bytes).into()),
+            Self::HiddenCgroups => None,
+        }
+    }
+}
+
+impl Case {
+    fn new(name: &'static str, built_in: &'static str, place: impl Into<Spec>) -> Self {
+        Self::of(name, built_in, Some(place.into()))
+    }
+
+    fn in_directory(name: &'static str, built_in: &'static str) -> Self {
+        Self::of(name, built_in, None)
+    }
+
+    fn of(name: &'static str, built_in: &'static str, rig: Option<Spec>) -> Self {
+        let (words, tests) = (format!("--size 64m --time {SHORT}"), Vec::new());
+        Self { name, built_in, rig, beside: None, within: None, words, tests, why: None }
+    }
+
+    fn beside(self, beside: Beside) -> Self {
+        Self { beside: Some(beside), ..self }
+    }
+
+    fn within(self, within: Within) -> Self {
+        Self { within: Some(within), ..self }
+    }
+
+    fn words(self, words: impl Into<String>) -> Self {
+        Self { words: words.into(), ..self }
+    }
+
+    /// More than one answer is right, and why.
+    fn because(self, why: &'static str) -> Self {
+        Self { why: Some(why), ..self }
+    }
+
+    fn test(mut self, spec: &'static str, right: &[Limiter]) -> Self {
+        let truth = Truth::Limiters(right.to_vec());
+        self.tests.push(Known { spec, truth, ops_per_second: None });
+        self
+    }
+
+    fn marked(mut self, spec: &'static str, reason: &str) -> Self {
+        self.tests.push(Known { spec, truth: Truth::Reason(reason.into()), ops_per_second: None });
+        self
+    }
+
+    /// The rate of the test before it is known.
+    fn at(mut self, ops_per_second: f64) -> Self {
+        if let Some(known) = self.tests.last_mut() {
+            known.ops_per_second = Some(ops_per_second);
+        }
+        self
+    }
+
+    /// Whether it takes root to build it.
+    pub fn needs_root(&self) -> bool {
+        self.rig.is_some() || self.within.is_some()
+    }
+
+    /// What it changes on the machine while it stands. All of it is undone: at the end, or from its journal.
+    pub fn changes(&self) -> Vec<String> {
+        let mut changes = match &self.rig {
+            Some(spec) => changes(spec),
+            None => vec!["files in a temporary directory".into()],
+        };
+        changes.extend(self.beside.map(|beside| match beside {
+            Beside::Hogs => "threads that take CPU time".to_owned(),
+            Beside::Neighbour(_) => "a file beside those of the test, and a process that reads it".to_owned(),
+            Beside::Loss => "half of a file of the test is lost".to_owned(),
+        }));
+        changes.extend(self.within.map(|within| match within {
+            Within::CpuQuota(_) => "a cgroup with a quota of CPU time".to_owned(),
+            Within::MemoryLimit(_) => "a cgroup with a limit of memory".to_owned(),
+            Within::HiddenCgroups => "a mount namespace".to_owned(),
+        }));
+        changes
+    }
+}
+
+/// All cases, in the order in which they are listed.
+pub fn all() -> Vec<Case> {
+    let mut cases = devices::cases();
+    cases.extend(servers::cases());
+    cases.extend(memory::cases());
+    cases.extend(cpus::cases());
+    cases
+}
+
+/// The cases that show this limiter, in a sentence; `None` where there is none.
+pub fn that_show(limiter: Limiter) -> Option<String> {
+    let shows = |case: &Case| {
+        case.tests.iter().any(|known| match &known.truth {
+            Truth::Limiters(right) => right.first() == Some(&limiter),
+            Truth::Reason(_) => false,
+        })
+    };
+    let told: Vec<_> = all()
+        .iter()
+        .filter(|case| shows(case))
+        .map(|case| format!("{} ({})", case.name, case.built_in))
+        .collect();
+    (!told.is_empty()).then(|| format!("skye selftest builds it and must name it: {}.", told.join("; ")))
+}
+
+fn changes(spec: &Spec) -> Vec<String> {
+    match spec {
+        Spec::Disk(disk) => changes_of_disk(disk),
+        Spec::Fuse(_) => vec!["a FUSE mount and its server".into()],
+        Spec::Network(_) => {
+            vec!["a network namespace, a pair of network devices, sshd in it, a mount of sshfs".into()]
+        }
+        Spec::Neighbour(_) | Spec::Hogs(_) | Spec::Quota(_) | Spec::Memory(_) => vec!["processes".into()],
+    }
+}
+
+fn changes_of_disk(disk: &DiskSpec) -> Vec<String> {
+    let over = match disk.on {
+        On::Fuse(_) => "a file of a FUSE server",
+        _ => "a file in memory",
+    };
+    let mut changes = vec![format!("a loop device over {over}")];
+    changes.extend(disk.file_system.as_ref().map(|name| format!("a mount of {name}")));
+    if disk.overlay {
+        changes.push("an overlay mount".into());
+    }
+    if disk.throttle != Throttle::default() {
+        changes.push("the blkio limit of that device".into());
+    }
+    if disk.requests.is_some() {
+        changes.push("queue/nr_requests of that device".into());
+    }
+    if disk.dirty_max_bytes.is_some() {
+        changes.push("bdi/max_bytes and strict_limit of that device".into());
+    }
+    changes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use model::spec;
+
+    use super::*;
+
+    #[test]
+    fn every_case_has_a_name_a_test_and_an_answer() {
+        let cases = all();
+        let names: BTreeSet<_> = cases.iter().map(|case| case.name).collect();
+        assert_eq!(names.len(), cases.len());
+        for case in &cases {
+            assert!(!case.tests.is_empty(), "{}", case.name);
+            assert!(!case.changes().is_empty(), "{}", case.name);
+            for known in &case.tests {
+                spec::parse(known.spec).unwrap_or_else(|why| panic!("{}: {why}", known.spec));
+                let Truth::Limiters(right) = &known.truth else { continue };
+                assert!(!right.is_empty(), "{}", case.name);
+                // What is said of several must be explained.
+                assert!(right.len() == 1 || case.why.is_some(), "{}: several are right, but why?", case.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_limiter_that_one_machine_can_have_is_built() {
+        let cases = all();
+        let right = cases.iter().flat_map(|case| &case.tests).filter_map(|known| match &known.truth {
+            Truth::Limiters(right) => right.first().copied(),
+            Truth::Reason(_) => None,
+        });
+        let built: BTreeSet<_> = right.collect();
+        let unbuilt: Vec<_> = Limiter::ALL.iter().filter(|limiter| !built.contains(limiter)).collect();
+        // Another guest of the host cannot be had at will, no I/O is as fast as our own loop, and the last two are no limits
+        // of their own.
+        let expected =
+            [Limiter::HypervisorSteal, Limiter::BenchmarkItself, Limiter::Mixed, Limiter::NotClear];
+        assert_eq!(unbuilt, expected.iter().collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,188 @@
+//! Devices: what they let through, how long they take, who else is on them.
+
+use model::Limiter::{
+    BelowOs, DeviceBandwidth, DeviceLatency, DeviceOps, DirtyThrottling, FsyncJournal, HelperCpu, IoThrottle,
+    MetadataCache, NoisyNeighbour, QueueFull,
+};
+
+use super::{Beside, Case, LONG, Within};
+use crate::spec::{DiskSpec, FuseSpec, Spec};
+
+/// Size of the disks in memory.
+const DISK_MIB: u64 = 320;
+
+pub(super) fn disk() -> DiskSpec {
+    Spec::disk().file_system("ext4").size_mib(DISK_MIB)
+}
+
+fn disk_over(server: FuseSpec) -> DiskSpec {
+    disk().over(server)
+}
+
+/// One that takes 2 ms to make durable what it has.
+fn slow_to_flush() -> FuseSpec {
+    Spec::fuse().slots(64).sync_us(2000)
+}
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut cases = throttles();
+    cases.extend(times());
+    cases.extend(flushes());
+    cases.extend(others());
+    cases
+}
+
+fn throttles() -> Vec<Case> {
+    let (short, long) = ("--size 128m --time 2", format!("--size 128m --time {LONG}"));
+    vec![
+        Case::new("iops-cap", "2,000 reads a second, by a cgroup", disk().read_iops(2000))
+            .words(long.clone())
+            .test("read:rnd4k:q8", &[IoThrottle])
+            .at(2000.0)
+            .test("read:rnd4k:t8", &[IoThrottle])
+            .at(2000.0),
+        Case::new("iops-cap-one", "2,000 reads a second, by a cgroup, one at a time", disk().read_iops(2000))
+            .words(short)
+            .test("read:rnd4k", &[IoThrottle]),
+        Case::new(
+            "iops-cap-hidden",
+            "2,000 reads a second, by a cgroup nobody can read",
+            disk().read_iops(2000),
+        )
+        .words(short)
+        .within(Within::HiddenCgroups)
+        .test("read:rnd4k:t8", &[IoThrottle]),
+        Case::new("iops-cap-writes", "1,000 writes a second, by a cgroup", disk().write_iops(1000))
+            .words(long.clone())
+            .test("write:rnd4k:q8", &[IoThrottle])
+            .at(1000.0),
+        Case::new("bytes-cap", "50 MB read a second, by a cgroup", disk().read_bytes_per_second(50_000_000))
+            .words(long.clone())
+            .test("read:rnd64k:q4", &[IoThrottle])
+            .at(50e6 / 65_536.0),
+        Case::new(
+            "bytes-cap-buffered",
+            "50 MB read a second, by a cgroup, through the page cache",
+            disk().read_bytes_per_second(50_000_000),
+        )
+        .words(short)
+        .test("read:seq128k:buffered", &[IoThrottle]),
+        Case::new(
+            "bytes-cap-writes",
+            "50 MB written a second, by a cgroup",
+            disk().write_bytes_per_second(50_000_000),
+        )
+        .words(long)
+        .test("write:seq64k:q4", &[IoThrottle])
+        .at(50e6 / 65_536.0),
+        Case::new(
+            "overlay",
+            "2,000 reads a second, by a cgroup, beneath an overlay",
+            disk().read_iops(2000).overlay(),
+        )
+        .words(short)
+        .test("read:rnd4k:q8", &[IoThrottle]),
+        Case::new(
+            "dirty-pages",
+            "16 MiB of dirty pages on a device that writes 100 MB/s",
+            disk().size_mib(1024).write_bytes_per_second(100_000_000).dirty_max_bytes(16 << 20),
+        )
+        .words("--size 400m --time 3")
+        .test("write:seq1m:buffered", &[DirtyThrottling]),
+        Case::new(
+            "tags",
+            "4 requests at a time in the queue of a device that takes 32",
+            disk_over(Spec::fuse().slots(32).service_us(5000)).requests(4),
+        )
+        .test("read:rnd4k:t16", &[QueueFull])
+        .test("read:rnd4k:q16", &[QueueFull]),
+    ]
+}
+
+fn times() -> Vec<Case> {
+    vec![
+        Case::new(
+            "latency",
+            "25 ms for each of up to 128 requests at a time",
+            disk_over(Spec::fuse().slots(128).service_us(25_000)),
+        )
+        .test("read:rnd4k", &[DeviceLatency])
+        .test("read:rnd4k:q32", &[DeviceLatency])
+        .test("read:rnd4k:t32", &[DeviceLatency]),
+        Case::new(
+            "operations",
+            "4,000 requests a second: 4 at a time, 1 ms each",
+            disk_over(Spec::fuse().slots(4).service_us(1000)),
+        )
+        .test("read:rnd4k:q16", &[DeviceOps])
+        .at(4000.0)
+        .test("read:rnd4k:t16", &[DeviceOps])
+        .at(4000.0),
+        Case::new(
+            "bandwidth",
+            "100 MB a second, whatever is asked for",
+            disk_over(Spec::fuse().bytes_per_second(100_000_000)),
+        )
+        .test("read:rnd64k:q4", &[DeviceBandwidth])
+        .at(100e6 / 65_536.0)
+        .test("read:seq1m:t2", &[DeviceBandwidth])
+        .at(100e6 / 1_048_576.0),
+        Case::new(
+            "helper",
+            "one thread of the kernel, which copies all bytes of a loop device",
+            disk().size_mib(600),
+        )
+        .words("--size 256m --time 2")
+        .because("to who asks, that thread is the device")
+        .test("read:seq1m:q16", &[HelperCpu, DeviceBandwidth]),
+        Case::new(
+            "unsteady",
+            "1 ms at a time, but nothing at all for 900 ms of every 2 s",
+            disk_over(Spec::fuse().slots(4).service_us(1000).stall_ms(900, 2000)),
+        )
+        .words("--size 64m --time 8")
+        .because("it stands still in a rhythm that no device has by itself; between, it is full")
+        .test("read:rnd4k:q16", &[BelowOs, DeviceOps]),
+    ]
+}
+
+fn flushes() -> Vec<Case> {
+    let made_on = |file_system: &str| disk_over(slow_to_flush()).file_system(file_system).size_mib(400);
+    let fsync = |case: Case| {
+        case.words("--size 64m --time 1.5")
+            .test("fsync:rnd4k", &[FsyncJournal])
+            .test("create:files=100:sync=each", &[FsyncJournal])
+    };
+    vec![
+        fsync(Case::new("flush-ext4", "2 ms to flush, ext4", disk_over(slow_to_flush()))),
+        fsync(Case::new("flush-xfs", "2 ms to flush, xfs", made_on("xfs"))),
+        fsync(Case::new("flush-btrfs", "2 ms to flush, btrfs", made_on("btrfs"))),
+        Case::new("flush-appended", "2 ms to flush, each write made durable", disk_over(slow_to_flush()))
+            .words("--size 64m --time 1.5")
+            .test("write:seq4k:buffered:sync=each", &[FsyncJournal]),
+    ]
+}
+
+fn others() -> Vec<Case> {
+    // One at a time: whoever waits gets the next, so that who has two waiting gets twice as much.
+    let one_at_a_time = || disk_over(Spec::fuse().slots(1).service_us(500));
+    let several = || disk_over(Spec::fuse().slots(4).service_us(1000));
+    vec![
+        Case::new(
+            "neighbour",
+            "another who always has a request waiting, on a device that is full",
+            one_at_a_time(),
+        )
+        .beside(Beside::Neighbour(2000))
+        .test("read:rnd4k", &[NoisyNeighbour])
+        .test("read:rnd4k:q2", &[NoisyNeighbour]),
+        Case::new("neighbour-small", "another who reads a fortieth, on a device that is full", several())
+            .beside(Beside::Neighbour(100))
+            .test("read:rnd4k:q16", &[DeviceOps]),
+        Case::new("holes", "a file system that has lost half of a file", disk())
+            .beside(Beside::Loss)
+            .words("--size 32m --time 1.5")
+            .test("stat:files=100", &[MetadataCache])
+            .marked("read:rnd4k:q4", "unwritten_extents"),
+    ]
+}

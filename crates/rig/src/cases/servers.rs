@@ -1,0 +1,59 @@
+//! Servers, and the networks before them.
+
+use model::Limiter::{LockContention, NetworkBandwidth, RemoteLatency, ServerSaturated};
+
+use super::Case;
+use crate::spec::{Opened, Spec};
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        Case::new(
+            "server-latency",
+            "5 ms for each of up to 64 requests at a time",
+            Spec::fuse().slots(64).service_us(5000),
+        )
+        .test("read:rnd4k:t4", &[RemoteLatency]),
+        Case::new(
+            "server-full",
+            "4,000 requests a second: 4 at a time, 1 ms each",
+            Spec::fuse().slots(4).service_us(1000),
+        )
+        .test("read:rnd4k:t16", &[ServerSaturated])
+        .at(4000.0)
+        .test("read:rnd4k:q16", &[ServerSaturated])
+        .at(4000.0),
+        Case::new(
+            "server-names",
+            "5 ms for each question about names",
+            Spec::fuse().slots(64).names_us(5000),
+        )
+        .words("--time 2 --files 200")
+        .test("create", &[RemoteLatency])
+        .test("stat", &[RemoteLatency]),
+        Case::new(
+            "server-cache",
+            "2 ms for what is read first, 20 us for what was read before",
+            Spec::fuse().service_us(2000).cache_us(20).only_reads(),
+        )
+        .words("--size 4m")
+        .marked("read:rnd4k:passes=2", "below_os_cache"),
+        Case::new(
+            "inode-lock",
+            "one direct write to a file at a time, 1 ms each",
+            Spec::fuse().slots(64).service_us(1000).opened(Opened::Usual).only_writes(),
+        )
+        .test("write:rnd4k:t8:shared", &[LockContention]),
+        Case::new(
+            "directory-lock",
+            "one creation in a directory at a time, 2 ms each",
+            Spec::fuse().slots(64).names_us(2000),
+        )
+        .words("--time 2 --files 400")
+        .test("create:t8:shared", &[LockContention]),
+        Case::new("link", "200 Mbit/s to the server, either way", Spec::network(200_000_000).size_mib(128))
+            .words("--size 64m --time 3")
+            .test("write:seq1m:buffered", &[NetworkBandwidth])
+            .test("read:seq1m:buffered", &[NetworkBandwidth])
+            .test("rewrite:seq128k", &[NetworkBandwidth]),
+    ]
+}

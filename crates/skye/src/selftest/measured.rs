@@ -1,0 +1,278 @@
+//! One case: it is built, measured by `skye run`, and undone.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use model::run::PhaseRecord;
+use model::selftest::{Answer, Missing};
+use model::{Run, Trouble};
+use rig::cases::{Beside, Case, Known, Within};
+use rig::{Journal, Rig, Spec};
+use rustix::fs::FallocateFlags;
+use rustix::process::{Pid, Signal};
+
+use crate::cli::{RIG_SERVER, SelfTestArguments};
+use crate::exit;
+use crate::signals::Interruption;
+
+/// No case takes longer: a run bounds its own time, and what hangs it lets go.
+const DEADLINE: Duration = Duration::from_secs(120);
+/// What it gets to end once it was told to.
+const ENDING: Duration = Duration::from_secs(30);
+/// How often it is looked at whether it has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// What is needed to measure cases.
+pub struct Bench<'a> {
+    is_root: bool,
+    cpus: u32,
+    has_setpriv: bool,
+    arguments: &'a SelfTestArguments,
+    interruption: Interruption,
+}
+
+/// What came of a case.
+pub enum Measured {
+    /// What was said of each test.
+    Answered(Vec<Answer>),
+    /// It could not be built or measured.
+    Missing(Missing),
+    /// A signal ended it.
+    Interrupted,
+}
+
+/// What stands while a case is measured. Fields are dropped in their order: who disturbs goes first.
+struct Built {
+    _beside: Vec<Rig>,
+    group: Option<Rig>,
+    place: Standing,
+}
+
+enum Standing {
+    Rig(Rig),
+    /// A directory that its journal has made, and removes.
+    Directory(PathBuf, #[allow(dead_code, reason = "dropped, it removes the directory")] Journal),
+}
+
+impl Standing {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Rig(rig) => rig.path(),
+            Self::Directory(path, _) => path,
+        }
+    }
+}
+
+impl<'a> Bench<'a> {
+    pub fn new(
+        is_root: bool,
+        cpus: u32,
+        arguments: &'a SelfTestArguments,
+        interruption: Interruption,
+    ) -> Self {
+        let tried =
+            Command::new("setpriv").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        let has_setpriv = tried.is_ok_and(|status| status.success());
+        Self { is_root, cpus, has_setpriv, arguments, interruption }
+    }
+
+    /// Builds a case, measures it and undoes it.
+    pub fn measure(&self, case: &Case) -> Measured {
+        if self.interruption.is_raised() {
+            return Measured::Interrupted;
+        }
+        let started = Instant::now();
+        let missing = |reason: String, is_failure| {
+            Measured::Missing(Missing {
+                case: case.name.into(),
+                built_in: case.built_in.into(),
+                reason,
+                is_failure,
+            })
+        };
+        if case.needs_root() && !self.is_root {
+            return missing("it takes root to build it".into(), false);
+        }
+        let built = match self.build(case) {
+            Ok(built) => built,
+            Err(trouble) => return missing(trouble.to_string(), false),
+        };
+        let run = self.run(case, &built);
+        drop(built);
+        match run {
+            _ if self.interruption.is_raised() => Measured::Interrupted,
+            Ok(run) => Measured::Answered(answers(case, &run, started.elapsed())),
+            Err(reason) => missing(reason, true),
+        }
+    }
+
+    fn build(&self, case: &Case) -> Result<Built, Trouble> {
+        let place = match &case.rig {
+            Some(spec) => Standing::Rig(start(spec.clone())?),
+            None => {
+                let mut journal = Journal::open()?;
+                Standing::Directory(journal.directory_in(&ordinary())?, journal)
+            }
+        };
+        if let Some(user) = self.arguments.measure_as {
+            std::os::unix::fs::chown(place.path(), Some(user), Some(user))
+                .map_err(|error| Trouble::new(format!("give {} away", place.path().display()), error))?;
+        }
+        let group = case.within.and_then(Within::group).map(start).transpose()?;
+        let mut beside = Vec::new();
+        if self.arguments.load || case.beside == Some(Beside::Hogs) {
+            beside.push(start(Spec::hogs(2 * self.cpus).into())?);
+        }
+        if let Some(Beside::Neighbour(reads)) = case.beside {
+            beside.push(start(Spec::neighbour(place.path(), reads).into())?);
+        }
+        Ok(Built { _beside: beside, group, place })
+    }
+
+    /// The document of a run on what was built.
+    fn run(&self, case: &Case, built: &Built) -> Result<Run, String> {
+        let path = built.place.path();
+        let mut command = self.command(case, built);
+        command.arg("run").arg(path).args(["--json", "-", "--quiet", "--allow", "low-space,busy"]);
+        command.args(case.words.split_whitespace());
+        command.args(case.tests.iter().flat_map(|known| ["--test", known.spec]));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Without either, a run is not saved: this is no result of anything.
+        command.env_remove("HOME").env_remove("XDG_STATE_HOME").current_dir("/");
+        let mut child = command.spawn().map_err(|error| format!("cannot start {command:?}: {error}"))?;
+        let (stdout, stderr) = (child.stdout.take().map(collect), child.stderr.take().map(collect));
+        let loses = case.beside == Some(Beside::Loss);
+        let status = self.wait(&mut child, loses.then_some(path));
+        let text =
+            |pipe: Option<JoinHandle<String>>| pipe.and_then(|pipe| pipe.join().ok()).unwrap_or_default();
+        let (stdout, stderr) = (text(stdout), text(stderr));
+        let status = status?;
+        // What was lost is damage, and said to be.
+        let expected = if loses { exit::DAMAGED } else { exit::DONE };
+        if status.code() != Some(expected.into()) {
+            return Err(format!("skye run ended with {status}: {}", stderr.trim()));
+        }
+        report::json::read(&stdout).map_err(|why| format!("skye run printed no run: {why}"))
+    }
+
+    /// Our own program, put into what the case has for it. It ends if we do.
+    fn command(&self, case: &Case, built: &Built) -> Command {
+        let mut words: Vec<OsString> = Vec::new();
+        if let Some(Within::HiddenCgroups) = case.within {
+            let hidden = "umount --recursive --lazy /sys/fs/cgroup && exec \"$@\"";
+            words.extend(["unshare", "--mount", "sh", "-c", hidden, "sh"].map(Into::into));
+        }
+        // Last before our program: another user would not keep it. Without it, the run goes on to its end if we are killed.
+        if self.has_setpriv {
+            words.extend(["setpriv", "--pdeathsig", "TERM"].map(Into::into));
+            if let Some(user) = self.arguments.measure_as {
+                words.extend([format!("--reuid={user}"), format!("--regid={user}")].map(Into::into));
+                words.push("--clear-groups".into());
+            }
+            words.push("--".into());
+        }
+        words.push(program());
+        let mut words = words.into_iter();
+        let first = words.next().unwrap_or_default();
+        let mut command = match &built.group {
+            Some(group) => group.inside(&first),
+            None => Command::new(&first),
+        };
+        command.args(words);
+        command
+    }
+
+    /// Waits until it has ended. Once it measures, half of the first file of data is lost if `loses_in` is a directory.
+    fn wait(&self, child: &mut Child, mut loses_in: Option<&Path>) -> Result<ExitStatus, String> {
+        let process = Pid::from_child(child);
+        let started = Instant::now();
+        let mut told: Option<Instant> = None;
+        loop {
+            match child.try_wait() {
+                Ok(Some(status)) => return Ok(status),
+                Ok(None) => {}
+                Err(error) => return Err(format!("cannot wait for skye run: {error}")),
+            }
+            let is_late = started.elapsed() > DEADLINE;
+            if told.is_none() && (is_late || self.interruption.is_raised()) {
+                told = Some(Instant::now());
+                // It may have ended just now.
+                let _ = rustix::process::kill_process(process, Signal::TERM);
+            }
+            if told.is_some_and(|told| told.elapsed() > ENDING) {
+                let _ = child.kill();
+            }
+            if let Some(directory) = loses_in
+                && lose(directory, child.id())
+            {
+                loses_in = None;
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+fn answers(case: &Case, run: &Run, elapsed: Duration) -> Vec<Answer> {
+    let answer = |(known, phase): (&Known, &PhaseRecord)| {
+        let verdict = phase.verdict.clone();
+        Answer {
+            case: case.name.into(),
+            built_in: case.built_in.into(),
+            spec: known.spec.into(),
+            truth: known.truth.clone(),
+            limiter: verdict.as_ref().and_then(|verdict| verdict.limiter),
+            confidence: verdict.as_ref().and_then(|verdict| verdict.confidence),
+            outcome: known.truth.judge(verdict.as_ref()),
+            ops_per_second: phase.rate.ops_per_second,
+            known_ops_per_second: known.ops_per_second,
+            verdict,
+            elapsed_ns: elapsed.as_nanos() as u64,
+        }
+    };
+    case.tests.iter().zip(&run.phases).map(answer).collect()
+}
+
+fn start(spec: Spec) -> Result<Rig, Trouble> {
+    Rig::start(&[program(), RIG_SERVER.into()], spec)
+}
+
+/// This program, also when its file has been replaced meanwhile.
+fn program() -> OsString {
+    OsString::from(format!("/proc/{}/exe", std::process::id()))
+}
+
+/// Where files lie that outlive a start of the machine: on storage, where other temporary files might be in memory.
+fn ordinary() -> PathBuf {
+    let lasting = Path::new("/var/tmp");
+    if lasting.is_dir() { lasting.to_owned() } else { std::env::temp_dir() }
+}
+
+fn collect(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What was read before an error is worth more than the error.
+        let _ = pipe.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// Punches a hole into the first half of the first file of data in a run's directory, once its workers measure; whether
+/// that was done.
+fn lose(directory: &Path, process: u32) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let mut names = tasks.filter_map(|task| fs::read(task.path().join("comm")).ok());
+    if !names.any(|name| name.starts_with(b"worker-")) {
+        return false;
+    }
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut works = entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"skye."));
+    let Some(file) = works.next().map(|work| work.path().join("data-0000")) else { return false };
+    let Ok(file) = File::options().write(true).open(file) else { return false };
+    let half = file.metadata().map_or(0, |metadata| metadata.len() / 2);
+    rustix::fs::fallocate(&file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, half).is_ok()
+}

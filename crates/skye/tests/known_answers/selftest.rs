@@ -1,0 +1,200 @@
+//! The selftest: it names what it built, and leaves the machine as it was, however it ends.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::support::program::{Skye, parse_document, skye};
+use super::{DISTURBED, alone};
+
+fn selftest(words: &str) -> Skye {
+    skye().arg("selftest").words(words)
+}
+
+/// What there is on the machine that a selftest might leave, one line each.
+fn machine() -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut add = |kind: &str, text: String| found.insert(format!("{kind} {text}"));
+    let names = |directory: &str| {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect::<Vec<_>>()
+    };
+    for mount in fs::read_to_string("/proc/self/mountinfo").unwrap().lines() {
+        // Numbers of mounts come and go with the mounts of others.
+        add("mount", mount.split(' ').skip(2).collect::<Vec<_>>().join(" "));
+    }
+    for block in names("/sys/block") {
+        let of = |file: &str| fs::read_to_string(format!("/sys/block/{block}/{file}")).unwrap_or_default();
+        for file in ["loop/backing_file", "queue/nr_requests", "queue/wbt_lat_usec", "bdi/max_bytes"] {
+            add("block", format!("{block} {file} {}", of(file).trim()));
+        }
+        for file in ["bdi/strict_limit", "bdi/max_ratio", "bdi/min_ratio"] {
+            add("block", format!("{block} {file} {}", of(file).trim()));
+        }
+    }
+    for link in names("/sys/class/net") {
+        add("network", link);
+    }
+    for namespace in names("/run/netns") {
+        add("namespace", namespace);
+    }
+    for controller in names("/sys/fs/cgroup") {
+        for group in names(&format!("/sys/fs/cgroup/{controller}")) {
+            if group.starts_with(rig::PREFIX) {
+                add("cgroup", format!("{controller}/{group}"));
+            }
+        }
+    }
+    for limit in ["read_iops", "write_iops", "read_bps", "write_bps"] {
+        let file = format!("/sys/fs/cgroup/blkio/blkio.throttle.{limit}_device");
+        add("limit", fs::read_to_string(file).unwrap_or_default());
+    }
+    for directory in ["/tmp", "/var/tmp", "/dev/shm"] {
+        for name in names(directory) {
+            if name.starts_with(rig::PREFIX) || name.starts_with("skye.") {
+                add("directory", format!("{directory}/{name}"));
+            }
+        }
+    }
+    for process in names("/proc").iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())) {
+        let command = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        if command.split(|byte| *byte == 0).any(|word| word == b"rig-server" || word == b"sshfs") {
+            add("process", process.clone());
+        }
+    }
+    for journal in rig::list() {
+        add("journal", journal.display().to_string());
+    }
+    found
+}
+
+#[track_caller]
+fn is_as_before(before: &BTreeSet<String>) {
+    // What was killed is being undone by its rigs meanwhile.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let now = machine();
+        if now == *before {
+            return;
+        }
+        if Instant::now() > deadline {
+            let changed: Vec<_> = now.symmetric_difference(before).collect();
+            panic!("the machine is not as it was: {changed:#?}");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn answers(document: &Value) -> &Vec<Value> {
+    document["answers"].as_array().unwrap()
+}
+
+#[test]
+fn what_is_built_is_named_and_nothing_stays() {
+    xtask::require!(root, loop, ext4, fuse, blkio, quota);
+    let _alone = alone();
+    let before = machine();
+    let words = "--only iops-cap-one --only tags --only quota --only cached-data --only holes --json -";
+    for attempt in 0.. {
+        let ran = selftest(words).run().did_not_panic();
+        let document = parse_document(&ran.stdout);
+        is_as_before(&before);
+        assert_eq!(document["missing"].as_array().unwrap().len(), 0, "{:#}", document["missing"]);
+        assert_eq!(answers(&document).len(), 8);
+        let wrong: Vec<_> = answers(&document).iter().filter(|answer| answer["outcome"] != "right").collect();
+        assert_eq!(document["score"]["right"].as_u64().unwrap() as usize, 8 - wrong.len());
+        let lost = |answer: &&Value| {
+            answer["verdict"]["evidence"]["budget"].to_string().contains("waiting for a CPU")
+        };
+        if wrong.is_empty() {
+            ran.exits(0);
+            break;
+        }
+        let was_disturbed = wrong.iter().any(lost);
+        assert!(attempt == 0 && was_disturbed, "{wrong:#?}; {DISTURBED} is too much");
+    }
+}
+
+#[test]
+fn one_that_is_ended_tells_what_it_has_and_leaves_nothing() {
+    xtask::require!(root, loop, ext4, fuse);
+    let _alone = alone();
+    let before = machine();
+    let mut running = selftest("--only latency --json -").spawn();
+    assert!(running.wait_until(measures), "it measures nothing");
+    running.signal(Signal::TERM);
+    let ran = running.wait().did_not_panic().exits(143);
+    assert_eq!(answers(&parse_document(&ran.stdout)).len(), 0);
+    is_as_before(&before);
+}
+
+#[test]
+fn one_that_is_killed_is_undone_by_its_rigs_or_by_the_next() {
+    xtask::require!(root, loop, ext4, fuse, blkio);
+    let _alone = alone();
+    let before = machine();
+    for kills_rigs in [false, true] {
+        let mut running = selftest("--only tags").spawn();
+        assert!(running.wait_until(measures), "it measures nothing");
+        let rigs = if kills_rigs { children(running.id(), "rig-server") } else { Vec::new() };
+        assert_eq!(rigs.is_empty(), !kills_rigs);
+        running.signal(Signal::KILL);
+        rigs.into_iter().for_each(|rig| kill_process(rig, Signal::KILL).unwrap());
+        assert_eq!(running.wait().signal, Some(9));
+        if kills_rigs {
+            // Nobody is left who could undo it but the next one.
+            assert!(machine() != before);
+            let cleaned = selftest("--clean").run().did_not_panic();
+            assert!(cleaned.stdout.contains("undone"), "{}", cleaned.stdout);
+        }
+        is_as_before(&before);
+    }
+    let nothing = selftest("--clean").run().did_not_panic().exits(0);
+    assert_eq!(nothing.stdout.trim(), "nothing to undo");
+}
+
+/// Whether a run measures in a rig.
+fn measures() -> bool {
+    let works = fs::read_dir("/tmp").unwrap().flatten().map(|entry| entry.path());
+    let is_rig = |path: &Path| path.file_name().unwrap().to_string_lossy().starts_with(rig::PREFIX);
+    let mut inside =
+        works.filter(|path| is_rig(path)).flat_map(|path| fs::read_dir(path).into_iter().flatten());
+    inside.any(|entry| entry.is_ok_and(|entry| entry.path().join("data-0000").exists()))
+}
+
+/// Processes that this one has started with that word in their command line.
+fn children(parent: u32, word: &str) -> Vec<Pid> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let is_child = |process: &i32| {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        let parent_of = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)?.parse().ok());
+        let command = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        parent_of == Some(parent) && command.split(|byte| *byte == 0).any(|found| found == word.as_bytes())
+    };
+    numbers.filter(is_child).filter_map(Pid::from_raw).collect()
+}
+
+#[test]
+fn who_is_not_root_gets_what_takes_no_root() {
+    xtask::require!(root, user);
+    let _alone = alone();
+    let words = "--only cached-names --only rate-asked --only iops-cap --only quota";
+    let ran = selftest(words).by_other_user().run().did_not_panic();
+    assert!(ran.stdout.contains("not as root"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("iops-cap, quota: it takes root"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("of 3 right"), "{}", ran.stdout);
+    // What it can be is listed for everybody.
+    let listed = selftest("--list").by_other_user().run().did_not_panic().exits(0);
+    assert!(listed.stdout.contains("iops-cap: 2,000 reads a second"), "{}", listed.stdout);
+}
+
+#[test]
+fn a_case_that_is_none_is_refused_before_anything_is_built() {
+    let ran = selftest("--only iops-cpa").run().did_not_panic().exits(2);
+    assert!(ran.stderr.contains("did you mean `iops-cap`?"), "{}", ran.stderr);
+}
