@@ -234,7 +234,7 @@ mod tests {
             ),
             answer(
                 lock,
-                "write:rnd64k:buffered:t4:shared:sync=none",
+                "write:buffered:t4:shared:sync=none",
                 locks,
                 Some((Limiter::NotClear, Confidence::Undetermined)),
                 None,

@@ -36,9 +36,6 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("shared-file", "one writer at a time in a file of ext4", disk())
             .words("--size 64m --time 2")
             .because("on few CPUs who waits for a lock spins, which is time on a CPU")
-            .test(
-                "write:rnd64k:buffered:t4:shared:sync=none",
-                &[LockContention, PageCacheAbsorbed, KernelCpu],
-            ),
+            .test("write:buffered:t4:shared:sync=none", &[LockContention, PageCacheAbsorbed, KernelCpu]),
     ]
 }
