@@ -182,7 +182,8 @@ pub const ABOUT: &[About] = &[
         limiter: Limiter::NetworkBandwidth,
         meaning: "The network moves no more bytes per second.",
         evidence: "As a server at its limit, with a block answer below -0.6, or blocks of at least 64 KiB where \
-            it was not tried; and the interface carried at least 0.7 bytes for each byte asked for.",
+            it was not tried; and the interface carried at least 0.7 bytes for each byte asked for. Where the CPUs were \
+            more than 70 % busy and blocks of another size were not tried, it is not clear: they may hold back either end.",
         try_next: "A faster link; several connections (nconnect) where one of them is the limit; compression, if the data \
             allow it.",
         not_meaning: "Not the speed of the server's disks. A link that is shaped below what it claims shows the \
@@ -252,11 +253,11 @@ pub const ABOUT: &[About] = &[
         meaning: "Pages had to be found before anything could go on: there was not enough memory.",
         evidence: "Some task of the machine waited for memory for at least 15 % of the time, and either at least \
             40 % of the sleep is where the kernel reclaims pages, or the cgroup reached its limit more than 10 times \
-            a second.",
+            a second. Or, likely: the cgroup did, threads were asleep for at least half of their time, and at least half \
+            of what was read had been in memory before (refaults of the machine).",
         try_next: "Free memory, raise the cgroup's limit, or make the data set smaller.",
         not_meaning: "Not that a disk is slow, though one that swaps is busy too.",
-        untested: "Limits of a cgroup v2 (memory.high). Machines that swap. It was seen in a cgroup v1 of 40 MB, and is in no \
-            rig yet.",
+        untested: "Limits of a cgroup v2 (memory.high). Machines that swap.",
     },
     About {
         limiter: Limiter::FsyncJournal,
@@ -281,7 +282,7 @@ pub const ABOUT: &[About] = &[
         try_next: "A file or directory for each thread (without shared); direct writes that do not extend a file, which some \
             file systems let pass together.",
         not_meaning: "Not a limit of the device. What the holder waits for may be one, and is then the verdict.",
-        untested: "Machines with many CPUs. No rig shows it yet: the rule stands on cases alone. On few CPUs, threads spin \
+        untested: "Machines with many CPUs. On few, threads spin \
             for a lock rather than sleep, which looks like kernel CPU. Files for each thread are tried only where \
             another test of the same run has them.",
     },
@@ -367,13 +368,13 @@ pub const ABOUT: &[About] = &[
         meaning: "One thread that works for the target is at its limit: a daemon, encryption, an array, a loop \
             device.",
         evidence: "A daemon of the target's file system (ssh of sshfs), or a thread of the kernel for it or a device of \
-            its stack (loop, kcryptd, md), was on a CPU for at least 90 % of the time, while threads slept; and more depth did \
-            not help (at most 0.25). Likely at best, as a process with several threads may use as much without any being \
+            its stack (loop, kcryptd, md), was on a CPU for at least 90 % of the time (80 % for all threads of a loop \
+            device together), while threads slept; and more depth did not help (at most 0.25). Likely at best, as a process with several threads may use as much without any being \
             full.",
         try_next: "More of them, where that can be had: several connections, cipher options that work in the \
             caller's thread.",
         not_meaning: "Not the device beneath it.",
-        untested: "All of it: the rule follows from how they work and stands on cases alone.",
+        untested: "All but loop devices: the rule follows from how they work and stands on cases alone.",
     },
     About {
         limiter: Limiter::BelowOs,

@@ -25,10 +25,14 @@ pub struct SelfTest {
     pub is_root: bool,
     /// Seed of the order in which devices were built and measured.
     pub seed: u64,
+    /// Cases that were to be measured.
+    pub cases: u32,
     /// What was measured, in the order of the list.
     pub answers: Vec<Answer>,
     /// What could not be built or measured.
     pub missing: Vec<Missing>,
+    /// What could not be undone, and why; empty as it should be.
+    pub left: Vec<String>,
     /// What it comes to.
     pub score: Score,
     /// How long all of it took.
@@ -85,7 +89,7 @@ pub enum Outcome {
 }
 
 /// A case without answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
     /// Name of the case.
     pub case: String,
@@ -104,7 +108,9 @@ pub struct Score {
     pub tests: u32,
     /// Right answers.
     pub right: u32,
-    /// Right answers that were said to be confirmed.
+    /// Right answers that name a limiter: the others say that a number is none.
+    pub named: u32,
+    /// Of these, those that were said to be confirmed.
     pub confirmed: u32,
     /// Answers that it does not know.
     pub not_clear: u32,
@@ -156,9 +162,9 @@ impl Score {
             match answer.outcome {
                 Outcome::Right => {
                     score.right += 1;
-                    // A reason that a number is none has no confidence of its own.
-                    let is_marked = matches!(answer.truth, Truth::Reason(_));
-                    score.confirmed += u32::from(is_confirmed || is_marked);
+                    let names = matches!(answer.truth, Truth::Limiters(_));
+                    score.named += u32::from(names);
+                    score.confirmed += u32::from(names && is_confirmed);
                 }
                 Outcome::NotClear => score.not_clear += 1,
                 Outcome::Wrong => {
@@ -245,7 +251,8 @@ mod tests {
         let expected = Score {
             tests: 5,
             right: 3,
-            confirmed: 2,
+            named: 2,
+            confirmed: 1,
             not_clear: 1,
             wrong: 1,
             wrong_confirmed: 1,

@@ -236,6 +236,17 @@ pub fn steps(journal: &Path) -> Vec<String> {
     steps.iter().map(Step::to_string).collect()
 }
 
+/// The directories of a journal that names nothing else: what programs of others leave in one is theirs to remove, before
+/// [`clean`] can.
+pub fn plain_directories(journal: &Path) -> Vec<PathBuf> {
+    let steps = File::open(journal).map(|mut file| read(&mut file)).unwrap_or_default();
+    let directory = |step: &Step| match step {
+        Step::Directory(path) => Some(path.clone()),
+        _ => None,
+    };
+    steps.iter().map(directory).collect::<Option<_>>().unwrap_or_default()
+}
+
 fn homes() -> [PathBuf; 2] {
     let user = rustix::process::geteuid().as_raw();
     [HOME.into(), std::env::temp_dir().join(format!("skye-rigs-{user}"))]

@@ -19,6 +19,7 @@ use crate::terminal;
 #[command(after_help = "skye DIR is short for skye run DIR: the default run in that directory.\n\
 Exit codes: 0 done, 1 something failed, 2 refused before anything was written,\n\
 3 what was read is not what was written, 5 doctor finds that nothing should be measured here,\n\
+or selftest that a limit is not named,\n\
 128 + N ended by signal N (INT 130, TERM 143, HUP 129) after saving what was measured and removing its files.")]
 pub struct Cli {
     /// What to do.
@@ -55,9 +56,15 @@ It takes about three seconds, in which one thread is kept busy. Exit code 5 if a
     },
     /// Measure devices whose limit is known, and see whether it is named.
     ///
-    /// As root it builds them: loop devices over files in memory, servers in user space, cgroups, a network namespace. All
-    /// of it is its own, written down before it is made, and undone: at the end, or by the next selftest.
-    #[command(name = "selftest", after_help = "Exit code 5 if a limit is not named, or another is.")]
+    /// As root it builds them: loop devices over files in memory, servers in user space, cgroups, a network namespace, one
+    /// after the other, for about 7 minutes. Each change is written down before it is made, and undone at the end, or by the
+    /// next selftest.
+    #[command(
+        name = "selftest",
+        after_help = "Exit codes: 0 all right, 5 a limit is not named or another is, 1 a case failed, nothing was measured
+\
+or something could not be undone, 2 refused, 128 + N ended by signal N after undoing everything."
+    )]
     SelfTest(SelfTestArguments),
     /// Remove what killed runs left in a directory.
     Clean {

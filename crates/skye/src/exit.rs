@@ -13,7 +13,7 @@ pub const REFUSED: u8 = 2;
 /// What was read is not what was written.
 pub const DAMAGED: u8 = 3;
 /// With `--strict`: a number is not what it looks like. From `doctor`: the machine or the target is not fit, so that
-/// numbers from here could not be believed, or a run would be refused.
+/// numbers from here could not be believed, or a run would be refused. From `selftest`: a limit was not named.
 pub const INVALID: u8 = 5;
 
 /// Why a command ends.

@@ -26,7 +26,8 @@ pub fn selftest(arguments: &SelfTestArguments) -> Done {
     if arguments.clean {
         return clean();
     }
-    let cases = chosen(&arguments.only)?;
+    let machine = observe::machine(&Root::system());
+    let cases = chosen(&arguments.only, machine.cpus)?;
     let style = terminal::style();
     if arguments.list {
         let lines: Vec<_> = cases.iter().map(|case| listed(case, &style)).collect();
@@ -36,12 +37,12 @@ pub fn selftest(arguments: &SelfTestArguments) -> Done {
     if let Some(path) = &arguments.json {
         outputs::check(path)?;
     }
-    let interruption =
-        Interruption::catch().map_err(|error| Failure::Failed(format!("cannot catch signals: {error}")))?;
-    for cleaned in rig::clean() {
+    // Rigs are talked to through pipes, and may be gone.
+    let interruption = Interruption::catch_but_pipes()
+        .map_err(|error| Failure::Failed(format!("cannot catch signals: {error}")))?;
+    for cleaned in undone() {
         told(&cleaned, |line| terminal::message("skye", line));
     }
-    let machine = observe::machine(&Root::system());
     let mut selftest = SelfTest {
         schema: SCHEMA.into(),
         skye_version: env!("CARGO_PKG_VERSION").into(),
@@ -50,37 +51,52 @@ pub fn selftest(arguments: &SelfTestArguments) -> Done {
         cpus: machine.cpus,
         is_root: machine.root,
         seed: arguments.seed.unwrap_or_else(|| fastrand::u64(..)),
+        cases: cases.len() as u32,
         answers: Vec::new(),
         missing: Vec::new(),
+        left: Vec::new(),
         score: Score::default(),
         elapsed_ns: 0,
     };
-    let bench = Bench::new(machine.root, machine.cpus, arguments, interruption.clone());
-    let shows_text = !arguments.json.as_deref().is_some_and(outputs::is_stdout);
+    let bench = Bench::new(machine.root, machine.cpus, arguments, interruption.clone())?;
+    let mut shows_text = !arguments.json.as_deref().is_some_and(outputs::is_stdout);
     if shows_text {
-        terminal::print_line(&text::selftest::title(&selftest, cases.len(), &style))?;
+        terminal::print_line(&text::selftest::title(&selftest, &style))?;
     }
     // In another order each time: what one leaves behind must not always meet the same one.
     let mut order: Vec<&Case> = cases.iter().collect();
     fastrand::Rng::with_seed(selftest.seed).shuffle(&mut order);
     let started = Instant::now();
-    let view = LiveView::new(!shows_text, style);
+    let view = LiveView::new(false, style);
+    let mut reader = Ok(());
     for (index, case) in order.iter().enumerate() {
         view.preparing(&format!("{} of {}  {}: {}", index + 1, order.len(), case.name, case.built_in));
-        let shown = match bench.measure(case) {
+        let ended = bench.measure(case);
+        selftest.left.extend(ended.left);
+        match ended.measured {
             Measured::Answered(answers) => {
                 let shown = text::selftest::case(&answers, &style);
                 selftest.answers.extend(answers);
-                Some(shown)
+                if shows_text {
+                    reader = view.above(|| terminal::print_line(&shown));
+                    // Who asked for a file gets it, read or not.
+                    shows_text = reader.is_ok();
+                }
             }
-            Measured::Missing(missing) => {
-                selftest.missing.push(missing);
-                None
+            Measured::Missing(missing) => selftest.missing.push(missing),
+            Measured::Interrupted => {
+                let reason = format!("it was ended by {}", interruption.name());
+                selftest.missing.extend(order[index..].iter().map(|case| Missing {
+                    case: case.name.into(),
+                    built_in: case.built_in.into(),
+                    reason: reason.clone(),
+                    is_failure: false,
+                }));
+                break;
             }
-            Measured::Interrupted => break,
-        };
-        if let Some(shown) = shown.filter(|_| shows_text) {
-            view.above(|| terminal::print_line(&shown))?;
+        }
+        if reader.is_err() && arguments.json.is_none() {
+            break;
         }
     }
     view.end();
@@ -88,21 +104,24 @@ pub fn selftest(arguments: &SelfTestArguments) -> Done {
     selftest.score = Score::of(&selftest.answers);
     selftest.elapsed_ns = started.elapsed().as_nanos() as u64;
     if shows_text {
-        terminal::print_line(&text::selftest::summary(&selftest, &style))?;
+        reader = terminal::print_line(&text::selftest::summary(&selftest, &style));
     }
     if let Some(path) = &arguments.json {
         outputs::write(path, report::json::write_selftest(&selftest).as_bytes())?;
     }
-    Ok(code(&selftest, &interruption))
+    reader?;
+    Ok(interruption.exit_code().unwrap_or_else(|| code(&selftest)))
 }
 
-fn code(selftest: &SelfTest, interruption: &Interruption) -> u8 {
+/// What failed, or was left behind, is worse than what was named wrong; nothing at all was not what was asked for.
+fn code(selftest: &SelfTest) -> u8 {
     let has_failed = selftest.missing.iter().any(|missing| missing.is_failure);
-    match interruption.exit_code() {
-        Some(code) => code,
-        None if has_failed => exit::FAILED,
-        None if selftest.score.wrong > 0 || selftest.score.not_clear > 0 => exit::INVALID,
-        None => exit::DONE,
+    if has_failed || !selftest.left.is_empty() || selftest.score.tests == 0 {
+        exit::FAILED
+    } else if selftest.score.right < selftest.score.tests {
+        exit::INVALID
+    } else {
+        exit::DONE
     }
 }
 
@@ -117,8 +136,8 @@ fn in_order(selftest: &mut SelfTest, cases: &[Case]) {
 ///
 /// # Errors
 /// There is none of a name.
-fn chosen(names: &[String]) -> Result<Vec<Case>, Failure> {
-    let all = cases::all();
+fn chosen(names: &[String], cpus: u32) -> Result<Vec<Case>, Failure> {
+    let all = cases::all(cpus);
     for name in names {
         if !all.iter().any(|case| case.name == name) {
             let hint = match nearest(name, all.iter().map(|case| case.name)) {
@@ -133,13 +152,12 @@ fn chosen(names: &[String]) -> Result<Vec<Case>, Failure> {
 }
 
 fn listed(case: &Case, style: &text::Style) -> String {
-    let tests: Vec<_> = case.tests.iter().map(|known| (known.spec, &known.truth)).collect();
-    let needs = if case.needs_root() { "root" } else { "nothing" };
+    let tests: Vec<_> = case.tests.iter().map(|known| (known.spec.as_str(), &known.truth)).collect();
     text::selftest::listed(
         &text::selftest::Listed {
             name: case.name,
             built_in: case.built_in,
-            needs,
+            needs: &case.needs(),
             changes: &case.changes(),
             tests: &tests,
             why: case.why,
@@ -148,8 +166,16 @@ fn listed(case: &Case, style: &text::Style) -> String {
     )
 }
 
+/// Undoes what selftests that were killed have left.
+fn undone() -> Vec<Cleaned> {
+    for journal in rig::list().into_iter().filter(|journal| !rig::is_live(journal)) {
+        rig::plain_directories(&journal).iter().for_each(|directory| measured::clear(directory));
+    }
+    rig::clean()
+}
+
 fn clean() -> Done {
-    let cleaned = rig::clean();
+    let cleaned = undone();
     let mut lines = Vec::new();
     cleaned.iter().for_each(|one| told(one, |line| lines.push(line.to_owned())));
     if lines.is_empty() {
@@ -176,12 +202,40 @@ mod tests {
 
     #[test]
     fn a_name_that_is_none_is_met_with_the_nearest() {
-        let refused = |name: &str| match chosen(&[name.to_owned()]) {
+        let refused = |name: &str| match chosen(&[name.to_owned()], 2) {
             Err(Failure::Refused(message)) => message,
             other => panic!("{other:?}"),
         };
         assert_eq!(refused("iops-cpa"), "cannot measure `iops-cpa`: it is no case; did you mean `iops-cap`?");
         assert!(refused("zzz").ends_with("skye selftest --list shows all of them"));
-        assert_eq!(chosen(&["link".to_owned()]).unwrap().len(), 1);
+        assert_eq!(chosen(&["link".to_owned()], 2).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn the_worst_decides_the_exit_code() {
+        let selftest = |tests, right, is_failure: Option<bool>, left: &[&str]| SelfTest {
+            schema: SCHEMA.into(),
+            skye_version: "0".into(),
+            started_at: "2026-11-21T14:03:00.000Z".into(),
+            kernel: "Linux".into(),
+            cpus: 1,
+            is_root: true,
+            seed: 1,
+            cases: 3,
+            answers: Vec::new(),
+            missing: is_failure
+                .map(|is_failure| Missing { is_failure, ..Missing::default() })
+                .into_iter()
+                .collect(),
+            left: left.iter().map(|left| (*left).to_owned()).collect(),
+            score: Score { tests, right, ..Score::default() },
+            elapsed_ns: 1,
+        };
+        assert_eq!(code(&selftest(3, 3, None, &[])), exit::DONE);
+        assert_eq!(code(&selftest(3, 3, Some(false), &[])), exit::DONE);
+        assert_eq!(code(&selftest(3, 2, None, &[])), exit::INVALID);
+        assert_eq!(code(&selftest(3, 2, Some(true), &[])), exit::FAILED);
+        assert_eq!(code(&selftest(3, 3, None, &["a loop device"])), exit::FAILED);
+        assert_eq!(code(&selftest(0, 0, Some(false), &[])), exit::FAILED);
     }
 }

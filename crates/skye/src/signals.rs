@@ -21,9 +21,21 @@ impl Interruption {
     /// # Errors
     /// The system refuses a handler or a thread.
     pub fn catch() -> std::io::Result<Self> {
-        let interruption = Self::default();
         // XFSZ, the file size limit, becomes an error of the write (EFBIG) once it is caught.
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGPIPE, SIGXFSZ])?;
+        Self::catch_these(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGPIPE, SIGXFSZ])
+    }
+
+    /// The same for who writes into other pipes than stdout: a reader that goes away is an error of the write.
+    ///
+    /// # Errors
+    /// As [`Interruption::catch`].
+    pub fn catch_but_pipes() -> std::io::Result<Self> {
+        Self::catch_these(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGXFSZ])
+    }
+
+    fn catch_these(signals: &[i32]) -> std::io::Result<Self> {
+        let interruption = Self::default();
+        let mut signals = Signals::new(signals)?;
         let seen = interruption.clone();
         std::thread::Builder::new().name("signals".into()).stack_size(64 << 10).spawn(move || {
             signals.forever().filter(|signal| *signal != SIGXFSZ).for_each(|signal| seen.note(signal));

@@ -11,8 +11,8 @@ use crate::wait_sites::Class;
 
 /// A helper that was on a CPU for this share of the time could do no more.
 const FULL: f64 = 0.9;
-/// The same of the threads of one queue of the kernel, of which one works at a time: handing over takes some of it.
-const QUEUE_FULL: f64 = 0.8;
+/// The same of the threads of a loop device's queue, of which one works at a time: handing over takes some of it.
+const LOOP_FULL: f64 = 0.8;
 /// Helpers by the beginning of their names, and the file systems for which they work.
 const OF_FILE_SYSTEMS: &[(&str, &str)] = &[
     ("ssh", "sshfs"),
@@ -54,13 +54,17 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
 /// One who works for this target and can do no more: who it is, and its share of a CPU.
 fn full(helpers: &[Helper], target: &Target) -> Option<(String, f64)> {
     let mut ours = helpers.iter().filter(|helper| works_for(helper, target));
-    if let Some(helper) = ours.clone().find(|helper| helper.cpu_share >= FULL) {
+    if let Some(helper) = ours.find(|helper| helper.cpu_share >= FULL) {
         return Some((format!("{} (pid {})", helper.name, helper.pid), helper.cpu_share));
     }
-    let queue = ours.find_map(|helper| queue(&helper.name))?;
-    let of_it = helpers.iter().filter(|helper| self::queue(&helper.name) == Some(queue));
-    let cpu_share: f64 = of_it.map(|helper| helper.cpu_share).sum();
-    (cpu_share >= QUEUE_FULL).then(|| (format!("the kernel's thread for {queue}"), cpu_share))
+    // Other queues have a thread for each CPU.
+    let loops = target.device_stack.iter().filter(|device| device.kind == DeviceKind::Loop);
+    let worked = loops.map(|device| {
+        let of_it = helpers.iter().filter(|helper| queue(&helper.name) == Some(device.name.as_str()));
+        (device, of_it.map(|helper| helper.cpu_share).sum::<f64>())
+    });
+    let (device, cpu_share) = worked.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (cpu_share >= LOOP_FULL).then(|| (format!("the kernel's thread for {}", device.name), cpu_share))
 }
 
 /// The queue that a thread of the kernel works on: its name stands behind that of the thread, "kworker/u8:0-loop0", or
@@ -82,7 +86,11 @@ fn works_for(helper: &Helper, target: &Target) -> bool {
     let for_device = helper.is_kernel
         && target.device_stack.iter().any(|device| match device.kind {
             DeviceKind::DeviceMapper => name.starts_with("kcryptd") || name.starts_with("dmcrypt"),
-            DeviceKind::Raid | DeviceKind::Loop => name.starts_with(device.name.as_str()),
+            DeviceKind::Loop => name == device.name,
+            // "md0_raid5", but not that of md01.
+            DeviceKind::Raid => name
+                .strip_prefix(device.name.as_str())
+                .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit())),
             _ => false,
         });
     for_file_system || for_device

@@ -2,7 +2,7 @@
 
 use model::Limiter;
 use model::numbers::{percent, thousands};
-use model::run::Evidence;
+use model::run::{Confidence, Evidence};
 
 use super::{Found, budget_sentence, waits_for_target};
 use crate::reading::Reading;
@@ -17,6 +17,8 @@ const PAGE_BYTES: f64 = 4096.0;
 /// Of what the device read, this share had been in memory shortly before and was given back: with more memory it would
 /// have stayed.
 const REFAULTED: f64 = 0.5;
+/// More than what was read cannot have been ours: the counter is the machine's.
+const REFAULTED_MAX: f64 = 1.2;
 /// Hits of a cgroup's limit per second that are more than a page now and then.
 const HITS_PER_SECOND: f64 = 10.0;
 
@@ -28,8 +30,8 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     let hits = reclaim.map_or(0, |reclaim| reclaim.cgroup_limit_hits);
     let is_full = hits as f64 > HITS_PER_SECOND * reading.case.seconds();
     let sleeps = reading.waits(Class::Reclaim) >= RECLAIM;
-    let refaulted =
-        refaulted(reading).filter(|share| *share >= REFAULTED && is_full && waits_for_target(reading));
+    let refaulted = refaulted(reading)
+        .filter(|share| (REFAULTED..REFAULTED_MAX).contains(share) && is_full && waits_for_target(reading));
     // In a cgroup, who needs a page looks for it on its own CPU time, and hardly ever sleeps.
     if refaulted.is_none() && (pressure < PRESSURE || !(sleeps || is_full)) {
         return None;
@@ -72,6 +74,8 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
             },
             evidence,
         )
+        // Others of the machine may have read what they had lost, while the group was merely filled.
+        .at_most(if refaulted.is_some() { Confidence::Likely } else { Confidence::Confirmed })
         .advice("Give the machine or the cgroup more memory, or use direct I/O."),
     )
 }

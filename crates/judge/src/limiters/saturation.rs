@@ -120,9 +120,9 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
         .flatten()
         .any(|(low, _)| *low > DELAY_NONE);
     let found = found.unless(has_room);
-    // The kernel does not tell how much a link could carry.
+    // The kernel does not tell how much a link could carry; blocks of another size do, where they were tried.
     let cpus = case.record.cpu.as_ref().map_or(0.0, |cpu| cpu.user + cpu.kernel);
-    if limiter == Limiter::NetworkBandwidth && cpus > CPUS_BUSY {
+    if limiter == Limiter::NetworkBandwidth && cpus > CPUS_BUSY && reading.block().is_none() {
         return Some(found.at_most(Confidence::Undetermined));
     }
     let is_sure = is_tried && is_one_of_both && !below;

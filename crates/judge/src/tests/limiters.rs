@@ -165,7 +165,8 @@ fn a_network_that_is_full() {
     // Busy CPUs may be the ends of the link, and nobody knows what it could carry.
     let mut busy = link.clone();
     busy.record.cpu = Some(CpuShares { user: 0.3, kernel: 0.5, steal: 0.0 });
-    busy.is(Limiter::NotClear, Undetermined);
+    busy.clone().is(Limiter::NotClear, Undetermined);
+    busy.answers(0.0, 0.0, -0.95).is(Limiter::NetworkBandwidth, Confirmed);
     link.answers(0.0, 0.0, -0.95).is(Limiter::NetworkBandwidth, Confirmed);
 }
 
@@ -278,10 +279,12 @@ fn memory_that_has_to_be_found() {
             });
         })
     };
-    again(9000, 1.0).is(Limiter::MemoryPressure, Confirmed);
+    again(9000, 1.0).is(Limiter::MemoryPressure, Likely);
     // Where no group is full, or what is read is new, it is the device that it waits for.
     assert_ne!(judged(&again(0, 1.0)), Limiter::MemoryPressure);
     assert_ne!(judged(&again(9000, 0.1)), Limiter::MemoryPressure);
+    // So much cannot have been ours.
+    assert_ne!(judged(&again(9000, 2.0)), Limiter::MemoryPressure);
 }
 
 #[test]
@@ -366,6 +369,11 @@ fn helpers_that_are_busy_all_the_time() {
     };
     queue("loop0").is(Limiter::HelperCpu, Likely);
     assert_ne!(judged(&queue("loop1")), Limiter::HelperCpu);
+    assert_ne!(judged(&queue("loop01")), Limiter::HelperCpu);
+    // Ciphers have threads on all CPUs, of which none is full.
+    let mut cipher = queue("kcryptd/253:0");
+    cipher.target().device_stack[0].kind = DeviceKind::DeviceMapper;
+    assert_ne!(judged(&cipher), Limiter::HelperCpu);
 }
 
 #[test]

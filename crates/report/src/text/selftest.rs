@@ -28,7 +28,7 @@ pub struct Listed<'a> {
     /// The limit, in words.
     pub built_in: &'a str,
     /// What it takes to build it.
-    pub needs: &'a str,
+    pub needs: &'a [String],
     /// What it changes while it stands.
     pub changes: &'a [String],
     /// The tests, and what is right to say of each.
@@ -38,10 +38,10 @@ pub struct Listed<'a> {
 }
 
 /// What it is about to do.
-pub fn title(selftest: &SelfTest, cases: usize, style: &Style) -> String {
-    let SelfTest { skye_version, seed, kernel, cpus, is_root, .. } = selftest;
+pub fn title(selftest: &SelfTest, style: &Style) -> String {
+    let SelfTest { skye_version, seed, kernel, cpus, is_root, cases, .. } = selftest;
     let user = if *is_root { "as root" } else { "not as root: what takes root is left out" };
-    let cases = if cases == 1 { "1 case".to_owned() } else { format!("{cases} cases") };
+    let cases = if *cases == 1 { "1 case".to_owned() } else { format!("{cases} cases") };
     let head = paint(BOLD, &format!("skye {skye_version} selftest"));
     let kernel = printable(kernel);
     style.finish(format!("{head} · {cases} · seed {seed} · {kernel}, {cpus} CPUs · {user}\n"))
@@ -103,16 +103,17 @@ pub fn summary(selftest: &SelfTest, style: &Style) -> String {
     let score = &selftest.score;
     let mut lines = vec![String::new()];
     let right = format!(
-        "{} of {} right{}, {} of them confirmed · {} not clear · {} wrong{}",
+        "{} of {} right{}, {} of {} limiters confirmed · {} not clear · {} wrong{}",
         score.right,
         score.tests,
         share(score.right, score.tests),
         score.confirmed,
+        score.named,
         score.not_clear,
         score.wrong,
         match score.wrong_confirmed {
             0 => String::new(),
-            count => format!(", {count} of them confirmed"),
+            count => format!(", {count} of these confirmed"),
         }
     );
     lines.push(field("score", &right, style));
@@ -125,7 +126,7 @@ pub fn summary(selftest: &SelfTest, style: &Style) -> String {
         );
         lines.push(field("rates", &rates, style));
     }
-    let kinds = [(true, "failed"), (false, "not built")];
+    let kinds = [(true, "failed"), (false, "without")];
     for (is_failure, name) in kinds {
         let of_kind = || selftest.missing.iter().filter(|missing| missing.is_failure == is_failure);
         let mut reasons: Vec<&str> = of_kind().map(|missing| missing.reason.as_str()).collect();
@@ -140,6 +141,9 @@ pub fn summary(selftest: &SelfTest, style: &Style) -> String {
             let text = format!("{}: {}", names.join(", "), printable(reason));
             lines.push(field(name, &with_units(&text), style));
         }
+    }
+    for left in &selftest.left {
+        lines.push(field("left", &printable(left), style));
     }
     lines.push(field("took", &duration(selftest.elapsed_ns), style));
     style.finish(lines.join("\n"))
@@ -163,7 +167,8 @@ pub fn listed(case: &Listed<'_>, style: &Style) -> String {
         lines.push(line.finish());
     }
     let why = case.why.map(|why| format!("Several are right: {why}. ")).unwrap_or_default();
-    let text = format!("{why}Needs {}. Makes {}.", case.needs, case.changes.join(", "));
+    let needs = if case.needs.is_empty() { "nothing".to_owned() } else { case.needs.join(", ") };
+    let text = format!("{why}Needs {needs}. Changes: {}.", case.changes.join(", "));
     let wrapped = wrap(&with_units(&text), style.paragraph() - INDENT);
     lines.extend(wrapped.iter().map(|line| paint(DIM, &format!("{:INDENT$}{line}", ""))));
     style.finish(lines.join("\n"))
@@ -262,6 +267,8 @@ mod tests {
             cpus: 8,
             is_root: true,
             seed: 7311,
+            cases: 7,
+            left: vec!["loop device over /dev/shm/skye-rig.x/image: it is in use".into()],
             score: Score::of(&answers),
             answers,
             missing: vec![
@@ -274,7 +281,7 @@ mod tests {
     }
 
     fn shown(selftest: &SelfTest, style: &Style) -> String {
-        let mut blocks = vec![title(selftest, 7, style)];
+        let mut blocks = vec![title(selftest, style)];
         blocks.extend(selftest.answers.chunk_by(|a, b| a.case == b.case).map(|answers| case(answers, style)));
         blocks.push(summary(selftest, style));
         sample::plain(&blocks.join("\n"))
@@ -299,7 +306,7 @@ mod tests {
         let case = Listed {
             name: "shared-file",
             built_in: "one writer at a time in a file of ext4",
-            needs: "root",
+            needs: &["root".into(), "mkfs.ext4".into()],
             changes: &["a loop device over a file in memory".into(), "a mount of ext4".into()],
             tests: &[("write:rnd64k:t4:shared", &truth)],
             why: Some("who waits for a lock may spin"),

@@ -13,11 +13,11 @@ use model::selftest::{Answer, Missing};
 use model::{Run, Trouble};
 use rig::cases::{Beside, Case, Known, Within};
 use rig::{Journal, Rig, Spec};
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, Mode, OFlags, ResolveFlags};
 use rustix::process::{Pid, Signal};
 
 use crate::cli::{RIG_SERVER, SelfTestArguments};
-use crate::exit;
+use crate::exit::{self, Failure};
 use crate::signals::Interruption;
 
 /// No case takes longer: a run bounds its own time, and what hangs it lets go.
@@ -36,6 +36,14 @@ pub struct Bench<'a> {
     interruption: Interruption,
 }
 
+/// What came of a case, and what of it could not be undone.
+pub struct Ended {
+    /// What came of it.
+    pub measured: Measured,
+    /// What is left, and why.
+    pub left: Vec<String>,
+}
+
 /// What came of a case.
 pub enum Measured {
     /// What was said of each test.
@@ -48,7 +56,7 @@ pub enum Measured {
 
 /// What stands while a case is measured. Fields are dropped in their order: who disturbs goes first.
 struct Built {
-    _beside: Vec<Rig>,
+    beside: Vec<Rig>,
     group: Option<Rig>,
     place: Standing,
 }
@@ -56,7 +64,32 @@ struct Built {
 enum Standing {
     Rig(Rig),
     /// A directory that its journal has made, and removes.
-    Directory(PathBuf, #[allow(dead_code, reason = "dropped, it removes the directory")] Journal),
+    Directory(PathBuf, Journal),
+}
+
+impl Built {
+    /// Undoes all of it; what is left, and why, is the answer.
+    fn finish(self) -> Vec<String> {
+        let Self { beside, group, place } = self;
+        let mut left = Vec::new();
+        for rig in beside.into_iter().chain(group) {
+            left.extend(rig.finish().err().map(|trouble| trouble.to_string()));
+        }
+        match place {
+            Standing::Rig(rig) => left.extend(rig.finish().err().map(|trouble| trouble.to_string())),
+            Standing::Directory(path, mut journal) => {
+                clear(&path);
+                left.extend(journal.undo());
+            }
+        }
+        left
+    }
+}
+
+/// Removes what a run that was killed has left in a directory of ours.
+pub fn clear(directory: &Path) {
+    // What it leaves is told by whoever removes the directory.
+    let _ = run::clean(directory);
 }
 
 impl Standing {
@@ -69,20 +102,34 @@ impl Standing {
 }
 
 impl<'a> Bench<'a> {
+    /// Finds out what it can use.
+    ///
+    /// # Errors
+    /// It is to measure as another user, and cannot become one.
     pub fn new(
         is_root: bool,
         cpus: u32,
         arguments: &'a SelfTestArguments,
         interruption: Interruption,
-    ) -> Self {
-        let tried =
-            Command::new("setpriv").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        let has_setpriv = tried.is_ok_and(|status| status.success());
-        Self { is_root, cpus, has_setpriv, arguments, interruption }
+    ) -> Result<Self, Failure> {
+        // By trying: older ones do not know the option.
+        let mut setpriv = Command::new("setpriv");
+        setpriv.args(["--pdeathsig", "TERM", "--", "true"]).stdout(Stdio::null()).stderr(Stdio::null());
+        let has_setpriv = setpriv.status().is_ok_and(|status| status.success());
+        if arguments.measure_as.is_some() && !(has_setpriv && is_root) {
+            return Err(Failure::Refused("cannot measure as another user: it takes root and setpriv".into()));
+        }
+        Ok(Self { is_root, cpus, has_setpriv, arguments, interruption })
     }
 
     /// Builds a case, measures it and undoes it.
-    pub fn measure(&self, case: &Case) -> Measured {
+    pub fn measure(&self, case: &Case) -> Ended {
+        let mut left = Vec::new();
+        let measured = self.measured(case, &mut left);
+        Ended { measured, left }
+    }
+
+    fn measured(&self, case: &Case, left: &mut Vec<String>) -> Measured {
         if self.interruption.is_raised() {
             return Measured::Interrupted;
         }
@@ -103,7 +150,7 @@ impl<'a> Bench<'a> {
             Err(trouble) => return missing(trouble.to_string(), false),
         };
         let run = self.run(case, &built);
-        drop(built);
+        left.extend(built.finish());
         match run {
             _ if self.interruption.is_raised() => Measured::Interrupted,
             Ok(run) => Measured::Answered(answers(case, &run, started.elapsed())),
@@ -131,7 +178,7 @@ impl<'a> Bench<'a> {
         if let Some(Beside::Neighbour(reads)) = case.beside {
             beside.push(start(Spec::neighbour(place.path(), reads).into())?);
         }
-        Ok(Built { _beside: beside, group, place })
+        Ok(Built { beside, group, place })
     }
 
     /// The document of a run on what was built.
@@ -140,18 +187,21 @@ impl<'a> Bench<'a> {
         let mut command = self.command(case, built);
         command.arg("run").arg(path).args(["--json", "-", "--quiet", "--allow", "low-space,busy"]);
         command.args(case.words.split_whitespace());
-        command.args(case.tests.iter().flat_map(|known| ["--test", known.spec]));
+        command.args(case.tests.iter().flat_map(|known| ["--test", known.spec.as_str()]));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // Without either, a run is not saved: this is no result of anything.
         command.env_remove("HOME").env_remove("XDG_STATE_HOME").current_dir("/");
         let mut child = command.spawn().map_err(|error| format!("cannot start {command:?}: {error}"))?;
         let (stdout, stderr) = (child.stdout.take().map(collect), child.stderr.take().map(collect));
         let loses = case.beside == Some(Beside::Loss);
-        let status = self.wait(&mut child, loses.then_some(path));
+        // One that does not end holds its pipes, too: what is built is undone under it, and that lets it go.
+        let (status, has_lost) = self.wait(&mut child, loses.then_some(path))?;
         let text =
             |pipe: Option<JoinHandle<String>>| pipe.and_then(|pipe| pipe.join().ok()).unwrap_or_default();
         let (stdout, stderr) = (text(stdout), text(stderr));
-        let status = status?;
+        if loses && !has_lost {
+            return Err(format!("nothing was lost, as there was no file of data: {}", stderr.trim()));
+        }
         // What was lost is damage, and said to be.
         let expected = if loses { exit::DAMAGED } else { exit::DONE };
         if status.code() != Some(expected.into()) {
@@ -164,7 +214,8 @@ impl<'a> Bench<'a> {
     fn command(&self, case: &Case, built: &Built) -> Command {
         let mut words: Vec<OsString> = Vec::new();
         if let Some(Within::HiddenCgroups) = case.within {
-            let hidden = "umount --recursive --lazy /sys/fs/cgroup && exec \"$@\"";
+            // Private first: older programs leave the mounts of the namespace shared with those of the system.
+            let hidden = "mount --make-rprivate / && umount --recursive --lazy /sys/fs/cgroup && exec \"$@\"";
             words.extend(["unshare", "--mount", "sh", "-c", hidden, "sh"].map(Into::into));
         }
         // Last before our program: another user would not keep it. Without it, the run goes on to its end if we are killed.
@@ -187,14 +238,19 @@ impl<'a> Bench<'a> {
         command
     }
 
-    /// Waits until it has ended. Once it measures, half of the first file of data is lost if `loses_in` is a directory.
-    fn wait(&self, child: &mut Child, mut loses_in: Option<&Path>) -> Result<ExitStatus, String> {
+    /// Waits until it has ended. Once it measures, half of the first file of data is lost if `loses_in` is a directory; whether
+    /// that was done is in the answer.
+    ///
+    /// # Errors
+    /// It does not end, even killed.
+    fn wait(&self, child: &mut Child, loses_in: Option<&Path>) -> Result<(ExitStatus, bool), String> {
         let process = Pid::from_child(child);
         let started = Instant::now();
         let mut told: Option<Instant> = None;
+        let mut has_lost = false;
         loop {
             match child.try_wait() {
-                Ok(Some(status)) => return Ok(status),
+                Ok(Some(status)) => return Ok((status, has_lost)),
                 Ok(None) => {}
                 Err(error) => return Err(format!("cannot wait for skye run: {error}")),
             }
@@ -204,13 +260,15 @@ impl<'a> Bench<'a> {
                 // It may have ended just now.
                 let _ = rustix::process::kill_process(process, Signal::TERM);
             }
-            if told.is_some_and(|told| told.elapsed() > ENDING) {
+            let since_told = told.map_or(Duration::ZERO, |told| told.elapsed());
+            if since_told > ENDING {
                 let _ = child.kill();
             }
-            if let Some(directory) = loses_in
-                && lose(directory, child.id())
-            {
-                loses_in = None;
+            if since_told > 2 * ENDING {
+                return Err("skye run does not end, even killed".into());
+            }
+            if let Some(directory) = loses_in.filter(|_| !has_lost) {
+                has_lost = lose(directory, child.id());
             }
             thread::sleep(LOOK_EVERY);
         }
@@ -223,7 +281,7 @@ fn answers(case: &Case, run: &Run, elapsed: Duration) -> Vec<Answer> {
         Answer {
             case: case.name.into(),
             built_in: case.built_in.into(),
-            spec: known.spec.into(),
+            spec: known.spec.clone(),
             truth: known.truth.clone(),
             limiter: verdict.as_ref().and_then(|verdict| verdict.limiter),
             confidence: verdict.as_ref().and_then(|verdict| verdict.confidence),
@@ -271,8 +329,16 @@ fn lose(directory: &Path, process: u32) -> bool {
     }
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut works = entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"skye."));
-    let Some(file) = works.next().map(|work| work.path().join("data-0000")) else { return false };
-    let Ok(file) = File::options().write(true).open(file) else { return false };
+    let Some(work) = works.next().map(|work| work.path()) else { return false };
+    // Through no link: the directory may be another user's.
+    let opened = rustix::fs::openat2(
+        rustix::fs::CWD,
+        work.join("data-0000"),
+        OFlags::WRONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+        ResolveFlags::NO_SYMLINKS,
+    );
+    let Ok(file) = opened.map(File::from) else { return false };
     let half = file.metadata().map_or(0, |metadata| metadata.len() / 2);
     rustix::fs::fallocate(&file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, half).is_ok()
 }

@@ -29,7 +29,7 @@ fn machine() -> BTreeSet<String> {
     }
     for block in names("/sys/block") {
         let of = |file: &str| fs::read_to_string(format!("/sys/block/{block}/{file}")).unwrap_or_default();
-        for file in ["loop/backing_file", "queue/nr_requests", "queue/wbt_lat_usec", "bdi/max_bytes"] {
+        for file in ["loop/backing_file", "queue/nr_requests", "queue/wbt_lat_usec"] {
             add("block", format!("{block} {file} {}", of(file).trim()));
         }
         for file in ["bdi/strict_limit", "bdi/max_ratio", "bdi/min_ratio"] {
@@ -143,7 +143,10 @@ fn one_that_is_killed_is_undone_by_its_rigs_or_by_the_next() {
         let rigs = if kills_rigs { children(running.id(), "rig-server") } else { Vec::new() };
         assert_eq!(rigs.is_empty(), !kills_rigs);
         running.signal(Signal::KILL);
-        rigs.into_iter().for_each(|rig| kill_process(rig, Signal::KILL).unwrap());
+        // One may have noticed already.
+        for rig in rigs {
+            let _ = kill_process(rig, Signal::KILL);
+        }
         assert_eq!(running.wait().signal, Some(9));
         if kills_rigs {
             // Nobody is left who could undo it but the next one.
@@ -187,7 +190,7 @@ fn who_is_not_root_gets_what_takes_no_root() {
     let ran = selftest(words).by_other_user().run().did_not_panic();
     assert!(ran.stdout.contains("not as root"), "{}", ran.stdout);
     assert!(ran.stdout.contains("iops-cap, quota: it takes root"), "{}", ran.stdout);
-    assert!(ran.stdout.contains("of 3 right"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("3 of 3 right"), "{}", ran.stdout);
     // What it can be is listed for everybody.
     let listed = selftest("--list").by_other_user().run().did_not_panic().exits(0);
     assert!(listed.stdout.contains("iops-cap: 2,000 reads a second"), "{}", listed.stdout);
