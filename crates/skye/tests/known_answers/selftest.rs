@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use xtask::capability::CAPABILITIES;
 
-use super::support::program::{Skye, parse_document, skye};
+use super::support::program::{Skye, skye};
 use super::{DISTURBED, alone};
 
 fn selftest(words: &str) -> Skye {
@@ -72,6 +73,15 @@ fn machine() -> BTreeSet<String> {
     found
 }
 
+/// The same, once no test of this program is finding out any more what the machine can do.
+fn machine_at_rest() -> BTreeSet<String> {
+    for capability in &CAPABILITIES {
+        // Each is tried once, and whoever asks waits for that.
+        let _ = capability.check();
+    }
+    machine()
+}
+
 #[track_caller]
 fn is_as_before(before: &BTreeSet<String>) {
     // What was killed is being undone by its rigs meanwhile.
@@ -89,6 +99,11 @@ fn is_as_before(before: &BTreeSet<String>) {
     }
 }
 
+fn document(stdout: &str) -> Value {
+    // Nothing else is on stdout.
+    serde_json::from_str(stdout).unwrap_or_else(|error| panic!("{error}: {stdout}"))
+}
+
 fn answers(document: &Value) -> &Vec<Value> {
     document["answers"].as_array().unwrap()
 }
@@ -97,11 +112,11 @@ fn answers(document: &Value) -> &Vec<Value> {
 fn what_is_built_is_named_and_nothing_stays() {
     xtask::require!(root, loop, ext4, fuse, blkio, quota);
     let _alone = alone();
-    let before = machine();
+    let before = machine_at_rest();
     let words = "--only iops-cap-one --only tags --only quota --only cached-data --only holes --json -";
     for attempt in 0.. {
         let ran = selftest(words).run().did_not_panic();
-        let document = parse_document(&ran.stdout);
+        let document = document(&ran.stdout);
         is_as_before(&before);
         assert_eq!(document["missing"].as_array().unwrap().len(), 0, "{:#}", document["missing"]);
         assert_eq!(answers(&document).len(), 8);
@@ -123,12 +138,12 @@ fn what_is_built_is_named_and_nothing_stays() {
 fn one_that_is_ended_tells_what_it_has_and_leaves_nothing() {
     xtask::require!(root, loop, ext4, fuse);
     let _alone = alone();
-    let before = machine();
+    let before = machine_at_rest();
     let mut running = selftest("--only latency --json -").spawn();
     assert!(running.wait_until(measures), "it measures nothing");
     running.signal(Signal::TERM);
     let ran = running.wait().did_not_panic().exits(143);
-    assert_eq!(answers(&parse_document(&ran.stdout)).len(), 0);
+    assert_eq!(answers(&document(&ran.stdout)).len(), 0);
     is_as_before(&before);
 }
 
@@ -136,7 +151,7 @@ fn one_that_is_ended_tells_what_it_has_and_leaves_nothing() {
 fn one_that_is_killed_is_undone_by_its_rigs_or_by_the_next() {
     xtask::require!(root, loop, ext4, fuse, blkio);
     let _alone = alone();
-    let before = machine();
+    let before = machine_at_rest();
     for kills_rigs in [false, true] {
         let mut running = selftest("--only tags").spawn();
         assert!(running.wait_until(measures), "it measures nothing");
