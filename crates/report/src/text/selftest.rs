@@ -65,8 +65,8 @@ fn row(answer: &Answer) -> String {
     line.left(CASE, mark, colour);
     line.left(TEST, &answer.spec, anstyle::Style::new());
     let (sign, said) = said(answer);
-    line.left(SAID - sign.chars().count(), sign, colour);
-    line.left(SAID, &said, colour);
+    // The sign hangs over.
+    line.left(SAID - sign.chars().count(), &format!("{sign}{said}"), colour);
     if answer.outcome == Outcome::Right
         && let (Some(rate), Some(off)) = (answer.ops_per_second, answer.off())
     {
