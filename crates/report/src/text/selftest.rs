@@ -116,15 +116,15 @@ pub fn summary(selftest: &SelfTest, style: &Style) -> String {
             count => format!(", {count} of these confirmed"),
         }
     );
-    lines.push(field("score", &right, style));
+    lines.push(field("score", &with_units(&right), style));
     if let (Some(median), Some(max)) = (score.off_median, score.off_max) {
         let rates = format!(
-            "{} held against what was built in: half of them off by no more than {}, the worst by {}",
+            "{} held against what was built in: half of them off by {}, the worst by {}",
             thousands(score.rates.into()),
-            percent_of(median),
+            at_most(median),
             percent_of(max)
         );
-        lines.push(field("rates", &rates, style));
+        lines.push(field("rates", &with_units(&rates), style));
     }
     let kinds = [(true, "failed"), (false, "without")];
     for (is_failure, name) in kinds {
@@ -151,6 +151,10 @@ pub fn summary(selftest: &SelfTest, style: &Style) -> String {
 
 fn share(part: u32, whole: u32) -> String {
     if whole == 0 { String::new() } else { format!(" ({})", percent(f64::from(part) / f64::from(whole))) }
+}
+
+fn at_most(share: f64) -> String {
+    if share < 1e-4 { "less than 0.01 %".to_owned() } else { format!("{} or less", percent_of(share)) }
 }
 
 fn percent_of(share: f64) -> String {
