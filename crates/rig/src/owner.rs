@@ -192,18 +192,18 @@ impl Rig {
                 Err(trouble) => break Err(trouble),
             }
         };
-        let ended = process.wait(ANSWERING);
-        if !ended {
+        let clean = || journal.as_deref().and_then(clean_one);
+        // One that was killed may hang in its own server, and ends only after that is undone.
+        let mut cleaned = if said.is_err() { clean() } else { None };
+        if !process.wait(ANSWERING) {
             let _ = process.child.kill();
+            cleaned = cleaned.or_else(clean);
             process.wait(ANSWERING);
         }
         drop(process);
-        if (said.is_err() || !ended)
-            && let Some(cleaned) = journal.as_deref().and_then(clean_one)
-        {
-            left.extend(cleaned.left);
-        } else {
-            said?;
+        match cleaned {
+            Some(cleaned) => left.extend(cleaned.left),
+            None => said?,
         }
         match left.is_empty() {
             true => Ok(()),
