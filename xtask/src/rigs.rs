@@ -52,7 +52,8 @@ fn list() {
     }
 }
 
-fn clean() -> bool {
+/// Undoes what rigs that were killed have left, and says so; whether nothing is left is the answer.
+pub(crate) fn clean() -> bool {
     let cleaned = rig::clean();
     for one in &cleaned {
         println!("{}", one.journal.display());

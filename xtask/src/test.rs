@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
 use crate::capability::{self, REQUIRE_VARIABLE, SKIPS_VARIABLE};
-use crate::{Usage, packages};
+use crate::{Usage, packages, rigs};
 
 /// Runs the command; the answer is whether every test passed.
 ///
@@ -27,6 +28,10 @@ pub fn command(arguments: &[String]) -> Result<bool> {
     }
     check_required_names(&std::env::var(REQUIRE_VARIABLE).unwrap_or_default())?;
     packages::provide(install);
+    if !abandoned().is_empty() {
+        println!("left by tests that were killed before:");
+        rigs::clean();
+    }
 
     let skips = tempfile::NamedTempFile::new().context("make a file that lists skipped tests")?;
     let status = Command::new(crate::cargo())
@@ -43,7 +48,16 @@ pub fn command(arguments: &[String]) -> Result<bool> {
     if !status.success() {
         println!("cargo test failed ({status})");
     }
-    Ok(status.success())
+    let left = abandoned();
+    for journal in &left {
+        println!("a test has left what {} says; `cargo xtask rigs --clean` undoes it", journal.display());
+    }
+    Ok(status.success() && left.is_empty())
+}
+
+/// Journals of rigs that nobody works by any more.
+fn abandoned() -> Vec<PathBuf> {
+    rig::list().into_iter().filter(|journal| !rig::is_live(journal)).collect()
 }
 
 /// A misspelt requirement would require nothing.
