@@ -1,0 +1,246 @@
+//! What specs are understood as, and refused for.
+
+use super::*;
+use proptest::prelude::*;
+
+fn ok(spec: &str) -> Workload {
+    parse(spec, &Defaults::default()).unwrap()
+}
+
+fn problem(spec: &str) -> String {
+    parse(spec, &Defaults::default()).unwrap_err().problem
+}
+
+#[test]
+fn defaults_follow_the_verb() {
+    let read = ok("read");
+    let data = read.data().unwrap();
+    assert_eq!((data.access, data.block_bytes, data.direct), (Access::Sequential, 1 << 20, true));
+    assert_eq!((read.iodepth, read.threads), (1, 1));
+    assert!(!ok("rewrite").data().unwrap().direct);
+    assert_eq!(ok("fsync").data().unwrap().block_bytes, 4096);
+    assert_eq!(ok("create").files().unwrap().files, 65_536);
+}
+
+#[test]
+fn labels_read_like_the_tables_of_the_field() {
+    assert_eq!(ok("read:rnd4k:q32t4").label(), "RND4K Q32T4");
+    assert_eq!(ok("write:buffered").label(), "SEQ1M Q1T1 buffered");
+    assert_eq!(ok("rewrite:seq128k").label(), "SEQ128K Q1T1");
+    assert_eq!(ok("stat:t4:missing").label(), "T4 missing");
+    for (spec, label) in [
+        ("read:rnd4k:rate=500", "RND4K Q1T1 @500/s"),
+        ("read:rnd4k:q4:rate=500,poisson", "RND4K Q4T1 @500/s poisson"),
+        ("read:rnd4k:rate=50%", "RND4K Q1T1 @50%"),
+        ("write:compress=50:dedupe=20", "SEQ1M Q1T1 compress=50 dedupe=20"),
+        ("read:rnd4k:iopoll:sqpoll", "RND4K Q1T1 iopoll sqpoll"),
+        ("read:rnd4k:engine=null", "RND4K Q1T1 engine=null"),
+        ("read:rnd4k:engine=nop", "RND4K Q1T1 engine=nop"),
+        ("read:rnd4k:engine=uring", "RND4K Q1T1"),
+        ("byte-read:t2", "T2"),
+        ("byte-write:buffered:sync=none", "T1 sync=none"),
+        ("putc-write:unlocked:stdio_buffer=4k", "T1 unlocked stdio_buffer=4K"),
+    ] {
+        assert_eq!(ok(spec).label(), label, "{spec}");
+    }
+}
+
+#[test]
+fn bytes_have_no_blocks() {
+    let defaults = Defaults { direct: Some(true), engine: Some(EngineWord::Uring), ..Defaults::default() };
+    for verb in DataVerb::ALL.iter().filter(|verb| verb.is_bytes()) {
+        let workload = parse(verb.word(), &defaults).unwrap();
+        let data = workload.data().unwrap();
+        assert_eq!((data.access, data.block_bytes, data.direct), (Access::Sequential, 1, false));
+        assert_eq!((data.engine, data.reads()), (None, !data.writes()), "{verb}");
+        assert_eq!(print(&workload), verb.word());
+    }
+    assert_eq!(
+        problem("byte-write:q4"),
+        "byte-write works byte by byte: it has no depth; write t4 for several at once"
+    );
+    assert_eq!(
+        problem("getc-read:rnd4k"),
+        "`rnd4k`: getc-read works byte by byte: it has no pattern; write read:rnd4k for blocks"
+    );
+    for word in ["direct", "shared", "engine=sync", "iopoll", "sqpoll", "compress=1", "dedupe=1"] {
+        let problem = problem(&format!("byte-write:{word}"));
+        assert!(problem.starts_with(&format!("`{word}` has no meaning for byte-write")), "{problem}");
+    }
+    assert!(problem("byte-read:rate=5").contains("it takes tN sync passes ops bytes"));
+    assert!(problem("getc-read:sync=end").contains("has no meaning"));
+    assert_eq!(
+        problem("read:unlocked"),
+        "`unlocked` has no meaning for read; putc-write and getc-read take it"
+    );
+    assert_eq!(problem("putc-write:stdio_buffer=0"), "`stdio_buffer=0`: 1 byte to 64m");
+}
+
+#[test]
+fn rings_that_poll_need_a_ring() {
+    assert!(ok("read:rnd4k:iopoll").data().unwrap().iopoll);
+    assert!(ok("read:buffered:sqpoll:engine=uring").data().unwrap().sqpoll);
+    assert_eq!(
+        problem("read:sqpoll:engine=sync"),
+        "sqpoll is a way of io_uring, which engine=sync is not; write engine=uring or leave sqpoll away"
+    );
+    assert!(problem("read:iopoll:engine=uring:buffered").contains("write direct"));
+    assert!(problem("read:sqpoll:buffered").contains("add engine=uring or direct"));
+    assert!(problem("fsync:iopoll").contains("leave iopoll away"));
+    assert_eq!(problem("read:engine=aio"), "`engine=aio`: write engine=sync|uring|null|nop");
+    let null = Defaults { engine: Some(EngineWord::Null), ..Defaults::default() };
+    assert_eq!(print(&parse("read", &null).unwrap()), "read:seq1m:engine=null");
+    assert_eq!(print(&parse("read:engine=sync", &null).unwrap()), "read:seq1m:engine=sync");
+}
+
+#[test]
+fn rates_are_plain_or_shares() {
+    let arrival = |spec: &str| ok(spec).data().unwrap().arrival;
+    let open = |rate, poisson| Arrival::Open { rate, poisson };
+    assert_eq!(arrival("read:rate=500"), open(OpenRate::PerSecond(500), false));
+    assert_eq!(arrival("read:rate=10%,poisson"), open(OpenRate::Percent(10), true));
+    assert!(problem("read:rate=0").contains("write rate=500"));
+    assert!(problem("read:rate=0%").contains("write rate=500"));
+    assert!(problem("read:rate=120%").contains("1% to 100%"));
+    for rate in ["1k", "+5", "5.0", "", "-1", "%"] {
+        assert!(problem(&format!("read:rate={rate}")).contains("such as 500"), "{rate}");
+    }
+    assert_eq!(problem("read:rate=5,bursts"), "`rate=5,bursts`: write rate=5 or rate=5,poisson");
+}
+
+#[test]
+fn mistakes_name_the_nearest_word() {
+    assert_eq!(problem("reed"), "unknown verb `reed`, did you mean `read`?");
+    assert_eq!(problem("read:bufered"), "unknown word `bufered`, did you mean `buffered`?");
+    assert_eq!(problem("read:ops"), "`ops`: write ops=N");
+    assert_eq!(problem("read:shared=1"), "`shared=1`: `shared` takes no value");
+    assert_eq!(problem("read:read=20"), "`read=20` has no meaning for read");
+    assert_eq!(problem("create:q4"), "file operations have no depth; write t4 for as many at once");
+    assert_eq!(problem("write:sync=now"), "`sync=now`: write sync=none|end|each");
+    assert_eq!(problem("create:files=2:t4"), "2 files are too few for 4 threads; write files=4 or more");
+    assert_eq!(problem("read:q0"), "`q0`: 1 to 4096 can be asked for");
+    assert!(problem("read:rnd0").contains("1 byte to 1g"));
+    assert!(problem("zzz").starts_with("unknown verb `zzz`; verbs are read write"));
+}
+
+fn any_arrival() -> impl Strategy<Value = Arrival> {
+    let rate =
+        prop_oneof![(1..=RATE_MAX).prop_map(OpenRate::PerSecond), (1u8..=100).prop_map(OpenRate::Percent)];
+    prop_oneof![
+        Just(Arrival::Closed),
+        (rate, any::<bool>()).prop_map(|(rate, poisson)| Arrival::Open { rate, poisson }),
+    ]
+}
+
+fn any_workload() -> impl Strategy<Value = Workload> {
+    let limit = || proptest::option::of(1u64..1 << 40);
+    let data = (
+        proptest::sample::select(DataVerb::ALL),
+        proptest::sample::select(Access::ALL),
+        1u64..=BLOCK_BYTES_MAX,
+        any::<(bool, bool)>(),
+        (0u8..=100, 0u8..=100, 0u8..=100),
+        proptest::sample::select(SyncMode::ALL),
+        (limit(), limit(), 1u64..1 << 40, any::<bool>()),
+        any_arrival(),
+        (proptest::option::of(proptest::sample::select(EngineWord::ALL)), any::<(bool, bool)>()),
+        (any::<bool>(), proptest::option::of(1u64..=STDIO_BUFFER_BYTES_MAX)),
+    )
+        .prop_map(|(verb, access, block_bytes, direct, percents, sync, limits, arrival, ring, stdio)| {
+            let (read, compress_percent, dedupe_percent) = percents;
+            let sync = match sync {
+                _ if !verb.writes() => SyncMode::End,
+                SyncMode::Each if verb.is_bytes() => SyncMode::End,
+                sync => sync,
+            };
+            let data = DataWork {
+                verb,
+                access,
+                block_bytes,
+                direct: direct.0,
+                read_percent: if verb == DataVerb::Rw { read } else { 50 },
+                sync,
+                shared: direct.1,
+                arrival,
+                compress_percent,
+                dedupe_percent,
+                engine: ring.0,
+                iopoll: false,
+                sqpoll: false,
+                unlocked: verb.is_stdio() && stdio.0,
+                stdio_buffer_bytes: stdio.1.filter(|_| verb.is_stdio()),
+                passes: limits.0,
+                ops: limits.1,
+                bytes: limits.3.then_some(limits.2),
+            };
+            let in_ring = match data.engine {
+                None => data.direct,
+                Some(engine) => engine == EngineWord::Uring,
+            };
+            let syncs_each = verb == DataVerb::Fsync || sync == SyncMode::Each;
+            Work::Data(if verb.is_bytes() {
+                DataWork {
+                    access: Access::Sequential,
+                    block_bytes: 1,
+                    direct: false,
+                    shared: false,
+                    arrival: Arrival::Closed,
+                    compress_percent: 0,
+                    dedupe_percent: 0,
+                    engine: None,
+                    ..data
+                }
+            } else {
+                DataWork {
+                    iopoll: ring.1.0 && in_ring && data.direct && !syncs_each,
+                    sqpoll: ring.1.1 && in_ring,
+                    // Less than one block is refused.
+                    bytes: data.bytes.map(|bytes| bytes.max(block_bytes)),
+                    ..data
+                }
+            })
+        });
+    let files = (
+        proptest::sample::select(FileVerb::ALL),
+        4096u64..=FILES_MAX,
+        (0u64..=1 << 20, 0u64..=1 << 20),
+        (1u64..=DIRS_MAX, 1u32..=LEVELS_MAX),
+        proptest::sample::select(Order::ALL),
+        any::<(bool, bool, bool)>(),
+        proptest::sample::select(SyncMode::ALL),
+    )
+        .prop_map(|(verb, files, (a, b), (dirs, levels), order, (shared, cold, missing), sync)| {
+            let can_miss = matches!(verb, FileVerb::Stat | FileVerb::Open | FileVerb::Unlink);
+            Work::Files(FilesWork {
+                verb,
+                files,
+                size_min_bytes: a.min(b),
+                size_max_bytes: a.max(b),
+                dirs,
+                levels,
+                order,
+                shared,
+                cold,
+                missing: missing && can_miss,
+                sync,
+            })
+        });
+    (prop_oneof![data, files], 1u32..=64, 1u32..=64).prop_map(|(work, iodepth, threads)| {
+        let in_blocks = matches!(&work, Work::Data(data) if !data.verb.is_bytes());
+        let iodepth = if in_blocks { iodepth } else { 1 };
+        Workload { threads, iodepth, work }
+    })
+}
+
+proptest! {
+    #[test]
+    fn printing_reads_back(workload in any_workload()) {
+        let text = print(&workload);
+        prop_assert_eq!(parse(&text, &Defaults::default()), Ok(workload), "{}", text);
+    }
+
+    #[test]
+    fn parsing_never_panics(text in "[a-z]{0,8}(:[a-z0-9=.]{0,12}){0,4}") {
+        let _ = parse(&text, &Defaults::default());
+    }
+}
