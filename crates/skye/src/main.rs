@@ -8,6 +8,7 @@
 mod beside;
 mod cli;
 mod doctor;
+mod driver;
 mod exit;
 mod explain;
 mod live_view;

@@ -1,0 +1,554 @@
+//! The session's driver: phase after phase of a plan, with what is found out before, beside and after them, to the
+//! document.
+
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+use model::plan::PlannedPhase;
+use model::run::{
+    Confidence, Environment, Mark, Note, PhaseRecord, Run, RunStatus, SCHEMA, Status, TargetProbes, Tool,
+};
+use model::size;
+use model::target::Backing;
+use model::workload::Engine;
+use model::{Limiter, Machine, Plan, Trouble, spec};
+use observe::Root;
+use run::ceilings::Ceilings;
+use run::{LayoutProgress, Moment, Session, Time};
+use rustix::time::{ClockId, clock_gettime};
+
+mod experiments;
+
+use crate::beside::Beside;
+use crate::exit::{self, Failure};
+use crate::live_view::{LiveView, Position};
+use crate::marks::Marks;
+use crate::signals::Interruption;
+use crate::terminal;
+
+/// How long the target is watched for others' I/O before anything is written.
+const WATCH: Duration = Duration::from_millis(150);
+/// Others' I/O above this rate is said before starting.
+const BUSY_BYTES_PER_SECOND: u64 = 5_000_000;
+/// How long each of our own limits is measured, at most.
+const CEILING_TIME: Duration = Duration::from_millis(100);
+/// Kept for cleaning up within the total time.
+const CLEANING: Duration = Duration::from_secs(2);
+/// A phase that would get less than this is not begun.
+const PHASE_NS_MIN: u64 = 200_000_000;
+
+/// Who is told how a run goes on, while it does. What it prints goes above the live view; one that fails is told no more.
+pub trait Audience {
+    /// A test of the plan begins: its place in the list.
+    ///
+    /// # Errors
+    /// Nothing can be told any more.
+    fn begins(&mut self, _view: &LiveView, _index: usize) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// A test is over, and judged; `before` is the one before it.
+    ///
+    /// # Errors
+    /// As [`Audience::begins`].
+    fn over(
+        &mut self,
+        view: &LiveView,
+        plan: &Plan,
+        record: &PhaseRecord,
+        before: Option<&PhaseRecord>,
+    ) -> Result<(), Failure>;
+
+    /// Of these tests, which are over, more is known now.
+    ///
+    /// # Errors
+    /// As [`Audience::begins`].
+    fn judged_later(
+        &mut self,
+        _view: &LiveView,
+        _plan: &Plan,
+        _records: &[&PhaseRecord],
+    ) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+/// What a run begins with.
+pub struct Setup {
+    /// When the program was started.
+    pub started: Instant,
+    /// The same as people read it.
+    pub started_at: String,
+    /// Seed of offsets and data.
+    pub seed: u64,
+    /// What ends it.
+    pub interruption: Interruption,
+    /// Moves while it lasts.
+    pub view: LiveView,
+    /// Who is told meanwhile, if anybody.
+    pub audience: Option<Box<dyn Audience>>,
+    /// Whether warnings are kept for the document.
+    pub quiet: bool,
+    /// The user's command beside each test.
+    pub beside: Option<Beside>,
+    /// What was found.
+    pub environment: Environment,
+    /// What is to be done.
+    pub plan: Plan,
+}
+
+/// The machine that we run on, and what it lets us do.
+pub fn machine(root: &Root) -> Machine {
+    Machine { io_uring_refused: engine::uring::refusal(), ..observe::machine(root) }
+}
+
+/// Does everything that was planned, and removes it again.
+pub fn drive(setup: Setup, session: Session, root: &Root, machine: &Machine) -> Ended {
+    let Setup { started, started_at, seed, interruption, view, audience, quiet, beside, environment, plan } =
+        setup;
+    let mut driver = Driver {
+        started,
+        interruption,
+        view,
+        audience,
+        quiet,
+        deadline: started + Duration::from_nanos(plan.total_ns),
+        written_bytes: 0,
+        phases: Vec::new(),
+        warnings: Vec::new(),
+        ceilings: Ceilings::default(),
+        measuring_since: None,
+        cpus: machine.cpus,
+        clock_read_ns: None,
+        failed: false,
+        target_probes: None,
+        beside,
+        marks: Marks::open(),
+        environment,
+        plan,
+    };
+    driver.warn_if_busy(root);
+    driver.find_ceilings(root, machine);
+    let left = driver.measure(session);
+    log::debug!("the whole took {:?}", started.elapsed());
+    driver.into_run(seed, started_at, left)
+}
+
+struct Driver {
+    started: Instant,
+    interruption: Interruption,
+    view: LiveView,
+    audience: Option<Box<dyn Audience>>,
+    quiet: bool,
+    deadline: Instant,
+    written_bytes: u64,
+    phases: Vec<PhaseRecord>,
+    warnings: Vec<String>,
+    ceilings: Ceilings,
+    /// When the data set and the tests began, and what CPU time this thread had taken by then.
+    measuring_since: Option<(Instant, f64)>,
+    cpus: u32,
+    clock_read_ns: Option<f64>,
+    /// Something besides a phase failed.
+    failed: bool,
+    /// What was found out about the target before the first test.
+    target_probes: Option<TargetProbes>,
+    /// The user's command beside each test.
+    beside: Option<Beside>,
+    marks: Marks,
+    environment: Environment,
+    plan: Plan,
+}
+
+/// What a run leaves to be told: the document, and how it ended.
+pub struct Ended {
+    /// The document.
+    pub run: Run,
+    /// What has arrived meanwhile.
+    pub interruption: Interruption,
+    /// The user's command beside each test.
+    pub beside: Option<Beside>,
+    /// Something besides a phase failed, and was told.
+    pub failed: bool,
+    /// What could not be removed, and why.
+    pub left: Vec<String>,
+    quiet: bool,
+}
+
+impl Ended {
+    /// Whether whoever read stdout has gone.
+    pub fn reader_is_gone(&self) -> bool {
+        self.interruption.exit_code() == Some(exit::DONE)
+    }
+
+    /// Says on stderr what failed, what is left, and which signal ended it; whether all went well is the answer.
+    pub fn tell_failures(&self) -> bool {
+        self.left.iter().for_each(|problem| terminal::error(problem));
+        for phase in self.run.phases.iter().filter(|phase| phase.status == Status::Failed) {
+            let reason = phase.reason.as_deref().unwrap_or("no reason is known");
+            terminal::error(&format!("{} {} failed: {reason}", phase.name, phase.label));
+        }
+        if self.interruption.is_raised() && !self.quiet && !self.reader_is_gone() {
+            let files =
+                if self.left.is_empty() { "its files are removed" } else { "some of its files are left" };
+            terminal::message("skye", &format!("ended by SIG{}; {files}", self.interruption.name()));
+        }
+        let is_lacking = |phase: &PhaseRecord| matches!(phase.status, Status::Failed | Status::Skipped);
+        !self.failed && self.left.is_empty() && !self.run.phases.iter().any(is_lacking)
+    }
+}
+
+/// Whether a test read what was not written.
+pub fn is_damaged(phase: &PhaseRecord) -> bool {
+    phase.notes.iter().any(|note| note.code == "verification_failed")
+}
+
+/// CPU time that this thread has taken.
+fn own_cpu_seconds() -> f64 {
+    let cpu = clock_gettime(ClockId::ThreadCPUTime);
+    cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9
+}
+
+impl Driver {
+    fn warn(&mut self, message: String) {
+        if !self.quiet {
+            self.view.above(|| terminal::message("warning", &message));
+        }
+        self.warnings.push(message);
+    }
+
+    fn warn_if_busy(&mut self, root: &Root) {
+        let top = self.environment.target.top_device().filter(|_| !self.plan.allow_busy);
+        let Some(device) = top.cloned() else { return };
+        self.view.preparing(&format!("watching {} for others' I/O", device.name));
+        let Some(traffic) = observe::idle_traffic(root, &device, WATCH) else { return };
+        let rate = (traffic.read_bytes + traffic.written_bytes).saturating_mul(1_000_000_000)
+            / traffic.length_ns.max(1);
+        if rate > BUSY_BYTES_PER_SECOND {
+            self.warn(format!(
+                "{} is busy: others move {}/s on it, so numbers will be lower and less steady; run it when it is quiet, or add --allow busy",
+                device.name,
+                size::decimal(rate)
+            ));
+        }
+    }
+
+    /// Finds out what skye and the calls themselves cost here, for a fraction of a second each.
+    fn find_ceilings(&mut self, root: &Root, machine: &Machine) {
+        if self.environment.target.backing == Backing::Simulated {
+            return;
+        }
+        self.view.preparing("finding out what skye itself costs");
+        // A test that takes no longer than this should not wait longer for it.
+        let time = Duration::from_nanos(self.plan.phase_time_ns / 20).min(CEILING_TIME);
+        self.ceilings = Ceilings::measure(root, &self.plan, machine, time, &self.interruption.raised);
+    }
+
+    /// Runs everything and removes it again; gives what could not be removed.
+    fn measure(&mut self, mut session: Session) -> Vec<String> {
+        self.measuring_since = Some((Instant::now(), own_cpu_seconds()));
+        for repetition in 1..=self.plan.repetitions {
+            if self.interruption.is_raised() {
+                break;
+            }
+            if let Err(trouble) = self.lay_out(&mut session) {
+                if !self.interruption.is_raised() {
+                    self.fail(&trouble);
+                }
+                break;
+            }
+            if repetition == 1 && !self.interruption.is_raised() {
+                self.view.preparing("looking below this system");
+                self.target_probes = session.probe_target();
+                let probe = self.target_probes.as_ref().and_then(|probes| probes.compressible.as_ref());
+                self.written_bytes += probe.map_or(0, |probe| probe.bytes);
+            }
+            self.repetition(&mut session, repetition);
+        }
+        let before = self.limiters();
+        self.experiment(&mut session);
+        self.show_judged_later(&before);
+        self.clock_read_ns = Some(session.clock_read_ns());
+        self.view.preparing("removing files");
+        let path = session.path().map(Path::to_owned).unwrap_or_default();
+        let left = match session.close() {
+            Ok(removal) => {
+                let left = removal.left.into_iter();
+                left.map(|(name, why)| format!("left {}: {why}", path.join(name).display())).collect()
+            }
+            Err(trouble) => vec![trouble.to_string()],
+        };
+        self.view.end();
+        left
+    }
+
+    fn fail(&mut self, trouble: &Trouble) {
+        self.failed = true;
+        let message = trouble.to_string();
+        self.view.above(|| terminal::error(&message));
+        self.warnings.push(message);
+    }
+
+    fn lay_out(&mut self, session: &mut Session) -> Result<(), Trouble> {
+        self.view.preparing("laying out files");
+        let progress = LayoutProgress::default();
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        session.lay_out(left.as_nanos() as u64, &progress)?;
+        self.written_bytes += progress.bytes.load(std::sync::atomic::Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn repetition(&mut self, session: &mut Session, repetition: u32) {
+        let phases = self.plan.phases.clone();
+        for (index, phase) in phases.iter().enumerate() {
+            let rest = &phases[index..];
+            let repetitions_left = u64::from(self.plan.repetitions - repetition);
+            let record = match self.time_for(rest, &phases, repetitions_left) {
+                _ if self.interruption.is_raised() => return,
+                None => {
+                    skipped(phase, repetition, "the run's total time is used up; give it more with --time")
+                }
+                Some(budget) => {
+                    self.tell(|audience, driver| audience.begins(&driver.view, index));
+                    let record = self.phase(session, phase, index, repetition, budget);
+                    self.agreeing(session, phase, index, repetition, budget, record)
+                }
+            };
+            self.tell(|audience, driver| {
+                audience.over(&driver.view, &driver.plan, &record, driver.phases.last())
+            });
+            self.phases.push(record);
+            let goes_on = phases.get(index + 1).is_some_and(|next| next.group == phase.group);
+            if phase.group.is_some() && !goes_on {
+                self.name_knee(phase.group.as_deref(), repetition);
+            }
+        }
+    }
+
+    /// Notes on the row at which a sweep has its knee.
+    fn name_knee(&mut self, group: Option<&str>, repetition: u32) {
+        let is_point =
+            |record: &PhaseRecord| record.group.as_deref() == group && record.repetition == repetition;
+        let points: Vec<_> = self.phases.iter().filter(|record| is_point(record)).collect();
+        let Some((index, note)) = run::knee(&points) else { return };
+        if let Some(record) = self.phases.iter_mut().filter(|record| is_point(record)).nth(index) {
+            record.notes.push(note);
+        }
+    }
+
+    /// What is left of the run's total time, but for cleaning up.
+    fn left_ns(&self) -> u64 {
+        let left = self.deadline.saturating_duration_since(Instant::now()).saturating_sub(CLEANING);
+        left.as_nanos() as u64
+    }
+
+    /// Measured time and total budget of the next phase: its share of what is left, files counting more for what
+    /// they do untimed. `None` if that is too little.
+    fn time_for(
+        &self,
+        rest: &[PlannedPhase],
+        all: &[PlannedPhase],
+        repetitions_left: u64,
+    ) -> Option<(u64, u64)> {
+        // On a virtual clock no test takes time from another.
+        if rest.first().is_some_and(|phase| phase.engine == Engine::Sim) {
+            return Some((self.plan.phase_time_ns, u64::MAX));
+        }
+        let weight = |phase: &PlannedPhase| if phase.workload.files().is_some() { 4 } else { 2 };
+        let left_ns = self.left_ns().saturating_sub(self.plan.experiments_ns());
+        let weights: u64 =
+            rest.iter().map(weight).sum::<u64>() + repetitions_left * all.iter().map(weight).sum::<u64>();
+        let share_ns = left_ns / weights.max(1);
+        let time_ns = self.plan.phase_time_ns.min(share_ns * 2);
+        // A phase that is counted, not timed, may take all that is left.
+        let counted = rest.first().is_some_and(|phase| phase.stop.time_ns.is_none());
+        let budget_ns = if counted { left_ns } else { left_ns.min(share_ns * 4) };
+        let enough_ns = PHASE_NS_MIN.min(self.plan.phase_time_ns);
+        (time_ns >= enough_ns).then_some((time_ns, budget_ns))
+    }
+
+    fn phase(
+        &mut self,
+        session: &mut Session,
+        phase: &PlannedPhase,
+        index: usize,
+        repetition: u32,
+        budget: (u64, u64),
+    ) -> PhaseRecord {
+        let (time_ns, budget_ns) = budget;
+        let next = self
+            .plan
+            .phases
+            .get(index + 1)
+            .map(|next| format!("{} {}", next.workload.name(), next.workload.label()));
+        let position = Position {
+            phase,
+            index: index + 1,
+            of: self.plan.phases.len(),
+            next: next.as_deref(),
+            planned_ns: time_ns,
+            left_ns: (self.plan.estimate_ns)
+                .saturating_sub(self.started.elapsed().as_nanos() as u64)
+                .max(time_ns),
+        };
+        let untimed_bytes = session.untimed_bytes();
+        self.view.begin();
+        let (view, beside, marks) = (&mut self.view, &mut self.beside, &mut self.marks);
+        let (id, spec) = (run::phase_id(phase, repetition), spec::print(&phase.workload));
+        let time = Time { measured_ns: time_ns, budget_ns };
+        let mut record = session.phase(phase, repetition, time, &mut |moment| match moment {
+            Moment::Begin => {
+                beside.iter_mut().for_each(|beside| beside.begin(&id, &spec));
+                marks.begin(&id, &spec);
+            }
+            Moment::Tick(tick) => {
+                view.update(&position, tick);
+                beside.iter_mut().for_each(Beside::watch);
+            }
+            Moment::End => marks.end(&id, &spec),
+            Moment::Over => beside.iter_mut().for_each(Beside::end),
+        });
+        if let Some((ran, warnings)) = self.beside.as_mut().map(Beside::take) {
+            record.beside = ran;
+            warnings.into_iter().for_each(|warning| self.warn(warning));
+        }
+        record.own_cost_ns_per_op = self.ceilings.own_cost_ns(&record);
+        record.ceiling_shares = self.ceilings.shares(&record, self.cpus);
+        self.written_bytes += record.app_bytes_written + session.untimed_bytes() - untimed_bytes;
+        judge::judge(&mut record, &self.plan, &self.environment, self.target_probes.as_ref());
+        record
+    }
+
+    /// Repeats a direct test once whose bytes the device does not confirm, where time and the write limit allow it.
+    fn agreeing(
+        &mut self,
+        session: &mut Session,
+        phase: &PlannedPhase,
+        index: usize,
+        repetition: u32,
+        budget: (u64, u64),
+        first: PhaseRecord,
+    ) -> PhaseRecord {
+        let Some(before) = judge::disagreement(&first, phase) else { return first };
+        let later = u64::from(self.plan.repetitions - repetition);
+        let phases = (self.plan.phases.len() - index) as u64 + later * self.plan.phases.len() as u64;
+        let others = self.plan.phase_time_ns.saturating_mul(phases);
+        let has_time = self.left_ns() > others.saturating_add(budget.0);
+        let later_bytes = later * (self.plan.bytes_to_write_max / u64::from(self.plan.repetitions));
+        let still_planned: u64 = self.plan.phases[index..].iter().filter_map(|p| p.stop.bytes).sum();
+        let has_bytes = first.app_bytes_written == 0
+            || self.written_bytes.saturating_add(still_planned).saturating_add(later_bytes)
+                <= self.plan.write_limit_bytes;
+        // Halves of the bytes are no accident: that is a file system that does not do it directly.
+        let may_agree = before < 0.5 && first.status == Status::Done;
+        if !(has_time && has_bytes && may_agree) || self.interruption.is_raised() {
+            return first;
+        }
+        let mut second = self.phase(session, phase, index, repetition, budget);
+        if is_damaged(&second) {
+            return second;
+        }
+        if let Some(reason) = second.reason.take_if(|_| second.status == Status::Failed) {
+            self.fail(&Trouble::new(format!("measure {} again", phase.id), reason));
+            return first;
+        }
+        if judge::disagreement(&second, phase).is_some_and(|after| after >= before)
+            || second.status != Status::Done
+        {
+            return first;
+        }
+        second.notes.push(Note {
+            mark: Mark::Info,
+            code: "repeated".into(),
+            text: format!(
+                "measured twice: the first time the device's bytes differed by {:.1} %",
+                before * 100.0
+            ),
+        });
+        second
+    }
+
+    /// Tells the audience, if there is one that still listens.
+    fn tell(&mut self, tell: impl FnOnce(&mut dyn Audience, &Self) -> Result<(), Failure>) {
+        let Some(mut audience) = self.audience.take() else { return };
+        match tell(&mut *audience, self) {
+            Ok(()) => self.audience = Some(audience),
+            // Whoever read us has gone: end quietly, but clean up first.
+            Err(Failure::ReaderGone) => self.interruption.reader_is_gone(),
+            Err(Failure::Failed(message) | Failure::Refused(message)) => {
+                self.failed = true;
+                self.warn(message);
+            }
+        }
+    }
+
+    /// What limits each row, as it is known now, and how surely.
+    fn limiters(&self) -> Vec<Option<(Option<Limiter>, Option<Confidence>)>> {
+        let of =
+            |phase: &PhaseRecord| Some((phase.verdict.as_ref()?.limiter, phase.verdict.as_ref()?.confidence));
+        self.phases.iter().map(of).collect()
+    }
+
+    /// Tells of the rows that were told already what is known better since.
+    fn show_judged_later(&mut self, before: &[Option<(Option<Limiter>, Option<Confidence>)>]) {
+        let after = self.limiters();
+        self.tell(|audience, driver| {
+            let changed =
+                driver.phases.iter().zip(before.iter().zip(after)).filter(|(_, (was, is))| *was != is);
+            let changed: Vec<_> = changed.map(|(phase, _)| phase).collect();
+            if changed.is_empty() {
+                Ok(())
+            } else {
+                audience.judged_later(&driver.view, &driver.plan, &changed)
+            }
+        });
+    }
+
+    fn into_run(self, seed: u64, started_at: String, left: Vec<String>) -> Ended {
+        let planned = self.plan.phases.len() * self.plan.repetitions as usize;
+        let ran = self.phases.iter().filter(|phase| phase.status == Status::Done).count();
+        let telemetry_cpu_share = self.measuring_since.map(|(since, cpu_before_seconds)| {
+            (own_cpu_seconds() - cpu_before_seconds) / since.elapsed().as_secs_f64().max(1e-9)
+        });
+        let costs =
+            || self.phases.iter().filter_map(|phase| Some((phase.own_cost_ns_per_op?, phase.ops as f64)));
+        let ops: f64 = costs().map(|(_, ops)| ops).sum();
+        let overhead_ns_per_op =
+            (ops > 0.0).then(|| costs().map(|(cost_ns, ops)| cost_ns * ops).sum::<f64>() / ops);
+        let run = Run {
+            schema: SCHEMA.into(),
+            skye_version: env!("CARGO_PKG_VERSION").into(),
+            started_at,
+            finished_at: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
+            run_status: if ran == planned { RunStatus::Complete } else { RunStatus::Partial },
+            command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+            label: self.plan.label.clone(),
+            seed,
+            plan: self.plan,
+            environment: self.environment,
+            phases: self.phases,
+            target_probes: self.target_probes,
+            ceilings: self.ceilings.to_document(),
+            tool: Tool {
+                overhead_ns_per_op,
+                // The thread that runs this one observes, collects and draws, and does nothing else.
+                telemetry_cpu_share,
+                clock_read_ns: self.clock_read_ns,
+                warnings: self.warnings,
+            },
+        };
+        Ended {
+            run,
+            interruption: self.interruption,
+            beside: self.beside,
+            failed: self.failed,
+            left,
+            quiet: self.quiet,
+        }
+    }
+}
+
+/// The record of a phase that was not tried.
+fn skipped(phase: &PlannedPhase, repetition: u32, reason: &str) -> PhaseRecord {
+    Session::untried(phase, repetition, Status::Skipped, reason)
+}
