@@ -225,6 +225,8 @@ impl Network {
             "IdentityAgent=none",
             "BatchMode=yes",
             "Compression=no",
+            // Whoever measures in it may be another user than who has mounted it.
+            "allow_other,default_permissions",
             self.spec.mount_options.as_str(),
         ] {
             if !option.is_empty() {

@@ -12,6 +12,8 @@ use crate::reading::Reading;
 
 /// Of what was read, the device gave less than this.
 const FROM_DEVICE: f64 = 0.05;
+/// No file system keeps an inode in less: the oldest format of ext2.
+const INODE_BYTES_MIN: u64 = 128;
 /// Of what was written, the device took less than this.
 const TO_DEVICE: f64 = 0.8;
 
@@ -30,8 +32,10 @@ fn lookups(reading: &Reading<'_>) -> Option<Found> {
     let files = case.files()?;
     let looks_up = matches!(files.verb, FileVerb::Stat | FileVerb::Open | FileVerb::Readdir) || files.missing;
     let read = case.record.device.as_ref().map(|device| device.bytes_read);
-    // What others, or the journal, made the device read meanwhile is nothing against so many look-ups.
-    let is_nil = read.is_some_and(|read| (read as f64) < case.record.ops as f64);
+    // One that memory does not answer reads an inode at least. What others, or the journal, made the device read meanwhile
+    // is nothing against so many look-ups.
+    let inodes_bytes = case.record.ops as f64 * INODE_BYTES_MIN as f64;
+    let is_nil = read.is_some_and(|read| (read as f64) < FROM_DEVICE * inodes_bytes);
     if !looks_up || !(is_nil || case.target().backing == Backing::Memory) {
         return None;
     }

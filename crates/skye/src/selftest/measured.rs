@@ -9,8 +9,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use model::run::PhaseRecord;
-use model::selftest::{Answer, Missing};
-use model::{Run, Trouble};
+use model::selftest::{Answer, Missing, Truth};
+use model::{Limiter, Run, Trouble};
 use rig::cases::{Beside, Case, Known, Within};
 use rig::{Journal, Rig, Spec};
 use rustix::fs::{FallocateFlags, Mode, OFlags, ResolveFlags};
@@ -153,7 +153,7 @@ impl<'a> Bench<'a> {
         left.extend(built.finish());
         match run {
             _ if self.interruption.is_raised() => Measured::Interrupted,
-            Ok(run) => Measured::Answered(answers(case, &run, started.elapsed())),
+            Ok(run) => Measured::Answered(answers(case, &run, started.elapsed(), self.arguments.load)),
             Err(reason) => missing(reason, true),
         }
     }
@@ -275,17 +275,27 @@ impl<'a> Bench<'a> {
     }
 }
 
-fn answers(case: &Case, run: &Run, elapsed: Duration) -> Vec<Answer> {
+/// What is right to say of a test: with all CPUs kept busy, whoever does so is built in, too.
+fn truth_of(known: &Known, is_loaded: bool) -> Truth {
+    match &known.truth {
+        Truth::Limiters(limiters) if is_loaded => {
+            Truth::Limiters(limiters.iter().copied().chain([Limiter::CpuContention]).collect())
+        }
+        truth => truth.clone(),
+    }
+}
+
+fn answers(case: &Case, run: &Run, elapsed: Duration, is_loaded: bool) -> Vec<Answer> {
     let answer = |(known, phase): (&Known, &PhaseRecord)| {
-        let verdict = phase.verdict.clone();
+        let (truth, verdict) = (truth_of(known, is_loaded), phase.verdict.clone());
         Answer {
             case: case.name.into(),
             built_in: case.built_in.into(),
             spec: known.spec.clone(),
-            truth: known.truth.clone(),
             limiter: verdict.as_ref().and_then(|verdict| verdict.limiter),
             confidence: verdict.as_ref().and_then(|verdict| verdict.confidence),
-            outcome: known.truth.judge(verdict.as_ref()),
+            outcome: truth.judge(verdict.as_ref()),
+            truth,
             ops_per_second: phase.rate.ops_per_second,
             known_ops_per_second: known.ops_per_second,
             verdict,

@@ -175,6 +175,23 @@ fn one_that_is_killed_is_undone_by_its_rigs_or_by_the_next() {
     assert_eq!(nothing.stdout.trim(), "nothing to undo");
 }
 
+#[test]
+fn one_whose_rig_is_killed_says_so_and_leaves_nothing() {
+    xtask::require!(root, loop, ext4, fuse);
+    let _alone = alone();
+    let before = machine_at_rest();
+    let mut running = selftest("--only latency --json -").spawn();
+    assert!(running.wait_until(measures), "it measures nothing");
+    let rigs = children(running.id(), "rig-server");
+    assert!(!rigs.is_empty());
+    rigs.into_iter().for_each(|rig| kill_process(rig, Signal::KILL).unwrap());
+    let ran = running.wait().did_not_panic().exits(1);
+    let document = document(&ran.stdout);
+    assert_eq!(answers(&document).len(), 0);
+    assert_eq!(document["missing"][0]["is_failure"], true, "{document:#}");
+    is_as_before(&before);
+}
+
 /// Whether a run measures in a rig.
 fn measures() -> bool {
     let works = fs::read_dir("/tmp").unwrap().flatten().map(|entry| entry.path());
