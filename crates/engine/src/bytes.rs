@@ -2,7 +2,8 @@
 //!
 //! A call of the C library takes some ten instructions, so that nothing else may stand beside it: the inner loop runs
 //! over a stride of at most a piece of 4 KiB that was stamped before, and clock, stop rule and counts are looked at
-//! between strides alone. No operation has a latency of its own: reading a clock would cost more than the call.
+//! between strides alone. No operation has a latency of its own: reading a clock would cost more than the call. What the
+//! looks at the clock tell for nothing is how long many calls in a row took, of which the longest time is kept.
 //! Unlike blocks, bytes go through the position of an open file, which is why each worker has files of its own.
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,6 +17,9 @@ use crate::data::{self, Content, Pool, STAMP_INTERVAL_BYTES, Stamp};
 use crate::failure::{Cause, Failure};
 use crate::recorder::{INTERVAL_NS, Recorder};
 use crate::worker::{Ended, Stamping};
+
+/// Calls in a row of which the longest time is kept: as many as bonnie++ times at once, and a multiple of every stride.
+pub const CHUNK_CALLS: u64 = 8192;
 
 /// A worker's part of one file of its data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,6 +212,9 @@ pub trait Tally {
     /// Counts a piece that was compared.
     fn verified(&mut self);
 
+    /// Takes note of how long [`CHUNK_CALLS`] calls in a row took.
+    fn chunk(&mut self, time_ns: u64);
+
     /// An interval is over. Tells whether to stop.
     fn tick(&mut self, now_ns: u64) -> bool;
 
@@ -237,6 +244,11 @@ impl Tally for Recorded<'_> {
 
     fn verified(&mut self) {
         self.recorder.verified();
+    }
+
+    #[inline]
+    fn chunk(&mut self, time_ns: u64) {
+        self.recorder.chunk(time_ns);
     }
 
     fn tick(&mut self, now_ns: u64) -> bool {
@@ -276,6 +288,9 @@ pub struct ByteWorker<C, B, T> {
     until_verified: u32,
     /// What is left of a piece that was begun, as a part of the block.
     rest: std::ops::Range<usize>,
+    /// Calls of the chunk that was begun, and when that was, later by what the worker did for itself since.
+    chunk_calls: u64,
+    chunk_start_ns: u64,
     next_tick_ns: u64,
     /// At which of tick and deadline the loop looks up next.
     look_up_ns: u64,
@@ -320,6 +335,8 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
             offset_bytes,
             is_covered: is_empty,
             rest: 0..0,
+            chunk_calls: 0,
+            chunk_start_ns: 0,
             next_tick_ns: 0,
             look_up_ns: 0,
             drained: is_empty || ops == 0,
@@ -341,6 +358,8 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
         self.next_tick_ns = start_ns + INTERVAL_NS;
         self.look_up_ns = self.next_tick_ns.min(self.deadline_ns);
         self.drained |= start_ns >= self.deadline_ns;
+        // Waking up late is none of the calls' time.
+        self.chunk_start_ns = self.clock.now_ns();
         while !self.drained {
             self.piece();
         }
@@ -386,6 +405,11 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
             self.drained |= self.left == 0;
             self.tally.moved(moved as u64, matches!(self.block, Block::Written(_)));
             let now_ns = self.clock.now_ns();
+            self.chunk_calls += moved as u64;
+            if self.chunk_calls == CHUNK_CALLS {
+                self.tally.chunk(now_ns.saturating_sub(self.chunk_start_ns));
+                (self.chunk_calls, self.chunk_start_ns) = (0, now_ns);
+            }
             if now_ns >= self.look_up_ns {
                 self.look_up(now_ns);
             }
@@ -406,6 +430,8 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
         if let Err(refused) = self.calls.go_to(self.span, self.offset_bytes) {
             self.fail(refused, None);
         }
+        // A span may end within a chunk, and what comes next is another place.
+        (self.chunk_calls, self.chunk_start_ns) = (0, self.clock.now_ns());
     }
 
     /// Makes the next piece that will be written.
@@ -429,6 +455,7 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
             return;
         }
         self.until_verified = self.stamping.verify_every;
+        let begun_ns = self.clock.now_ns();
         match verifier.verify(&block[..len], self.stamping.first_file + file, offset_bytes) {
             Ok(()) => self.tally.verified(),
             Err(mismatch) => {
@@ -436,6 +463,7 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
                 self.fail(refused, Some(offset_bytes));
             }
         }
+        self.chunk_start_ns += self.clock.now_ns().saturating_sub(begun_ns);
     }
 
     /// Writes what is left of the last piece, after the measured time and uncounted: the stop rule may hold anywhere
@@ -483,6 +511,7 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
         }
         self.drained |= now_ns >= self.deadline_ns;
         self.look_up_ns = self.next_tick_ns.min(self.deadline_ns.max(now_ns + 1));
+        self.chunk_start_ns += self.clock.now_ns().saturating_sub(now_ns);
     }
 }
 
@@ -557,6 +586,51 @@ pub(crate) mod tests {
             sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
         });
         sums
+    }
+
+    /// A clock that goes on by a second with each look; by ten at the look that is named.
+    struct Looks(std::cell::Cell<u64>, std::cell::Cell<u64>, u64);
+
+    impl Clock for Looks {
+        fn now_ns(&self) -> u64 {
+            self.0.set(self.0.get() + 1);
+            self.1.set(self.1.get() + if self.0.get() == self.2 { 10 } else { 1 });
+            self.1.get()
+        }
+
+        fn wait_until(&self, _: u64) {}
+    }
+
+    #[test]
+    fn the_slowest_calls_in_a_row_are_told() {
+        let slowest = |file: &File, span_bytes: u64, slow_look, verify_every: Option<u32>| {
+            let (recorder, reader) = Recorder::new(Shape::default());
+            let stop = AtomicBool::new(false);
+            let tally = Recorded { recorder, stop: &stop };
+            let span = vec![Span { file: 0, start_bytes: 0, end_bytes: span_bytes }];
+            let clock = Looks(0.into(), 0.into(), slow_look);
+            let calls = SystemCalls::new(vec![own(file)]);
+            let stamping = stamping(0, verify_every);
+            let worker = ByteWorker::new(calls, clock, tally, span, None, stamping, span_bytes);
+            assert_eq!(worker.run(0, u64::MAX).result, Ok(()));
+            let mut slowest = 0;
+            reader.drain(|delta| slowest = slowest.max(delta.slowest_chunk_ns));
+            slowest
+        };
+        let empty = tempfile::tempfile().unwrap();
+        empty.set_len(4 * CHUNK_CALLS).unwrap();
+        // Sixteen strides of 512 calls, of which one takes ten times as long as the others.
+        let strides = CHUNK_CALLS / SystemCalls::STRIDE_BYTES as u64;
+        assert_eq!(slowest(&empty, 4 * CHUNK_CALLS, u64::MAX, None), strides);
+        assert_eq!(slowest(&empty, 4 * CHUNK_CALLS, 40, None), strides + 9);
+        // Fewer calls than that tell nothing, nor do those of a chunk that was not finished.
+        assert_eq!(slowest(&empty, CHUNK_CALLS - 1, u64::MAX, None), 0);
+        assert_eq!(slowest(&empty, CHUNK_CALLS + 1024, strides + 2, None), strides);
+        // Comparing takes a look before and one behind it, of which the latter is not counted, however long it takes.
+        let [file, ..] = data_set();
+        for slow_look in [u64::MAX, 11] {
+            assert_eq!(slowest(&file, CHUNK_CALLS, slow_look, Some(1)), strides + 1);
+        }
     }
 
     fn own(file: &File) -> OwnedFd {

@@ -86,6 +86,8 @@ pub struct Delta {
     pub visits: u64,
     /// Blocks that were read and compared byte by byte.
     pub verified: u64,
+    /// Longest time of [`CHUNK_CALLS`](crate::bytes::CHUNK_CALLS) calls in a row; 0 where none was timed.
+    pub slowest_chunk_ns: u64,
     /// Latencies of whole operations, from the start that was intended.
     pub latencies: Latencies,
     /// From the intended to the actual start; open loops only.
@@ -107,7 +109,7 @@ impl Delta {
         self.start_ns = start_ns;
         self.end_ns = start_ns;
         (self.ops, self.bytes, self.read_bytes, self.written_bytes) = (0, 0, 0, 0);
-        (self.visits, self.verified) = (0, 0);
+        (self.visits, self.verified, self.slowest_chunk_ns) = (0, 0, 0);
         self.latencies.reset();
         self.queueing.iter_mut().for_each(Latencies::reset);
         self.steps.iter_mut().for_each(Latencies::reset);
@@ -186,6 +188,12 @@ impl Recorder {
     pub fn operations(&mut self, ops: u64, bytes: u64) {
         self.current.ops += ops;
         self.current.bytes += bytes;
+    }
+
+    /// Takes note of the time of calls in a row that have no latency of their own.
+    #[inline]
+    pub fn chunk(&mut self, time_ns: u64) {
+        self.current.slowest_chunk_ns = self.current.slowest_chunk_ns.max(time_ns);
     }
 
     /// Counts a visit to the engine.

@@ -207,6 +207,11 @@ impl Tally for Reporting<'_> {
         self.counts.verified += 1;
     }
 
+    #[inline]
+    fn chunk(&mut self, time_ns: u64) {
+        self.counts.slowest_chunk_ns = self.counts.slowest_chunk_ns.max(time_ns);
+    }
+
     fn tick(&mut self, now_ns: u64) -> bool {
         let is_heard = self.tell(now_ns);
         // Whatever the run says now means stop, and so does its end.

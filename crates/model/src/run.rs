@@ -183,6 +183,10 @@ document! {
         pub latency_ns: Option<Latency>,
         /// Histogram of it: HdrHistogram V2 deflate, base64.
         pub histogram: Option<String>,
+        /// Of single bytes, which have no latency, the longest time of many calls in a row; absent for other tests, and where
+        /// there were too few.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub slowest_calls: Option<SlowestCalls>,
         /// Time from the intended to the actual start, open loops only.
         pub queueing_ns: Option<Latency>,
         /// The calls that an operation consists of.
@@ -238,6 +242,14 @@ document! {
         /// What limited it, and whether to believe the number; null in documents of older versions, and where nothing was measured.
         #[serde(default)]
         pub verdict: Option<Verdict>,
+    }
+
+    /// The calls in a row that took longest. They follow one another in one thread and one part of a file.
+    pub struct SlowestCalls {
+        /// How many.
+        pub calls: u64,
+        /// Their time together.
+        pub time_ns: u64,
     }
 
     /// A command of the user's that ran beside a test.

@@ -76,6 +76,12 @@ pub const DATA_KEYS: &[Key] = &[
     Key { name: "read", value: "PERCENT", help: "share of reads in rw (50)" },
     Key { name: "sync", value: "none|end|each", help: "when writes are made durable (end)" },
     Key { name: "shared", value: "", help: "all threads in one file" },
+    Key { name: "files", value: "N", help: "all threads in N files (one for each thread)" },
+    Key {
+        name: "fresh",
+        value: "",
+        help: "the test makes its files: they are empty when it begins, and it ends when they are full (write)",
+    },
     Key {
         name: "rate",
         value: "N|P%[,poisson]",
@@ -102,7 +108,7 @@ pub const DATA_KEYS: &[Key] = &[
 ];
 
 /// What tests that work byte by byte take, and what those through the C library take besides.
-const BYTE_WORDS: &str = "tN sync passes ops bytes, with stdio unlocked and stdio_buffer";
+const BYTE_WORDS: &str = "tN sync shared files passes ops bytes, with stdio unlocked and stdio_buffer";
 
 /// Keys of file tests.
 pub const FILE_KEYS: &[Key] = &[
@@ -164,6 +170,8 @@ fn parse_data<'a>(
         read_percent: 50,
         sync: SyncMode::End,
         shared: false,
+        files: None,
+        fresh: false,
         arrival: Arrival::Closed,
         compress_percent: 0,
         dedupe_percent: 0,
@@ -181,7 +189,16 @@ fn parse_data<'a>(
         match (key, value) {
             ("direct", None) if in_blocks => data.direct = true,
             ("buffered", None) => data.direct = false,
-            ("shared", None) if in_blocks => data.shared = true,
+            ("shared", None) => data.shared = true,
+            ("files", Some(value)) => {
+                data.files = Some(parse_number(key, value, 1..=u64::from(CONCURRENCY_MAX))? as u32);
+            }
+            ("fresh", None) if verb == DataVerb::Write => data.fresh = true,
+            ("fresh", None) => {
+                return Err(format!(
+                    "`fresh` has no meaning for {verb}: only write makes its files; put write:fresh before it"
+                ));
+            }
             ("read", Some(value)) if verb == DataVerb::Rw => {
                 data.read_percent = parse_number(key, value, 0..=100)? as u8;
             }
@@ -240,12 +257,59 @@ fn parse_data<'a>(
         ));
     }
     check_ring(&data)?;
+    check_fresh(&mut data)?;
+    settle_files(&mut data, concurrency.iodepth == 1 && concurrency.threads == 1)?;
     if in_flight > u64::from(IN_FLIGHT_MAX) {
         return Err(format!(
             "{in_flight} operations in flight are more than {IN_FLIGHT_MAX}; ask for less depth or fewer threads"
         ));
     }
-    Ok(concurrency.with(Work::Data(data)))
+    Ok(concurrency.with(Work::Data(data)).with_usual_files())
+}
+
+/// Refuses what a test that makes its files cannot do: it writes each of them once, from its beginning to its end.
+fn check_fresh(data: &mut DataWork) -> Result<(), String> {
+    if !data.fresh {
+        return Ok(());
+    }
+    if data.access == Access::Random {
+        let block = size::exact(data.block_bytes);
+        return Err(format!(
+            "fresh writes new files from their beginning to their end; write seq{block} for rnd{block}, or leave fresh \
+             away"
+        ));
+    }
+    if let Some(engine @ (EngineWord::Null | EngineWord::Nop)) = data.engine {
+        return Err(format!(
+            "fresh makes files, which engine={engine} does not touch; leave one of them away"
+        ));
+    }
+    let passes = data.passes.filter(|passes| *passes != 1);
+    let counts = [("passes", passes), ("ops", data.ops), ("bytes", data.bytes)];
+    if let Some((key, Some(count))) = counts.iter().find(|(_, count)| count.is_some()) {
+        return Err(format!(
+            "fresh ends when its files are full, and {key}={} is another end; leave {key} away, and ask for files of \
+             another --size",
+            size::exact(*count)
+        ));
+    }
+    data.passes = Some(1);
+    Ok(())
+}
+
+/// One file for all threads has a word of its own.
+fn settle_files(data: &mut DataWork, is_alone: bool) -> Result<(), String> {
+    match data.files {
+        Some(files) if data.shared && files > 1 => {
+            return Err(format!("shared is one file for all threads; leave shared or files={files} away"));
+        }
+        Some(1) => {
+            data.shared |= !is_alone;
+            data.files = None;
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 /// Refuses what a ring that polls cannot do.
@@ -559,6 +623,12 @@ pub fn print(workload: &Workload) -> String {
             if data.shared {
                 words.push("shared".into());
             }
+            if let Some(files) = data.files {
+                words.push(format!("files={files}"));
+            }
+            if data.fresh {
+                words.push("fresh".into());
+            }
             if data.arrival != Arrival::Closed {
                 words.push(data.arrival.to_string());
             }
@@ -579,7 +649,9 @@ pub fn print(workload: &Workload) -> String {
             if let Some(bytes) = data.stdio_buffer_bytes {
                 words.push(format!("stdio_buffer={}", size::exact(bytes)));
             }
-            for (key, limit) in [("passes", data.passes), ("ops", data.ops), ("bytes", data.bytes)] {
+            // Fresh files are written once, and there is no need to say so.
+            let passes = data.passes.filter(|_| !data.fresh);
+            for (key, limit) in [("passes", passes), ("ops", data.ops), ("bytes", data.bytes)] {
                 if let Some(limit) = limit {
                     words.push(format!("{key}={}", size::exact(limit)));
                 }

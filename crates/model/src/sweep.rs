@@ -91,7 +91,7 @@ impl Sweep {
             };
             return Err(format!("{name} has no {without}; sweep its threads, for example t1..t16"));
         }
-        let points = match *self {
+        let points: Vec<_> = match *self {
             Self::Depth(low, high) => over(low.into(), high.into(), |iodepth| Workload {
                 iodepth: iodepth as u32,
                 ..workload.clone()
@@ -116,11 +116,9 @@ impl Sweep {
                 arrivals.map(|arrival| arriving(workload, arrival)).collect()
             }
         };
-        // Every point must be a test that could have been asked for by itself.
-        for point in &points {
-            spec::parse(&spec::print(point), &Defaults::default()).map_err(|error| error.to_string())?;
-        }
-        Ok(points)
+        // Every point must be a test that could have been asked for by itself, and is that test.
+        let asked = points.iter().map(|point| spec::parse(&spec::print(point), &Defaults::default()));
+        asked.collect::<Result<_, _>>().map_err(|error| error.to_string())
     }
 }
 
@@ -176,6 +174,8 @@ mod tests {
             ("q3..8", "read:rnd4k", "read:rnd4k:q3 read:rnd4k:q6 read:rnd4k:q8"),
             ("t1..tn", "byte-read", "byte-read byte-read:t2 byte-read:t4 byte-read:t6"),
             ("T2..t2", "create", "create:t2"),
+            ("t1..t4", "read:rnd4k:t8:files=2", "read:rnd4k:files=2 read:rnd4k:t2 read:rnd4k:t4:files=2"),
+            ("4k..8k", "write:fresh", "write:seq4k:fresh write:seq8k:fresh"),
             ("4k..10k", "write:rnd4k:q2", "write:rnd4k:q2 write:rnd8k:q2 write:rnd10k:q2"),
             (
                 "rate100..300",

@@ -288,6 +288,10 @@ pub struct DataWork {
     pub sync: SyncMode,
     /// All threads work in one file instead of one each.
     pub shared: bool,
+    /// In how many files all threads work, from two on, where that is not one each.
+    pub files: Option<u32>,
+    /// The test makes its files itself: what they held is cut off before, and it writes them once.
+    pub fresh: bool,
     /// When operations start.
     pub arrival: Arrival,
     /// Percent of each 4 KiB of data that compresses away.
@@ -388,6 +392,23 @@ impl Workload {
         self.threads.saturating_mul(self.iodepth)
     }
 
+    /// In how many files a test on data works: at least in so many, where it has one for each thread.
+    pub fn data_files(&self) -> u32 {
+        let Some(data) = self.data() else { return 0 };
+        if data.shared { 1 } else { data.files.unwrap_or(self.threads) }
+    }
+
+    /// The same test, with a number of files only where it is not the default. Depth may become threads, and one file
+    /// for each of them is another number then.
+    #[must_use]
+    pub fn with_usual_files(mut self) -> Self {
+        let usual = (self.iodepth == 1).then_some(self.threads);
+        if let Work::Data(data) = &mut self.work {
+            data.files = data.files.filter(|files| Some(*files) != usual);
+        }
+        self
+    }
+
     /// Short description for tables: `RND4K Q32T4`, or `T4` with what is unusual for bytes and files.
     pub fn label(&self) -> String {
         match &self.work {
@@ -406,6 +427,12 @@ impl Workload {
                 }
                 if data.shared {
                     label.push_str(" shared");
+                }
+                if let Some(files) = data.files {
+                    label.push_str(&format!(" files={files}"));
+                }
+                if data.fresh {
+                    label.push_str(" fresh");
                 }
                 if data.sync != SyncMode::End {
                     label.push_str(&format!(" sync={}", data.sync));

@@ -327,6 +327,7 @@ pub(crate) fn phase(spec: &str) -> PhaseRecord {
         wait_sites: Vec::new(),
         ceiling_shares: None,
         sensitivity: None,
+        slowest_calls: None,
         beside: None,
         notes: Vec::new(),
         verdict: Some(Verdict {

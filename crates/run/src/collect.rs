@@ -94,6 +94,8 @@ pub struct Collected {
     pub visits: u64,
     /// Blocks that were read and compared byte by byte.
     pub verified: u64,
+    /// Longest time of many calls in a row that have no latency of their own; 0 where none was timed.
+    pub slowest_chunk_ns: u64,
     /// Latencies of operations.
     pub operations: Distribution,
     /// From the intended to the actual start; empty in a closed loop.
@@ -123,6 +125,7 @@ impl Collected {
         self.written_bytes += delta.written_bytes;
         self.visits += delta.visits;
         self.verified += delta.verified;
+        self.slowest_chunk_ns = self.slowest_chunk_ns.max(delta.slowest_chunk_ns);
         let queueing = delta.queueing.iter().flat_map(|queueing| queueing.buckets());
         queueing.for_each(|(upper_ns, count)| self.queueing.add(upper_ns, count));
         for (step, latencies) in self.steps.iter_mut().zip(&delta.steps) {

@@ -19,7 +19,7 @@ use model::run::{Extents, Residency};
 use model::workload::{Access, CacheMode, DataVerb, DataWork, Engine, SyncMode, Workload};
 use rustix::fs::{Advice, OFlags};
 
-use crate::dataset::{DataSet, FileGroup};
+use crate::dataset::{DataSet, FileGroup, Filled};
 use crate::directory::WorkDirectory;
 use crate::drive::{Drive, Expected};
 use crate::gang::Gang;
@@ -111,8 +111,13 @@ pub fn run(
     let group_number = task.group;
     let (files, span, prepared) = match group_number.and_then(|number| dataset.groups.get_mut(number)) {
         Some(group) => {
+            check_filled(group, data, task.directory)?;
             let files = open_files(group, data, task.directory)?;
             check_alignment(group, data, &files, task.directory)?;
+            if data.fresh {
+                // From here on they are cut off, and not whole before the test is done.
+                group.filled = Filled::Partly;
+            }
             let prepared = prepare_cache(&files, group.file_bytes, data, task.cache, drive)?;
             group.generation += u32::from(data.writes());
             (files, Extent::of(group, data), prepared)
@@ -188,6 +193,10 @@ pub fn run(
     }
     if let Some(group) = group {
         group.is_torn |= data.writes() && outcome.failure.is_some();
+        let is_whole = group.whole_generation == group.generation && outcome.failure.is_none();
+        if data.fresh && is_whole {
+            group.filled = Filled::Whole;
+        }
     }
     Ok(outcome)
 }
@@ -366,6 +375,19 @@ fn lockable_share(lockable_bytes: u64, workload: &Workload) -> u64 {
     lockable_bytes.saturating_sub(rings * ring_bytes(workload.iodepth)) / rings
 }
 
+/// Refuses files that an earlier test should have made and has not: what is missing would look like a fault of theirs.
+fn check_filled(group: &FileGroup, data: &DataWork, directory: &WorkDirectory) -> Result<(), Trouble> {
+    let cause = match group.filled {
+        Filled::Whole => return Ok(()),
+        _ if data.fresh => return Ok(()),
+        // Bytes are written to the beginning of a file, however long it is.
+        Filled::Not if data.verb.is_bytes() && data.writes() => return Ok(()),
+        Filled::Not => "the test that should have written the files did not run",
+        Filled::Partly => "the test that should have written the files did not finish",
+    };
+    Err(Trouble::new(format!("work on {}", directory.path().join(group.name(0)).display()), cause))
+}
+
 fn open_files(
     group: &FileGroup,
     data: &DataWork,
@@ -451,7 +473,7 @@ fn extents_of(files: &[OwnedFd], file_bytes: u64) -> Option<Extents> {
 }
 
 /// Brings the pages of the files into the state that was asked for, and looks at what came of it; all that earlier tests
-/// left is written back.
+/// left is written back. Of a test that makes its files, what they held is cut off.
 fn prepare_cache(
     files: &Arc<[OwnedFd]>,
     file_bytes: u64,
@@ -464,13 +486,19 @@ fn prepare_cache(
     let (direct, reads) = (data.direct, data.reads());
     let interrupt = Arc::clone(drive.interrupt);
     let raised = Arc::clone(drive.interrupt);
-    let is_random = data.access == Access::Random;
+    let (is_random, fresh) = (data.access == Access::Random, data.fresh);
     let prepare = move || -> std::io::Result<Prepared> {
         for file in files.iter() {
             if interrupt.load(Ordering::Relaxed) {
                 return Ok(Prepared::default());
             }
-            rustix::fs::fdatasync(file)?;
+            if fresh {
+                // The room of what it held is free once that is durable, and freeing it is no part of the test.
+                rustix::fs::ftruncate(file, 0)?;
+                rustix::fs::fsync(file)?;
+            } else {
+                rustix::fs::fdatasync(file)?;
+            }
             if reads && !direct && is_random {
                 // Read-ahead would fetch what nobody asked for yet, and serve it later as if it had been there.
                 let _ = rustix::fs::fadvise(file, 0, None, Advice::Random);

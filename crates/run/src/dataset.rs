@@ -1,4 +1,4 @@
-//! The files that data tests work on: fully written before anything is measured.
+//! The files that data tests work on: fully written before anything is measured, but for those that a test makes.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -49,14 +49,27 @@ fn prefix(index: usize, group: &DataGroup) -> String {
     }
 }
 
+/// How far files are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Filled {
+    /// They are whole.
+    Whole,
+    /// They were made empty, for the test that will write them.
+    Not,
+    /// The test that writes them has begun, and did not come to its end.
+    Partly,
+}
+
 /// Files of equal size and the same kind of content, numbered on from `first_number`.
 #[derive(Debug, Clone)]
 pub struct FileGroup {
     prefix: String,
     /// How many there are.
     pub files: u32,
-    /// Bytes of each.
+    /// Bytes of each, once they are written.
     pub file_bytes: u64,
+    /// How far they are.
+    pub filled: Filled,
     /// Number of the first one in stamps.
     pub first_number: u32,
     /// What is in them.
@@ -196,9 +209,13 @@ impl Layout {
                 compress_percent: group.compress_percent,
                 dedupe_percent: group.dedupe_percent,
             };
-            let mut file_bytes = 0;
+            let mut file_bytes = plan.group_file_bytes(group, size_bytes);
             for file in 0..group.files {
                 let name = format!("{prefix}{file:0DIGITS$x}");
+                if group.fresh {
+                    self.create(directory, &name)?;
+                    continue;
+                }
                 let mut current = Writer::create(directory, &name, first_number + file, content, self)?;
                 // The first file of all shows how fast the target is.
                 if index == 0 && file == 0 && !plan.size_is_fixed {
@@ -212,6 +229,7 @@ impl Layout {
                 prefix,
                 files: group.files,
                 file_bytes,
+                filled: if group.fresh { Filled::Not } else { Filled::Whole },
                 first_number,
                 content,
                 generation: 0,
@@ -246,6 +264,12 @@ impl Layout {
         Ok(size_bytes)
     }
 
+    fn create(&self, directory: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Trouble> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR)
+            .map_err(|errno| self.fail(name, errno))
+    }
+
     fn fail(&self, name: &str, errno: Errno) -> Trouble {
         let trouble = Trouble::new(&self.attempt, format!("{name}: {}", std::io::Error::from(errno)));
         match errno {
@@ -277,9 +301,7 @@ impl<'a> Writer<'a> {
         content: Content,
         layout: &'a Layout,
     ) -> Result<Self, Trouble> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR)
-            .map_err(|errno| layout.fail(name, errno))?;
+        let file = layout.create(directory, name)?;
         let pool = Pool::new(content, CHUNK_BYTES as usize, 1);
         Ok(Self {
             layout,

@@ -14,7 +14,7 @@ use model::run::{CompressibleProbe, Reread, TargetProbes};
 use model::target::{Backing, DeviceKind, Target};
 use rustix::fs::{AtFlags, Mode, OFlags};
 
-use crate::dataset::{DataSet, FileGroup};
+use crate::dataset::{DataSet, FileGroup, Filled};
 use crate::directory::WorkDirectory;
 use crate::patience;
 
@@ -50,7 +50,8 @@ pub fn probe(
     let reads = tests.any(|data| data.reads() && !data.verb.is_bytes());
     let in_memory = target.backing == Backing::Memory
         || target.device_stack.iter().any(|device| device.kind == DeviceKind::Zram);
-    let group = dataset.groups.first().filter(|_| reads && !in_memory);
+    let is_read = |group: &&FileGroup| group.filled == Filled::Whole && reads && !in_memory;
+    let group = dataset.groups.iter().find(is_read);
     TargetProbes {
         reread: group.and_then(|group| reread(directory, group, seed, interrupt)),
         compressible: if target.may_compress() { compressible(directory) } else { None },

@@ -1,8 +1,10 @@
 //! What was measured, as the record of a phase in the document.
 
+use engine::bytes::CHUNK_CALLS;
 use model::plan::{Plan, PlannedPhase};
 use model::run::{
-    EngineRecord, Extents, Latency, PhaseRecord, Rate, Residency, RoundRecord, Status, Step, WorkloadRecord,
+    EngineRecord, Extents, Latency, PhaseRecord, Rate, Residency, RoundRecord, SlowestCalls, Status, Step,
+    WorkloadRecord,
 };
 use model::target::Target;
 use model::workload::{CacheMode, DataWork, Engine, FileVerb, SyncMode, Work};
@@ -59,6 +61,7 @@ pub fn untried(phase: &PlannedPhase, repetition: u32, status: Status, reason: &s
         latency_ns: None,
         queueing_ns: None,
         histogram: None,
+        slowest_calls: None,
         steps: Vec::new(),
         intervals: Vec::new(),
         device: None,
@@ -159,6 +162,9 @@ pub fn record(
         latency_ns: latency,
         queueing_ns: collected.queueing.latency(),
         histogram: collected.operations.encoded().filter(|_| has_latency),
+        slowest_calls: Some(collected.slowest_chunk_ns)
+            .filter(|time_ns| *time_ns > 0)
+            .map(|time_ns| SlowestCalls { calls: CHUNK_CALLS, time_ns }),
         steps: steps.iter().zip(&collected.steps).map(step).filter(|step| step.ops > 0).collect(),
         device: observed.device(target, phase, &collected).filter(|_| touches_files),
         page_cache_share: observed.page_cache_share(target, &collected).filter(|_| touches_files),

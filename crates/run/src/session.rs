@@ -20,7 +20,7 @@ use observe::Root;
 
 use crate::collect::Collected;
 use crate::data_phase::{self, DataTask};
-use crate::dataset::{self, DataSet, LayoutProgress};
+use crate::dataset::{self, DataSet, Filled, LayoutProgress};
 use crate::directory::WorkDirectory;
 use crate::drive::{Drive, Moment};
 use crate::file_phase::{self, FileSet, FileTask};
@@ -245,7 +245,7 @@ impl Session {
     }
 
     /// Whether the data set has room for a variant of one of its tests: a block for each operation in flight, and whole
-    /// blocks in each file.
+    /// blocks in each file, which is there.
     pub(crate) fn fits(&self, variant: &Variant) -> bool {
         let workload = &variant.phase.workload;
         let Some(data) = workload.data() else { return true };
@@ -256,10 +256,11 @@ impl Session {
                 size_bytes / data.block_bytes >= blocks_wanted
             }
             Place::Directory(on_disk) => on_disk.dataset.as_ref().is_some_and(|dataset| {
-                let group = self.plan.dataset.as_ref().and_then(|plan| plan.group_of(data));
+                let group = self.plan.dataset.as_ref().and_then(|plan| plan.group_of(workload));
                 let group = group.and_then(|number| dataset.groups.get(number));
                 group.is_some_and(|group| {
-                    group.file_bytes.is_multiple_of(data.block_bytes)
+                    group.filled == Filled::Whole
+                        && group.file_bytes.is_multiple_of(data.block_bytes)
                         && group.size_bytes() / data.block_bytes >= blocks_wanted
                 })
             }),
@@ -351,7 +352,7 @@ impl Session {
                                 .dataset
                                 .as_ref()
                                 .filter(|_| phase.engine.needs_files())
-                                .and_then(|dataset| dataset.group_of(data)),
+                                .and_then(|dataset| dataset.group_of(&phase.workload)),
                             rate_ops_per_second,
                             near: near_enough(near.as_ref(), phase).cloned(),
                             delay,
@@ -570,6 +571,128 @@ pub(crate) mod tests {
             assert_eq!(seen, "()".repeat(parts) + ".");
             assert!(parts > 1 || phase.workload.data().is_some(), "there was time for one round only");
         }
+        assert_eq!(session.close().unwrap().left, []);
+    }
+
+    /// A session on some tests and 1 MiB of data, with all that is read compared.
+    fn session(directory: &Path, tests: &[&str]) -> (Session, Plan) {
+        let root = Root::system();
+        let target = observe::target(&root, directory).unwrap();
+        let request = Request {
+            tests: tests.iter().map(|test| (*test).to_owned()).collect(),
+            size: Some(Size::Bytes(1 << 20)),
+            verify: Some(true),
+            allow: vec![model::request::Allow::LowSpace],
+            ..Request::default()
+        };
+        let plan = model::plan::plan(&request, &target, &observe::machine(&root)).unwrap();
+        (Session::open(&root, &plan, &target, 1, Arc::default()).unwrap(), plan)
+    }
+
+    /// Bytes and blocks of each data file.
+    fn data_files(session: &Session) -> Vec<(u64, u64)> {
+        use std::os::unix::fs::MetadataExt;
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(session.path().unwrap()).unwrap().map(Result::unwrap) {
+            if entry.file_name().to_string_lossy().starts_with("data-") {
+                let about = entry.metadata().unwrap();
+                found.push((about.size(), about.blocks()));
+            }
+        }
+        found
+    }
+
+    const LONG: Time = Time { measured_ns: 500_000_000, budget_ns: 20_000_000_000 };
+
+    #[test]
+    fn a_test_that_makes_its_files_finds_them_empty_and_leaves_them_whole() {
+        let temp = tempfile::tempdir().unwrap();
+        let tests = [
+            "byte-write:t2:bytes=20k",
+            "write:seq8k:t2:buffered:fresh",
+            "rw:rnd8k:t10:files=2:buffered:passes=1",
+            "byte-read:t2:bytes=20k",
+            "read:seq8k:buffered:passes=1",
+            "write:seq16k:t2:buffered:fresh",
+            "read:rnd4k:t3:files=2:buffered:passes=1",
+        ];
+        let (mut session, plan) = session(temp.path(), &tests);
+        for repetition in 1..=2 {
+            let progress = LayoutProgress::default();
+            session.lay_out(u64::MAX, &progress).unwrap();
+            assert_eq!(data_files(&session), [(0, 0); 2], "nothing is laid out");
+            assert_eq!(progress.bytes.load(Ordering::Relaxed), 0);
+            assert!(session.probe_target().unwrap().reread.is_none());
+            let directory = session.path().unwrap().to_owned();
+            let empty = || {
+                let files = ["data-0000", "data-0001"].map(|name| directory.join(name));
+                files.iter().all(|file| file.metadata().unwrap().len() == 0)
+            };
+            let mut records = Vec::new();
+            for phase in &plan.phases {
+                let mut was_empty = false;
+                let record = session.phase(phase, repetition, LONG, &mut |moment| {
+                    was_empty |= matches!(moment, Moment::Begin) && empty();
+                });
+                assert_eq!(record.status, Status::Done, "{}: {:?}", phase.id, record.reason);
+                let is_first = phase.id.starts_with("01");
+                assert_eq!(was_empty, is_first || phase.workload.data().unwrap().fresh, "{}", phase.id);
+                records.push(record);
+            }
+            assert_eq!(
+                data_files(&session).iter().map(|(bytes, _)| *bytes).collect::<Vec<_>>(),
+                [512 << 10; 2]
+            );
+            let written: Vec<_> = records.iter().map(|record| record.app_bytes_written).collect();
+            assert_eq!((written[0], written[1], written[5]), (20 << 10, 1 << 20, 1 << 20));
+            assert_eq!((records[2].app_bytes_read + written[2], records[2].workload.files), (1 << 20, 2));
+            assert_eq!(records[1].residency.as_ref().and_then(|found| found.before).unwrap_or(0.0), 0.0);
+            // Every block is of the test that wrote it last, and none is older than the files.
+            let verified: Vec<_> = records.iter().map(|record| record.verified_blocks).collect();
+            assert_eq!((verified[3], verified[4], verified[6]), (4, 128, 256), "{verified:?}");
+            for record in records.iter().filter(|record| record.app_bytes_read > 0) {
+                let holes =
+                    record.extents.as_ref().map_or(0.0, |found| found.hole_share + found.unwritten_share);
+                assert!(holes == 0.0, "{}: {holes}", record.id);
+                assert!(record.notes.iter().all(|note| note.code != "not_compared"), "{:?}", record.notes);
+            }
+        }
+        assert_eq!(session.close().unwrap().left, []);
+    }
+
+    #[test]
+    fn files_that_were_not_made_are_not_read() {
+        let temp = tempfile::tempdir().unwrap();
+        let tests = ["byte-write:bytes=8k", "write:seq8k:buffered:fresh", "read:seq8k:buffered:passes=1"];
+        let (mut session, plan) = session(temp.path(), &tests);
+        let [bytes, write, read] = &plan.phases[..] else { panic!("{:?}", plan.phases) };
+        session.lay_out(u64::MAX, &LayoutProgress::default()).unwrap();
+        let mut told = |phase: &PlannedPhase, time| {
+            let record = session.phase(phase, 1, time, &mut |_| {});
+            (record.status, record.reason.unwrap_or_default())
+        };
+        let (status, reason) = told(read, LONG);
+        assert_eq!(status, Status::Failed);
+        assert!(
+            reason.ends_with("data-0000: the test that should have written the files did not run"),
+            "{reason}"
+        );
+        assert_eq!(told(bytes, LONG).0, Status::Done);
+        let none = Time { measured_ns: 0, budget_ns: 0 };
+        assert_eq!(told(write, none).0, Status::Partial);
+        for phase in [read, bytes] {
+            let (status, reason) = told(phase, LONG);
+            assert_eq!(status, Status::Failed);
+            assert!(reason.ends_with("that should have written the files did not finish"), "{reason}");
+        }
+        for phase in [write, read, bytes] {
+            assert_eq!(told(phase, LONG), (Status::Done, String::new()));
+        }
+        // What was whole is no longer, once it was cut off.
+        assert_eq!(told(write, none).0, Status::Partial);
+        assert_eq!(told(read, LONG).0, Status::Failed);
+        session.lay_out(u64::MAX, &LayoutProgress::default()).unwrap();
+        assert_eq!(data_files(&session), [(0, 0)]);
         assert_eq!(session.close().unwrap().left, []);
     }
 

@@ -154,8 +154,9 @@ impl StdioChild {
     }
 
     fn count(&self, counts: Counts, recorder: &mut Recorder) {
-        let Counts { end_ns, ops, verified, .. } = counts;
+        let Counts { end_ns, ops, verified, slowest_chunk_ns, .. } = counts;
         recorder.operations(ops, ops);
+        recorder.chunk(slowest_chunk_ns);
         if self.writes {
             recorder.written(ops);
         } else {
@@ -301,12 +302,12 @@ mod tests {
 
     #[test]
     fn what_the_process_counts_is_recorded() {
-        let script = "echo delta 1 2 100 3; echo delta 2 3 10 1; echo end 77 true done";
+        let script = "echo delta 1 2 100 3 70; echo delta 2 3 10 1 60; echo end 77 true done";
         let (ended, trouble, sums, _) = run(script, LONG, false);
         assert_eq!((ended.end_ns, ended.is_covered, ended.result), (77, true, Ok(())));
         assert_eq!((trouble.is_none(), sums), (true, [110, 110, 4]));
         let (ended, trouble, sums, _) =
-            run("echo delta 1 2 5 0; echo end 9 false putc 1 4096 errno 28", LONG, false);
+            run("echo delta 1 2 5 0 0; echo end 9 false putc 1 4096 errno 28", LONG, false);
         let failure = ended.result.unwrap_err();
         assert_eq!((failure.call, failure.file, failure.offset_bytes), ("putc", 1, Some(4096)));
         assert_eq!(failure.cause, Cause::Errno(rustix::io::Errno::NOSPC));
@@ -321,7 +322,7 @@ mod tests {
 
     #[test]
     fn one_that_dies_is_told_and_what_it_counted_stays() {
-        let (ended, trouble, sums, start_ns) = run("echo delta 1 2 100 0; kill -9 $$", LONG, false);
+        let (ended, trouble, sums, start_ns) = run("echo delta 1 2 100 0 0; kill -9 $$", LONG, false);
         let trouble = trouble.unwrap().to_string();
         assert!(trouble.contains("killed by signal 9"), "{trouble}");
         assert_eq!((ended.result, ended.is_covered, sums[0]), (Ok(()), false, 100));
@@ -337,7 +338,7 @@ mod tests {
         for stopped in [false, true] {
             let start = Instant::now();
             let (_, trouble, sums, _) =
-                run("echo delta 1 2 7 0; exec sleep 60", Duration::from_millis(300), stopped);
+                run("echo delta 1 2 7 0 0; exec sleep 60", Duration::from_millis(300), stopped);
             let trouble = trouble.unwrap().to_string();
             assert!(trouble.contains("does not answer"), "{trouble}");
             assert_eq!(sums[0], 7);

@@ -6,7 +6,7 @@
 //!          job WORDS...                   all the rest
 //! process  ready                          or: error TEXT
 //! run      start START_NS DEADLINE_NS     on CLOCK_MONOTONIC, which both share
-//! process  delta START END OPS VERIFIED   once an interval
+//! process  delta START END OPS VERIFIED CHUNK   once an interval
 //! run      stop                           if at all
 //! process  end END_NS COVERED WORDS...    once all is flushed
 //! ```
@@ -120,6 +120,8 @@ pub struct Counts {
     pub ops: u64,
     /// Pieces compared.
     pub verified: u64,
+    /// Longest time of [`CHUNK_CALLS`](crate::bytes::CHUNK_CALLS) calls in a row; 0 where none was timed.
+    pub slowest_chunk_ns: u64,
 }
 
 /// The words of a line, in turn.
@@ -221,8 +223,8 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ready => f.write_str("ready"),
-            Self::Delta(Counts { start_ns, end_ns, ops, verified }) => {
-                write!(f, "delta {start_ns} {end_ns} {ops} {verified}")
+            Self::Delta(Counts { start_ns, end_ns, ops, verified, slowest_chunk_ns }) => {
+                write!(f, "delta {start_ns} {end_ns} {ops} {verified} {slowest_chunk_ns}")
             }
             Self::End(Ended { end_ns, is_covered, result, .. }) => {
                 write!(f, "end {end_ns} {is_covered} ")?;
@@ -266,6 +268,7 @@ impl Report {
                 end_ns: words.number()?,
                 ops: words.number()?,
                 verified: words.number()?,
+                slowest_chunk_ns: words.number()?,
             }),
             "end" => {
                 let (end_ns, is_covered) = (words.number()?, words.number()?);
@@ -460,12 +463,12 @@ mod tests {
                 assert_eq!((read.end_ns, read.is_covered, read.result), (8, true, Err(failure)));
             }
         }
-        let counts = Counts { start_ns: 1, end_ns: 2, ops: 3, verified: 4 };
+        let counts = Counts { start_ns: 1, end_ns: 2, ops: 3, verified: 4, slowest_chunk_ns: 5 };
         let line = Report::Delta(counts).to_string();
         assert!(matches!(Report::parse(&line), Some(Report::Delta(read)) if read == counts));
         let line = Report::Error("a\nb c".into()).to_string();
         assert!(matches!(Report::parse(&line), Some(Report::Error(text)) if text == "a b c"));
-        for line in ["", "run", "end 1", "end 1 true", "end 1 true dance 1 1 errno 2", "delta 1 2 -3 4"] {
+        for line in ["", "run", "end 1", "end 1 true", "end 1 true dance 1 1 errno 2", "delta 1 2 -3 4 5"] {
             assert!(Report::parse(line).is_none(), "{line}");
         }
         assert_eq!(Command::parse("job true false - 1 0 0 0 0 0 0 -"), None, "no interval");

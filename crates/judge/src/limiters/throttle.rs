@@ -75,7 +75,8 @@ pub(super) fn inferred(reading: &Reading<'_>) -> Option<Found> {
     let data = reading.case.data_in_files()?;
     let occupancy = reading.occupancy().filter(|occupancy| *occupancy < ABOVE)?;
     // Pages that are read ahead, or written back, are in the device without anybody waiting, and the other way round.
-    let is_direct = data.direct && data.verb != DataVerb::Fsync;
+    // Writes that make a file longer wait for one another in the file system.
+    let is_direct = data.direct && !data.fresh && data.verb != DataVerb::Fsync;
     if !waits_for_target(reading) || reading.is_remote || !is_direct {
         return None;
     }

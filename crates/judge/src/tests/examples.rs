@@ -206,6 +206,8 @@ examples! {
         |w| w.device().bytes_per_app_byte = Some(1.019);
     syncing_each_write_adds_a_journal: device_disagrees QUIET, "write:rnd4k:sync=each",
         |w| w.device().bytes_per_app_byte = Some(3.1);
+    room_for_a_new_file_is_written_down: device_disagrees QUIET, "write:seq64k:fresh",
+        |w| w.device().bytes_per_app_byte = Some(1.1);
 
     charged_for_more_than_the_device_read: counters_disagree suspect(&["90 % more bytes read"]), "read:rnd4k",
         |w| {

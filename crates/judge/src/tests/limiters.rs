@@ -188,6 +188,9 @@ fn limits_that_somebody_set() {
     // Threads that wait in the device have passed it.
     let in_device = visible(cap(Some(101_000.0), None, true)).queues(7.8);
     assert_ne!(judged(&in_device), Limiter::IoThrottle);
+    // Writes of a new file wait for one another.
+    clean("write:seq64k:q8").blocked().queues(0.2).is(Limiter::IoThrottle, Likely);
+    assert_ne!(judged(&clean("write:seq64k:q8:fresh").blocked().queues(0.2)), Limiter::IoThrottle);
     // Threads that sleep elsewhere are held back by something else.
     let elsewhere = hidden.clone().sleeps(&[("folio_wait_bit", 0.9)]).answers(0.02, 0.0, 0.0);
     assert_ne!(judged(&elsewhere), Limiter::IoThrottle);

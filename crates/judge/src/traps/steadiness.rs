@@ -78,6 +78,7 @@ fn is_older(case: &Case<'_>) -> bool {
 /// What makes a test last longer.
 fn longer(case: &Case<'_>) -> &'static str {
     match case.phase.stop.time_ns {
+        None if case.data().is_some_and(|data| data.fresh) => "Ask for a larger --size",
         None => "Ask for more operations",
         Some(_) if is_one_pass(case) => "Ask for a larger --size",
         Some(_) if write_limit(case).is_some() => "Raise --write-limit",

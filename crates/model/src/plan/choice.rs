@@ -52,10 +52,8 @@ pub(super) fn choose(
         )
         .remedy("ask for less depth or fewer threads"));
     }
-    let instead = (engine == Engine::Sync && asked.iodepth > 1).then(|| Workload {
-        threads: asked.in_flight(),
-        iodepth: 1,
-        work: asked.work.clone(),
+    let instead = (engine == Engine::Sync && asked.iodepth > 1).then(|| {
+        Workload { threads: asked.in_flight(), iodepth: 1, work: asked.work.clone() }.with_usual_files()
     });
     Ok((engine, instead))
 }
@@ -100,6 +98,9 @@ fn check_simulated(asked: &Workload) -> Result<(), Trouble> {
             format!("{} works through a file, which a simulated device does not have", data.verb),
             "ask for tests on data in blocks, such as read:rnd4k",
         ),
+        Some(data) if data.fresh => {
+            refused("a simulated device has no files that could be new".into(), "leave fresh away")
+        }
         Some(data) if !ring_words(data).is_empty() => {
             let words = ring_words(data).join(" and ");
             refused(
@@ -273,6 +274,11 @@ mod tests {
                 "cannot run `create` on a simulated device: a simulated device has no files; ask for tests on data, such as --test read:rnd4k:q8",
             ),
             ("byte-read", "ask for tests on data in blocks, such as read:rnd4k"),
+            (
+                "write:fresh",
+                "cannot run `write:seq1m:fresh` on a simulated device: a simulated device has no files that could be \
+                 new; leave fresh away",
+            ),
             ("read:engine=sync", "leave engine=sync away"),
             ("read:engine=uring:iopoll", "leave engine=uring and iopoll away"),
         ] {

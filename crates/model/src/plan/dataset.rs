@@ -9,7 +9,7 @@ use crate::size::{self, Size};
 use crate::spec;
 use crate::target::Target;
 use crate::trouble::Trouble;
-use crate::workload::{DataWork, EngineWord, FileVerb, SyncMode};
+use crate::workload::{DataWork, EngineWord, FileVerb, SyncMode, Workload};
 
 /// Data sets are at least this large unless a size is asked for: below it, device caches and start-up dominate.
 pub const DATASET_BYTES_MIN: u64 = 256 << 20;
@@ -53,6 +53,9 @@ pub struct DataGroup {
     pub compress_percent: u8,
     /// Percent of the blocks that are copies of one another.
     pub dedupe_percent: u8,
+    /// Whether the files are laid out empty, as the first test in blocks on them makes them; absent where they are not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fresh: bool,
 }
 
 impl DataGroup {
@@ -69,27 +72,48 @@ impl Dataset {
 
     /// Bytes that laying it out writes, at most.
     pub fn layout_bytes_max(&self) -> u64 {
+        self.bytes_of(|group| !group.fresh)
+    }
+
+    /// Bytes that its files take when all of them are written, at most.
+    pub fn file_bytes_max(&self) -> u64 {
+        self.bytes_of(|_| true)
+    }
+
+    fn bytes_of(&self, counts: impl Fn(&DataGroup) -> bool) -> u64 {
         let group_bytes = |group: &DataGroup| {
             self.group_file_bytes(group, self.size_bytes_max).saturating_mul(u64::from(group.files))
         };
-        self.groups.iter().map(group_bytes).fold(0, u64::saturating_add)
+        self.groups.iter().filter(|group| counts(group)).map(group_bytes).fold(0, u64::saturating_add)
     }
 
     /// Which of the groups a test works on; `None` if it works on no files.
-    pub fn group_of(&self, data: &DataWork) -> Option<usize> {
+    pub fn group_of(&self, workload: &Workload) -> Option<usize> {
+        let data = workload.data()?;
         if matches!(data.engine, Some(EngineWord::Null | EngineWord::Nop)) {
             return None;
         }
-        group_of(&self.groups, data)
+        group_of(&self.groups, workload)
     }
 }
 
-fn group_of(groups: &[DataGroup], data: &DataWork) -> Option<usize> {
+fn group_of(groups: &[DataGroup], workload: &Workload) -> Option<usize> {
+    let data = workload.data()?;
+    let files = workload.data_files();
     let find = |fits: &dyn Fn(&DataGroup) -> bool| {
         groups.iter().position(|group| group.holds_content_of(data) && fits(group))
     };
-    // A single file that is nobody else's can be shared as well.
-    find(&|group| group.shared == data.shared).or_else(|| find(&|group| data.shared && group.files == 1))
+    if data.shared {
+        // A single file that is nobody else's can be shared as well.
+        return find(&|group| group.shared).or_else(|| find(&|group| group.files == 1));
+    }
+    let own = |least: u32| {
+        let fitting = groups.iter().filter(|group| !group.shared && group.holds_content_of(data));
+        fitting.map(|group| group.files).filter(move |files| *files >= least)
+    };
+    // A file for each thread at least; an experiment with more threads takes what there is.
+    let taken = own(files).min().or_else(|| own(0).max())?;
+    find(&|group| !group.shared && group.files == taken)
 }
 
 fn page_bytes() -> u64 {
@@ -113,26 +137,75 @@ fn unit_bytes(phases: &[PlannedPhase]) -> u64 {
         .fold(page_bytes(), |unit, block| (unit / greatest_common_divisor(unit, block)).saturating_mul(block))
 }
 
-/// The files that tests need, by content and sharing: for each thread its own, or one for all.
+/// The tests that work on files of the data set.
+fn on_files(phases: &[PlannedPhase]) -> impl Iterator<Item = (&PlannedPhase, &DataWork)> {
+    let on_files = phases.iter().filter(|phase| phase.engine.needs_files());
+    on_files.filter_map(|phase| Some((phase, phase.workload.data()?)))
+}
+
+/// The files that tests need, by content and sharing: for each thread its own, as many as were asked for, or one for
+/// all.
 fn groups(phases: &[PlannedPhase]) -> Vec<DataGroup> {
+    let new = |data: &DataWork, files| DataGroup {
+        shared: data.shared,
+        files,
+        compress_percent: data.compress_percent,
+        dedupe_percent: data.dedupe_percent,
+        fresh: false,
+    };
+    // Whoever does not ask for a number works in files that others asked for, where these do for all threads.
+    let counted: Vec<_> = on_files(phases)
+        .filter_map(|(_, data)| Some(new(data, data.files?)))
+        .filter(|group| !group.shared)
+        .collect();
     let mut groups: Vec<DataGroup> = Vec::new();
-    for phase in phases.iter().filter(|phase| phase.engine.needs_files()) {
-        let Some(data) = phase.workload.data() else { continue };
-        let files = if data.shared { 1 } else { phase.workload.threads };
-        match groups.iter_mut().find(|group| group.shared == data.shared && group.holds_content_of(data)) {
-            Some(group) => group.files = group.files.max(files),
-            None => groups.push(DataGroup {
-                shared: data.shared,
-                files,
-                compress_percent: data.compress_percent,
-                dedupe_percent: data.dedupe_percent,
-            }),
+    for (phase, data) in on_files(phases) {
+        let files = phase.workload.data_files();
+        let enough = counted.iter().filter(|group| group.holds_content_of(data) && group.files >= files);
+        let taken = enough.map(|group| group.files).min().filter(|_| !data.shared);
+        let wanted = new(data, taken.unwrap_or(files));
+        let is_counted = counted.contains(&wanted);
+        let is_same = |group: &&mut DataGroup| {
+            let one_of_all = !counted.contains(group) && group.shared == data.shared;
+            if is_counted { **group == wanted } else { one_of_all && group.holds_content_of(data) }
+        };
+        match groups.iter_mut().find(is_same) {
+            Some(group) => group.files = group.files.max(wanted.files),
+            None => groups.push(wanted),
         }
     }
     // One file of its own serves those who share one as well.
     let all = groups.clone();
     groups.retain(|group| !group.shared || !all.contains(&DataGroup { shared: false, ..*group }));
     groups
+}
+
+/// Marks the files that the first test in blocks on them makes; what laid them out would only be cut off again.
+fn mark_fresh(groups: &mut [DataGroup], phases: &[PlannedPhase], path: &str) -> Result<(), Trouble> {
+    for index in 0..groups.len() {
+        let all: &[DataGroup] = groups;
+        let on_group =
+            || on_files(phases).filter(move |(phase, _)| group_of(all, &phase.workload) == Some(index));
+        let Some((maker, _)) =
+            on_group().find(|(_, data)| !data.verb.is_bytes()).filter(|(_, data)| data.fresh)
+        else {
+            continue;
+        };
+        // Bytes that are written come before it into files that are empty; there are none to be read.
+        let reader = on_group().take_while(|(phase, _)| phase.id != maker.id).find(|(_, data)| data.reads());
+        if let Some((reader, _)) = reader {
+            return Err(Trouble::new(
+                format!("run `{}` in {path}", spec::print(reader.asked())),
+                format!(
+                    "there is nothing to read before `{}` has made the files",
+                    spec::print(maker.asked())
+                ),
+            )
+            .remedy("put it after that test"));
+        }
+        groups[index].fresh = true;
+    }
+    Ok(())
 }
 
 /// Free space that stays free.
@@ -149,11 +222,12 @@ pub(super) fn plan_dataset(
     allow_low_space: bool,
 ) -> Result<Option<Dataset>, Trouble> {
     let unit_bytes = unit_bytes(phases);
-    let groups = groups(phases);
+    let mut groups = groups(phases);
+    mark_fresh(&mut groups, phases, &target.path)?;
     // Every group holds whole blocks of every test in each of its files, and one for each operation in flight.
     let least = |phase: &PlannedPhase| {
         let data = phase.workload.data()?;
-        let files = group_of(&groups, data).map_or(1, |group| groups[group].files);
+        let files = group_of(&groups, &phase.workload).map_or(1, |group| groups[group].files);
         let unit_of_all = unit_bytes.saturating_mul(u64::from(files));
         let in_flight = u64::from(phase.workload.in_flight()) * data.block_bytes;
         Some(in_flight.max(1).checked_next_multiple_of(unit_of_all).unwrap_or(u64::MAX))
@@ -167,6 +241,15 @@ pub(super) fn plan_dataset(
     let room = free.saturating_sub(reserve_bytes(target, allow_low_space));
     let usable = room.checked_div(copies).unwrap_or(i64::MAX as u64);
     let refuse = |cause: String| Trouble::new(format!("lay out the data set in {}", target.path), cause);
+    let is_made = |phase: &PlannedPhase| group_of(&groups, &phase.workload).map(|group| groups[group].fresh);
+    let fresh = on_files(phases).find(|(phase, data)| data.fresh && is_made(phase) == Some(true));
+    if let (None, Some((phase, _))) = (request.size, fresh) {
+        return Err(Trouble::new(
+            format!("run `{}` in {}", spec::print(phase.asked()), target.path),
+            "it makes its files, so that nothing is written before by which their size could be chosen",
+        )
+        .remedy("ask for one, for example --size 4g"));
+    }
     let size_bytes = match request.size {
         Some(asked) => {
             let size_bytes = asked.resolve(free, machine.memory_bytes);
@@ -251,7 +334,7 @@ pub(super) fn check_room_for_files(
         // An empty file still takes about half a KiB of inode and directory on common file systems.
         let metadata_bytes = if target.space.inodes_free.is_some() { 64 } else { 512 };
         let needed = files.set_bytes_max().saturating_add(files.files.saturating_mul(metadata_bytes));
-        let laid_out = dataset.map_or(0, Dataset::layout_bytes_max);
+        let laid_out = dataset.map_or(0, Dataset::file_bytes_max);
         let reserve = reserve_bytes(target, allow_low_space);
         if needed.saturating_add(laid_out).saturating_add(reserve) > target.space.free_bytes {
             return Err(Trouble::new(
@@ -277,7 +360,7 @@ mod tests {
     use crate::target::Backing;
 
     fn group(shared: bool, files: u32, compress_percent: u8, dedupe_percent: u8) -> DataGroup {
-        DataGroup { shared, files, compress_percent, dedupe_percent }
+        DataGroup { shared, files, compress_percent, dedupe_percent, fresh: false }
     }
 
     #[test]
@@ -292,6 +375,20 @@ mod tests {
                 vec![group(false, 3, 50, 0), group(false, 1, 0, 20), group(false, 2, 0, 0)],
             ),
             (&["write:q8:buffered"], vec![group(false, 8, 0, 0)]),
+            // As many files are the same files, however many threads.
+            (&["write:seq8k:t2", "rw:rnd8k:t10:files=2"], vec![group(false, 2, 0, 0)]),
+            (&["rw:rnd8k:t10:files=2", "byte-write:t2"], vec![group(false, 2, 0, 0)]),
+            (&["byte-read:t2:shared", "rw:t3:files=1", "read"], vec![group(false, 1, 0, 0)]),
+            (&["read:t8:files=4", "read:t2:files=4"], vec![group(false, 4, 0, 0)]),
+            (
+                &["read:t4", "read:t3", "read:t8:files=2", "read:t2", "read"],
+                vec![group(false, 4, 0, 0), group(false, 2, 0, 0)],
+            ),
+            (&["read:t4", "read:t2:files=8", "read:t9"], vec![group(false, 8, 0, 0), group(false, 9, 0, 0)]),
+            (
+                &["read:t8:files=2", "read:t8:files=2:compress=5", "read:t8:shared"],
+                vec![group(false, 2, 0, 0), group(false, 2, 5, 0), group(true, 1, 0, 0)],
+            ),
             (&["read:engine=null", "write:engine=nop:compress=10"], vec![]),
         ] {
             let plan = on_disk(tests);
@@ -299,9 +396,10 @@ mod tests {
             assert_eq!(dataset.groups, expected, "{tests:?}");
             for phase in &plan.phases {
                 let data = phase.workload.data().unwrap();
-                let found = dataset.group_of(data).map(|index| dataset.groups[index]);
+                let found = dataset.group_of(&phase.workload).map(|index| dataset.groups[index]);
                 assert_eq!(found.is_some(), phase.engine.needs_files(), "{}", phase.id);
                 assert!(found.is_none_or(|found| found.files == 1 || !data.shared), "{}", phase.id);
+                assert!(found.is_none_or(|found| data.files.is_none_or(|files| found.files == files)));
             }
         }
     }
@@ -324,6 +422,72 @@ mod tests {
         let request = Request { size: Some(Size::Bytes(300 * GIB)), ..asking(&["read", "read:dedupe=5"]) };
         let problem = planned(&request, Backing::Devices, None).unwrap_err();
         assert!(problem.contains("it needs 600 GiB and 600 GiB are free"), "{problem}");
+    }
+
+    fn fresh(tests: &[&str]) -> Result<crate::plan::Plan, String> {
+        planned(&Request { size: Some(Size::Bytes(GIB)), ..asking(tests) }, Backing::Devices, None)
+    }
+
+    #[test]
+    fn what_a_test_makes_is_not_laid_out() {
+        let tests =
+            ["byte-write:bytes=3m", "write:seq8k:buffered:fresh", "rewrite:seq8k", "byte-read:bytes=3m"];
+        let (new, old) =
+            (fresh(&tests).unwrap(), fresh(&tests.map(|test| test.trim_end_matches(":fresh"))).unwrap());
+        let (set, before) = (new.dataset.as_ref().unwrap(), old.dataset.as_ref().unwrap());
+        assert_eq!(set.groups, [DataGroup { fresh: true, ..group(false, 1, 0, 0) }]);
+        assert_eq!((set.layout_bytes_max(), set.file_bytes_max()), (0, GIB));
+        assert_eq!((before.layout_bytes_max(), before.file_bytes_max()), (GIB, GIB));
+        // The bytes are announced once: as those of the test.
+        let stop = new.phases[1].stop;
+        assert_eq!((stop.time_ns, stop.passes, stop.bytes), (None, Some(1), Some(GIB)));
+        assert_eq!(new.bytes_to_write_max, (3 << 20) + 2 * GIB);
+        assert_eq!(old.bytes_to_write_max, new.bytes_to_write_max + GIB);
+        assert_eq!(new.until_of(&new.phases[1]), None);
+        // Only of what is laid out empty is it said, so that other plans read as they did.
+        let json = |plan: &crate::plan::Plan| serde_json::to_string(plan).unwrap();
+        assert!(json(&new).contains("\"fresh\":true") && !json(&old).contains("fresh\":"));
+    }
+
+    #[test]
+    fn files_that_are_used_before_are_laid_out() {
+        let groups = |tests: &[&str]| {
+            let dataset = fresh(tests).unwrap().dataset.unwrap();
+            dataset.groups.iter().map(|group| group.fresh).collect::<Vec<_>>()
+        };
+        assert_eq!(groups(&["read", "write:fresh"]), [false]);
+        assert_eq!(groups(&["write:fresh", "read", "write:fresh"]), [true]);
+        assert_eq!(groups(&["putc-write", "write:fresh"]), [true]);
+        assert_eq!(groups(&["write:fresh", "read:compress=50", "write:fresh:compress=50"]), [true, false]);
+        assert_eq!(groups(&["write:t2:fresh", "rw:t10:files=2:buffered"]), [true]);
+        assert_eq!(groups(&["write:t2:fresh", "rw:t10:shared"]), [true, false]);
+        assert_eq!(groups(&["byte-write", "read"]), [false]);
+    }
+
+    #[test]
+    fn what_is_new_must_be_there_to_be_read_and_have_a_size() {
+        assert_eq!(
+            fresh(&["byte-write:bytes=3m", "byte-read:bytes=3m", "write:seq8k:fresh"]).unwrap_err(),
+            "cannot run `byte-read:bytes=3m` in /mnt: there is nothing to read before `write:seq8k:fresh` has made \
+             the files; put it after that test"
+        );
+        assert_eq!(
+            planned(&asking(&["write:fresh"]), Backing::Devices, None).unwrap_err(),
+            "cannot run `write:seq1m:fresh` in /mnt: it makes its files, so that nothing is written before by which \
+             their size could be chosen; ask for one, for example --size 4g"
+        );
+        // Where something is laid out before, its rate says how much.
+        assert!(planned(&asking(&["read", "write:fresh"]), Backing::Devices, None).is_ok());
+        let request = Request { size: Some(Size::Bytes(700 * GIB)), ..asking(&["write:fresh"]) };
+        assert!(planned(&request, Backing::Devices, None).unwrap_err().contains("are free"));
+        let request = Request { size: Some(Size::Bytes(50 * GIB)), ..asking(&["write:fresh"]) };
+        assert!(planned(&request, Backing::Devices, None).unwrap_err().contains("--write-limit 54GB"));
+        let files = Request {
+            size: Some(Size::Bytes(500 * GIB)),
+            ..asking(&["write:fresh", "create:size=1m:files=100k"])
+        };
+        let files = Request { write_limit: Some(Size::Bytes(900 * GIB)), ..files };
+        assert!(planned(&files, Backing::Devices, None).unwrap_err().contains("beside 500 GiB of data"));
     }
 
     #[test]

@@ -189,7 +189,12 @@ pub(super) fn estimate_ns(
         let longest = phase.stop.time_ns.unwrap_or(10_000_000_000);
         // Most rates are known well enough a while after the shortest time.
         let measured = until.map_or(longest, |until| longest.min(until.time_min_ns.saturating_mul(2)));
-        if phase.workload.files().is_some() { measured + measured / 2 + 1_000_000_000 } else { measured }
+        match &phase.workload.work {
+            Work::Files(_) => measured + measured / 2 + 1_000_000_000,
+            // What is not laid out is written here, at the rate that is assumed there.
+            Work::Data(data) if data.fresh => measured.max(phase.stop.bytes.unwrap_or(0)),
+            Work::Data(_) => measured,
+        }
     };
     // A device of 1 GB/s is the middle of what people test.
     let layout = dataset.map_or(0, Dataset::layout_bytes_max);

@@ -63,11 +63,11 @@ fn bytes_have_no_blocks() {
         problem("getc-read:rnd4k"),
         "`rnd4k`: getc-read works byte by byte: it has no pattern; write read:rnd4k for blocks"
     );
-    for word in ["direct", "shared", "engine=sync", "iopoll", "sqpoll", "compress=1", "dedupe=1"] {
+    for word in ["direct", "engine=sync", "iopoll", "sqpoll", "compress=1", "dedupe=1"] {
         let problem = problem(&format!("byte-write:{word}"));
         assert!(problem.starts_with(&format!("`{word}` has no meaning for byte-write")), "{problem}");
     }
-    assert!(problem("byte-read:rate=5").contains("it takes tN sync passes ops bytes"));
+    assert!(problem("byte-read:rate=5").contains("it takes tN sync shared files passes ops bytes"));
     assert!(problem("getc-read:sync=end").contains("has no meaning"));
     assert_eq!(
         problem("read:unlocked"),
@@ -109,6 +109,69 @@ fn rates_are_plain_or_shares() {
 }
 
 #[test]
+fn fresh_files_are_written_once() {
+    let fresh = ok("write:seq8k:buffered:fresh");
+    let data = fresh.data().unwrap();
+    assert_eq!((data.fresh, data.passes), (true, Some(1)));
+    assert_eq!(print(&fresh), "write:seq8k:buffered:fresh");
+    assert_eq!(ok("write:seq8k:buffered:fresh:passes=1"), fresh);
+    assert_eq!(fresh.label(), "SEQ8K Q1T1 buffered fresh");
+    assert_eq!(
+        problem("write:rnd8k:fresh"),
+        "fresh writes new files from their beginning to their end; write seq8k for rnd8k, or leave fresh away"
+    );
+    for verb in ["read", "rw", "rewrite", "fsync", "byte-write", "putc-write"] {
+        assert_eq!(
+            problem(&format!("{verb}:fresh")),
+            format!(
+                "`fresh` has no meaning for {verb}: only write makes its files; put write:fresh before it"
+            )
+        );
+    }
+    for count in ["passes=2", "ops=10", "bytes=4m"] {
+        let key = count.split('=').next().unwrap();
+        assert_eq!(
+            problem(&format!("write:fresh:{count}")),
+            format!(
+                "fresh ends when its files are full, and {count} is another end; leave {key} away, and ask for files \
+                 of another --size"
+            )
+        );
+    }
+    assert_eq!(
+        problem("write:fresh:engine=null"),
+        "fresh makes files, which engine=null does not touch; leave one of them away"
+    );
+    assert_eq!(problem("write:fresh=1"), "`fresh=1`: `fresh` takes no value");
+    assert_eq!(problem("create:fresh"), "`fresh` has no meaning for create");
+}
+
+#[test]
+fn files_are_one_for_each_thread_unless_asked_otherwise() {
+    for (spec, printed, label) in [
+        ("rw:rnd8k:t10:files=2", "rw:rnd8k:t10:files=2", "RND8K Q1T10 files=2"),
+        ("read:t2:files=5", "read:seq1m:t2:files=5", "SEQ1M Q1T2 files=5"),
+        ("read:t4:files=4", "read:seq1m:t4", "SEQ1M Q1T4"),
+        ("read:files=1", "read:seq1m", "SEQ1M Q1T1"),
+        ("read:t4:files=1", "read:seq1m:t4:shared", "SEQ1M Q1T4 shared"),
+        ("read:t4:shared:files=1", "read:seq1m:t4:shared", "SEQ1M Q1T4 shared"),
+        // Depth may become threads, each with a file of its own.
+        ("read:q8t2:files=2", "read:seq1m:q8t2:files=2", "SEQ1M Q8T2 files=2"),
+        ("read:q8:files=1", "read:seq1m:q8:shared", "SEQ1M Q8T1 shared"),
+        ("byte-read:t4:files=1", "byte-read:t4:shared", "T4 shared"),
+        ("byte-write:t4:files=2", "byte-write:t4:files=2", "T4 files=2"),
+    ] {
+        let workload = ok(spec);
+        assert_eq!((print(&workload), workload.label()), (printed.into(), label.into()), "{spec}");
+    }
+    assert_eq!(
+        problem("read:t4:shared:files=2"),
+        "shared is one file for all threads; leave shared or files=2 away"
+    );
+    assert_eq!(problem("read:files=0"), "`files=0`: 1 to 4096 can be asked for");
+}
+
+#[test]
 fn mistakes_name_the_nearest_word() {
     assert_eq!(problem("reed"), "unknown verb `reed`, did you mean `read`?");
     assert_eq!(problem("read:bufered"), "unknown word `bufered`, did you mean `buffered`?");
@@ -138,7 +201,7 @@ fn any_workload() -> impl Strategy<Value = Workload> {
         proptest::sample::select(DataVerb::ALL),
         proptest::sample::select(Access::ALL),
         1u64..=BLOCK_BYTES_MAX,
-        any::<(bool, bool)>(),
+        (any::<(bool, bool, bool)>(), proptest::option::of(2u32..=CONCURRENCY_MAX)),
         (0u8..=100, 0u8..=100, 0u8..=100),
         proptest::sample::select(SyncMode::ALL),
         (limit(), limit(), 1u64..1 << 40, any::<bool>()),
@@ -146,7 +209,8 @@ fn any_workload() -> impl Strategy<Value = Workload> {
         (proptest::option::of(proptest::sample::select(EngineWord::ALL)), any::<(bool, bool)>()),
         (any::<bool>(), proptest::option::of(1u64..=STDIO_BUFFER_BYTES_MAX)),
     )
-        .prop_map(|(verb, access, block_bytes, direct, percents, sync, limits, arrival, ring, stdio)| {
+        .prop_map(|(verb, access, block_bytes, files, percents, sync, limits, arrival, ring, stdio)| {
+            let ((direct, shared, fresh), files) = files;
             let (read, compress_percent, dedupe_percent) = percents;
             let sync = match sync {
                 _ if !verb.writes() => SyncMode::End,
@@ -157,10 +221,12 @@ fn any_workload() -> impl Strategy<Value = Workload> {
                 verb,
                 access,
                 block_bytes,
-                direct: direct.0,
+                direct,
                 read_percent: if verb == DataVerb::Rw { read } else { 50 },
                 sync,
-                shared: direct.1,
+                shared,
+                files: files.filter(|_| !shared),
+                fresh: false,
                 arrival,
                 compress_percent,
                 dedupe_percent,
@@ -177,13 +243,14 @@ fn any_workload() -> impl Strategy<Value = Workload> {
                 None => data.direct,
                 Some(engine) => engine == EngineWord::Uring,
             };
+            let makes_files = !matches!(data.engine, Some(EngineWord::Null | EngineWord::Nop));
+            let fresh = fresh && verb == DataVerb::Write && access == Access::Sequential && makes_files;
             let syncs_each = verb == DataVerb::Fsync || sync == SyncMode::Each;
             Work::Data(if verb.is_bytes() {
                 DataWork {
                     access: Access::Sequential,
                     block_bytes: 1,
                     direct: false,
-                    shared: false,
                     arrival: Arrival::Closed,
                     compress_percent: 0,
                     dedupe_percent: 0,
@@ -195,7 +262,10 @@ fn any_workload() -> impl Strategy<Value = Workload> {
                     iopoll: ring.1.0 && in_ring && data.direct && !syncs_each,
                     sqpoll: ring.1.1 && in_ring,
                     // Less than one block is refused.
-                    bytes: data.bytes.map(|bytes| bytes.max(block_bytes)),
+                    bytes: data.bytes.map(|bytes| bytes.max(block_bytes)).filter(|_| !fresh),
+                    passes: if fresh { Some(1) } else { data.passes },
+                    ops: data.ops.filter(|_| !fresh),
+                    fresh,
                     ..data
                 }
             })
@@ -228,7 +298,7 @@ fn any_workload() -> impl Strategy<Value = Workload> {
     (prop_oneof![data, files], 1u32..=64, 1u32..=64).prop_map(|(work, iodepth, threads)| {
         let in_blocks = matches!(&work, Work::Data(data) if !data.verb.is_bytes());
         let iodepth = if in_blocks { iodepth } else { 1 };
-        Workload { threads, iodepth, work }
+        Workload { threads, iodepth, work }.with_usual_files()
     })
 }
 

@@ -317,6 +317,8 @@ fn bytes_are_counted_one_by_one() {
     );
     for phase in run["phases"].as_array().unwrap().iter().take(5) {
         assert!(phase["latency_ns"].is_null(), "{phase}");
+        assert_eq!(phase["slowest_calls"]["calls"], 8192, "{phase}");
+        assert!(phase["slowest_calls"]["time_ns"].as_u64() > Some(0), "{phase}");
     }
     // What was written byte by byte is still what was written.
     assert_eq!(run["phases"][5]["verified_blocks"], 1024);

@@ -2,12 +2,14 @@
 //! confirms the bytes.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
+use crate::support::fuse::{Errno, Faults, Fuse};
 use crate::support::mounts::{LoopFs, run as run_command};
-use crate::support::program::{assert_nothing_left, leftovers, parse_document, skye};
+use crate::support::program::{assert_nothing_left, document, leftovers, parse_document, phases, skye};
 use crate::support::scratch;
 
 fn phase<'a>(run: &'a Value, id: &str) -> &'a Value {
@@ -85,6 +87,85 @@ fn counts_are_kept_exactly() {
     assert_eq!((ops, bytes, read + written), (256, 1 << 20, 1 << 20));
     assert!(read > 0 && written > 0);
     assert_eq!(counted("04-rewrite"), (126, set, set, set));
+}
+
+/// The tests on data of bonnie++: bytes into a new file, then all of one that is new again, which the others work on.
+#[test]
+fn files_are_new_where_a_test_makes_them() {
+    let home = scratch(64 << 20);
+    let ran = skye()
+        .arg("run")
+        .arg(home.path())
+        .words("--size 8m --repeat 2 --verify --no-probe --allow low-space,busy --json -")
+        .words("--test byte-write:bytes=100k --test write:seq8k:buffered:fresh --test rewrite:seq8k:passes=1")
+        .words("--test byte-read:bytes=100k --test read:seq8k:buffered:passes=1")
+        .words("--test rw:rnd8k:t5:files=1:read=90:buffered:ops=2000 --test byte-read:ops=1000")
+        .run()
+        .did_not_panic()
+        .exits(0);
+    let run = parse_document(&ran.stdout);
+    let phases = run["phases"].as_array().unwrap();
+    assert_eq!(phases.len(), 14);
+    for phase in phases {
+        assert_eq!(phase["status"], "done", "{}: {}", phase["spec"], phase["reason"]);
+        assert_eq!(phase["workload"]["files"], 1, "{}", phase["spec"]);
+        let number = |key: &str| phase[key].as_u64().unwrap();
+        let (bytes, moved) = (8 << 20, number("app_bytes_read") + number("app_bytes_written"));
+        let (expected_bytes, expected_verified) = match phase["name"].as_str().unwrap() {
+            "write" => (bytes, 0),
+            "rewrite" => (2 * bytes, 1024),
+            "read" => (bytes, 1024),
+            "byte-write" => (100 << 10, 0),
+            "byte-read" if phase["spec"] == "byte-read:bytes=100k" => (100 << 10, 25),
+            "byte-read" => (1000, 0),
+            _ => (2000 * 8192, number("app_bytes_read") / 8192),
+        };
+        assert_eq!((moved, number("verified_blocks")), (expected_bytes, expected_verified), "{phase:#}");
+        // Of bytes it is told how long many in a row take, where there are so many.
+        let slowest = &phase["slowest_calls"];
+        if phase["name"].as_str().unwrap().starts_with("byte-") && moved > 8192 {
+            assert_eq!(slowest["calls"], 8192);
+            let longest_ns = slowest["time_ns"].as_u64().unwrap();
+            assert!(longest_ns > 0 && longest_ns <= number("elapsed_ns"), "{phase:#}");
+        } else {
+            assert!(slowest.is_null(), "{phase:#}");
+        }
+    }
+    // What the test makes is not announced twice.
+    let announced = run["plan"]["bytes_to_write_max"].as_u64().unwrap();
+    assert_eq!(announced, 2 * ((100 << 10) + (8 << 20) + (8 << 20) + 2000 * 8192));
+    assert_nothing_left(home.path());
+}
+
+#[test]
+fn a_test_that_makes_its_files_can_be_interrupted() {
+    let home = scratch(64 << 20);
+    let program = skye().arg("run").arg(home.path());
+    // Ten seconds for a file of 4 MiB.
+    let program =
+        program.words("--size 4m --allow low-space,busy --test write:seq4k:buffered:fresh:rate=100");
+    let mut running = program.words("--test read:rnd4k").spawn();
+    let is_written = |work: &Path| {
+        fs::metadata(work.join("data-0000")).is_ok_and(|file| (1..4 << 20).contains(&file.len()))
+    };
+    assert!(running.wait_until(|| leftovers(home.path()).iter().any(|work| is_written(work))));
+    running.signal(rustix::process::Signal::INT);
+    let ran = running.wait().did_not_panic().exits(130);
+    let run = document(&ran.saved()[0]);
+    assert_eq!(phases(&run).last(), Some(&("write", "partial")), "{ran}");
+    assert_nothing_left(home.path());
+}
+
+#[test]
+fn files_that_could_not_be_made_are_not_worked_on() {
+    xtask::require!(root, fuse);
+    let fuse = Fuse::new(Faults { write_error_after: Some((2 << 20, Errno::ENOSPC)), ..Faults::default() });
+    let program = skye().arg("run").arg(fuse.path()).words("--size 4m --time 0.2 --allow low-space,busy");
+    let ran = program.words("--test write:seq64k:fresh:buffered --test read:rnd4k --test stat:files=9").run();
+    let ran = ran.did_not_panic().exits(1).tells(&["No space left", "did not finish"]);
+    let run = document(&ran.saved()[0]);
+    assert_eq!(phases(&run), [("write", "failed"), ("read", "failed"), ("stat", "done")], "{ran}");
+    assert_nothing_left(fuse.path());
 }
 
 /// Direct reads and writes of files that are fully written move exactly their bytes on the device below.
