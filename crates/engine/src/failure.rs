@@ -31,6 +31,13 @@ pub enum Cause {
     },
     /// A block was read that is not what was written.
     Mismatch(Mismatch),
+    /// Directories that were read to their ends named another number of files than there are.
+    Names {
+        /// Files that they named.
+        came: u64,
+        /// Files that there are.
+        files: u64,
+    },
 }
 
 impl From<Errno> for Cause {
@@ -46,6 +53,7 @@ impl std::fmt::Display for Cause {
             Self::Short { got_bytes, wanted_bytes } => {
                 write!(f, "only {got_bytes} of {wanted_bytes} bytes were moved")
             }
+            Self::Names { came, files } => write!(f, "{files} files were expected and {came} came"),
             Self::Mismatch(Mismatch { offset_bytes, expected, found, belongs_to }) => {
                 let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
                 write!(

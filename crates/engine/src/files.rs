@@ -3,19 +3,28 @@
 //! One clock read ends a call and starts the next. Computing the next name and counting lie in between; they take
 //! some ten nanoseconds, against a second clock read's twenty.
 
-use std::mem::MaybeUninit;
+mod directories;
+mod verbs;
+
+use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{AtFlags, Mode, OFlags, RawDir};
-use rustix::io::Errno;
+use rustix::fs::OFlags;
 
 use crate::clock::Clock;
-use crate::data::{self, Pool, Stamp};
-use crate::failure::Failure;
-use crate::names::{Kind, Name, Tree};
+use crate::failure::{Cause, Failure};
+use crate::names::{Kind, Tree};
 use crate::pattern::Permutation;
 use crate::recorder::{INTERVAL_NS, Recorder};
+
+pub use directories::{Entries, Readdir};
+pub use verbs::{
+    Content, Create, CreateLinks, Link, Mkdir, Numbered, Open, Rename, Rmdir, Stat, StatContents, Symlink,
+    Unlink, UnlinkMissing, UnlinkNamed,
+};
+
+const READ_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Where a thread's files lie.
 #[derive(Debug, Clone, Copy)]
@@ -51,12 +60,18 @@ impl<C: Clock> Laps<'_, C> {
         self.recorder.step(step, now_ns.saturating_sub(self.last_ns));
         self.last_ns = now_ns;
     }
+
+    /// What has just ended is part of the operation, but none of its steps.
+    #[inline]
+    fn skip(&mut self) {
+        self.last_ns = self.clock.now_ns();
+    }
 }
 
 /// A call that failed: its step, and why.
-type CallError = (usize, Errno);
+type CallError = (usize, Cause);
 
-/// One operation on one file.
+/// One operation on a file of a set, by its number.
 pub trait FileOps {
     /// The calls that it makes.
     fn steps(&self) -> &'static [&'static str];
@@ -73,296 +88,24 @@ pub trait FileOps {
     ) -> Result<(), CallError>;
 }
 
-/// Counts names that do not exist as found, where that is what is measured.
-#[inline]
-fn expect<T, const MISSING: bool>(step: usize, result: Result<T, Errno>) -> Result<(), CallError> {
-    match result {
-        Ok(_) if !MISSING => Ok(()),
-        Err(Errno::NOENT) if MISSING => Ok(()),
-        Ok(_) => Err((step, Errno::EXIST)),
-        Err(errno) => Err((step, errno)),
-    }
-}
+/// One operation on a name in a directory.
+pub trait NameOps {
+    /// What the names stand for.
+    const KIND: Kind;
 
-const fn lookup_kind(missing: bool) -> Kind {
-    if missing { Kind::Missing } else { Kind::File }
-}
+    /// The calls that it makes; and last `getdents64`, which is another one where names come from directories.
+    fn steps(&self) -> &'static [&'static str];
 
-/// `fstatat` of a name.
-#[derive(Debug)]
-pub struct Stat<const MISSING: bool>(Name);
-
-impl<const MISSING: bool> Stat<MISSING> {
-    /// Of the files of a tree, or of names that are never made.
-    pub fn new(tree: Tree) -> Self {
-        Self(Name::new(tree, lookup_kind(MISSING)))
-    }
-}
-
-impl<const MISSING: bool> FileOps for Stat<MISSING> {
-    fn steps(&self) -> &'static [&'static str] {
-        &["stat"]
-    }
-
-    #[inline]
+    /// Does it to a name, and takes a lap after each call of its own.
+    ///
+    /// # Errors
+    /// The call that failed.
     fn operate<C: Clock>(
         &mut self,
-        place: &Place<'_>,
-        file: u64,
+        directory: BorrowedFd<'_>,
+        name: &CStr,
         laps: &mut Laps<'_, C>,
-    ) -> Result<(), CallError> {
-        let found = rustix::fs::statat(place.directory, self.0.of(file), AtFlags::SYMLINK_NOFOLLOW);
-        expect::<_, MISSING>(0, found)?;
-        laps.lap(0);
-        Ok(())
-    }
-}
-
-/// `openat` for reading, and `close`.
-#[derive(Debug)]
-pub struct Open<const MISSING: bool>(Name);
-
-impl<const MISSING: bool> Open<MISSING> {
-    /// Of the files of a tree, or of names that are never made.
-    pub fn new(tree: Tree) -> Self {
-        Self(Name::new(tree, lookup_kind(MISSING)))
-    }
-}
-
-const READ_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-const CREATE_FLAGS: OFlags =
-    OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-
-impl<const MISSING: bool> FileOps for Open<MISSING> {
-    fn steps(&self) -> &'static [&'static str] {
-        if MISSING { &["open"] } else { &["open", "close"] }
-    }
-
-    #[inline]
-    fn operate<C: Clock>(
-        &mut self,
-        place: &Place<'_>,
-        file: u64,
-        laps: &mut Laps<'_, C>,
-    ) -> Result<(), CallError> {
-        let opened = rustix::fs::openat(place.directory, self.0.of(file), READ_FLAGS, Mode::empty());
-        laps.lap(0);
-        if !MISSING && let Ok(opened) = opened {
-            drop(opened);
-            laps.lap(1);
-            return Ok(());
-        }
-        expect::<_, MISSING>(0, opened)
-    }
-}
-
-/// What is written into a file that is made.
-#[derive(Debug)]
-pub struct Content {
-    pool: Pool,
-    size_min_bytes: u64,
-    size_spread_bytes: u64,
-    seed: u64,
-    generation: u32,
-}
-
-/// Most bytes of a file that one call writes.
-const WRITE_BYTES_MAX: u64 = 1 << 20;
-
-impl Content {
-    /// Sizes drawn evenly between two bounds; bytes and sizes follow from the seed.
-    pub fn new(size_min_bytes: u64, size_max_bytes: u64, seed: u64, generation: u32) -> Self {
-        let like = data::Content {
-            seed,
-            interval_bytes: data::STAMP_INTERVAL_BYTES,
-            compress_percent: 0,
-            dedupe_percent: 0,
-        };
-        let pool = Pool::new(like, size_max_bytes.clamp(1, WRITE_BYTES_MAX) as usize, 1);
-        Self { pool, size_min_bytes, size_spread_bytes: size_max_bytes - size_min_bytes, seed, generation }
-    }
-
-    /// Size of a file.
-    pub fn size_bytes(&self, file: u64) -> u64 {
-        match self.size_spread_bytes {
-            0 => self.size_min_bytes,
-            spread => self.size_min_bytes + data::mix(self.seed ^ data::mix(file)) % (spread + 1),
-        }
-    }
-
-    fn write(&mut self, file: u64, descriptor: &OwnedFd) -> Result<u64, Errno> {
-        let size_bytes = self.size_bytes(file);
-        let mut offset_bytes = 0;
-        while offset_bytes < size_bytes {
-            let len = (size_bytes - offset_bytes).min(WRITE_BYTES_MAX) as usize;
-            let Self { seed, generation, .. } = *self;
-            let draft = self.pool.draft(0);
-            let (block, phase_bytes) = (&mut draft.bytes[..len], draft.phase_bytes);
-            let stamp = Stamp { seed, file: file as u32, generation, offset_bytes, phase_bytes };
-            data::stamp(block, data::STAMP_INTERVAL_BYTES, stamp);
-            // A short write goes on from where it stopped, with a stamp of its own.
-            offset_bytes += rustix::io::write(descriptor, block)? as u64;
-        }
-        Ok(size_bytes)
-    }
-}
-
-/// `openat(O_CREAT|O_EXCL)`, a write where files have a size, `fsync` where each is made durable, `close`.
-#[derive(Debug)]
-pub struct Create {
-    name: Name,
-    content: Option<Content>,
-    durable: bool,
-}
-
-impl Create {
-    /// Files of a tree, empty or with a content, made durable one by one or not.
-    pub fn new(tree: Tree, content: Option<Content>, durable: bool) -> Self {
-        Self { name: Name::new(tree, Kind::File), content, durable }
-    }
-}
-
-impl FileOps for Create {
-    fn steps(&self) -> &'static [&'static str] {
-        if self.durable {
-            &["open", "write", "fsync", "close"]
-        } else if self.content.is_some() {
-            &["open", "write", "close"]
-        } else {
-            &["open", "close"]
-        }
-    }
-
-    #[inline]
-    fn operate<C: Clock>(
-        &mut self,
-        place: &Place<'_>,
-        file: u64,
-        laps: &mut Laps<'_, C>,
-    ) -> Result<(), CallError> {
-        let mode = Mode::RUSR.union(Mode::WUSR);
-        let made = rustix::fs::openat(place.directory, self.name.of(file), CREATE_FLAGS, mode);
-        let made = made.map_err(|errno| (0, errno))?;
-        laps.lap(0);
-        let mut step = 1;
-        if let Some(content) = &mut self.content {
-            let written_bytes = content.write(file, &made).map_err(|errno| (step, errno))?;
-            laps.recorder.written(written_bytes);
-            // A file of size 0 makes no call.
-            if written_bytes > 0 {
-                laps.lap(step);
-            }
-            step += 1;
-        }
-        if self.durable {
-            // The file is durable once its name is, too.
-            let synced = rustix::fs::fsync(&made).and_then(|()| rustix::fs::fsync(place.leaf(file)));
-            synced.map_err(|errno| (2, errno))?;
-            laps.lap(2);
-            step = 3;
-        }
-        drop(made);
-        laps.lap(step);
-        Ok(())
-    }
-}
-
-macro_rules! name_change {
-    ($(#[$meta:meta])* $name:ident, $step:literal, |$place:ident, $from:ident, $to:ident, $file:ident| $call:expr) => {
-        $(#[$meta])*
-        #[derive(Debug)]
-        pub struct $name {
-            from: Name,
-            to: Name,
-            durable: bool,
-        }
-
-        impl $name {
-            /// Between names of two kinds in a tree, made durable one by one or not.
-            pub fn new(tree: Tree, from: Kind, to: Kind, durable: bool) -> Self {
-                Self { from: Name::new(tree, from), to: Name::new(tree, to), durable }
-            }
-        }
-
-        impl FileOps for $name {
-            fn steps(&self) -> &'static [&'static str] {
-                if self.durable { &[$step, "fsync"] } else { &[$step] }
-            }
-
-            #[inline]
-            fn operate<C: Clock>(&mut self, $place: &Place<'_>, $file: u64, laps: &mut Laps<'_, C>) -> Result<(), CallError> {
-                let ($from, $to) = (&mut self.from, &mut self.to);
-                $call.map_err(|errno| (0, errno))?;
-                laps.lap(0);
-                if self.durable {
-                    rustix::fs::fsync($place.leaf($file)).map_err(|errno| (1, errno))?;
-                    laps.lap(1);
-                }
-                Ok(())
-            }
-        }
-    };
-}
-
-name_change! {
-    /// `renameat` from one name to another.
-    Rename, "rename", |place, from, to, file|
-        rustix::fs::renameat(place.directory, from.of(file), place.directory, to.of(file))
-}
-name_change! {
-    /// `linkat`: a second name for a file.
-    Link, "link", |place, from, to, file|
-        rustix::fs::linkat(place.directory, from.of(file), place.directory, to.of(file), AtFlags::empty())
-}
-name_change! {
-    /// `symlinkat`: a link to the file of the same number in the same directory.
-    Symlink, "symlink", |place, from, to, file|
-        rustix::fs::symlinkat(from.leaf_of(file), place.directory, to.of(file))
-}
-name_change! {
-    /// `unlinkat` of a file.
-    Unlink, "unlink", |place, from, _to, file|
-        rustix::fs::unlinkat(place.directory, from.of(file), AtFlags::empty())
-}
-name_change! {
-    /// `mkdirat`.
-    Mkdir, "mkdir", |place, from, _to, file|
-        rustix::fs::mkdirat(place.directory, from.of(file), Mode::RWXU)
-}
-name_change! {
-    /// `unlinkat(AT_REMOVEDIR)`.
-    Rmdir, "rmdir", |place, from, _to, file|
-        rustix::fs::unlinkat(place.directory, from.of(file), AtFlags::REMOVEDIR)
-}
-
-/// `unlinkat` of names that do not exist.
-#[derive(Debug)]
-pub struct UnlinkMissing(Name);
-
-impl UnlinkMissing {
-    /// Of names that are never made.
-    pub fn new(tree: Tree) -> Self {
-        Self(Name::new(tree, Kind::Missing))
-    }
-}
-
-impl FileOps for UnlinkMissing {
-    fn steps(&self) -> &'static [&'static str] {
-        &["unlink"]
-    }
-
-    #[inline]
-    fn operate<C: Clock>(
-        &mut self,
-        place: &Place<'_>,
-        file: u64,
-        laps: &mut Laps<'_, C>,
-    ) -> Result<(), CallError> {
-        let removed = rustix::fs::unlinkat(place.directory, self.0.of(file), AtFlags::empty());
-        expect::<_, true>(0, removed)?;
-        laps.lap(0);
-        Ok(())
-    }
+    ) -> Result<(), CallError>;
 }
 
 /// When a round ends early.
@@ -428,9 +171,9 @@ pub fn round<C: Clock, V: FileOps>(
     let mut now_ns = start_ns;
     while done < visits.files && now_ns < limits.deadline_ns {
         let file = visits.at(done);
-        if let Err((step, errno)) = verb.operate(place, file, &mut laps) {
+        if let Err((step, cause)) = verb.operate(place, file, &mut laps) {
             let call = verb.steps().get(step).copied().unwrap_or("call");
-            result = Err(Failure { call, file, offset_bytes: None, cause: errno.into() });
+            result = Err(Failure { call, file, offset_bytes: None, cause });
             break;
         }
         laps.recorder.operation(laps.last_ns.saturating_sub(now_ns), 0);
@@ -448,129 +191,72 @@ pub fn round<C: Clock, V: FileOps>(
     Round { done, start_ns, end_ns: now_ns, result }
 }
 
-/// Reads the entries of every directory of a set.
-#[derive(Debug)]
-pub struct Readdir {
-    name: Name,
-    buffer: Box<[MaybeUninit<u8>]>,
-}
-
-impl Readdir {
-    /// The calls that it makes.
-    pub const STEPS: &'static [&'static str] = &["open", "getdents64", "close"];
-    /// Room for the entries that one call returns: what glibc's readdir gives it.
-    const BUFFER_BYTES: usize = 32 << 10;
-
-    /// The directories of a tree.
-    pub fn new(tree: Tree) -> Self {
-        Self { name: Name::new(tree, Kind::File), buffer: Box::new_uninit_slice(Self::BUFFER_BYTES) }
-    }
-
-    /// Reads all of them once. One operation is an entry; the latency is of each `getdents64`, which returns as many
-    /// as fit into 32 KiB.
-    pub fn round<C: Clock>(
-        &mut self,
-        place: &Place<'_>,
-        clock: &C,
-        recorder: &mut Recorder,
-        limits: RoundLimits<'_>,
-    ) -> Round {
-        let start_ns = clock.now_ns();
-        recorder.start(start_ns);
-        let mut round = Round { done: 0, start_ns, end_ns: start_ns, result: Ok(()) };
-        let mut next_tick_ns = start_ns + INTERVAL_NS;
-        for dir in 0..place.tree.dirs {
-            let mut laps = Laps { clock, recorder, last_ns: round.end_ns };
-            let read = self.directory(place, dir, &mut laps, &mut round.done, limits);
-            round.end_ns = laps.last_ns;
-            match read {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err((step, errno)) => {
-                    let call = Self::STEPS[step];
-                    round.result = Err(Failure { call, file: dir, offset_bytes: None, cause: errno.into() });
-                    break;
-                }
-            }
-            if round.end_ns >= next_tick_ns {
-                recorder.hand_over(round.end_ns);
-                next_tick_ns = round.end_ns + INTERVAL_NS;
-                if limits.stop.load(Ordering::Relaxed) {
-                    break;
-                }
-            }
-        }
-        recorder.flush(round.end_ns);
-        round
-    }
-
-    /// True if the directory was read to its end, false if the deadline came first.
-    fn directory<C: Clock>(
-        &mut self,
-        place: &Place<'_>,
-        dir: u64,
-        laps: &mut Laps<'_, C>,
-        done: &mut u64,
-        limits: RoundLimits<'_>,
-    ) -> Result<bool, CallError> {
-        let flags = READ_FLAGS.union(OFlags::DIRECTORY);
-        let opened = rustix::fs::openat(place.directory, self.name.directory(dir), flags, Mode::empty())
-            .map_err(|errno| (0, errno))?;
-        laps.lap(0);
-        let mut entries = RawDir::new(&opened, &mut self.buffer);
-        let whole = loop {
-            let calls_kernel = entries.is_buffer_empty();
-            let entry = entries.next();
-            if calls_kernel {
-                laps.lap(1);
-            }
-            match entry {
-                None => break true,
-                Some(Err(errno)) => return Err((1, errno)),
-                Some(Ok(entry)) => {
-                    if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
-                        *done += 1;
-                        laps.recorder.operations(1, 0);
-                    }
-                }
-            }
-            if calls_kernel && laps.last_ns >= limits.deadline_ns {
-                break false;
-            }
-        };
-        drop(opened);
-        laps.lap(2);
-        Ok(whole)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::clock::Monotonic;
+    use crate::names::{LettersFirst, Names, NumberFirst, Plain, Spelling};
     use crate::recorder::Shape;
+    use rustix::io::Errno;
 
     fn place(directory: &std::fs::File, tree: Tree) -> Place<'_> {
         Place { directory: directory.as_fd(), leaves: &[], tree }
     }
 
-    fn all<V: FileOps>(mut verb: V, place: &Place<'_>, visits: Visits) -> (u64, u64, Vec<u64>) {
-        let steps = verb.steps().len();
+    /// Operations, bytes that were written or read, calls of each step.
+    type Counted = (u64, u64, Vec<u64>);
+
+    /// A round and what it counted, which another thread reads meanwhile: it may last for several intervals.
+    fn watched(
+        steps: usize,
+        deadline_ns: u64,
+        one: impl FnOnce(&mut Recorder, RoundLimits<'_>) -> Round,
+    ) -> (Round, Counted) {
         let (mut recorder, reader) = Recorder::new(Shape::closed(steps));
         let stop = AtomicBool::new(false);
-        let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop };
-        let round = round(&mut verb, place, visits, &Monotonic, &mut recorder, limits);
-        assert_eq!(round.result, Ok(()));
-        let mut sums = (0, 0, vec![0; steps]);
-        reader.drain(|delta| {
-            sums.0 += delta.ops;
-            sums.1 += delta.written_bytes;
-            for (sum, step) in sums.2.iter_mut().zip(&delta.steps) {
-                *sum += step.count();
-            }
+        let (round, counted) = std::thread::scope(|scope| {
+            let counting = scope.spawn(move || {
+                let mut sums = (0, 0, vec![0; steps]);
+                let mut add = |delta: &crate::recorder::Delta| {
+                    sums.0 += delta.ops;
+                    sums.1 += delta.written_bytes + delta.read_bytes;
+                    for (sum, step) in sums.2.iter_mut().zip(&delta.steps) {
+                        *sum += step.count();
+                    }
+                };
+                while !reader.drain_last(&mut add) {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+                sums
+            });
+            let round = one(&mut recorder, RoundLimits { deadline_ns, stop: &stop });
+            drop(recorder);
+            (round, counting.join().unwrap())
         });
-        assert_eq!(sums.0, round.done);
-        sums
+        assert_eq!(counted.0, round.done);
+        (round, counted)
+    }
+
+    fn all<V: FileOps>(mut verb: V, place: &Place<'_>, visits: Visits) -> Counted {
+        let (round, counted) = watched(verb.steps().len(), u64::MAX, |recorder, limits| {
+            round(&mut verb, place, visits, &Monotonic, recorder, limits)
+        });
+        assert_eq!(round.result, Ok(()));
+        counted
+    }
+
+    /// A round in the order of directories; `files` are expected to come.
+    fn in_directories<O: NameOps, S: Spelling>(
+        names: Names<S>,
+        operation: O,
+        place: &Place<'_>,
+        files: u64,
+        deadline_ns: u64,
+    ) -> (Round, Counted) {
+        let mut entries = Entries::new(names, operation);
+        watched(entries.steps().len(), deadline_ns, |recorder, limits| {
+            entries.round(place, files, &Monotonic, recorder, limits)
+        })
     }
 
     fn names(path: &std::path::Path) -> Vec<String> {
@@ -589,21 +275,28 @@ mod tests {
         let visits = Visits { first: 0, files: 20, order: Some(Permutation::new(20, 3)) };
         let sequence = Visits::in_sequence(0, 20);
 
-        let content = Content::new(100, 5000, 9, 0);
+        let names_of_set = tree.plain();
+        let content = Content::new(100, 5000, 1 << 20, 9, 0);
         let sizes: u64 = (0..20).map(|file| content.size_bytes(file)).sum();
-        let created = all(Create::new(tree, Some(content), true), &place, visits);
+        let created = all(Create::new(names_of_set, Some(content), true), &place, visits);
         assert_eq!(created, (20, sizes, vec![20; 4]));
         assert_eq!(names(temp.path())[3], "f00000003");
 
-        assert_eq!(all(Stat::<false>::new(tree), &place, visits).0, 20);
-        assert_eq!(all(Stat::<true>::new(tree), &place, visits).0, 20);
-        assert_eq!(all(Open::<false>::new(tree), &place, sequence).2, [20, 20]);
-        assert_eq!(all(Open::<true>::new(tree), &place, sequence).0, 20);
-        assert_eq!(all(UnlinkMissing::new(tree), &place, sequence).0, 20);
-        assert_eq!(all(Link::new(tree, Kind::File, Kind::Link, false), &place, sequence).0, 20);
-        assert_eq!(all(Symlink::new(tree, Kind::File, Kind::Symlink, true), &place, sequence).2, [20, 20]);
+        assert_eq!(all(Numbered::new(names_of_set, Stat::<false>::new(false)), &place, visits).0, 20);
+        assert_eq!(all(Numbered::new(names_of_set, Stat::<true>::new(false)), &place, visits).0, 20);
+        assert_eq!(all(Numbered::new(names_of_set, Open::<false>::new(false)), &place, sequence).2, [20, 20]);
+        assert_eq!(all(Numbered::new(names_of_set, Open::<true>::new(false)), &place, sequence).0, 20);
+        assert_eq!(all(Numbered::new(names_of_set, UnlinkMissing), &place, sequence).0, 20);
+        assert_eq!(all(Link::new(names_of_set, Kind::File, Kind::Link, false), &place, sequence).0, 20);
+        assert_eq!(
+            all(Symlink::new(names_of_set, Kind::File, Kind::Symlink, true), &place, sequence).2,
+            [20, 20]
+        );
         assert_eq!(std::fs::read_link(temp.path().join("s00000007")).unwrap().to_str(), Some("f00000007"));
-        assert_eq!(all(Mkdir::new(tree, Kind::Directory, Kind::Directory, false), &place, sequence).0, 20);
+        assert_eq!(
+            all(Mkdir::new(names_of_set, Kind::Directory, Kind::Directory, false), &place, sequence).0,
+            20
+        );
         assert_eq!(names(temp.path()).len(), 80);
 
         let (mut recorder, reader) = Recorder::new(Shape::closed(Readdir::STEPS.len()));
@@ -614,13 +307,13 @@ mod tests {
         reader.drain(|delta| entries += delta.ops);
         assert_eq!(entries, 80);
 
-        all(Rmdir::new(tree, Kind::Directory, Kind::Directory, false), &place, sequence);
-        all(Unlink::new(tree, Kind::Link, Kind::Link, false), &place, visits);
-        all(Unlink::new(tree, Kind::Symlink, Kind::Symlink, false), &place, sequence);
-        all(Rename::new(tree, Kind::File, Kind::Renamed, false), &place, visits);
+        all(Rmdir::new(names_of_set, Kind::Directory, Kind::Directory, false), &place, sequence);
+        all(Unlink::new(names_of_set, Kind::Link, Kind::Link, false), &place, visits);
+        all(Unlink::new(names_of_set, Kind::Symlink, Kind::Symlink, false), &place, sequence);
+        all(Rename::new(names_of_set, Kind::File, Kind::Renamed, false), &place, visits);
         assert!(names(temp.path()).iter().all(|name| name.starts_with('r')));
-        all(Rename::new(tree, Kind::Renamed, Kind::File, false), &place, visits);
-        all(Unlink::new(tree, Kind::File, Kind::File, false), &place, visits);
+        all(Rename::new(names_of_set, Kind::Renamed, Kind::File, false), &place, visits);
+        all(Unlink::new(names_of_set, Kind::File, Kind::File, false), &place, visits);
         assert_eq!(names(temp.path()), [""; 0]);
     }
 
@@ -633,7 +326,7 @@ mod tests {
         let (mut recorder, _reader) = Recorder::new(Shape::closed(2));
         let stop = AtomicBool::new(false);
         let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop };
-        let mut verb = Create::new(tree, None, false);
+        let mut verb = Create::new(tree.plain(), None, false);
         let round = round(
             &mut verb,
             &place(&directory, tree),
@@ -646,5 +339,169 @@ mod tests {
         let failure = round.result.unwrap_err();
         assert_eq!((failure.call, failure.file, failure.cause), ("open", 2, Errno::EXIST.into()));
         assert_eq!(std::fs::read(temp.path().join("f00000002")).unwrap(), b"in the way");
+    }
+    /// Makes the files of a set, as many as its tree has, in the directories that it has.
+    fn make<S: Spelling>(
+        path: &std::path::Path,
+        names: Names<S>,
+        place: &Place<'_>,
+        content: Option<Content>,
+    ) {
+        for dir in 0..names.tree.dirs {
+            std::fs::create_dir_all(path.join(names.tree.directory(dir))).unwrap();
+        }
+        let visits = Visits::in_sequence(0, names.tree.files);
+        assert_eq!(all(Create::new(names, content, false), place, visits).0, names.tree.files);
+    }
+
+    fn every_entry_is_visited<S: Spelling>(spelling: S) {
+        let temp = tempfile::tempdir().unwrap();
+        let directory = std::fs::File::open(temp.path()).unwrap();
+        let below = |tree: Tree| temp.path().join(tree.directory(tree.dirs - 1));
+        // More than one call returns, and directories that stay empty.
+        for (files, dirs, levels) in [(3000, 1, 1), (500, 7, 2), (9, 8, 1)] {
+            let tree = Tree { files, dirs, levels };
+            let (names, place) = (Names { tree, spelling }, place(&directory, tree));
+            make(temp.path(), names, &place, None);
+            // What others have put there stays, and is no file of the set.
+            for other in ["notes.txt", ".nfs00000001", "file-copy", "r00000001"] {
+                std::fs::write(below(tree).join(other), "precious").unwrap();
+            }
+            let (round, counted) = in_directories(names, Stat::<false>::new(false), &place, files, u64::MAX);
+            assert_eq!((round.result, round.done), (Ok(()), files));
+            assert_eq!(counted.2[0], files);
+            assert!(counted.2[1] >= 2 * dirs && counted.2[1] < files + 2 * dirs, "{counted:?}");
+            let (round, counted) = in_directories(names, Open::<false>::new(false), &place, files, u64::MAX);
+            assert_eq!((round.result, &counted.2[..2]), (Ok(()), &[files, files][..]));
+            let durable = files < 100;
+            let unlink = UnlinkNamed::new(durable);
+            let (round, counted) = in_directories(names, unlink, &place, files, u64::MAX);
+            assert_eq!((round.result, counted.2[0]), (Ok(()), files));
+            assert!(!durable || counted.2[1] == files);
+            let left = std::fs::read_dir(below(tree)).unwrap().filter(|entry| {
+                let entry = entry.as_ref().unwrap();
+                entry.file_type().unwrap().is_file()
+            });
+            assert_eq!(left.count(), 4, "{files} files in {dirs} directories");
+            for entry in std::fs::read_dir(temp.path()).unwrap().map(Result::unwrap) {
+                match entry.file_type().unwrap().is_dir() {
+                    true => std::fs::remove_dir_all(entry.path()).unwrap(),
+                    false => std::fs::remove_file(entry.path()).unwrap(),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn directories_lead_to_every_file_and_to_no_other() {
+        every_entry_is_visited(Plain);
+        every_entry_is_visited(NumberFirst { seed: 3 });
+        every_entry_is_visited(LettersFirst { seed: 3 });
+    }
+
+    #[test]
+    fn files_that_directories_do_not_name_are_counted() {
+        let temp = tempfile::tempdir().unwrap();
+        let directory = std::fs::File::open(temp.path()).unwrap();
+        let tree = Tree { files: 100, dirs: 1, levels: 1 };
+        let place = place(&directory, tree);
+        make(temp.path(), tree.plain(), &place, None);
+        std::fs::remove_file(temp.path().join("f00000007")).unwrap();
+        let (round, _) = in_directories(tree.plain(), UnlinkNamed::new(false), &place, 100, u64::MAX);
+        let failure = round.result.unwrap_err();
+        assert_eq!((round.done, failure.cause), (99, Cause::Names { came: 99, files: 100 }));
+        assert_eq!(failure.cause.to_string(), "100 files were expected and 99 came");
+    }
+
+    #[test]
+    fn a_deadline_is_no_failure() {
+        let temp = tempfile::tempdir().unwrap();
+        let directory = std::fs::File::open(temp.path()).unwrap();
+        let tree = Tree { files: 100, dirs: 1, levels: 1 };
+        let place = place(&directory, tree);
+        make(temp.path(), tree.plain(), &place, None);
+        let (round, _) = in_directories(tree.plain(), UnlinkNamed::new(false), &place, 100, 1);
+        assert_eq!((round.result, round.done, names(temp.path()).len()), (Ok(()), 0, 100));
+    }
+
+    #[test]
+    fn what_is_not_empty_is_read_whole() {
+        let temp = tempfile::tempdir().unwrap();
+        let directory = std::fs::File::open(temp.path()).unwrap();
+        let tree = Tree { files: 50, dirs: 1, levels: 1 };
+        let (names, place) = (tree.plain(), place(&directory, tree));
+        let content = Content::new(0, 3000, 256, 9, 0);
+        let sizes: Vec<_> = (0..50).map(|file| content.size_bytes(file)).collect();
+        make(temp.path(), names, &place, Some(content));
+        std::fs::write(temp.path().join("f00000003"), "").unwrap();
+        let empty = sizes.iter().enumerate().filter(|(file, size)| *file == 3 || **size == 0).count() as u64;
+        let bytes: u64 = sizes.iter().sum::<u64>() - sizes[3];
+        let visits = Visits::in_sequence(0, 50);
+        for chunk_bytes in [1, 700, 1 << 20] {
+            let contents = || StatContents::new(chunk_bytes, false);
+            let numbered = all(Numbered::new(names, contents()), &place, visits);
+            assert_eq!(numbered, (50, bytes, vec![50, 50 - empty, 50 - empty, 50 - empty]));
+            let (round, counted) = in_directories(names, contents(), &place, 50, u64::MAX);
+            assert_eq!((round.result, counted.1), (Ok(()), bytes));
+            assert_eq!(counted.2[..4], numbered.2);
+        }
+    }
+
+    #[test]
+    fn chunks_change_no_sizes() {
+        let temp = tempfile::tempdir().unwrap();
+        let directory = std::fs::File::open(temp.path()).unwrap();
+        let tree = Tree { files: 20, dirs: 1, levels: 1 };
+        let (names, place) = (tree.plain(), place(&directory, tree));
+        for chunk_bytes in [256, 1000, 4096, 1 << 20] {
+            let content = Content::new(1, 10_000, chunk_bytes, 9, 0);
+            let sizes: Vec<_> = (0..20).map(|file| content.size_bytes(file)).collect();
+            make(temp.path(), names, &place, Some(content));
+            let path = |file| temp.path().join(format!("f{file:08x}"));
+            let found: Vec<_> = (0..20).map(|file| std::fs::metadata(path(file)).unwrap().len()).collect();
+            assert_eq!(found, sizes, "{chunk_bytes}");
+            let all_removed = Unlink::new(names, Kind::File, Kind::File, false);
+            assert_eq!(all(all_removed, &place, Visits::in_sequence(0, 20)).0, 20);
+        }
+    }
+
+    fn links_lead_to_the_first<const SYMBOLIC: bool>(dirs: u64, levels: u32) {
+        use std::os::unix::fs::MetadataExt;
+        let temp = tempfile::tempdir().unwrap();
+        let directory = std::fs::File::open(temp.path()).unwrap();
+        let tree = Tree { files: 30, dirs, levels };
+        for dir in 0..dirs {
+            std::fs::create_dir_all(temp.path().join(tree.directory(dir))).unwrap();
+        }
+        let leaves: Vec<OwnedFd> = (0..if dirs > 1 { dirs } else { 0 })
+            .map(|dir| std::fs::File::open(temp.path().join(tree.directory(dir))).unwrap().into())
+            .collect();
+        let place = Place { directory: directory.as_fd(), leaves: &leaves, tree };
+        let names = Names { tree, spelling: LettersFirst { seed: 5 } };
+        // As the second of several threads in the same directories.
+        let visits = Visits::in_sequence(10, 20);
+        let made = all(CreateLinks::<SYMBOLIC, _>::new(names, 10, true), &place, visits);
+        assert_eq!(made, (20, 0, vec![19, 1, 1, 20]));
+        let path = |file| temp.path().join(names.path(file).to_str().unwrap());
+        let inode = |file| std::fs::metadata(path(file)).unwrap().ino();
+        for file in 10..30 {
+            assert_eq!(inode(file), inode(10), "{file}");
+            let is_link = std::fs::symlink_metadata(path(file)).unwrap().is_symlink();
+            assert_eq!(is_link, SYMBOLIC && file != 10);
+        }
+        assert_eq!(all(Numbered::new(names, Stat::<false>::new(SYMBOLIC)), &place, visits).0, 20);
+        assert_eq!(all(Numbered::new(names, Open::<false>::new(SYMBOLIC)), &place, visits).0, 20);
+        let stat = in_directories(names, Stat::<false>::new(SYMBOLIC), &place, 20, u64::MAX).0;
+        assert_eq!((stat.result, stat.done), (Ok(()), 20));
+        let unlink = in_directories(names, UnlinkNamed::new(false), &place, 20, u64::MAX).0;
+        assert_eq!((unlink.result, unlink.done), (Ok(()), 20));
+    }
+
+    #[test]
+    fn links_of_a_set_lead_to_the_first_from_every_directory() {
+        for (dirs, levels) in [(1, 1), (4, 1), (5, 2)] {
+            links_lead_to_the_first::<false>(dirs, levels);
+            links_lead_to_the_first::<true>(dirs, levels);
+        }
     }
 }

@@ -1,6 +1,10 @@
-//! Names of files, computed without formatting: a letter for what it is and eight hexadecimal digits for which.
+//! Names of files, computed without formatting: a letter for what it is and eight hexadecimal digits for which, and
+//! letters beside them where they were asked for.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
+use std::fmt;
+
+use crate::data::mix;
 
 /// Hexadecimal digits of a file's number.
 pub const FILE_DIGITS: usize = 8;
@@ -32,6 +36,131 @@ impl Kind {
     }
 }
 
+/// Most letters beside the number.
+pub const LETTERS_MAX: usize = model::marker::LETTERS_MAX as usize;
+
+/// A letter and the digits.
+const NUMBERED: usize = 1 + FILE_DIGITS;
+
+/// How the last part of a path is spelled.
+pub trait Spelling: fmt::Debug + Clone + Copy + Send + 'static {
+    /// Most letters beside the number.
+    const LETTERS_MAX: usize;
+
+    /// Writes the name of a file, and the NUL behind it where that has moved. `name` has room for the longest one, and
+    /// holds one of the same kind.
+    fn spell(self, name: &mut [u8], kind: u8, file: u64);
+
+    /// Whether a file of a kind can have this name.
+    fn can_be(self, name: &[u8], kind: Kind) -> bool;
+}
+
+/// The kind's letter and the number, and nothing else.
+#[derive(Debug, Clone, Copy)]
+pub struct Plain;
+
+/// The same, and letters behind it that follow from the seed and the number.
+#[derive(Debug, Clone, Copy)]
+pub struct NumberFirst {
+    /// The seed.
+    pub seed: u64,
+}
+
+/// Letters that follow from the seed and the number, and then the same.
+#[derive(Debug, Clone, Copy)]
+pub struct LettersFirst {
+    /// The seed.
+    pub seed: u64,
+}
+
+impl Spelling for Plain {
+    const LETTERS_MAX: usize = 0;
+
+    #[inline]
+    fn spell(self, name: &mut [u8], _: u8, file: u64) {
+        write_digits(&mut name[1..NUMBERED], file);
+    }
+
+    #[inline]
+    fn can_be(self, name: &[u8], kind: Kind) -> bool {
+        is_numbered(name, kind)
+    }
+}
+
+impl Spelling for NumberFirst {
+    const LETTERS_MAX: usize = LETTERS_MAX;
+
+    #[inline]
+    fn spell(self, name: &mut [u8], _: u8, file: u64) {
+        write_digits(&mut name[1..NUMBERED], file);
+        let letters = write_letters(&mut name[NUMBERED..], self.seed, file);
+        name[NUMBERED + letters] = 0;
+    }
+
+    #[inline]
+    fn can_be(self, name: &[u8], kind: Kind) -> bool {
+        name.split_at_checked(NUMBERED)
+            .is_some_and(|(numbered, letters)| is_numbered(numbered, kind) && are_letters(letters))
+    }
+}
+
+impl Spelling for LettersFirst {
+    const LETTERS_MAX: usize = LETTERS_MAX;
+
+    #[inline]
+    fn spell(self, name: &mut [u8], kind: u8, file: u64) {
+        let letters = write_letters(name, self.seed, file);
+        let numbered = &mut name[letters..];
+        numbered[0] = kind;
+        write_digits(&mut numbered[1..NUMBERED], file);
+        numbered[NUMBERED] = 0;
+    }
+
+    #[inline]
+    fn can_be(self, name: &[u8], kind: Kind) -> bool {
+        name.split_last_chunk::<NUMBERED>()
+            .is_some_and(|(letters, numbered)| is_numbered(numbered, kind) && are_letters(letters))
+    }
+}
+
+#[inline]
+fn is_numbered(name: &[u8], kind: Kind) -> bool {
+    let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    name.len() == NUMBERED && name[0] == kind as u8 && name[1..].iter().all(is_digit)
+}
+
+#[inline]
+fn are_letters(beside: &[u8]) -> bool {
+    beside.len() <= LETTERS_MAX && beside.iter().all(u8::is_ascii_alphanumeric)
+}
+
+#[inline]
+fn write_digits(digits: &mut [u8], file: u64) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut rest = file as u32;
+    for digit in digits.iter_mut().rev() {
+        *digit = DIGITS[(rest & 15) as usize];
+        rest >>= 4;
+    }
+}
+
+/// Writes 0 to [`LETTERS_MAX`] letters; returns how many.
+#[inline]
+fn write_letters(name: &mut [u8], seed: u64, file: u64) -> usize {
+    const LETTERS: &[u8; 62] = b"abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    // A linear congruential generator (Knuth's MMIX): its high bits do, for letters of which nothing depends.
+    let mut state = mix(seed ^ mix(file + 1));
+    let mut below = |bound: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (((state >> 32) * bound as u64) >> 32) as usize
+    };
+    let letters = below(LETTERS_MAX + 1);
+    for letter in &mut name[..letters] {
+        *letter = LETTERS[below(LETTERS.len())];
+    }
+    letters
+}
+
 /// How a set of files is spread over directories below the one whose descriptor is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tree {
@@ -47,6 +176,11 @@ impl Tree {
     /// Files in each of the lowest directories; the last may hold fewer.
     pub fn files_per_dir(&self) -> u64 {
         self.files.div_ceil(self.dirs.max(1)).max(1)
+    }
+
+    /// Names in it without letters beside the number.
+    pub const fn plain(self) -> Names {
+        Names { tree: self, spelling: Plain }
     }
 
     /// Directories in each directory of the upper levels: the smallest fan-out that makes enough at the lowest.
@@ -78,10 +212,34 @@ impl Tree {
     }
 }
 
+/// Where the files of a set lie and how their names are spelled.
+#[derive(Debug, Clone, Copy)]
+pub struct Names<S = Plain> {
+    /// Where they lie.
+    pub tree: Tree,
+    /// How the last part of a path is spelled.
+    pub spelling: S,
+}
+
+impl<S: Spelling> Names<S> {
+    /// The path of a file from the directory that is held.
+    pub fn path(self, file: u64) -> CString {
+        Name::new(self, Kind::File).of(file).to_owned()
+    }
+
+    /// What a symbolic link in any of the lowest directories needs to contain to lead to a file.
+    pub fn path_from_lowest(self, file: u64) -> CString {
+        let up = if self.tree.dirs > 1 { self.tree.levels as usize } else { 0 };
+        let path = [b"../".repeat(up), self.path(file).into_bytes()].concat();
+        CString::new(path).unwrap_or_default()
+    }
+}
+
 /// A path relative to the directory that is held, rewritten in place for each file.
 #[derive(Debug, Clone)]
-pub struct Name {
+pub struct Name<S = Plain> {
     tree: Tree,
+    spelling: S,
     letter: u8,
     bytes: Vec<u8>,
     /// Where the letter stands.
@@ -90,13 +248,15 @@ pub struct Name {
     end_file: u64,
 }
 
-impl Name {
-    /// Names of a kind in a tree.
-    pub fn new(tree: Tree, kind: Kind) -> Self {
+impl<S: Spelling> Name<S> {
+    /// Names of a kind.
+    pub fn new(names: Names<S>, kind: Kind) -> Self {
+        let Names { tree, spelling } = names;
         // Room for the longest path, so that nothing is allocated later.
-        let longest = tree.levels as usize * (DIRECTORY_DIGITS + 2) + FILE_DIGITS + 2;
+        let longest = tree.levels as usize * (DIRECTORY_DIGITS + 2) + NUMBERED + S::LETTERS_MAX + 1;
         let bytes = Vec::with_capacity(longest);
-        let mut name = Self { tree, letter: kind as u8, bytes, start: 0, first_file: 0, end_file: 0 };
+        let (start, first_file, end_file) = (0, 0, 0);
+        let mut name = Self { tree, spelling, letter: kind as u8, bytes, start, first_file, end_file };
         name.enter(0);
         name
     }
@@ -107,14 +267,8 @@ impl Name {
         if file < self.first_file || file >= self.end_file {
             self.enter(file / self.tree.files_per_dir());
         }
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let digits = &mut self.bytes[self.start + 1..self.start + 1 + FILE_DIGITS];
-        let mut rest = file as u32;
-        for digit in digits.iter_mut().rev() {
-            *digit = DIGITS[(rest & 15) as usize];
-            rest >>= 4;
-        }
-        // The last byte is the NUL that `enter` put there, and no other is one.
+        self.spelling.spell(&mut self.bytes[self.start..], self.letter, file);
+        // The first NUL is the one behind the name: `enter` or the spelling put it there.
         CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
     }
 
@@ -158,13 +312,14 @@ impl Name {
         self.start = self.bytes.len();
         self.bytes.push(self.letter);
         self.bytes.extend_from_slice(&[b'0'; FILE_DIGITS]);
-        self.bytes.push(0);
+        self.bytes.resize(self.bytes.len() + S::LETTERS_MAX + 1, 0);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::marker::{Letters, NameRule};
     use std::collections::HashSet;
 
     #[test]
@@ -173,7 +328,7 @@ mod tests {
             let tree = Tree { files, dirs, levels };
             let directories: HashSet<_> = (0..dirs).map(|dir| tree.directory(dir)).collect();
             assert_eq!(directories.len() as u64, dirs);
-            let mut name = Name::new(tree, Kind::File);
+            let mut name = Name::new(tree.plain(), Kind::File);
             let mut seen = HashSet::new();
             // Backwards and forwards: the cached directory must follow.
             for file in (0..files).rev().chain(0..files) {
@@ -196,11 +351,85 @@ mod tests {
 
     #[test]
     fn names_allocate_nothing_after_they_are_made() {
-        let mut name = Name::new(Tree { files: 1 << 20, dirs: 1000, levels: 3 }, Kind::Link);
-        let capacity = name.bytes.capacity();
-        for file in (0..1 << 20).step_by(777) {
-            name.of(file);
+        fn check<S: Spelling>(spelling: S) {
+            let tree = Tree { files: 1 << 20, dirs: 1000, levels: 3 };
+            let mut name = Name::new(Names { tree, spelling }, Kind::Link);
+            let capacity = name.bytes.capacity();
+            for file in (0..1 << 20).step_by(777) {
+                name.of(file);
+            }
+            assert_eq!(name.bytes.capacity(), capacity);
         }
-        assert_eq!(name.bytes.capacity(), capacity);
+        check(Plain);
+        check(NumberFirst { seed: 7 });
+        check(LettersFirst { seed: 7 });
+    }
+
+    /// Names of the first files, each of which is what the rule for `clean` makes of them, and told from other kinds.
+    fn spelled<S: Spelling>(spelling: S, letters: Option<Letters>, count: u64) -> Vec<String> {
+        let rule = NameRule::files(Kind::File.letter(), FILE_DIGITS, count).lettered(letters);
+        let names = Names { tree: Tree { files: count, dirs: 3, levels: 2 }, spelling };
+        let mut name = Name::new(names, Kind::File);
+        let mut leaf = |file| {
+            let leaf = name.leaf_of(file).to_str().unwrap().to_owned();
+            assert_eq!(name.of(file).to_str().unwrap().rsplit_once('/').unwrap().1, leaf);
+            leaf
+        };
+        // Backwards first: what a longer name left behind must not show in a shorter one.
+        let backwards: Vec<_> = (0..count).rev().map(&mut leaf).collect();
+        let leaves: Vec<_> = (0..count).map(leaf).collect();
+        assert!(leaves.iter().eq(backwards.iter().rev()));
+        for leaf in &leaves {
+            assert!(rule.produces(leaf.as_bytes()), "{leaf}");
+            assert!(spelling.can_be(leaf.as_bytes(), Kind::File), "{leaf}");
+            assert!(!spelling.can_be(leaf.as_bytes(), Kind::Renamed), "{leaf}");
+        }
+        leaves
+    }
+
+    #[test]
+    fn letters_stand_beside_the_number_and_follow_from_the_seed() {
+        const COUNT: u64 = 5000;
+        let plain = spelled(Plain, None, COUNT);
+        let (after, before) = (Some(Letters::After(12)), Some(Letters::Before(12)));
+        let number_first = spelled(NumberFirst { seed: 7 }, after, COUNT);
+        let letters_first = spelled(LettersFirst { seed: 7 }, before, COUNT);
+        let mut lengths = HashSet::new();
+        let mut letters_seen = HashSet::new();
+        for ((plain, first), last) in plain.iter().zip(&number_first).zip(&letters_first) {
+            let letters = first.strip_prefix(plain.as_str()).unwrap();
+            assert_eq!(last, &format!("{letters}{plain}"), "the same letters at either end");
+            lengths.insert(letters.len());
+            letters_seen.extend(letters.bytes());
+        }
+        assert_eq!((lengths.len(), letters_seen.len()), (13, 62), "every length and every letter");
+        assert_eq!(number_first.iter().collect::<HashSet<_>>().len() as u64, COUNT);
+        assert_eq!(letters_first.iter().collect::<HashSet<_>>().len() as u64, COUNT);
+        assert!(number_first.is_sorted() && !letters_first.is_sorted());
+        assert_ne!(number_first, spelled(NumberFirst { seed: 8 }, after, COUNT));
+    }
+
+    #[test]
+    fn names_of_others_are_told_apart() {
+        for name in
+            ["", ".", "..", ".nfs0001", "notes.txt", "file-copy", "f0000000g", "f000000010", "F00000000"]
+        {
+            assert!(!Plain.can_be(name.as_bytes(), Kind::File), "{name}");
+        }
+        for name in ["f0000000", "f0000000x", ".f00000000", "f00000000.", "f000000000123456789abc"] {
+            assert!(!NumberFirst { seed: 1 }.can_be(name.as_bytes(), Kind::File), "{name}");
+            assert!(!LettersFirst { seed: 1 }.can_be(name.as_bytes(), Kind::File), "{name}");
+        }
+    }
+
+    #[test]
+    fn links_find_their_original_from_every_directory() {
+        for (dirs, levels, expected) in
+            [(1, 3, "f00000000"), (2, 1, "../d00000/f00000000"), (4, 2, "../../d00000/d00000/f00000000")]
+        {
+            let names = Tree { files: 100, dirs, levels }.plain();
+            assert_eq!(names.path_from_lowest(0).to_str(), Ok(expected));
+            assert!(expected.ends_with(names.path(0).to_str().unwrap()));
+        }
     }
 }

@@ -9,7 +9,7 @@ pub const INTERVAL_NS: u64 = 100_000_000;
 /// Longest latency that is told apart from longer ones.
 pub const LATENCY_MAX_NS: u64 = 60_000_000_000;
 /// Most kinds of calls that one operation makes.
-pub const STEPS_MAX: usize = 4;
+pub const STEPS_MAX: usize = 5;
 /// Deltas per worker: one being filled, one under way, and one in reserve for a late reader.
 const DELTAS: usize = 3;
 

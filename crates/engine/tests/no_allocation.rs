@@ -21,10 +21,11 @@ use engine::bytes::{ByteCalls, ByteWorker, Recorded, Span, SystemCalls};
 use engine::clock::{Clock, Monotonic};
 use engine::data::{Content, Verifier};
 use engine::files::{
-    self, Create, FileOps, Link, Mkdir, Open, Place, Readdir, Rename, Rmdir, Round, RoundLimits, Stat,
-    Symlink, Unlink, UnlinkMissing, Visits, round,
+    self, Create, CreateLinks, Entries, FileOps, Link, Mkdir, NameOps, Numbered, Open, Place, Readdir,
+    Rename, Rmdir, Round, RoundLimits, Stat, StatContents, Symlink, Unlink, UnlinkMissing, UnlinkNamed,
+    Visits, round,
 };
-use engine::names::{Kind, Tree};
+use engine::names::{Kind, LettersFirst, Names, NumberFirst, Plain, Spelling, Tree};
 use engine::null::NullEngine;
 use engine::pacing::{ClosedLoop, OpenLoop, Pacing};
 use engine::pattern::{Pattern, Permutation};
@@ -84,6 +85,7 @@ const DEPTH: u32 = 8;
 const CONTENT: Content = Content { seed: 7, interval_bytes: 4096, compress_percent: 25, dedupe_percent: 10 };
 /// Files of a round, in four directories.
 const TREE: Tree = Tree { files: 200, dirs: 4, levels: 2 };
+const NAMES: Names = TREE.plain();
 
 /// A loop of its own thread: returns how often it allocated while it ran.
 type Loop = Box<dyn FnOnce() -> u64 + Send>;
@@ -288,43 +290,96 @@ impl Files {
 
     /// With every file there.
     fn made() -> Self {
+        Self::made_with(NAMES, "")
+    }
+
+    fn made_with(names: Names<impl Spelling>, text: &str) -> Self {
         let files = Self::new();
         for file in 0..TREE.files {
-            let dir = TREE.directory(file / TREE.files_per_dir());
-            std::fs::write(files.directory.path().join(dir).join(format!("f{file:08x}")), "").unwrap();
+            let path = names.path(file);
+            std::fs::write(files.directory.path().join(path.to_str().unwrap()), text).unwrap();
         }
         files
     }
+
+    fn entries<O: NameOps, S: Spelling>(&self, names: Names<S>, operation: O) -> u64 {
+        let mut entries = Entries::new(names, operation);
+        let steps = entries.steps().len();
+        self.rounds(steps, |place, recorder, limits| {
+            entries.round(place, TREE.files, &Monotonic, recorder, limits)
+        })
+    }
 }
 
-fn unlink(kind: Kind) -> Unlink {
-    Unlink::new(TREE, kind, kind, false)
+fn lettered(seed: u64) -> Names<LettersFirst> {
+    Names { tree: TREE, spelling: LettersFirst { seed } }
+}
+
+fn unlink(kind: Kind) -> Unlink<Plain> {
+    Unlink::new(NAMES, kind, kind, false)
 }
 
 fn add_files(loops: &mut Loops) {
     let mut add = |name: &str, run: fn() -> u64| loops.push((format!("files, {name}"), Box::new(run)));
-    add("create, unlink", || Files::new().verbs(Create::new(TREE, None, false), unlink(Kind::File)));
+    add("create, unlink", || Files::new().verbs(Create::new(NAMES, None, false), unlink(Kind::File)));
     add("create with content, durably; unlink", || {
-        let content = files::Content::new(100, 5000, 9, 0);
-        let undo = Unlink::new(TREE, Kind::File, Kind::File, true);
-        Files::new().verbs(Create::new(TREE, Some(content), true), undo)
+        let content = files::Content::new(100, 5000, 1000, 9, 0);
+        let undo = Unlink::new(NAMES, Kind::File, Kind::File, true);
+        Files::new().verbs(Create::new(NAMES, Some(content), true), undo)
     });
-    add("stat", || Files::made().verb(Stat::<false>::new(TREE)));
-    add("stat missing", || Files::new().verb(Stat::<true>::new(TREE)));
-    add("open", || Files::made().verb(Open::<false>::new(TREE)));
-    add("open missing", || Files::new().verb(Open::<true>::new(TREE)));
-    add("unlink missing", || Files::new().verb(UnlinkMissing::new(TREE)));
+    add("stat", || Files::made().verb(Numbered::new(NAMES, Stat::<false>::new(false))));
+    add("stat missing", || Files::new().verb(Numbered::new(NAMES, Stat::<true>::new(false))));
+    add("open", || Files::made().verb(Numbered::new(NAMES, Open::<false>::new(false))));
+    add("open missing", || Files::new().verb(Numbered::new(NAMES, Open::<true>::new(false))));
+    add("unlink missing", || Files::new().verb(Numbered::new(NAMES, UnlinkMissing)));
     add("rename", || {
-        let back = Rename::new(TREE, Kind::Renamed, Kind::File, true);
-        Files::made().verbs(Rename::new(TREE, Kind::File, Kind::Renamed, false), back)
+        let back = Rename::new(NAMES, Kind::Renamed, Kind::File, true);
+        Files::made().verbs(Rename::new(NAMES, Kind::File, Kind::Renamed, false), back)
     });
-    add("link", || Files::made().verbs(Link::new(TREE, Kind::File, Kind::Link, false), unlink(Kind::Link)));
+    add("link", || Files::made().verbs(Link::new(NAMES, Kind::File, Kind::Link, false), unlink(Kind::Link)));
     add("symlink", || {
-        Files::made().verbs(Symlink::new(TREE, Kind::File, Kind::Symlink, true), unlink(Kind::Symlink))
+        Files::made().verbs(Symlink::new(NAMES, Kind::File, Kind::Symlink, true), unlink(Kind::Symlink))
     });
     add("mkdir, rmdir", || {
-        let undo = Rmdir::new(TREE, Kind::Directory, Kind::Directory, false);
-        Files::new().verbs(Mkdir::new(TREE, Kind::Directory, Kind::Directory, true), undo)
+        let undo = Rmdir::new(NAMES, Kind::Directory, Kind::Directory, false);
+        Files::new().verbs(Mkdir::new(NAMES, Kind::Directory, Kind::Directory, true), undo)
+    });
+    add("stat with letters behind the number", || {
+        let names = Names { tree: TREE, spelling: NumberFirst { seed: 7 } };
+        Files::made_with(names, "").verb(Numbered::new(names, Stat::<false>::new(false)))
+    });
+    add("create with letters before the number, unlink", || {
+        let undo = Unlink::new(lettered(7), Kind::File, Kind::File, false);
+        Files::new().verbs(Create::new(lettered(7), None, false), undo)
+    });
+    add("links of a set, unlink", || {
+        Files::new().verbs(CreateLinks::<false, _>::new(NAMES, 0, false), unlink(Kind::File))
+    });
+    add("symbolic links of a set, durably; unlink", || {
+        let create = CreateLinks::<true, _>::new(lettered(7), 0, true);
+        Files::new().verbs(create, Unlink::new(lettered(7), Kind::File, Kind::File, false))
+    });
+    add("stat and contents", || {
+        Files::made_with(NAMES, "something").verb(Numbered::new(NAMES, StatContents::new(4, false)))
+    });
+    add("stat as directories name them", || Files::made().entries(NAMES, Stat::<false>::new(false)));
+    add("open as directories name them", || {
+        Files::made_with(lettered(7), "").entries(lettered(7), Open::<false>::new(true))
+    });
+    add("stat and contents as directories name them", || {
+        Files::made_with(NAMES, "something").entries(NAMES, StatContents::new(4, false))
+    });
+    add("create, unlink as directories name them", || {
+        let (mut create, mut undoes) = (Create::new(NAMES, None, false), true);
+        let mut unlink = Entries::new(NAMES, UnlinkNamed::new(true));
+        let visits = Visits::in_sequence(0, TREE.files);
+        Files::new().rounds(unlink.steps().len(), |place, recorder, limits| {
+            undoes = !undoes;
+            match undoes {
+                false => round(&mut create, place, visits, &Monotonic, recorder, limits),
+                true => unlink.round(place, TREE.files, &Monotonic, recorder, limits),
+            }
+        })
     });
     add("readdir", || {
         let mut readdir = Readdir::new(TREE);

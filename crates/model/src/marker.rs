@@ -22,7 +22,11 @@ pub struct Marker {
     pub rules: Vec<NameRule>,
 }
 
-/// A family of names: a prefix and a number in hexadecimal digits, below a count.
+/// Most letters that a name has beside its number.
+pub const LETTERS_MAX: u8 = 12;
+
+/// A family of names: a prefix and a number in hexadecimal digits, below a count; with letters before or after both,
+/// if it has any.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameRule {
     /// What the names begin with: lower-case letters and hyphens.
@@ -33,14 +37,36 @@ pub struct NameRule {
     pub count: u64,
     /// Whether they are directories, and then what may be in them; null for files and links.
     pub inside: Option<Vec<NameRule>>,
+    /// Letters that stand beside prefix and number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub letters: Option<Letters>,
+}
+
+/// Up to so many letters from `a-z0-9A-Z` in a name, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Letters {
+    /// Before prefix and number.
+    Before(u8),
+    /// Behind them.
+    After(u8),
+}
+
+impl Letters {
+    fn most(self) -> u8 {
+        let (Self::Before(most) | Self::After(most)) = self;
+        most
+    }
 }
 
 impl Marker {
-    /// Whether skye could have written it: every rule has a name to begin with and digits to count with.
+    /// Whether skye could have written it: every rule has a name to begin with and digits to count with, and letters
+    /// beside them in moderation, never in the name of a directory that has something in it.
     pub fn is_sound(&self) -> bool {
         fn sound(rules: &[NameRule]) -> bool {
             rules.iter().all(|rule| {
                 rule.has_safe_prefix()
+                    && rule.has_safe_letters()
                     && (1..=15).contains(&rule.digits)
                     && rule.inside.as_deref().is_none_or(sound)
             })
@@ -54,20 +80,46 @@ impl NameRule {
         !self.prefix.is_empty() && self.prefix.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
     }
 
+    fn has_safe_letters(&self) -> bool {
+        let is_bare = self.inside.as_ref().is_none_or(Vec::is_empty);
+        self.letters.is_none_or(|letters| is_bare && (1..=LETTERS_MAX).contains(&letters.most()))
+    }
+
+    /// The same with letters beside prefix and number.
+    #[must_use]
+    pub fn lettered(self, letters: Option<Letters>) -> Self {
+        Self { letters, ..self }
+    }
+
+    /// The part of a name that prefix and number stand in; `None` where what stands beside it is not of this rule.
+    fn numbered<'a>(&self, name: &'a [u8]) -> Option<&'a [u8]> {
+        let Some(letters) = self.letters else { return Some(name) };
+        let len = self.prefix.len() + usize::from(self.digits);
+        let (numbered, beside) = match letters {
+            Letters::Before(_) => {
+                let (beside, numbered) = name.split_at_checked(name.len().checked_sub(len)?)?;
+                (numbered, beside)
+            }
+            Letters::After(_) => name.split_at_checked(len)?,
+        };
+        let is_short = beside.len() <= usize::from(letters.most().min(LETTERS_MAX));
+        (is_short && beside.iter().all(u8::is_ascii_alphanumeric)).then_some(numbered)
+    }
+
     /// Names of files or links.
     pub fn files(prefix: impl Into<String>, digits: usize, count: u64) -> Self {
-        Self { prefix: prefix.into(), digits: digits as u8, count, inside: None }
+        Self { prefix: prefix.into(), digits: digits as u8, count, inside: None, letters: None }
     }
 
     /// Names of directories that contain such names.
     pub fn directories(prefix: impl Into<String>, digits: usize, count: u64, inside: Vec<Self>) -> Self {
-        Self { prefix: prefix.into(), digits: digits as u8, count, inside: Some(inside) }
+        Self { prefix: prefix.into(), digits: digits as u8, count, inside: Some(inside), letters: None }
     }
 
     /// Whether this rule produces the name.
     pub fn produces(&self, name: &[u8]) -> bool {
-        let Some(digits) = name.strip_prefix(self.prefix.as_bytes()).filter(|_| self.has_safe_prefix())
-        else {
+        let numbered = self.numbered(name).filter(|_| self.has_safe_prefix());
+        let Some(digits) = numbered.and_then(|name| name.strip_prefix(self.prefix.as_bytes())) else {
             return false;
         };
         let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
@@ -105,5 +157,70 @@ mod tests {
         assert!(!NameRule::files("", 4, 10).produces(b"0001"));
         assert!(!NameRule::files("../data-", 4, 10).produces(b"../data-0001"));
         assert!(!NameRule::files("a", 0, 10).produces(b"a"));
+    }
+
+    #[test]
+    fn letters_stand_where_the_rule_has_them_and_no_more_than_it_allows() {
+        let rule = |letters| NameRule::files("f", 8, 0x10).lettered(Some(letters));
+        let (after, before) = (rule(Letters::After(12)), rule(Letters::Before(12)));
+        for name in ["f0000000f", "f0000000fa", "f0000000fabcXYZ012345", "f00000001f00000002"] {
+            assert!(after.produces(name.as_bytes()), "{name}");
+        }
+        for name in ["f0000000f", "af0000000f", "abcXYZ012345f0000000f", "f99999999f00000002"] {
+            assert!(before.produces(name.as_bytes()), "{name}");
+        }
+        for name in [
+            "",
+            "f",
+            "f0000000",
+            "f00000010a",
+            "f0000000gab",
+            "f0000000F",
+            "f0000000fa.b",
+            "f0000000fa b",
+            "f0000000f\u{e4}",
+            "f0000000fabcXYZ0123456",
+            "g0000000fa",
+            ".f0000000f",
+            "notes.txt",
+        ] {
+            assert!(!after.produces(name.as_bytes()), "{name}");
+        }
+        for name in ["", "af00000010", "a.f0000000f", "abcXYZ0123456f0000000f", "af0000000fa", ".f0000000f"] {
+            assert!(!before.produces(name.as_bytes()), "{name}");
+        }
+        // Without letters, none.
+        assert!(!NameRule::files("f", 8, 0x10).produces(b"f0000000fa"));
+        assert!(!rule(Letters::After(200)).produces(b"f0000000f0123456789abc"));
+    }
+
+    #[test]
+    fn only_sound_letters_are_ours_and_older_markers_are_still_read() {
+        let marker = |rule| Marker {
+            host: "ada".into(),
+            boot_id: "b".into(),
+            pid: 1,
+            start_ticks: 2,
+            rules: vec![NameRule::directories("t", 4, 2, vec![rule])],
+        };
+        let files = || NameRule::files("f", 8, 10);
+        let empty = || NameRule::directories("m", 8, 10, vec![]);
+        for letters in [None, Some(Letters::Before(12)), Some(Letters::After(1))] {
+            assert!(marker(files().lettered(letters)).is_sound());
+            assert!(marker(empty().lettered(letters)).is_sound());
+        }
+        for letters in [Letters::Before(0), Letters::After(0), Letters::Before(13), Letters::After(255)] {
+            assert!(!marker(files().lettered(Some(letters))).is_sound(), "{letters:?}");
+        }
+        let full = NameRule::directories("d", 5, 10, vec![files()]).lettered(Some(Letters::After(12)));
+        assert!(!marker(full).is_sound());
+
+        let plain = r#"{"prefix":"f","digits":8,"count":10,"inside":null}"#;
+        assert_eq!(serde_json::to_string(&files()).unwrap(), plain);
+        assert_eq!(serde_json::from_str::<NameRule>(plain).unwrap(), files());
+        let lettered = files().lettered(Some(Letters::After(12)));
+        let text = r#"{"prefix":"f","digits":8,"count":10,"inside":null,"letters":{"after":12}}"#;
+        assert_eq!(serde_json::to_string(&lettered).unwrap(), text);
+        assert_eq!(serde_json::from_str::<NameRule>(text).unwrap(), lettered);
     }
 }

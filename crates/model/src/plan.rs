@@ -23,7 +23,7 @@ use crate::target::{Backing, Target};
 use crate::trouble::Trouble;
 use crate::workload::{Arrival, CacheMode, DataWork, Engine, Probing, SyncMode, Work, Workload};
 use asked::{Asked, Swept, add_possible, check_shares, expand, phase_id};
-use checks::{check_buffers, check_cold, check_direct, check_polling};
+use checks::{check_buffers, check_cold, check_direct, check_links, check_polling};
 use choice::{agree_within_sweeps, choose, depth_notes};
 use dataset::{check_room_for_files, plan_dataset};
 use volume::{
@@ -218,6 +218,7 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
     check_polling(&phases, target)?;
     check_buffers(&phases, machine)?;
     check_cold(&phases, cache, machine)?;
+    check_links(&phases, target)?;
 
     let allow_low_space = request.allow.contains(&Allow::LowSpace);
     let dataset = plan_dataset(request, &phases, target, machine, allow_low_space)?;

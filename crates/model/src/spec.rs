@@ -6,8 +6,8 @@
 use crate::nearest;
 use crate::size::{self, Size};
 use crate::workload::{
-    Access, Arrival, DataVerb, DataWork, EngineWord, FileVerb, FilesWork, OpenRate, Order, SyncMode, Work,
-    Workload,
+    Access, Arrival, CHUNK_BYTES_MAX, DataVerb, DataWork, EngineWord, FileKind, FileVerb, FilesWork, Naming,
+    OpenRate, Order, SyncMode, Work, Workload,
 };
 
 /// Most threads, and largest depth of each.
@@ -22,6 +22,8 @@ pub const STDIO_BUFFER_BYTES_MAX: u64 = 64 << 20;
 pub const FILES_MAX: u64 = 1 << 32;
 /// Most directories of one thread.
 pub const DIRS_MAX: u64 = 1 << 16;
+/// Least that a call on a file of a set may be asked to write or read: with less, calls are all that is measured.
+pub const CHUNK_BYTES_MIN: u64 = 256;
 /// Levels of directories, so that a path always fits `PATH_MAX`.
 pub const LEVELS_MAX: u32 = 16;
 
@@ -116,7 +118,21 @@ pub const FILE_KEYS: &[Key] = &[
     Key { name: "size", value: "SIZE|MIN..MAX", help: "bytes of each file (0)" },
     Key { name: "dirs", value: "N", help: "directories of each thread (1)" },
     Key { name: "levels", value: "N", help: "how deep they lie (1)" },
-    Key { name: "order", value: "seq|rnd", help: "order of the visits (seq)" },
+    Key {
+        name: "order",
+        value: "seq|rnd|dir",
+        help: "order of the visits: by number, at random, as the directory names them (seq)",
+    },
+    Key {
+        name: "names",
+        value: "plain|number-first|letters-first",
+        help: "nothing beside the number, or up to 12 letters after or before it (plain)",
+    },
+    Key {
+        name: "kind",
+        value: "file|hardlink|symlink",
+        help: "files, or one and links to it (create, stat, open, unlink; file)",
+    },
     Key { name: "shared", value: "", help: "all threads in the same directories" },
     Key {
         name: "cold",
@@ -124,6 +140,12 @@ pub const FILE_KEYS: &[Key] = &[
         help: "drop cached names before each round (root, with --cache drop-all)",
     },
     Key { name: "missing", value: "", help: "names that do not exist (stat, open, unlink)" },
+    Key { name: "contents", value: "", help: "also open, read and close what is not empty (stat)" },
+    Key {
+        name: "chunk",
+        value: "SIZE",
+        help: "most bytes of one call (create with size, stat with contents; 1m)",
+    },
     Key { name: "sync", value: "none|end|each", help: "when directories are made durable (none)" },
 ];
 
@@ -401,19 +423,7 @@ fn parse_files<'a>(
     defaults: &Defaults,
 ) -> Result<Workload, String> {
     let mut concurrency = Concurrency::default();
-    let mut files = FilesWork {
-        verb,
-        files: defaults.files,
-        size_min_bytes: 0,
-        size_max_bytes: 0,
-        dirs: 1,
-        levels: 1,
-        order: Order::Sequential,
-        shared: false,
-        cold: false,
-        missing: false,
-        sync: SyncMode::None,
-    };
+    let mut files = FilesWork::new(verb, defaults.files);
     let can_miss = matches!(verb, FileVerb::Stat | FileVerb::Open | FileVerb::Unlink);
     for word in words {
         let (key, value) = split_key(word);
@@ -431,6 +441,18 @@ fn parse_files<'a>(
             ("shared", None) => files.shared = true,
             ("cold", None) => files.cold = true,
             ("missing", None) if can_miss => files.missing = true,
+            ("names", Some(value)) => files.naming = parse_word(key, value)?,
+            ("kind", Some(value)) if verb.can_use_links() => files.kind = parse_word(key, value)?,
+            ("kind", Some(_)) => {
+                return Err(format!(
+                    "`{word}` has no meaning for {verb}; create, stat, open and unlink take it"
+                ));
+            }
+            ("contents", None) if verb == FileVerb::Stat => files.contents = true,
+            ("contents", None) => {
+                return Err(format!("`contents` has no meaning for {verb}; write stat:contents"));
+            }
+            ("chunk", Some(value)) => files.chunk_bytes = parse_chunk(word, value)?,
             (_, None) if concurrency.parse(word, defaults.cpus)? => {}
             _ => return Err(unknown(word, verb.word(), FILE_KEYS)),
         }
@@ -450,7 +472,89 @@ fn parse_files<'a>(
             files.files, concurrency.threads, concurrency.threads
         ));
     }
+    check_order(&files)?;
+    check_kind(&files)?;
+    check_chunk(&files)?;
     Ok(concurrency.with(Work::Files(files)))
+}
+
+/// Refuses visits in the order of a directory where there is none to follow.
+fn check_order(files: &FilesWork) -> Result<(), String> {
+    let FilesWork { verb, order, .. } = files;
+    if *order != Order::Directory {
+        return Ok(());
+    }
+    if !verb.can_follow_directory() {
+        return Err(format!(
+            "`order=dir`: only stat, open and unlink follow a directory; write order=seq|rnd for {verb}"
+        ));
+    }
+    if files.missing {
+        return Err(
+            "no directory names what does not exist; write order=seq|rnd or leave missing away".into()
+        );
+    }
+    if files.shared {
+        return Err("in one directory, each thread would come upon the files of all; leave shared away, or \
+                    write order=seq|rnd"
+            .into());
+    }
+    Ok(())
+}
+
+/// Refuses what links cannot have.
+fn check_kind(files: &FilesWork) -> Result<(), String> {
+    let FilesWork { verb, kind, .. } = files;
+    if *kind == FileKind::File {
+        return Ok(());
+    }
+    if files.size_max_bytes > 0 {
+        return Err(format!(
+            "links have no bytes of their own; leave size away, or write kind=file in place of kind={kind}"
+        ));
+    }
+    if files.missing {
+        return Err(format!("what does not exist is no {kind}; leave missing or kind={kind} away"));
+    }
+    if *verb == FileVerb::Create && files.order == Order::Random {
+        return Err(format!(
+            "all of kind={kind} link to the first, which is made first; write order=seq or leave order away"
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses contents of names that do not exist, and chunks where nothing is written or read.
+fn check_chunk(files: &FilesWork) -> Result<(), String> {
+    let verb = files.verb;
+    if files.contents && files.missing {
+        return Err("what does not exist has no contents; leave missing or contents away".into());
+    }
+    if files.chunk_bytes == CHUNK_BYTES_MAX {
+        return Ok(());
+    }
+    let chunk = size::exact(files.chunk_bytes);
+    match verb {
+        FileVerb::Stat if !files.contents => {
+            Err(format!("`chunk={chunk}`: stat reads nothing by itself; add contents or leave chunk away"))
+        }
+        FileVerb::Create | FileVerb::Stat if files.size_max_bytes > 0 => Ok(()),
+        FileVerb::Create | FileVerb::Stat => {
+            Err(format!("`chunk={chunk}`: the files are empty; add size=SIZE or leave chunk away"))
+        }
+        _ => Err(format!(
+            "`chunk={chunk}` has no meaning for {verb}; create:size=SIZE and stat:contents:size=SIZE take it"
+        )),
+    }
+}
+
+fn parse_chunk(word: &str, value: &str) -> Result<u64, String> {
+    let bytes = parse_bytes("chunk", value)?;
+    let range = CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX;
+    if range.contains(&bytes) {
+        return Ok(bytes);
+    }
+    Err(format!("`{word}`: {CHUNK_BYTES_MIN} to {} can be asked for", size::exact(CHUNK_BYTES_MAX)))
 }
 
 struct Concurrency {
@@ -563,7 +667,7 @@ macro_rules! word_impl {
         fn as_word(&self) -> &'static str { self.word() }
     })+ };
 }
-word_impl!(SyncMode, Order, EngineWord);
+word_impl!(SyncMode, Order, EngineWord, Naming, FileKind);
 
 fn parse_word<W: Word + Copy>(key: &str, value: &str) -> Result<W, String> {
     W::WORDS.iter().copied().find(|w| w.as_word() == value).ok_or_else(|| {
@@ -678,10 +782,24 @@ pub fn print(workload: &Workload) -> String {
             if files.order != Order::Sequential {
                 words.push(format!("order={}", files.order));
             }
-            for (set, word) in [(files.shared, "shared"), (files.cold, "cold"), (files.missing, "missing")] {
+            if files.naming != Naming::Plain {
+                words.push(format!("names={}", files.naming));
+            }
+            if files.kind != FileKind::File {
+                words.push(format!("kind={}", files.kind));
+            }
+            for (set, word) in [
+                (files.shared, "shared"),
+                (files.cold, "cold"),
+                (files.missing, "missing"),
+                (files.contents, "contents"),
+            ] {
                 if set {
                     words.push(word.into());
                 }
+            }
+            if files.chunk_bytes != CHUNK_BYTES_MAX {
+                words.push(format!("chunk={}", size::exact(files.chunk_bytes)));
             }
             if files.sync != SyncMode::None {
                 words.push(format!("sync={}", files.sync));

@@ -153,6 +153,32 @@ words! {
         Sequential = "seq",
         /// In a pseudo-random order.
         Random = "rnd",
+        /// In the order in which `getdents64` names them, which is up to the file system.
+        Directory = "dir",
+    }
+}
+
+words! {
+    /// What the names of a set of files look like.
+    Naming {
+        /// A letter and the number.
+        Plain = "plain",
+        /// The same, and up to 12 letters and digits behind it, drawn for each file.
+        NumberFirst = "number-first",
+        /// Up to 12 letters and digits, drawn for each file, and then the same: sorted by name, files are in no order.
+        LettersFirst = "letters-first",
+    }
+}
+
+words! {
+    /// What a set of files consists of.
+    FileKind {
+        /// Files.
+        File = "file",
+        /// One empty file of each thread, and hard links to it.
+        Hardlink = "hardlink",
+        /// One empty file of each thread, and symbolic links to it.
+        Symlink = "symlink",
     }
 }
 
@@ -269,7 +295,20 @@ impl FileVerb {
     pub fn changes(self) -> bool {
         !matches!(self, Self::Stat | Self::Open | Self::Readdir)
     }
+
+    /// Whether it is done to a name that is there, and makes none: it can follow a directory that is read meanwhile.
+    pub fn can_follow_directory(self) -> bool {
+        matches!(self, Self::Stat | Self::Open | Self::Unlink)
+    }
+
+    /// Whether it works on links as on files.
+    pub fn can_use_links(self) -> bool {
+        self == Self::Create || self.can_follow_directory()
+    }
 }
+
+/// Most bytes that one call on a file of a set writes or reads, and as many as it does unless asked otherwise.
+pub const CHUNK_BYTES_MAX: u64 = 1 << 20;
 
 /// A test on data inside large files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -353,9 +392,43 @@ pub struct FilesWork {
     pub missing: bool,
     /// When the directories are made durable.
     pub sync: SyncMode,
+    /// What their names look like.
+    pub naming: Naming,
+    /// What the set consists of.
+    pub kind: FileKind,
+    /// `stat` also opens, reads and closes what is not empty.
+    pub contents: bool,
+    /// Most bytes that one call writes or reads.
+    pub chunk_bytes: u64,
 }
 
 impl FilesWork {
+    /// A verb on so many files, and nothing else asked for: empty ones in one directory of each thread, in sequence.
+    pub fn new(verb: FileVerb, files: u64) -> Self {
+        Self {
+            verb,
+            files,
+            size_min_bytes: 0,
+            size_max_bytes: 0,
+            dirs: 1,
+            levels: 1,
+            order: Order::Sequential,
+            shared: false,
+            cold: false,
+            missing: false,
+            sync: SyncMode::None,
+            naming: Naming::Plain,
+            kind: FileKind::File,
+            contents: false,
+            chunk_bytes: CHUNK_BYTES_MAX,
+        }
+    }
+
+    /// Whether each operation takes an inode: a hard link has that of its original.
+    pub fn takes_inodes(&self) -> bool {
+        self.verb.takes_inodes() && self.kind != FileKind::Hardlink
+    }
+
     /// Bytes written into the files of one full set, at most.
     pub fn set_bytes_max(&self) -> u64 {
         self.files.saturating_mul(self.size_max_bytes)
@@ -473,8 +546,14 @@ impl Workload {
                     label.push(' ');
                     label.push_str(&crate::size::exact(files.size_max_bytes).to_uppercase());
                 }
-                if files.order == Order::Random {
-                    label.push_str(" rnd");
+                if files.order != Order::Sequential {
+                    label.push_str(&format!(" {}", files.order));
+                }
+                if files.naming != Naming::Plain {
+                    label.push_str(&format!(" {}", files.naming));
+                }
+                if files.kind != FileKind::File {
+                    label.push_str(&format!(" {}", files.kind));
                 }
                 for (set, word) in
                     [(files.shared, " shared"), (files.cold, " cold"), (files.missing, " missing")]
@@ -482,6 +561,13 @@ impl Workload {
                     if set {
                         label.push_str(word);
                     }
+                }
+                if files.contents {
+                    label.push_str(" contents");
+                }
+                if files.chunk_bytes != CHUNK_BYTES_MAX {
+                    let chunk = crate::size::exact(files.chunk_bytes).to_uppercase();
+                    label.push_str(&format!(" chunk={chunk}"));
                 }
                 if files.sync != SyncMode::None {
                     label.push_str(&format!(" sync={}", files.sync));

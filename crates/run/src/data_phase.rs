@@ -362,9 +362,15 @@ pub fn remedy(failure: &Failure) -> &'static str {
         Cause::Errno(Errno::OPNOTSUPP) => {
             "the device or file system cannot do it in this way; leave iopoll and engine= away"
         }
+        Cause::Errno(Errno::MLINK) => {
+            "a file can have no more hard links here; ask for fewer files or more threads, or write kind=symlink"
+        }
         Cause::Errno(Errno::STALE | Errno::NOTCONN) => "the server went away; mount it again",
         Cause::Errno(_) => "look at the kernel's log",
         Cause::Short { .. } => "the file is shorter than it was laid out; something else has changed it",
+        Cause::Names { .. } => {
+            "this file system loses or repeats names while it is told to change them; write order=seq"
+        }
         Cause::Mismatch(_) => "the same --seed writes the same data again",
     }
 }

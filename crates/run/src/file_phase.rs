@@ -1,24 +1,28 @@
 //! Runs one test on files, in rounds: make what is needed untimed, measure, put back untimed, until it has lasted.
 
+mod verbs;
+
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::clock::{Clock, Monotonic, Timer};
 use engine::files::{
-    self, Content, Create, FileOps, Link, Mkdir, Open, Place, Readdir, Rename, Rmdir, Round, RoundLimits,
-    Stat, Symlink, Unlink, UnlinkMissing, Visits,
+    self, Content, Create, CreateLinks, FileOps, Mkdir, Place, Rename, Rmdir, Round, RoundLimits, Unlink,
+    Visits,
 };
-use engine::names::{DIRECTORY_DIGITS, FILE_DIGITS, Kind, Tree};
+use engine::names::{
+    DIRECTORY_DIGITS, FILE_DIGITS, Kind, LettersFirst, Names, NumberFirst, Plain, Spelling, Tree,
+};
 use engine::pattern::Permutation;
 use engine::recorder::{self, DeltaReader, Recorder};
 use engine::{Failure, failure::Cause};
 use model::Experiment;
 use model::Trouble;
-use model::marker::NameRule;
+use model::marker::{LETTERS_MAX, Letters, NameRule};
 use model::plan::{Plan, PlannedPhase, Until};
 use model::run::{INTERVALS_MAX, RoundRecord};
-use model::workload::{CacheMode, FileVerb, FilesWork, Order, SyncMode};
+use model::workload::{CacheMode, FileKind, FileVerb, FilesWork, Naming, Order, SyncMode};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -28,6 +32,9 @@ use crate::directory::WorkDirectory;
 use crate::drive::{Drive, Expected};
 use crate::gang::{Gang, Mailbox, Work, place_near};
 use crate::removal::DIRECTORY_FLAGS;
+use verbs::{MeasuredRound, WithVerb, with_verb};
+
+pub use verbs::steps;
 
 /// Hexadecimal digits in the names of the threads' directories.
 const THREAD_DIGITS: usize = 4;
@@ -50,18 +57,31 @@ pub fn rules(plan: &Plan) -> Vec<NameRule> {
     let threads = on_files.map(|phase| u64::from(of_experiment(phase))).max().unwrap_or(1);
     let levels = all().map(|work| work.levels).max().unwrap_or(1);
     let dirs = all().map(|work| work.dirs).max().unwrap_or(1);
-    let leaves = || {
+    let spelled = |letters: Option<Letters>| {
         let kinds = [Kind::File, Kind::Renamed, Kind::Link, Kind::Symlink];
         let mut rules: Vec<_> = kinds.map(|kind| NameRule::files(kind.letter(), FILE_DIGITS, files)).into();
         rules.push(NameRule::directories(Kind::Directory.letter(), FILE_DIGITS, files, vec![]));
-        rules
+        rules.into_iter().map(move |rule: NameRule| rule.lettered(letters))
     };
+    let is_used = |naming: &&Naming| all().any(|work| work.naming == **naming);
+    let namings = Naming::ALL.iter().filter(is_used).map(|naming| letters(*naming));
+    let namings: Vec<_> = namings.collect();
+    let leaves = || namings.iter().copied().flat_map(spelled).collect::<Vec<_>>();
     let mut inside = leaves();
     for _ in 0..if dirs > 1 { levels } else { 0 } {
         let below = std::mem::replace(&mut inside, leaves());
         inside.push(NameRule::directories('d', DIRECTORY_DIGITS, dirs, below));
     }
     vec![NameRule::directories('t', THREAD_DIGITS, threads, inside)]
+}
+
+/// Where names of a set have letters beside the number.
+fn letters(naming: Naming) -> Option<Letters> {
+    match naming {
+        Naming::Plain => None,
+        Naming::NumberFirst => Some(Letters::After(LETTERS_MAX)),
+        Naming::LettersFirst => Some(Letters::Before(LETTERS_MAX)),
+    }
 }
 
 /// The files that stand between two tests, so that a test that needs what the one before made need not make it again.
@@ -82,6 +102,8 @@ struct Shape {
     tree: Tree,
     size_min_bytes: u64,
     size_max_bytes: u64,
+    naming: Naming,
+    kind: FileKind,
 }
 
 /// What one test on files gave, before it becomes a record.
@@ -158,15 +180,6 @@ struct Report {
     result: Result<(), Failure>,
 }
 
-/// The calls of a verb, where an operation makes several kinds.
-pub fn steps(work: &FilesWork) -> Vec<&'static str> {
-    let tree = Tree { files: 1, dirs: 1, levels: 1 };
-    let content = (work.size_max_bytes > 0).then(|| Content::new(1, 1, 0, 0));
-    let steps =
-        if work.verb == FileVerb::Readdir { Readdir::STEPS } else { with_verb(work, tree, content, StepsOf) };
-    if steps.len() > 1 { steps.to_vec() } else { Vec::new() }
-}
-
 /// Runs the test. `drive.start_ns` is set to the instant at which the first round began.
 ///
 /// # Errors
@@ -185,6 +198,8 @@ pub fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Res
         tree,
         size_min_bytes: work.size_min_bytes,
         size_max_bytes: work.size_max_bytes,
+        naming: work.naming,
+        kind: work.kind,
     };
     if set.shape != Some(shape) || set.is_unknown {
         if set.shape.is_some() {
@@ -385,7 +400,10 @@ impl Rounds<'_, '_> {
             if let (Err(failure), None) = (report.result, &failed) {
                 let owner = if self.work.shared { 0 } else { thread };
                 let path = self.task.directory.path().join(format!("t{owner:0THREAD_DIGITS$x}"));
-                let attempt = format!("{} file {} in {}", failure.call, failure.file, path.display());
+                let attempt = match failure.cause {
+                    Cause::Names { .. } => format!("come upon every file in {}", path.display()),
+                    _ => format!("{} file {} in {}", failure.call, failure.file, path.display()),
+                };
                 failed = Some(Trouble::new(attempt, failure.cause).remedy(remedy(&failure)));
             }
         }
@@ -430,27 +448,33 @@ impl Member {
         let (recorder, reader) = Recorder::new(recorder::Shape::closed(steps(&self.work).len()));
         let body = move |mailbox: &Mailbox<Command, Report>| {
             place_near(self.near.as_deref());
-            if self.work.verb == FileVerb::Readdir {
-                let readdir = Readdir::new(self.tree);
-                self.serve(mailbox, recorder, ReaddirRound(readdir));
-                return;
+            let seed = self.seed;
+            match self.work.naming {
+                Naming::Plain => self.work_with(Plain, mailbox, recorder),
+                Naming::NumberFirst => self.work_with(NumberFirst { seed }, mailbox, recorder),
+                Naming::LettersFirst => self.work_with(LettersFirst { seed }, mailbox, recorder),
             }
-            let tree = self.tree;
-            let content = self.content();
-            let work = self.work.clone();
-            with_verb(&work, tree, content, Serve { member: self, mailbox, recorder });
         };
         (Box::new(body), reader)
     }
 
+    fn work_with(self, spelling: impl Spelling, mailbox: &Mailbox<Command, Report>, recorder: Recorder) {
+        let names = Names { tree: self.tree, spelling };
+        let (work, first, content) = (self.work.clone(), self.first, self.content());
+        with_verb(&work, names, first, content, Serve { member: self, names, mailbox, recorder });
+    }
+
     fn content(&self) -> Option<Content> {
-        let FilesWork { size_min_bytes, size_max_bytes, .. } = self.work;
-        (size_max_bytes > 0).then(|| Content::new(size_min_bytes, size_max_bytes, self.seed, self.generation))
+        let FilesWork { size_min_bytes, size_max_bytes, chunk_bytes, .. } = self.work;
+        let content =
+            || Content::new(size_min_bytes, size_max_bytes, chunk_bytes, self.seed, self.generation);
+        (size_max_bytes > 0).then(content)
     }
 
     /// Answers commands until there are no more.
-    fn serve(
+    fn serve<S: Spelling>(
         mut self,
+        names: Names<S>,
         mailbox: &Mailbox<Command, Report>,
         mut recorder: Recorder,
         mut measured: impl MeasuredRound,
@@ -468,13 +492,13 @@ impl Member {
             let place = Place { directory: directory.as_fd(), leaves, tree: self.tree };
             let (round, is_whole) = match command {
                 Command::Enter => (nothing(), true),
-                Command::Prepare { deadline_ns } => self.prepare(&place, deadline_ns),
+                Command::Prepare { deadline_ns } => self.prepare(names, &place, deadline_ns),
                 Command::Measure { deadline_ns } => {
                     let round = self.measure(&place, deadline_ns, &mut recorder, &mut measured);
                     last_done = round.done;
                     (round, true)
                 }
-                Command::Settle { deadline_ns } => self.settle(&place, last_done, deadline_ns),
+                Command::Settle { deadline_ns } => self.settle(names, &place, last_done, deadline_ns),
             };
             mailbox.report(self.report(round, is_whole));
         }
@@ -534,28 +558,56 @@ impl Member {
     }
 
     /// Makes what a round needs; true if all of it is there.
-    fn prepare(&mut self, place: &Place<'_>, deadline_ns: u64) -> (Round, bool) {
+    fn prepare<S: Spelling>(
+        &mut self,
+        names: Names<S>,
+        place: &Place<'_>,
+        deadline_ns: u64,
+    ) -> (Round, bool) {
         let rest = Visits::in_sequence(self.first + self.made, self.files - self.made);
         match self.work.verb {
             _ if self.work.missing => (nothing(), true),
-            FileVerb::Create => self.remove_files(place, deadline_ns),
+            FileVerb::Create => self.remove_files(names, place, deadline_ns),
             FileVerb::Mkdir => (nothing(), true),
             FileVerb::Rmdir => {
-                let mut mkdir = Mkdir::new(self.tree, Kind::Directory, Kind::Directory, false);
+                let mut mkdir = Mkdir::new(names, Kind::Directory, Kind::Directory, false);
                 let all = Visits::in_sequence(self.first, self.files);
                 let (round, is_whole) = self.quietly(&mut mkdir, place, all, deadline_ns);
                 self.dirs_made = round.done;
                 (round, is_whole)
             }
             _ => {
-                let mut create = Create::new(self.tree, self.content(), false);
-                let (round, is_whole) = self.quietly(&mut create, place, rest, deadline_ns);
+                let (round, is_whole) = self.make_files(names, place, rest, deadline_ns);
                 if let Some(content) = self.content() {
                     let made = rest.first..rest.first + round.done;
                     self.untimed_bytes += made.map(|file| content.size_bytes(file)).sum::<u64>();
                 }
                 self.made += round.done;
                 (round, is_whole)
+            }
+        }
+    }
+
+    /// Makes those files of the set.
+    fn make_files<S: Spelling>(
+        &self,
+        names: Names<S>,
+        place: &Place<'_>,
+        visits: Visits,
+        deadline_ns: u64,
+    ) -> (Round, bool) {
+        let original = self.first;
+        match self.work.kind {
+            FileKind::File => {
+                self.quietly(&mut Create::new(names, self.content(), false), place, visits, deadline_ns)
+            }
+            FileKind::Hardlink => {
+                let mut links = CreateLinks::<false, _>::new(names, original, false);
+                self.quietly(&mut links, place, visits, deadline_ns)
+            }
+            FileKind::Symlink => {
+                let mut links = CreateLinks::<true, _>::new(names, original, false);
+                self.quietly(&mut links, place, visits, deadline_ns)
             }
         }
     }
@@ -579,12 +631,18 @@ impl Member {
 
     /// Brings the set back to one that the next round or test can build on: the lowest numbers exist, or none. True
     /// if that was reached.
-    fn settle(&mut self, place: &Place<'_>, done: u64, deadline_ns: u64) -> (Round, bool) {
+    fn settle<S: Spelling>(
+        &mut self,
+        names: Names<S>,
+        place: &Place<'_>,
+        done: u64,
+        deadline_ns: u64,
+    ) -> (Round, bool) {
         let visits = self.visits();
         // The permutation is that of the whole round, of which only the first visits took place.
         let visited = Visits { files: done, ..visits };
-        let unlink = |kind| Unlink::new(self.tree, kind, kind, false);
-        let rmdir = || Rmdir::new(self.tree, Kind::Directory, Kind::Directory, false);
+        let unlink = |kind| Unlink::new(names, kind, kind, false);
+        let rmdir = || Rmdir::new(names, Kind::Directory, Kind::Directory, false);
         match self.work.verb {
             _ if self.work.missing => (nothing(), true),
             FileVerb::Create if done == self.files || self.work.order == Order::Sequential => {
@@ -593,12 +651,18 @@ impl Member {
             }
             FileVerb::Create => self.quietly(&mut unlink(Kind::File), place, visited, deadline_ns),
             FileVerb::Rename => {
-                let mut back = Rename::new(self.tree, Kind::Renamed, Kind::File, false);
+                let mut back = Rename::new(names, Kind::Renamed, Kind::File, false);
                 self.quietly(&mut back, place, visited, deadline_ns)
             }
             FileVerb::Link => self.quietly(&mut unlink(Kind::Link), place, visited, deadline_ns),
             FileVerb::Symlink => self.quietly(&mut unlink(Kind::Symlink), place, visited, deadline_ns),
             FileVerb::Mkdir => self.quietly(&mut rmdir(), place, visited, deadline_ns),
+            // Of a directory that was not read to its end, nobody knows what is left.
+            FileVerb::Unlink if self.work.order == Order::Directory => {
+                let is_whole = done == self.made;
+                self.made = 0;
+                (nothing(), is_whole)
+            }
             FileVerb::Unlink => {
                 let settled =
                     self.quietly_each(&mut unlink(Kind::File), place, self.rest_of(done), deadline_ns);
@@ -620,8 +684,13 @@ impl Member {
         (done..files).map(move |place| first + order.map_or(place, |order| order.at(place)))
     }
 
-    fn remove_files(&mut self, place: &Place<'_>, deadline_ns: u64) -> (Round, bool) {
-        let mut unlink = Unlink::new(self.tree, Kind::File, Kind::File, false);
+    fn remove_files<S: Spelling>(
+        &mut self,
+        names: Names<S>,
+        place: &Place<'_>,
+        deadline_ns: u64,
+    ) -> (Round, bool) {
+        let mut unlink = Unlink::new(names, Kind::File, Kind::File, false);
         let made = Visits::in_sequence(self.first, self.made);
         let (round, is_whole) = self.quietly(&mut unlink, place, made, deadline_ns);
         self.made = 0;
@@ -688,90 +757,131 @@ fn sync_directories(place: &Place<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A round that is measured.
-trait MeasuredRound {
-    fn round<C: Clock>(
-        &mut self,
-        place: &Place<'_>,
-        visits: Visits,
-        clock: &C,
-        recorder: &mut Recorder,
-        limits: RoundLimits<'_>,
-    ) -> Round;
-}
-
-impl<V: FileOps> MeasuredRound for V {
-    fn round<C: Clock>(
-        &mut self,
-        place: &Place<'_>,
-        visits: Visits,
-        clock: &C,
-        recorder: &mut Recorder,
-        limits: RoundLimits<'_>,
-    ) -> Round {
-        files::round(self, place, visits, clock, recorder, limits)
-    }
-}
-
-/// A round over directories rather than files.
-struct ReaddirRound(Readdir);
-
-impl MeasuredRound for ReaddirRound {
-    fn round<C: Clock>(
-        &mut self,
-        place: &Place<'_>,
-        _: Visits,
-        clock: &C,
-        recorder: &mut Recorder,
-        limits: RoundLimits<'_>,
-    ) -> Round {
-        self.0.round(place, clock, recorder, limits)
-    }
-}
-
-/// What is done with a verb once it is a type.
-trait WithVerb {
-    type Answer;
-    fn call<V: FileOps>(self, verb: V) -> Self::Answer;
-}
-
-struct StepsOf;
-
-impl WithVerb for StepsOf {
-    type Answer = &'static [&'static str];
-    fn call<V: FileOps>(self, verb: V) -> Self::Answer {
-        verb.steps()
-    }
-}
-
-struct Serve<'a> {
+struct Serve<'a, S> {
     member: Member,
+    names: Names<S>,
     mailbox: &'a Mailbox<Command, Report>,
     recorder: Recorder,
 }
 
-impl WithVerb for Serve<'_> {
+impl<S: Spelling> WithVerb for Serve<'_, S> {
     type Answer = ();
-    fn call<V: FileOps>(self, verb: V) {
-        self.member.serve(self.mailbox, self.recorder, verb);
+    fn call(self, measured: impl MeasuredRound) {
+        self.member.serve(self.names, self.mailbox, self.recorder, measured);
     }
 }
 
-/// Chooses the type of a verb; everything behind it is free of options. `readdir` has a loop of its own.
-fn with_verb<W: WithVerb>(work: &FilesWork, tree: Tree, content: Option<Content>, with: W) -> W::Answer {
-    let durable = work.sync == SyncMode::Each;
-    match (work.verb, work.missing) {
-        (FileVerb::Create, _) => with.call(Create::new(tree, content, durable)),
-        (FileVerb::Stat, false) => with.call(Stat::<false>::new(tree)),
-        (FileVerb::Stat | FileVerb::Readdir, _) => with.call(Stat::<true>::new(tree)),
-        (FileVerb::Open, false) => with.call(Open::<false>::new(tree)),
-        (FileVerb::Open, true) => with.call(Open::<true>::new(tree)),
-        (FileVerb::Unlink, false) => with.call(Unlink::new(tree, Kind::File, Kind::File, durable)),
-        (FileVerb::Unlink, true) => with.call(UnlinkMissing::new(tree)),
-        (FileVerb::Rename, _) => with.call(Rename::new(tree, Kind::File, Kind::Renamed, durable)),
-        (FileVerb::Link, _) => with.call(Link::new(tree, Kind::File, Kind::Link, durable)),
-        (FileVerb::Symlink, _) => with.call(Symlink::new(tree, Kind::File, Kind::Symlink, durable)),
-        (FileVerb::Mkdir, _) => with.call(Mkdir::new(tree, Kind::Directory, Kind::Directory, durable)),
-        (FileVerb::Rmdir, _) => with.call(Rmdir::new(tree, Kind::Directory, Kind::Directory, durable)),
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use model::request::{Allow, Request};
+    use model::run::{PhaseRecord, Status};
+    use observe::Root;
+
+    use crate::dataset::LayoutProgress;
+    use crate::session::{Session, Time};
+
+    /// Runs tests one after the other in a new directory, each for so many nanoseconds; `between` is given its place
+    /// and the directory of the first thread before each.
+    fn run(
+        temp: &Path,
+        tests: &[(&str, u64)],
+        mut between: impl FnMut(usize, &Path),
+    ) -> (Vec<PhaseRecord>, Vec<String>) {
+        let root = Root::system();
+        let target = observe::target(&root, temp).unwrap();
+        let request = Request {
+            tests: tests.iter().map(|(spec, _)| (*spec).to_owned()).collect(),
+            allow: vec![Allow::LowSpace],
+            ..Request::default()
+        };
+        let plan = model::plan::plan(&request, &target, &observe::machine(&root)).unwrap();
+        let mut session = Session::open(&root, &plan, &target, 1, std::sync::Arc::default()).unwrap();
+        session.lay_out(u64::MAX, &LayoutProgress::default()).unwrap();
+        let work = fs::read_dir(temp).unwrap().map(|entry| entry.unwrap().path()).next().unwrap();
+        let records = plan.phases.iter().zip(tests).enumerate().map(|(index, (phase, (_, measured_ns)))| {
+            between(index, &work.join("t0000"));
+            let time = Time { measured_ns: *measured_ns, budget_ns: 20_000_000_000 };
+            session.phase(phase, 1, time, &mut |_| {})
+        });
+        let records = records.collect();
+        let left = session.close().unwrap().left.into_iter().map(|(path, _)| path).collect();
+        (records, left)
+    }
+
+    /// Where files are made at once, whatever the file systems of this machine have been through.
+    fn in_memory() -> tempfile::TempDir {
+        tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+    }
+
+    const ONE_ROUND: u64 = 50_000_000;
+
+    #[test]
+    fn a_round_in_the_order_of_a_directory_that_is_cut_short_leaves_nothing_to_guess() {
+        let temp = in_memory();
+        let tests = [
+            ("create:files=5000", ONE_ROUND),
+            ("unlink:order=dir:files=5000", 100_000),
+            ("stat:order=dir:files=5000", ONE_ROUND),
+        ];
+        let (records, left) = run(temp.path(), &tests, |_, _| {});
+        assert!(records[1].passes < 1.0 && records[1].status == Status::Done, "{:?}", records[1].reason);
+        assert_eq!(records[2].status, Status::Done, "{:?}", records[2].reason);
+        assert_eq!(records[2].workload.files, 5000);
+        assert!(left.is_empty(), "{left:?}");
+    }
+
+    #[test]
+    fn a_file_that_does_not_come_fails_the_test_and_what_is_not_ours_stays() {
+        let temp = in_memory();
+        let tests = [
+            ("create:files=100:names=number-first", ONE_ROUND),
+            ("stat:order=dir:files=100:names=number-first", ONE_ROUND),
+            ("unlink:order=dir:files=100:names=number-first", ONE_ROUND),
+        ];
+        let first_of = |thread: &Path| -> PathBuf {
+            let mut paths = fs::read_dir(thread).unwrap().map(|entry| entry.unwrap().path());
+            paths.find(|path| path.file_name().unwrap().as_encoded_bytes().starts_with(b"f0")).unwrap()
+        };
+        let (records, left) = run(temp.path(), &tests, |index, thread| {
+            if index == 1 {
+                fs::remove_file(first_of(thread)).unwrap();
+                fs::write(thread.join("precious"), "mine").unwrap();
+            }
+        });
+        assert_eq!(records[1].status, Status::Failed);
+        let reason = records[1].reason.as_deref().unwrap();
+        assert!(
+            reason.starts_with("cannot come upon every file in ") && reason.contains("/t0000"),
+            "{reason}"
+        );
+        assert!(reason.contains("100 files were expected and 99 came"), "{reason}");
+        assert!(reason.contains("write order=seq"), "{reason}");
+        // The next test made the set anew, without what it did not make.
+        assert_eq!(left, ["t0000/precious"]);
+    }
+
+    #[test]
+    fn sets_are_made_anew_for_other_names_and_kinds() {
+        let temp = in_memory();
+        let specs = [
+            "create:files=50",
+            "stat:files=50:names=letters-first",
+            "unlink:files=50:names=letters-first",
+            "create:files=50:kind=symlink:dirs=3:names=number-first",
+            "stat:files=50:kind=hardlink:dirs=3:order=dir",
+            "open:files=50:kind=symlink:dirs=3:order=rnd",
+            "stat:files=50:contents:size=1..3k:chunk=512",
+            "rename:files=50:names=letters-first",
+        ];
+        let (records, left) = run(temp.path(), &specs.map(|spec| (spec, ONE_ROUND)), |_, _| {});
+        for (record, spec) in records.iter().zip(specs) {
+            assert_eq!(record.status, Status::Done, "{spec}: {:?}", record.reason);
+            assert!(record.passes >= 1.0, "{spec}");
+        }
+        assert!(left.is_empty(), "{left:?}");
+        assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);
     }
 }

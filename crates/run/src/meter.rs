@@ -279,6 +279,7 @@ impl Observed {
         let is_its = |call: &str| match step {
             "read" => matches!(call, "read" | "pread64" | "preadv2"),
             "write" => matches!(call, "write" | "pwrite64" | "pwritev2"),
+            "stat" => matches!(call, "stat" | "newfstatat" | "statx"),
             step => call.starts_with(step),
         };
         let share: f64 =

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use engine::clock::{Monotonic, Tsc};
-use engine::files::{Create, FileOps, Place, RoundLimits, Stat, Unlink, Visits, round};
+use engine::files::{Create, FileOps, Numbered, Place, RoundLimits, Stat, Unlink, Visits, round};
 use engine::names::{FILE_DIGITS, Kind, Name, Tree};
 use engine::recorder::{Recorder, Shape};
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -81,7 +81,7 @@ impl Files {
     fn new(path: &std::path::Path, files: u64) -> Result<Self> {
         let parent = rustix::fs::open(path, DIRECTORY_FLAGS, Mode::empty()).context("open the directory")?;
         let tree = Tree { files, dirs: 1, levels: 1 };
-        let mut name = Name::new(tree, Kind::File);
+        let mut name = Name::new(tree.plain(), Kind::File);
         let names = (0..files).flat_map(|file| name.of(file).to_bytes_with_nul().to_vec()).collect();
         Ok(Self { parent, tree, names, tsc: Tsc::calibrate() })
     }
@@ -107,9 +107,10 @@ impl Files {
         };
         let unlink = |name: &CStr| rustix::fs::unlinkat(&theirs, name, AtFlags::empty());
         let slice = |at: usize| names.len() * at / SLICES..names.len() * (at + 1) / SLICES;
-        let mut ours_create = Create::new(self.tree, None, false);
-        let mut ours_stat = Stat::<false>::new(self.tree);
-        let mut ours_unlink = Unlink::new(self.tree, Kind::File, Kind::File, false);
+        let ours_names = self.tree.plain();
+        let mut ours_create = Create::new(ours_names, None, false);
+        let mut ours_stat = Numbered::new(ours_names, Stat::<false>::new(false));
+        let mut ours_unlink = Unlink::new(ours_names, Kind::File, Kind::File, false);
         let ratios = [
             interleave(
                 SLICES,

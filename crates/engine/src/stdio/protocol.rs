@@ -244,6 +244,7 @@ fn print_failure(failure: &Failure, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match cause {
         Cause::Errno(errno) => write!(f, "errno {}", errno.raw_os_error()),
         Cause::Short { got_bytes, wanted_bytes } => write!(f, "short {got_bytes} {wanted_bytes}"),
+        Cause::Names { came, files } => write!(f, "names {came} {files}"),
         Cause::Mismatch(Mismatch { offset_bytes, expected, found, belongs_to }) => {
             let [expected, found] = [expected, found].map(|bytes| u64::from_le_bytes(*bytes));
             write!(f, "mismatch {offset_bytes} {expected} {found} ")?;
@@ -290,6 +291,7 @@ fn parse_failure(call: &str, words: &mut Words<'_>) -> Option<Failure> {
     let cause = match words.word()? {
         "errno" => Errno::from_raw_os_error(words.number()?).into(),
         "short" => Cause::Short { got_bytes: words.number()?, wanted_bytes: words.number()? },
+        "names" => Cause::Names { came: words.number()?, files: words.number()? },
         "mismatch" => Cause::Mismatch(Mismatch {
             offset_bytes: words.number()?,
             expected: u64::to_le_bytes(words.number()?),
@@ -452,6 +454,7 @@ mod tests {
         for (offset_bytes, cause) in [
             (None, Errno::NOSPC.into()),
             (Some(5), Cause::Short { got_bytes: 0, wanted_bytes: 1 }),
+            (None, Cause::Names { came: 98, files: 100 }),
             (Some(6), mismatch(None)),
             (Some(7), mismatch(Some(stamp))),
         ] {

@@ -27,7 +27,7 @@ pub(super) fn inode_search(case: &Case<'_>) -> Option<Finding> {
     let files = case.files()?;
     let slow = case.record.latency_ns.as_ref().is_some_and(|latency| latency.mean > SEARCH_NS);
     let busy = case.record.budget.as_ref().is_some_and(|budget| budget.kernel + budget.run_queue > 0.8);
-    (files.verb.takes_inodes() && case.target().holds_back_inodes() && slow && busy).then(|| {
+    (files.takes_inodes() && case.target().holds_back_inodes() && slow && busy).then(|| {
         Finding::act(
             "ext4 without a journal does not reuse inodes for 1 to 5 minutes after a deletion and searches past them, on the CPU. Wait 5 minutes after deleting many files here, or test in another directory.",
         )

@@ -6,7 +6,7 @@ use crate::size;
 use crate::spec;
 use crate::target::{Backing, Target};
 use crate::trouble::Trouble;
-use crate::workload::{CacheMode, Engine};
+use crate::workload::{CacheMode, Engine, FileKind, FilesWork};
 
 /// Share of the memory that buffers of one test may take.
 const BUFFER_SHARE: u64 = 4;
@@ -114,10 +114,36 @@ pub(super) fn check_cold(
     Ok(())
 }
 
+/// Names that a file can have on ext4 (`EXT4_LINK_MAX` in the kernel's fs/ext4/ext4.h).
+const EXT4_LINKS_MAX: u64 = 65_000;
+
+/// Refuses more hard links to one file than its file system allows, where that is known.
+pub(super) fn check_links(phases: &[PlannedPhase], target: &Target) -> Result<(), Trouble> {
+    if target.file_system != "ext4" {
+        return Ok(());
+    }
+    for workload in phases.iter().map(PlannedPhase::asked) {
+        let is_linked = |files: &&FilesWork| files.kind == FileKind::Hardlink;
+        let Some(files) = workload.files().filter(is_linked) else { continue };
+        let names = files.files.div_ceil(u64::from(workload.threads));
+        if names > EXT4_LINKS_MAX {
+            let files_max = EXT4_LINKS_MAX * u64::from(workload.threads);
+            return Err(Trouble::new(
+                format!("run `{}` in {}", spec::print(workload), target.path),
+                format!("a file can have {EXT4_LINKS_MAX} names on ext4, not {names}"),
+            )
+            .remedy(format!(
+                "write files={files_max} or less, ask for more threads, or write kind=symlink"
+            )));
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::fixtures::{asking, planned};
+    use crate::plan::fixtures::{asking, disk_that_polls, planned, planned_on};
 
     #[test]
     fn buffers_are_counted_as_they_are_made() {
@@ -129,5 +155,21 @@ mod tests {
         for spec in ["read:seq1m:q1024t4", "putc-write:stdio_buffer=64m:t64", "write:rnd4k:t4096"] {
             assert!(fits(spec).unwrap_err().contains("more than a quarter of the memory"), "{spec}");
         }
+    }
+    #[test]
+    fn hard_links_are_as_many_as_the_file_system_allows() {
+        let ext4 = Target { file_system: "ext4".into(), ..disk_that_polls(None) };
+        let fits = |spec: &str| planned_on(&asking(&[spec]), &ext4).map(|_| ());
+        for spec in [
+            "create:kind=hardlink:files=65000",
+            "create:kind=hardlink:files=130000:t2",
+            "stat:kind=symlink",
+            "stat",
+        ] {
+            assert_eq!(fits(spec), Ok(()), "{spec}");
+        }
+        let problem = fits("stat:kind=hardlink").unwrap_err();
+        assert!(problem.contains("65000 names on ext4, not 65536; write files=65000 or less"), "{problem}");
+        assert!(planned(&asking(&["stat:kind=hardlink"]), Backing::Devices, None).is_ok(), "on XFS");
     }
 }

@@ -9,7 +9,7 @@ use crate::size::{self, Size};
 use crate::spec;
 use crate::target::Target;
 use crate::trouble::Trouble;
-use crate::workload::{DataWork, EngineWord, FileVerb, SyncMode, Workload};
+use crate::workload::{DataWork, EngineWord, FileKind, FileVerb, SyncMode, Workload};
 
 /// Data sets are at least this large unless a size is asked for: below it, device caches and start-up dominate.
 pub const DATASET_BYTES_MIN: u64 = 256 << 20;
@@ -314,6 +314,7 @@ pub(super) fn check_room_for_files(
         // Links need no inode, the original of a symbolic link does beside its own.
         let inodes = match files.verb {
             _ if files.missing => 0,
+            _ if files.kind == FileKind::Hardlink => u64::from(workload.threads),
             FileVerb::Symlink => files.files.saturating_mul(2),
             _ => files.files,
         };

@@ -37,7 +37,7 @@ pub(super) fn stop_of(
             buffered && (rereads || absorbs)
         }
         // A second round would find the inodes that were removed to make room for it, and search past them.
-        Work::Files(files) => files.verb.takes_inodes() && target.holds_back_inodes(),
+        Work::Files(files) => files.takes_inodes() && target.holds_back_inodes(),
     };
     let passes = passes.or((once && !counted).then_some(1));
     Stop { time_ns: (!counted).then(|| time.as_ns()), ops, bytes, passes }

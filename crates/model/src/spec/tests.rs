@@ -40,6 +40,9 @@ fn labels_read_like_the_tables_of_the_field() {
         ("byte-read:t2", "T2"),
         ("byte-write:buffered:sync=none", "T1 sync=none"),
         ("putc-write:unlocked:stdio_buffer=4k", "T1 unlocked stdio_buffer=4K"),
+        ("stat:t2:order=dir", "T2 dir"),
+        ("create:names=letters-first:kind=symlink", "T1 letters-first symlink"),
+        ("stat:size=0..64k:contents:chunk=8k:names=plain", "T1 64K contents chunk=8K"),
     ] {
         assert_eq!(ok(spec).label(), label, "{spec}");
     }
@@ -186,6 +189,71 @@ fn mistakes_name_the_nearest_word() {
     assert!(problem("zzz").starts_with("unknown verb `zzz`; verbs are read write"));
 }
 
+#[test]
+fn directories_are_followed_where_there_is_something_to_follow() {
+    for verb in ["stat", "open", "unlink"] {
+        assert_eq!(ok(&format!("{verb}:order=dir:t2:dirs=3")).files().unwrap().order, Order::Directory);
+    }
+    for verb in ["create", "readdir", "rename", "link", "symlink", "mkdir", "rmdir"] {
+        assert_eq!(
+            problem(&format!("{verb}:order=dir")),
+            format!(
+                "`order=dir`: only stat, open and unlink follow a directory; write order=seq|rnd for {verb}"
+            )
+        );
+    }
+    assert!(problem("stat:order=dir:missing").contains("leave missing away"));
+    assert!(problem("stat:order=dir:t2:shared").contains("leave shared away"));
+    assert_eq!(problem("stat:order=name"), "`order=name`: write order=seq|rnd|dir");
+}
+
+#[test]
+fn links_have_names_and_nothing_else() {
+    let work = ok("create:kind=hardlink:names=number-first");
+    let work = work.files().unwrap();
+    assert_eq!((work.kind, work.naming), (FileKind::Hardlink, Naming::NumberFirst));
+    assert_eq!(print(&ok("stat:kind=file:names=plain")), "stat");
+    for verb in ["readdir", "rename", "link", "symlink", "mkdir", "rmdir"] {
+        let problem = problem(&format!("{verb}:kind=symlink"));
+        assert!(problem.ends_with("create, stat, open and unlink take it"), "{problem}");
+    }
+    assert_eq!(
+        problem("create:kind=symlink:size=1..4k"),
+        "links have no bytes of their own; leave size away, or write kind=file in place of kind=symlink"
+    );
+    assert!(problem("stat:kind=hardlink:missing").contains("leave missing or kind=hardlink away"));
+    assert!(problem("create:kind=hardlink:order=rnd").contains("write order=seq"));
+    assert_eq!(ok("unlink:kind=hardlink:order=rnd").files().unwrap().order, Order::Random);
+    assert_eq!(problem("create:kind=pipe"), "`kind=pipe`: write kind=file|hardlink|symlink");
+    assert_eq!(problem("stat:names=odd"), "`names=odd`: write names=plain|number-first|letters-first");
+}
+
+#[test]
+fn chunks_are_of_what_is_written_or_read() {
+    assert_eq!(ok("create:size=1m:chunk=8k").files().unwrap().chunk_bytes, 8192);
+    assert!(ok("stat:contents").files().unwrap().contents);
+    assert_eq!(print(&ok("stat:contents:size=4k:chunk=1m")), "stat:size=4k:contents");
+    for (spec, told) in [
+        ("create:chunk=8k", "`chunk=8k`: the files are empty; add size=SIZE or leave chunk away"),
+        ("stat:contents:chunk=8k", "`chunk=8k`: the files are empty; add size=SIZE or leave chunk away"),
+        (
+            "stat:size=4k:chunk=8k",
+            "`chunk=8k`: stat reads nothing by itself; add contents or leave chunk away",
+        ),
+        (
+            "unlink:size=4k:chunk=8k",
+            "`chunk=8k` has no meaning for unlink; create:size=SIZE and stat:contents:size=SIZE take it",
+        ),
+        ("create:size=4k:chunk=255", "`chunk=255`: 256 to 1m can be asked for"),
+        ("create:size=4k:chunk=2m", "`chunk=2m`: 256 to 1m can be asked for"),
+        ("open:contents", "`contents` has no meaning for open; write stat:contents"),
+        ("stat:contents=yes", "`contents=yes`: `contents` takes no value"),
+        ("stat:missing:contents", "what does not exist has no contents; leave missing or contents away"),
+    ] {
+        assert_eq!(problem(spec), told, "{spec}");
+    }
+}
+
 fn any_arrival() -> impl Strategy<Value = Arrival> {
     let rate =
         prop_oneof![(1..=RATE_MAX).prop_map(OpenRate::PerSecond), (1u8..=100).prop_map(OpenRate::Percent)];
@@ -278,23 +346,42 @@ fn any_workload() -> impl Strategy<Value = Workload> {
         proptest::sample::select(Order::ALL),
         any::<(bool, bool, bool)>(),
         proptest::sample::select(SyncMode::ALL),
+        (proptest::sample::select(Naming::ALL), proptest::sample::select(FileKind::ALL)),
+        (any::<bool>(), CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX),
     )
-        .prop_map(|(verb, files, (a, b), (dirs, levels), order, (shared, cold, missing), sync)| {
-            let can_miss = matches!(verb, FileVerb::Stat | FileVerb::Open | FileVerb::Unlink);
-            Work::Files(FilesWork {
-                verb,
-                files,
-                size_min_bytes: a.min(b),
-                size_max_bytes: a.max(b),
-                dirs,
-                levels,
-                order,
-                shared,
-                cold,
-                missing: missing && can_miss,
-                sync,
-            })
-        });
+        .prop_map(
+            |(verb, files, (a, b), (dirs, levels), order, (shared, cold, missing), sync, names, chunk)| {
+                let is_looked_for = matches!(verb, FileVerb::Stat | FileVerb::Open | FileVerb::Unlink);
+                let missing = missing && is_looked_for;
+                let (naming, kind) = names;
+                let takes_kind = (is_looked_for || verb == FileVerb::Create) && !missing;
+                let kind = if takes_kind { kind } else { FileKind::File };
+                let (a, b) = if kind == FileKind::File { (a, b) } else { (0, 0) };
+                let order = match order {
+                    Order::Directory if !is_looked_for || missing || shared => Order::Sequential,
+                    Order::Random if verb == FileVerb::Create && kind != FileKind::File => Order::Sequential,
+                    order => order,
+                };
+                let contents = chunk.0 && verb == FileVerb::Stat && !missing;
+                let moves_bytes = a.max(b) > 0 && (contents || verb == FileVerb::Create);
+                Work::Files(FilesWork {
+                    size_min_bytes: a.min(b),
+                    size_max_bytes: a.max(b),
+                    dirs,
+                    levels,
+                    order,
+                    shared,
+                    cold,
+                    missing,
+                    sync,
+                    naming,
+                    kind,
+                    contents,
+                    chunk_bytes: if moves_bytes { chunk.1 } else { CHUNK_BYTES_MAX },
+                    ..FilesWork::new(verb, files)
+                })
+            },
+        );
     (prop_oneof![data, files], 1u32..=64, 1u32..=64).prop_map(|(work, iodepth, threads)| {
         let in_blocks = matches!(&work, Work::Data(data) if !data.verb.is_bytes());
         let iodepth = if in_blocks { iodepth } else { 1 };

@@ -104,6 +104,29 @@ fn fifty_kills_at_random_instants_leave_nothing_that_clean_does_not_find() {
 }
 
 #[test]
+fn names_with_letters_are_found_and_others_are_not() {
+    let home = scratch(64 << 20);
+    let program = skye().arg("run").arg(home.path());
+    let program = program
+        .words("--files 400 --time 20 --allow low-space,busy --quiet")
+        .words("--test create:names=letters-first:kind=symlink:dirs=2:t2 --test mkdir:names=number-first");
+    let work = killed(home.path(), program);
+    let thread = fs::read_dir(&work).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir());
+    let thread = thread.unwrap();
+    let wide = ["f00000190abc", "abc.f00000001", "0123456789abcf00000001", "f00000001-abc", "notes.txt"];
+    let mut planted: Vec<_> = wide.iter().map(|name| thread.join(name)).collect();
+    for path in &planted {
+        fs::write(path, "mine").unwrap();
+    }
+    // A number with letters is the name of any file of this run, whoever has made it.
+    fs::write(thread.join("abcf00000001"), "as ours").unwrap();
+    let ran = clean(home.path());
+    planted.sort();
+    assert_eq!(files_in(&work), planted, "{ran}");
+    fs::remove_dir_all(&work).unwrap();
+}
+
+#[test]
 fn a_live_run_is_not_touched() {
     let home = scratch(64 << 20);
     let mut running = program_of(home.path(), 0.7).spawn();

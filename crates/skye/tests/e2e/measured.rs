@@ -61,6 +61,65 @@ fn every_file_verb_works_in_every_form() {
     assert_nothing_left(home.path());
 }
 
+/// The file tests of bonnie++: sequential and random, empty and filled files, links, in several directories.
+#[test]
+fn file_tests_of_bonnie_can_be_asked_for() {
+    for form in ["", ":size=1000..3000:chunk=512", ":kind=hardlink", ":kind=symlink"] {
+        file_tests_of_bonnie(form);
+    }
+}
+
+fn file_tests_of_bonnie(form: &str) {
+    const FILES: u64 = 300;
+    let home = scratch(64 << 20);
+    let mut tests = Vec::new();
+    for spread in ["", ":t3:dirs=7:levels=2", ":sync=each:dirs=3"] {
+        let unread = form.replace(":chunk=512", "");
+        for (names, order) in [("number-first", "dir"), ("letters-first", "rnd")] {
+            let common = format!("names={names}{spread}");
+            tests.push(format!("create:{common}{form}"));
+            tests.push(format!("stat:order={order}:contents:{common}{form}"));
+            tests.push(format!("open:order={order}:{common}{unread}"));
+            tests.push(format!("unlink:order={order}:{common}{unread}"));
+        }
+    }
+    let mut program = skye().arg("run").arg(home.path());
+    program = program.words(&format!("--files {FILES} --time 0.01 --allow low-space,busy --json -"));
+    for test in &tests {
+        program = program.words(&format!("--test {test}"));
+    }
+    let run = parse_document(&program.run().did_not_panic().exits(0).stdout);
+    let phases = run["phases"].as_array().unwrap();
+    assert_eq!(phases.len(), tests.len());
+    for phase in phases {
+        let spec = phase["spec"].as_str().unwrap();
+        assert_eq!(phase["status"], "done", "{spec}: {}", phase["reason"]);
+        assert!(phase["ops"].as_u64() > Some(0), "{spec}");
+        let calls = |step: &str| {
+            let steps = phase["steps"].as_array().unwrap().iter();
+            steps.filter(|found| found["name"] == step).filter_map(|found| found["ops"].as_u64()).sum::<u64>()
+        };
+        let ops = phase["ops"].as_u64().unwrap();
+        assert_eq!(calls("getdents64") > 0, spec.contains("order=dir"), "{spec}");
+        let threads = phase["workload"]["threads"].as_u64().unwrap();
+        if phase["name"] == "create" {
+            let rounds = ops.div_ceil(FILES);
+            for (kind, step) in [("kind=hardlink", "link"), ("kind=symlink", "symlink")] {
+                let is_kind = spec.contains(kind);
+                assert_eq!(calls(step) > 0, is_kind, "{spec}");
+                assert!(!is_kind || calls("open") <= rounds * threads, "{spec}");
+            }
+        }
+        if phase["name"] == "stat" {
+            assert_eq!(calls("stat"), ops, "{spec}");
+            let has_contents = spec.contains("size=");
+            assert_eq!(calls("read"), if has_contents { ops } else { 0 }, "{spec}");
+            assert_eq!(phase["app_bytes_read"].as_u64() >= Some(1000 * ops), has_contents, "{spec}");
+        }
+    }
+    assert_nothing_left(home.path());
+}
+
 #[test]
 fn counts_are_kept_exactly() {
     let home = scratch(64 << 20);

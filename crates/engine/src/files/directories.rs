@@ -1,0 +1,238 @@
+//! Loops over directories: their entries counted, or files visited in the order in which their directories name them.
+
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+
+use rustix::fs::{Mode, OFlags, RawDir};
+use rustix::io::Errno;
+
+use super::{CallError, Laps, NameOps, Place, READ_FLAGS, Round, RoundLimits};
+use crate::clock::Clock;
+use crate::failure::{Cause, Failure};
+use crate::names::{Kind, Name, Names, Spelling, Tree};
+use crate::recorder::{INTERVAL_NS, Recorder};
+
+/// Room for the entries that one call returns: what glibc's readdir gives it.
+const BUFFER_BYTES: usize = 32 << 10;
+
+/// Reads the entries of every directory of a set.
+#[derive(Debug)]
+pub struct Readdir {
+    name: Name,
+    buffer: Box<[MaybeUninit<u8>]>,
+}
+
+impl Readdir {
+    /// The calls that it makes.
+    pub const STEPS: &'static [&'static str] = &["open", "getdents64", "close"];
+    /// The directories of a tree.
+    pub fn new(tree: Tree) -> Self {
+        Self { name: Name::new(tree.plain(), Kind::File), buffer: Box::new_uninit_slice(BUFFER_BYTES) }
+    }
+
+    /// Reads all of them once. One operation is an entry; the latency is of each `getdents64`, which returns as many
+    /// as fit into 32 KiB.
+    pub fn round<C: Clock>(
+        &mut self,
+        place: &Place<'_>,
+        clock: &C,
+        recorder: &mut Recorder,
+        limits: RoundLimits<'_>,
+    ) -> Round {
+        let start_ns = clock.now_ns();
+        recorder.start(start_ns);
+        let mut round = Round { done: 0, start_ns, end_ns: start_ns, result: Ok(()) };
+        let mut next_tick_ns = start_ns + INTERVAL_NS;
+        for dir in 0..place.tree.dirs {
+            let mut laps = Laps { clock, recorder, last_ns: round.end_ns };
+            let read = self.directory(place, dir, &mut laps, &mut round.done, limits);
+            round.end_ns = laps.last_ns;
+            match read {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err((step, cause)) => {
+                    let call = Self::STEPS[step];
+                    round.result = Err(Failure { call, file: dir, offset_bytes: None, cause });
+                    break;
+                }
+            }
+            if round.end_ns >= next_tick_ns {
+                recorder.hand_over(round.end_ns);
+                next_tick_ns = round.end_ns + INTERVAL_NS;
+                if limits.stop.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        }
+        recorder.flush(round.end_ns);
+        round
+    }
+
+    /// True if the directory was read to its end, false if the deadline came first.
+    fn directory<C: Clock>(
+        &mut self,
+        place: &Place<'_>,
+        dir: u64,
+        laps: &mut Laps<'_, C>,
+        done: &mut u64,
+        limits: RoundLimits<'_>,
+    ) -> Result<bool, CallError> {
+        let flags = READ_FLAGS.union(OFlags::DIRECTORY);
+        let opened = rustix::fs::openat(place.directory, self.name.directory(dir), flags, Mode::empty())
+            .map_err(|errno| (0, errno.into()))?;
+        laps.lap(0);
+        let mut entries = RawDir::new(&opened, &mut self.buffer);
+        let whole = loop {
+            let calls_kernel = entries.is_buffer_empty();
+            let entry = entries.next();
+            if calls_kernel {
+                laps.lap(1);
+            }
+            match entry {
+                None => break true,
+                Some(Err(errno)) => return Err((1, errno.into())),
+                Some(Ok(entry)) => {
+                    if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+                        *done += 1;
+                        laps.recorder.operations(1, 0);
+                    }
+                }
+            }
+            if calls_kernel && laps.last_ns >= limits.deadline_ns {
+                break false;
+            }
+        };
+        drop(opened);
+        laps.lap(2);
+        Ok(whole)
+    }
+}
+
+/// Does an operation to every file of a set, in the order in which directories name them, while they are read.
+#[derive(Debug)]
+pub struct Entries<O, S> {
+    operation: O,
+    spelling: S,
+    name: Name<S>,
+    buffer: Box<[MaybeUninit<u8>]>,
+}
+
+/// How far a round has come.
+struct Walk<'a, C> {
+    laps: Laps<'a, C>,
+    limits: RoundLimits<'a>,
+    done: u64,
+    /// When the last operation ended, and the next one began.
+    ended_ns: u64,
+    next_tick_ns: u64,
+}
+
+impl<C: Clock> Walk<'_, C> {
+    /// Counts an operation that has ended; false if no other may begin.
+    #[inline]
+    fn count(&mut self) -> bool {
+        let now_ns = self.laps.last_ns;
+        self.laps.recorder.operation(now_ns.saturating_sub(self.ended_ns), 0);
+        self.ended_ns = now_ns;
+        self.done += 1;
+        if now_ns < self.next_tick_ns {
+            return true;
+        }
+        self.laps.recorder.hand_over(now_ns);
+        self.next_tick_ns = now_ns + INTERVAL_NS - (now_ns - self.next_tick_ns) % INTERVAL_NS;
+        !self.limits.stop.load(Ordering::Relaxed)
+    }
+}
+
+impl<O: NameOps, S: Spelling> Entries<O, S> {
+    /// To the names of a set that are of the operation's kind.
+    pub fn new(names: Names<S>, operation: O) -> Self {
+        let buffer = Box::new_uninit_slice(BUFFER_BYTES);
+        Self { operation, spelling: names.spelling, name: Name::new(names, O::KIND), buffer }
+    }
+
+    /// The calls that it makes.
+    pub fn steps(&self) -> &'static [&'static str] {
+        self.operation.steps()
+    }
+
+    /// Reads all directories once, and operates on each name as it comes. The latency of an operation includes the
+    /// `getdents64` that brought its name, if there was one, and opening the directory, if it is the first one there;
+    /// the latter is no step. What comes that is not of the set is passed over, as are all names that begin with a dot.
+    /// When all directories were read to their ends, `files` files must have come.
+    pub fn round<C: Clock>(
+        &mut self,
+        place: &Place<'_>,
+        files: u64,
+        clock: &C,
+        recorder: &mut Recorder,
+        limits: RoundLimits<'_>,
+    ) -> Round {
+        let start_ns = clock.now_ns();
+        recorder.start(start_ns);
+        let laps = Laps { clock, recorder, last_ns: start_ns };
+        let next_tick_ns = start_ns + INTERVAL_NS;
+        let mut walk = Walk { laps, limits, done: 0, ended_ns: start_ns, next_tick_ns };
+        let mut read = Ok(true);
+        for dir in 0..place.tree.dirs {
+            read = self.directory(place, dir, &mut walk);
+            if read != Ok(true) {
+                break;
+            }
+        }
+        // The last call on the last directory brought no name.
+        walk.laps.skip();
+        let (done, end_ns) = (walk.done, walk.laps.last_ns);
+        let result = match read {
+            Ok(true) if done != files => Err(failed("getdents64", done, Cause::Names { came: done, files })),
+            Ok(_) => Ok(()),
+            Err(failure) => Err(failure),
+        };
+        recorder.flush(end_ns);
+        Round { done, start_ns, end_ns, result }
+    }
+
+    /// True if the directory was read to its end, false if something came that ends the round.
+    fn directory<C: Clock>(
+        &mut self,
+        place: &Place<'_>,
+        dir: u64,
+        walk: &mut Walk<'_, C>,
+    ) -> Result<bool, Failure> {
+        let steps = self.operation.steps();
+        let getdents = steps.len() - 1;
+        let flags = READ_FLAGS.union(OFlags::DIRECTORY);
+        let directory = rustix::fs::openat(place.directory, self.name.directory(dir), flags, Mode::empty())
+            .map_err(|errno: Errno| failed("open", walk.done, errno.into()))?;
+        walk.laps.skip();
+        let mut entries = RawDir::new(&directory, &mut self.buffer);
+        loop {
+            let calls_kernel = entries.is_buffer_empty();
+            let entry = entries.next();
+            if calls_kernel {
+                walk.laps.lap(getdents);
+            }
+            let Some(entry) = entry else { return Ok(true) };
+            let entry = entry.map_err(|errno| failed(steps[getdents], walk.done, errno.into()))?;
+            let name = entry.file_name();
+            if !self.spelling.can_be(name.to_bytes(), O::KIND) {
+                continue;
+            }
+            if walk.laps.last_ns >= walk.limits.deadline_ns {
+                return Ok(false);
+            }
+            self.operation
+                .operate(directory.as_fd(), name, &mut walk.laps)
+                .map_err(|(step, cause)| failed(steps[step], walk.done, cause))?;
+            if !walk.count() {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// A call that failed after so many operations.
+fn failed(call: &'static str, done: u64, cause: Cause) -> Failure {
+    Failure { call, file: done, offset_bytes: None, cause }
+}

@@ -1,0 +1,512 @@
+//! Verbs on files: by their numbers, or by names that come from directories.
+
+use std::ffi::{CStr, CString};
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::{CallError, FileOps, Laps, NameOps, Place, READ_FLAGS};
+use crate::clock::Clock;
+use crate::data::{self, Pool, Stamp};
+use crate::failure::Cause;
+use crate::names::{Kind, Name, Names, Spelling};
+
+const CREATE_FLAGS: OFlags =
+    OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const CREATE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+/// As [`READ_FLAGS`], but through a symbolic link to what it leads to.
+const FOLLOWING_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
+
+/// Counts names that do not exist as found, where that is what is measured.
+#[inline]
+fn expect<T, const MISSING: bool>(step: usize, result: Result<T, Errno>) -> Result<(), CallError> {
+    match result {
+        Ok(_) if !MISSING => Ok(()),
+        Err(Errno::NOENT) if MISSING => Ok(()),
+        Ok(_) => Err((step, Errno::EXIST.into())),
+        Err(errno) => Err((step, errno.into())),
+    }
+}
+
+const fn lookup_kind(missing: bool) -> Kind {
+    if missing { Kind::Missing } else { Kind::File }
+}
+
+/// An operation on names, done to those of a set by their numbers.
+#[derive(Debug)]
+pub struct Numbered<O, S> {
+    name: Name<S>,
+    operation: O,
+}
+
+impl<O: NameOps, S: Spelling> Numbered<O, S> {
+    /// To the names of a set that are of the operation's kind.
+    pub fn new(names: Names<S>, operation: O) -> Self {
+        Self { name: Name::new(names, O::KIND), operation }
+    }
+}
+
+impl<O: NameOps, S: Spelling> FileOps for Numbered<O, S> {
+    fn steps(&self) -> &'static [&'static str] {
+        // No directory is read.
+        self.operation.steps().split_last().map_or(&[], |(_, own)| own)
+    }
+
+    #[inline]
+    fn operate<C: Clock>(
+        &mut self,
+        place: &Place<'_>,
+        file: u64,
+        laps: &mut Laps<'_, C>,
+    ) -> Result<(), CallError> {
+        self.operation.operate(place.directory, self.name.of(file), laps)
+    }
+}
+
+/// `fstatat` of a name.
+#[derive(Debug)]
+pub struct Stat<const MISSING: bool> {
+    flags: AtFlags,
+}
+
+impl<const MISSING: bool> Stat<MISSING> {
+    /// Of names that are there, or that are never made; of what symbolic links lead to, or of these themselves.
+    pub fn new(follows: bool) -> Self {
+        Self { flags: stat_flags(follows) }
+    }
+}
+
+fn stat_flags(follows: bool) -> AtFlags {
+    if follows { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW }
+}
+
+fn read_flags(follows: bool) -> OFlags {
+    if follows { FOLLOWING_FLAGS } else { READ_FLAGS }
+}
+
+impl<const MISSING: bool> NameOps for Stat<MISSING> {
+    const KIND: Kind = lookup_kind(MISSING);
+
+    fn steps(&self) -> &'static [&'static str] {
+        &["stat", "getdents64"]
+    }
+
+    #[inline]
+    fn operate<C: Clock>(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        name: &CStr,
+        laps: &mut Laps<'_, C>,
+    ) -> Result<(), CallError> {
+        let found = rustix::fs::statat(directory, name, self.flags);
+        expect::<_, MISSING>(0, found)?;
+        laps.lap(0);
+        Ok(())
+    }
+}
+
+/// `openat` for reading, and `close`.
+#[derive(Debug)]
+pub struct Open<const MISSING: bool> {
+    flags: OFlags,
+}
+
+impl<const MISSING: bool> Open<MISSING> {
+    /// Of names that are there, or that are never made; through symbolic links, or not.
+    pub fn new(follows: bool) -> Self {
+        Self { flags: read_flags(follows) }
+    }
+}
+
+impl<const MISSING: bool> NameOps for Open<MISSING> {
+    const KIND: Kind = lookup_kind(MISSING);
+
+    fn steps(&self) -> &'static [&'static str] {
+        if MISSING { &["open", "getdents64"] } else { &["open", "close", "getdents64"] }
+    }
+
+    #[inline]
+    fn operate<C: Clock>(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        name: &CStr,
+        laps: &mut Laps<'_, C>,
+    ) -> Result<(), CallError> {
+        let opened = rustix::fs::openat(directory, name, self.flags, Mode::empty());
+        laps.lap(0);
+        if !MISSING && let Ok(opened) = opened {
+            drop(opened);
+            laps.lap(1);
+            return Ok(());
+        }
+        expect::<_, MISSING>(0, opened)
+    }
+}
+
+/// `fstatat` of a name; and of what is not empty, `openat`, a `read` of each chunk, `close`.
+#[derive(Debug)]
+pub struct StatContents {
+    stat_flags: AtFlags,
+    read_flags: OFlags,
+    chunk: Box<[u8]>,
+}
+
+impl StatContents {
+    /// Reads in chunks of so many bytes; through symbolic links, or not.
+    pub fn new(chunk_bytes: u64, follows: bool) -> Self {
+        let chunk = vec![0; chunk_bytes.max(1) as usize].into();
+        Self { stat_flags: stat_flags(follows), read_flags: read_flags(follows), chunk }
+    }
+
+    fn read(&mut self, file: &OwnedFd, size_bytes: u64) -> Result<(), Cause> {
+        let mut left_bytes = size_bytes;
+        while left_bytes > 0 {
+            let wanted_bytes = left_bytes.min(self.chunk.len() as u64) as usize;
+            match rustix::io::read(file, &mut self.chunk[..wanted_bytes])? {
+                0 => return Err(Cause::Short { got_bytes: 0, wanted_bytes }),
+                got_bytes => left_bytes -= got_bytes as u64,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl NameOps for StatContents {
+    const KIND: Kind = Kind::File;
+
+    fn steps(&self) -> &'static [&'static str] {
+        &["stat", "open", "read", "close", "getdents64"]
+    }
+
+    #[inline]
+    fn operate<C: Clock>(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        name: &CStr,
+        laps: &mut Laps<'_, C>,
+    ) -> Result<(), CallError> {
+        let found = rustix::fs::statat(directory, name, self.stat_flags);
+        let size_bytes = found.map_err(|errno| (0, errno.into()))?.st_size as u64;
+        laps.lap(0);
+        if size_bytes == 0 {
+            return Ok(());
+        }
+        let opened = rustix::fs::openat(directory, name, self.read_flags, Mode::empty());
+        let opened = opened.map_err(|errno| (1, errno.into()))?;
+        laps.lap(1);
+        self.read(&opened, size_bytes).map_err(|cause| (2, cause))?;
+        laps.recorder.read(size_bytes);
+        laps.lap(2);
+        drop(opened);
+        laps.lap(3);
+        Ok(())
+    }
+}
+
+/// `unlinkat` of a name, and `fsync` of its directory where each is made durable.
+#[derive(Debug)]
+pub struct UnlinkNamed {
+    durable: bool,
+}
+
+impl UnlinkNamed {
+    /// Made durable one by one or not.
+    pub fn new(durable: bool) -> Self {
+        Self { durable }
+    }
+}
+
+impl NameOps for UnlinkNamed {
+    const KIND: Kind = Kind::File;
+
+    fn steps(&self) -> &'static [&'static str] {
+        if self.durable { &["unlink", "fsync", "getdents64"] } else { &["unlink", "getdents64"] }
+    }
+
+    #[inline]
+    fn operate<C: Clock>(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        name: &CStr,
+        laps: &mut Laps<'_, C>,
+    ) -> Result<(), CallError> {
+        rustix::fs::unlinkat(directory, name, AtFlags::empty()).map_err(|errno| (0, errno.into()))?;
+        laps.lap(0);
+        if self.durable {
+            rustix::fs::fsync(directory).map_err(|errno| (1, errno.into()))?;
+            laps.lap(1);
+        }
+        Ok(())
+    }
+}
+
+/// `unlinkat` of names that do not exist.
+#[derive(Debug)]
+pub struct UnlinkMissing;
+
+impl NameOps for UnlinkMissing {
+    const KIND: Kind = Kind::Missing;
+
+    fn steps(&self) -> &'static [&'static str] {
+        &["unlink", "getdents64"]
+    }
+
+    #[inline]
+    fn operate<C: Clock>(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        name: &CStr,
+        laps: &mut Laps<'_, C>,
+    ) -> Result<(), CallError> {
+        let removed = rustix::fs::unlinkat(directory, name, AtFlags::empty());
+        expect::<_, true>(0, removed)?;
+        laps.lap(0);
+        Ok(())
+    }
+}
+
+/// What is written into a file that is made.
+#[derive(Debug)]
+pub struct Content {
+    pool: Pool,
+    size_min_bytes: u64,
+    size_spread_bytes: u64,
+    chunk_bytes: u64,
+    seed: u64,
+    generation: u32,
+}
+
+impl Content {
+    /// Sizes drawn evenly between two bounds, written in chunks; bytes and sizes follow from the seed.
+    pub fn new(
+        size_min_bytes: u64,
+        size_max_bytes: u64,
+        chunk_bytes: u64,
+        seed: u64,
+        generation: u32,
+    ) -> Self {
+        let like = data::Content {
+            seed,
+            interval_bytes: data::STAMP_INTERVAL_BYTES,
+            compress_percent: 0,
+            dedupe_percent: 0,
+        };
+        let chunk_bytes = size_max_bytes.clamp(1, chunk_bytes.max(1));
+        let pool = Pool::new(like, chunk_bytes as usize, 1);
+        let size_spread_bytes = size_max_bytes - size_min_bytes;
+        Self { pool, size_min_bytes, size_spread_bytes, chunk_bytes, seed, generation }
+    }
+
+    /// Size of a file.
+    pub fn size_bytes(&self, file: u64) -> u64 {
+        match self.size_spread_bytes {
+            0 => self.size_min_bytes,
+            spread => self.size_min_bytes + data::mix(self.seed ^ data::mix(file)) % (spread + 1),
+        }
+    }
+
+    fn write(&mut self, file: u64, descriptor: &OwnedFd) -> Result<u64, Errno> {
+        let size_bytes = self.size_bytes(file);
+        let mut offset_bytes = 0;
+        while offset_bytes < size_bytes {
+            let len = (size_bytes - offset_bytes).min(self.chunk_bytes) as usize;
+            let Self { seed, generation, .. } = *self;
+            let draft = self.pool.draft(0);
+            let (block, phase_bytes) = (&mut draft.bytes[..len], draft.phase_bytes);
+            let stamp = Stamp { seed, file: file as u32, generation, offset_bytes, phase_bytes };
+            data::stamp(block, data::STAMP_INTERVAL_BYTES, stamp);
+            // A short write goes on from where it stopped, with a stamp of its own.
+            offset_bytes += rustix::io::write(descriptor, block)? as u64;
+        }
+        Ok(size_bytes)
+    }
+}
+
+/// `openat(O_CREAT|O_EXCL)`, a write where files have a size, `fsync` where each is made durable, `close`.
+#[derive(Debug)]
+pub struct Create<S> {
+    name: Name<S>,
+    content: Option<Content>,
+    durable: bool,
+}
+
+impl<S: Spelling> Create<S> {
+    /// Files of a set, empty or with a content, made durable one by one or not.
+    pub fn new(names: Names<S>, content: Option<Content>, durable: bool) -> Self {
+        Self { name: Name::new(names, Kind::File), content, durable }
+    }
+}
+
+impl<S: Spelling> FileOps for Create<S> {
+    fn steps(&self) -> &'static [&'static str] {
+        if self.durable {
+            &["open", "write", "fsync", "close"]
+        } else if self.content.is_some() {
+            &["open", "write", "close"]
+        } else {
+            &["open", "close"]
+        }
+    }
+
+    #[inline]
+    fn operate<C: Clock>(
+        &mut self,
+        place: &Place<'_>,
+        file: u64,
+        laps: &mut Laps<'_, C>,
+    ) -> Result<(), CallError> {
+        let made = rustix::fs::openat(place.directory, self.name.of(file), CREATE_FLAGS, CREATE_MODE);
+        let made = made.map_err(|errno| (0, errno.into()))?;
+        laps.lap(0);
+        let mut step = 1;
+        if let Some(content) = &mut self.content {
+            let written_bytes = content.write(file, &made).map_err(|errno| (step, errno.into()))?;
+            laps.recorder.written(written_bytes);
+            // A file of size 0 makes no call.
+            if written_bytes > 0 {
+                laps.lap(step);
+            }
+            step += 1;
+        }
+        if self.durable {
+            // The file is durable once its name is, too.
+            let synced = rustix::fs::fsync(&made).and_then(|()| rustix::fs::fsync(place.leaf(file)));
+            synced.map_err(|errno| (2, errno.into()))?;
+            laps.lap(2);
+            step = 3;
+        }
+        drop(made);
+        laps.lap(step);
+        Ok(())
+    }
+}
+
+/// `linkat` or `symlinkat` to the file of one number, which is made itself when its turn comes; `fsync` where each is
+/// made durable.
+#[derive(Debug)]
+pub struct CreateLinks<const SYMBOLIC: bool, S> {
+    name: Name<S>,
+    original: u64,
+    /// How the original is called by a link.
+    target: CString,
+    durable: bool,
+}
+
+impl<const SYMBOLIC: bool, S: Spelling> CreateLinks<SYMBOLIC, S> {
+    /// Links of a set to one of its files, made durable one by one or not.
+    pub fn new(names: Names<S>, original: u64, durable: bool) -> Self {
+        let target = if SYMBOLIC { names.path_from_lowest(original) } else { names.path(original) };
+        Self { name: Name::new(names, Kind::File), original, target, durable }
+    }
+}
+
+impl<const SYMBOLIC: bool, S: Spelling> FileOps for CreateLinks<SYMBOLIC, S> {
+    fn steps(&self) -> &'static [&'static str] {
+        match (SYMBOLIC, self.durable) {
+            (false, false) => &["link", "open", "close"],
+            (false, true) => &["link", "open", "close", "fsync"],
+            (true, false) => &["symlink", "open", "close"],
+            (true, true) => &["symlink", "open", "close", "fsync"],
+        }
+    }
+
+    #[inline]
+    fn operate<C: Clock>(
+        &mut self,
+        place: &Place<'_>,
+        file: u64,
+        laps: &mut Laps<'_, C>,
+    ) -> Result<(), CallError> {
+        let (directory, name) = (place.directory, self.name.of(file));
+        if file == self.original {
+            let made = rustix::fs::openat(directory, name, CREATE_FLAGS, CREATE_MODE);
+            let made = made.map_err(|errno| (1, errno.into()))?;
+            laps.lap(1);
+            drop(made);
+            laps.lap(2);
+        } else {
+            let made = if SYMBOLIC {
+                rustix::fs::symlinkat(&self.target, directory, name)
+            } else {
+                rustix::fs::linkat(directory, &self.target, directory, name, AtFlags::empty())
+            };
+            made.map_err(|errno| (0, errno.into()))?;
+            laps.lap(0);
+        }
+        if self.durable {
+            // It is empty, so that it is durable with its name.
+            rustix::fs::fsync(place.leaf(file)).map_err(|errno| (3, errno.into()))?;
+            laps.lap(3);
+        }
+        Ok(())
+    }
+}
+
+macro_rules! name_change {
+    ($(#[$meta:meta])* $name:ident, $step:literal, |$place:ident, $from:ident, $to:ident, $file:ident| $call:expr) => {
+        $(#[$meta])*
+        #[derive(Debug)]
+        pub struct $name<S> {
+            from: Name<S>,
+            to: Name<S>,
+            durable: bool,
+        }
+
+        impl<S: Spelling> $name<S> {
+            /// Between names of two kinds in a set, made durable one by one or not.
+            pub fn new(names: Names<S>, from: Kind, to: Kind, durable: bool) -> Self {
+                Self { from: Name::new(names, from), to: Name::new(names, to), durable }
+            }
+        }
+
+        impl<S: Spelling> FileOps for $name<S> {
+            fn steps(&self) -> &'static [&'static str] {
+                if self.durable { &[$step, "fsync"] } else { &[$step] }
+            }
+
+            #[inline]
+            fn operate<C: Clock>(&mut self, $place: &Place<'_>, $file: u64, laps: &mut Laps<'_, C>) -> Result<(), CallError> {
+                let ($from, $to) = (&mut self.from, &mut self.to);
+                $call.map_err(|errno| (0, errno.into()))?;
+                laps.lap(0);
+                if self.durable {
+                    rustix::fs::fsync($place.leaf($file)).map_err(|errno| (1, errno.into()))?;
+                    laps.lap(1);
+                }
+                Ok(())
+            }
+        }
+    };
+}
+
+name_change! {
+    /// `renameat` from one name to another.
+    Rename, "rename", |place, from, to, file|
+        rustix::fs::renameat(place.directory, from.of(file), place.directory, to.of(file))
+}
+name_change! {
+    /// `linkat`: a second name for a file.
+    Link, "link", |place, from, to, file|
+        rustix::fs::linkat(place.directory, from.of(file), place.directory, to.of(file), AtFlags::empty())
+}
+name_change! {
+    /// `symlinkat`: a link to the file of the same number in the same directory.
+    Symlink, "symlink", |place, from, to, file|
+        rustix::fs::symlinkat(from.leaf_of(file), place.directory, to.of(file))
+}
+name_change! {
+    /// `unlinkat` of a file.
+    Unlink, "unlink", |place, from, _to, file|
+        rustix::fs::unlinkat(place.directory, from.of(file), AtFlags::empty())
+}
+name_change! {
+    /// `mkdirat`.
+    Mkdir, "mkdir", |place, from, _to, file|
+        rustix::fs::mkdirat(place.directory, from.of(file), Mode::RWXU)
+}
+name_change! {
+    /// `unlinkat(AT_REMOVEDIR)`.
+    Rmdir, "rmdir", |place, from, _to, file|
+        rustix::fs::unlinkat(place.directory, from.of(file), AtFlags::REMOVEDIR)
+}

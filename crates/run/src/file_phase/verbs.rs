@@ -1,0 +1,195 @@
+//! The one place in which a verb on files becomes a type.
+
+use engine::clock::Clock;
+use engine::files::{
+    self, Content, Create, CreateLinks, Entries, FileOps, Link, Mkdir, NameOps, Numbered, Open, Place,
+    Readdir, Rename, Rmdir, Round, RoundLimits, Stat, StatContents, Symlink, Unlink, UnlinkMissing,
+    UnlinkNamed, Visits,
+};
+use engine::names::{Kind, Names, Spelling, Tree};
+use engine::recorder::Recorder;
+use model::workload::{FileKind, FileVerb, FilesWork, Order, SyncMode};
+
+/// A round that is measured.
+pub(super) trait MeasuredRound {
+    /// The calls that it makes.
+    fn steps(&self) -> &'static [&'static str];
+
+    fn round<C: Clock>(
+        &mut self,
+        place: &Place<'_>,
+        visits: Visits,
+        clock: &C,
+        recorder: &mut Recorder,
+        limits: RoundLimits<'_>,
+    ) -> Round;
+}
+
+/// A round over the numbers of files.
+struct ByNumber<V>(V);
+
+impl<V: FileOps> MeasuredRound for ByNumber<V> {
+    fn steps(&self) -> &'static [&'static str] {
+        self.0.steps()
+    }
+
+    fn round<C: Clock>(
+        &mut self,
+        place: &Place<'_>,
+        visits: Visits,
+        clock: &C,
+        recorder: &mut Recorder,
+        limits: RoundLimits<'_>,
+    ) -> Round {
+        files::round(&mut self.0, place, visits, clock, recorder, limits)
+    }
+}
+
+impl<O: NameOps, S: Spelling> MeasuredRound for Entries<O, S> {
+    fn steps(&self) -> &'static [&'static str] {
+        self.steps()
+    }
+
+    fn round<C: Clock>(
+        &mut self,
+        place: &Place<'_>,
+        visits: Visits,
+        clock: &C,
+        recorder: &mut Recorder,
+        limits: RoundLimits<'_>,
+    ) -> Round {
+        self.round(place, visits.files, clock, recorder, limits)
+    }
+}
+
+impl MeasuredRound for Readdir {
+    fn steps(&self) -> &'static [&'static str] {
+        Self::STEPS
+    }
+
+    fn round<C: Clock>(
+        &mut self,
+        place: &Place<'_>,
+        _: Visits,
+        clock: &C,
+        recorder: &mut Recorder,
+        limits: RoundLimits<'_>,
+    ) -> Round {
+        self.round(place, clock, recorder, limits)
+    }
+}
+
+/// What is done with a verb once it is a type.
+pub(super) trait WithVerb {
+    type Answer;
+    fn call(self, measured: impl MeasuredRound) -> Self::Answer;
+}
+
+struct StepsOf;
+
+impl WithVerb for StepsOf {
+    type Answer = &'static [&'static str];
+    fn call(self, measured: impl MeasuredRound) -> Self::Answer {
+        measured.steps()
+    }
+}
+
+/// The calls of a verb, where an operation makes several kinds.
+pub fn steps(work: &FilesWork) -> Vec<&'static str> {
+    let names = Tree { files: 1, dirs: 1, levels: 1 }.plain();
+    let content = (work.size_max_bytes > 0).then(|| Content::new(1, 1, 1, 0, 0));
+    let steps = with_verb(work, names, 0, content, StepsOf);
+    if steps.len() > 1 { steps.to_vec() } else { Vec::new() }
+}
+
+/// Chooses the type of a verb; everything behind it is free of options. Links are to the file with the number
+/// `original`.
+pub(super) fn with_verb<S: Spelling, W: WithVerb>(
+    work: &FilesWork,
+    names: Names<S>,
+    original: u64,
+    content: Option<Content>,
+    with: W,
+) -> W::Answer {
+    let durable = work.sync == SyncMode::Each;
+    // Of a symbolic link, what it leads to is asked for, as programs do.
+    let follows = work.kind == FileKind::Symlink;
+    // What is never filled is not asked for.
+    let chunk_bytes = work.chunk_bytes.min(work.size_max_bytes);
+    match (work.verb, work.missing) {
+        (FileVerb::Create, _) => match work.kind {
+            FileKind::File => with.call(ByNumber(Create::new(names, content, durable))),
+            FileKind::Hardlink => with.call(ByNumber(CreateLinks::<false, _>::new(names, original, durable))),
+            FileKind::Symlink => with.call(ByNumber(CreateLinks::<true, _>::new(names, original, durable))),
+        },
+        (FileVerb::Stat, false) if work.contents => {
+            in_order(work, names, StatContents::new(chunk_bytes, follows), with)
+        }
+        (FileVerb::Stat, false) => in_order(work, names, Stat::<false>::new(follows), with),
+        (FileVerb::Stat, true) => with.call(ByNumber(Numbered::new(names, Stat::<true>::new(follows)))),
+        (FileVerb::Open, false) => in_order(work, names, Open::<false>::new(follows), with),
+        (FileVerb::Open, true) => with.call(ByNumber(Numbered::new(names, Open::<true>::new(follows)))),
+        (FileVerb::Readdir, _) => with.call(Readdir::new(names.tree)),
+        (FileVerb::Unlink, false) if work.order == Order::Directory => {
+            with.call(Entries::new(names, UnlinkNamed::new(durable)))
+        }
+        (FileVerb::Unlink, false) => with.call(ByNumber(Unlink::new(names, Kind::File, Kind::File, durable))),
+        (FileVerb::Unlink, true) => with.call(ByNumber(Numbered::new(names, UnlinkMissing))),
+        (FileVerb::Rename, _) => with.call(ByNumber(Rename::new(names, Kind::File, Kind::Renamed, durable))),
+        (FileVerb::Link, _) => with.call(ByNumber(Link::new(names, Kind::File, Kind::Link, durable))),
+        (FileVerb::Symlink, _) => {
+            with.call(ByNumber(Symlink::new(names, Kind::File, Kind::Symlink, durable)))
+        }
+        (FileVerb::Mkdir, _) => {
+            with.call(ByNumber(Mkdir::new(names, Kind::Directory, Kind::Directory, durable)))
+        }
+        (FileVerb::Rmdir, _) => {
+            with.call(ByNumber(Rmdir::new(names, Kind::Directory, Kind::Directory, durable)))
+        }
+    }
+}
+
+/// An operation on names, which come from numbers or from directories.
+fn in_order<S: Spelling, W: WithVerb>(
+    work: &FilesWork,
+    names: Names<S>,
+    operation: impl NameOps,
+    with: W,
+) -> W::Answer {
+    match work.order {
+        Order::Directory => with.call(Entries::new(names, operation)),
+        Order::Sequential | Order::Random => with.call(ByNumber(Numbered::new(names, operation))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::steps;
+    use model::spec::{Defaults, parse};
+
+    #[test]
+    fn steps_are_the_calls_of_what_was_asked_for() {
+        for (spec, expected) in [
+            ("create", &["open", "close"][..]),
+            ("create:size=4k:chunk=512", &["open", "write", "close"]),
+            ("create:kind=hardlink", &["link", "open", "close"]),
+            ("create:kind=symlink:sync=each", &["symlink", "open", "close", "fsync"]),
+            ("stat", &[]),
+            ("stat:missing:order=rnd", &[]),
+            ("stat:contents", &["stat", "open", "read", "close"]),
+            ("stat:contents:order=dir", &["stat", "open", "read", "close", "getdents64"]),
+            ("stat:order=dir", &["stat", "getdents64"]),
+            ("open:order=dir:kind=symlink", &["open", "close", "getdents64"]),
+            ("open:missing", &[]),
+            ("unlink", &[]),
+            ("unlink:sync=each", &["unlink", "fsync"]),
+            ("unlink:order=dir", &["unlink", "getdents64"]),
+            ("unlink:order=dir:sync=each", &["unlink", "fsync", "getdents64"]),
+            ("readdir", &["open", "getdents64", "close"]),
+            ("rename:names=letters-first:sync=each", &["rename", "fsync"]),
+        ] {
+            let workload = parse(spec, &Defaults::default()).unwrap();
+            assert_eq!(steps(workload.files().unwrap()), expected, "{spec}");
+        }
+    }
+}
