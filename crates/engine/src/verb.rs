@@ -24,6 +24,11 @@ pub trait Verb: Clone {
     /// The step that follows `step`, or the end of the operation.
     fn after(step: usize) -> Option<usize>;
 
+    /// The names of the steps in results.
+    fn names() -> Vec<&'static str> {
+        Self::STEPS.iter().map(|call| Call::name(*call)).collect()
+    }
+
     /// The same for another worker: what it draws comes from a seed of its own.
     #[must_use]
     fn seeded(&self, _: u64) -> Self {
@@ -102,6 +107,44 @@ impl<const DURABLE: bool> Verb for Mix<DURABLE> {
     }
 }
 
+/// Reads a block, and by lot writes it back: a record that is looked up is now and then changed.
+#[derive(Debug, Clone, Copy)]
+pub struct Update<const DURABLE: bool>(Mix<DURABLE>);
+
+impl<const DURABLE: bool> Update<DURABLE> {
+    /// Updates of which that percentage only reads; workers draw independently from different seeds.
+    pub fn new(read_percent: u8, seed: u64) -> Self {
+        Self(Mix::new(read_percent, seed))
+    }
+}
+
+impl<const DURABLE: bool> Verb for Update<DURABLE> {
+    // The first read ends its operation, the second begins an update.
+    const STEPS: &'static [Call] = if DURABLE {
+        &[Call::Read, Call::Read, Call::Write, Call::Datasync]
+    } else {
+        &[Call::Read, Call::Read, Call::Write]
+    };
+
+    #[inline]
+    fn first(&mut self) -> usize {
+        self.0.first()
+    }
+
+    #[inline]
+    fn after(step: usize) -> Option<usize> {
+        (step > 0 && step + 1 < Self::STEPS.len()).then_some(step + 1)
+    }
+
+    fn names() -> Vec<&'static str> {
+        ["read", "read to update", "write", "fdatasync"][..Self::STEPS.len()].into()
+    }
+
+    fn seeded(&self, seed: u64) -> Self {
+        Self(self.0.seeded(seed))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,5 +166,10 @@ mod tests {
         assert_eq!(Read::after(0), None);
         assert_eq!(Mix::<true>::after(0), None);
         assert_eq!(Mix::<true>::after(1), Some(2));
+        let updates = [0, 1, 2, 3].map(Update::<true>::after);
+        assert_eq!(updates, [None, Some(2), Some(3), None]);
+        assert_eq!([1, 2].map(Update::<false>::after), [Some(2), None]);
+        assert_eq!(Update::<false>::names(), ["read", "read to update", "write"]);
+        assert!(Update::<false>::WRITES);
     }
 }

@@ -34,7 +34,7 @@ use engine::sim::{SimClock, SimEngine, World, drive};
 use engine::stdio::Stream;
 use engine::sync::SyncEngine;
 use engine::uring::{self, UringEngine};
-use engine::verb::{Mix, Read, Rewrite, RewriteDurably, Verb, Write, WriteDurably};
+use engine::verb::{Mix, Read, Rewrite, RewriteDurably, Update, Verb, Write, WriteDurably};
 use engine::worker::{Layout, Limits, Progress, Stamping, Worker};
 use model::sim::SimDevice;
 use rustix::fs::MemfdFlags;
@@ -434,6 +434,7 @@ fn the_measuring_loops_allocate_nothing() {
     add_pacings(&mut loops, "rewrite durably", RewriteDurably);
     add_pacings(&mut loops, "mix", Mix::<false>::new(50, 3));
     add_pacings(&mut loops, "mix durably", Mix::<true>::new(50, 3));
+    add_pacings(&mut loops, "update", Update::<false>::new(50, 3));
     add_bytes(&mut loops);
     add_files(&mut loops);
     let threads: Vec<_> = loops.into_iter().map(|(name, run)| (name, thread::spawn(run))).collect();

@@ -76,6 +76,7 @@ pub const DATA_KEYS: &[Key] = &[
     },
     Key { name: "buffered", value: "", help: "go through the page cache" },
     Key { name: "read", value: "PERCENT", help: "share of reads in rw (50)" },
+    Key { name: "update", value: "", help: "what rw writes was read just before" },
     Key { name: "sync", value: "none|end|each", help: "when writes are made durable (end)" },
     Key { name: "shared", value: "", help: "all threads in one file" },
     Key { name: "files", value: "N", help: "all threads in N files (one for each thread)" },
@@ -146,7 +147,12 @@ pub const FILE_KEYS: &[Key] = &[
         value: "SIZE",
         help: "most bytes of one call (create with size, stat with contents; 1m)",
     },
-    Key { name: "sync", value: "none|end|each", help: "when directories are made durable (none)" },
+    Key {
+        name: "sync",
+        value: "none|end|each",
+        help: "when directories, and what is in files, are made durable (none)",
+    },
+    Key { name: "passes", value: "N", help: "stop after N visits of every file" },
 ];
 
 /// Understands one spec; what it leaves out comes from `defaults`.
@@ -190,6 +196,7 @@ fn parse_data<'a>(
         block_bytes,
         direct: in_blocks && defaults.direct.unwrap_or(verb != DataVerb::Rewrite),
         read_percent: 50,
+        update: false,
         sync: SyncMode::End,
         shared: false,
         files: None,
@@ -224,6 +231,7 @@ fn parse_data<'a>(
             ("read", Some(value)) if verb == DataVerb::Rw => {
                 data.read_percent = parse_number(key, value, 0..=100)? as u8;
             }
+            ("update", None) if verb == DataVerb::Rw => data.update = true,
             ("sync", Some("each")) if verb.is_bytes() => {
                 return Err(format!("`{word}`: no program makes each byte durable; write sync=none|end"));
             }
@@ -438,6 +446,7 @@ fn parse_files<'a>(
             }
             ("order", Some(value)) => files.order = parse_word(key, value)?,
             ("sync", Some(value)) => files.sync = parse_word(key, value)?,
+            ("passes", Some(value)) => files.passes = Some(parse_number(key, value, 1..=u64::MAX)?),
             ("shared", None) => files.shared = true,
             ("cold", None) => files.cold = true,
             ("missing", None) if can_miss => files.missing = true,
@@ -721,6 +730,9 @@ pub fn print(workload: &Workload) -> String {
             if data.verb == DataVerb::Rw && data.read_percent != 50 {
                 words.push(format!("read={}", data.read_percent));
             }
+            if data.update {
+                words.push("update".into());
+            }
             if data.sync != SyncMode::End {
                 words.push(format!("sync={}", data.sync));
             }
@@ -803,6 +815,9 @@ pub fn print(workload: &Workload) -> String {
             }
             if files.sync != SyncMode::None {
                 words.push(format!("sync={}", files.sync));
+            }
+            if let Some(passes) = files.passes {
+                words.push(format!("passes={passes}"));
             }
         }
     }

@@ -323,6 +323,8 @@ pub struct DataWork {
     pub direct: bool,
     /// Percent of reads in `rw`.
     pub read_percent: u8,
+    /// Whether what `rw` writes was read just before, as by a program that changes a record.
+    pub update: bool,
     /// When writes are made durable.
     pub sync: SyncMode,
     /// All threads work in one file instead of one each.
@@ -390,8 +392,10 @@ pub struct FilesWork {
     pub cold: bool,
     /// The names do not exist: what a failing look-up costs.
     pub missing: bool,
-    /// When the directories are made durable.
+    /// When the directories are made durable, and with them what was written into files.
     pub sync: SyncMode,
+    /// Ends the phase after that many rounds over all files, if set.
+    pub passes: Option<u64>,
     /// What their names look like.
     pub naming: Naming,
     /// What the set consists of.
@@ -417,6 +421,7 @@ impl FilesWork {
             cold: false,
             missing: false,
             sync: SyncMode::None,
+            passes: None,
             naming: Naming::Plain,
             kind: FileKind::File,
             contents: false,
@@ -497,6 +502,9 @@ impl Workload {
                 let direct_is_default = data.verb != DataVerb::Rewrite;
                 if data.direct != direct_is_default && !data.verb.is_bytes() {
                     label.push_str(if data.direct { " direct" } else { " buffered" });
+                }
+                if data.update {
+                    label.push_str(" update");
                 }
                 if data.shared {
                     label.push_str(" shared");

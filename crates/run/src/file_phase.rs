@@ -1,5 +1,6 @@
 //! Runs one test on files, in rounds: make what is needed untimed, measure, put back untimed, until it has lasted.
 
+mod sync;
 mod verbs;
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,7 +24,7 @@ use model::marker::{LETTERS_MAX, Letters, NameRule};
 use model::plan::{Plan, PlannedPhase, Until};
 use model::run::{INTERVALS_MAX, RoundRecord};
 use model::workload::{CacheMode, FileKind, FileVerb, FilesWork, Naming, Order, SyncMode};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::Mode;
 use rustix::io::Errno;
 
 use crate::course;
@@ -623,7 +624,8 @@ impl Member {
         let visits = self.visits();
         let mut round = measured.round(place, visits, &self.timer, recorder, limits);
         if self.work.sync == SyncMode::End && round.result.is_ok() {
-            round.result = sync_directories(place);
+            let has_content = self.work.verb == FileVerb::Create && self.work.size_max_bytes > 0;
+            round.result = sync::directories(place, has_content);
             round.end_ns = Monotonic.now_ns();
         }
         round
@@ -735,26 +737,6 @@ impl Member {
 fn nothing() -> Round {
     let now_ns = Monotonic.now_ns();
     Round { done: 0, start_ns: now_ns, end_ns: now_ns, result: Ok(()) }
-}
-
-fn sync_directories(place: &Place<'_>) -> Result<(), Failure> {
-    for dir in 0..place.tree.dirs {
-        let path = place.tree.directory(dir);
-        let synced = if path.is_empty() {
-            rustix::fs::fsync(place.directory)
-        } else {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            rustix::fs::openat(place.directory, path.as_str(), flags, Mode::empty())
-                .and_then(rustix::fs::fsync)
-        };
-        synced.map_err(|errno| Failure {
-            call: "fsync",
-            file: dir,
-            offset_bytes: None,
-            cause: errno.into(),
-        })?;
-    }
-    Ok(())
 }
 
 struct Serve<'a, S> {

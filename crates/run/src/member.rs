@@ -127,6 +127,10 @@ pub fn with_verb<W: WithVerb>(data: &DataWork, draw_seed: u64, with: W) -> W::An
         DataVerb::Write | DataVerb::Fsync => with.call(verb::WriteDurably),
         DataVerb::Rewrite if each => with.call(verb::RewriteDurably),
         DataVerb::Rewrite => with.call(verb::Rewrite),
+        DataVerb::Rw if data.update && each => {
+            with.call(verb::Update::<true>::new(data.read_percent, draw_seed))
+        }
+        DataVerb::Rw if data.update => with.call(verb::Update::<false>::new(data.read_percent, draw_seed)),
         DataVerb::Rw if each => with.call(verb::Mix::<true>::new(data.read_percent, draw_seed)),
         DataVerb::Rw => with.call(verb::Mix::<false>::new(data.read_percent, draw_seed)),
         // Bytes are no blocks and never come here.
@@ -143,8 +147,7 @@ struct StepsOf;
 impl WithVerb for StepsOf {
     type Answer = Vec<&'static str>;
     fn call<V: Verb + Send + 'static>(self, _: V) -> Self::Answer {
-        let calls = V::STEPS.iter().map(|call| Call::name(*call));
-        if V::STEPS.len() > 1 { calls.collect() } else { Vec::new() }
+        if V::STEPS.len() > 1 { V::names() } else { Vec::new() }
     }
 }
 

@@ -365,7 +365,9 @@ impl Session {
                         })
                     }
                     (Work::Files(_), _) => {
-                        let time_ns = time.measured_ns.min(time.budget_ns);
+                        // One that is counted may take all that is left.
+                        let planned_ns = phase.stop.time_ns.map(|planned| planned.min(time.measured_ns));
+                        let time_ns = planned_ns.unwrap_or(time.budget_ns).min(time.budget_ns);
                         let deadline_ns = now_ns.saturating_add(time.budget_ns);
                         let near = near_enough(near.as_ref(), phase).cloned();
                         let task = FileTask {

@@ -23,8 +23,10 @@ pub(super) fn stop_of(
     cache: CacheMode,
     target: &Target,
 ) -> Stop {
-    let data = workload.data();
-    let (ops, bytes, passes) = data.map_or((None, None, None), |d| (d.ops, d.bytes, d.passes));
+    let (ops, bytes, passes) = match &workload.work {
+        Work::Data(data) => (data.ops, data.bytes, data.passes),
+        Work::Files(files) => (None, None, files.passes),
+    };
     // A count that was asked for is the stop rule; time would cut it short.
     let counted = ops.is_some() || bytes.is_some() || passes.is_some();
     let once = match &workload.work {
