@@ -18,6 +18,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+use crate::packages;
+
 /// Environment variable: the file to which skips are appended, `TEST<tab>REASON`.
 pub const SKIPS_VARIABLE: &str = "SKYE_TEST_SKIPS";
 /// Environment variable: comma-separated capabilities whose absence is a failure.
@@ -55,7 +57,7 @@ impl Capability {
 }
 
 /// Every capability; a new one is one line here and one function below.
-pub static CAPABILITIES: [Capability; 17] = [
+pub static CAPABILITIES: [Capability; 18] = [
     Capability::new("root", "run as user 0", probe_root),
     Capability::new("loop", "attach loop devices", probe_loop),
     Capability::new("zram", "make compressed memory devices", probe_zram),
@@ -72,6 +74,7 @@ pub static CAPABILITIES: [Capability; 17] = [
     Capability::new("overlay", "mount an overlay over ext4", probe_overlay),
     Capability::new("netns", "make network namespaces, limit what goes between them", probe_netns),
     Capability::new("sshfs", "mount a directory of a server by sshfs", probe_sshfs),
+    Capability::new("bonnie", "run bonnie++ itself", probe_bonnie),
     Capability::new("valgrind", "count instructions", probe_valgrind),
     Capability::new("tracefs", "mark and read the kernel's trace", probe_tracefs),
     Capability::new("user", "run a program as another user", probe_user),
@@ -235,6 +238,13 @@ fn probe_overlay() -> Result<(), String> {
     find("ext4").map_or(Ok(()), Capability::check)?;
     let overlay = rig::Spec::disk().size_mib(16).file_system("ext4").overlay();
     rig::Disk::build(&overlay).map(drop).map_err(|trouble| trouble.to_string())
+}
+
+fn probe_bonnie() -> Result<(), String> {
+    match packages::is_there("bonnie++") {
+        true => Ok(()),
+        false => Err("there is no bonnie++ (package bonnie++)".into()),
+    }
 }
 
 fn probe_netns() -> Result<(), String> {

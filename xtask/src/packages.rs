@@ -23,6 +23,7 @@ impl Package {
 
 /// Every package; one that tests begin to use is one line here.
 pub const PACKAGES: &[Package] = &[
+    Package::new("bonnie++", "bonnie++", "what bonnie++ itself prints, beside what we do"),
     Package::new("btrfs-progs", "mkfs.btrfs", "making btrfs on loop devices"),
     Package::new("e2fsprogs", "mkfs.ext4", "making ext4 on loop devices"),
     Package::new("fuse3", "fusermount3", "mounting a network file system"),

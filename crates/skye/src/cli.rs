@@ -72,6 +72,27 @@ or something could not be undone, 2 refused, 128 + N ended by signal N after und
         #[arg(value_hint = ValueHint::DirPath)]
         directory: PathBuf,
     },
+    /// The twelve tests of bonnie++, with its flags, its table and its CSV, and what limited each.
+    #[command(name = "bonnie++", disable_help_flag = true)]
+    BonniePp {
+        /// What bonnie++ takes; skye bonnie++ --help lists it.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS")]
+        words: Vec<OsString>,
+    },
+    /// Show results of bonnie++, of any version, as a page in HTML.
+    #[command(name = "bon_csv2html")]
+    CsvToHtml {
+        /// Its CSV lines, or its whole output [default: stdin].
+        #[arg(value_hint = ValueHint::FilePath)]
+        file: Option<PathBuf>,
+    },
+    /// Show results of bonnie++, of any version, as text.
+    #[command(name = "bon_csv2txt")]
+    CsvToTxt {
+        /// Its CSV lines, or its whole output [default: stdin].
+        #[arg(value_hint = ValueHint::FilePath)]
+        file: Option<PathBuf>,
+    },
     /// Print completions for a shell.
     Completions {
         /// The shell.

@@ -6,16 +6,19 @@
 //! - A reader that goes away ends a run quietly, after cleaning up.
 
 mod beside;
+mod bonniepp;
 mod cli;
 mod doctor;
 mod driver;
 mod exit;
 mod explain;
+mod front_ends;
 mod live_view;
 mod logger;
 mod marks;
 mod outputs;
 mod preset;
+mod privileges;
 mod run_command;
 mod selftest;
 mod signals;
@@ -24,12 +27,15 @@ mod store;
 mod store_commands;
 mod terminal;
 
+use std::ffi::OsString;
+use std::panic::UnwindSafe;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
 
 use crate::cli::{Cli, Command};
 use crate::exit::Failure;
+use crate::front_ends::FrontEnd;
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
@@ -40,6 +46,11 @@ fn main() -> ExitCode {
     if let Some(rig) = cli::words_of_rig(&words) {
         let worked = rig::serve(rig, std::io::stdin(), std::io::stdout());
         return ExitCode::from(if worked { exit::DONE } else { exit::FAILED });
+    }
+    // Programs of the family have command lines of their own.
+    if let Some((front_end, words)) = FrontEnd::called(&words) {
+        logger::install(false);
+        return ended(|| front_end.run(words));
     }
     // Before anything else: what follows may spawn threads, which inherit how signals are treated.
     let words = cli::with_default_command(words);
@@ -52,8 +63,13 @@ fn main() -> ExitCode {
         Err(error) => return exit::of_clap(&error),
     };
     logger::install(cli.verbose);
+    ended(|| dispatch(cli))
+}
+
+/// Does it, and gives the code to end with.
+fn ended(command: impl FnOnce() -> Done + UnwindSafe) -> ExitCode {
     raise_descriptor_limit();
-    match std::panic::catch_unwind(|| dispatch(cli)) {
+    match std::panic::catch_unwind(command) {
         Ok(Ok(code)) => ExitCode::from(code),
         Ok(Err(failure)) => failure.report(),
         // The message is out, and unwinding has removed what the run had made.
@@ -70,6 +86,10 @@ fn dispatch(cli: Cli) -> Done {
         Command::Doctor { directory } => doctor::doctor(&directory),
         Command::SelfTest(arguments) => selftest::selftest(&arguments),
         Command::Clean { directory } => store_commands::clean(&directory),
+        // Called before the command line was parsed.
+        Command::BonniePp { words } => FrontEnd::BonniePp.run(&words),
+        Command::CsvToHtml { file } => FrontEnd::CsvToHtml.run(&Vec::from_iter(file.map(OsString::from))),
+        Command::CsvToTxt { file } => FrontEnd::CsvToTxt.run(&Vec::from_iter(file.map(OsString::from))),
         Command::Completions { shell } => cli::completions(shell),
         Command::Man => cli::man(),
     }

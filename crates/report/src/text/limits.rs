@@ -46,6 +46,27 @@ pub fn limits(phases: &[PhaseRecord], style: &Style) -> String {
     style.finish(lines.join("\n"))
 }
 
+/// What limited each of some tests and by which evidence, a paragraph each, under names that they have elsewhere. Nothing
+/// of what to try: that is in the words of skye's own tests.
+pub fn limited(rows: &[(&str, &PhaseRecord)], style: &Style) -> String {
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0) + 4;
+    let paragraph = |(name, phase): &(&str, &PhaseRecord)| {
+        let evidence = phase.verdict.as_ref().and_then(|verdict| verdict.evidence.as_ref());
+        let told = limiter::of(phase).map(|(limiter, _)| {
+            let words = limiter::words(phase).unwrap_or_default();
+            let surely = limiter::surely(phase).map_or(String::new(), |word| format!(", {word}"));
+            let why = telling(limiter, evidence)
+                .first()
+                .map_or(String::new(), |text| format!(": {}", clause(text)));
+            format!("{words}{surely}{why}")
+        });
+        let text = with_units(&told.unwrap_or_else(|| "nothing is known of what limited it".to_owned()));
+        let lines = wrap(&style.finish(text), style.paragraph().saturating_sub(width));
+        format!("  {name:<0$}{1}", width - 2, lines.join(&format!("\n{:width$}", "")))
+    };
+    rows.iter().map(paragraph).collect::<Vec<_>>().join("\n")
+}
+
 /// What the sign means, and where more is told; `None` where no row has a limiter.
 fn legend(phases: &[PhaseRecord]) -> Option<String> {
     let shown: Vec<_> = phases.iter().filter(|phase| table::missing_reason(phase).is_none()).collect();
@@ -164,6 +185,19 @@ mod tests {
     #[test]
     fn each_limiter_has_its_evidence_and_what_to_try() {
         insta::assert_snapshot!(sample::plain(&limits(&sample::run().phases, &sample::WIDE)));
+    }
+
+    #[test]
+    fn each_is_told_under_another_name() {
+        let run = sample::run();
+        let rows: Vec<_> = ["Write blocks", "Rewrite", "Seeks"].into_iter().zip(&run.phases).collect();
+        insta::assert_snapshot!(limited(&rows, &sample::WIDE));
+        let mut unknown = run.phases[0].clone();
+        unknown.verdict = None;
+        assert_eq!(
+            limited(&[("Seeks", &unknown)], &sample::WIDE),
+            "  Seeks  nothing is known of what limited it"
+        );
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub use dry_run::dry_run;
 pub use explained::{index, page};
 pub use footer::footer;
 pub use limiter::named;
-pub use limits::limits;
+pub use limits::{limited, limits};
 pub use notes::notes;
 pub use preamble::{preamble, title};
 pub use style::Style;

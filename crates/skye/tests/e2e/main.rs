@@ -7,6 +7,7 @@ mod support;
 mod bad_input;
 mod bad_luck;
 mod beside;
+mod bonniepp;
 mod clean;
 mod dials;
 mod doctor;

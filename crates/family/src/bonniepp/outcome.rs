@@ -1,0 +1,176 @@
+//! From what was measured to a line of bonnie++, and the phrases by which it shows how far it is.
+
+use model::run::PhaseRecord;
+
+use super::arguments::{Options, Seed};
+use super::{DEFAULT_CHUNK_BYTES, Layout, Line, Test, Translation};
+
+/// The line of a run, of the tests that were measured. The rest of it says what was asked for.
+pub fn line_of(
+    options: &Options,
+    translation: &Translation,
+    measured: &[(Test, &PhaseRecord)],
+    seed: u64,
+    host: &str,
+) -> Line {
+    let mut line = Line::new(options.compat, options.name.as_deref().unwrap_or(host));
+    line.concurrency = u64::from(options.concurrency);
+    line.seed = match &options.seed {
+        Seed::File(path) => path.to_string_lossy().into_owned(),
+        Seed::Fresh | Seed::Number(_) => seed.to_string(),
+    };
+    if let Some(data) = &options.data {
+        line.file_size_mib = translation.size_mib;
+        line.chunk_bytes = Some(data.chunk_bytes).filter(|bytes| *bytes != DEFAULT_CHUNK_BYTES);
+        line.seeks = Some(data.seeks);
+        line.seekers = Some(u64::from(data.seekers));
+    }
+    if let Some(files) = &options.files {
+        line.num_files = Some(files.units);
+        line.content = files.content;
+        line.directories = files.dirs;
+    }
+    for (test, phase) in measured {
+        let elapsed_seconds = phase.elapsed_ns as f64 / 1e9;
+        let moved = if test.is_bulk() { phase.bytes as f64 / 1024.0 } else { phase.ops as f64 };
+        line.measure(
+            *test,
+            moved / elapsed_seconds.max(f64::MIN_POSITIVE),
+            elapsed_seconds,
+            cpu_seconds(phase),
+            longest_ns(phase),
+        );
+    }
+    line
+}
+
+/// What the threads of a test took of the processors: not what the process took once for each of them.
+fn cpu_seconds(phase: &PhaseRecord) -> Option<f64> {
+    let budget = phase.budget.as_ref()?;
+    let thread_seconds = phase.elapsed_ns as f64 / 1e9 * f64::from(phase.workload.threads);
+    Some((budget.user + budget.kernel) * thread_seconds)
+}
+
+/// The longest that one operation took; of single bytes that of many calls in a row, as the original has it.
+fn longest_ns(phase: &PhaseRecord) -> Option<u64> {
+    let calls = phase.slowest_calls.as_ref().map(|slowest| slowest.time_ns);
+    calls.or(phase.latency_ns.as_ref().map(|latency| latency.max))
+}
+
+/// What stands on stderr while a test runs.
+pub fn phrase(test: Test, compat: Layout) -> &'static str {
+    match (test, compat) {
+        (Test::PutChar, Layout::V1_03) => "Writing with putc()...",
+        (Test::PutChar, _) => "Writing a byte at a time...",
+        (Test::PutBlock, _) => "Writing intelligently...",
+        (Test::Rewrite, _) => "Rewriting...",
+        (Test::GetChar, Layout::V1_03) => "Reading with getc()...",
+        (Test::GetChar, _) => "Reading a byte at a time...",
+        (Test::GetBlock, _) => "Reading intelligently...",
+        (Test::Seeks, _) => "start 'em...",
+        (Test::SequentialCreate, _) => "Create files in sequential order...",
+        (Test::SequentialStat, _) => "Stat files in sequential order...",
+        (Test::SequentialDelete, _) => "Delete files in sequential order...",
+        (Test::RandomCreate, _) => "Create files in random order...",
+        (Test::RandomStat, _) => "Stat files in random order...",
+        (Test::RandomDelete, _) => "Delete files in random order...",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use model::run::WorkloadRecord;
+    use model::spec;
+    use model::workload::CacheMode;
+    use serde_json::json;
+
+    use super::super::arguments::{Command, parse};
+    use super::super::{Content, Measured, translate};
+    use super::*;
+
+    /// A test of which a thread was half a second of each on a CPU.
+    fn phase(spec: &str, ops: u64, bytes: u64, elapsed_ns: u64) -> PhaseRecord {
+        let workload = spec::parse(spec, &spec::Defaults::default()).unwrap();
+        serde_json::from_value(json!({
+            "id": "1", "spec": spec, "name": workload.name(), "label": workload.label(), "group": null, "repetition": 1,
+            "workload": WorkloadRecord::new(&workload, bytes, 1, CacheMode::AsIs),
+            "engine": {"name": "sync", "features": [], "mean_batch": null},
+            "status": "done", "reason": null, "start_ns": 0, "ops": ops, "bytes": bytes,
+            "app_bytes_read": 0, "app_bytes_written": bytes, "elapsed_ns": elapsed_ns, "passes": 1.0,
+            "rate": {
+                "ops_per_second": 1.0, "bytes_per_second": null, "steady_ops_per_second": null,
+                "whole_ops_per_second": null, "durable_ops_per_second": null, "into_cache_ops_per_second": null,
+                "ci95_low_ops_per_second": null, "ci95_high_ops_per_second": null, "first_done_ns": 0, "last_done_ns": 0,
+            },
+            "latency_ns": {
+                "min": 1, "mean": 2, "p50": null, "p90": null, "p99": null, "p99_9": null, "max": 73_049_999,
+            },
+            "histogram": null, "queueing_ns": null, "steps": [], "intervals": [], "device": null,
+            "page_cache_share": null,
+            "budget": {"user": 0.1, "kernel": 0.4, "run_queue": 0.0, "quota": null, "steal": 0.0, "blocked": 0.5},
+            "cpu": null, "own_cost_ns_per_op": null, "notes": [],
+        }))
+        .unwrap()
+    }
+
+    fn line(words: &str, measured: &[(Test, &PhaseRecord)]) -> Line {
+        let words = words.split(' ').filter(|word| !word.is_empty()).map(OsString::from);
+        let Ok(Command::Measure(options)) = parse(words) else { panic!("it is refused") };
+        let translation = translate(&options, 1 << 30).unwrap();
+        line_of(&options, &translation, measured, 77, "ada")
+    }
+
+    #[test]
+    fn what_was_asked_for_stands_in_the_line() {
+        let asked = line("-s 4g:64k:2k:3 -n 4:4096:512:8 -c 2", &[]);
+        assert_eq!((asked.name.as_str(), asked.seed.as_str(), asked.concurrency), ("ada", "77", 2));
+        assert_eq!((asked.file_size_mib, asked.chunk_bytes), (Some(4096), Some(65_536)));
+        assert_eq!(
+            (asked.seeks, asked.seekers, asked.num_files, asked.directories),
+            (Some(2048), Some(3), Some(4), 8)
+        );
+        assert_eq!(asked.content, Content::Sized { max_bytes: 4096, min_bytes: 512 });
+        let named = line("-m grace -Z /dev/urandom -s 0", &[]);
+        assert_eq!(
+            (named.name.as_str(), named.seed.as_str(), named.file_size_mib),
+            ("grace", "/dev/urandom", None)
+        );
+    }
+
+    #[test]
+    fn rates_are_what_was_moved_in_the_time() {
+        let write = phase("write:seq8k", 131_072, 1 << 30, 4_000_000_000);
+        let create = phase("create:files=16384", 16_384, 0, 2_000_000_000);
+        let line = line("", &[(Test::PutBlock, &write), (Test::RandomCreate, &create)]);
+        assert_eq!(line[Test::PutBlock].rate.rate_text(), "262144");
+        assert_eq!(line[Test::RandomCreate].rate.rate_text(), "8192");
+        assert_eq!(line[Test::Rewrite], Measured::default());
+    }
+
+    #[test]
+    fn cpu_is_what_the_threads_took() {
+        let seeks = phase("rw:rnd8k:t5", 8192, 8192 << 13, 1_000_000_000);
+        // Half of each of five threads, and not five times that.
+        assert_eq!(line("", &[(Test::Seeks, &seeks)])[Test::Seeks].cpu.cpu_text(), "250");
+        let one = phase("write:seq8k", 8192, 8192 << 13, 1_000_000_000);
+        assert_eq!(line("", &[(Test::PutBlock, &one)])[Test::PutBlock].cpu.cpu_text(), "50");
+    }
+
+    #[test]
+    fn latency_is_the_longest() {
+        let write = phase("write:seq8k", 8192, 8192 << 13, 1_000_000_000);
+        let line = line("", &[(Test::PutBlock, &write)]);
+        assert_eq!(line[Test::PutBlock].latency_ns, Some(73_049_999));
+        assert!(line.to_csv().contains(",73049us,"), "{}", line.to_csv());
+    }
+
+    #[test]
+    fn what_is_too_fast_is_marked() {
+        let fast = phase("write:seq8k", 8192, 8192 << 13, 499_000_000);
+        let line = line("", &[(Test::PutBlock, &fast)]);
+        let [rate, cpu] = [line[Test::PutBlock].rate, line[Test::PutBlock].cpu];
+        assert_eq!((rate.rate_text(), cpu.cpu_text()), ("+++++".to_owned(), "+++".to_owned()));
+    }
+}

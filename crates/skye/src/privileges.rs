@@ -1,0 +1,125 @@
+//! Becoming another user, for good, before anything is opened.
+
+use std::fmt;
+
+use model::Trouble;
+use nix::unistd::{Gid, Group, Uid, User, getegid, geteuid, setgroups, setresgid, setresuid};
+
+/// The user and group that the process has now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    uid: u32,
+    gid: u32,
+}
+
+impl Identity {
+    /// As it is now.
+    pub fn current() -> Self {
+        Self { uid: geteuid().as_raw(), gid: getegid().as_raw() }
+    }
+
+    /// Whether nothing is forbidden to it.
+    pub fn is_root(self) -> bool {
+        self.uid == 0
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "uid:{}, gid:{}", self.uid, self.gid)
+    }
+}
+
+/// Becomes a user, by name or number, with the group that is named, else with the user's own, and gives all other groups
+/// up. A group alone leaves the user as it is.
+///
+/// # Errors
+/// There is no such user or group, or only root could become it. Nothing was changed then, or the process must end.
+pub fn become_user(user: Option<&str>, group: Option<&str>) -> Result<Identity, Trouble> {
+    let current = Identity::current();
+    let wanted = wanted(user, group, current)?;
+    if wanted == current && !current.is_root() {
+        return Ok(current);
+    }
+    let attempt = || format!("become {wanted}");
+    if !current.is_root() {
+        return Err(Trouble::new(attempt(), "only root can become somebody else")
+            .remedy("leave -u and -g away, or start it as root"));
+    }
+    let (uid, gid) = (Uid::from_raw(wanted.uid), Gid::from_raw(wanted.gid));
+    // The groups first: afterwards there is no right to give them up any more.
+    setgroups(&[gid])
+        .and_then(|()| setresgid(gid, gid, gid))
+        .and_then(|()| setresuid(uid, uid, uid))
+        .map_err(|errno| Trouble::new(attempt(), std::io::Error::from(errno)))?;
+    Ok(wanted)
+}
+
+/// The numbers of those who were named.
+fn wanted(user: Option<&str>, group: Option<&str>, current: Identity) -> Result<Identity, Trouble> {
+    let mut identity = current;
+    if let Some(word) = user {
+        let attempt = || format!("become the user `{word}`");
+        let found = match word.parse() {
+            Ok(number) => User::from_uid(Uid::from_raw(number)),
+            Err(_) => User::from_name(word),
+        };
+        let found = found.map_err(|errno| Trouble::new(attempt(), std::io::Error::from(errno)))?;
+        identity = match (found, word.parse()) {
+            (Some(user), _) => Identity { uid: user.uid.as_raw(), gid: user.gid.as_raw() },
+            // Whom nobody knows by name belongs to no group.
+            (None, Ok(uid)) => Identity { uid, gid: group_of("nogroup")?.unwrap_or(uid) },
+            (None, Err(_)) => {
+                return Err(Trouble::new(attempt(), "there is no such user")
+                    .remedy("write the name or number of one; getent passwd lists them"));
+            }
+        };
+    }
+    if let Some(word) = group {
+        identity.gid = group_of(word)?.ok_or_else(|| {
+            Trouble::new(format!("become the group `{word}`"), "there is no such group")
+                .remedy("write the name or number of one; getent group lists them")
+        })?;
+    }
+    Ok(identity)
+}
+
+/// The number of a group by its name or number; a number need not have a name.
+fn group_of(word: &str) -> Result<Option<u32>, Trouble> {
+    if let Ok(number) = word.parse() {
+        return Ok(Some(number));
+    }
+    let found = Group::from_name(word)
+        .map_err(|errno| Trouble::new(format!("become the group `{word}`"), std::io::Error::from(errno)))?;
+    Ok(found.map(|group| group.gid.as_raw()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_and_groups_go_by_name_or_number() {
+        let current = Identity { uid: 7, gid: 8 };
+        let of = |user: Option<&str>, group: Option<&str>| {
+            wanted(user, group, current)
+                .map(|found| (found.uid, found.gid))
+                .map_err(|trouble| trouble.to_string())
+        };
+        assert_eq!(of(None, None), Ok((7, 8)));
+        assert_eq!(of(Some("root"), None), Ok((0, 0)));
+        assert_eq!(of(Some("0"), Some("5")), Ok((0, 5)));
+        assert_eq!(of(None, Some("root")), Ok((7, 0)));
+        assert_eq!(of(Some("3999999999"), Some("9")), Ok((3_999_999_999, 9)), "a number without a name");
+        assert!(of(Some("no such user"), None).unwrap_err().contains("there is no such user"));
+        assert!(of(None, Some("no such group")).unwrap_err().contains("there is no such group"));
+    }
+
+    #[test]
+    fn who_stays_the_same_needs_no_rights() {
+        let current = Identity::current();
+        let own = current.uid.to_string();
+        let same = become_user(Some(&own), Some(&current.gid.to_string()));
+        assert_eq!(same.map_err(|trouble| trouble.to_string()), Ok(current));
+    }
+}
