@@ -49,6 +49,7 @@ pub const RULES: &[Rule] = &[
     Rule { asks: "no line ends in blanks", check: text::trailing_blanks },
     Rule { asks: "every preset is documented", check: text::presets },
     Rule { asks: "every trap is documented", check: text::traps },
+    Rule { asks: "a test that a document links to is there", check: text::linked_tests },
 ];
 
 /// Extensions of files that are text of ours; files without one in `.ci` are too.

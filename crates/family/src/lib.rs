@@ -11,4 +11,3 @@
 //!   only escaped.
 
 pub mod bonniepp;
-mod printable;

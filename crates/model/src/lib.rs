@@ -14,6 +14,7 @@ pub mod machine;
 pub mod marker;
 pub mod numbers;
 pub mod plan;
+pub mod printable;
 pub mod request;
 pub mod run;
 pub mod selftest;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use serde_json::ser::{CharEscape, Formatter, Serializer};
 
 use crate::printable;
-use crate::printable::acts;
+use model::printable::acts;
 
 /// Deeper than this, one value is one line: an interval of a phase, a device of a stack.
 const DEPTH_OF_LINES: usize = 4;

@@ -16,10 +16,9 @@ pub mod list;
 pub mod live;
 pub mod markdown;
 pub(crate) use model::numbers;
-mod printable;
 #[cfg(test)]
 mod sample;
 pub mod text;
 mod time;
 
-pub use printable::printable;
+pub use model::printable::printable;

@@ -55,6 +55,22 @@ pub(super) fn traps(tree: &Tree) -> Vec<String> {
     complaints
 }
 
+pub(super) fn linked_tests(tree: &Tree) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for document in tree.with_extension("md").filter(|file| file.path.starts_with("docs/")) {
+        // [`name_of_a_test`](../path/of/its/file.rs)
+        for link in document.text.split("[`").skip(1) {
+            let Some((name, rest)) = link.split_once("`](../") else { continue };
+            let Some(path) = rest.split(')').next().filter(|path| path.ends_with(".rs")) else { continue };
+            let has_it = |text: &str| text.contains(&format!("fn {name}("));
+            if !tree.get(path).is_some_and(|file| has_it(&file.text)) {
+                complaints.push(format!("{}: there is no test `{name}` in {path}", document.path));
+            }
+        }
+    }
+    complaints
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::{NONE, tree};
@@ -66,6 +82,17 @@ mod tests {
         assert_eq!(length(&tree(&[("a.rs", &long), ("b.rs", &fits), ("c.json", &long)])).len(), 1);
         let complaints = trailing_blanks(&tree(&[("a.md", "x\ny \nz\t\n")]));
         assert_eq!(complaints, ["a.md:2: ends in a blank", "a.md:3: ends in a blank"]);
+    }
+
+    #[test]
+    fn a_link_to_a_test_that_is_gone_is_found() {
+        let document =
+            ("docs/a.md", "[`here`](../b.rs), [`gone`](../b.rs), [`word`](c.md), [`far`](../d.rs)");
+        let complaints = linked_tests(&tree(&[document, ("b.rs", "fn here() {}")]));
+        assert_eq!(
+            complaints,
+            ["docs/a.md: there is no test `gone` in b.rs", "docs/a.md: there is no test `far` in d.rs"]
+        );
     }
 
     #[test]

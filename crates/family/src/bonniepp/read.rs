@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::figure::{parse_chunk, parse_count, parse_latency, parse_size};
 use super::{Content, Figure, Layout, Line, Test};
-use crate::printable::shown;
+use model::printable::printable;
 
 /// Fields from which on a line that begins with no version is taken for one of 1.03 that is broken, and not for a
 /// sentence with commas.
@@ -197,7 +197,7 @@ impl<'a> Cells<'a> {
         let text = self.text();
         parse(text).ok_or_else(|| {
             let column = self.layout.columns().into_iter().nth(self.next - 1).unwrap_or_default();
-            let start = shown(&text.chars().take(SHOWN_MAX).collect::<String>());
+            let start = printable(&text.chars().take(SHOWN_MAX).collect::<String>());
             let cut = if text.chars().nth(SHOWN_MAX).is_some() { "…" } else { "" };
             Problem {
                 line: self.number,

@@ -6,7 +6,7 @@
 use super::figure::{chunk_text, latency_text, size_text};
 use super::line::{DEFAULT_SEEKERS, DEFAULT_SEEKS};
 use super::{Content, Figure, Layout, Line, Test};
-use crate::printable::shown;
+use model::printable::printable;
 
 /// Characters of the first column; a blank follows it.
 const FIRST_WIDTH: usize = 19;
@@ -70,7 +70,7 @@ fn files(line: &Line) -> Vec<String> {
     // In 1.03 it belongs to the table above it, if there is one.
     let continues = line.layout == Layout::V1_03;
     let version = if continues && line.has_data() { String::new() } else { title(&line.program_version, 5) };
-    let name = if continues { String::new() } else { shown(&line.name) };
+    let name = if continues { String::new() } else { printable(&line.name) };
     let third = match line.content {
         Content::EMPTY => format!("{:>FIRST_WIDTH$}", "files"),
         Content::Sized { min_bytes: 1.., .. } => "files:max:min".into(),
@@ -88,7 +88,7 @@ fn files(line: &Line) -> Vec<String> {
 
 /// The version at the left of the first row, right-aligned in so many characters.
 pub(super) fn title(version: &str, width: usize) -> String {
-    format!("Version {:>width$}", shown(version))
+    format!("Version {:>width$}", printable(version))
 }
 
 /// What stands in the first column, cut where the others begin, and them.
@@ -112,7 +112,7 @@ pub(super) fn file_units() -> String {
 /// The name, cut as far as the label needs, and the label at the right of the first column.
 pub(super) fn name_and(name: &str, label: &str) -> String {
     let room = FIRST_WIDTH.saturating_sub(label.chars().count() + 1);
-    let name: String = shown(name).chars().take(room).collect();
+    let name: String = printable(name).chars().take(room).collect();
     if label.chars().count() >= FIRST_WIDTH { label.into() } else { format!("{name:<room$} {label}") }
 }
 

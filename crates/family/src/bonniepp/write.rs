@@ -2,7 +2,7 @@
 
 use super::figure::{chunk_text, latency_text, size_text};
 use super::{Layout, Line, Measured, Test};
-use crate::printable::shown;
+use model::printable::printable;
 
 impl Layout {
     /// The line with the names of the columns, without its end.
@@ -113,7 +113,7 @@ fn optional(number: Option<u64>) -> String {
 
 /// A text of others as a field that is read back as it is.
 fn text(value: &str) -> String {
-    let value = shown(value);
+    let value = printable(value);
     // Readers take blanks around a field away.
     if value.contains([',', '"']) || value.trim() != value {
         format!("\"{}\"", value.replace('"', "\"\""))

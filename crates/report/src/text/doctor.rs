@@ -193,6 +193,6 @@ mod tests {
     fn names_of_others_are_shown_not_obeyed() {
         let checks = [check(Fitness::Unfit, "storage", "a\x1b[2Jb\u{202e}c\nd", Some("e\x07f"))];
         let text = shown(&checks, &sample::WIDE);
-        assert!(!text.chars().any(|c| c != '\n' && printable::acts(c)), "{text:?}");
+        assert!(!text.chars().any(|c| c != '\n' && model::printable::acts(c)), "{text:?}");
     }
 }

@@ -243,6 +243,6 @@ mod tests {
             Evidence { wait_site: Some("asleep in \x1b[2J\n_dio\u{202e}".into()), ..Evidence::default() };
         sample::limit(&mut phase, Limiter::LockContention, Confidence::Likely, evidence, Some("\x07 Try"));
         let text = sample::plain(&limits(&[phase], &sample::WIDE));
-        assert!(!text.chars().any(|c| c != '\n' && printable::acts(c)), "{text}");
+        assert!(!text.chars().any(|c| c != '\n' && model::printable::acts(c)), "{text}");
     }
 }

@@ -125,7 +125,7 @@ mod tests {
     fn hostile_names_are_shown_not_obeyed() {
         let run = sample::hostile_run();
         let text = sample::plain(&full(&run, Some("x\x1b]0;owned\x07.json"), &sample::WIDE));
-        assert!(!text.chars().any(|c| c != '\n' && crate::printable::acts(c)), "{text}");
+        assert!(!text.chars().any(|c| c != '\n' && model::printable::acts(c)), "{text}");
         insta::assert_snapshot!(text);
     }
 }

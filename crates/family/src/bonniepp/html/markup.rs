@@ -1,11 +1,11 @@
 //! Text in HTML, and elements around it.
 
-use crate::printable::shown;
+use model::printable::printable;
 
 /// Text of others between tags or in an attribute: it cannot end either, and what would act is visible.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for character in shown(text).chars() {
+    for character in printable(text).chars() {
         match character {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),

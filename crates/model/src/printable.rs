@@ -1,8 +1,9 @@
-//! Names that others chose, made harmless for a terminal.
+//! Names that others chose, made harmless for whoever looks at them.
 
 /// The text with every character that would act instead of show written visibly: `\n`, `\u{1b}`, `\u{202e}`.
 ///
-/// These are control characters, line and paragraph separators, and the characters that reorder or hide others.
+/// These are control characters, line and paragraph separators, the characters that reorder or hide others, and those that
+/// are none, which may not stand in HTML however they are written.
 /// Nothing else changes, so that ordinary names in any script stay readable.
 pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -16,8 +17,8 @@ pub fn printable(text: &str) -> String {
     shown
 }
 
-/// Whether a terminal would do something with it other than show it.
-pub(crate) fn acts(character: char) -> bool {
+/// Whether whoever shows it would do something else with it.
+pub fn acts(character: char) -> bool {
     let reorders = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     // Zero-width joiners stay: several scripts are written with them.
     let hides = matches!(
@@ -26,7 +27,8 @@ pub(crate) fn acts(character: char) -> bool {
             | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
     );
     let separates = matches!(character, '\u{2028}' | '\u{2029}');
-    character.is_control() || reorders || hides || separates
+    let is_no_character = matches!(character, '\u{fdd0}'..='\u{fdef}') || character as u32 & 0xfffe == 0xfffe;
+    character.is_control() || reorders || hides || separates || is_no_character
 }
 
 #[cfg(test)]
@@ -37,7 +39,7 @@ mod tests {
     #[test]
     fn what_acts_is_shown_instead() {
         assert_eq!(printable("a\x1b[31mred\n\tb\u{9b}2J\x7f"), r"a\u{1b}[31mred\n\tb\u{9b}2J\u{7f}");
-        assert_eq!(printable("exe.\u{202e}gpj\u{200b}"), r"exe.\u{202e}gpj\u{200b}");
+        assert_eq!(printable("exe.\u{202e}gpj\u{200b}\u{ffff}"), r"exe.\u{202e}gpj\u{200b}\u{ffff}");
     }
 
     #[test]
