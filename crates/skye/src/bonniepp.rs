@@ -1,7 +1,7 @@
 //! `skye bonnie++`: its command line and formats around our own plan, run and judge.
 
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
+use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
@@ -24,6 +24,8 @@ use crate::{Done, cli, outputs, terminal};
 
 /// The original's code for INT while the tests on data ran.
 const INTERRUPTED: u8 = 5;
+/// More of a file says nothing more; some files have no end.
+const SEED_BYTES_MAX: u64 = 64 << 20;
 /// The number of INT, and of what a shell makes of it.
 const INT: u8 = 130;
 
@@ -58,6 +60,9 @@ fn measure(options: &Options) -> Done {
     };
     let target = observe::target(&root, &options.directory).map_err(Failure::failed)?;
     let plan = plan::plan(&translation.request, &target, &machine).map_err(Failure::failed)?;
+    if options.json.as_deref().is_some_and(outputs::is_stdout) {
+        return Err(Failure::Failed("--json `-`: stdout is for the CSV line; name a file".into()));
+    }
     for run in 1..=options.runs.unwrap_or(1) {
         json_of(options, run).map_or(Ok(()), |file| outputs::check(&file))?;
     }
@@ -101,7 +106,10 @@ fn become_asked(options: &Options) -> Result<Option<Identity>, Failure> {
 /// A seed that follows from what a file holds: the same file, the same offsets and names.
 fn seed_of(path: &Path) -> Result<u64, Failure> {
     let attempt = || format!("take random numbers from {}", path.display());
-    let bytes = std::fs::read(path).map_err(|error| Failure::failed(Trouble::new(attempt(), error)))?;
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(SEED_BYTES_MAX).read_to_end(&mut bytes))
+        .map_err(|error| Failure::failed(Trouble::new(attempt(), error)))?;
     if bytes.is_empty() {
         return Err(Failure::failed(
             Trouble::new(attempt(), "it is empty").remedy("name a file with something in it"),

@@ -61,7 +61,7 @@ const PARTS: [Part; 3] = [
     },
     Part {
         place: Place::Tmpfs,
-        words: &["-s", "0", "-n", "1024"],
+        words: &["-s", "0", "-n", "400"],
         rates: &[
             rate("files, created in sequence", 26, AS_FAST),
             rate("files, looked at in the directory's order", 28, AS_FAST),

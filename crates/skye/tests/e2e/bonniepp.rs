@@ -173,6 +173,10 @@ fn several_runs_are_csv_with_a_header() {
     assert_eq!(lines.len(), 3, "{ran}");
     assert!(lines[0].starts_with("format_version,bonnie_version,name,"), "{ran}");
     assert_eq!((fields(lines[1])[4], fields(lines[2])[4]), ("7", "7"), "the seed");
+    // A file without an end is no trap.
+    let endless =
+        bonniepp(tmpfs.path(), "-r 0 -s 64 -n 0 -f -q -u root -Z /dev/zero").run().did_not_panic().exits(0);
+    assert_eq!(csv(&endless)[4], "/dev/zero");
     assert_eq!(document(&json)["seed"], 7);
     assert_eq!(document(&ran.home().join("run.2.json"))["seed"], 7);
     let none = bonniepp(tmpfs.path(), "-x 0 -r 0 -s 64").run().did_not_panic().exits(0);
@@ -206,6 +210,7 @@ fn refusals_come_before_anything_is_written() {
         ("-s 64 -r 0 -n 0", &["64", "free", "room"]),
         ("-s 8 -r 0 -n 0 -Z /nowhere/random", &["/nowhere/random", "No such file"]),
         ("-s 8 -r 0 -n 0 --json /nowhere/run.json", &["/nowhere/run.json"]),
+        ("-s 8 -r 0 -n 0 --json -", &["--json `-`", "name a file"]),
         ("-s 8 -r 0 -p 2", &["-p", "fleet"]),
         ("-s 8:3k -r 0", &["`3k`", "power of two"]),
     ] {
