@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -28,7 +27,7 @@ pub fn command(arguments: &[String]) -> Result<bool> {
     }
     check_required_names(&std::env::var(REQUIRE_VARIABLE).unwrap_or_default())?;
     packages::provide(install);
-    if !abandoned().is_empty() {
+    if !rig::abandoned().is_empty() {
         println!("left by tests that were killed before:");
         rigs::clean();
     }
@@ -48,16 +47,11 @@ pub fn command(arguments: &[String]) -> Result<bool> {
     if !status.success() {
         println!("cargo test failed ({status})");
     }
-    let left = abandoned();
+    let left = rig::abandoned();
     for journal in &left {
         println!("a test has left what {} says; `cargo xtask rigs --clean` undoes it", journal.display());
     }
     Ok(status.success() && left.is_empty())
-}
-
-/// Journals of rigs that nobody works by any more.
-fn abandoned() -> Vec<PathBuf> {
-    rig::list().into_iter().filter(|journal| !rig::is_live(journal)).collect()
 }
 
 /// A misspelt requirement would require nothing.

@@ -153,6 +153,47 @@ impl Visits {
     }
 }
 
+/// How far a round has come.
+struct Walk<'a, C> {
+    laps: Laps<'a, C>,
+    limits: RoundLimits<'a>,
+    done: u64,
+    start_ns: u64,
+    /// When the last operation ended, and the next one began.
+    ended_ns: u64,
+    next_tick_ns: u64,
+}
+
+impl<'a, C: Clock> Walk<'a, C> {
+    fn start(clock: &'a C, recorder: &'a mut Recorder, limits: RoundLimits<'a>) -> Self {
+        let start_ns = clock.now_ns();
+        recorder.start(start_ns);
+        let laps = Laps { clock, recorder, last_ns: start_ns };
+        Self { laps, limits, done: 0, start_ns, ended_ns: start_ns, next_tick_ns: start_ns + INTERVAL_NS }
+    }
+
+    /// Counts an operation that has ended; false if no other may begin.
+    #[inline]
+    fn count(&mut self) -> bool {
+        let now_ns = self.laps.last_ns;
+        self.laps.recorder.operation(now_ns.saturating_sub(self.ended_ns), 0);
+        self.ended_ns = now_ns;
+        self.done += 1;
+        if now_ns < self.next_tick_ns {
+            return true;
+        }
+        self.laps.recorder.hand_over(now_ns);
+        self.next_tick_ns = now_ns + INTERVAL_NS - (now_ns - self.next_tick_ns) % INTERVAL_NS;
+        !self.limits.stop.load(Ordering::Relaxed)
+    }
+
+    /// The round, which has ended then.
+    fn finish(self, end_ns: u64, result: Result<(), Failure>) -> Round {
+        self.laps.recorder.flush(end_ns);
+        Round { done: self.done, start_ns: self.start_ns, end_ns, result }
+    }
+}
+
 /// Does an operation to every file of a set, once.
 pub fn round<C: Clock, V: FileOps>(
     verb: &mut V,
@@ -162,33 +203,21 @@ pub fn round<C: Clock, V: FileOps>(
     recorder: &mut Recorder,
     limits: RoundLimits<'_>,
 ) -> Round {
-    let start_ns = clock.now_ns();
-    recorder.start(start_ns);
-    let mut next_tick_ns = start_ns + INTERVAL_NS;
-    let mut laps = Laps { clock, recorder, last_ns: start_ns };
-    let mut done = 0;
+    let mut walk = Walk::start(clock, recorder, limits);
     let mut result = Ok(());
-    let mut now_ns = start_ns;
-    while done < visits.files && now_ns < limits.deadline_ns {
-        let file = visits.at(done);
-        if let Err((step, cause)) = verb.operate(place, file, &mut laps) {
+    while walk.done < visits.files && walk.ended_ns < limits.deadline_ns {
+        let file = visits.at(walk.done);
+        if let Err((step, cause)) = verb.operate(place, file, &mut walk.laps) {
             let call = verb.steps().get(step).copied().unwrap_or("call");
             result = Err(Failure { call, file, offset_bytes: None, cause });
             break;
         }
-        laps.recorder.operation(laps.last_ns.saturating_sub(now_ns), 0);
-        now_ns = laps.last_ns;
-        done += 1;
-        if now_ns >= next_tick_ns {
-            laps.recorder.hand_over(now_ns);
-            next_tick_ns = now_ns + INTERVAL_NS - (now_ns - next_tick_ns) % INTERVAL_NS;
-            if limits.stop.load(Ordering::Relaxed) {
-                break;
-            }
+        if !walk.count() {
+            break;
         }
     }
-    recorder.flush(now_ns);
-    Round { done, start_ns, end_ns: now_ns, result }
+    let end_ns = walk.ended_ns;
+    walk.finish(end_ns, result)
 }
 
 #[cfg(test)]

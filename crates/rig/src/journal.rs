@@ -230,6 +230,11 @@ pub fn is_live(journal: &Path) -> bool {
     lock(journal).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }
 
+/// Journals that nobody works by any more.
+pub fn abandoned() -> Vec<PathBuf> {
+    list().into_iter().filter(|journal| !is_live(journal)).collect()
+}
+
 /// What a journal says was done, as lines for people.
 pub fn steps(journal: &Path) -> Vec<String> {
     let steps = File::open(journal).map(|mut file| read(&mut file)).unwrap_or_default();

@@ -58,7 +58,9 @@ pub use clock::now_ns;
 pub use device::LoopDevice;
 pub use disk::Disk;
 pub use group::Group;
-pub use journal::{Cleaned, Journal, clean, clean_one, is_live, is_mounted, list, plain_directories, steps};
+pub use journal::{
+    Cleaned, Journal, abandoned, clean, clean_one, is_live, is_mounted, list, plain_directories, steps,
+};
 pub use neighbour::{Hogs, Neighbour};
 pub use network::Network;
 pub use owner::Rig;

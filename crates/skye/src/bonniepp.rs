@@ -51,7 +51,8 @@ pub fn bonniepp(words: &[OsString]) -> Done {
 
 fn measure(options: &Options) -> Done {
     let identity = become_asked(options)?;
-    let (root, machine) = (Root::system(), driver::machine(&Root::system()));
+    let root = Root::system();
+    let machine = driver::machine(&root);
     let translation = translate(options, machine.memory_bytes).map_err(Failure::failed)?;
     let seed = match &options.seed {
         Seed::File(path) => seed_of(path)?,
@@ -63,7 +64,8 @@ fn measure(options: &Options) -> Done {
     if options.json.as_deref().is_some_and(outputs::is_stdout) {
         return Err(Failure::Failed("--json `-`: stdout is for the CSV line; name a file".into()));
     }
-    for run in 1..=options.runs.unwrap_or(1) {
+    let runs = options.runs.unwrap_or(1);
+    for run in 1..=runs {
         json_of(options, run).map_or(Ok(()), |file| outputs::check(&file))?;
     }
     if !options.quiet {
@@ -72,13 +74,13 @@ fn measure(options: &Options) -> Done {
         }
         translation.notes.iter().for_each(|note| terminal::message("note", note));
     }
-    if options.runs.is_some_and(|runs| runs > 1) {
+    if runs > 1 {
         terminal::print_line(&options.compat.header())?;
     }
     let interruption = Interruption::catch()
         .map_err(|error| Failure::Failed(format!("cannot catch signals: {error}; too many processes?")))?;
     let environment = Environment::new(&machine, target, observe::settings(&root), Vec::new());
-    for run in 1..=options.runs.unwrap_or(1) {
+    for run in 1..=runs {
         let once = Once { options, translation: &translation, plan: &plan, environment: &environment, seed };
         let ended = once.run(&root, &machine, &interruption)?;
         let code = once.tell(&ended, run)?;
@@ -163,7 +165,7 @@ impl Once<'_> {
             compat: self.options.compat,
             seekers: data.map_or(0, |data| data.seekers),
             is_live: std::io::stderr().is_terminal(),
-            begun: String::new(),
+            running: None,
         };
         let setup = Setup {
             started: Instant::now(),
@@ -235,7 +237,8 @@ struct Phrases {
     seekers: u32,
     /// Whether something moves on the terminal beneath: then a phrase is printed once it is whole.
     is_live: bool,
-    begun: String,
+    /// The test that runs.
+    running: Option<Test>,
 }
 
 impl Phrases {
@@ -249,10 +252,9 @@ impl Phrases {
 
 impl Audience for Phrases {
     fn begins(&mut self, view: &LiveView, index: usize) -> Result<(), Failure> {
-        let begun = self.tests.get(index).map_or(String::new(), |test| phrase(*test, self.compat).to_owned());
-        match self.is_live {
-            true => self.begun = begun,
-            false => Self::say(view, &begun),
+        self.running = self.tests.get(index).copied();
+        if let Some(test) = self.running.filter(|_| !self.is_live) {
+            Self::say(view, phrase(test, self.compat));
         }
         Ok(())
     }
@@ -260,19 +262,19 @@ impl Audience for Phrases {
     fn over(
         &mut self,
         view: &LiveView,
-        plan: &Plan,
+        _: &Plan,
         record: &PhaseRecord,
         _: Option<&PhaseRecord>,
     ) -> Result<(), Failure> {
-        let test =
-            plan.phases.iter().position(|phase| phase.id == record.id).and_then(|at| self.tests.get(at));
-        let done = match (record.status, test) {
-            (Status::Done, Some(Test::Seeks)) => "done...".repeat(self.seekers as usize),
-            (Status::Done, Some(test)) if !is_on_data(*test) => "done.".to_owned(),
-            (Status::Done, _) => "done".to_owned(),
-            _ => String::new(),
+        let test = self.running.take();
+        let begun = test.filter(|_| self.is_live).map_or("", |test| phrase(test, self.compat));
+        let done = match test.filter(|_| record.status == Status::Done) {
+            Some(Test::Seeks) => "done...".repeat(self.seekers as usize),
+            Some(test) if !is_on_data(test) => "done.".to_owned(),
+            Some(_) => "done".to_owned(),
+            None => String::new(),
         };
-        Self::say(view, &format!("{}{done}\n", std::mem::take(&mut self.begun)));
+        Self::say(view, &format!("{begun}{done}\n"));
         Ok(())
     }
 }

@@ -1,10 +1,11 @@
 //! Programs of the family whose place this one takes, by a command or by the name under which it is started.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use family::bonniepp::{self, Line};
+use family::bonniepp::{self, Line, Problem};
 use model::Trouble;
 
 use crate::exit::{self, Failure};
@@ -66,8 +67,11 @@ fn convert(program: &str, form: &str, words: &[OsString], render: fn(&[Line]) ->
             ))?;
             Ok(exit::DONE)
         }
-        [] => show("stdin", &read_stdin()?, render),
-        [file] => show(&file.to_string_lossy(), &read(Path::new(file))?, render),
+        [] => read("stdin", || Ok(std::io::stdin())).and_then(|found| show("stdin", &found, render)),
+        [file] => {
+            let name = file.to_string_lossy();
+            read(&name, || File::open(file)).and_then(|found| show(&name, &found, render))
+        }
         [_, second, ..] => Err(Failure::Failed(format!(
             "{program}: `{}` is one file too many; write skye {program} FILE, or cat FILE… | skye {program}",
             second.to_string_lossy()
@@ -75,38 +79,32 @@ fn convert(program: &str, form: &str, words: &[OsString], render: fn(&[Line]) ->
     }
 }
 
-fn read(path: &Path) -> Result<String, Failure> {
-    let bytes = std::fs::read(path).map_err(|error| {
-        Failure::failed(Trouble::new(format!("read results from {}", path.display()), error))
-    })?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
+/// What was found in a text: lines, and what is wrong with those that are none.
+type Found = (Vec<Line>, Vec<Problem>);
 
-fn read_stdin() -> Result<String, Failure> {
+fn read<R: Read>(source: &str, open: impl FnOnce() -> std::io::Result<R>) -> Result<Found, Failure> {
     let mut bytes = Vec::new();
-    std::io::stdin()
-        .read_to_end(&mut bytes)
-        .map_err(|error| Failure::failed(Trouble::new("read results from stdin", error)))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    open()
+        .and_then(|mut reader| reader.read_to_end(&mut bytes))
+        .map_err(|error| Failure::failed(Trouble::new(format!("read results from {source}"), error)))?;
+    Ok(bonniepp::read(&String::from_utf8_lossy(&bytes)))
 }
 
-/// What a file holds, if that is results of the family rather than a document of ours.
-pub fn text_of_family(path: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(path).ok()?;
+/// What a text holds, if that is results of the family rather than a document of ours.
+pub fn found_in(text: &str) -> Option<Found> {
     let is_document = text.trim_start().starts_with('{');
-    (!is_document && !bonniepp::read(&text).0.is_empty()).then_some(text)
+    Some(text).filter(|_| !is_document).map(bonniepp::read).filter(|(lines, _)| !lines.is_empty())
 }
 
-/// Prints the lines of a text in a form, and names those that are none.
-pub fn show(source: &str, text: &str, render: fn(&[Line]) -> String) -> Done {
-    let (lines, problems) = bonniepp::read(text);
+/// Prints lines in a form, and names those that are none.
+pub fn show(source: &str, (lines, problems): &Found, render: fn(&[Line]) -> String) -> Done {
     problems.iter().for_each(|problem| terminal::message("warning", &format!("{source}: {problem}")));
     if lines.is_empty() {
         return Err(Failure::Failed(format!(
             "cannot show {source}: it has no line of 27, 48 or 50 fields, as bonnie++ prints them"
         )));
     }
-    terminal::print_bytes(render(&lines).as_bytes())?;
+    terminal::print_bytes(render(lines).as_bytes())?;
     Ok(exit::DONE)
 }
 

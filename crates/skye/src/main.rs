@@ -86,7 +86,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::Doctor { directory } => doctor::doctor(&directory),
         Command::SelfTest(arguments) => selftest::selftest(&arguments),
         Command::Clean { directory } => store_commands::clean(&directory),
-        // Called before the command line was parsed.
+        // Only behind --verbose: else they have taken the command line before it was parsed.
         Command::BonniePp { words } => FrontEnd::BonniePp.run(&words),
         Command::CsvToHtml { file } => FrontEnd::CsvToHtml.run(&Vec::from_iter(file.map(OsString::from))),
         Command::CsvToTxt { file } => FrontEnd::CsvToTxt.run(&Vec::from_iter(file.map(OsString::from))),

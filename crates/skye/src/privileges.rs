@@ -60,16 +60,17 @@ fn wanted(user: Option<&str>, group: Option<&str>, current: Identity) -> Result<
     let mut identity = current;
     if let Some(word) = user {
         let attempt = || format!("become the user `{word}`");
-        let found = match word.parse() {
-            Ok(number) => User::from_uid(Uid::from_raw(number)),
-            Err(_) => User::from_name(word),
+        let number = word.parse::<u32>().ok();
+        let found = match number {
+            Some(number) => User::from_uid(Uid::from_raw(number)),
+            None => User::from_name(word),
         };
         let found = found.map_err(|errno| Trouble::new(attempt(), std::io::Error::from(errno)))?;
-        identity = match (found, word.parse()) {
+        identity = match (found, number) {
             (Some(user), _) => Identity { uid: user.uid.as_raw(), gid: user.gid.as_raw() },
             // Whom nobody knows by name belongs to no group.
-            (None, Ok(uid)) => Identity { uid, gid: group_of("nogroup")?.unwrap_or(uid) },
-            (None, Err(_)) => {
+            (None, Some(uid)) => Identity { uid, gid: group_of("nogroup")?.unwrap_or(uid) },
+            (None, None) => {
                 return Err(Trouble::new(attempt(), "there is no such user")
                     .remedy("write the name or number of one; getent passwd lists them"));
             }

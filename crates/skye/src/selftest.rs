@@ -168,7 +168,7 @@ fn listed(case: &Case, style: &text::Style) -> String {
 
 /// Undoes what selftests that were killed have left.
 fn undone() -> Vec<Cleaned> {
-    for journal in rig::list().into_iter().filter(|journal| !rig::is_live(journal)) {
+    for journal in rig::abandoned() {
         rig::plain_directories(&journal).iter().for_each(|directory| measured::clear(directory));
     }
     rig::clean()

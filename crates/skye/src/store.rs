@@ -165,10 +165,25 @@ fn plural(runs: usize) -> String {
 /// # Errors
 /// The path, and what was expected where.
 pub fn read(path: &Path) -> Result<Run, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    parse(path, &text(path)?)
+}
+
+/// The text of a file that should be a run.
+///
+/// # Errors
+/// The path, and why it cannot be read.
+pub fn text(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| {
         Trouble::new(format!("read the run {}", path.display()), error)
             .remedy("name a saved run; skye list shows them")
             .to_string()
-    })?;
-    report::json::read(&text).map_err(|problem| format!("cannot read the run {}: {problem}", path.display()))
+    })
+}
+
+/// The run whose text that is.
+///
+/// # Errors
+/// The path, and what was expected where.
+pub fn parse(path: &Path, text: &str) -> Result<Run, String> {
+    report::json::read(text).map_err(|problem| format!("cannot read the run {}: {problem}", path.display()))
 }

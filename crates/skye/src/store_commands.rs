@@ -16,11 +16,12 @@ type Form = fn(&model::Run) -> String;
 /// `skye report`
 pub fn report(arguments: &ReportArguments) -> Done {
     let path = store::find(&arguments.run).map_err(Failure::Refused)?;
-    if let Some(text) = front_ends::text_of_family(&path) {
+    let text = store::text(&path).map_err(Failure::Refused)?;
+    if let Some(found) = front_ends::found_in(&text) {
         let wants_more =
             [&arguments.json, &arguments.csv, &arguments.markdown].into_iter().any(Option::is_some);
         return match wants_more || arguments.rejudge {
-            false => front_ends::show(&path.to_string_lossy(), &text, family::bonniepp::csv2txt),
+            false => front_ends::show(&path.to_string_lossy(), &found, family::bonniepp::csv2txt),
             true => Err(Failure::Refused(format!(
                 "cannot make that of {}: it holds results of bonnie++, not a run of skye; without options they are shown, \
                  and skye bon_csv2html makes a page of them",
@@ -28,7 +29,7 @@ pub fn report(arguments: &ReportArguments) -> Done {
             ))),
         };
     }
-    let mut run = store::read(&path).map_err(Failure::Refused)?;
+    let mut run = store::parse(&path, &text).map_err(Failure::Refused)?;
     if arguments.rejudge {
         judge::again(&mut run);
     }

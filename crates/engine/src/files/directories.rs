@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use rustix::fs::{Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
-use super::{CallError, Laps, NameOps, Place, READ_FLAGS, Round, RoundLimits};
+use super::{CallError, Laps, NameOps, Place, READ_FLAGS, Round, RoundLimits, Walk};
 use crate::clock::Clock;
 use crate::failure::{Cause, Failure};
 use crate::names::{Kind, Name, Names, Spelling, Tree};
@@ -118,33 +118,6 @@ pub struct Entries<O, S> {
     buffer: Box<[MaybeUninit<u8>]>,
 }
 
-/// How far a round has come.
-struct Walk<'a, C> {
-    laps: Laps<'a, C>,
-    limits: RoundLimits<'a>,
-    done: u64,
-    /// When the last operation ended, and the next one began.
-    ended_ns: u64,
-    next_tick_ns: u64,
-}
-
-impl<C: Clock> Walk<'_, C> {
-    /// Counts an operation that has ended; false if no other may begin.
-    #[inline]
-    fn count(&mut self) -> bool {
-        let now_ns = self.laps.last_ns;
-        self.laps.recorder.operation(now_ns.saturating_sub(self.ended_ns), 0);
-        self.ended_ns = now_ns;
-        self.done += 1;
-        if now_ns < self.next_tick_ns {
-            return true;
-        }
-        self.laps.recorder.hand_over(now_ns);
-        self.next_tick_ns = now_ns + INTERVAL_NS - (now_ns - self.next_tick_ns) % INTERVAL_NS;
-        !self.limits.stop.load(Ordering::Relaxed)
-    }
-}
-
 impl<O: NameOps, S: Spelling> Entries<O, S> {
     /// To the names of a set that are of the operation's kind.
     pub fn new(names: Names<S>, operation: O) -> Self {
@@ -169,11 +142,7 @@ impl<O: NameOps, S: Spelling> Entries<O, S> {
         recorder: &mut Recorder,
         limits: RoundLimits<'_>,
     ) -> Round {
-        let start_ns = clock.now_ns();
-        recorder.start(start_ns);
-        let laps = Laps { clock, recorder, last_ns: start_ns };
-        let next_tick_ns = start_ns + INTERVAL_NS;
-        let mut walk = Walk { laps, limits, done: 0, ended_ns: start_ns, next_tick_ns };
+        let mut walk = Walk::start(clock, recorder, limits);
         let mut read = Ok(true);
         for dir in 0..place.tree.dirs {
             read = self.directory(place, dir, &mut walk);
@@ -189,8 +158,7 @@ impl<O: NameOps, S: Spelling> Entries<O, S> {
             Ok(_) => Ok(()),
             Err(failure) => Err(failure),
         };
-        recorder.flush(end_ns);
-        Round { done, start_ns, end_ns, result }
+        walk.finish(end_ns, result)
     }
 
     /// True if the directory was read to its end, false if something came that ends the round.

@@ -232,6 +232,16 @@ fn scaled(text: &str, unit: u64) -> Option<u64> {
     }
 }
 
+/// A part between colons, if there is something in it.
+fn given<'a>(parts: &[&'a str], index: usize) -> Option<&'a str> {
+    parts.get(index).copied().filter(|part| !part.is_empty())
+}
+
+/// The bytes of each read and write.
+fn chunk(text: &str) -> Option<u64> {
+    scaled(text, 1).filter(|bytes| bytes.is_power_of_two() && CHUNK_BYTES_RANGE.contains(bytes))
+}
+
 /// The tests on data that are not asked for otherwise.
 fn data_of(compat: Layout) -> DataOptions {
     let (seekers, bytes) = match compat {
@@ -361,17 +371,15 @@ impl Parsing {
         }
         let data = self.data.get_or_insert_with(|| data_of(self.options.compat));
         data.size_mib = Some(bytes >> 20);
-        if let Some(part) = parts.get(1).filter(|part| !part.is_empty()) {
-            data.chunk_bytes = scaled(part, 1)
-                .filter(|bytes| bytes.is_power_of_two() && CHUNK_BYTES_RANGE.contains(bytes))
-                .ok_or_else(|| {
-                    format!(
-                        "-s `{word}`: a chunk of `{part}` is no power of two from 256 to 1m; write -s {}:8k",
-                        parts[0]
-                    )
-                })?;
+        if let Some(part) = given(&parts, 1) {
+            data.chunk_bytes = chunk(part).ok_or_else(|| {
+                format!(
+                    "-s `{word}`: a chunk of `{part}` is no power of two from 256 to 1m; write -s {}:8k",
+                    parts[0]
+                )
+            })?;
         }
-        if let Some(part) = parts.get(2).filter(|part| !part.is_empty()) {
+        if let Some(part) = given(&parts, 2) {
             data.seeks = scaled(part, 1).filter(|seeks| (1..=1 << 40).contains(seeks)).ok_or_else(|| {
                 format!(
                     "-s `{word}`: `{part}` seeks; write 1 or more, such as -s {}:{}:8k",
@@ -379,7 +387,7 @@ impl Parsing {
                 )
             })?;
         }
-        if let Some(part) = parts.get(3).filter(|part| !part.is_empty()) {
+        if let Some(part) = given(&parts, 3) {
             let seekers = part.parse().ok().filter(|seekers| (1..=SEEKERS_MAX).contains(seekers));
             data.seekers = seekers
                 .ok_or_else(|| format!("-s `{word}`: `{part}` threads that seek; write 1 to {SEEKERS_MAX}"))?
@@ -420,7 +428,7 @@ impl Parsing {
             dirs: 1,
             chunk_bytes: DEFAULT_CHUNK_BYTES,
         };
-        let size_of = |index: usize, what: &str| match parts.get(index).filter(|part| !part.is_empty()) {
+        let size_of = |index: usize, what: &str| match given(&parts, index) {
             None => Ok(None),
             Some(part) => {
                 let bytes = scaled(part, 1).filter(|bytes| *bytes <= FILE_BYTES_MAX);
@@ -450,18 +458,16 @@ impl Parsing {
                 Content::Sized { max_bytes, min_bytes }
             }
         };
-        if let Some(part) = parts.get(3).filter(|part| !part.is_empty()) {
+        if let Some(part) = given(&parts, 3) {
             options.dirs =
                 scaled(part, 1).filter(|dirs| (1..=DIRS_MAX.min(files)).contains(dirs)).ok_or_else(|| {
                     format!("-n `{word}`: `{part}` directories; write 1 to {}", DIRS_MAX.min(files))
                 })?;
         }
-        if let Some(part) = parts.get(4).filter(|part| !part.is_empty()) {
-            options.chunk_bytes = scaled(part, 1)
-                .filter(|bytes| bytes.is_power_of_two() && CHUNK_BYTES_RANGE.contains(bytes))
-                .ok_or_else(|| {
-                    format!("-n `{word}`: a chunk of `{part}` is no power of two from 256 to 1m")
-                })?;
+        if let Some(part) = given(&parts, 4) {
+            options.chunk_bytes = chunk(part).ok_or_else(|| {
+                format!("-n `{word}`: a chunk of `{part}` is no power of two from 256 to 1m")
+            })?;
         }
         self.files = Some(options);
         Ok(())
