@@ -84,7 +84,8 @@ pub const KINDS: &[(&str, &str)] = &[
 /// The words that stand for the mean number of requests at the target, over the mean number of sleeping threads.
 pub const OCCUPANCY: &str = "Occupancy is the mean number of requests at the device or server over the mean number of \
     threads asleep (or of operations in flight in a ring). About 1: they wait in the device. Below 0.5: they wait above \
-    it. Above 1.3: requests are split, or are others'.";
+    it. Above 1.3: requests are split, or are others'. Where all CPUs are busy (above 90 %), from 0.5 to 0.85 it says \
+    nothing.";
 
 /// Every limiter, in the order of [`Limiter::ALL`].
 pub const ABOUT: &[About] = &[
@@ -159,7 +160,8 @@ pub const ABOUT: &[About] = &[
         limiter: Limiter::IoThrottle,
         meaning: "A limit that somebody set holds the rate back: a cgroup, or a provider.",
         evidence: "Threads wait above the device (occupancy below 0.5), and a cap can be read that the rate has \
-            reached, as closely as it is known: within 2 to 8 %. Without one, in tests that were really direct: a pause, \
+            reached, as closely as it is known: within 2 to 8 %. Where all CPUs are busy, such a cap is likely also with threads in the device, if more depth \
+            buys nothing. Without one, in tests that were really direct: a pause, \
             or more depth, changes nothing (below 0.4), and threads sleep nowhere else for more than 30 % of the looks; \
             it counts bytes where block is below -0.7, operations where it is above -0.3. Inferred without an \
             experiment, it is likely at best.",

@@ -16,6 +16,13 @@ const UNCERTAIN: f64 = 0.35;
 const SURELY_NONE: f64 = 0.45;
 /// All of the interval below this, of an answer to the size of blocks: it is one of bytes.
 const SURELY_BYTES: f64 = -0.6;
+/// Requests at the target for each that is waited for, from which on it is there that threads wait.
+const IN_TARGET: f64 = 0.5;
+/// The same where all CPUs are busy: then those who answer for a target in software wait for a CPU with requests in their
+/// hands, whatever holds back the others.
+const IN_TARGET_BUSY: f64 = 0.85;
+/// A machine whose CPUs are used for more than this share has none to spare.
+const CPUS_BUSY: f64 = 0.9;
 /// Looks at sleeping threads below which shares of them say nothing: half an interval is then a tenth.
 const LOOKS_MIN: u64 = 50;
 
@@ -174,6 +181,22 @@ impl<'a> Reading<'a> {
     pub fn occupancy(&self) -> Option<f64> {
         let waiting = self.waiting();
         self.at_target.filter(|_| waiting > 0.05).map(|at_target| at_target / waiting)
+    }
+
+    /// Whether all CPUs are busy, with whatever.
+    pub fn is_short_of_cpus(&self) -> bool {
+        self.case.record.cpu.as_ref().is_some_and(|cpu| cpu.user + cpu.kernel > CPUS_BUSY)
+    }
+
+    /// Whether threads wait in the device or server, and not above it; `None` where that does not show.
+    pub fn waits_in_target(&self) -> Option<bool> {
+        let least = if self.is_short_of_cpus() { IN_TARGET_BUSY } else { IN_TARGET };
+        self.occupancy().map(|occupancy| occupancy >= least)
+    }
+
+    /// Whether threads wait above a device or server that has few requests; `None` where that does not show.
+    pub fn waits_above_target(&self) -> Option<bool> {
+        self.occupancy().map(|occupancy| occupancy < IN_TARGET)
     }
 
     /// What experiments found out, if any was made.

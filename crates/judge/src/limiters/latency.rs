@@ -4,7 +4,6 @@ use model::Limiter;
 use model::numbers::amount;
 use model::run::{Confidence, Evidence};
 
-use super::throttle::ABOVE;
 use super::{Found, budget_sentence, occupancy_sentence, waits_for_target};
 use crate::reading::Reading;
 use crate::wait_sites::Class;
@@ -21,9 +20,7 @@ const FEW: f64 = 4.0;
 /// Operations that wait for answers, of a target that could give more at the same time.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     let case = &reading.case;
-    if !waits_for_target(reading)
-        || reading.occupancy().is_some_and(|occupancy| occupancy < ABOVE) && !reading.is_remote
-    {
+    if !waits_for_target(reading) || reading.waits_in_target() == Some(false) && !reading.is_remote {
         return None;
     }
     let is_tried = match (reading.delay(), reading.depth()) {
@@ -55,7 +52,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     let evidence = Evidence {
         budget: Some(budget_sentence(reading)),
         wait_site: reading.wait_sentence(&classes),
-        counters: occupancy_sentence(reading).filter(|_| reading.occupancy().is_some_and(|o| o >= ABOVE)),
+        counters: occupancy_sentence(reading).filter(|_| reading.waits_in_target() == Some(true)),
         probe: reading.probe_sentence().filter(|_| is_tried),
         ..Evidence::default()
     };

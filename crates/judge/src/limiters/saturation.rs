@@ -6,7 +6,6 @@ use model::run::{Confidence, Evidence};
 use model::target::{Device, DeviceKind};
 use model::workload::Probing;
 
-use super::throttle::ABOVE;
 use super::{Found, budget_sentence, occupancy_sentence, waits_for_target};
 use crate::reading::Reading;
 use crate::wait_sites::Class;
@@ -43,7 +42,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     }
     let case = &reading.case;
     // A device that is idle while threads wait is not what they wait for.
-    if !reading.is_remote && reading.occupancy().is_some_and(|occupancy| occupancy < ABOVE) {
+    if !reading.is_remote && reading.waits_in_target() == Some(false) {
         return None;
     }
     // With one at a time, a pause leaves the target idle, whatever limits it: only depth can tell.
@@ -68,7 +67,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     if !is_tried && reading.sensitivity().is_some() {
         return None;
     }
-    let is_busy = reading.occupancy().is_some_and(|occupancy| occupancy >= ABOVE);
+    let is_busy = reading.waits_in_target() == Some(true);
     // Nobody tried: only so much at once that few targets could take more is likely to fill one.
     let bytes_in_flight = reading.in_flight * block_bytes as f64;
     let is_deep = reading.in_flight >= DEEP || bytes_in_flight >= DEEP_BYTES;

@@ -5,6 +5,7 @@ use model::numbers::{amount, megabytes};
 use model::run::{Cap, Confidence, Evidence};
 use model::workload::DataVerb;
 
+use super::saturation::DEPTH_NONE;
 use super::{Found, budget_sentence, occupancy_sentence, waits_for_target};
 use crate::reading::Reading;
 use crate::traps::direct;
@@ -16,8 +17,6 @@ const AT_CAP: f64 = 0.08;
 const AT_CAP_KNOWN: f64 = 0.02;
 /// Threads that sleep elsewhere than in the device for more of the looks than this are held back by something else there.
 const ELSEWHERE: f64 = 0.3;
-/// Fewer requests than this at the device for each that is waited for: the others wait above it.
-pub(crate) const ABOVE: f64 = 0.5;
 /// A pause that lengthens turns by less than this share of itself changes nothing: something else sets the pace.
 const DELAY_NONE: f64 = 0.4;
 /// Rates that follow the size of blocks less than this are counted in operations; more than [`BY_BYTES`], in bytes.
@@ -28,8 +27,10 @@ const BY_BYTES: f64 = -0.7;
 pub(super) fn visible(reading: &Reading<'_>) -> Option<Found> {
     let record = reading.case.record;
     let data = reading.case.data_in_files()?;
-    // Threads that wait in the device have passed whatever stands above it.
-    if !waits_for_target(reading) || reading.occupancy().is_some_and(|occupancy| occupancy >= ABOVE) {
+    // Threads that wait in the device have passed whatever stands above it, unless what answers for it has no CPU.
+    let is_in_device = reading.waits_in_target() == Some(true);
+    let has_no_cpu = reading.is_short_of_cpus() && reading.depth().is_some_and(|depth| depth <= DEPTH_NONE);
+    if !waits_for_target(reading) || is_in_device && !has_no_cpu {
         return None;
     }
     let near = reading.case.half_width().map_or(AT_CAP, |half| (1.5 * half).clamp(AT_CAP_KNOWN, AT_CAP));
@@ -51,16 +52,14 @@ pub(super) fn visible(reading: &Reading<'_>) -> Option<Found> {
     };
     let evidence = Evidence {
         budget: Some(budget_sentence(reading)),
-        counters: reading
-            .occupancy()
-            .filter(|occupancy| *occupancy < ABOVE)
-            .and_then(|_| occupancy_sentence(reading)),
+        counters: occupancy_sentence(reading).filter(|_| reading.waits_above_target() == Some(true)),
         visible_cap: Some(format!("{} allows {told} on {}", cap.source, cap.device)),
         probe: reading.delay().filter(|delay| *delay < DELAY_NONE).and_then(|_| reading.probe_sentence()),
         ..Evidence::default()
     };
     Some(
         Found::new(Limiter::IoThrottle, reading.budget.blocked, evidence)
+            .unless(is_in_device)
             .advice(format!("Raise the limit in {}, or measure outside of that cgroup.", cap.source)),
     )
 }
@@ -73,7 +72,7 @@ fn is_not_direct(reading: &Reading<'_>) -> bool {
 /// Requests that wait above a device that has few, at a rate that nothing moves.
 pub(super) fn inferred(reading: &Reading<'_>) -> Option<Found> {
     let data = reading.case.data_in_files()?;
-    let occupancy = reading.occupancy().filter(|occupancy| *occupancy < ABOVE)?;
+    let occupancy = reading.occupancy().filter(|_| reading.waits_above_target() == Some(true))?;
     // Pages that are read ahead, or written back, are in the device without anybody waiting, and the other way round.
     // Writes that make a file longer wait for one another in the file system.
     let is_direct = data.direct && !data.fresh && data.verb != DataVerb::Fsync;

@@ -70,6 +70,12 @@ impl World {
         self
     }
 
+    /// On a machine whose CPUs are all busy.
+    fn hogged(mut self) -> Self {
+        self.record.cpu = Some(CpuShares { user: 0.9, kernel: 0.1, steal: 0.0 });
+        self
+    }
+
     fn system(mut self, change: impl Fn(&mut SystemUse)) -> Self {
         change(self.record.system.get_or_insert_with(SystemUse::default));
         self
@@ -188,6 +194,12 @@ fn limits_that_somebody_set() {
     // Threads that wait in the device have passed it.
     let in_device = visible(cap(Some(101_000.0), None, true)).queues(7.8);
     assert_ne!(judged(&in_device), Limiter::IoThrottle);
+    // Unless those who answer for the device have no CPU: they keep requests that nothing holds back any more.
+    let cap_at_rate = visible(cap(Some(101_000.0), None, true));
+    cap_at_rate.clone().queues(5.0).hogged().is(Limiter::IoThrottle, Likely);
+    cap_at_rate.clone().queues(7.8).hogged().answers(0.0, 0.0, 0.0).is(Limiter::IoThrottle, Likely);
+    assert_eq!(judged(&hidden.clone().queues(5.0).hogged().answers(0.0, 0.0, 0.0)), Limiter::NotClear);
+    hidden.clone().queues(7.8).hogged().answers(0.0, 0.0, 0.0).is(Limiter::DeviceOps, Confirmed);
     // Writes of a new file wait for one another.
     clean("write:seq64k:q8").blocked().queues(0.2).is(Limiter::IoThrottle, Likely);
     assert_ne!(judged(&clean("write:seq64k:q8:fresh").blocked().queues(0.2)), Limiter::IoThrottle);
