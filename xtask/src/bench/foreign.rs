@@ -21,16 +21,21 @@ pub(super) fn command_line(command: &[String]) -> String {
 /// What a command that must succeed printed: on stdout, and on stderr. It starts beside the CPU of what is measured,
 /// to which the line itself sends what is to be measured; its helpers stay away, as ours do.
 pub(super) fn run(command: &[String], pinned: &Pinned) -> Result<(String, String)> {
-    let (program, arguments) = command.split_first().context("no command")?;
-    let output = thread::scope(|scope| {
+    thread::scope(|scope| {
         let child = scope.spawn(|| {
             pinned.yield_cpu()?;
-            let mut command = Command::new(program);
-            command.args(arguments).env("LC_ALL", "C").current_dir(std::env::temp_dir());
-            command.output().with_context(|| format!("run {program}"))
+            run_anywhere(command)
         });
-        child.join().map_err(|_| anyhow!("the thread that runs {program} panicked"))?
-    })?;
+        child.join().map_err(|_| anyhow!("the thread that runs {} panicked", command_line(command)))?
+    })
+}
+
+/// The same on any CPU, as a whole program is used to.
+pub(super) fn run_anywhere(command: &[String]) -> Result<(String, String)> {
+    let (program, arguments) = command.split_first().context("no command")?;
+    let mut process = Command::new(program);
+    process.args(arguments).env("LC_ALL", "C").current_dir(std::env::temp_dir());
+    let output = process.output().with_context(|| format!("run {program}"))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     ensure!(output.status.success(), "{}: {}: {stdout}{stderr}", command_line(command), output.status);
