@@ -27,6 +27,7 @@ pub mod sync;
 pub mod uring;
 pub mod verb;
 pub mod worker;
+pub mod zones;
 
 pub use failure::Failure;
 

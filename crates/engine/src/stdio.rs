@@ -12,6 +12,7 @@ use std::io;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::ptr::NonNull;
+use std::sync::mpsc;
 
 use libc::FILE;
 use rustix::io::Errno;
@@ -228,7 +229,8 @@ impl Tally for Reporting<'_> {
 }
 
 /// The life of the process that a run starts for its calls of the C library: does what it is told over stdin, which is
-/// a socket, and returns when that is done or the run is gone. Starts no thread, and must be called before any is.
+/// a socket, and returns when that is done or the run is gone. Must be called before any thread is started, and starts
+/// none but the one that a job may ask for.
 ///
 /// # Errors
 /// What kept it from getting ready; the run was told, if it was there.
@@ -292,6 +294,8 @@ fn measure<const UNLOCKED: bool>(
     files: Vec<OwnedFd>,
 ) -> io::Result<()> {
     let buffer_bytes = job.buffer_bytes.map(usize::try_from).transpose().map_err(io::Error::other)?;
+    // Before there are streams: they have locks from the beginning then.
+    let _sleeper = job.threaded.then(Sleeper::start).transpose()?;
     let calls = Stream::<UNLOCKED>::new(files, job.writes, buffer_bytes);
     let stamping = Stamping {
         seed: job.content.seed,
@@ -312,6 +316,27 @@ fn measure<const UNLOCKED: bool>(
         _ => return Err(misunderstood(&line)),
     };
     channel.borrow().send(&Report::End(ended), None)
+}
+
+/// A thread that sleeps until this is dropped. The C library takes the lock of a stream only where there is another
+/// thread, or was one.
+struct Sleeper {
+    _wake: mpsc::Sender<()>,
+}
+
+impl Sleeper {
+    /// What the thread is called.
+    const NAME: &str = "sleeper";
+
+    fn start() -> io::Result<Self> {
+        let (wake, woken) = mpsc::channel();
+        let sleeper = std::thread::Builder::new().name(Self::NAME.into()).stack_size(64 << 10);
+        // It ends when nobody can wake it any more.
+        sleeper.spawn(move || {
+            let _ = woken.recv();
+        })?;
+        Ok(Self { _wake: wake })
+    }
 }
 
 #[cfg(test)]
@@ -435,6 +460,7 @@ mod tests {
         Job {
             writes,
             unlocked: writes,
+            threaded: false,
             buffer_bytes: Some(4096),
             content: CONTENT,
             first_file: 10,
@@ -444,9 +470,17 @@ mod tests {
         }
     }
 
+    fn has_sleeper() -> bool {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm"));
+        // A thread may end while it is looked at.
+        tasks.flatten().any(|task| name(task).is_ok_and(|name| name.trim_end() == Sleeper::NAME))
+    }
+
     /// Tells a process, which is a thread here, what to do, and gives what it said until its end.
     fn serve_job(job: Job, run_for: Duration, stop_after: Option<Duration>) -> (Ended, Vec<Counts>) {
         let files = data_set();
+        let is_threaded = job.threaded;
         let (ours, theirs) = UnixStream::pair().unwrap();
         let server = std::thread::spawn(move || serve_on(theirs));
         let mut channel = Channel::new(ours);
@@ -455,6 +489,12 @@ mod tests {
         }
         channel.send(&Command::Job(Box::new(job)), None).unwrap();
         assert_eq!(channel.wait().unwrap().as_deref(), Some("ready"));
+        // A thread names itself when it begins to run.
+        let give_up = std::time::Instant::now() + Duration::from_secs(60);
+        while has_sleeper() != is_threaded && std::time::Instant::now() < give_up {
+            std::thread::yield_now();
+        }
+        assert_eq!(has_sleeper(), is_threaded);
         let start_ns = Monotonic.now_ns();
         let deadline_ns = start_ns + run_for.as_nanos() as u64;
         channel.send(&Command::Start { start_ns, deadline_ns }, None).unwrap();
@@ -486,6 +526,8 @@ mod tests {
         let sum = |deltas: &[Counts]| deltas.iter().map(|counts| counts.ops).sum::<u64>();
         let (ended, deltas) = serve_job(job(true, 10_000), LONG, None);
         assert_eq!((ended.result, ended.is_covered, sum(&deltas)), (Ok(()), false, 10_000));
+        let threaded = Job { threaded: true, unlocked: false, ..job(true, 10_000) };
+        assert_eq!(serve_job(threaded, LONG, None).0.result, Ok(()));
         let (ended, deltas) = serve_job(job(false, 16_384), LONG, None);
         assert_eq!((ended.result, ended.is_covered, sum(&deltas)), (Ok(()), true, 16_384));
         assert_eq!(deltas.iter().map(|counts| counts.verified).sum::<u64>(), 2);

@@ -516,6 +516,9 @@ mod tests {
         assert!(sum.visits <= BLOCKS);
         let (ended, sum) = run::<false, _, _>(&path, verb::RewriteDurably, ClosedLoop, 4, u64::MAX);
         assert_eq!((ended.result, sum.ops, sum.verified), (Ok(()), BLOCKS, BLOCKS));
+        // What was read again is what had just been written: both reads are compared.
+        let (ended, sum) = run::<false, _, _>(&path, verb::RewriteAndReread, ClosedLoop, 4, u64::MAX);
+        assert_eq!((ended.result, sum.ops, sum.verified), (Ok(()), BLOCKS, 2 * BLOCKS));
         // Beyond the end there is nothing to read.
         std::fs::File::options().write(true).open(&path).unwrap().set_len(100 * 4096).unwrap();
         let (ended, _) = run::<false, _, _>(&path, verb::Read, ClosedLoop, 32, u64::MAX);

@@ -71,6 +71,28 @@ sequence! {
     RewriteDurably: Read, Write, Datasync;
 }
 
+/// Reads a block, writes it, and reads it again: a program that looks at what it has just changed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RewriteAndReread;
+
+impl Verb for RewriteAndReread {
+    const STEPS: &'static [Call] = &[Call::Read, Call::Write, Call::Read];
+
+    #[inline]
+    fn first(&mut self) -> usize {
+        0
+    }
+
+    #[inline]
+    fn after(step: usize) -> Option<usize> {
+        (step < 2).then_some(step + 1)
+    }
+
+    fn names() -> Vec<&'static str> {
+        vec!["read", "write", "read again"]
+    }
+}
+
 /// Reads or writes a block, by lot.
 #[derive(Debug, Clone, Copy)]
 pub struct Mix<const DURABLE: bool> {
@@ -163,6 +185,8 @@ mod tests {
     fn steps_follow_each_other() {
         assert_eq!(Rewrite::after(0), Some(1));
         assert_eq!(Rewrite::after(1), None);
+        assert_eq!([0, 1, 2].map(RewriteAndReread::after), [Some(1), Some(2), None]);
+        assert_eq!(RewriteAndReread::names().len(), RewriteAndReread::STEPS.len());
         assert_eq!(Read::after(0), None);
         assert_eq!(Mix::<true>::after(0), None);
         assert_eq!(Mix::<true>::after(1), Some(2));

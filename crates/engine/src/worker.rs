@@ -695,6 +695,15 @@ mod tests {
     }
 
     #[test]
+    fn what_is_read_again_counts_as_read_and_once_as_moved() {
+        for depth in [1, 8] {
+            let outcome = run(verb::RewriteAndReread, depth, 100, u64::MAX, None);
+            assert_eq!((outcome.ops, outcome.read_bytes, outcome.written_bytes), (100, 819_200, 409_600));
+            assert_eq!(outcome.steps, [100, 100, 100]);
+        }
+    }
+
+    #[test]
     fn failures_say_where_and_what_is_in_flight_is_waited_for() {
         let outcome = run(verb::Read, 1, 100, u64::MAX, Some((30, -5)));
         let failure = outcome.failure();

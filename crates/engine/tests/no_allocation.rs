@@ -34,8 +34,9 @@ use engine::sim::{SimClock, SimEngine, World, drive};
 use engine::stdio::Stream;
 use engine::sync::SyncEngine;
 use engine::uring::{self, UringEngine};
-use engine::verb::{Mix, Read, Rewrite, RewriteDurably, Update, Verb, Write, WriteDurably};
+use engine::verb::{Mix, Read, Rewrite, RewriteAndReread, RewriteDurably, Update, Verb, Write, WriteDurably};
 use engine::worker::{Layout, Limits, Progress, Stamping, Worker};
+use engine::zones::{Board, CachedRead, DurableZeros, Mover, Scan, Task};
 use model::sim::SimDevice;
 use rustix::fs::MemfdFlags;
 
@@ -215,6 +216,32 @@ fn add_bytes(loops: &mut Loops) {
     add("putc", || bytes(|files| Stream::<false>::new(files, true, None), true));
     add("getc", || bytes(|files| Stream::<false>::new(files, false, None), false));
     add("getc_unlocked", || bytes(|files| Stream::<true>::new(files, false, None), false));
+}
+
+/// As many passes over a file as the others have intervals.
+fn zones(mover: impl Mover) -> u64 {
+    let blocks: Arc<[_]> = (0..BLOCKS).map(|block| block * 4096..(block + 1) * 4096).collect();
+    let passes = INTERVALS as u32;
+    let board = Arc::new(Board::new(blocks.len() * passes as usize));
+    let task = Task {
+        file: file()[0].try_clone().unwrap(),
+        chunk_bytes: 4096,
+        blocks: Arc::clone(&blocks),
+        passes,
+        board: Arc::clone(&board),
+        stop: Arc::new(AtomicBool::new(false)),
+    };
+    let scan = Scan::new(mover, Monotonic, task);
+    let before = ALLOCATIONS.get();
+    let ended = scan.run(0);
+    let allocations = ALLOCATIONS.get() - before;
+    assert_eq!((ended.result, board.done()), (Ok(()), blocks.len() * passes as usize));
+    allocations
+}
+
+fn add_zones(loops: &mut Loops) {
+    loops.push(("zones, read".into(), Box::new(|| zones(CachedRead))));
+    loops.push(("zones, zeros".into(), Box::new(|| zones(DurableZeros))));
 }
 
 /// Files in memory, where making them durable costs nothing.
@@ -430,12 +457,14 @@ fn the_measuring_loops_allocate_nothing() {
     add_pacings(&mut loops, "read", Read);
     add_pacings(&mut loops, "write", Write);
     add_pacings(&mut loops, "rewrite", Rewrite);
+    add_pacings(&mut loops, "rewrite and reread", RewriteAndReread);
     add_pacings(&mut loops, "write durably", WriteDurably);
     add_pacings(&mut loops, "rewrite durably", RewriteDurably);
     add_pacings(&mut loops, "mix", Mix::<false>::new(50, 3));
     add_pacings(&mut loops, "mix durably", Mix::<true>::new(50, 3));
     add_pacings(&mut loops, "update", Update::<false>::new(50, 3));
     add_bytes(&mut loops);
+    add_zones(&mut loops);
     add_files(&mut loops);
     let threads: Vec<_> = loops.into_iter().map(|(name, run)| (name, thread::spawn(run))).collect();
     let mut allocating = Vec::new();

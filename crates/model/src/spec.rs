@@ -77,13 +77,14 @@ pub const DATA_KEYS: &[Key] = &[
     Key { name: "buffered", value: "", help: "go through the page cache" },
     Key { name: "read", value: "PERCENT", help: "share of reads in rw (50)" },
     Key { name: "update", value: "", help: "what rw writes was read just before" },
+    Key { name: "reread", value: "", help: "each block is read again after it was written (rewrite)" },
     Key { name: "sync", value: "none|end|each", help: "when writes are made durable (end)" },
     Key { name: "shared", value: "", help: "all threads in one file" },
     Key { name: "files", value: "N", help: "all threads in N files (one for each thread)" },
     Key {
         name: "fresh",
         value: "",
-        help: "the test makes its files: they are empty when it begins, and it ends when they are full (write)",
+        help: "the test makes its files: they are empty when it begins, and it ends when they are full (write, byte-write, putc-write)",
     },
     Key {
         name: "rate",
@@ -101,6 +102,11 @@ pub const DATA_KEYS: &[Key] = &[
     Key { name: "sqpoll", value: "", help: "a kernel thread takes the requests (io_uring)" },
     Key { name: "unlocked", value: "", help: "putc_unlocked and getc_unlocked (putc-write, getc-read)" },
     Key {
+        name: "threaded",
+        value: "",
+        help: "beside a second thread, for which the C library takes locks (putc-write, getc-read)",
+    },
+    Key {
         name: "stdio_buffer",
         value: "SIZE",
         help: "buffer of the C library (putc-write, getc-read; its own choice)",
@@ -111,7 +117,7 @@ pub const DATA_KEYS: &[Key] = &[
 ];
 
 /// What tests that work byte by byte take, and what those through the C library take besides.
-const BYTE_WORDS: &str = "tN sync shared files passes ops bytes, with stdio unlocked and stdio_buffer";
+const BYTE_WORDS: &str = "tN sync shared files passes ops bytes, where it writes fresh, with stdio unlocked, threaded and stdio_buffer";
 
 /// Keys of file tests.
 pub const FILE_KEYS: &[Key] = &[
@@ -197,6 +203,7 @@ fn parse_data<'a>(
         direct: in_blocks && defaults.direct.unwrap_or(verb != DataVerb::Rewrite),
         read_percent: 50,
         update: false,
+        reread: false,
         sync: SyncMode::End,
         shared: false,
         files: None,
@@ -208,6 +215,7 @@ fn parse_data<'a>(
         iopoll: false,
         sqpoll: false,
         unlocked: false,
+        threaded: false,
         stdio_buffer_bytes: None,
         passes: None,
         ops: None,
@@ -222,16 +230,21 @@ fn parse_data<'a>(
             ("files", Some(value)) => {
                 data.files = Some(parse_number(key, value, 1..=u64::from(CONCURRENCY_MAX))? as u32);
             }
-            ("fresh", None) if verb == DataVerb::Write => data.fresh = true,
+            ("fresh", None) if verb.can_make_files() => data.fresh = true,
             ("fresh", None) => {
                 return Err(format!(
-                    "`fresh` has no meaning for {verb}: only write makes its files; put write:fresh before it"
+                    "`fresh` has no meaning for {verb}: only tests that write and nothing else make their files; put \
+                     write:fresh before it"
                 ));
             }
             ("read", Some(value)) if verb == DataVerb::Rw => {
                 data.read_percent = parse_number(key, value, 0..=100)? as u8;
             }
             ("update", None) if verb == DataVerb::Rw => data.update = true,
+            ("reread", None) if verb == DataVerb::Rewrite => data.reread = true,
+            ("reread", None) => {
+                return Err(format!("`reread` has no meaning for {verb}; write rewrite:reread"));
+            }
             ("sync", Some("each")) if verb.is_bytes() => {
                 return Err(format!("`{word}`: no program makes each byte durable; write sync=none|end"));
             }
@@ -247,6 +260,7 @@ fn parse_data<'a>(
             ("iopoll", None) if in_blocks => data.iopoll = true,
             ("sqpoll", None) if in_blocks => data.sqpoll = true,
             ("unlocked", None) if verb.is_stdio() => data.unlocked = true,
+            ("threaded", None) if verb.is_stdio() => data.threaded = true,
             ("stdio_buffer", Some(value)) if verb.is_stdio() => {
                 let bytes = parse_bytes(key, value)?;
                 if !(1..=STDIO_BUFFER_BYTES_MAX).contains(&bytes) {
@@ -254,7 +268,7 @@ fn parse_data<'a>(
                 }
                 data.stdio_buffer_bytes = Some(bytes);
             }
-            ("unlocked" | "stdio_buffer", _) if !verb.is_stdio() => {
+            ("unlocked" | "threaded" | "stdio_buffer", _) if !verb.is_stdio() => {
                 return Err(format!("`{word}` has no meaning for {verb}; putc-write and getc-read take it"));
             }
             ("passes", Some(value)) => data.passes = Some(parse_number(key, value, 1..=u64::MAX)?),
@@ -287,6 +301,7 @@ fn parse_data<'a>(
         ));
     }
     check_ring(&data)?;
+    check_reread(&data)?;
     check_fresh(&mut data)?;
     settle_files(&mut data, concurrency.iodepth == 1 && concurrency.threads == 1)?;
     if in_flight > u64::from(IN_FLIGHT_MAX) {
@@ -324,6 +339,18 @@ fn check_fresh(data: &mut DataWork) -> Result<(), String> {
         ));
     }
     data.passes = Some(1);
+    Ok(())
+}
+
+/// Refuses a second read of what is made durable before it: it would be a third kind of operation that nobody measures.
+fn check_reread(data: &DataWork) -> Result<(), String> {
+    if data.reread && data.sync == SyncMode::Each {
+        return Err(
+            "reread reads what was just written, before it is durable; write sync=none|end, or leave reread \
+                    away"
+                .into(),
+        );
+    }
     Ok(())
 }
 
@@ -730,8 +757,10 @@ pub fn print(workload: &Workload) -> String {
             if data.verb == DataVerb::Rw && data.read_percent != 50 {
                 words.push(format!("read={}", data.read_percent));
             }
-            if data.update {
-                words.push("update".into());
+            for (set, word) in [(data.update, "update"), (data.reread, "reread")] {
+                if set {
+                    words.push(word.into());
+                }
             }
             if data.sync != SyncMode::End {
                 words.push(format!("sync={}", data.sync));
@@ -756,8 +785,12 @@ pub fn print(workload: &Workload) -> String {
             if let Some(engine) = data.engine {
                 words.push(format!("engine={engine}"));
             }
-            for (set, word) in [(data.iopoll, "iopoll"), (data.sqpoll, "sqpoll"), (data.unlocked, "unlocked")]
-            {
+            for (set, word) in [
+                (data.iopoll, "iopoll"),
+                (data.sqpoll, "sqpoll"),
+                (data.unlocked, "unlocked"),
+                (data.threaded, "threaded"),
+            ] {
                 if set {
                     words.push(word.into());
                 }

@@ -63,7 +63,7 @@ words! {
         Write = "write",
         /// A read or a write of a block, drawn by [`DataWork::read_percent`].
         Rw = "rw",
-        /// A read and a write of the same block, its bytes counted once.
+        /// A read and a write of the same block, its bytes counted once; with [`DataWork::reread`] another read of it.
         Rewrite = "rewrite",
         /// A write of a block and an `fdatasync`.
         Fsync = "fsync",
@@ -231,6 +231,11 @@ impl DataVerb {
         matches!(self, Self::PutcWrite | Self::GetcRead)
     }
 
+    /// Whether it writes each file from its beginning to its end and reads none of it, so that it can make its files.
+    pub fn can_make_files(self) -> bool {
+        matches!(self, Self::Write | Self::ByteWrite | Self::PutcWrite)
+    }
+
     /// Whether it changes the data on the device.
     pub fn writes(self) -> bool {
         !matches!(self, Self::Read | Self::ByteRead | Self::GetcRead)
@@ -325,6 +330,8 @@ pub struct DataWork {
     pub read_percent: u8,
     /// Whether what `rw` writes was read just before, as by a program that changes a record.
     pub update: bool,
+    /// Whether `rewrite` reads each block again after it was written.
+    pub reread: bool,
     /// When writes are made durable.
     pub sync: SyncMode,
     /// All threads work in one file instead of one each.
@@ -347,6 +354,8 @@ pub struct DataWork {
     pub sqpoll: bool,
     /// `putc_unlocked` and `getc_unlocked` in place of the calls that lock the stream.
     pub unlocked: bool,
+    /// The process that makes the calls of the C library has a second thread, so that each call takes the stream's lock.
+    pub threaded: bool,
     /// Bytes of the C library's buffer (`setvbuf`), if it was asked for; else as many as the library takes.
     pub stdio_buffer_bytes: Option<u64>,
     /// Ends the phase after that many visits of every block, if set.
@@ -503,11 +512,12 @@ impl Workload {
                 if data.direct != direct_is_default && !data.verb.is_bytes() {
                     label.push_str(if data.direct { " direct" } else { " buffered" });
                 }
-                if data.update {
-                    label.push_str(" update");
-                }
-                if data.shared {
-                    label.push_str(" shared");
+                for (set, word) in
+                    [(data.update, " update"), (data.reread, " reread"), (data.shared, " shared")]
+                {
+                    if set {
+                        label.push_str(word);
+                    }
                 }
                 if let Some(files) = data.files {
                     label.push_str(&format!(" files={files}"));
@@ -542,6 +552,9 @@ impl Workload {
                 }
                 if data.unlocked {
                     label.push_str(" unlocked");
+                }
+                if data.threaded {
+                    label.push_str(" threaded");
                 }
                 if let Some(bytes) = data.stdio_buffer_bytes {
                     label.push_str(&format!(" stdio_buffer={}", upper(bytes)));

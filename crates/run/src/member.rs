@@ -126,6 +126,7 @@ pub fn with_verb<W: WithVerb>(data: &DataWork, draw_seed: u64, with: W) -> W::An
         DataVerb::Write if !each => with.call(verb::Write),
         DataVerb::Write | DataVerb::Fsync => with.call(verb::WriteDurably),
         DataVerb::Rewrite if each => with.call(verb::RewriteDurably),
+        DataVerb::Rewrite if data.reread => with.call(verb::RewriteAndReread),
         DataVerb::Rewrite => with.call(verb::Rewrite),
         DataVerb::Rw if data.update && each => {
             with.call(verb::Update::<true>::new(data.read_percent, draw_seed))
@@ -347,6 +348,7 @@ pub fn stdio_work(
     let job = Job {
         writes: data.writes(),
         unlocked: data.unlocked,
+        threaded: data.threaded,
         buffer_bytes: data.stdio_buffer_bytes,
         content: part.content,
         first_file: stamping.first_file,

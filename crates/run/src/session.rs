@@ -663,6 +663,35 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn one_thread_makes_several_files_byte_by_byte_and_reads_again_what_it_rewrites() {
+        let temp = tempfile::tempdir().unwrap();
+        let tests = [
+            "byte-write:files=4:fresh",
+            "rewrite:seq8k:files=4:reread:passes=1",
+            "read:seq8k:files=4:buffered:passes=1",
+            "rw:rnd16k:t3:files=4:buffered:update:read=90:passes=1",
+        ];
+        let (mut session, plan) = session(temp.path(), &tests);
+        session.lay_out(u64::MAX, &LayoutProgress::default()).unwrap();
+        assert_eq!(data_files(&session), [(0, 0); 4], "nothing is laid out");
+        let records: Vec<_> =
+            plan.phases.iter().map(|phase| session.phase(phase, 1, LONG, &mut |_| {})).collect();
+        for record in &records {
+            assert_eq!((record.status, record.workload.files), (Status::Done, 4), "{:?}", record.reason);
+        }
+        let sizes: Vec<_> = data_files(&session).iter().map(|(bytes, _)| *bytes).collect();
+        assert_eq!(sizes, [256 << 10; 4]);
+        let moved = |record: &PhaseRecord| (record.bytes, record.app_bytes_read, record.app_bytes_written);
+        assert_eq!(moved(&records[0]), (1 << 20, 0, 1 << 20));
+        assert_eq!(moved(&records[1]), (1 << 20, 2 << 20, 1 << 20));
+        let steps: Vec<_> = records[1].steps.iter().map(|step| (step.name.as_str(), step.ops)).collect();
+        assert_eq!(steps, [("read", 128), ("write", 128), ("read again", 128)]);
+        // All that was read is what was written last, the second time too.
+        assert_eq!([1, 2, 3].map(|index: usize| records[index].verified_blocks), [256, 128, 64]);
+        assert_eq!(session.close().unwrap().left, []);
+    }
+
+    #[test]
     fn files_that_were_not_made_are_not_read() {
         let temp = tempfile::tempdir().unwrap();
         let tests = ["byte-write:bytes=8k", "write:seq8k:buffered:fresh", "read:seq8k:buffered:passes=1"];

@@ -256,6 +256,7 @@ mod tests {
         Job {
             writes: true,
             unlocked: false,
+            threaded: false,
             buffer_bytes: None,
             content,
             first_file: 0,

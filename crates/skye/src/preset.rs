@@ -13,6 +13,7 @@ const SHIPPED: &[(&str, &str)] = &[
     ("classic", include_str!("../../../presets/classic.toml")),
     ("disk", include_str!("../../../presets/disk.toml")),
     ("peak", include_str!("../../../presets/peak.toml")),
+    ("bytes", include_str!("../../../presets/bytes.toml")),
 ];
 
 /// The preset that runs when none is named.
@@ -192,7 +193,9 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert!(refused("standart").ends_with("did you mean `standard`?"));
-        assert!(refused("zzz").ends_with("presets are quick, standard, rigorous, classic, disk, peak"));
+        assert!(
+            refused("zzz").ends_with("presets are quick, standard, rigorous, classic, disk, peak, bytes")
+        );
         assert!(refused("/no/such.toml").starts_with("cannot read the preset /no/such.toml: No such file"));
     }
 }

@@ -55,6 +55,8 @@ pub struct Job {
     pub writes: bool,
     /// `putc_unlocked` and `getc_unlocked` in place of `putc` and `getc`.
     pub unlocked: bool,
+    /// Beside a second thread, which sleeps: the C library takes no locks in a process of one.
+    pub threaded: bool,
     /// Bytes of the stream's buffer; else as many as the C library takes.
     pub buffer_bytes: Option<u64>,
     /// What the files contain, and the seed of their stamps.
@@ -164,10 +166,19 @@ impl fmt::Display for Command {
                 write!(f, "span {file} {start_bytes} {end_bytes}")
             }
             Self::Job(job) => {
-                let Job { writes, unlocked, buffer_bytes, content, first_file, generation, verify, ops } =
-                    &**job;
+                let Job {
+                    writes,
+                    unlocked,
+                    threaded,
+                    buffer_bytes,
+                    content,
+                    first_file,
+                    generation,
+                    verify,
+                    ops,
+                } = &**job;
                 let Content { seed, interval_bytes, compress_percent, dedupe_percent } = content;
-                write!(f, "job {writes} {unlocked} {} ", OrDash(*buffer_bytes))?;
+                write!(f, "job {writes} {unlocked} {threaded} {} ", OrDash(*buffer_bytes))?;
                 write!(f, "{seed} {interval_bytes} {compress_percent} {dedupe_percent} ")?;
                 write!(f, "{first_file} {generation} {ops}")?;
                 match verify {
@@ -197,6 +208,7 @@ impl Command {
             "job" => Self::Job(Box::new(Job {
                 writes: words.number()?,
                 unlocked: words.number()?,
+                threaded: words.number()?,
                 buffer_bytes: words.option()?,
                 content: Content {
                     seed: words.number()?,
@@ -428,6 +440,7 @@ mod tests {
         let job = Job {
             writes: true,
             unlocked: false,
+            threaded: false,
             buffer_bytes: None,
             content,
             first_file: 1 << 16,
@@ -436,7 +449,14 @@ mod tests {
             ops: u64::MAX,
         };
         let verify = Some(Verify { every: 16, generations: 2..=3 });
-        let other = Job { writes: false, unlocked: true, buffer_bytes: Some(1), verify, ..job.clone() };
+        let other = Job {
+            writes: false,
+            unlocked: true,
+            threaded: true,
+            buffer_bytes: Some(1),
+            verify,
+            ..job.clone()
+        };
         for command in [
             Command::Span(Span { file: 1, start_bytes: 2, end_bytes: u64::MAX }),
             Command::Job(Box::new(job)),

@@ -53,7 +53,8 @@ pub struct DataGroup {
     pub compress_percent: u8,
     /// Percent of the blocks that are copies of one another.
     pub dedupe_percent: u8,
-    /// Whether the files are laid out empty, as the first test in blocks on them makes them; absent where they are not.
+    /// Whether the files are laid out empty, as a test makes them before any works on them in blocks; absent where they are
+    /// not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fresh: bool,
 }
@@ -180,14 +181,15 @@ fn groups(phases: &[PlannedPhase]) -> Vec<DataGroup> {
     groups
 }
 
-/// Marks the files that the first test in blocks on them makes; what laid them out would only be cut off again.
+/// Marks the files that a test makes before any other works on them in blocks; what laid them out would only be cut off
+/// again.
 fn mark_fresh(groups: &mut [DataGroup], phases: &[PlannedPhase], path: &str) -> Result<(), Trouble> {
     for index in 0..groups.len() {
         let all: &[DataGroup] = groups;
         let on_group =
             || on_files(phases).filter(move |(phase, _)| group_of(all, &phase.workload) == Some(index));
         let Some((maker, _)) =
-            on_group().find(|(_, data)| !data.verb.is_bytes()).filter(|(_, data)| data.fresh)
+            on_group().find(|(_, data)| data.fresh || !data.verb.is_bytes()).filter(|(_, data)| data.fresh)
         else {
             continue;
         };
@@ -459,6 +461,9 @@ mod tests {
         assert_eq!(groups(&["read", "write:fresh"]), [false]);
         assert_eq!(groups(&["write:fresh", "read", "write:fresh"]), [true]);
         assert_eq!(groups(&["putc-write", "write:fresh"]), [true]);
+        assert_eq!(groups(&["putc-write:fresh", "rewrite", "write:fresh"]), [true]);
+        assert_eq!(groups(&["putc-write:files=2:fresh", "rewrite:files=2", "rw:t3:files=2"]), [true]);
+        assert_eq!(groups(&["putc-write", "rewrite", "write:fresh"]), [false]);
         assert_eq!(groups(&["write:fresh", "read:compress=50", "write:fresh:compress=50"]), [true, false]);
         assert_eq!(groups(&["write:t2:fresh", "rw:t10:files=2:buffered"]), [true]);
         assert_eq!(groups(&["write:t2:fresh", "rw:t10:shared"]), [true, false]);

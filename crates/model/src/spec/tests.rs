@@ -34,12 +34,15 @@ fn labels_read_like_the_tables_of_the_field() {
         ("read:rnd4k:rate=50%", "RND4K Q1T1 @50%"),
         ("write:compress=50:dedupe=20", "SEQ1M Q1T1 compress=50 dedupe=20"),
         ("read:rnd4k:iopoll:sqpoll", "RND4K Q1T1 iopoll sqpoll"),
+        ("rewrite:reread:direct", "SEQ1M Q1T1 direct reread"),
+        ("putc-write:fresh", "T1 fresh"),
         ("read:rnd4k:engine=null", "RND4K Q1T1 engine=null"),
         ("read:rnd4k:engine=nop", "RND4K Q1T1 engine=nop"),
         ("read:rnd4k:engine=uring", "RND4K Q1T1"),
         ("byte-read:t2", "T2"),
         ("byte-write:buffered:sync=none", "T1 sync=none"),
         ("putc-write:unlocked:stdio_buffer=4k", "T1 unlocked stdio_buffer=4K"),
+        ("getc-read:threaded", "T1 threaded"),
         ("stat:t2:order=dir", "T2 dir"),
         ("create:names=letters-first:kind=symlink", "T1 letters-first symlink"),
         ("stat:size=0..64k:contents:chunk=8k:names=plain", "T1 64K contents chunk=8K"),
@@ -123,14 +126,24 @@ fn fresh_files_are_written_once() {
         problem("write:rnd8k:fresh"),
         "fresh writes new files from their beginning to their end; write seq8k for rnd8k, or leave fresh away"
     );
-    for verb in ["read", "rw", "rewrite", "fsync", "byte-write", "putc-write"] {
+    for verb in ["read", "rw", "rewrite", "fsync", "byte-read", "getc-read"] {
         assert_eq!(
             problem(&format!("{verb}:fresh")),
             format!(
-                "`fresh` has no meaning for {verb}: only write makes its files; put write:fresh before it"
+                "`fresh` has no meaning for {verb}: only tests that write and nothing else make their files; put \
+                 write:fresh before it"
             )
         );
     }
+    for verb in ["byte-write", "putc-write"] {
+        let bytes = ok(&format!("{verb}:fresh:files=2"));
+        let data = bytes.data().unwrap();
+        assert_eq!(
+            (data.fresh, data.passes, print(&bytes)),
+            (true, Some(1), format!("{verb}:files=2:fresh"))
+        );
+    }
+    assert!(problem("byte-write:fresh:bytes=3m").contains("bytes=3m is another end"));
     for count in ["passes=2", "ops=10", "bytes=4m"] {
         let key = count.split('=').next().unwrap();
         assert_eq!(
@@ -147,6 +160,24 @@ fn fresh_files_are_written_once() {
     );
     assert_eq!(problem("write:fresh=1"), "`fresh=1`: `fresh` takes no value");
     assert_eq!(problem("create:fresh"), "`fresh` has no meaning for create");
+}
+
+#[test]
+fn what_was_rewritten_may_be_read_again() {
+    let workload = ok("rewrite:seq1m:reread");
+    assert!(workload.data().unwrap().reread);
+    assert_eq!(print(&workload), "rewrite:seq1m:reread");
+    for verb in ["read", "write", "rw", "fsync", "byte-read", "putc-write"] {
+        assert_eq!(
+            problem(&format!("{verb}:reread")),
+            format!("`reread` has no meaning for {verb}; write rewrite:reread")
+        );
+    }
+    assert_eq!(problem("rewrite:reread=2"), "`reread=2`: `reread` takes no value");
+    assert_eq!(
+        problem("rewrite:sync=each:reread"),
+        "reread reads what was just written, before it is durable; write sync=none|end, or leave reread away"
+    );
 }
 
 #[test]
@@ -292,6 +323,7 @@ fn any_workload() -> impl Strategy<Value = Workload> {
                 direct,
                 read_percent: if verb == DataVerb::Rw { read } else { 50 },
                 update: verb == DataVerb::Rw && read % 2 == 1,
+                reread: verb == DataVerb::Rewrite && read % 2 == 1 && sync != SyncMode::Each,
                 sync,
                 shared,
                 files: files.filter(|_| !shared),
@@ -303,6 +335,7 @@ fn any_workload() -> impl Strategy<Value = Workload> {
                 iopoll: false,
                 sqpoll: false,
                 unlocked: verb.is_stdio() && stdio.0,
+                threaded: verb.is_stdio() && read % 3 == 1,
                 stdio_buffer_bytes: stdio.1.filter(|_| verb.is_stdio()),
                 passes: limits.0,
                 ops: limits.1,
@@ -313,7 +346,15 @@ fn any_workload() -> impl Strategy<Value = Workload> {
                 Some(engine) => engine == EngineWord::Uring,
             };
             let makes_files = !matches!(data.engine, Some(EngineWord::Null | EngineWord::Nop));
-            let fresh = fresh && verb == DataVerb::Write && access == Access::Sequential && makes_files;
+            let is_in_order = access == Access::Sequential || verb.is_bytes();
+            let fresh = fresh && verb.can_make_files() && is_in_order && (makes_files || verb.is_bytes());
+            let data = DataWork {
+                bytes: data.bytes.filter(|_| !fresh),
+                passes: if fresh { Some(1) } else { data.passes },
+                ops: data.ops.filter(|_| !fresh),
+                fresh,
+                ..data
+            };
             let syncs_each = verb == DataVerb::Fsync || sync == SyncMode::Each;
             Work::Data(if verb.is_bytes() {
                 DataWork {
@@ -331,10 +372,7 @@ fn any_workload() -> impl Strategy<Value = Workload> {
                     iopoll: ring.1.0 && in_ring && data.direct && !syncs_each,
                     sqpoll: ring.1.1 && in_ring,
                     // Less than one block is refused.
-                    bytes: data.bytes.map(|bytes| bytes.max(block_bytes)).filter(|_| !fresh),
-                    passes: if fresh { Some(1) } else { data.passes },
-                    ops: data.ops.filter(|_| !fresh),
-                    fresh,
+                    bytes: data.bytes.map(|bytes| bytes.max(block_bytes)),
                     ..data
                 }
             })

@@ -7,7 +7,7 @@ use crate::support::mounts::Tmpfs;
 use crate::support::program::{assert_nothing_left, skye};
 use crate::support::scratch;
 
-const PRESETS: &[&str] = &["quick", "standard", "rigorous", "classic", "disk", "peak"];
+const PRESETS: &[&str] = &["quick", "standard", "rigorous", "classic", "disk", "peak", "bytes"];
 
 #[track_caller]
 fn planned(directory: &Path, words: &str, preset: Option<&Path>) -> String {
