@@ -9,7 +9,7 @@ mod csv2txt;
 mod figure;
 mod html;
 mod line;
-mod outcome;
+pub(crate) mod outcome;
 mod read;
 #[cfg(test)]
 mod sample;

@@ -10,4 +10,14 @@
 //! - Text that others wrote (names, seeds) is shown only with what would act instead of show made visible, in HTML
 //!   only escaped.
 
+pub mod bonnie;
 pub mod bonniepp;
+pub mod getc_putc;
+pub mod gobonniego;
+mod markup;
+pub mod results;
+#[cfg(test)]
+mod sample;
+pub mod words;
+mod work;
+pub mod zcav;

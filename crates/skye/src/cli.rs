@@ -72,27 +72,9 @@ or something could not be undone, 2 refused, 128 + N ended by signal N after und
         #[arg(value_hint = ValueHint::DirPath)]
         directory: PathBuf,
     },
-    /// The twelve tests of bonnie++, with its flags, its table and its CSV, and what limited each.
-    #[command(name = "bonnie++", disable_help_flag = true)]
-    BonniePp {
-        /// What bonnie++ takes; skye bonnie++ --help lists it.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS")]
-        words: Vec<OsString>,
-    },
-    /// Show results of bonnie++, of any version, as a page in HTML.
-    #[command(name = "bon_csv2html")]
-    CsvToHtml {
-        /// Its CSV lines, or its whole output [default: stdin].
-        #[arg(value_hint = ValueHint::FilePath)]
-        file: Option<PathBuf>,
-    },
-    /// Show results of bonnie++, of any version, as text.
-    #[command(name = "bon_csv2txt")]
-    CsvToTxt {
-        /// Its CSV lines, or its whole output [default: stdin].
-        #[arg(value_hint = ValueHint::FilePath)]
-        file: Option<PathBuf>,
-    },
+    /// The programs whose place skye takes.
+    #[command(flatten)]
+    Family(FamilyCommand),
     /// Print completions for a shell.
     Completions {
         /// The shell.
@@ -100,6 +82,48 @@ or something could not be undone, 2 refused, 128 + N ended by signal N after und
     },
     /// Print the manual page.
     Man,
+}
+
+/// Programs of the family, each with a command line of its own; `--help` after the name lists it.
+#[derive(Debug, Subcommand)]
+pub enum FamilyCommand {
+    /// The twelve tests of bonnie++, with its flags, its table and its CSV, and what limited each.
+    #[command(name = "bonnie++", disable_help_flag = true)]
+    BonniePp(FamilyArguments),
+    /// The six tests of bonnie 1.4 or Bonnie-64, with its flags and its table, and what limited each.
+    #[command(name = "bonnie", disable_help_flag = true)]
+    Bonnie(FamilyArguments),
+    /// The three tests of GoBonnieGo, with its flags, its lines and its JSON, and what limited each.
+    #[command(name = "gobonniego", disable_help_flag = true)]
+    GoBonnieGo(FamilyArguments),
+    /// The rate of a device or file over its length, front to back, as zcav shows it.
+    #[command(name = "zcav", disable_help_flag = true)]
+    Zcav(FamilyArguments),
+    /// Single bytes by eight ways, as getc_putc measures them.
+    #[command(name = "getc_putc", disable_help_flag = true)]
+    GetcPutc(FamilyArguments),
+    /// Say what to use in its place.
+    #[command(name = "generate_randfile", disable_help_flag = true, hide = true)]
+    GenerateRandfile(FamilyArguments),
+    /// Show results of bonnie++, of any version, as a page in HTML.
+    #[command(name = "bon_csv2html", disable_help_flag = true)]
+    CsvToHtml(FamilyArguments),
+    /// Show results of bonnie++, of any version, as text.
+    #[command(name = "bon_csv2txt", disable_help_flag = true)]
+    CsvToTxt(FamilyArguments),
+}
+
+/// The words of another program.
+#[derive(Debug, Args)]
+pub struct FamilyArguments {
+    /// What the program of that name takes; --help lists it.
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "WORDS",
+        value_hint = ValueHint::AnyPath
+    )]
+    pub words: Vec<OsString>,
 }
 
 /// What to measure, where, and where results go.

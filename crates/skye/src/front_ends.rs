@@ -6,54 +6,75 @@ use std::io::Read;
 use std::path::Path;
 
 use family::bonniepp::{self, Line, Problem};
+use family::results::{self, Results};
 use model::Trouble;
 
+use crate::cli::FamilyCommand;
 use crate::exit::{self, Failure};
-use crate::{Done, bonniepp as measuring, terminal};
+use crate::{Done, bonnie, bonniepp as measuring, getc_putc, gobonniego, terminal, zcav};
 
-/// One of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FrontEnd {
-    /// Measures.
-    BonniePp,
-    /// Shows results as a page.
-    CsvToHtml,
-    /// Shows results as text.
-    CsvToTxt,
+/// One of them: its name, as a command and as a program, and what it does with the words after its name.
+pub struct FrontEnd {
+    name: &'static str,
+    run: fn(&[OsString]) -> Done,
 }
 
-/// Their names, as commands and as programs.
-const NAMES: [(&str, FrontEnd); 3] = [
-    ("bonnie++", FrontEnd::BonniePp),
-    ("bon_csv2html", FrontEnd::CsvToHtml),
-    ("bon_csv2txt", FrontEnd::CsvToTxt),
+const ALL: &[FrontEnd] = &[
+    FrontEnd { name: "bonnie++", run: measuring::bonniepp },
+    FrontEnd { name: "bonnie", run: bonnie::bonnie },
+    FrontEnd { name: "gobonniego", run: gobonniego::gobonniego },
+    FrontEnd { name: "zcav", run: zcav::zcav },
+    FrontEnd { name: "getc_putc", run: getc_putc::getc_putc },
+    FrontEnd { name: "generate_randfile", run: getc_putc::generate_randfile },
+    FrontEnd { name: "bon_csv2html", run: csv2html },
+    FrontEnd { name: "bon_csv2txt", run: csv2txt },
 ];
 
 impl FrontEnd {
+    /// The one of that name.
+    fn named(word: &OsString) -> Option<&'static Self> {
+        let name = Path::new(word).file_name()?;
+        ALL.iter().find(|known| name == known.name)
+    }
+
     /// The one that is meant, and the words for it.
-    pub fn called(words: &[OsString]) -> Option<(Self, &[OsString])> {
-        let named = |word: &OsString| {
-            let name = Path::new(word).file_name()?;
-            NAMES.iter().find(|(known, _)| name == *known).map(|(_, front_end)| *front_end)
-        };
+    pub fn called(words: &[OsString]) -> Option<(&'static Self, &[OsString])> {
         let (program, rest) = words.split_first()?;
-        if let Some(front_end) = named(program) {
+        if let Some(front_end) = Self::named(program) {
             return Some((front_end, rest));
         }
         let (command, rest) = rest.split_first()?;
         // A directory of that name is not the command.
         let is_word = Path::new(command).components().count() == 1;
-        named(command).filter(|_| is_word).map(|front_end| (front_end, rest))
+        Self::named(command).filter(|_| is_word).map(|front_end| (front_end, rest))
     }
 
     /// Does what the program of that name does.
-    pub fn run(self, words: &[OsString]) -> Done {
-        match self {
-            Self::BonniePp => measuring::bonniepp(words),
-            Self::CsvToHtml => convert("bon_csv2html", "a page in HTML", words, bonniepp::csv2html),
-            Self::CsvToTxt => convert("bon_csv2txt", "text", words, bonniepp::csv2txt),
-        }
+    pub fn run(&self, words: &[OsString]) -> Done {
+        (self.run)(words)
     }
+}
+
+/// Does what a command asks for that clap has parsed: behind `--verbose`, else the words have been taken before.
+pub fn run(command: &FamilyCommand) -> Done {
+    match command {
+        FamilyCommand::BonniePp(arguments) => measuring::bonniepp(&arguments.words),
+        FamilyCommand::Bonnie(arguments) => bonnie::bonnie(&arguments.words),
+        FamilyCommand::GoBonnieGo(arguments) => gobonniego::gobonniego(&arguments.words),
+        FamilyCommand::Zcav(arguments) => zcav::zcav(&arguments.words),
+        FamilyCommand::GetcPutc(arguments) => getc_putc::getc_putc(&arguments.words),
+        FamilyCommand::GenerateRandfile(arguments) => getc_putc::generate_randfile(&arguments.words),
+        FamilyCommand::CsvToHtml(arguments) => csv2html(&arguments.words),
+        FamilyCommand::CsvToTxt(arguments) => csv2txt(&arguments.words),
+    }
+}
+
+fn csv2html(words: &[OsString]) -> Done {
+    convert("bon_csv2html", "a page in HTML", words, bonniepp::csv2html)
+}
+
+fn csv2txt(words: &[OsString]) -> Done {
+    convert("bon_csv2txt", "text", words, bonniepp::csv2txt)
 }
 
 /// Reads lines from a file or from stdin, and prints them in another form.
@@ -79,10 +100,10 @@ fn convert(program: &str, form: &str, words: &[OsString], render: fn(&[Line]) ->
     }
 }
 
-/// What was found in a text: lines, and what is wrong with those that are none.
-type Found = (Vec<Line>, Vec<Problem>);
+/// Lines of bonnie++, and what is wrong with those that are none.
+type Lines = (Vec<Line>, Vec<Problem>);
 
-fn read<R: Read>(source: &str, open: impl FnOnce() -> std::io::Result<R>) -> Result<Found, Failure> {
+fn read<R: Read>(source: &str, open: impl FnOnce() -> std::io::Result<R>) -> Result<Lines, Failure> {
     let mut bytes = Vec::new();
     open()
         .and_then(|mut reader| reader.read_to_end(&mut bytes))
@@ -90,22 +111,104 @@ fn read<R: Read>(source: &str, open: impl FnOnce() -> std::io::Result<R>) -> Res
     Ok(bonniepp::read(&String::from_utf8_lossy(&bytes)))
 }
 
-/// What a text holds, if that is results of the family rather than a document of ours.
-pub fn found_in(text: &str) -> Option<Found> {
-    let is_document = text.trim_start().starts_with('{');
-    Some(text).filter(|_| !is_document).map(bonniepp::read).filter(|(lines, _)| !lines.is_empty())
+/// Prints lines in a form, and names those that are none.
+fn show(source: &str, (lines, problems): &Lines, render: fn(&[Line]) -> String) -> Done {
+    let shown = (!lines.is_empty()).then(|| render(lines));
+    Found { shown, problems: texts(problems), ..IN_BONNIEPP }.show(source)
 }
 
-/// Prints lines in a form, and names those that are none.
-pub fn show(source: &str, (lines, problems): &Found, render: fn(&[Line]) -> String) -> Done {
-    problems.iter().for_each(|problem| terminal::message("warning", &format!("{source}: {problem}")));
-    if lines.is_empty() {
-        return Err(Failure::Failed(format!(
-            "cannot show {source}: it has no line of 27, 48 or 50 fields, as bonnie++ prints them"
-        )));
+/// Results of an older program that were found in a text.
+pub struct Found {
+    /// The program: "bonnie++".
+    pub program: &'static str,
+    /// What else can be done with them, as the end of a sentence; empty where nothing can.
+    pub besides: &'static str,
+    /// What a text must hold for there to be anything to show.
+    lacks: &'static str,
+    /// What is wrong with parts of the text, and where.
+    problems: Vec<String>,
+    /// Them as text; `None` where nothing of it could be read.
+    shown: Option<String>,
+}
+
+/// What is found of bonnie++, before it is.
+const IN_BONNIEPP: Found = Found {
+    program: "bonnie++",
+    besides: ", and skye bon_csv2html makes a page of them",
+    lacks: "it has no line of 27, 48 or 50 fields, as bonnie++ prints them",
+    problems: Vec::new(),
+    shown: None,
+};
+
+/// How results are found in a text, a line for each program; the first that finds some is taken. Those whose results can
+/// be taken for nothing else stand first.
+const READERS: &[fn(&str) -> Option<Found>] = &[of_gobonniego, of_bonniepp, of_bonnie, of_zcav, of_getc_putc];
+
+/// What a text holds, if that is results of the family rather than a document of ours.
+pub fn found_in(text: &str) -> Option<Found> {
+    READERS.iter().find_map(|read| read(text))
+}
+
+/// Results in the form that all programs have in common, if there are any.
+fn in_common(program: &'static str, runs: Vec<Results>, problems: &[impl ToString]) -> Option<Found> {
+    let shown = (!runs.is_empty()).then(|| results::table(&runs))?;
+    Some(Found { program, besides: "", lacks: "", problems: texts(problems), shown: Some(shown) })
+}
+
+/// A text that is no JSON: in a document of ours, anything may look like a line.
+fn of_lines(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.trim_start().starts_with('{'))
+}
+
+fn of_bonnie(text: &str) -> Option<Found> {
+    let (tables, problems) = family::bonnie::read(of_lines(text)?);
+    in_common("bonnie", tables.iter().map(family::bonnie::Table::results).collect(), &problems)
+}
+
+fn of_zcav(text: &str) -> Option<Found> {
+    let (logs, problems) = family::zcav::read(of_lines(text)?);
+    in_common("zcav", logs.iter().map(family::zcav::results).collect(), &problems)
+}
+
+fn of_getc_putc(text: &str) -> Option<Found> {
+    let (lines, problems) = family::getc_putc::read(of_lines(text)?);
+    in_common("getc_putc", lines.iter().map(family::getc_putc::Line::results).collect(), &problems)
+}
+
+fn of_gobonniego(text: &str) -> Option<Found> {
+    let reading = family::gobonniego::read(text);
+    let runs = reading.results();
+    (!reading.is_empty()).then(|| Found {
+        program: "GoBonnieGo",
+        besides: "",
+        lacks: "it has no result of a run, as GoBonnieGo prints them",
+        problems: texts(&reading.problems),
+        shown: (!runs.is_empty()).then(|| results::table(&runs)),
+    })
+}
+
+fn of_bonniepp(text: &str) -> Option<Found> {
+    let (lines, problems) = bonniepp::read(of_lines(text)?);
+    let shown = (!lines.is_empty()).then(|| bonniepp::csv2txt(&lines))?;
+    Some(Found { shown: Some(shown), problems: texts(&problems), ..IN_BONNIEPP })
+}
+
+fn texts(problems: &[impl ToString]) -> Vec<String> {
+    problems.iter().map(ToString::to_string).collect()
+}
+
+impl Found {
+    /// Prints them, and names what is none.
+    pub fn show(&self, source: &str) -> Done {
+        self.problems
+            .iter()
+            .for_each(|problem| terminal::message("warning", &format!("{source}: {problem}")));
+        let Some(shown) = &self.shown else {
+            return Err(Failure::Failed(format!("cannot show {source}: {}", self.lacks)));
+        };
+        terminal::print_bytes(shown.as_bytes())?;
+        Ok(exit::DONE)
     }
-    terminal::print_bytes(render(lines).as_bytes())?;
-    Ok(exit::DONE)
 }
 
 #[cfg(test)]
@@ -113,15 +216,44 @@ mod tests {
     use super::*;
 
     #[test]
+    fn results_of_each_program_are_told_apart() {
+        let data = |name: &str| {
+            let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../family/tests/data");
+            std::fs::read_to_string(directory.join(name)).unwrap()
+        };
+        for (name, program) in [
+            ("bonnie++-1.03e_s1500_r700_n4.stdout", "bonnie++"),
+            ("bonnie++-2.00a_x2_header.csv", "bonnie++"),
+            ("bonnie-1.4_s400.stdout", "bonnie"),
+            ("bonnie-1.4_html.stdout", "bonnie"),
+            ("bonnie-64_s400.stdout", "bonnie"),
+            ("bonnie-64_r_html.stdout", "bonnie"),
+            ("gobonniego-1.0.10_nonroot_1GiB.txt", "GoBonnieGo"),
+            ("gobonniego-1.0.10_root_json_2runs.json", "GoBonnieGo"),
+            ("zcav-2.00a_b8192_sparsefile.txt", "zcav"),
+            ("zcav-2.00a_c3.log", "zcav"),
+            ("getc_putc-2.00a_64m.txt", "getc_putc"),
+            ("getc_putc-2.00a_default_q.csv", "getc_putc"),
+        ] {
+            let found = found_in(&data(name)).unwrap_or_else(|| panic!("{name}: nothing is found"));
+            assert_eq!((found.program, found.problems), (program, vec![]), "{name}");
+            assert!(found.shown.is_some_and(|shown| shown.lines().count() > 1), "{name}");
+        }
+        for text in ["", "{}", "{\"schema\": \"skye.run.v1\"}", "a,b,c\n1,2,3\n", "# MiB/s\n"] {
+            assert!(found_in(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
     fn they_go_by_command_or_by_name() {
         let called = |line: &str| {
             let words: Vec<_> = line.split(' ').map(OsString::from).collect();
-            FrontEnd::called(&words).map(|(front_end, rest)| (front_end, rest.len()))
+            FrontEnd::called(&words).map(|(front_end, rest)| (front_end.name, rest.len()))
         };
-        assert_eq!(called("skye bonnie++ -d /mnt"), Some((FrontEnd::BonniePp, 2)));
-        assert_eq!(called("/usr/bin/bonnie++ -q"), Some((FrontEnd::BonniePp, 1)));
-        assert_eq!(called("./bon_csv2html"), Some((FrontEnd::CsvToHtml, 0)));
-        assert_eq!(called("skye bon_csv2txt file"), Some((FrontEnd::CsvToTxt, 1)));
+        assert_eq!(called("skye bonnie++ -d /mnt"), Some(("bonnie++", 2)));
+        assert_eq!(called("/usr/bin/bonnie++ -q"), Some(("bonnie++", 1)));
+        assert_eq!(called("./bon_csv2html"), Some(("bon_csv2html", 0)));
+        assert_eq!(called("skye bon_csv2txt file"), Some(("bon_csv2txt", 1)));
         for line in ["skye", "skye run bonnie++", "skye ./bonnie++", "skye report"] {
             assert_eq!(called(line), None, "{line}");
         }

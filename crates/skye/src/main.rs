@@ -6,13 +6,17 @@
 //! - A reader that goes away ends a run quietly, after cleaning up.
 
 mod beside;
+mod bonnie;
 mod bonniepp;
 mod cli;
+mod dialect;
 mod doctor;
 mod driver;
 mod exit;
 mod explain;
 mod front_ends;
+mod getc_putc;
+mod gobonniego;
 mod live_view;
 mod logger;
 mod marks;
@@ -26,8 +30,8 @@ mod simulation;
 mod store;
 mod store_commands;
 mod terminal;
+mod zcav;
 
-use std::ffi::OsString;
 use std::panic::UnwindSafe;
 use std::process::ExitCode;
 
@@ -87,9 +91,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::SelfTest(arguments) => selftest::selftest(&arguments),
         Command::Clean { directory } => store_commands::clean(&directory),
         // Only behind --verbose: else they have taken the command line before it was parsed.
-        Command::BonniePp { words } => FrontEnd::BonniePp.run(&words),
-        Command::CsvToHtml { file } => FrontEnd::CsvToHtml.run(&Vec::from_iter(file.map(OsString::from))),
-        Command::CsvToTxt { file } => FrontEnd::CsvToTxt.run(&Vec::from_iter(file.map(OsString::from))),
+        Command::Family(command) => front_ends::run(&command),
         Command::Completions { shell } => cli::completions(shell),
         Command::Man => cli::man(),
     }

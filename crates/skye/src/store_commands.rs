@@ -21,11 +21,12 @@ pub fn report(arguments: &ReportArguments) -> Done {
         let wants_more =
             [&arguments.json, &arguments.csv, &arguments.markdown].into_iter().any(Option::is_some);
         return match wants_more || arguments.rejudge {
-            false => front_ends::show(&path.to_string_lossy(), &found, family::bonniepp::csv2txt),
+            false => found.show(&path.to_string_lossy()),
             true => Err(Failure::Refused(format!(
-                "cannot make that of {}: it holds results of bonnie++, not a run of skye; without options they are shown, \
-                 and skye bon_csv2html makes a page of them",
-                path.display()
+                "cannot make that of {}: it holds results of {}, not a run of skye; without options they are shown{}",
+                path.display(),
+                found.program,
+                found.besides
             ))),
         };
     }

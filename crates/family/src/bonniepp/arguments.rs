@@ -4,10 +4,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use lexopt::{Arg, Parser};
-use model::size::{self, Size};
+use model::size;
 use model::spec::DIRS_MAX;
 
 use super::{Content, DEFAULT_CHUNK_BYTES, Layout};
+use crate::words::{self, scaled, text, unknown, value, within};
 
 /// Smallest and largest chunk.
 const CHUNK_BYTES_RANGE: std::ops::RangeInclusive<u64> = 256..=1 << 20;
@@ -62,15 +63,7 @@ The twelve tests of bonnie++, measured by skye: its flags, its table and its CSV
 Exit codes: 0 done, 1 refused or failed, 5 ended by INT in the tests on data.";
 
 /// What a command line asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Command {
-    /// Measure.
-    Measure(Box<Options>),
-    /// Print [`HELP`].
-    Help,
-    /// Print which version it is.
-    Version,
-}
+pub type Command = words::Command<Options>;
 
 /// What is to be measured, and how it is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -206,30 +199,6 @@ fn compat_of(words: &[OsString]) -> Result<Layout, String> {
         };
     }
     Ok(compat)
-}
-
-fn unknown(error: lexopt::Error) -> String {
-    format!("{error}; --help shows all flags")
-}
-
-fn value(flag: &str, parser: &mut Parser) -> Result<OsString, String> {
-    parser.value().map_err(|_| format!("{flag} takes a value and has none; --help shows all flags"))
-}
-
-fn text(flag: &str, parser: &mut Parser) -> Result<String, String> {
-    let word = value(flag, parser)?;
-    word.into_string().map_err(|word| format!("{flag} `{}` is not text in UTF-8", word.to_string_lossy()))
-}
-
-/// A number that may carry a suffix of sizes; one without is counted in `unit`.
-fn scaled(text: &str, unit: u64) -> Option<u64> {
-    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return text.parse::<u64>().ok()?.checked_mul(unit);
-    }
-    match text.parse() {
-        Ok(Size::Bytes(bytes)) => Some(bytes),
-        _ => None,
-    }
 }
 
 /// A part between colons, if there is something in it.
@@ -535,14 +504,6 @@ impl Parsing {
         self.options.files = self.files;
         Ok(self.options)
     }
-}
-
-fn within(flag: &str, word: &str, range: std::ops::RangeInclusive<u64>, what: &str) -> Result<u64, String> {
-    word.trim()
-        .parse()
-        .ok()
-        .filter(|number| range.contains(number))
-        .ok_or_else(|| format!("{flag} `{word}`: write {} to {} {what}", range.start(), range.end()))
 }
 
 #[cfg(test)]

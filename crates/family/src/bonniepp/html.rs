@@ -4,12 +4,11 @@
 
 mod colour;
 mod graph;
-mod markup;
 
 use super::figure::{chunk_text, latency_text, size_text};
 use super::{Content, Figure, Layout, Line, Measured, Test};
+use crate::markup::{cell, element, escape};
 use colour::{Better, Shade, shades};
-use markup::{cell, element, escape};
 
 const STYLE: &str = include_str!("html/style.css");
 

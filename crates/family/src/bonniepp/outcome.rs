@@ -45,7 +45,7 @@ pub fn line_of(
 }
 
 /// What the threads of a test took of the processors: not what the process took once for each of them.
-fn cpu_seconds(phase: &PhaseRecord) -> Option<f64> {
+pub(crate) fn cpu_seconds(phase: &PhaseRecord) -> Option<f64> {
     let budget = phase.budget.as_ref()?;
     let thread_seconds = phase.elapsed_ns as f64 / 1e9 * f64::from(phase.workload.threads);
     Some((budget.user + budget.kernel) * thread_seconds)
@@ -81,39 +81,10 @@ pub fn phrase(test: Test, compat: Layout) -> &'static str {
 mod tests {
     use std::ffi::OsString;
 
-    use model::run::WorkloadRecord;
-    use model::spec;
-    use model::workload::CacheMode;
-    use serde_json::json;
-
     use super::super::arguments::{Command, parse};
     use super::super::{Content, Measured, translate};
     use super::*;
-
-    /// A test of which a thread was half a second of each on a CPU.
-    fn phase(spec: &str, ops: u64, bytes: u64, elapsed_ns: u64) -> PhaseRecord {
-        let workload = spec::parse(spec, &spec::Defaults::default()).unwrap();
-        serde_json::from_value(json!({
-            "id": "1", "spec": spec, "name": workload.name(), "label": workload.label(), "group": null, "repetition": 1,
-            "workload": WorkloadRecord::new(&workload, bytes, 1, CacheMode::AsIs),
-            "engine": {"name": "sync", "features": [], "mean_batch": null},
-            "status": "done", "reason": null, "start_ns": 0, "ops": ops, "bytes": bytes,
-            "app_bytes_read": 0, "app_bytes_written": bytes, "elapsed_ns": elapsed_ns, "passes": 1.0,
-            "rate": {
-                "ops_per_second": 1.0, "bytes_per_second": null, "steady_ops_per_second": null,
-                "whole_ops_per_second": null, "durable_ops_per_second": null, "into_cache_ops_per_second": null,
-                "ci95_low_ops_per_second": null, "ci95_high_ops_per_second": null, "first_done_ns": 0, "last_done_ns": 0,
-            },
-            "latency_ns": {
-                "min": 1, "mean": 2, "p50": null, "p90": null, "p99": null, "p99_9": null, "max": 73_049_999,
-            },
-            "histogram": null, "queueing_ns": null, "steps": [], "intervals": [], "device": null,
-            "page_cache_share": null,
-            "budget": {"user": 0.1, "kernel": 0.4, "run_queue": 0.0, "quota": null, "steal": 0.0, "blocked": 0.5},
-            "cpu": null, "own_cost_ns_per_op": null, "notes": [],
-        }))
-        .unwrap()
-    }
+    use crate::sample::phase;
 
     fn line(words: &str, measured: &[(Test, &PhaseRecord)]) -> Line {
         let words = words.split(' ').filter(|word| !word.is_empty()).map(OsString::from);

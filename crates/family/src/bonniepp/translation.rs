@@ -1,18 +1,15 @@
 //! From the options of bonnie++ to tests of skye that do the same work.
 
 use model::Trouble;
-use model::request::{Allow, Request, Seconds};
-use model::size::Size;
+use model::request::Request;
 use model::spec::FILES_MAX;
-use model::workload::{CacheMode, Probing};
 
 use super::arguments::{ByteTests, DataOptions, FILES_UNIT, FileOptions, Options, Seed};
 use super::{Content, Layout, Test};
+use crate::work;
 
 /// MiB of a file that is not asked for, at least.
 const SIZE_MIB_MIN: u64 = 300;
-/// All ends by counts; nothing may end it by time.
-const TOTAL: Seconds = Seconds(1e7);
 
 /// What is to be measured, and what of it is which test.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,23 +58,15 @@ pub fn translate(options: &Options, memory_bytes: u64) -> Result<Translation, Tr
     }
     notes.extend(options.ignored.iter().map(|flag| format!("{flag} means nothing and is ignored")));
     let (tests, specs) = specs.into_iter().unzip();
+    let program = format!("bonnie++ {}", options.compat.program_version());
+    let size_bytes = size_mib.map(|mib| (mib << 20).saturating_mul(copies));
     let request = Request {
-        preset: Some(format!("bonnie++ {}", options.compat.program_version())),
-        tests: specs,
-        size: size_mib.map(|mib| Size::Bytes((mib << 20).saturating_mul(copies))),
-        total: Some(TOTAL),
         seed: match options.seed {
             Seed::Number(seed) => Some(seed),
             Seed::Fresh | Seed::File(_) => None,
         },
         label: options.name.clone(),
-        cache: Some(CacheMode::AsIs),
-        probe: Some(Probing::None),
-        // What was asked for is what is written.
-        write_limit: Some(Size::Bytes(i64::MAX as u64)),
-        // The original leaves nothing free; what does not fit is refused all the same.
-        allow: vec![Allow::LowSpace],
-        ..Request::default()
+        ..work::request(program, specs, size_bytes)
     };
     Ok(Translation { request, tests, size_mib, notes })
 }
@@ -204,6 +193,7 @@ fn data_notes(options: &Options, data: &DataOptions) -> Vec<String> {
 mod tests {
     use std::ffi::OsString;
 
+    use model::size::Size;
     use model::spec::{self, Defaults};
 
     use super::super::arguments::{Command, parse};

@@ -1,7 +1,7 @@
 //! How much the rates of each line differ from those of the first, as bars.
 
 use super::super::{Figure, Line, Test};
-use super::markup::{element, escape};
+use crate::markup::{element, escape};
 
 /// Bars end here; the number beside one that is cut says how long it would be.
 const PERCENT_MAX: f64 = 300.0;

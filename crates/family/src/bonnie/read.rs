@@ -1,0 +1,514 @@
+//! Reading tables of bonnie 1.4 and Bonnie-64 out of any text: text tables, rows of HTML, with or without what the programs
+//! print besides.
+
+use model::printable::printable;
+
+use super::table::{ABSENT, mib_of_gigabytes, of_kib, of_mib};
+use super::{Head, Measured, Program, Table, Test};
+use crate::bonniepp::Problem;
+
+/// Columns of a table: label, size, and six pairs.
+const CELLS: usize = 14;
+/// Numbers of a row: a rate and a share of a CPU for each test.
+const NUMBERS: usize = 2 * Test::COLUMNS.len();
+/// Characters of a label in a row of bonnie 1.4.
+const LABEL_WIDTH: usize = 6;
+/// Most volumes of bonnie 1.4.
+const VOLUMES_MAX: u64 = 512;
+/// Digits of a share of a CPU that was written without a point and ran into the next rate. It is that of one thread, so that
+/// it is little more than 100.
+const WHOLE_PERCENT_DIGITS: usize = 3;
+/// Characters of a foreign text that are repeated in a problem.
+const SHOWN_MAX: usize = 60;
+
+const ROW_1_4: &str =
+    "a label, volumes*MiB and six pairs of a rate and %CPU, as in `ada 1* 400 149956 83.7 …`";
+const ROW_64: &str = "a label, GB and six pairs of a rate and %CPU, as in `ada 1 172.0 71.4 …`";
+const CELLS_1_4: &str = "14 cells: a label, `MiB * volumes` and six pairs of a rate and %CPU";
+const CELLS_64: &str = "14 cells: a label, MB and six pairs of a rate and %CPU";
+
+/// The tables of both programs in a text, in its order, and what is wrong with what looks like one and is none.
+///
+/// It may be a row alone, or all that was printed, with progress and other lines between. Columns of bonnie 1.4 that ran
+/// together are split again: `83.7362515` is 83.7 and 362515, as a share of a CPU has one digit after the point, or none and
+/// three digits from 99.95 on. Rows of Bonnie-64 need their heading, without which their unit is not known. HTML may have
+/// tags in upper or lower case, attributes, and rows over several lines.
+pub fn read(text: &str) -> (Vec<Table>, Vec<Problem>) {
+    let mut found = lines(text);
+    found.extend(rows(text));
+    // Stable: what is said of one line stays in its order.
+    found.sort_by_key(|(line, _)| *line);
+    let (mut tables, mut problems) = (Vec::new(), Vec::new());
+    for (_, one) in found {
+        match one {
+            Ok(table) => tables.push(table),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    (tables, problems)
+}
+
+/// What was found, by the line in which it stands.
+type Found = Vec<(usize, Result<Table, Problem>)>;
+
+fn problem(line: usize, has: &str, expected: &str) -> Problem {
+    let start = printable(&has.trim().chars().take(SHOWN_MAX).collect::<String>());
+    let cut = if has.trim().chars().nth(SHOWN_MAX).is_some() { "…" } else { "" };
+    let has = if start.is_empty() { "nothing".into() } else { format!("`{start}{cut}`") };
+    Problem { line, field: None, has, expected: expected.into() }
+}
+
+/// The heading of a text table, as far as it was read.
+#[derive(Default)]
+struct Heading {
+    syncs: Option<bool>,
+    columns: Option<(bool, bool, u64, u64)>,
+    /// Whose row comes next.
+    awaits: Option<Program>,
+}
+
+impl Heading {
+    /// Whether the line belongs to it.
+    fn takes(&mut self, line: &str) -> bool {
+        if line.contains("Sequential Output") {
+            let syncs = line.contains("(sync)").then_some(true);
+            *self = Self { syncs: syncs.or(line.contains("(nosync)").then_some(false)), ..Self::default() };
+            return true;
+        }
+        if line.contains("Rewrite-") && line.contains("Char") {
+            self.columns = seeks_of(line).map(|(thousands, seekers)| {
+                (line.contains("-CharUnlk-"), line.contains("-DRewrite-"), thousands, seekers)
+            });
+            return true;
+        }
+        let is_units = line.trim_start().starts_with("Machine") && line.contains("/sec %CPU");
+        if is_units {
+            let unit = line.split_whitespace().nth(1);
+            self.awaits = match unit {
+                Some("GB") => Some(Program::V64),
+                Some("MB") => Some(Program::V1_4),
+                _ => None,
+            };
+        }
+        is_units
+    }
+
+    fn head(&self) -> Option<Head> {
+        let (syncs, columns) = (self.syncs?, self.columns?);
+        let (unlocked, direct, thousands_of_seeks, seekers) = columns;
+        Some(Head { syncs, unlocked, direct, thousands_of_seeks, seekers })
+    }
+}
+
+/// Thousands of seeks and seekers, from the end of `… --04k (03)-`.
+fn seeks_of(line: &str) -> Option<(u64, u64)> {
+    let (before, seekers) = line.trim_end().trim_end_matches('-').strip_suffix(')')?.rsplit_once(" (")?;
+    let thousands = before.strip_suffix('k')?.rsplit('-').next()?;
+    Some((whole(thousands)?, whole(seekers)?))
+}
+
+/// Text tables, and rows of them.
+fn lines(text: &str) -> Found {
+    let mut found = Vec::new();
+    let mut heading = Heading::default();
+    for (index, line) in text.lines().enumerate() {
+        if line.trim().is_empty() || heading.takes(line) {
+            continue;
+        }
+        let awaited = heading.awaits.take();
+        let row = match awaited {
+            Some(Program::V64) => row_64(line),
+            _ => row_1_4(line),
+        };
+        match (row, awaited) {
+            (Some(mut table), _) => {
+                table.head = heading.head().filter(|_| awaited == Some(Program::V1_4));
+                found.push((index + 1, Ok(table)));
+            }
+            (None, Some(program)) => {
+                let expected = if program == Program::V64 { ROW_64 } else { ROW_1_4 };
+                found.push((index + 1, Err(problem(index + 1, line, expected))));
+            }
+            (None, None) => {}
+        }
+        heading = Heading::default();
+    }
+    found
+}
+
+/// A row of bonnie 1.4: "testvm 1* 400 149956 83.7…".
+fn row_1_4(line: &str) -> Option<Table> {
+    let (before, after) = line.rsplit_once('*')?;
+    let (label, volumes) = label_and_volumes(before)?;
+    let (size, rest) = digits(after.trim_start());
+    let numbers = numbers_1_4(rest)?;
+    let mut table = Table::new(Program::V1_4, label);
+    (table.volumes, table.size_mib) = (volumes, Some(whole(size)?));
+    fill(&mut table, &numbers, of_kib);
+    Some(table)
+}
+
+/// What stands before the star. A number of two digits or more leaves no blank behind a label that fills its column.
+fn label_and_volumes(text: &str) -> Option<(&str, u64)> {
+    let in_range = |text: &str| whole(text).filter(|volumes| (1..=VOLUMES_MAX).contains(volumes));
+    let apart = || {
+        let (label, volumes) = text.rsplit_once(char::is_whitespace).unwrap_or(("", text));
+        Some((label.trim(), in_range(volumes)?))
+    };
+    let joined = || {
+        let at = text.char_indices().nth(LABEL_WIDTH)?.0;
+        Some((text[..at].trim(), in_range(&text[at..])?))
+    };
+    apart().or_else(joined)
+}
+
+/// The numbers of a row, those that ran together apart again; `None` if they are too many or too few, or one is none.
+fn numbers_1_4(text: &str) -> Option<[Option<f64>; NUMBERS]> {
+    let mut numbers = [None; NUMBERS];
+    let mut next = 0;
+    for word in text.split_whitespace() {
+        let mut rest = word;
+        while !rest.is_empty() {
+            let place = numbers.get_mut(next)?;
+            let is_cpu = next % 2 == 1;
+            let (number, after) = match rest.strip_prefix(ABSENT) {
+                Some(after) => (None, after),
+                None => first_number(rest, is_cpu).map(|(number, after)| (Some(number), after))?,
+            };
+            (*place, rest, next) = (number, after, next + 1);
+        }
+    }
+    (next == NUMBERS).then_some(numbers)
+}
+
+/// The first number of a word, and what ran into it.
+fn first_number(word: &str, is_cpu: bool) -> Option<(f64, &str)> {
+    let (before, after) = digits(word);
+    let length = match after.strip_prefix('.') {
+        // One digit behind the point, as all that these programs print with one.
+        Some(decimals) if decimals.starts_with(|first: char| first.is_ascii_digit()) => before.len() + 2,
+        Some(_) => return None,
+        None if is_cpu && before.len() > WHOLE_PERCENT_DIGITS => {
+            before.starts_with('1').then_some(WHOLE_PERCENT_DIGITS)?
+        }
+        None => before.len(),
+    };
+    Some((decimal(&word[..length])?, &word[length..]))
+}
+
+/// A row of Bonnie-64: "testvm      0 172.0 71.4 …".
+fn row_64(line: &str) -> Option<Table> {
+    let mut rest = line.trim_end();
+    let mut last_word = || {
+        let (before, word) = rest.rsplit_once(char::is_whitespace).unwrap_or(("", rest));
+        rest = before.trim_end();
+        word
+    };
+    let mut numbers = [None; NUMBERS];
+    for number in numbers.iter_mut().rev() {
+        *number = optional(last_word())?;
+    }
+    let size_mib = mib_of_gigabytes(decimal(last_word())?);
+    let mut table = Table::new(Program::V64, rest.trim_start());
+    table.size_mib = size_mib;
+    fill(&mut table, &numbers, of_mib);
+    Some(table)
+}
+
+/// Puts numbers in the order of the columns where they belong; `bytes` gives the bytes of a rate.
+fn fill(table: &mut Table, numbers: &[Option<f64>; NUMBERS], bytes: fn(f64) -> f64) {
+    for (test, pair) in Test::COLUMNS.into_iter().zip(numbers.chunks_exact(2)) {
+        let per_second = pair[0].map(|rate| if test == Test::Seeks { rate } else { bytes(rate) });
+        table[test] = per_second.map(|per_second| Measured { per_second, cpu_percent: pair[1] });
+    }
+}
+
+/// Rows of HTML.
+fn rows(text: &str) -> Found {
+    let lower = text.to_ascii_lowercase();
+    let mut found = Vec::new();
+    let mut is_table_of_64 = false;
+    let mut starts = lower.match_indices("<tr").map(|(at, _)| at).peekable();
+    while let Some(start) = starts.next() {
+        let end = starts.peek().copied().unwrap_or(lower.len());
+        let end = lower[start..end].find("</tr").map_or(end, |length| start + length);
+        let cells = cells(&text[start..end], &lower[start..end]);
+        let line = text[..start].matches('\n').count() + 1;
+        let (first, second) =
+            (cells.first().map_or("", String::as_str), cells.get(1).map_or("", String::as_str));
+        if (first, second) == ("Machine", "MB") {
+            is_table_of_64 = true;
+        } else if let Some((size, volumes)) = size_and_volumes(second) {
+            let table = table_of_cells(&cells).map(|table| Table { size_mib: size, volumes, ..table });
+            found.push((line, table.ok_or_else(|| problem(line, &cells.join(" "), CELLS_1_4))));
+        } else if let Some(size) = optional_whole(second).filter(|_| cells.len() == CELLS || is_table_of_64) {
+            let program = Program::V64;
+            let table = table_of_cells(&cells).map(|table| Table { program, size_mib: size, ..table });
+            match table.ok_or_else(|| problem(line, &cells.join(" "), CELLS_64)) {
+                Err(_) if !is_table_of_64 => {}
+                table => found.push((line, table)),
+            }
+            is_table_of_64 = false;
+        }
+    }
+    found
+}
+
+/// What stands in the cells of a row, without tags and references; `lower` is the row in lower case.
+fn cells(row: &str, lower: &str) -> Vec<String> {
+    let mut cells = Vec::new();
+    let mut at = 0;
+    while let Some(found) = lower[at..].find("<td").or_else(|| lower[at..].find("<th")) {
+        let Some(open) = lower[at + found..].find('>') else { break };
+        let start = at + found + open + 1;
+        let length = lower[start..].find('<').unwrap_or(lower.len() - start);
+        let content = row[start..start + length].trim();
+        cells.push(
+            content.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&"),
+        );
+        at = start + length;
+    }
+    cells
+}
+
+/// "400 * 1": MiB and volumes.
+fn size_and_volumes(text: &str) -> Option<(Option<u64>, u64)> {
+    let (size, volumes) = text.split_once('*')?;
+    Some((optional_whole(size.trim())?, whole(volumes.trim())?))
+}
+
+/// A row of 14 cells, of which the second is left to the caller.
+fn table_of_cells(cells: &[String]) -> Option<Table> {
+    let [label, _, pairs @ ..] = cells else { return None };
+    let mut numbers = [None; NUMBERS];
+    if pairs.len() != NUMBERS {
+        return None;
+    }
+    for (number, cell) in numbers.iter_mut().zip(pairs) {
+        *number = optional(cell)?;
+    }
+    let mut table = Table::new(Program::V1_4, label.as_str());
+    fill(&mut table, &numbers, of_kib);
+    Some(table)
+}
+
+/// The digits with which a text begins, and the rest.
+fn digits(text: &str) -> (&str, &str) {
+    text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
+}
+
+/// A number of digits alone.
+fn whole(text: &str) -> Option<u64> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number)
+}
+
+/// The same, or the sign for none.
+fn optional_whole(text: &str) -> Option<Option<u64>> {
+    if text == ABSENT { Some(None) } else { whole(text).map(Some) }
+}
+
+/// Digits, with or without more of them behind a point.
+fn decimal(text: &str) -> Option<f64> {
+    let (before, after) = text.split_once('.').unwrap_or((text, "0"));
+    let is_number = [before, after].iter().all(|part| !part.is_empty() && digits(part).1.is_empty());
+    text.parse().ok().filter(|number: &f64| is_number && number.is_finite())
+}
+
+/// The same, or the sign for none.
+fn optional(text: &str) -> Option<Option<f64>> {
+    if text == ABSENT { Some(None) } else { decimal(text).map(Some) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const HEADING: &str =
+        "Machine    MB K/sec %CPU K/sec %CPU K/sec %CPU K/sec %CPU K/sec %CPU   /sec %CPU\n";
+
+    fn one(text: &str) -> Table {
+        let (tables, problems) = read(text);
+        assert_eq!((tables.len(), problems), (1, vec![]), "{text}");
+        tables[0].clone()
+    }
+
+    fn rates(table: &Table) -> Vec<(f64, f64)> {
+        let pair = |test: &Test| {
+            let measured = table[*test].unwrap();
+            (measured.per_second, measured.cpu_percent.unwrap())
+        };
+        Test::COLUMNS.iter().map(pair).collect()
+    }
+
+    #[test]
+    fn what_ran_together_is_split_again() {
+        let table =
+            one("testvm 1* 400 149956 83.7362515 65.8 3851216 81.4 295254 89.014751854 77.9 68255.9 64.8");
+        let kib: Vec<_> = rates(&table).iter().map(|(rate, cpu)| (rate / 1024.0, *cpu)).collect();
+        assert_eq!(kib[..2], [(149_956.0, 83.7), (362_515.0, 65.8)]);
+        assert_eq!(kib[3..5], [(295_254.0, 89.0), (14_751_854.0, 77.9)]);
+        assert_eq!((table.label.as_str(), table.volumes, table.size_mib), ("testvm", 1, Some(400)));
+        // From 99.95 on there is no point.
+        // Where a number is missing, the next one is not taken to pieces.
+        assert_eq!(read("testvm 1* 400 149956 362515 65.8 3 81.4 4 89.0 5 77.9 6.0 64.8").0, []);
+        let table =
+            one("testvm 1* 400 149956  100362515 65.8 3851216 81.4 295254  11214751854 77.9 68255.9  185");
+        let found = rates(&table);
+        assert_eq!([found[0].1, found[3].1, found[5].1], [100.0, 112.0, 185.0]);
+        assert_eq!([found[1].0, found[4].0], [362_515.0 * 1024.0, 14_751_854.0 * 1024.0]);
+        // Volumes run into a label that fills its column.
+        for (row, label, volumes) in [
+            ("testvm12* 400", "testvm", 12),
+            ("node1212* 400", "node12", 12),
+            ("ab 123500* 400", "ab 123", 500),
+        ] {
+            let table = one(&format!("{row} 1 1.0 2 2.0 3 3.0 4 4.0 5 5.0 6.0 6.0"));
+            assert_eq!((table.label.as_str(), table.volumes), (label, volumes), "{row}");
+        }
+    }
+
+    #[test]
+    fn a_heading_is_read_with_its_row() {
+        let head = Head { syncs: true, unlocked: true, direct: true, thousands_of_seeks: 100, seekers: 128 };
+        let mut table = Table::new(Program::V1_4, "ada");
+        (table.head, table.size_mib, table.volumes) = (Some(head), Some(9), 12);
+        for test in Test::ALL {
+            table[test] = Some(Measured { per_second: 1024.0, cpu_percent: None });
+        }
+        let text = format!("Reading with getc()... done: 5 kB/s\n{}\nreal 1s\n", table.text());
+        assert_eq!(one(&text), table);
+        // A heading holds for the next line alone.
+        let row = table.text().lines().last().unwrap().to_owned();
+        let (tables, _) = read(&format!("{}{row}\n", table.text()));
+        assert_eq!([tables[0].head, tables[1].head], [Some(head), None]);
+    }
+
+    #[test]
+    fn what_is_no_row_is_named() {
+        for (text, line, parts) in [
+            (format!("{HEADING}testvm 1* 400 149956 83.7\n"), 2, ["`testvm 1* 400", "volumes*MiB"]),
+            (
+                format!("\n{HEADING}testvm 400 1 1.0 2 2.0 3 3.0 4 4.0 5 5.0 6.0 6.0\n"),
+                3,
+                ["`testvm 400", "volumes*MiB"],
+            ),
+            ("Machine    GB M/sec %CPU\nada 1 fast\n".into(), 2, ["`ada 1 fast`", "GB and six pairs"]),
+            ("<TR><TD>a</TD><TD>400 * 1</TD><TD>5</TD></TR>".into(), 1, ["`a 400 * 1 5`", "14 cells"]),
+        ] {
+            let (tables, problems) = read(&text);
+            assert_eq!((tables.len(), problems.len()), (0, 1), "{text}");
+            let told = problems[0].to_string();
+            assert!(told.starts_with(&format!("line {line}: has ")), "{told}");
+            assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+        }
+    }
+
+    #[test]
+    fn other_programs_are_passed_over() {
+        for text in [
+            "",
+            "Version  2.00a       ------Sequential Output------ --Sequential Input- --Random-\n\
+             Name:Size etc        /sec %CP  /sec %CP\ntestvm 2G 1 2 3\n",
+            "1.98,2.00a,testvm,1,1,1G,,8192,5,+++++",
+            "<table><tr><td>2.00a</td><td>ada</td><td>7</td></tr></table>",
+            "2 * 3 = 6\n* a list\n",
+        ] {
+            assert_eq!(read(text), (vec![], vec![]), "{text}");
+        }
+    }
+
+    #[test]
+    fn html_may_be_written_in_other_ways() {
+        let numbers =
+            (1..=12).map(|number| format!("\n <td align=right> {number}.5</TD>")).collect::<String>();
+        let table = one(&format!(
+            "<table border>\n<tr class=a>\n<td>a &amp; b</td><td>10 * 2</td>{numbers}\n</table>"
+        ));
+        assert_eq!((table.label.as_str(), table.size_mib, table.volumes), ("a & b", Some(10), 2));
+        assert_eq!(rates(&table)[5], (11.5, 12.5));
+    }
+
+    fn any_measured(decimals: f64) -> impl Strategy<Value = Option<(f64, Option<f64>)>> {
+        let cpu = prop_oneof![
+            (0u64..999).prop_map(|tenths| tenths as f64 / 10.0),
+            (100u64..1000).prop_map(|percent| percent as f64),
+        ];
+        let rate = (0u64..1 << 40).prop_map(move |number| number as f64 / decimals);
+        proptest::option::of((rate, proptest::option::of(cpu)))
+    }
+
+    fn any_head() -> impl Strategy<Value = Option<Head>> {
+        let flags = any::<(bool, bool, bool)>();
+        proptest::option::of((flags, 0u64..10_000, 1u64..1000).prop_map(
+            |(flags, thousands_of_seeks, seekers)| {
+                let (syncs, unlocked, direct) = flags;
+                Head { syncs, unlocked, direct, thousands_of_seeks, seekers }
+            },
+        ))
+    }
+
+    fn any_table(program: Program, is_html: bool) -> impl Strategy<Value = Table> {
+        let is_1_4 = program == Program::V1_4;
+        let unit = if is_1_4 || is_html { 1024.0 } else { 1_048_576.0 };
+        let decimals = if is_1_4 || is_html { 1.0 } else { 10.0 };
+        let seeks = if is_1_4 || is_html { 10.0 } else { 1.0 };
+        let label =
+            if is_html { "([!-~]([ -~]{0,70}[!-~])?)?" } else { "([!-;=-~]([ -;=-~]{0,70}[!-;=-~])?)?" };
+        let bulk = prop::array::uniform5(any_measured(decimals));
+        (label, 1u64..1 << 30, 1u64..=512, any_head(), bulk, any_measured(seeks)).prop_map(
+            move |(label, size_mib, volumes, head, bulk, seeks)| {
+                let mut table = Table::new(program, label);
+                table.size_mib = Some(size_mib);
+                if is_1_4 {
+                    table.volumes = volumes;
+                    table.head = head.filter(|_| !is_html);
+                }
+                let bulk = bulk.map(|pair| pair.map(|(rate, cpu)| (rate * unit, cpu)));
+                let mut results = bulk.into_iter().chain([seeks]);
+                for test in Test::COLUMNS {
+                    let pair = results.next().flatten();
+                    table[test] = pair.map(|(per_second, cpu_percent)| Measured { per_second, cpu_percent });
+                }
+                table
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn text_of_1_4_reads_back(table in any_table(Program::V1_4, false)) {
+            let text = table.text();
+            prop_assert_eq!(read(&text), (vec![table], vec![]), "{}", text);
+        }
+
+        #[test]
+        fn text_of_64_reads_back(table in any_table(Program::V64, false)) {
+            let text = table.text();
+            prop_assert_eq!(read(&text), (vec![table], vec![]), "{}", text);
+        }
+
+        #[test]
+        fn html_of_1_4_reads_back(table in any_table(Program::V1_4, true)) {
+            let html = table.html();
+            prop_assert_eq!(read(&html), (vec![table], vec![]), "{}", html);
+        }
+
+        #[test]
+        fn html_of_64_reads_back(table in any_table(Program::V64, true)) {
+            let html = table.html();
+            prop_assert_eq!(read(&html), (vec![table], vec![]), "{}", html);
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text: String) {
+            let _ = read(&text);
+        }
+
+        #[test]
+        fn nor_does_what_resembles_a_table(text in "((Machine    (MB K|GB M)/sec %CPU\n)?[a-z0-9é]{0,8}[0-9 ]{0,4}\\*? ?([0-9]{0,9}[. -]?){0,16}\n|<[tT][rRdD]?>?|</tr>|[0-9é *]{0,5}){0,20}") {
+            let _ = read(&text);
+        }
+    }
+}

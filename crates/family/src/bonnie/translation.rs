@@ -1,0 +1,265 @@
+//! From the options of bonnie to tests of skye that do the same work.
+
+use model::Trouble;
+use model::request::Request;
+
+use super::arguments::Options;
+use super::{Program, Test};
+use crate::work;
+
+/// Bytes of each seek, and with Bonnie-64 of every chunk.
+const SEEK_BYTES: u64 = 16 << 10;
+/// Bytes of each chunk of bonnie 1.4, from 1.3 on.
+const CHUNK_BYTES: u64 = 1 << 20;
+/// Of all seeks, these percent only read.
+const READ_PERCENT: u32 = 90;
+
+/// What is to be measured, and what of it is which test.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Translation {
+    /// The same work as skye understands it.
+    pub request: Request,
+    /// Which of the six each test of the request is, in its order.
+    pub tests: Vec<Test>,
+    /// What the user should know before it begins, a sentence each.
+    pub notes: Vec<String>,
+    /// What makes numbers other than they look, a sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// Translates, on a machine with so much memory.
+///
+/// # Errors
+/// The files would be too small for those who seek: what was asked for, and what to write instead.
+pub fn translate(options: &Options, memory_bytes: u64) -> Result<Translation, Trouble> {
+    let all_bytes = options.all_mib().saturating_mul(1 << 20);
+    let sought_bytes = u64::from(options.seekers) * SEEK_BYTES;
+    if sought_bytes > all_bytes {
+        return Err(Trouble::new(
+            format!("seek with -p {} in -s {}", options.seekers, options.size_mib),
+            format!("each needs a block of 16 KiB of its own, of which there are {}", all_bytes / SEEK_BYTES),
+        )
+        .remedy(format!("write -s {} or more", sought_bytes.div_ceil(1 << 20))));
+    }
+    let (tests, specs) = tests(options).into_iter().unzip();
+    let request = Request {
+        seed: options.seed,
+        label: options.label.clone(),
+        ..work::request(options.program.name(), specs, Some(all_bytes))
+    };
+    let warnings = in_memory(options, memory_bytes >> 20).into_iter().collect();
+    Ok(Translation { request, tests, notes: notes(options), warnings })
+}
+
+/// Refuses files for which there is no room, of which so much is free.
+///
+/// # Errors
+/// What is needed and what is free.
+pub fn check_room(options: &Options, free_bytes: u64) -> Result<(), Trouble> {
+    let (all_mib, free_mib) = (options.all_mib(), free_bytes >> 20);
+    if all_mib <= free_mib {
+        return Ok(());
+    }
+    let (asked, remedy) = match options.volumes {
+        1 => (format!("-s {}", options.size_mib), "make room, or write a smaller -s"),
+        volumes => {
+            (format!("-s {} -v {volumes}", options.size_mib), "make room, or write a smaller -s or -v")
+        }
+    };
+    Err(Trouble::new(
+        format!("test with {asked} in {}", options.directory.display()),
+        format!("{all_mib} MiB are needed and {free_mib} MiB are free"),
+    )
+    .remedy(remedy))
+}
+
+fn tests(options: &Options) -> Vec<(Test, String)> {
+    let Options { volumes, seekers, seeks, .. } = options;
+    let chunk = if options.program == Program::V64 { SEEK_BYTES } else { CHUNK_BYTES };
+    let how = if options.direct { "direct" } else { "buffered" };
+    let sync = |syncs: bool| if syncs { "end" } else { "none" };
+    let unlocked = if options.unlocked { ":unlocked" } else { "" };
+    let reread = if options.reread { ":reread" } else { "" };
+    // The file that putc makes is the one that is rewritten. With -o_direct the original makes it durable in any case.
+    let putc_sync = sync(options.syncs || options.direct);
+    let sync = sync(options.syncs);
+    vec![
+        (Test::PutChar, format!("putc-write{unlocked}:files={volumes}:sync={putc_sync}:fresh")),
+        (Test::Rewrite, format!("rewrite:seq{chunk}:files={volumes}:{how}:sync={sync}{reread}:passes=1")),
+        (Test::PutBlock, format!("write:seq{chunk}:files={volumes}:{how}:sync={sync}:fresh")),
+        (Test::GetChar, format!("getc-read{unlocked}:files={volumes}:passes=1")),
+        (Test::GetBlock, format!("read:seq{chunk}:files={volumes}:{how}:passes=1")),
+        (
+            Test::Seeks,
+            // What the seeks write is never made durable, as in the original.
+            format!(
+                "rw:rnd{SEEK_BYTES}:q1t{seekers}:files={volumes}:{how}:sync=none:read={READ_PERCENT}:update:ops={seeks}"
+            ),
+        ),
+    ]
+}
+
+fn notes(options: &Options) -> Vec<String> {
+    let mut notes = Vec::new();
+    if options.volumes > 1 {
+        notes.push(format!(
+            "-v {}: the seeks go to all volumes; bonnie 1.4 seeks in the first alone",
+            options.volumes
+        ));
+    }
+    if options.direct {
+        notes.push(
+            "-o_direct: direct in every test in chunks, the seeks too; putc and getc go through the page cache, as the \
+             C library does not align its buffer for direct I/O"
+                .into(),
+        );
+    }
+    notes.extend(options.ignored.iter().map(|flag| {
+        format!("{flag} changes nothing: data is always incompressible, and no two blocks are the same")
+    }));
+    notes
+}
+
+/// Whether what is read was in memory all the time, and what to do about it.
+fn in_memory(options: &Options, memory_mib: u64) -> Option<String> {
+    let all_mib = options.all_mib();
+    if options.direct || all_mib > memory_mib {
+        return None;
+    }
+    let enough = (2 * memory_mib).div_ceil(options.volumes);
+    let what = match options.volumes {
+        1 => format!("-s {}: a file of {all_mib} MiB fits", options.size_mib),
+        volumes => format!("-s {} -v {volumes}: {all_mib} MiB of files fit", options.size_mib),
+    };
+    let direct = match options.program {
+        Program::V1_4 => "-o_direct to bypass it",
+        Program::V64 => "-o_direct in place of --compat 64 to bypass it",
+    };
+    Some(format!(
+        "{what} into the {memory_mib} MiB of memory and will be read from there; write -s {enough} for twice the memory, \
+         or {direct}; skye without bonnie reads from the device, whatever the size"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use model::size::Size;
+    use model::spec::{self, Defaults};
+
+    use super::super::arguments::{Command, parse};
+    use super::*;
+
+    const MEMORY: u64 = 800 << 20;
+
+    fn translated(line: &str) -> Translation {
+        let words = line.split(' ').filter(|word| !word.is_empty()).map(OsString::from);
+        match parse(words) {
+            Ok(Command::Measure(options)) => translate(&options, MEMORY).unwrap(),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_six_stand_in_their_order() {
+        let translation = translated("-s 2g");
+        assert_eq!(translation.tests, Test::ALL);
+        assert_eq!(
+            translation.request.tests,
+            [
+                "putc-write:files=1:sync=none:fresh",
+                "rewrite:seq1048576:files=1:buffered:sync=none:passes=1",
+                "write:seq1048576:files=1:buffered:sync=none:fresh",
+                "getc-read:files=1:passes=1",
+                "read:seq1048576:files=1:buffered:passes=1",
+                "rw:rnd16384:q1t3:files=1:buffered:sync=none:read=90:update:ops=4000",
+            ]
+        );
+        assert_eq!((translation.notes, translation.warnings), (vec![], Vec::<String>::new()));
+        assert_eq!(translation.request.size, Some(Size::Bytes(2 << 30)));
+    }
+
+    #[test]
+    fn each_flag_reaches_its_tests() {
+        let all = translated("-s 1g -v 4 -y -u -o_direct -p 8 -S 8000 --reread").request;
+        assert_eq!(
+            all.tests,
+            [
+                "putc-write:unlocked:files=4:sync=end:fresh",
+                "rewrite:seq1048576:files=4:direct:sync=end:reread:passes=1",
+                "write:seq1048576:files=4:direct:sync=end:fresh",
+                "getc-read:unlocked:files=4:passes=1",
+                "read:seq1048576:files=4:direct:passes=1",
+                "rw:rnd16384:q1t8:files=4:direct:sync=none:read=90:update:ops=8000",
+            ]
+        );
+        assert_eq!(all.size, Some(Size::Bytes(4 << 30)));
+        // Without -y, only putc is made durable, for what comes after it is direct.
+        let direct = translated("-s 2g -o_direct");
+        let syncs: Vec<_> = direct.request.tests.iter().map(|test| test.contains("sync=end")).collect();
+        assert_eq!(syncs, [true, false, false, false, false, false]);
+        assert!(direct.notes[0].contains("C library does not align"), "{:?}", direct.notes);
+        let old = translated("--compat 64 -s 2g -r");
+        assert_eq!(old.request.tests[0], "putc-write:files=1:sync=end:fresh");
+        assert_eq!(old.request.tests[1], "rewrite:seq16384:files=1:buffered:sync=end:passes=1");
+        assert!(old.request.tests[5].contains("sync=none") && old.notes[0].starts_with("-r changes nothing"));
+    }
+
+    #[test]
+    fn every_test_is_understood() {
+        for line in ["", "-v 512 -p 128 -S 1m -y -u -o_direct --reread", "--compat 64 --reread", "-v 3 -p 3"]
+        {
+            for spec in translated(line).request.tests {
+                let parsed = spec::parse(&spec, &Defaults::default());
+                assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+            }
+        }
+    }
+
+    #[test]
+    fn what_fits_into_memory_is_said_and_not_refused() {
+        let warned = |line: &str| translated(line).warnings.join(" ");
+        for (line, parts) in [
+            (
+                "-s 800",
+                &[
+                    "-s 800: a file of 800 MiB",
+                    "the 800 MiB of memory",
+                    "-s 1600",
+                    "-o_direct",
+                    "skye without",
+                ][..],
+            ),
+            ("-s 100 -v 4", &["-s 100 -v 4: 400 MiB of files", "-s 400 "]),
+            ("--compat 64", &["a file of 100 MiB", "in place of --compat 64"]),
+        ] {
+            let told = warned(line);
+            assert!(parts.iter().all(|part| told.contains(part)), "{line}: {told}");
+        }
+        for line in ["-s 801", "-s 400 -v 3", "-s 1 -o_direct"] {
+            assert_eq!(warned(line), "", "{line}");
+        }
+    }
+
+    #[test]
+    fn files_need_room() {
+        let words = ["-s", "10", "-v", "3"].map(OsString::from);
+        let Ok(Command::Measure(options)) = parse(words) else { panic!("it is refused") };
+        assert!(check_room(&options, 30 << 20).is_ok());
+        let told = check_room(&options, (30 << 20) - 1).unwrap_err().to_string();
+        assert!(
+            ["-s 10 -v 3", "30 MiB are needed", "29 MiB are free"].iter().all(|part| told.contains(part)),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn seekers_need_blocks() {
+        let words = ["-s", "1", "-p", "65"].map(OsString::from);
+        let Ok(Command::Measure(options)) = parse(words) else { panic!("it is refused") };
+        let told = translate(&options, 0).unwrap_err().to_string();
+        assert!(["-p 65", "-s 1", "64", "write -s 2"].iter().all(|part| told.contains(part)), "{told}");
+        assert_eq!(translated("-s 1 -p 64").tests.len(), 6);
+    }
+}

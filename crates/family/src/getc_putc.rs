@@ -1,0 +1,130 @@
+//! getc_putc: single bytes by eight ways, from a system call for each to the C library without locks.
+//!
+//! [`arguments`] has its command line, [`translate`] what skye does for it, [`Line`] what it prints and what is read of
+//! it again.
+
+pub mod arguments;
+mod line;
+
+pub use line::{Line, Problem, read};
+
+use model::request::Request;
+use model::run::PhaseRecord;
+
+use self::arguments::Options;
+use crate::bonniepp::SHORTEST_SECONDS;
+use crate::work;
+
+/// One of the eight, in the order of the columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Test {
+    /// `write` of one byte.
+    Write,
+    /// `read` of one byte.
+    Read,
+    /// `putc` in a process of one thread.
+    PutcAlone,
+    /// `getc` in a process of one thread.
+    GetcAlone,
+    /// `putc` beside another thread.
+    Putc,
+    /// `getc` beside another thread.
+    Getc,
+    /// `putc_unlocked` beside another thread.
+    PutcUnlocked,
+    /// `getc_unlocked` beside another thread.
+    GetcUnlocked,
+}
+
+impl Test {
+    /// All of them, in the order of the columns.
+    pub const ALL: [Self; 8] = [
+        Self::Write,
+        Self::Read,
+        Self::PutcAlone,
+        Self::GetcAlone,
+        Self::Putc,
+        Self::Getc,
+        Self::PutcUnlocked,
+        Self::GetcUnlocked,
+    ];
+
+    /// What heads its column.
+    pub fn head(self) -> &'static str {
+        match self {
+            Self::Write => "write",
+            Self::Read => "read",
+            Self::PutcAlone => "putcNT",
+            Self::GetcAlone => "getcNT",
+            Self::Putc => "putc",
+            Self::Getc => "getc",
+            Self::PutcUnlocked => "putcU",
+            Self::GetcUnlocked => "getcU",
+        }
+    }
+
+    /// What it is called where there is room.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Write => "write of a byte",
+            Self::Read => "read of a byte",
+            Self::PutcAlone => "putc, one thread",
+            Self::GetcAlone => "getc, one thread",
+            Self::Putc => "putc",
+            Self::Getc => "getc",
+            Self::PutcUnlocked => "putc_unlocked",
+            Self::GetcUnlocked => "getc_unlocked",
+        }
+    }
+
+    /// What stands on stderr while it runs.
+    pub fn phrase(self) -> &'static str {
+        match self {
+            Self::Write => "Writing with write(fd, &c, 1)...",
+            Self::Read => "Reading with read(fd, &c, 1)...",
+            Self::PutcAlone => "Writing with putc(c, fp) no thread...",
+            Self::GetcAlone => "Reading with getc() no thread...",
+            Self::Putc => "Writing with putc(c, fp)...",
+            Self::Getc => "Reading with getc()...",
+            Self::PutcUnlocked => "Writing with putc_unlocked(c, fp)...",
+            Self::GetcUnlocked => "Reading with getc_unlocked()...",
+        }
+    }
+
+    /// The same work as skye understands it. Its times are of the calls, so nothing is made durable in them.
+    fn spec(self, size_bytes: u64) -> String {
+        let calls = size_bytes / BYTES_A_CALL;
+        match self {
+            Self::Write => format!("byte-write:sync=none:bytes={calls}"),
+            Self::Read => format!("byte-read:bytes={calls}"),
+            Self::PutcAlone => "putc-write:sync=none:passes=1".into(),
+            Self::GetcAlone => "getc-read:passes=1".into(),
+            Self::Putc => "putc-write:sync=none:threaded:passes=1".into(),
+            Self::Getc => "getc-read:threaded:passes=1".into(),
+            Self::PutcUnlocked => "putc-write:sync=none:unlocked:threaded:passes=1".into(),
+            Self::GetcUnlocked => "getc-read:unlocked:threaded:passes=1".into(),
+        }
+    }
+}
+
+/// Of so many bytes of the file, one is moved by a system call of its own: these are some 200 times as slow.
+const BYTES_A_CALL: u64 = 64;
+
+/// What is to be measured: the eight, in their order.
+pub fn translate(options: &Options) -> Request {
+    let tests = Test::ALL.iter().map(|test| test.spec(options.size_bytes)).collect();
+    Request { label: options.name.clone(), ..work::request("getc_putc", tests, Some(options.size_bytes)) }
+}
+
+/// The line of a run whose eight tests were measured.
+pub fn line_of(name: &str, measured: &[&PhaseRecord]) -> Line {
+    let rate = |phase: &&PhaseRecord| {
+        let seconds = phase.elapsed_ns as f64 / 1e9;
+        (seconds >= SHORTEST_SECONDS).then(|| (phase.bytes as f64 / 1024.0 / seconds) as u64)
+    };
+    let mut line = Line::new(name);
+    for (cell, phase) in line.kib_per_second.iter_mut().zip(measured) {
+        *cell = rate(phase);
+    }
+    line
+}

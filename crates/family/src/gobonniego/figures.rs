@@ -1,0 +1,142 @@
+//! From what was measured to the numbers of one run.
+
+use model::run::{PhaseRecord, Status};
+
+use super::{Line, RunResult, Told};
+
+/// One of the three tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Test {
+    /// Sequential write.
+    Write,
+    /// Sequential read.
+    Read,
+    /// Reads and writes of 512 bytes at random places.
+    Iops,
+}
+
+impl Test {
+    /// All of them, in their order.
+    pub const ALL: [Self; 3] = [Self::Write, Self::Read, Self::Iops];
+
+    /// What it is called in results.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Write => "Sequential Write",
+            Self::Read => "Sequential Read",
+            Self::Iops => "IOPS",
+        }
+    }
+}
+
+/// What one test came to: bytes, or operations of the IOPS test, and the time from its start to its last end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moved {
+    amount: u64,
+    elapsed_ns: u64,
+}
+
+impl Moved {
+    fn of(test: Test, phase: &PhaseRecord) -> Self {
+        let amount = if test == Test::Iops { phase.ops } else { phase.bytes };
+        Self { amount, elapsed_ns: phase.elapsed_ns }
+    }
+
+    fn seconds(self) -> f64 {
+        self.elapsed_ns as f64 / 1e9
+    }
+
+    /// How many a second; zero where no time has passed.
+    fn per_second(self) -> f64 {
+        if self.elapsed_ns == 0 { 0.0 } else { self.amount as f64 * 1e9 / self.elapsed_ns as f64 }
+    }
+}
+
+/// What is kept of a run: all that its results are made of, and nothing that grows with its length.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Figures {
+    write: Moved,
+    read: Moved,
+    iops: Moved,
+}
+
+impl Figures {
+    /// Those of a run; `None` unless each of its three tests was measured to its end.
+    pub fn of(phases: &[PhaseRecord]) -> Option<Self> {
+        let [write, read, iops] = phases else { return None };
+        let all_done = phases.iter().all(|phase| phase.status == Status::Done);
+        all_done.then(|| Self {
+            write: Moved::of(Test::Write, write),
+            read: Moved::of(Test::Read, read),
+            iops: Moved::of(Test::Iops, iops),
+        })
+    }
+
+    /// The run in the original's JSON; `start_time` is RFC 3339 with nanoseconds.
+    pub fn to_result(self, start_time: String) -> RunResult {
+        RunResult {
+            write_megabytes_per_second: Some(self.write.per_second() / 1e6),
+            read_megabytes_per_second: Some(self.read.per_second() / 1e6),
+            iops: Some(self.iops.per_second()),
+            write_seconds: Some(self.write.seconds()),
+            read_seconds: Some(self.read.seconds()),
+            io_seconds: Some(self.iops.seconds()),
+            start_time: Some(start_time),
+            write_bytes: Some(self.write.amount),
+            read_bytes: Some(self.read.amount),
+            io_operations: Some(self.iops.amount),
+        }
+    }
+
+    /// What the original says with `-v` when a test is over.
+    pub fn details(test: Test, phase: &PhaseRecord) -> Vec<Told> {
+        let moved = Moved::of(test, phase);
+        let (mib, mb) = (moved.amount >> 20, moved.amount as f64 / 1e6);
+        let amounts = match test {
+            Test::Write => vec![Told::WrittenMib(mib), Told::WrittenMb(mb)],
+            Test::Read => vec![Told::ReadMib(mib), Told::ReadMb(mb)],
+            Test::Iops => vec![Told::Operations(moved.amount)],
+        };
+        amounts.into_iter().chain([Told::Seconds(moved.seconds())]).collect()
+    }
+
+    /// The line of text that a test ends with.
+    pub fn line(test: Test, phase: &PhaseRecord) -> Line {
+        let rate = Moved::of(test, phase).per_second();
+        match test {
+            Test::Write => Line::WriteMbPerSecond(rate / 1e6),
+            Test::Read => Line::ReadMbPerSecond(rate / 1e6),
+            Test::Iops => Line::Iops(rate),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_what_was_moved_in_the_time() {
+        let figures = Figures {
+            write: Moved { amount: 1_073_741_824, elapsed_ns: 269_448_024 },
+            read: Moved { amount: 1_073_741_824, elapsed_ns: 126_638_466 },
+            iops: Moved { amount: 579_299, elapsed_ns: 2_025_339_827 },
+        };
+        let result = figures.to_result("2026-11-21T01:22:25.477304958Z".into());
+        // A result of the original, from its bytes and times.
+        for (ours, theirs) in [
+            (result.write_megabytes_per_second, 3_984.968_262_376_272),
+            (result.read_megabytes_per_second, 8_478.796_829_393_053),
+            (result.iops, 286_025.580_634_572_7),
+        ] {
+            assert!((ours.unwrap() / theirs - 1.0).abs() < 1e-12, "{ours:?} {theirs}");
+        }
+        assert_eq!((result.write_seconds, result.io_operations), (Some(0.269448024), Some(579_299)));
+    }
+
+    #[test]
+    fn no_time_is_no_rate() {
+        assert_eq!(Moved { amount: 5, elapsed_ns: 0 }.per_second(), 0.0);
+        assert_eq!(Figures::of(&[]), None);
+    }
+}

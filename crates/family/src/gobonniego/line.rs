@@ -1,0 +1,287 @@
+//! The lines of text: a rate for each test on stdout, and on stderr lines with the time.
+
+use std::fmt;
+
+/// One line of what GoBonnieGo prints.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Line {
+    /// Sequential write, in 10^6 bytes a second.
+    WriteMbPerSecond(f64),
+    /// Sequential read, in 10^6 bytes a second.
+    ReadMbPerSecond(f64),
+    /// Operations a second.
+    Iops(f64),
+    /// A line with the time, from stderr.
+    Stamped {
+        /// The time as it stands there: "2026/11/21 01:22:19".
+        at: String,
+        /// What is told.
+        told: Told,
+    },
+}
+
+/// What a line with the time tells.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Told {
+    /// The first line, which is there without `-v` too.
+    Starting {
+        /// Version of GoBonnieGo.
+        version: String,
+        /// Runs that were asked for.
+        runs: u64,
+        /// Seconds that were asked for.
+        seconds: u64,
+        /// Threads of each test.
+        threads: u64,
+        /// MiB over all threads.
+        size_mib: u64,
+    },
+    /// CPUs.
+    Cores(u64),
+    /// MiB of memory.
+    MemoryMib(u64),
+    /// Where the files are.
+    Directory(String),
+    /// MiB that were written.
+    WrittenMib(u64),
+    /// 10^6 bytes that were written.
+    WrittenMb(f64),
+    /// MiB that were read.
+    ReadMib(u64),
+    /// 10^6 bytes that were read.
+    ReadMb(f64),
+    /// How long the test took, in seconds.
+    Seconds(f64),
+    /// Operations of the IOPS test.
+    Operations(u64),
+}
+
+const WRITE: &str = "Sequential Write MB/s: ";
+const READ: &str = "Sequential Read MB/s: ";
+const IOPS: &str = "IOPS: ";
+const STARTING: &str = "gobonniego starting. ";
+const CORES: &str = "Number of CPU cores: ";
+const MEMORY: &str = "Total system RAM (MiB): ";
+const DIRECTORY: &str = "Bonnie working directory: ";
+const WRITTEN_MIB: &str = "Written (MiB): ";
+const WRITTEN_MB: &str = "Written (MB): ";
+const READ_MIB: &str = "Read (MiB): ";
+const READ_MB: &str = "Read (MB): ";
+const SECONDS: &str = "Duration (seconds): ";
+const OPERATIONS: &str = "operations ";
+/// The keys of the first line, in their order.
+const STARTING_KEYS: [&str; 5] = ["version", "runs", "seconds", "threads", "disk space to use (MiB)"];
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WriteMbPerSecond(rate) => write!(f, "{WRITE}{rate:.2}"),
+            Self::ReadMbPerSecond(rate) => write!(f, "{READ}{rate:.2}"),
+            Self::Iops(rate) => write!(f, "{IOPS}{rate:.0}"),
+            Self::Stamped { at, told } => write!(f, "{at} {told}"),
+        }
+    }
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Starting { version, runs, seconds, threads, size_mib } => {
+                let values: [&dyn fmt::Display; 5] = [version, runs, seconds, threads, size_mib];
+                f.write_str(STARTING)?;
+                STARTING_KEYS.iter().zip(values).enumerate().try_for_each(|(index, (key, value))| {
+                    write!(f, "{}{key}: {value}", if index == 0 { "" } else { ", " })
+                })
+            }
+            Self::Cores(number) => write!(f, "{CORES}{number}"),
+            Self::MemoryMib(number) => write!(f, "{MEMORY}{number}"),
+            Self::Directory(path) => write!(f, "{DIRECTORY}{path}"),
+            Self::WrittenMib(number) => write!(f, "{WRITTEN_MIB}{number}"),
+            Self::WrittenMb(number) => write!(f, "{WRITTEN_MB}{number:.6}"),
+            Self::ReadMib(number) => write!(f, "{READ_MIB}{number}"),
+            Self::ReadMb(number) => write!(f, "{READ_MB}{number:.6}"),
+            Self::Seconds(number) => write!(f, "{SECONDS}{number:.6}"),
+            Self::Operations(number) => write!(f, "{OPERATIONS}{number}"),
+        }
+    }
+}
+
+/// What stands in a line where something else was expected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Wrong {
+    /// Bytes of the line before it.
+    pub(super) at_byte: usize,
+    /// What stands there.
+    pub(super) has: String,
+    /// What was expected.
+    pub(super) expected: &'static str,
+}
+
+/// The line that a text is; `None` for a text of others.
+pub(super) fn parse(text: &str) -> Option<Result<Line, Wrong>> {
+    let rate = |prefix: &str, make: fn(f64) -> Line| Some(real(text, prefix, text)?.map(make));
+    rate(WRITE, Line::WriteMbPerSecond)
+        .or_else(|| rate(READ, Line::ReadMbPerSecond))
+        .or_else(|| rate(IOPS, Line::Iops))
+        .or_else(|| stamped(text))
+}
+
+/// The form of the time: digits for zeros, all else as it stands.
+const STAMP: &str = "0000/00/00 00:00:00";
+
+fn stamped(text: &str) -> Option<Result<Line, Wrong>> {
+    let (at, rest) = (text.get(..STAMP.len())?, text.get(STAMP.len()..)?.strip_prefix(' ')?);
+    let fits = |(have, want): (u8, u8)| if want == b'0' { have.is_ascii_digit() } else { have == want };
+    if !at.bytes().zip(STAMP.bytes()).all(fits) {
+        return None;
+    }
+    let line = |told: Told| Line::Stamped { at: at.to_owned(), told };
+    Some(told(rest, text)?.map(line))
+}
+
+fn told(rest: &str, text: &str) -> Option<Result<Told, Wrong>> {
+    let whole = |prefix: &str, make: fn(u64) -> Told| Some(whole(rest, prefix, text)?.map(make));
+    let real = |prefix: &str, make: fn(f64) -> Told| Some(real(rest, prefix, text)?.map(make));
+    whole(CORES, Told::Cores)
+        .or_else(|| whole(MEMORY, Told::MemoryMib))
+        .or_else(|| whole(WRITTEN_MIB, Told::WrittenMib))
+        .or_else(|| whole(READ_MIB, Told::ReadMib))
+        .or_else(|| whole(OPERATIONS, Told::Operations))
+        .or_else(|| real(WRITTEN_MB, Told::WrittenMb))
+        .or_else(|| real(READ_MB, Told::ReadMb))
+        .or_else(|| real(SECONDS, Told::Seconds))
+        .or_else(|| rest.strip_prefix(DIRECTORY).map(|path| Ok(Told::Directory(path.to_owned()))))
+        .or_else(|| starting(rest.strip_prefix(STARTING)?, text))
+}
+
+fn starting(rest: &str, text: &str) -> Option<Result<Told, Wrong>> {
+    let value = |key: &str| rest.split(", ").find_map(|part| part.strip_prefix(key)?.strip_prefix(": "));
+    let [version, counts @ ..] = STARTING_KEYS;
+    let read = || {
+        let mut numbers = [0; 4];
+        for (number, key) in numbers.iter_mut().zip(counts) {
+            *number = value(key)?.trim().parse().ok()?;
+        }
+        let [runs, seconds, threads, size_mib] = numbers;
+        Some(Told::Starting { version: value(version)?.to_owned(), runs, seconds, threads, size_mib })
+    };
+    Some(read().ok_or_else(|| Wrong {
+        at_byte: text.len() - rest.len(),
+        has: rest.to_owned(),
+        expected: "version, runs, seconds, threads and disk space to use (MiB), each with its number",
+    }))
+}
+
+/// The whole number that follows a prefix; `None` where there is another prefix.
+fn whole(rest: &str, prefix: &str, text: &str) -> Option<Result<u64, Wrong>> {
+    number(rest, prefix, text, "a whole number", |word| word.parse().ok())
+}
+
+/// The same for one with a fraction. What is negative or not finite is no rate and no time.
+fn real(rest: &str, prefix: &str, text: &str) -> Option<Result<f64, Wrong>> {
+    let parse = |word: &str| word.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
+    number(rest, prefix, text, "a number", parse)
+}
+
+fn number<N>(
+    rest: &str,
+    prefix: &str,
+    text: &str,
+    expected: &'static str,
+    parse: impl FnOnce(&str) -> Option<N>,
+) -> Option<Result<N, Wrong>> {
+    let word = rest.strip_prefix(prefix)?;
+    let wrong = || Wrong { at_byte: text.len() - word.len(), has: word.to_owned(), expected };
+    Some(parse(word.trim()).ok_or_else(wrong))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn lines_are_told_from_those_of_others() {
+        let parsed = |text: &str| parse(text).map(|line| line.unwrap().to_string());
+        for text in [
+            "Sequential Write MB/s: 472.80",
+            "Sequential Read MB/s: 10214.54",
+            "IOPS: 353158",
+            "2026/11/21 01:22:19 gobonniego starting. version: 1.0.10, runs: 1, seconds: 0, threads: 2, disk space to use (MiB): 1024",
+            "2026/11/21 01:22:19 Bonnie working directory: /tmp/a b, c: 5",
+            "2026/11/21 01:22:22 Written (MB): 1073.741824",
+            "2026/11/21 01:22:25 operations 1060029",
+        ] {
+            assert_eq!(parsed(text).as_deref(), Some(text));
+        }
+        for text in [
+            "",
+            "IOPS",
+            "real\t0m5.483s",
+            "2026/11/21 01:22:19 something else",
+            "2026-11-21 01:22:19 operations 5",
+            "é",
+        ] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+        assert_eq!(parsed(" IOPS: 5"), None, "indented: a key of JSON would be");
+        assert_eq!(parsed("IOPS: 5 ").as_deref(), Some("IOPS: 5"));
+    }
+
+    #[test]
+    fn what_is_no_number_is_named() {
+        let wrong = |text: &str| parse(text).unwrap().unwrap_err();
+        for (text, at_byte, has) in [
+            ("IOPS: fast", 6, "fast"),
+            ("IOPS: -1", 6, "-1"),
+            ("Sequential Write MB/s: +Inf", 23, "+Inf"),
+            ("2026/11/21 01:22:19 operations 1.5", 31, "1.5"),
+            ("2026/11/21 01:22:19 gobonniego starting. version: 1", 41, "version: 1"),
+        ] {
+            let wrong = wrong(text);
+            assert_eq!((wrong.at_byte, wrong.has.as_str()), (at_byte, has), "{text}");
+        }
+    }
+
+    fn any_line() -> impl Strategy<Value = Line> {
+        let rate = 0.0..1e15;
+        let told = (0..10, any::<u64>(), 0.0..1e15, "[0-9a-z.]{1,8}", "[^\r\n]{0,20}").prop_map(
+            |(kind, number, real, version, path)| match kind {
+                0 => Told::Starting { version, runs: number, seconds: 0, threads: 7, size_mib: number },
+                1 => Told::Cores(number),
+                2 => Told::MemoryMib(number),
+                3 => Told::Directory(path),
+                4 => Told::WrittenMib(number),
+                5 => Told::WrittenMb(real),
+                6 => Told::ReadMib(number),
+                7 => Told::ReadMb(real),
+                8 => Told::Seconds(real),
+                _ => Told::Operations(number),
+            },
+        );
+        prop_oneof![
+            rate.clone().prop_map(Line::WriteMbPerSecond),
+            rate.clone().prop_map(Line::ReadMbPerSecond),
+            rate.prop_map(Line::Iops),
+            ("[0-9]{4}/[0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}", told)
+                .prop_map(|(at, told)| Line::Stamped { at, told }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back_and_written_the_same(line in any_line()) {
+            let text = line.to_string();
+            let read = parse(&text).unwrap().unwrap();
+            prop_assert_eq!(read.to_string(), text);
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text: String) {
+            let _ = parse(&text);
+            let _ = parse(&format!("IOPS: {text}"));
+            let _ = parse(&format!("2026/11/21 01:22:19 {text}"));
+        }
+    }
+}

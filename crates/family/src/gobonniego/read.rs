@@ -1,0 +1,346 @@
+//! Finding what GoBonnieGo wrote in any text: its JSON, and its lines.
+
+use std::fmt;
+
+use model::printable::printable;
+use serde_json::{Map, Value};
+
+use super::line::{self, Wrong};
+use super::{Line, Report, RunResult, Test, Told};
+use crate::results::{Rate, Results};
+
+/// Characters of a foreign text that are repeated in a problem.
+const SHOWN_MAX: usize = 60;
+/// Keys by which its JSON is known.
+const KEYS: [&str; 3] =
+    ["\"gobonniego_directory\"", "\"num_readers_and_writers\"", "\"write_megabytes_per_second\""];
+
+/// What stands where something else was expected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Line of the text, counted from 1.
+    pub line: usize,
+    /// Character of the line, counted from 1; absent where a key says more.
+    pub column: Option<usize>,
+    /// The key of the JSON, such as "results[0].iops"; absent in lines of text.
+    pub key: Option<String>,
+    /// What is wrong, harmless for a terminal.
+    pub text: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}", self.line)?;
+        if let Some(column) = self.column {
+            write!(f, ", column {column}")?;
+        }
+        if let Some(key) = &self.key {
+            write!(f, ", {key}")?;
+        }
+        write!(f, ": {}", self.text)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+/// What was found in a text.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Reading {
+    /// Each JSON, in its order.
+    pub reports: Vec<Report>,
+    /// Each line of text, in its order.
+    pub lines: Vec<Line>,
+    /// What looks like either and is none.
+    pub problems: Vec<Problem>,
+}
+
+/// What GoBonnieGo wrote in a text: JSON on one line or many, lines of text with or without those of `-v`, or both. All
+/// else is passed over, and so are keys that are not known.
+pub fn read(text: &str) -> Reading {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut reading = Reading::default();
+    if KEYS.iter().any(|key| text.contains(key)) {
+        reading.read_json(text);
+    }
+    for (index, row) in text.lines().enumerate() {
+        match line::parse(row) {
+            Some(Ok(line)) => reading.lines.push(line),
+            Some(Err(wrong)) => reading.problems.push(of_line(index + 1, row, &wrong)),
+            None => {}
+        }
+    }
+    reading.problems.sort_by_key(|problem| problem.line);
+    reading
+}
+
+fn of_line(line: usize, row: &str, wrong: &Wrong) -> Problem {
+    let before = row.get(..wrong.at_byte).unwrap_or_default();
+    Problem {
+        line,
+        column: Some(1 + before.chars().count()),
+        key: None,
+        text: format!("has {}, expected {}", shown(&wrong.has), wrong.expected),
+    }
+}
+
+/// A foreign text in a message.
+fn shown(text: &str) -> String {
+    let mut short: String = text.chars().take(SHOWN_MAX).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    format!("`{}`", printable(&short))
+}
+
+impl Reading {
+    /// Whether there was nothing of GoBonnieGo.
+    pub fn is_empty(&self) -> bool {
+        self.reports.is_empty() && self.lines.is_empty() && self.problems.is_empty()
+    }
+
+    /// The results of each run.
+    pub fn results(&self) -> Vec<Results> {
+        self.reports.iter().flat_map(Report::to_results).chain(of_lines(&self.lines)).collect()
+    }
+
+    fn read_json(&mut self, text: &str) {
+        let (mut at, mut line) = (0, 1);
+        while let Some(start) = object_from(text, at) {
+            line += text[at..start].matches('\n').count();
+            let rest = &text[start..];
+            let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+            match values.next() {
+                Some(Ok(Value::Object(keys))) if is_report(&keys) => self.take(line, &keys),
+                // What else is said of it is the business of whoever wrote it.
+                Some(Ok(_)) | None => {}
+                Some(Err(error)) => {
+                    // What broke before the first of its keys is somebody else's.
+                    let mut understood = rest.lines().take(error.line());
+                    if understood.any(|row| KEYS.iter().any(|key| row.contains(key))) {
+                        self.problems.push(of_json(line, &error));
+                    }
+                    let end = rest.find('\n').unwrap_or(rest.len());
+                    at = start + end;
+                    continue;
+                }
+            }
+            let end = start + values.byte_offset();
+            line += text[start..end].matches('\n').count();
+            at = end;
+        }
+    }
+
+    fn take(&mut self, line: usize, keys: &Map<String, Value>) {
+        let mut object = Object { line, place: String::new(), keys, problems: &mut self.problems };
+        let mut report = Report {
+            version: object.text("version"),
+            start_time: object.text("start_time"),
+            directory: object.text("gobonniego_directory"),
+            disk_space_used_gib: object.real("disk_space_used_gib"),
+            threads: object.whole("num_readers_and_writers"),
+            physical_memory_bytes: object.whole("physical_memory_bytes"),
+            iops_duration_seconds: object.real("iops_duration_seconds"),
+            results: Vec::new(),
+        };
+        for (index, value) in object.list("results").iter().enumerate() {
+            let place = format!("results[{index}]");
+            let Value::Object(keys) = value else {
+                self.problems.push(expected(line, place, value, "an object with the results of a run"));
+                continue;
+            };
+            let mut object = Object { line, place: place + ".", keys, problems: &mut self.problems };
+            report.results.push(RunResult {
+                write_megabytes_per_second: object.rate("write_megabytes_per_second"),
+                read_megabytes_per_second: object.rate("read_megabytes_per_second"),
+                iops: object.rate("iops"),
+                write_seconds: object.real("write_seconds"),
+                read_seconds: object.real("read_seconds"),
+                io_seconds: object.real("io_seconds"),
+                start_time: object.text("start_time"),
+                write_bytes: object.whole("write_bytes"),
+                read_bytes: object.whole("read_bytes"),
+                io_operations: object.whole("io_operations"),
+            });
+        }
+        self.reports.push(report);
+    }
+}
+
+/// Where the next object begins that stands at the beginning of a line.
+fn object_from(text: &str, at: usize) -> Option<usize> {
+    let rest = text.get(at..)?;
+    if rest.starts_with('{') && (at == 0 || text[..at].ends_with('\n')) {
+        return Some(at);
+    }
+    rest.find("\n{").map(|found| at + found + 1)
+}
+
+/// A document of ours has a schema.
+fn is_report(keys: &Map<String, Value>) -> bool {
+    let has = |key: &str| keys.contains_key(key);
+    !has("schema") && (has("gobonniego_directory") || has("num_readers_and_writers") || has("results"))
+}
+
+fn of_json(line: usize, error: &serde_json::Error) -> Problem {
+    let what = error.to_string();
+    // It ends with the place, which is said otherwise here.
+    let what = what.split(" at line ").next().unwrap_or_default();
+    let text = match error.is_eof() {
+        true => format!("the JSON ends too early ({what}); copy the whole line that gobonniego printed"),
+        false => format!("the JSON is broken ({what}); take the line as gobonniego printed it"),
+    };
+    Problem { line: line + error.line().saturating_sub(1), column: Some(error.column()), key: None, text }
+}
+
+fn expected(line: usize, key: String, value: &Value, expected: &str) -> Problem {
+    let has = shown(&value.to_string());
+    Problem { line, column: None, key: Some(key), text: format!("has {has}, expected {expected}") }
+}
+
+/// An object of the JSON that is being read.
+struct Object<'a, 'p> {
+    line: usize,
+    /// What stands before its keys in messages.
+    place: String,
+    keys: &'a Map<String, Value>,
+    problems: &'p mut Vec<Problem>,
+}
+
+impl<'a> Object<'a, '_> {
+    /// The value of a key, if there is one that is of the kind; another is a problem.
+    fn value<T>(&mut self, key: &str, kind: &str, read: impl FnOnce(&'a Value) -> Option<T>) -> Option<T> {
+        let value = self.keys.get(key)?;
+        let found = read(value);
+        if found.is_none() {
+            self.problems.push(expected(self.line, format!("{}{key}", self.place), value, kind));
+        }
+        found
+    }
+
+    fn text(&mut self, key: &str) -> Option<String> {
+        self.value(key, "text", |value| value.as_str().map(str::to_owned))
+    }
+
+    fn real(&mut self, key: &str) -> Option<f64> {
+        self.value(key, "a number", |value| value.as_f64().filter(|number| *number >= 0.0))
+    }
+
+    fn whole(&mut self, key: &str) -> Option<u64> {
+        self.value(key, "a whole number", Value::as_u64)
+    }
+
+    /// A number without which a result says nothing.
+    fn rate(&mut self, key: &str) -> Option<f64> {
+        if !self.keys.contains_key(key) {
+            self.lacks(key, "a number");
+        }
+        self.real(key)
+    }
+
+    fn list(&mut self, key: &str) -> &'a [Value] {
+        if !self.keys.contains_key(key) {
+            self.lacks(key, "a list with the results of each run");
+        }
+        self.value(key, "a list with the results of each run", Value::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    fn lacks(&mut self, key: &str, kind: &str) {
+        let key = Some(format!("{}{key}", self.place));
+        self.problems.push(Problem {
+            line: self.line,
+            column: None,
+            key,
+            text: format!("is not there, expected {kind}"),
+        });
+    }
+}
+
+/// The program, with its version where that is known.
+fn program(version: Option<&str>) -> String {
+    version.map_or("GoBonnieGo".to_owned(), |version| format!("GoBonnieGo {version}"))
+}
+
+/// The rates of a run, of those that are known; the first two in 10^6 bytes a second.
+fn rates(rates: [Option<f64>; 3]) -> Vec<Rate> {
+    let of = |(test, rate): (Test, Option<f64>)| match test {
+        Test::Write | Test::Read => Some(Rate::of_bytes(test.title(), rate? * 1e6)),
+        Test::Iops => Some(Rate::of_operations(test.title(), rate?)),
+    };
+    Test::ALL.into_iter().zip(rates).filter_map(of).collect()
+}
+
+/// What a run is called: what it was measured in, and which it is, if there are several.
+fn name(mut parts: Vec<String>, index: usize, of: usize) -> String {
+    if of > 1 {
+        parts.push(format!("run {} of {of}", index + 1));
+    }
+    parts.join(", ")
+}
+
+impl Report {
+    /// The results of each run.
+    pub fn to_results(&self) -> Vec<Results> {
+        let described = || {
+            let size = self.disk_space_used_gib.map(|gib| format!("{gib} GiB"));
+            let threads = self.threads.map(|threads| match threads {
+                1 => "1 thread".to_owned(),
+                _ => format!("{threads} threads"),
+            });
+            self.directory.clone().into_iter().chain(size).chain(threads).collect()
+        };
+        let of = |(index, run): (usize, &RunResult)| Results {
+            program: program(self.version.as_deref()),
+            name: name(described(), index, self.results.len()),
+            rates: rates([run.write_megabytes_per_second, run.read_megabytes_per_second, run.iops]),
+        };
+        self.results.iter().enumerate().map(of).collect()
+    }
+}
+
+/// The results of each run in lines of text. A line of a test that the run has already begins another run, and so does
+/// one that stands before it in their order.
+fn of_lines(lines: &[Line]) -> Vec<Results> {
+    #[derive(Default)]
+    struct Session {
+        version: Option<String>,
+        directory: Option<String>,
+        runs: Vec<[Option<f64>; 3]>,
+    }
+    let mut sessions = vec![Session::default()];
+    for line in lines {
+        let Some(session) = sessions.last_mut() else { continue };
+        let (place, rate) = match line {
+            Line::WriteMbPerSecond(rate) => (0, *rate),
+            Line::ReadMbPerSecond(rate) => (1, *rate),
+            Line::Iops(rate) => (2, *rate),
+            Line::Stamped { told: Told::Starting { version, .. }, .. } => {
+                sessions.push(Session { version: Some(version.clone()), ..Session::default() });
+                continue;
+            }
+            Line::Stamped { told: Told::Directory(path), .. } => {
+                session.directory = Some(path.clone());
+                continue;
+            }
+            Line::Stamped { .. } => continue,
+        };
+        let is_next = session.runs.last().is_none_or(|run| run[place..].iter().any(Option::is_some));
+        if is_next {
+            session.runs.push([None; 3]);
+        }
+        if let Some(run) = session.runs.last_mut() {
+            run[place] = Some(rate);
+        }
+    }
+    let of = |session: Session| {
+        let of = session.runs.len();
+        session.runs.into_iter().enumerate().map(move |(index, run)| Results {
+            program: program(session.version.as_deref()),
+            name: name(session.directory.clone().into_iter().collect(), index, of),
+            rates: rates(run),
+        })
+    };
+    sessions.into_iter().flat_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests;

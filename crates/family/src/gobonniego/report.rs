@@ -1,0 +1,192 @@
+//! The JSON of GoBonnieGo: what it measured in, and the results of each run, in its keys and their order.
+
+use std::fmt::Write;
+
+/// All that one line of JSON holds. What is absent was absent in what was read.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Report {
+    /// Version of GoBonnieGo.
+    pub version: Option<String>,
+    /// When it was started: RFC 3339 with up to nine digits of the second.
+    pub start_time: Option<String>,
+    /// The directory of its files.
+    pub directory: Option<String>,
+    /// GiB over all threads.
+    pub disk_space_used_gib: Option<f64>,
+    /// Threads of each test.
+    pub threads: Option<u64>,
+    /// Bytes of memory.
+    pub physical_memory_bytes: Option<u64>,
+    /// Length of the IOPS test that was asked for, in seconds.
+    pub iops_duration_seconds: Option<f64>,
+    /// Each run.
+    pub results: Vec<RunResult>,
+}
+
+/// The results of one run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RunResult {
+    /// Sequential write, in 10^6 bytes a second.
+    pub write_megabytes_per_second: Option<f64>,
+    /// Sequential read, in 10^6 bytes a second.
+    pub read_megabytes_per_second: Option<f64>,
+    /// Operations a second.
+    pub iops: Option<f64>,
+    /// Length of the sequential write, in seconds.
+    pub write_seconds: Option<f64>,
+    /// Length of the sequential read, in seconds.
+    pub read_seconds: Option<f64>,
+    /// Length of the IOPS test, in seconds.
+    pub io_seconds: Option<f64>,
+    /// When the run began: as [`Report::start_time`].
+    pub start_time: Option<String>,
+    /// Bytes that were written.
+    pub write_bytes: Option<u64>,
+    /// Bytes that were read.
+    pub read_bytes: Option<u64>,
+    /// Operations of the IOPS test.
+    pub io_operations: Option<u64>,
+}
+
+/// What ends the JSON, after the last result.
+pub const CLOSING: &str = "]}\n";
+
+impl Report {
+    /// The JSON, as one line with its end.
+    pub fn to_json(&self) -> String {
+        let results: Vec<_> = self.results.iter().map(RunResult::to_json).collect();
+        format!("{}{}{CLOSING}", self.opening(), results.join(","))
+    }
+
+    /// The JSON up to the first result: who has many writes them one by one, commas between, and then [`CLOSING`].
+    pub fn opening(&self) -> String {
+        let mut keys = Keys::default();
+        keys.text("version", self.version.as_deref());
+        keys.text("start_time", self.start_time.as_deref());
+        keys.text("gobonniego_directory", self.directory.as_deref());
+        keys.real("disk_space_used_gib", self.disk_space_used_gib);
+        keys.whole("num_readers_and_writers", self.threads);
+        keys.whole("physical_memory_bytes", self.physical_memory_bytes);
+        keys.real("iops_duration_seconds", self.iops_duration_seconds);
+        keys.put("results", Some("[".into()));
+        format!("{{{}", keys.written)
+    }
+}
+
+impl RunResult {
+    /// The result as a JSON object.
+    pub fn to_json(&self) -> String {
+        let mut keys = Keys::default();
+        keys.real("write_megabytes_per_second", self.write_megabytes_per_second);
+        keys.real("read_megabytes_per_second", self.read_megabytes_per_second);
+        keys.real("iops", self.iops);
+        keys.real("write_seconds", self.write_seconds);
+        keys.real("read_seconds", self.read_seconds);
+        keys.real("io_seconds", self.io_seconds);
+        keys.text("start_time", self.start_time.as_deref());
+        keys.whole("write_bytes", self.write_bytes);
+        keys.whole("read_bytes", self.read_bytes);
+        keys.whole("io_operations", self.io_operations);
+        format!("{{{}}}", keys.written)
+    }
+}
+
+/// Keys with their values, of those that there are.
+#[derive(Default)]
+struct Keys {
+    written: String,
+}
+
+impl Keys {
+    fn put(&mut self, key: &str, value: Option<String>) {
+        let Some(value) = value else { return };
+        let comma = if self.written.is_empty() { "" } else { "," };
+        // Writing to a string does not fail.
+        let _ = write!(self.written, "{comma}\"{key}\":{value}");
+    }
+
+    fn text(&mut self, key: &str, value: Option<&str>) {
+        self.put(key, value.map(quoted));
+    }
+
+    fn real(&mut self, key: &str, value: Option<f64>) {
+        self.put(key, value.filter(|value| value.is_finite()).map(real));
+    }
+
+    fn whole(&mut self, key: &str, value: Option<u64>) {
+        self.put(key, value.map(|value| value.to_string()));
+    }
+}
+
+/// A number as Go's `encoding/json` writes it: as few digits as are read back the same, with an exponent where it is
+/// below 10^-6 or from 10^21 on.
+fn real(value: f64) -> String {
+    let size = value.abs();
+    if size != 0.0 && !(1e-6..1e21).contains(&size) {
+        let text = format!("{value:e}");
+        return if size >= 1e21 { text.replace('e', "e+") } else { text };
+    }
+    format!("{value}")
+}
+
+/// A text as Go's `encoding/json` writes it, which escapes what HTML would act upon, too.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\u{0}'..='\u{1f}' => {
+                // Writing to a string does not fail.
+                let _ = write!(quoted, "\\u{:04x}", u32::from(character));
+            }
+            _ => quoted.push(character),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_go_writes_them() {
+        for (value, text) in [
+            (1.0, "1"),
+            (0.5, "0.5"),
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (3984.968262376272, "3984.968262376272"),
+            (0.000001, "0.000001"),
+            (0.0000001, "1e-7"),
+            (1.5e-9, "1.5e-9"),
+            (1e20, "100000000000000000000"),
+            (1e21, "1e+21"),
+            (-2.5e22, "-2.5e+22"),
+        ] {
+            assert_eq!(real(value), text);
+        }
+    }
+
+    #[test]
+    fn texts_are_written_as_go_writes_them() {
+        assert_eq!(
+            quoted("/mnt/a&b <\"x\\y\">\n\u{1b}é"),
+            r#""/mnt/a\u0026b \u003c\"x\\y\"\u003e\n\u001bé""#
+        );
+    }
+
+    #[test]
+    fn what_is_absent_is_no_key() {
+        let report = Report { results: vec![RunResult::default()], ..Report::default() };
+        assert_eq!(report.to_json(), "{\"results\":[{}]}\n");
+        assert_eq!(Report::default().to_json(), "{\"results\":[]}\n");
+        let infinite = RunResult { iops: Some(f64::INFINITY), ..RunResult::default() };
+        assert_eq!(infinite.to_json(), "{}");
+    }
+}

@@ -1,0 +1,194 @@
+//! From the options of GoBonnieGo to tests of skye that do the same work.
+
+use model::Trouble;
+use model::request::{Request, Seconds};
+use model::size;
+use model::spec::CONCURRENCY_MAX;
+use model::workload::CacheMode;
+
+use super::VERSION;
+use super::arguments::Options;
+use crate::work;
+
+/// Bytes of each call of the sequential tests.
+const BLOCK_BYTES: u64 = 64 << 10;
+
+/// What is to be measured in each run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Translation {
+    /// The same work as skye understands it: write, read, IOPS.
+    pub request: Request,
+    /// Threads of each test.
+    pub threads: u32,
+    /// GiB over all threads, as it was asked for.
+    pub size_gib: f64,
+    /// The same in whole MiB, which are what is divided among the threads.
+    pub size_mib: u64,
+    /// Bytes of all files.
+    pub size_bytes: u64,
+    /// What the user should know before it begins, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Translates, on a machine with so many CPUs and so much memory. A simulated device has no files that could be new, and
+/// no cache.
+pub fn translate(options: &Options, cpus: u32, memory_bytes: u64, is_simulated: bool) -> Translation {
+    let threads = options.threads.unwrap_or(cpus).clamp(1, CONCURRENCY_MAX);
+    // Twice the memory in whole MiB, as a number of GiB.
+    let size_gib = options.size_gib.unwrap_or_else(|| (2 * (memory_bytes >> 20)).max(1) as f64 / 1024.0);
+    let size_mib = (size_gib * 1024.0) as u64;
+    // Each thread writes its last block whole.
+    let blocks = (size_mib << 20).div_ceil(u64::from(threads)).div_ceil(BLOCK_BYTES).max(1);
+    let size_bytes = blocks * BLOCK_BYTES * u64::from(threads);
+    let sync = if options.cache == CacheMode::AsIs { "none" } else { "end" };
+    let fresh = if is_simulated { "passes=1" } else { "fresh" };
+    let tests = vec![
+        format!("write:seq64k:t{threads}:buffered:sync={sync}:{fresh}"),
+        format!("read:seq64k:t{threads}:buffered:passes=1"),
+        format!("rw:rnd512:q1t{threads}:buffered:sync={sync}:read=90"),
+    ];
+    let request = Request {
+        time: Some(Seconds(options.iops_seconds)),
+        cache: Some(options.cache),
+        ..work::request(format!("gobonniego {VERSION}"), tests, Some(size_bytes))
+    };
+    let notes = if is_simulated { Vec::new() } else { vec![cache_note(options.cache).to_owned()] };
+    Translation { request, threads, size_gib, size_mib, size_bytes, notes }
+}
+
+/// Refuses files for which there is no room, in the words of this command line.
+///
+/// # Errors
+/// Their size, the free space, and what to write instead.
+pub fn check_room(
+    options: &Options,
+    translation: &Translation,
+    directory: &str,
+    free_bytes: u64,
+) -> Result<(), Trouble> {
+    if translation.size_bytes <= free_bytes {
+        return Ok(());
+    }
+    let [size, free] = [translation.size_bytes, free_bytes].map(size::binary);
+    let why = if options.size_gib.is_none() { ", twice the memory as no -size was given," } else { "" };
+    let cause = format!("the files take {size}{why} and {free} are free");
+    Err(Trouble::new(format!("test in {directory}"), cause).remedy(
+        "write a smaller -size, such as -size 0.5 for half a GiB, or make room, or name another -dir",
+    ))
+}
+
+/// What happens to the caches.
+fn cache_note(cache: CacheMode) -> &'static str {
+    match cache {
+        CacheMode::AsIs => {
+            "-cache as-is: nothing is dropped and nothing made durable, as in the original; what fits into the memory is \
+             read from there"
+        }
+        CacheMode::DropAll => {
+            "-cache drop-all: all caches of this machine are dropped before each test, which every other program pays \
+             for; writes are made durable within their time"
+        }
+        CacheMode::Cold | CacheMode::Warm => {
+            "the files' own pages are dropped before reads and IOPS, and writes are made durable within their time; \
+             -cache as-is does neither, as the original"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use model::size::Size;
+    use model::spec::{self, Defaults};
+
+    use super::super::arguments::{Command, parse};
+    use super::*;
+
+    const MEMORY: u64 = (3 << 30) + 12_345;
+
+    fn translated(line: &str) -> Translation {
+        match parse(line.split(' ').filter(|word| !word.is_empty()).map(OsString::from)) {
+            Ok(Command::Measure(options)) => translate(&options, 4, MEMORY, false),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_three_stand_in_their_order() {
+        let translation = translated("");
+        assert_eq!(
+            translation.request.tests,
+            [
+                "write:seq64k:t4:buffered:sync=end:fresh",
+                "read:seq64k:t4:buffered:passes=1",
+                "rw:rnd512:q1t4:buffered:sync=end:read=90",
+            ]
+        );
+        assert_eq!((translation.size_gib, translation.size_mib, translation.threads), (6.0, 6144, 4));
+        assert_eq!(translation.request.size, Some(Size::Bytes(6 << 30)));
+        assert_eq!(translation.request.time, Some(Seconds(15.0)));
+        assert_eq!(translation.request.cache, Some(CacheMode::Cold));
+    }
+
+    #[test]
+    fn sizes_are_whole_mib_and_each_thread_ends_with_a_whole_block() {
+        let bytes = |line: &str| match translated(line).request.size {
+            Some(Size::Bytes(bytes)) => bytes,
+            other => panic!("{line}: {other:?}"),
+        };
+        assert_eq!(bytes("-size 0.5 -threads 2"), 512 << 20);
+        assert_eq!(bytes("-size 0.0015 -threads 1"), 1 << 20);
+        // A MiB is 16 blocks: a third of it is 5.33, and each thread writes 6.
+        assert_eq!(bytes("-size 0.001 -threads 3"), 3 * 6 * BLOCK_BYTES);
+        assert_eq!(bytes("-size 0.001 -threads 4096"), 4096 * BLOCK_BYTES);
+        assert_eq!(bytes("-size 1048576 -threads 1"), 1 << 50);
+    }
+
+    #[test]
+    fn what_has_no_room_is_refused_with_a_size_to_write() {
+        let refused = |line: &str, free_bytes: u64| {
+            let Ok(Command::Measure(options)) = parse(line.split_whitespace().map(OsString::from)) else {
+                panic!("{line}")
+            };
+            let checked = check_room(&options, &translate(&options, 4, MEMORY, false), "/mnt", free_bytes);
+            checked.err().map(|trouble| trouble.to_string())
+        };
+        assert_eq!(refused("", 6 << 30), None);
+        assert_eq!(
+            refused("", 5 << 30).unwrap(),
+            "cannot test in /mnt: the files take 6 GiB, twice the memory as no -size was given, and 5 GiB are free; write \
+             a smaller -size, such as -size 0.5 for half a GiB, or make room, or name another -dir"
+        );
+        assert!(refused("-size 8", 5 << 30).unwrap().contains("take 8 GiB and 5 GiB are free"));
+    }
+
+    #[test]
+    fn caches_are_cold_unless_it_is_said_otherwise() {
+        for (line, cache, sync, told) in [
+            ("", CacheMode::Cold, "sync=end", "own pages are dropped"),
+            ("-cache as-is", CacheMode::AsIs, "sync=none", "nothing is dropped"),
+            ("-cache drop-all", CacheMode::DropAll, "sync=end", "all caches of this machine"),
+        ] {
+            let translation = translated(line);
+            assert_eq!(translation.request.cache, Some(cache));
+            assert!(
+                translation.request.tests[0].contains(sync) && translation.request.tests[2].contains(sync)
+            );
+            assert!(translation.notes.concat().contains(told), "{:?}", translation.notes);
+        }
+    }
+
+    #[test]
+    fn every_test_is_understood() {
+        for line in ["", "-threads 1", "-threads 4096 -cache as-is", "-cache drop-all -size 0.001"] {
+            for spec in translated(line).request.tests {
+                let parsed = spec::parse(&spec, &Defaults::default());
+                assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+            }
+        }
+        let simulated = translate(&Options::default(), 2, MEMORY, true);
+        assert_eq!(simulated.request.tests[0], "write:seq64k:t2:buffered:sync=end:passes=1");
+        assert!(simulated.notes.is_empty(), "it has no cache");
+    }
+}

@@ -1,0 +1,27 @@
+//! What zcav does and writes: the rate of a file or device over its length, front to back.
+//!
+//! [`arguments`] understands its command line, [`Layout`] says which blocks are visited, [`Measured`] joins them
+//! to lines that took long enough to be rates and makes a [`Log`] of them. [`read()`] finds logs in any text,
+//! [`Log::text`] writes them, [`plot()`] draws them, [`results()`] compares them with other programs.
+
+pub mod arguments;
+mod layout;
+mod limit;
+mod lines;
+mod log;
+mod outcome;
+mod plot;
+mod read;
+
+pub use layout::{Layout, Refusal};
+pub use limit::Effort;
+pub use lines::LEAST_NS;
+pub use log::{Line, Log, Pass, Verb};
+pub use outcome::{Measured, results, trimmed_mean};
+pub use plot::plot;
+pub use read::{Problem, read};
+
+/// A MiB, in which zcav counts.
+pub const MIB: u64 = 1 << 20;
+/// A GiB, in which it shows offsets.
+pub const GIB: u64 = 1 << 30;

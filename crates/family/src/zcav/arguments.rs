@@ -1,0 +1,388 @@
+//! The command line of zcav: its flags, their ranges, and what is refused.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use lexopt::{Arg, Parser};
+
+use super::MIB;
+use crate::words::{self, scaled, text, unknown, value, within};
+
+/// Passes.
+const PASSES_RANGE: std::ops::RangeInclusive<u64> = 1..=100;
+/// Every so many blocks.
+const EVERY_RANGE: std::ops::RangeInclusive<u64> = 2..=20;
+/// MiB of a block: up to a TiB.
+const BLOCK_MIB_MAX: u64 = 1 << 20;
+/// MiB of a call. Each file has a buffer of this size, and a call moves less than 2 GiB.
+const CHUNK_MIB_MAX: u64 = 1024;
+/// Files and devices at once: each has a thread.
+const TARGETS_MAX: usize = 256;
+
+/// What `-h` and `--help` print.
+pub const HELP: &str = "\
+Usage: skye zcav [-b BLOCK[:CHUNK]] [-c PASSES] [-r [START:]END] [-s N] [-w] [-u USER[:GROUP]] [-g GROUP]
+                 [--svg FILE] [-l LOG] [-f] FILE …
+
+The rate of a device or file over its length, front to back, and on stderr what set it. Several are read at the same
+time, with a thread for each.
+
+  FILE      a block device or a file, also as -f FILE; - is what stdin was opened from
+  -l LOG    where the results of the next FILE go [stdout]
+  -b BLOCK  MiB of a block, or with g [so that there are 100 to 200]; CHUNK: MiB of each read [1]
+            blocks that are too fast to be timed are joined: a line of the results took a tenth of a second at least
+  -c PASSES read it so often, 1 to 100 [1]; of more than one, the lowest and the highest third are left out
+  -r [START:]END  from that MiB to that one, or with g [0 to the end]
+  -s N      of each N blocks the first, 2 to 20
+  -w        write zeros instead, only over zeros and holes of a file, never longer than it is
+  -u USER   become this user, or USER:GROUP; -g GROUP
+  --svg FILE      draw it: rate over offset
+
+Results are offset in GiB, MiB/s and seconds: gnuplot -e \"plot 'LOG' with lines; pause -1\"
+
+Exit codes: 0 done, 1 refused or failed, 2 a FILE ends before START or is empty, 128 + N ended by signal N.";
+
+/// What a command line asks for.
+pub type Command = words::Command<Options>;
+
+/// What is to be measured, and how it is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// What is read.
+    pub targets: Vec<Target>,
+    /// MiB of a block; `None`: by the size of each.
+    pub block_mib: Option<u64>,
+    /// MiB of a call.
+    pub chunk_mib: u64,
+    /// How often.
+    pub passes: u32,
+    /// The first MiB.
+    pub start_mib: u64,
+    /// The MiB before which it ends; `None`: the end.
+    pub end_mib: Option<u64>,
+    /// Of so many blocks the first is visited.
+    pub every: u64,
+    /// Whether zeros are written.
+    pub writes: bool,
+    /// The user to become.
+    pub user: Option<String>,
+    /// The group to become.
+    pub group: Option<String>,
+    /// Where the drawing goes.
+    pub svg: Option<PathBuf>,
+}
+
+/// A file or device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Its name; `-` is stdin.
+    pub path: PathBuf,
+    /// Where its results go; `None`: stdout.
+    pub log: Option<PathBuf>,
+}
+
+impl Target {
+    /// Whether it is what stdin was opened from.
+    pub fn is_stdin(&self) -> bool {
+        is_dash(&self.path)
+    }
+}
+
+fn is_dash(path: &std::path::Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Understands the words after the program's name.
+///
+/// # Errors
+/// One sentence: the flag, its value, what it may be, and what to write instead.
+pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, String> {
+    let mut parsing = Parsing::new();
+    let mut parser = Parser::from_args(words);
+    while let Some(argument) = parser.next().map_err(unknown)? {
+        match argument {
+            Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help),
+            Arg::Short('V') | Arg::Long("version") => return Ok(Command::Version),
+            Arg::Short(flag) => parsing.flag(flag, &mut parser)?,
+            Arg::Long("svg") => {
+                let path = PathBuf::from(value("--svg", &mut parser)?);
+                if is_dash(&path) {
+                    return Err("--svg `-`: stdout is for the results; name a file".into());
+                }
+                parsing.options.svg = Some(path);
+            }
+            Arg::Long(word) => return Err(format!("--{word} is no flag of zcav; --help shows them all")),
+            Arg::Value(word) => parsing.target(word)?,
+        }
+    }
+    parsing.finish().map(|options| Command::Measure(Box::new(options)))
+}
+
+/// Whole MiB from a word that may have a suffix.
+fn mib(word: &str) -> Option<u64> {
+    scaled(word.trim(), MIB).filter(|bytes| bytes.is_multiple_of(MIB)).map(|bytes| bytes / MIB)
+}
+
+struct Parsing {
+    options: Options,
+    /// For the next file.
+    log: Option<PathBuf>,
+}
+
+impl Parsing {
+    fn new() -> Self {
+        Self {
+            options: Options {
+                targets: Vec::new(),
+                block_mib: None,
+                chunk_mib: 1,
+                passes: 1,
+                start_mib: 0,
+                end_mib: None,
+                every: 1,
+                writes: false,
+                user: None,
+                group: None,
+                svg: None,
+            },
+            log: None,
+        }
+    }
+
+    fn flag(&mut self, flag: char, parser: &mut Parser) -> Result<(), String> {
+        let name = format!("-{flag}");
+        match flag {
+            'w' => self.options.writes = true,
+            'b' => self.block(&text(&name, parser)?)?,
+            'c' => {
+                let word = text(&name, parser)?;
+                self.options.passes = within(&name, &word, PASSES_RANGE, "passes")? as u32;
+            }
+            'r' => self.range(&text(&name, parser)?)?,
+            's' => {
+                let word = text(&name, parser)?;
+                self.options.every = within(&name, &word, EVERY_RANGE, "for one block of so many")?;
+            }
+            'l' => {
+                let log = PathBuf::from(value(&name, parser)?);
+                if let Some(before) = &self.log {
+                    return Err(format!(
+                        "-l `{}`: `{}` waits for its file already; write -l LOG FILE for each",
+                        log.display(),
+                        before.display()
+                    ));
+                }
+                self.log = Some(log);
+            }
+            'f' => {
+                let word = value(&name, parser)?;
+                self.target(word)?;
+            }
+            'u' => {
+                let word = text(&name, parser)?;
+                match word.split_once(':') {
+                    Some((user, group)) => {
+                        self.options.user = Some(user.to_owned());
+                        self.group(group.to_owned())?;
+                    }
+                    None => self.options.user = Some(word),
+                }
+            }
+            'g' => self.group(text(&name, parser)?)?,
+            'n' => return Err("-n MIB is of zcav 1.03; write -r END".into()),
+            _ => return Err(format!("{name} is no flag of zcav; --help shows them all")),
+        }
+        Ok(())
+    }
+
+    fn block(&mut self, word: &str) -> Result<(), String> {
+        let (block, chunk) = match word.split_once(':') {
+            Some((block, chunk)) => (block, Some(chunk)),
+            None => (word, None),
+        };
+        let block_mib = mib(block).filter(|mib| (1..=BLOCK_MIB_MAX).contains(mib)).ok_or_else(|| {
+            format!("-b `{block}`: write 1 to {BLOCK_MIB_MAX} MiB, such as -b 256, or -b 1g")
+        })?;
+        let most = block_mib.min(CHUNK_MIB_MAX);
+        let chunk_mib = match chunk {
+            None => 1,
+            Some(chunk) => mib(chunk).filter(|mib| (1..=most).contains(mib)).ok_or_else(|| {
+                format!(
+                    "-b `{word}`: a chunk of `{chunk}`; write 1 to {most} MiB, not more than the block, such as -b \
+                     {block_mib}:{}",
+                    most.min(4)
+                )
+            })?,
+        };
+        (self.options.block_mib, self.options.chunk_mib) = (Some(block_mib), chunk_mib);
+        Ok(())
+    }
+
+    fn range(&mut self, word: &str) -> Result<(), String> {
+        let (start, end) = word.split_once(':').unwrap_or(("0", word));
+        let part = |part: &str| {
+            mib(part).ok_or_else(|| {
+                format!("-r `{word}`: `{part}` is no number of MiB; write -r START:END, such as -r 1000:2000, or -r 2g")
+            })
+        };
+        let (start_mib, end_mib) = (part(start)?, part(end)?);
+        if start_mib >= end_mib {
+            return Err(format!(
+                "-r `{word}`: the end must lie behind the start; write -r {start_mib}:{} or more",
+                start_mib.saturating_add(1)
+            ));
+        }
+        (self.options.start_mib, self.options.end_mib) = (start_mib, Some(end_mib));
+        Ok(())
+    }
+
+    fn target(&mut self, word: OsString) -> Result<(), String> {
+        if self.options.targets.len() == TARGETS_MAX {
+            return Err(format!(
+                "`{}` is one file too many: {TARGETS_MAX} can be read at the same time",
+                word.to_string_lossy()
+            ));
+        }
+        let log = self.log.take().filter(|log| !is_dash(log));
+        let is_taken =
+            |log: &PathBuf| self.options.targets.iter().any(|other| other.log.as_ref() == Some(log));
+        if let Some(log) = log.as_ref().filter(|log| is_taken(log)) {
+            return Err(format!(
+                "-l `{}` is the log of another file already; name one for each",
+                log.display()
+            ));
+        }
+        let target = Target { path: word.into(), log };
+        if target.is_stdin() && self.options.targets.iter().any(Target::is_stdin) {
+            return Err("`-` is given twice, and there is one stdin".into());
+        }
+        self.options.targets.push(target);
+        Ok(())
+    }
+
+    fn group(&mut self, group: String) -> Result<(), String> {
+        match self.options.group.replace(group) {
+            None => Ok(()),
+            Some(before) => Err(format!(
+                "-g `{}`: the group is `{before}` already; write one of -u USER:GROUP and -g GROUP",
+                self.options.group.as_deref().unwrap_or_default()
+            )),
+        }
+    }
+
+    fn finish(self) -> Result<Options, String> {
+        let Self { options, log } = self;
+        if let Some(log) = log {
+            return Err(format!(
+                "-l `{}`: no file follows; write -l LOG before the FILE that it is for",
+                log.display()
+            ));
+        }
+        if options.targets.is_empty() {
+            return Err("no file was named; write for example skye zcav /dev/sda, or --help".into());
+        }
+        let logs = || options.targets.iter().filter_map(|target| target.log.as_ref());
+        if let Some(svg) = options.svg.as_ref().filter(|svg| logs().any(|log| log == *svg)) {
+            return Err(format!("--svg `{}` is a log, too; name another file", svg.display()));
+        }
+        Ok(options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Command, String> {
+        parse(line.split(' ').filter(|word| !word.is_empty()).map(OsString::from))
+    }
+
+    fn options(line: &str) -> Options {
+        match parsed(line) {
+            Ok(Command::Measure(options)) => *options,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn one_file_is_enough() {
+        let plain = options("/dev/sda");
+        assert_eq!(plain.targets, [Target { path: "/dev/sda".into(), log: None }]);
+        assert_eq!((plain.block_mib, plain.chunk_mib, plain.passes), (None, 1, 1));
+        assert_eq!((plain.start_mib, plain.end_mib, plain.every), (0, None, 1));
+        assert!(!plain.writes && plain.user.is_none() && plain.svg.is_none());
+    }
+
+    #[test]
+    fn all_flags_are_understood() {
+        let all =
+            options("-wb512:4 -c 3 -r1000:2g -s 4 -u bin:daemon --svg=a.svg -l a.log -f /dev/sda /dev/sdb -");
+        assert_eq!((all.block_mib, all.chunk_mib, all.passes, all.every), (Some(512), 4, 3, 4));
+        assert_eq!((all.start_mib, all.end_mib, all.writes), (1000, Some(2048), true));
+        assert_eq!((all.user.as_deref(), all.group.as_deref()), (Some("bin"), Some("daemon")));
+        assert_eq!(all.svg, Some("a.svg".into()));
+        let logs: Vec<_> = all.targets.iter().map(|target| target.log.is_some()).collect();
+        assert_eq!(logs, [true, false, false], "a log is for the next file alone");
+        assert!(all.targets[2].is_stdin());
+        assert_eq!((options("-r 0:1 x").start_mib, options("-r 5 x").end_mib), (0, Some(5)));
+        assert_eq!(options("-b 1g x").block_mib, Some(1024));
+        assert_eq!(options("-l - x").targets[0].log, None);
+        assert_eq!(options("-- -x").targets[0].path, PathBuf::from("-x"));
+        assert_eq!(parsed("-h"), Ok(Command::Help));
+        assert_eq!(parsed("-V"), Ok(Command::Version));
+    }
+
+    #[test]
+    fn refusals_say_flag_value_range_and_what_to_write() {
+        for (line, parts) in [
+            ("", &["no file", "/dev/sda"][..]),
+            ("-b 0 x", &["-b `0`", "1 to 1048576 MiB", "-b 256"]),
+            ("-b many x", &["-b `many`", "-b 1g"]),
+            ("-b 100k x", &["-b `100k`"]),
+            ("-b 4:8 x", &["-b `4:8`", "`8`", "1 to 4 MiB", "-b 4:4"]),
+            ("-b 9999:2000 x", &["`2000`", "1 to 1024 MiB"]),
+            ("-c 0 x", &["-c `0`", "1 to 100 passes"]),
+            ("-c 101 x", &["-c `101`", "1 to 100"]),
+            ("-s 1 x", &["-s `1`", "2 to 20"]),
+            ("-s 21 x", &["-s `21`", "2 to 20"]),
+            ("-r 5:5 x", &["-r `5:5`", "behind the start", "-r 5:6"]),
+            ("-r 0 x", &["-r `0`", "-r 0:1"]),
+            ("-r a:5 x", &["-r `a:5`", "`a`", "-r START:END"]),
+            ("-r 5: x", &["-r `5:`", "``"]),
+            ("-l a -l b x", &["-l `b`", "`a` waits", "-l LOG FILE"]),
+            ("x -l a", &["-l `a`", "before the FILE"]),
+            ("-l a x -l a y", &["-l `a`", "another file"]),
+            ("-l a --svg a x", &["--svg `a`", "another"]),
+            ("--svg - x", &["--svg `-`", "name a file"]),
+            ("- -", &["`-`", "one stdin"]),
+            ("-u a:b -g c x", &["-g `c`", "`b`", "one of"]),
+            ("-n 5 x", &["-n", "-r END"]),
+            ("-q x", &["-q is no flag", "--help"]),
+            ("--fast x", &["--fast", "--help"]),
+            ("-b", &["-b takes a value"]),
+        ] {
+            let message = parsed(line).expect_err(line);
+            for part in parts {
+                assert!(message.contains(part), "{line}: {message}");
+            }
+        }
+        let many = "x ".repeat(TARGETS_MAX + 1);
+        assert!(parsed(&many).expect_err("too many").contains("256"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_word_is_too_strange(words: Vec<String>) {
+            let _ = parse(words.into_iter().map(OsString::from));
+        }
+
+        #[test]
+        fn what_is_understood_lies_within_its_ranges(flag in "[bcrs]", word in "[0-9]{0,22}[a-zA-Z]{0,3}(:[0-9]{0,9}[gtm]?)?") {
+            if let Ok(Command::Measure(options)) = parse([format!("-{flag}{word}").into(), "x".into()]) {
+                proptest::prop_assert!(options.block_mib.is_none_or(|block| block >= options.chunk_mib));
+                proptest::prop_assert!(options.end_mib.is_none_or(|end| end > options.start_mib));
+                proptest::prop_assert!((1..=20).contains(&options.every) && (1..=100).contains(&options.passes));
+            }
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Which blocks of a file or device are visited.
+
+use std::ops::Range;
+
+use model::Trouble;
+
+use super::MIB;
+use super::arguments::Options;
+
+/// Least number of blocks where none was asked for: twice as many are the most.
+const BLOCKS: u64 = 100;
+/// Most visits of blocks, all passes together: their times are kept in memory, in 8 MiB.
+const VISITS_MAX: u64 = 1 << 20;
+
+/// Ranges of a file: blocks at equal distances, the last of which ends where the range ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Where the first block begins.
+    pub start_bytes: u64,
+    /// Where the last one ends at the latest.
+    pub end_bytes: u64,
+    /// Size of a block.
+    pub block_bytes: u64,
+    /// From the beginning of one block to that of the next.
+    pub stride_bytes: u64,
+    /// Size of a call.
+    pub chunk_bytes: u64,
+    /// How often all are visited.
+    pub passes: u32,
+}
+
+/// Why a file cannot be measured as was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// Nothing of it lies in the range.
+    TooSmall(Trouble),
+    /// Its blocks are too many.
+    TooMany(Trouble),
+}
+
+impl Layout {
+    /// What the options mean for a file or device of that size.
+    ///
+    /// # Errors
+    /// There is nothing to visit, or too much.
+    pub fn of(options: &Options, name: &str, size_bytes: u64) -> Result<Self, Refusal> {
+        let attempt = || format!("measure {name}");
+        let start_bytes = options.start_mib.saturating_mul(MIB);
+        if size_bytes <= start_bytes {
+            let trouble = match size_bytes {
+                0 => Trouble::new(attempt(), "it is empty")
+                    .remedy("name a file or device with something in it"),
+                _ => Trouble::new(
+                    attempt(),
+                    format!(
+                        "it has {} MiB and ends before MiB {}",
+                        size_bytes.div_ceil(MIB),
+                        options.start_mib
+                    ),
+                )
+                .remedy(format!("write -r START:END with a START below {}", size_bytes.div_ceil(MIB))),
+            };
+            return Err(Refusal::TooSmall(trouble));
+        }
+        let asked_end_bytes = options.end_mib.map_or(u64::MAX, |mib| mib.saturating_mul(MIB));
+        let end_bytes = asked_end_bytes.min(size_bytes);
+        let length_bytes = end_bytes - start_bytes;
+        let block_bytes = match options.block_mib {
+            Some(mib) => mib.saturating_mul(MIB),
+            None => usual_block_bytes(length_bytes / options.every, options.chunk_mib.saturating_mul(MIB)),
+        };
+        let layout = Self {
+            start_bytes,
+            end_bytes,
+            block_bytes,
+            stride_bytes: block_bytes.saturating_mul(options.every),
+            chunk_bytes: options.chunk_mib.saturating_mul(MIB),
+            passes: options.passes,
+        };
+        let visits = layout.blocks_count().saturating_mul(u64::from(options.passes));
+        if visits > VISITS_MAX {
+            let least_mib = length_bytes
+                .saturating_mul(u64::from(options.passes))
+                .div_ceil(options.every.saturating_mul(MIB).saturating_mul(VISITS_MAX))
+                .saturating_add(1);
+            return Err(Refusal::TooMany(
+                Trouble::new(
+                    attempt(),
+                    format!(
+                        "{} blocks of {} MiB in {} passes are more than the {VISITS_MAX} whose times can be kept",
+                        layout.blocks_count(),
+                        block_bytes / MIB,
+                        options.passes
+                    ),
+                )
+                .remedy(format!("write -b {least_mib} or more, or leave -b away")),
+            ));
+        }
+        Ok(layout)
+    }
+
+    fn blocks_count(&self) -> u64 {
+        (self.end_bytes - self.start_bytes).div_ceil(self.stride_bytes.max(1))
+    }
+
+    /// The blocks, front to back.
+    pub fn blocks(&self) -> Vec<Range<u64>> {
+        let start = |index| self.start_bytes + index * self.stride_bytes;
+        let block = |start: u64| start..start.saturating_add(self.block_bytes).min(self.end_bytes);
+        (0..self.blocks_count()).map(start).map(block).collect()
+    }
+}
+
+/// The power of two of MiB, a chunk at least, by which there are [`BLOCKS`] to twice as many.
+fn usual_block_bytes(length_bytes: u64, chunk_bytes: u64) -> u64 {
+    let mib = (length_bytes / BLOCKS / MIB).max(1);
+    ((1 << mib.ilog2()) * MIB).max(chunk_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::super::arguments::{Command, parse};
+    use super::*;
+    use proptest::prelude::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn options(line: &str) -> Options {
+        match parse(line.split(' ').filter(|word| !word.is_empty()).chain(["x"]).map(OsString::from)) {
+            Ok(Command::Measure(options)) => *options,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn blocks(line: &str, size_bytes: u64) -> Vec<(u64, u64)> {
+        let layout = Layout::of(&options(line), "x", size_bytes).unwrap();
+        layout.blocks().iter().map(|block| (block.start, block.end)).collect()
+    }
+
+    #[test]
+    fn the_last_block_ends_with_the_file() {
+        let size = 2 * MIB + 700;
+        assert_eq!(blocks("-b 1", size), [(0, MIB), (MIB, 2 * MIB), (2 * MIB, size)]);
+        assert_eq!(blocks("-b 4", size), [(0, size)]);
+        assert_eq!(blocks("", 1), [(0, 1)]);
+    }
+
+    #[test]
+    fn ranges_are_positions_also_where_blocks_are_left_out() {
+        let size = 100 * MIB;
+        assert_eq!(
+            blocks("-b 4 -r 10:20", size),
+            [(10 * MIB, 14 * MIB), (14 * MIB, 18 * MIB), (18 * MIB, 20 * MIB)]
+        );
+        assert_eq!(blocks("-b 4 -s 2 -r 10:20", size), [(10 * MIB, 14 * MIB), (18 * MIB, 20 * MIB)]);
+        assert_eq!(blocks("-b 40 -s 2", size), [(0, 40 * MIB), (80 * MIB, 100 * MIB)]);
+        assert_eq!(blocks("-b 60 -r 50:5000", size), [(50 * MIB, 100 * MIB)], "to the end");
+    }
+
+    #[test]
+    fn there_are_one_to_two_hundred_blocks() {
+        for size in [151 * MIB, 1 << 30, 48 * GIB, 1000 * GIB, 20_000 * GIB] {
+            for words in ["", "-r 50:100000000"] {
+                let count = blocks(words, size).len();
+                assert!((100..=201).contains(&count), "{size}: {count}");
+            }
+        }
+        assert_eq!(blocks("-s 4", 48 * GIB).len(), 192, "of a fourth");
+        assert_eq!(blocks("", 10 * MIB).len(), 10);
+        // No block is smaller than a call.
+        assert_eq!(
+            Layout::of(&Options { chunk_mib: 8, ..options("") }, "x", 99 * MIB).unwrap().block_bytes,
+            8 * MIB
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_visited_is_refused() {
+        let refused = |line: &str, size| Layout::of(&options(line), "x", size).unwrap_err();
+        let Refusal::TooSmall(trouble) = refused("", 0) else { panic!() };
+        assert!(trouble.to_string().contains("measure x: it is empty"), "{trouble}");
+        let Refusal::TooSmall(trouble) = refused("-r 10:20", 10 * MIB) else { panic!() };
+        assert!(
+            trouble.to_string().contains("10 MiB") && trouble.to_string().contains("START below 10"),
+            "{trouble}"
+        );
+        let Refusal::TooMany(trouble) = refused("-b 1 -c 3", 1000 * GIB) else { panic!() };
+        let text = trouble.to_string();
+        assert!(text.contains("1024000 blocks of 1 MiB in 3 passes") && text.contains("-b 4 or"), "{text}");
+        assert!(Layout::of(&options("-b 4 -c 3"), "x", 1000 * GIB).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_lie_in_their_range_and_do_not_overlap(
+            size in 1u64..1 << 46, block in prop::option::of(1u64..5000), every in 1u64..=20, start in 0u64..9000,
+            length in prop::option::of(1u64..100_000), passes in 1u32..=100,
+        ) {
+            let options = Options {
+                block_mib: block, every, start_mib: start, end_mib: length.map(|length| start + length), passes,
+                ..options("")
+            };
+            let Ok(layout) = Layout::of(&options, "x", size) else { return Ok(()) };
+            let blocks = layout.blocks();
+            prop_assert!(!blocks.is_empty() && blocks.len() as u64 * u64::from(passes) <= VISITS_MAX);
+            prop_assert_eq!(blocks[0].start, start * MIB);
+            prop_assert!(blocks.iter().all(|block| block.start < block.end && block.end <= layout.end_bytes));
+            prop_assert!(blocks.windows(2).all(|pair| pair[0].end <= pair[1].start));
+            if every == 1 {
+                prop_assert!(blocks.windows(2).all(|pair| pair[0].end == pair[1].start));
+                prop_assert_eq!(blocks.last().map(|block| block.end), Some(layout.end_bytes));
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! How many blocks make a line: as many as take long enough to be a rate.
+
+use std::ops::Range;
+
+/// Least time of a line.
+///
+/// Two reads of the clock are exact to some 50 ns, which is nothing in this time. What matters is what else the machine
+/// does: a time slice that another program takes lasts 3 to 4 ms, an interrupted call or a revolution of a disk 10 ms. In
+/// a tenth of a second these are a few percent, and a device of 200 lines still takes no more than 20 s for them.
+pub const LEAST_NS: u64 = 100_000_000;
+
+/// Blocks that make a line each: consecutive ones, of [`LEAST_NS`] at least all together. Those that are left at the end
+/// belong to the last line. If all of them took less, there is one line.
+///
+/// All lines but the last stay as they are when more blocks follow.
+pub(super) fn group(times_ns: impl Iterator<Item = u64>) -> Vec<Range<usize>> {
+    let mut lines: Vec<Range<usize>> = Vec::new();
+    let (mut begin, mut end, mut sum_ns) = (0, 0, 0u64);
+    for time_ns in times_ns {
+        end += 1;
+        sum_ns = sum_ns.saturating_add(time_ns);
+        if sum_ns >= LEAST_NS {
+            lines.push(begin..end);
+            (begin, sum_ns) = (end, 0);
+        }
+    }
+    if begin < end {
+        match lines.last_mut() {
+            Some(last) => last.end = end,
+            None => lines.push(begin..end),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn grouped(times_ms: &[u64]) -> Vec<Range<usize>> {
+        group(times_ms.iter().map(|ms| ms * MS))
+    }
+
+    /// Where lines end.
+    fn ends(times_ms: &[u64]) -> Vec<usize> {
+        grouped(times_ms).iter().map(|line| line.end).collect()
+    }
+
+    #[test]
+    fn slow_blocks_are_lines_and_fast_ones_are_joined() {
+        assert_eq!(ends(&[100, 250, 1000]), [1, 2, 3]);
+        assert_eq!(ends(&[30, 30, 30, 30, 200, 60, 60]), [4, 5, 7]);
+        assert_eq!(ends(&[99, 1, 40, 40]), [4], "what is left belongs to the last line");
+        assert_eq!(ends(&[150, 40, 40]), [3]);
+        assert_eq!(ends(&[1, 1]), [2]);
+        assert!(ends(&[]).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn every_block_has_its_line(times in prop::collection::vec(0u64..300, 0..60), more in 0u64..300) {
+            let lines = grouped(&times);
+            let mut next = 0;
+            for line in &lines {
+                prop_assert_eq!(line.start, next);
+                prop_assert!(line.end > line.start);
+                next = line.end;
+                let sum: u64 = times[line.clone()].iter().sum();
+                prop_assert!(sum >= 100 || lines.len() == 1);
+            }
+            prop_assert_eq!(next, times.len());
+            // What a look at the beginning has shown stays.
+            let later = grouped(&times.iter().copied().chain([more]).collect::<Vec<_>>());
+            let settled = lines.len().saturating_sub(1);
+            prop_assert_eq!(&later[..settled], &lines[..settled]);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What zcav prints of one file: lines of offset, rate and time, and a summary of each pass.
+
+use std::fmt;
+
+use super::GIB;
+
+/// Names of the columns.
+pub(super) const HEADING: &str = "#block offset (GiB), MiB/s, time";
+/// What stands in place of a rate where the time was too short for one.
+pub(super) const TOO_FAST: &str = "++++";
+/// What stands before the number of passes.
+pub(super) const LOOPS: &str = "#loops: ";
+/// What stands before the name of a file where there are several: ours, as the original leaves them apart by `-l` alone.
+pub(super) const DEVICE: &str = "# device ";
+
+/// The results of one file.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Log {
+    /// The file, where it is told.
+    pub name: String,
+    /// A summary of each pass.
+    pub passes: Vec<Pass>,
+    /// The number of passes, where there were to be several: then the summaries stand before the lines.
+    pub loops: Option<u32>,
+    /// Front to back.
+    pub lines: Vec<Line>,
+    /// Decimals of offsets: 2 in the original.
+    pub offset_decimals: usize,
+}
+
+/// How fast a part of the file was.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Line {
+    /// Where it begins, in GiB.
+    pub offset_gib: f64,
+    /// Its rate in MiB/s; `None`: too fast to be timed.
+    pub mib_per_second: Option<f64>,
+    /// Its time; of several passes their trimmed mean.
+    pub seconds: f64,
+}
+
+/// All blocks once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pass {
+    /// What was done.
+    pub verb: Verb,
+    /// MiB, cut to whole ones as all numbers here.
+    pub mib: u64,
+    /// Seconds.
+    pub seconds: u64,
+    /// MiB/s, by the exact time.
+    pub mib_per_second: u64,
+}
+
+/// What was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Verb {
+    /// It was read.
+    #[default]
+    Read,
+    /// Zeros were written.
+    Wrote,
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Read => "Read",
+            Self::Wrote => "Wrote",
+        })
+    }
+}
+
+impl fmt::Display for Pass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { verb, mib, seconds, mib_per_second } = self;
+        write!(f, "# {verb} {mib} megs in {seconds} seconds, {mib_per_second} megabytes per second.")
+    }
+}
+
+impl Line {
+    /// The line as it is printed, with so many decimals of the offset; a comment where there is no rate.
+    pub fn text(&self, offset_decimals: usize) -> String {
+        let Self { offset_gib, mib_per_second, seconds } = self;
+        match mib_per_second {
+            Some(rate) => format!("{offset_gib:.offset_decimals$} {rate:.2} {seconds:.3}"),
+            None => format!("#{offset_gib:.offset_decimals$} {TOO_FAST} {seconds:.3}"),
+        }
+    }
+
+    /// Where it ends, in GiB; `None` without a rate.
+    pub fn end_gib(&self) -> Option<f64> {
+        self.mib_per_second.map(|rate| self.offset_gib + rate * self.seconds / 1024.0)
+    }
+}
+
+impl Log {
+    /// What stands before the lines.
+    pub fn head(&self) -> String {
+        let summaries = match self.loops {
+            Some(loops) => format!("{}{LOOPS}{loops}\n", self.summaries()),
+            None => String::new(),
+        };
+        format!("{summaries}{HEADING}\n")
+    }
+
+    /// What stands behind the lines.
+    pub fn tail(&self) -> String {
+        if self.loops.is_none() { self.summaries() } else { String::new() }
+    }
+
+    /// The name of the file, as a comment, for where there are several.
+    pub fn title(&self) -> String {
+        format!("{DEVICE}{}\n", model::printable::printable(&self.name))
+    }
+
+    /// All of it, as zcav prints it.
+    pub fn text(&self) -> String {
+        let lines: String =
+            self.lines.iter().map(|line| format!("{}\n", line.text(self.offset_decimals))).collect();
+        format!("{}{lines}{}", self.head(), self.tail())
+    }
+
+    fn summaries(&self) -> String {
+        self.passes.iter().map(|pass| format!("{pass}\n")).collect()
+    }
+}
+
+/// Decimals by which offsets at such a distance differ: the original's two down to a hundredth of a GiB.
+pub(super) fn offset_decimals(distance_bytes: u64) -> usize {
+    if distance_bytes.saturating_mul(100) >= GIB { 2 } else { 4 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_the_original_form() {
+        let line = |offset_gib, mib_per_second, seconds| Line { offset_gib, mib_per_second, seconds };
+        assert_eq!(line(0.125, Some(352.8449), 23.2184).text(2), "0.12 352.84 23.218");
+        assert_eq!(line(8.0, None, 0.0241).text(2), "#8.00 ++++ 0.024");
+        assert_eq!(line(1.0 / 1024.0, Some(5.0), 0.2).text(4), "0.0010 5.00 0.200");
+        assert_eq!((offset_decimals(16 << 20), offset_decimals(8 << 20)), (2, 4));
+        assert_eq!(line(1.0, Some(512.0), 2.0).end_gib(), Some(2.0));
+    }
+}

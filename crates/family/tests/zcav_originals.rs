@@ -1,0 +1,54 @@
+//! What zcav itself printed, read and written again: the same to the byte, but for lines that are not its results.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use family::zcav::{Log, Verb, read, results};
+
+/// Files with a log, the name of what was read, its lines, and those of them that have a rate.
+const LOGS: [(&str, &str, usize, usize); 3] = [
+    ("zcav-2.00a_b256.txt", "SCRATCH/dev.img", 4, 0),
+    ("zcav-2.00a_b8192_sparsefile.txt", "sparse.img", 4, 4),
+    ("zcav-2.00a_c3.log", "", 9, 0),
+];
+
+/// Beginnings of lines that are in the files and no results: what zcav says on stderr, and what measured its time.
+const OTHERS: [&str; 5] = ["# Finished loop", "real\t", "user\t", "sys\t", "\n"];
+
+fn data(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
+    std::fs::read_to_string(path).unwrap()
+}
+
+fn log(name: &str) -> Log {
+    let (mut logs, problems) = read(&data(name));
+    assert_eq!((logs.len(), problems), (1, vec![]), "{name}");
+    logs.remove(0)
+}
+
+#[test]
+fn every_log_is_written_again_to_the_byte() {
+    for (name, device, lines, timed) in LOGS {
+        let text = data(name);
+        let is_result = |line: &&str| !OTHERS.iter().any(|other| line.starts_with(other));
+        let theirs: String = text.split_inclusive('\n').filter(is_result).collect();
+        let log = log(name);
+        assert_eq!(log.text(), theirs, "{name}");
+        assert_eq!((log.name.as_str(), log.lines.len()), (device, lines), "{name}");
+        assert_eq!(log.lines.iter().filter(|line| line.mib_per_second.is_some()).count(), timed, "{name}");
+    }
+}
+
+#[test]
+fn what_they_found_can_stand_beside_others() {
+    let rates = results(&log("zcav-2.00a_b8192_sparsefile.txt")).rates;
+    let shown: Vec<_> = rates.iter().map(|rate| (rate.test.as_str(), rate.text())).collect();
+    // 849 MiB/s by its own summary.
+    assert_eq!(shown[0], ("sequential read", "891 MB/s".into()));
+    assert_eq!((shown.len(), shown[1].1.as_str()), (3, "370 MB/s"));
+    // What was too fast to be timed is no number.
+    assert_eq!(results(&log("zcav-2.00a_c3.log")).rates, []);
+    let passes = log("zcav-2.00a_c3.log").passes;
+    assert_eq!((passes.len(), passes[1].verb, passes[1].mib_per_second), (3, Verb::Read, 5892));
+}

@@ -1,0 +1,68 @@
+//! `skye bonnie`: the command line and formats of bonnie 1.4 and Bonnie-64 around our own plan, run and judge.
+
+use std::ffi::OsString;
+
+use family::bonnie::arguments::{self, Form, HELP, Options};
+use family::bonnie::{self, Test, Translation};
+use model::run::Status;
+
+use crate::dialect::{self, Bench, Phrase, Phrases, Program, tell};
+use crate::driver::Ended;
+use crate::exit::Failure;
+use crate::{Done, terminal};
+
+const PROGRAM: Program = Program { name: "bonnie", help: HELP, formats: "bonnie 1.4, Bonnie-64" };
+
+/// Measures as bonnie does. Whatever is refused ends with its code for that, 1.
+pub fn bonnie(words: &[OsString]) -> Done {
+    PROGRAM.run(arguments::parse(words.iter().cloned()), measure)
+}
+
+fn measure(options: &Options) -> Done {
+    let bench = Bench::look(&options.directory)?;
+    let translation = bonnie::translate(options, bench.machine.memory_bytes).map_err(Failure::failed)?;
+    bonnie::check_room(options, bench.free_bytes()).map_err(Failure::failed)?;
+    let seed = options.seed.unwrap_or_else(dialect::fresh_seed);
+    let plan = bench.plan(&translation.request)?;
+    dialect::check_documents(options.json.as_deref(), 1)?;
+    translation.warnings.iter().for_each(|warning| terminal::message("warning", warning));
+    translation.notes.iter().for_each(|note| terminal::message("note", note));
+    bonnie::opening(options).iter().for_each(|line| tell(&model::printable::printable(line)));
+    let interruption = dialect::catch_signals()?;
+    let phrases = translation.tests.iter().map(|test| phrase(*test, options)).collect();
+    let ended = bench.measure(&plan, seed, &interruption, Some(Phrases::audience(phrases)))?;
+    show(options, &translation, &ended, bench.host())
+}
+
+/// Prints what came of a run, and saves it where that was asked for; the exit code is the answer.
+fn show(options: &Options, translation: &Translation, ended: &Ended, host: &str) -> Done {
+    let is_well = ended.tell_failures();
+    let all = translation.tests.iter().copied().zip(&ended.run.phases);
+    let tests: Vec<_> = all.filter(|(_, phase)| phase.status == Status::Done).collect();
+    let table = bonnie::table_of(options, &tests, host);
+    let text = match options.form {
+        Form::Text => table.text(),
+        Form::Html => table.html(),
+    };
+    dialect::save_document(options.json.as_deref(), 1, ended)?;
+    // A table of which a part is missing would be taken for a result.
+    if is_well && !ended.interruption.is_raised() {
+        terminal::print_line(text.trim_end())?;
+    } else if !tests.is_empty() && !ended.reader_is_gone() {
+        tell(table.text().trim_end());
+    }
+    if !ended.reader_is_gone() {
+        let rows: Vec<_> = tests.iter().map(|(test, phase)| (test.title(), *phase)).collect();
+        dialect::tell_limits(&rows);
+    }
+    Ok(dialect::code(ended, is_well))
+}
+
+/// The phrase of a test, which ends with its rate.
+fn phrase(test: Test, options: &Options) -> Phrase {
+    let own = options.clone();
+    Phrase {
+        begun: bonnie::phrase(test, options),
+        done: Box::new(move |phase| bonnie::done(test, &own, bonnie::measured(test, phase).as_ref())),
+    }
+}

@@ -1,0 +1,316 @@
+//! What the programs of the family that measure have in common: who they run as, the plan of what was asked for, and a
+//! session of it.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Instant, SystemTime};
+
+use family::words::Command;
+use model::plan::{self, Plan};
+use model::request::Request;
+use model::run::{Environment, PhaseRecord, Status};
+use model::{Machine, SimDevice};
+use observe::Root;
+use report::text;
+use run::Session;
+
+use crate::driver::{self, Audience, Ended, Setup};
+use crate::exit::{self, Failure};
+use crate::live_view::LiveView;
+use crate::privileges::{self, Identity};
+use crate::signals::Interruption;
+use crate::{Done, cli, outputs, simulation, terminal};
+
+/// A machine and a target that are known, on which something is to be measured.
+pub struct Bench {
+    root: Root,
+    /// The machine.
+    pub machine: Machine,
+    environment: Environment,
+    device: Option<SimDevice>,
+}
+
+impl Bench {
+    /// Looks at the machine and at a directory, or at a simulated device.
+    ///
+    /// # Errors
+    /// There is no such directory, or nobody may measure there.
+    pub fn look(directory: &Path) -> Result<Self, Failure> {
+        let root = Root::system();
+        let machine = driver::machine(&root);
+        let (device, target) = match simulation::target(directory)? {
+            Some((device, target)) => (Some(device), target),
+            None => (None, observe::target(&root, directory).map_err(Failure::failed)?),
+        };
+        let environment = Environment::new(&machine, target, observe::settings(&root), Vec::new());
+        Ok(Self { root, machine, environment, device })
+    }
+
+    /// The name of the machine.
+    pub fn host(&self) -> &str {
+        &self.environment.host
+    }
+
+    /// Whether what is measured is a simulated device, whose clock is virtual.
+    pub fn is_simulated(&self) -> bool {
+        self.device.is_some()
+    }
+
+    /// Bytes that are free where it is measured.
+    pub fn free_bytes(&self) -> u64 {
+        self.environment.target.space.free_bytes
+    }
+
+    /// What a request comes to here.
+    ///
+    /// # Errors
+    /// It is refused; nothing was written.
+    pub fn plan(&self, request: &Request) -> Result<Plan, Failure> {
+        plan::plan(request, &self.environment.target, &self.machine).map_err(Failure::failed)
+    }
+
+    /// Measures what was planned, once, and removes it again; the audience is told on stderr how far it is, none of it
+    /// where there is no audience.
+    ///
+    /// # Errors
+    /// It could not be begun; nothing is left.
+    pub fn measure(
+        &self,
+        plan: &Plan,
+        seed: u64,
+        interruption: &Interruption,
+        audience: Option<Box<dyn Audience>>,
+    ) -> Result<Ended, Failure> {
+        let target = &self.environment.target;
+        let raised = interruption.raised.clone();
+        let mut session = match &self.device {
+            Some(device) => Session::simulated(plan, target, device.clone(), seed, raised),
+            None => Session::open(&self.root, plan, target, seed, raised).map_err(Failure::failed)?,
+        };
+        session.set_stdio_program(cli::stdio_program());
+        let hidden_sources = session.hidden_sources().to_vec();
+        let quiet = audience.is_none();
+        let setup = Setup {
+            started: Instant::now(),
+            started_at: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
+            seed,
+            interruption: interruption.clone(),
+            view: LiveView::new(quiet, terminal::style()),
+            audience,
+            quiet,
+            beside: None,
+            environment: Environment { hidden_sources, ..self.environment.clone() },
+            plan: plan.clone(),
+        };
+        Ok(driver::drive(setup, session, &self.root, &self.machine))
+    }
+}
+
+/// Catches the signals that end a run.
+///
+/// # Errors
+/// The system gives no means to.
+pub fn catch_signals() -> Result<Interruption, Failure> {
+    Interruption::catch()
+        .map_err(|error| Failure::Failed(format!("cannot catch signals: {error}; too many processes?")))
+}
+
+/// Becomes who was asked for, and says who that is, as root: the programs that want to be told by which user they run
+/// do the same.
+///
+/// # Errors
+/// There is no such user or group, or nobody but root may become it.
+pub fn become_asked(
+    program: &str,
+    user: Option<&str>,
+    group: Option<&str>,
+    quiet: bool,
+) -> Result<(), Failure> {
+    let before = Identity::current();
+    let identity = match (user, group) {
+        (None, None) => before,
+        _ => privileges::become_user(user, group).map_err(Failure::failed)?,
+    };
+    if quiet || !before.is_root() {
+        return Ok(());
+    }
+    if user.is_none() && group.is_none() {
+        terminal::message(
+            "note",
+            &format!("running as root, as no -u USER was given; {program} itself would refuse"),
+        );
+    }
+    tell(&format!("Using {identity}."));
+    Ok(())
+}
+
+/// A program of the family, for what all of them do with a command line.
+pub struct Program {
+    /// Its name.
+    pub name: &'static str,
+    /// What `--help` prints.
+    pub help: &'static str,
+    /// Whose formats it has: what `--version` prints after the version of skye.
+    pub formats: &'static str,
+}
+
+impl Program {
+    /// Does what a command line asks for. Whatever is refused ends with the family's code for that, 1.
+    ///
+    /// # Errors
+    /// What is wrong with the command line, or what `measure` says.
+    pub fn run<O>(&self, command: Result<Command<O>, String>, measure: impl FnOnce(&O) -> Done) -> Done {
+        match command {
+            Ok(Command::Measure(options)) => failing(measure(&options)),
+            Ok(Command::Help) => print(self.help),
+            Ok(Command::Version) => print(&format!("skye {}, {}", env!("CARGO_PKG_VERSION"), self.formats)),
+            Err(problem) => Err(Failure::Failed(format!("{}: {problem}", self.name))),
+        }
+    }
+}
+
+/// Prints help, or a version.
+///
+/// # Errors
+/// Nobody reads it any more.
+pub fn print(text: &str) -> Done {
+    terminal::print_line(text)?;
+    Ok(exit::DONE)
+}
+
+/// The code with which a run ends: that of the signal that ended it, else whether all went well.
+pub fn code(ended: &Ended, is_well: bool) -> u8 {
+    let of_run = if is_well { exit::DONE } else { exit::FAILED };
+    ended.interruption.exit_code().unwrap_or(of_run)
+}
+
+/// What the family ends with where skye would refuse: 1.
+pub fn failing(done: Done) -> Done {
+    match done {
+        Err(Failure::Refused(message)) => Err(Failure::Failed(message)),
+        done => done,
+    }
+}
+
+/// A seed where none was asked for, of the 32 bits that the family has for it.
+pub fn fresh_seed() -> u64 {
+    u64::from(fastrand::u32(1..))
+}
+
+/// The file for the document of a run: the one that was named, with the run's number before its ending from the second
+/// on.
+pub fn numbered(file: &Path, run: u32) -> PathBuf {
+    if run == 1 {
+        return file.to_owned();
+    }
+    let ending = file.extension().map_or(String::new(), |ending| format!(".{}", ending.to_string_lossy()));
+    file.with_extension(format!("{run}{ending}"))
+}
+
+/// Finds out whether the documents of so many runs can be written, beside results that go to stdout.
+///
+/// # Errors
+/// They cannot.
+pub fn check_documents(file: Option<&Path>, runs: u32) -> Result<(), Failure> {
+    let Some(file) = file else { return Ok(()) };
+    if outputs::is_stdout(file) {
+        return Err(Failure::Failed("--json `-`: stdout is for the results; name a file".into()));
+    }
+    (1..=runs).try_for_each(|run| outputs::check(&numbered(file, run)))
+}
+
+/// Saves the document of a run, where that was asked for and there is anything in it.
+///
+/// # Errors
+/// It cannot be written.
+pub fn save_document(file: Option<&Path>, run: u32, ended: &Ended) -> Result<(), Failure> {
+    match file {
+        Some(file) if !ended.run.phases.is_empty() => {
+            outputs::write(&numbered(file, run), report::json::write(&ended.run).as_bytes())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Says on stderr what limited each test, by the names that the program has for them.
+pub fn tell_limits(rows: &[(&str, &PhaseRecord)]) {
+    if !rows.is_empty() {
+        tell(&format!("\nwhat limited each of them:\n{}", limits(rows)));
+    }
+}
+
+/// What limited each test as lines of text, for who tells it later.
+pub fn limits(rows: &[(&str, &PhaseRecord)]) -> String {
+    text::limited(rows, &terminal::style())
+}
+
+/// Prints a line to stderr, as the originals do. A stderr that is closed cannot be told so.
+pub fn tell(line: &str) {
+    let _ = writeln!(anstream::stderr(), "{line}");
+}
+
+/// What a test is announced by on stderr, and what follows when it is over.
+pub struct Phrase {
+    /// While it runs.
+    pub begun: String,
+    /// Once it is done; nothing is said where it failed.
+    pub done: Box<dyn Fn(&PhaseRecord) -> String>,
+}
+
+impl Phrase {
+    /// One that ends in the same words whatever was measured.
+    pub fn new(begun: impl Into<String>, done: impl Into<String>) -> Self {
+        let done = done.into();
+        Self { begun: begun.into(), done: Box::new(move |_| done.clone()) }
+    }
+}
+
+/// The phrases of a program on stderr, by which scripts see how far it is.
+pub struct Phrases {
+    /// Of the tests of the plan, in their order.
+    of_tests: Vec<Phrase>,
+    /// Whether something moves on the terminal beneath: then a phrase is printed once it is whole.
+    is_live: bool,
+    /// The test that runs.
+    running: Option<usize>,
+}
+
+impl Phrases {
+    /// Who prints them.
+    pub fn audience(of_tests: Vec<Phrase>) -> Box<dyn Audience> {
+        Box::new(Self { of_tests, is_live: std::io::stderr().is_terminal(), running: None })
+    }
+}
+
+impl Audience for Phrases {
+    fn begins(&mut self, view: &LiveView, index: usize) -> Result<(), Failure> {
+        self.running = Some(index);
+        if let Some(phrase) = self.of_tests.get(index).filter(|_| !self.is_live) {
+            say(view, &phrase.begun);
+        }
+        Ok(())
+    }
+
+    fn over(
+        &mut self,
+        view: &LiveView,
+        _: &Plan,
+        record: &PhaseRecord,
+        _: Option<&PhaseRecord>,
+    ) -> Result<(), Failure> {
+        let phrase = self.running.take().and_then(|index| self.of_tests.get(index));
+        let begun = phrase.filter(|_| self.is_live).map_or("", |phrase| &phrase.begun);
+        let is_done = record.status == Status::Done;
+        let done = phrase.filter(|_| is_done).map_or(String::new(), |phrase| (phrase.done)(record));
+        say(view, &format!("{begun}{done}\n"));
+        Ok(())
+    }
+}
+
+/// Prints part of a line to stderr, above what moves there.
+pub fn say(view: &LiveView, words: &str) {
+    view.above(|| {
+        // A stderr that is closed cannot be told so.
+        let _ = std::io::stderr().write_all(words.as_bytes());
+    });
+}

@@ -1,0 +1,55 @@
+//! `skye getc_putc`, and what to use in place of `generate_randfile`.
+
+use std::ffi::OsString;
+
+use family::getc_putc::arguments::{self, HELP, Options};
+use family::getc_putc::{Test, line_of, translate};
+use model::run::Status;
+
+use crate::dialect::{self, Bench, Phrase, Phrases, Program, tell};
+use crate::exit::Failure;
+use crate::{Done, terminal};
+
+const PROGRAM: Program = Program { name: "getc_putc", help: HELP, formats: "getc_putc 2.00a" };
+
+/// Measures single bytes as getc_putc does. Whatever is refused ends with its code for that, 1.
+pub fn getc_putc(words: &[OsString]) -> Done {
+    PROGRAM.run(arguments::parse(words.iter().cloned()), measure)
+}
+
+/// Says what takes its place: files of random numbers are not needed where all follows from a seed.
+pub fn generate_randfile(_: &[OsString]) -> Done {
+    Err(Failure::Failed(
+        "generate_randfile: no file of random numbers is needed here, as every offset and every name follows from a \
+         seed; write skye bonnie++ -z SEED, or skye DIR --seed SEED, and the same comes again. A file of such numbers is \
+         still taken by skye bonnie++ -Z FILE"
+            .into(),
+    ))
+}
+
+fn measure(options: &Options) -> Done {
+    dialect::become_asked("getc_putc", options.user.as_deref(), options.group.as_deref(), options.quiet)?;
+    let bench = Bench::look(&options.directory)?;
+    let plan = bench.plan(&translate(options))?;
+    dialect::check_documents(options.json.as_deref(), 1)?;
+    let interruption = dialect::catch_signals()?;
+    let phrase = |test: &Test| Phrase::new(test.phrase(), "done");
+    let audience = (!options.quiet).then(|| Phrases::audience(Test::ALL.iter().map(phrase).collect()));
+    let ended = bench.measure(&plan, dialect::fresh_seed(), &interruption, audience)?;
+    let is_well = ended.tell_failures() && !ended.interruption.is_raised();
+    dialect::save_document(options.json.as_deref(), 1, &ended)?;
+    let done = ended.run.phases.iter().filter(|phase| phase.status == Status::Done);
+    let measured: Vec<_> = Test::ALL.iter().zip(done).collect();
+    let phases: Vec<_> = measured.iter().map(|(_, phase)| *phase).collect();
+    let line = line_of(options.name.as_deref().unwrap_or(bench.host()), &phases);
+    // A line of which a part is missing would be taken for a result.
+    if is_well {
+        tell(line.to_text().trim_end());
+        terminal::print_line(&line.to_csv())?;
+    }
+    if !ended.reader_is_gone() {
+        let rows: Vec<_> = measured.iter().map(|(test, phase)| (test.title(), *phase)).collect();
+        dialect::tell_limits(&rows);
+    }
+    Ok(dialect::code(&ended, is_well))
+}

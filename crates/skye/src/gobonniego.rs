@@ -1,0 +1,313 @@
+//! `skye gobonniego`: its command line and formats around our own plan, run after run.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
+
+use family::gobonniego::arguments::{self, Command, HELP, Options};
+use family::gobonniego::{
+    CLOSING, Figures, Line, Report, Test, Told, Translation, VERSION, check_room, translate,
+};
+use model::plan::Plan;
+use model::printable::printable;
+use model::run::{PhaseRecord, Run, Status};
+
+use crate::dialect::{self, Bench, tell};
+use crate::driver::{self, Audience, Ended};
+use crate::exit::{self, Failure};
+use crate::live_view::LiveView;
+use crate::signals::Interruption;
+use crate::{Done, simulation, terminal};
+
+mod directory;
+
+use directory::TestDirectory;
+
+/// JSON is printed in parts of about so many bytes: of a day of runs there is more than should be held at once.
+const JSON_PART_BYTES: usize = 64 << 10;
+
+/// Measures as GoBonnieGo does. A flag that is wrong ends with its code for that, 2, all else that fails with 1.
+pub fn gobonniego(words: &[OsString]) -> Done {
+    let begun = Begun { at: SystemTime::now(), clock: Instant::now() };
+    let options = match arguments::parse(words.iter().cloned()) {
+        Ok(Command::Measure(options)) => options,
+        Ok(Command::Help) => return dialect::print(HELP),
+        Ok(Command::Version) => {
+            let ours = env!("CARGO_PKG_VERSION");
+            return dialect::print(&format!("gobonniego version {VERSION} (skye {ours})"));
+        }
+        Err(problem) => return Err(Failure::Refused(format!("gobonniego: {problem}"))),
+    };
+    dialect::failing(measure(&options, begun))
+}
+
+/// When the program was started.
+struct Begun {
+    at: SystemTime,
+    clock: Instant,
+}
+
+fn measure(options: &Options, begun: Begun) -> Done {
+    // Before anything is made: a signal then ends us on the way on which it is removed.
+    let interruption = dialect::catch_signals()?;
+    let directory = options.directory.clone().unwrap_or_else(std::env::temp_dir);
+    let _made = match simulation::is_named(&directory) {
+        true => None,
+        false => TestDirectory::make_if_missing(&directory)?,
+    };
+    let bench = Bench::look(&directory)?;
+    let translation =
+        translate(options, bench.machine.cpus, bench.machine.memory_bytes, bench.is_simulated());
+    check_room(options, &translation, &directory.to_string_lossy(), bench.free_bytes())
+        .map_err(Failure::failed)?;
+    let plan = bench.plan(&translation.request)?;
+    check_document(options)?;
+    let series = Series { options, translation, bench, plan, directory, interruption, begun };
+    series.begin();
+    series.run()
+}
+
+fn check_document(options: &Options) -> Result<(), Failure> {
+    let file = options.document.as_deref();
+    if file.is_some_and(crate::outputs::is_stdout) {
+        return Err(Failure::Failed("-document `-`: stdout is for the results; name a file".into()));
+    }
+    dialect::check_documents(file, 1)
+}
+
+/// All runs, one after another.
+struct Series<'a> {
+    options: &'a Options,
+    translation: Translation,
+    bench: Bench,
+    plan: Plan,
+    directory: PathBuf,
+    interruption: Interruption,
+    begun: Begun,
+}
+
+/// What is kept of the runs that are over: a few numbers of each, however long they were.
+#[derive(Default)]
+struct Finished {
+    runs: Vec<(SystemTime, Figures)>,
+    /// What limited the tests of the last run that has something to say about it.
+    limits: String,
+    /// What they took on the clock of a simulated device.
+    virtual_time: Duration,
+}
+
+impl Series<'_> {
+    /// Says on stderr what is done, where, and in which way.
+    fn begin(&self) {
+        let translation = &self.translation;
+        tell(&stamped(Told::Starting {
+            version: VERSION.to_owned(),
+            runs: self.options.runs,
+            seconds: self.options.seconds,
+            threads: u64::from(translation.threads),
+            size_mib: translation.size_mib,
+        }));
+        if self.options.verbose {
+            tell(&stamped(Told::Cores(u64::from(self.bench.machine.cpus))));
+            tell(&stamped(Told::MemoryMib(self.bench.machine.memory_bytes >> 20)));
+            tell(&stamped(Told::Directory(printable(&self.directory.to_string_lossy()))));
+        }
+        let notes = translation.notes.iter().chain(&self.plan.notes);
+        notes.for_each(|note| terminal::message("note", note));
+    }
+
+    fn run(&self) -> Done {
+        let mut finished = Finished::default();
+        let mut code = exit::DONE;
+        let mut number = 0;
+        while code == exit::DONE && !self.interruption.is_raised() && self.goes_on(number, &finished) {
+            number += 1;
+            code = self.once(number, &mut finished).unwrap_or_else(|failure| {
+                // Results of the runs before it are not lost.
+                match failure {
+                    Failure::Refused(message) | Failure::Failed(message) => {
+                        terminal::error(&message);
+                        exit::FAILED
+                    }
+                    Failure::ReaderGone => {
+                        self.interruption.reader_is_gone();
+                        exit::DONE
+                    }
+                }
+            });
+        }
+        let reader_is_gone = self.interruption.exit_code() == Some(exit::DONE);
+        if !reader_is_gone {
+            if self.options.json && !finished.runs.is_empty() {
+                self.print_json(&finished)?;
+            }
+            if !finished.limits.is_empty() {
+                let which = if number > 1 { ", in the last run" } else { "" };
+                tell(&format!("\nwhat limited each of them{which}:\n{}", finished.limits));
+            }
+        }
+        Ok(self.interruption.exit_code().unwrap_or(code))
+    }
+
+    /// Whether another run follows: as many as were asked for, and until the time has passed.
+    fn goes_on(&self, number: u64, finished: &Finished) -> bool {
+        let elapsed =
+            if self.bench.is_simulated() { finished.virtual_time } else { self.begun.clock.elapsed() };
+        number < self.options.runs || elapsed < Duration::from_secs(self.options.seconds)
+    }
+
+    /// One run: its lines are printed, its numbers are kept; the code to end with is the answer.
+    fn once(&self, number: u64, finished: &mut Finished) -> Result<u8, Failure> {
+        let started_at = SystemTime::now();
+        let audience = Lines { json: self.options.json, verbose: self.options.verbose, running: None };
+        let seed = dialect::fresh_seed();
+        let ended = self.bench.measure(&self.plan, seed, &self.interruption, Some(Box::new(audience)))?;
+        let mut is_well = ended.tell_failures() & tell_damage(&ended.run);
+        let phases = &ended.run.phases;
+        finished.virtual_time +=
+            phases.iter().map(|phase| Duration::from_nanos(phase.elapsed_ns)).sum::<Duration>();
+        let figures = Figures::of(phases).filter(|_| is_well);
+        if is_well && figures.is_none() && !self.interruption.is_raised() {
+            is_well = false;
+            terminal::error(&cut_short(number, phases));
+        }
+        let measured: Vec<_> = (Test::ALL.iter().zip(phases))
+            .filter(|(_, phase)| phase.status == Status::Done)
+            .map(|(test, phase)| (test.title(), phase))
+            .collect();
+        // Of a run that was interrupted, there is something to say only where no run before it was whole.
+        if !measured.is_empty() && (figures.is_some() || finished.limits.is_empty()) {
+            finished.limits = dialect::limits(&measured);
+        }
+        finished.runs.extend(figures.map(|figures| (started_at, figures)));
+        self.note_end_by_pass(&ended);
+        // Numbers beyond this are of no use for a file's name, and -runs is less.
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        dialect::save_document(self.options.document.as_deref(), number, &ended)?;
+        Ok(if is_well { exit::DONE } else { exit::FAILED })
+    }
+
+    /// Says that the IOPS test was shorter than asked for, and why: what is cold can be read once.
+    fn note_end_by_pass(&self, ended: &Ended) {
+        let asked_seconds = self.options.iops_seconds;
+        let Some(iops) = ended.run.phases.get(2).filter(|phase| phase.status == Status::Done) else { return };
+        let seconds = iops.elapsed_ns as f64 / 1e9;
+        if iops.passes >= 1.0 && seconds < asked_seconds {
+            terminal::message(
+                "note",
+                &format!(
+                    "the IOPS test ended after {seconds:.1} of {asked_seconds} s: every block was visited, and a second \
+                     visit would find it in memory; a larger -size lasts longer, -cache as-is goes on"
+                ),
+            );
+        }
+    }
+
+    fn print_json(&self, finished: &Finished) -> Result<(), Failure> {
+        let head = Report {
+            version: Some(VERSION.to_owned()),
+            start_time: Some(rfc3339(self.begun.at)),
+            directory: Some(self.directory.to_string_lossy().into_owned()),
+            disk_space_used_gib: Some(self.translation.size_gib),
+            threads: Some(u64::from(self.translation.threads)),
+            physical_memory_bytes: Some(self.bench.machine.memory_bytes),
+            iops_duration_seconds: Some(self.options.iops_seconds),
+            results: Vec::new(),
+        };
+        let mut part = head.opening();
+        for (index, (started_at, figures)) in finished.runs.iter().enumerate() {
+            if index > 0 {
+                part.push(',');
+            }
+            part.push_str(&figures.to_result(rfc3339(*started_at)).to_json());
+            if part.len() >= JSON_PART_BYTES {
+                terminal::print_bytes(part.as_bytes())?;
+                part.clear();
+            }
+        }
+        part.push_str(CLOSING);
+        terminal::print_bytes(part.as_bytes())
+    }
+}
+
+/// Why a run has no results in which nothing failed.
+fn cut_short(number: u64, phases: &[PhaseRecord]) -> String {
+    let short = phases.iter().find(|phase| phase.status != Status::Done);
+    let why = short.map_or("not all of its tests were run".to_owned(), |phase| {
+        let reason = phase.reason.as_deref().unwrap_or("no reason is known");
+        format!("{} {} ended before its end: {reason}", phase.name, phase.label)
+    });
+    format!("run {number} has no results: {why}")
+}
+
+/// Says that what was read is not what was written; whether it is not so is the answer.
+fn tell_damage(run: &Run) -> bool {
+    let damaged: Vec<_> = run.phases.iter().filter(|phase| driver::is_damaged(phase)).collect();
+    for phase in &damaged {
+        let note = phase.notes.iter().find(|note| note.code == "verification_failed");
+        let text = note.map_or("what was read is not what was written", |note| &note.text);
+        terminal::error(&format!("{} {}: {text}", phase.name, phase.label));
+    }
+    damaged.is_empty()
+}
+
+/// A time as Go writes it: nanoseconds, without the zeros at their end.
+fn rfc3339(time: SystemTime) -> String {
+    let text = humantime::format_rfc3339_nanos(time).to_string();
+    let digits = text.trim_end_matches('Z').trim_end_matches('0').trim_end_matches('.');
+    format!("{digits}Z")
+}
+
+/// A line with the time, as Go's log writes it.
+fn stamped(told: Told) -> String {
+    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let at = now.trim_end_matches('Z').replace('-', "/").replace('T', " ");
+    Line::Stamped { at, told }.to_string()
+}
+
+/// Prints the lines of each test when it is over.
+struct Lines {
+    json: bool,
+    verbose: bool,
+    running: Option<Test>,
+}
+
+impl Audience for Lines {
+    fn begins(&mut self, _: &LiveView, index: usize) -> Result<(), Failure> {
+        self.running = Test::ALL.get(index).copied();
+        Ok(())
+    }
+
+    fn over(
+        &mut self,
+        view: &LiveView,
+        _: &Plan,
+        record: &PhaseRecord,
+        _: Option<&PhaseRecord>,
+    ) -> Result<(), Failure> {
+        let Some(test) = self.running.take().filter(|_| record.status == Status::Done) else { return Ok(()) };
+        view.above(|| {
+            if self.verbose {
+                Figures::details(test, record).into_iter().for_each(|told| tell(&stamped(told)));
+            }
+            if self.json {
+                return Ok(());
+            }
+            terminal::print_line(&Figures::line(test, record).to_string())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_go_writes_them() {
+        let at = |ns: u64| SystemTime::UNIX_EPOCH + Duration::from_nanos(ns);
+        assert_eq!(rfc3339(at(1_523_540_760_274_348_275)), "2018-04-12T13:46:00.274348275Z");
+        assert_eq!(rfc3339(at(1_523_540_760_270_000_000)), "2018-04-12T13:46:00.27Z");
+        assert_eq!(rfc3339(at(1_523_540_760_000_000_000)), "2018-04-12T13:46:00Z");
+        assert_eq!(rfc3339(at(1_523_540_700_000_000_000)), "2018-04-12T13:45:00Z");
+    }
+}

@@ -1,0 +1,99 @@
+//! The directory to test in, where it has to be made: removed again when it is still ours and empty.
+
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use model::Trouble;
+
+use crate::exit::Failure;
+use crate::terminal;
+
+/// A directory that we have made.
+pub struct TestDirectory {
+    path: PathBuf,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+impl TestDirectory {
+    /// Makes a directory, in one that must be there; `None` if there is something of that name.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn make_if_missing(path: &Path) -> Result<Option<Self>, Failure> {
+        let attempt = || format!("make the directory {}", path.display());
+        // Others may look into it, as into the original's.
+        match std::fs::DirBuilder::new().mode(0o755).create(path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
+            // A path that ends in .. or lies on a read-only file system may well be there.
+            Err(_) if path.is_dir() => return Ok(None),
+            Err(error) => {
+                let remedy = "name one with -dir that is there, or of which the directory above it is";
+                return Err(Failure::failed(Trouble::new(attempt(), error).remedy(remedy)));
+            }
+            Ok(()) => {}
+        }
+        // By its full name: it must be found again wherever we are.
+        let identity = |path: &Path| std::fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()));
+        let made = std::fs::canonicalize(path).and_then(|path| Ok(Self { identity: identity(&path)?, path }));
+        made.map(Some).map_err(|error| Failure::failed(Trouble::new(attempt(), error)))
+    }
+}
+
+impl Drop for TestDirectory {
+    fn drop(&mut self) {
+        let is_ours = std::fs::symlink_metadata(&self.path)
+            .is_ok_and(|found| (found.dev(), found.ino()) == self.identity);
+        // What is not ours is left alone, and what is not empty is not removed by this call.
+        if !is_ours {
+            return;
+        }
+        if let Err(error) = std::fs::remove_dir(&self.path) {
+            let path = self.path.display();
+            let trouble =
+                Trouble::new(format!("remove the directory {path}, which was made for this"), error);
+            terminal::message("warning", &trouble.to_string());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_made_is_removed_and_nothing_else() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("new");
+        let make = |path: &Path| TestDirectory::make_if_missing(path).unwrap();
+        let made = make(&path);
+        assert!(path.is_dir() && made.is_some());
+        assert!(make(&path).is_none(), "it is there");
+        drop(made);
+        assert!(!path.exists());
+        // Somebody has put something into it.
+        let made = make(&path);
+        std::fs::write(path.join("precious"), "x").unwrap();
+        drop(made);
+        assert_eq!(std::fs::read(path.join("precious")).unwrap(), b"x");
+        // Somebody has put another in its place.
+        let other = home.path().join("other");
+        let made = make(&other);
+        std::fs::rename(&other, home.path().join("moved")).unwrap();
+        std::fs::create_dir(&other).unwrap();
+        drop(made);
+        assert!(other.is_dir() && home.path().join("moved").is_dir());
+    }
+
+    #[test]
+    fn one_level_is_made_and_no_more() {
+        let home = tempfile::tempdir().unwrap();
+        let deep = home.path().join("a/b");
+        let Err(Failure::Failed(message)) = TestDirectory::make_if_missing(&deep) else {
+            panic!("it is made")
+        };
+        assert!(message.contains("a/b") && message.contains("-dir"), "{message}");
+        assert!(!home.path().join("a").exists());
+    }
+}

@@ -1,0 +1,280 @@
+//! `skye zcav`: the rate of files and devices over their length, by its command line and in its form.
+
+mod scan;
+mod target;
+
+use std::ffi::OsString;
+use std::io::{IsTerminal, Read};
+use std::path::Path;
+use std::time::{Instant, SystemTime};
+
+use family::zcav::arguments::{self, HELP, Options};
+use family::zcav::{self as form, MIB};
+use model::Trouble;
+use model::numbers::{about, amount, percent};
+
+use crate::dialect::{self, Program, tell};
+use crate::exit::{self, Failure};
+use crate::live_view::LiveView;
+use crate::signals::Interruption;
+use crate::{Done, outputs, terminal};
+use scan::{Outcome, Scans};
+use target::{Opened, Refused};
+
+/// The original's code for what is too small.
+const TOO_SMALL: u8 = 2;
+/// Of a file that would be replaced, so much is looked at.
+const LOOKED_AT_BYTES: u64 = 64 << 10;
+
+const PROGRAM: Program = Program { name: "zcav", help: HELP, formats: "zcav 2.00" };
+
+/// Measures as zcav does.
+pub fn zcav(words: &[OsString]) -> Done {
+    PROGRAM.run(arguments::parse(words.iter().cloned()), measure)
+}
+
+fn measure(options: &Options) -> Done {
+    if options.user.is_some() || options.group.is_some() {
+        dialect::become_asked("zcav", options.user.as_deref(), options.group.as_deref(), false)?;
+    }
+    let mut all = Vec::with_capacity(options.targets.len());
+    for target in &options.targets {
+        match Opened::open(target, options) {
+            Ok(opened) => all.push(opened),
+            Err(Refused::TooSmall(trouble)) => {
+                terminal::error(&trouble.to_string());
+                return Ok(TOO_SMALL);
+            }
+            Err(Refused::Other(trouble)) => return Err(Failure::failed(trouble)),
+        }
+    }
+    let logs = options.targets.iter().filter_map(|target| target.log.as_deref());
+    logs.map(|log| (log, is_log as fn(&str) -> bool))
+        .chain(options.svg.as_deref().map(|svg| (svg, is_drawing as fn(&str) -> bool)))
+        .try_for_each(|(path, is_ours)| check_output(path, &all, is_ours))?;
+    all.iter().flat_map(|opened| &opened.notes).for_each(|note| terminal::message("note", note));
+    let interruption = dialect::catch_signals()?;
+    let scans = Scans::start(all, &interruption).map_err(Failure::failed)?;
+    let mut teller = Teller::new(options, scans, &interruption);
+    teller.look_on()?;
+    teller.finish(options)
+}
+
+fn is_log(text: &str) -> bool {
+    !form::read(text).0.is_empty()
+}
+
+fn is_drawing(text: &str) -> bool {
+    text.starts_with("<svg")
+}
+
+/// Refuses a file for results that holds anything else than results: between names of files it is soon the wrong one.
+fn check_output(path: &Path, all: &[Opened], is_ours: fn(&str) -> bool) -> Result<(), Failure> {
+    let attempt = || format!("write {}", path.display());
+    if let Some(opened) = all.iter().find(|opened| opened.is(path)) {
+        return Err(Failure::failed(
+            Trouble::new(attempt(), format!("it is {}, which is measured", opened.name))
+                .remedy("name another file"),
+        ));
+    }
+    outputs::check(path)?;
+    if !path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0) {
+        return Ok(());
+    }
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(LOOKED_AT_BYTES).read_to_end(&mut bytes))
+        .map_err(|error| Failure::failed(Trouble::new(attempt(), error)))?;
+    if is_ours(&String::from_utf8_lossy(&bytes)) {
+        return Ok(());
+    }
+    Err(Failure::failed(
+        Trouble::new(attempt(), "it holds something else than results of zcav")
+            .remedy("name another file, or remove it"),
+    ))
+}
+
+/// Tells how it goes, and what came of it.
+struct Teller<'a> {
+    scans: Scans,
+    interruption: &'a Interruption,
+    view: LiveView,
+    started: Instant,
+    /// Passes of each file of which it was said that they are over.
+    passes_told: Vec<usize>,
+    /// Lines of the one file that are printed as they come, its heading included; `None` where they come at the end.
+    printed: Option<usize>,
+}
+
+impl<'a> Teller<'a> {
+    fn new(options: &Options, scans: Scans, interruption: &'a Interruption) -> Self {
+        let is_live = scans.len() == 1 && options.passes == 1 && scans.log_path(0).is_none();
+        Self {
+            passes_told: vec![0; scans.len()],
+            scans,
+            interruption,
+            view: LiveView::new(false, terminal::style()),
+            started: Instant::now(),
+            printed: is_live.then_some(0),
+        }
+    }
+
+    /// Until all have ended, or shall.
+    fn look_on(&mut self) -> Result<(), Failure> {
+        while self.scans.wait() {
+            if self.interruption.is_raised() {
+                self.scans.wait_for_end();
+                break;
+            }
+            self.tell_passes();
+            if let Err(failure) = self.print_settled() {
+                // Whoever read us has gone, or there is no room: nothing more is measured for nobody.
+                self.interruption.reader_is_gone();
+                self.scans.wait_for_end();
+                self.view.end();
+                return Err(failure);
+            }
+            if std::io::stderr().is_terminal() {
+                self.view.preparing(&self.progress());
+            }
+        }
+        self.tell_passes();
+        self.view.end();
+        Ok(())
+    }
+
+    fn progress(&self) -> String {
+        let (moved_bytes, all_bytes) = self.scans.progress_bytes();
+        let seconds = self.started.elapsed().as_secs_f64().max(1e-3);
+        let (share, rate) = (moved_bytes as f64 / all_bytes.max(1) as f64, moved_bytes as f64 / seconds);
+        let left_ns = (all_bytes.saturating_sub(moved_bytes)) as f64 / rate.max(1.0) * 1e9;
+        let rate = amount(rate / MIB as f64).unwrap_or_default();
+        match moved_bytes {
+            0 => "begins".into(),
+            _ => format!("{}  {rate} MiB/s  {} left", percent(share), about(left_ns as u64)),
+        }
+    }
+
+    /// The original's line for each pass that is over.
+    fn tell_passes(&mut self) {
+        for index in 0..self.scans.len() {
+            while self.passes_told[index] < self.scans.passes_done(index) {
+                self.passes_told[index] += 1;
+                let (pass, name) = (self.passes_told[index], report::printable(self.scans.name(index)));
+                self.view.above(|| tell(&format!("# Finished loop {pass}, on device {name} at {}", clock())));
+            }
+        }
+    }
+
+    /// Prints the lines that cannot change any more: all but the last.
+    fn print_settled(&mut self) -> Result<(), Failure> {
+        let Some(printed) = self.printed else { return Ok(()) };
+        let log = self.scans.log(0);
+        let settled = log.lines.len().saturating_sub(1);
+        if settled > printed {
+            let text = part(&log, printed, settled);
+            self.view.above(|| terminal::print_bytes(text.as_bytes()))?;
+            self.printed = Some(settled);
+        }
+        Ok(())
+    }
+
+    /// Prints what is left to be printed, writes logs and the drawing, and says what set the rates.
+    fn finish(self, options: &Options) -> Done {
+        let outcomes: Vec<_> = (0..self.scans.len()).map(|index| self.scans.outcome(index)).collect();
+        let mut failures = Vec::new();
+        let mut keep = |result: Result<(), Failure>| match result {
+            Ok(()) => {}
+            Err(failure) => failures.push(failure),
+        };
+        keep(self.print(&outcomes));
+        for (index, outcome) in outcomes.iter().enumerate() {
+            if let Some(path) = self.scans.log_path(index).filter(|_| !outcome.log.lines.is_empty()) {
+                keep(outputs::write(path, outcome.log.text().as_bytes()));
+            }
+        }
+        if let Some(path) = &options.svg {
+            let logs: Vec<_> = outcomes.iter().map(|outcome| outcome.log.clone()).collect();
+            keep(outputs::write(path, form::plot(&logs).as_bytes()));
+        }
+        let is_well = self.tell_end(&outcomes) & failures.is_empty();
+        for failure in failures {
+            match failure {
+                Failure::ReaderGone => self.interruption.reader_is_gone(),
+                Failure::Refused(message) | Failure::Failed(message) => terminal::error(&message),
+            }
+        }
+        Ok(match self.interruption.exit_code() {
+            Some(code) => code,
+            None if is_well => exit::DONE,
+            None => exit::FAILED,
+        })
+    }
+
+    /// What goes to stdout: of one file as zcav prints it, of several each with its name, and apart as gnuplot wants it.
+    fn print(&self, outcomes: &[Outcome]) -> Result<(), Failure> {
+        let on_stdout = (0..).zip(outcomes).filter(|(index, outcome)| {
+            self.scans.log_path(*index).is_none() && !outcome.log.lines.is_empty()
+        });
+        let logs: Vec<_> = on_stdout.map(|(_, outcome)| &outcome.log).collect();
+        let text = match (self.printed, &logs[..]) {
+            (Some(printed), [log]) => format!("{}{}", part(log, printed, log.lines.len()), log.tail()),
+            (_, [log]) if outcomes.len() == 1 => log.text(),
+            (_, logs) => logs
+                .iter()
+                .map(|log| format!("{}{}", log.title(), log.text()))
+                .collect::<Vec<_>>()
+                .join("\n\n"),
+        };
+        terminal::print_bytes(text.as_bytes())
+    }
+
+    /// What must be known of each file; whether all is well.
+    fn tell_end(&self, outcomes: &[Outcome]) -> bool {
+        if self.interruption.is_raised() && self.interruption.exit_code() != Some(exit::DONE) {
+            terminal::message(
+                "note",
+                &format!("ended by {}; what was measured so far is kept", self.interruption.name()),
+            );
+        }
+        let mut is_well = true;
+        for outcome in outcomes {
+            let name = &outcome.log.name;
+            if let Some(trouble) = &outcome.trouble {
+                is_well = false;
+                terminal::error(&trouble.to_string());
+            }
+            if !outcome.log.lines.is_empty()
+                && outcome.log.lines.iter().all(|line| line.mib_per_second.is_none())
+            {
+                terminal::message(
+                    "note",
+                    &format!(
+                        "{name}: all of it took less than {} s, which is too short for a rate; name a larger one, or read it \
+                         more often with -c",
+                        form::LEAST_NS as f64 / 1e9
+                    ),
+                );
+            }
+            if let Some(sentence) = outcome.effort.sentence() {
+                tell(&format!("{}: {sentence}", report::printable(name)));
+            }
+        }
+        is_well
+    }
+}
+
+/// Lines from one to another, with what stands before the first.
+fn part(log: &form::Log, from: usize, to: usize) -> String {
+    let head = if from == 0 { log.head() } else { String::new() };
+    let lines: String =
+        log.lines[from..to].iter().map(|line| format!("{}\n", line.text(log.offset_decimals))).collect();
+    format!("{head}{lines}")
+}
+
+/// The time of day, in the original's form. It has local time: what that is cannot be asked of the kernel.
+fn clock() -> String {
+    let since =
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs() % 86_400;
+    format!("{}:{:02}:{:02} UTC", since / 3600, since / 60 % 60, since % 60)
+}

@@ -1,0 +1,296 @@
+//! Threads that move through files at the same time, and what is known of each when it has ended or must be left.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use engine::clock::{Clock, Monotonic};
+use engine::zones::{Board, CachedRead, DirectRead, DurableZeros, Ended, Scan, Task};
+use family::zcav::{Effort, Log, Measured};
+use model::Trouble;
+use observe::{Probe, Root, Snapshot};
+
+use super::target::{Opened, Way};
+use crate::signals::Interruption;
+
+/// How far ahead the common start lies, so that all threads are awake when it comes.
+const AHEAD_NS: u64 = 5_000_000;
+/// How often those who wait look up.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long a thread may take to end once that is wanted: one that hangs in a call of the device is left.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What a thread tells.
+enum Event {
+    Ready(i32),
+    Ended(Ended),
+}
+
+/// One file with its thread.
+struct Member {
+    opened: Opened,
+    blocks: Arc<[std::ops::Range<u64>]>,
+    board: Arc<Board>,
+    commands: Sender<u64>,
+    probe: Probe,
+    /// Counters of the thread before and behind its work.
+    counters: [Option<Counters>; 2],
+    ended: Option<Ended>,
+    has_gone: bool,
+}
+
+/// What the kernel counts of a thread.
+#[derive(Clone, Copy)]
+struct Counters {
+    queued_ns: u64,
+    device_bytes: u64,
+}
+
+/// What came of one file.
+pub struct Outcome {
+    /// Its results, perhaps not of all blocks.
+    pub log: Log,
+    /// What its thread did.
+    pub effort: Effort,
+    /// Why it ended before all blocks were moved.
+    pub trouble: Option<Trouble>,
+}
+
+/// All files at once.
+pub struct Scans {
+    members: Vec<Member>,
+    events: Receiver<(usize, Event)>,
+    passes: u32,
+}
+
+impl Scans {
+    /// Starts a thread for each file, all of which begin at the same instant.
+    ///
+    /// # Errors
+    /// There are too many threads.
+    pub fn start(all: Vec<Opened>, interruption: &Interruption) -> Result<Self, Trouble> {
+        let (sender, events) = channel();
+        let mut members = Vec::with_capacity(all.len());
+        let passes = all.first().map_or(1, |opened| opened.layout.passes);
+        for (index, opened) in all.into_iter().enumerate() {
+            let attempt = || format!("start a thread for {}", opened.name);
+            let blocks: Arc<[_]> = opened.layout.blocks().into();
+            let board = Arc::new(Board::new(blocks.len() * opened.layout.passes as usize));
+            let file = opened.file.try_clone().map_err(|error| Trouble::new(attempt(), error))?;
+            let task = task(file, &opened, &blocks, &board, interruption);
+            let (commands, receiver) = channel();
+            let (way, sender) = (opened.way, sender.clone());
+            std::thread::Builder::new()
+                .name(format!("zcav-{index}"))
+                .stack_size(256 << 10)
+                .spawn(move || work(index, way, task, &receiver, &sender))
+                .map_err(|error| Trouble::new(attempt(), error).remedy("name fewer files"))?;
+            let probe = Probe::open(&Root::system(), &[]);
+            members.push(Member {
+                opened,
+                blocks,
+                board,
+                commands,
+                probe,
+                counters: [None; 2],
+                ended: None,
+                has_gone: false,
+            });
+        }
+        drop(sender);
+        let mut scans = Self { members, events, passes };
+        scans.await_ready();
+        let start_ns = Monotonic.now_ns() + AHEAD_NS;
+        for member in &scans.members {
+            // One that is gone has told it, or tells nothing any more.
+            let _ = member.commands.send(start_ns);
+        }
+        Ok(scans)
+    }
+
+    fn await_ready(&mut self) {
+        let mut ready = 0;
+        while ready < self.members.len() {
+            match self.events.recv() {
+                Ok((index, Event::Ready(thread))) => {
+                    let member = &mut self.members[index];
+                    member.probe.watch_thread(thread);
+                    member.counters[0] = counters(&mut member.probe);
+                    ready += 1;
+                }
+                Ok((index, Event::Ended(ended))) => self.members[index].ended = Some(ended),
+                // A thread panicked before it was ready; the others are gone, too.
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Waits until something has ended or it is time to look; whether anybody is at work.
+    pub fn wait(&mut self) -> bool {
+        match self.events.recv_timeout(LOOK) {
+            Ok((index, Event::Ended(ended))) => {
+                let member = &mut self.members[index];
+                // While it waits to be sent home.
+                member.counters[1] = counters(&mut member.probe);
+                member.ended = Some(ended);
+            }
+            Ok((_, Event::Ready(_))) | Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                self.members.iter_mut().for_each(|member| member.has_gone = member.ended.is_none());
+            }
+        }
+        self.members.iter().any(|member| member.ended.is_none() && !member.has_gone)
+    }
+
+    /// Waits for those who were told to end, but not for ever.
+    pub fn wait_for_end(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline && self.wait() {}
+    }
+
+    /// How many files there are.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// What was measured of a file so far.
+    pub fn log(&self, index: usize) -> Log {
+        let member = &self.members[index];
+        let times_ns = member.times_ns();
+        Measured {
+            name: &member.opened.name,
+            blocks: &member.blocks,
+            times_ns: &times_ns,
+            partial: member.ended.and_then(|ended| ended.partial),
+            passes: self.passes,
+            verb: member.opened.verb(),
+        }
+        .log()
+    }
+
+    /// Passes over a file that were finished.
+    pub fn passes_done(&self, index: usize) -> usize {
+        let member = &self.members[index];
+        member.board.done() / member.blocks.len().max(1)
+    }
+
+    /// The name of a file.
+    pub fn name(&self, index: usize) -> &str {
+        &self.members[index].opened.name
+    }
+
+    /// Bytes that were moved of all files, and those that will be.
+    pub fn progress_bytes(&self) -> (u64, u64) {
+        let all =
+            |member: &Member| -> u64 { member.blocks.iter().map(|block| block.end - block.start).sum() };
+        let moved = self.members.iter().map(|member| member.board.moved_bytes()).sum();
+        (moved, self.members.iter().map(|member| all(member).saturating_mul(u64::from(self.passes))).sum())
+    }
+
+    /// Where the results of a file go, if not to stdout.
+    pub fn log_path(&self, index: usize) -> Option<&std::path::Path> {
+        self.members[index].opened.log.as_deref()
+    }
+
+    /// What came of a file, once no more comes.
+    pub fn outcome(&self, index: usize) -> Outcome {
+        let member = &self.members[index];
+        let partial_ns = member.ended.and_then(|ended| ended.partial).map_or(0, |(_, time_ns)| time_ns);
+        let [before, after] = member.counters;
+        let grown = |of: fn(&Counters) -> u64| {
+            before.zip(after).map(|(before, after)| of(&after).saturating_sub(of(&before)))
+        };
+        let effort = Effort {
+            verb: member.opened.verb(),
+            elapsed_ns: if member.ended.is_some() {
+                member.times_ns().iter().sum::<u64>() + partial_ns
+            } else {
+                0
+            },
+            cpu_ns: member.ended.map_or(0, |ended| ended.cpu_ns),
+            queued_ns: grown(|counters| counters.queued_ns).unwrap_or(0),
+            moved_bytes: member.board.moved_bytes(),
+            device_bytes: grown(|counters| counters.device_bytes),
+        };
+        Outcome { log: self.log(index), effort, trouble: member.trouble() }
+    }
+}
+
+impl Member {
+    fn times_ns(&self) -> Vec<u64> {
+        (0..self.board.done()).map(|block| self.board.time_ns(block)).collect()
+    }
+
+    fn trouble(&self) -> Option<Trouble> {
+        let name = &self.opened.name;
+        let Some(ended) = self.ended else {
+            let cause = if self.has_gone {
+                "its thread ended"
+            } else {
+                "its thread hangs in a call that does not return"
+            };
+            return Some(Trouble::new(format!("measure {name} to the end"), cause));
+        };
+        let failure = ended.result.err()?;
+        let offset_bytes = failure.offset_bytes.unwrap_or_default();
+        let trouble =
+            Trouble::new(format!("{} {name} at offset {offset_bytes}", failure.call), failure.cause);
+        let is_short = matches!(failure.cause, engine::failure::Cause::Short { .. });
+        Some(match is_short {
+            true => trouble.remedy("it became shorter meanwhile: let nobody change it"),
+            false => trouble.remedy("what was measured before it is printed; dmesg may say more"),
+        })
+    }
+}
+
+fn task(
+    file: OwnedFd,
+    opened: &Opened,
+    blocks: &Arc<[std::ops::Range<u64>]>,
+    board: &Arc<Board>,
+    interruption: &Interruption,
+) -> Task {
+    Task {
+        file,
+        chunk_bytes: usize::try_from(opened.layout.chunk_bytes).unwrap_or(1 << 20),
+        blocks: Arc::clone(blocks),
+        passes: opened.layout.passes,
+        board: Arc::clone(board),
+        stop: Arc::clone(&interruption.raised),
+    }
+}
+
+/// What a thread does, from its first breath to its last.
+fn work(index: usize, way: Way, task: Task, commands: &Receiver<u64>, events: &Sender<(usize, Event)>) {
+    let thread = rustix::thread::gettid().as_raw_nonzero().get();
+    let run: Box<dyn FnOnce(u64) -> Ended> = match way {
+        Way::Direct => {
+            let scan = Scan::new(DirectRead, Monotonic, task);
+            Box::new(|start_ns| scan.run(start_ns))
+        }
+        Way::Cached => {
+            let scan = Scan::new(CachedRead, Monotonic, task);
+            Box::new(|start_ns| scan.run(start_ns))
+        }
+        Way::Zeros => {
+            let scan = Scan::new(DurableZeros, Monotonic, task);
+            Box::new(|start_ns| scan.run(start_ns))
+        }
+    };
+    let _ = events.send((index, Event::Ready(thread)));
+    let Ok(start_ns) = commands.recv() else { return };
+    let _ = events.send((index, Event::Ended(run(start_ns))));
+    // The kernel's counters of a thread go with it: it stays until they were read.
+    let _ = commands.recv();
+}
+
+fn counters(probe: &mut Probe) -> Option<Counters> {
+    if probe.watched() == 0 {
+        return None;
+    }
+    let device_bytes = probe.calls().device_read_bytes;
+    let mut snapshot: Snapshot = probe.new_snapshot();
+    probe.snapshot(&mut snapshot);
+    Some(Counters { queued_ns: snapshot.workers.run_queue_ns, device_bytes })
+}

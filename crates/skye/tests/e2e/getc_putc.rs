@@ -1,0 +1,146 @@
+//! `skye getc_putc`: single bytes by eight ways, as the original tells them.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use crate::support::mounts::Tmpfs;
+use crate::support::program::{Skye, assert_nothing_left, document, skye};
+
+fn getc_putc(directory: &Path, words: &str) -> Skye {
+    skye().arg("getc_putc").arg("-d").arg(directory).words(words)
+}
+
+fn tmpfs() -> Tmpfs {
+    Tmpfs::new("256m", None)
+}
+
+#[test]
+fn eight_numbers_are_a_line_and_a_table() {
+    xtask::require!(root, tmpfs);
+    let tmpfs = tmpfs();
+    let program = getc_putc(tmpfs.path(), "-s 8m -m ada -u root");
+    let json = program.home().join("run.json");
+    let ran = program.arg("--json").arg(&json).run().did_not_panic().exits(0);
+    let (lines, problems) = family::getc_putc::read(&ran.stdout);
+    assert_eq!((lines.len(), problems.len(), lines[0].name.as_str()), (1, 0, "ada"), "{ran}");
+    // The table on stderr says the same.
+    assert_eq!(family::getc_putc::read(&ran.stderr).0, lines, "{ran}");
+    for told in ["Using uid:0", "Writing with putc(c, fp) no thread...done\n", "what limited each of them:"] {
+        assert!(ran.stderr.contains(told), "{told}: {ran}");
+    }
+    let run = document(&json);
+    let phases = run["phases"].as_array().unwrap();
+    let moved: Vec<_> = phases.iter().map(|phase| phase["ops"].as_u64().unwrap()).collect();
+    let (all, calls) = (8 << 20, 8 << 14);
+    assert_eq!(moved, [calls, calls, all, all, all, all, all, all]);
+    let labels: Vec<_> = phases.iter().map(|phase| phase["label"].as_str().unwrap()).collect();
+    assert!(labels[4].contains("threaded") && !labels[2].contains("threaded"), "{labels:?}");
+    assert!(labels[6].contains("unlocked threaded"), "{labels:?}");
+    assert_nothing_left(tmpfs.path());
+}
+
+#[test]
+fn quiet_leaves_csv_and_table_alone() {
+    xtask::require!(root, tmpfs);
+    let tmpfs = tmpfs();
+    let ran = getc_putc(tmpfs.path(), "-s 1m -m ada -q").run().did_not_panic().exits(0);
+    assert_eq!(ran.stdout.lines().count(), 1, "{ran}");
+    assert!(ran.stderr.starts_with("Version 2.00a "), "{ran}");
+    let file = ran.home().join("lines.csv");
+    fs::write(&file, format!("{}grace,370,1799,231289,281417,248614,x,493323,837364\n", ran.stdout)).unwrap();
+    let shown = skye().arg("report").arg(&file).run().did_not_panic().exits(0);
+    assert!(shown.stderr.contains("line 2: `x` is no rate of getc"), "{shown}");
+    assert_nothing_left(tmpfs.path());
+}
+
+/// Threads of the processes below one.
+fn threads_below(pid: u32) -> Vec<usize> {
+    let children = |pid: u32| {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let children = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+        children
+            .collect::<String>()
+            .split_whitespace()
+            .filter_map(|pid| pid.parse().ok())
+            .collect::<Vec<u32>>()
+    };
+    let threads = |pid: u32| fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    children(pid).into_iter().map(threads).collect()
+}
+
+#[test]
+fn a_second_thread_is_there_where_it_was_asked_for() {
+    xtask::require!(root, tmpfs);
+    let tmpfs = tmpfs();
+    for (spec, threads) in [("putc-write:passes=4000", 1), ("putc-write:threaded:passes=4000", 2)] {
+        let words = format!("--size 8m --time 60 --allow low-space --test {spec}");
+        let mut running = skye().arg("run").arg(tmpfs.path()).words(&words).spawn();
+        let pid = running.id();
+        let written = || threads_below(pid).contains(&threads);
+        assert!(running.wait_until(written), "{spec}: {:?}", threads_below(pid));
+        assert_eq!(threads_below(pid), [threads], "{spec}");
+        running.signal(Signal::INT);
+        running.wait().did_not_panic().exits(130);
+    }
+    assert_nothing_left(tmpfs.path());
+}
+
+#[test]
+fn refusals_come_before_anything_is_written_and_signals_leave_nothing() {
+    xtask::require!(root, tmpfs);
+    let tmpfs = tmpfs();
+    for (words, tells) in [
+        ("-s 63", &["-s `63`", "64 or more"][..]),
+        ("-s 1g", &["free", "room"]),
+        ("-x", &["-x is no flag"]),
+        ("-u no-such-user", &["no-such-user", "there is no such user"]),
+        ("-s 1m --json -", &["--json `-`", "name a file"]),
+    ] {
+        let ran = getc_putc(tmpfs.path(), words).run().did_not_panic().exits(1).tells(tells);
+        assert_eq!(ran.stdout, "", "{words}");
+        assert_eq!(fs::read_dir(tmpfs.path()).unwrap().count(), 0, "{words}");
+    }
+    let mut running = getc_putc(tmpfs.path(), "-s 128m -u root").spawn();
+    assert!(running.wait_until(|| fs::read_dir(tmpfs.path()).unwrap().count() > 0));
+    running.signal(Signal::TERM);
+    let ran = running.wait().did_not_panic().exits(143);
+    assert_eq!(ran.stdout, "", "no line of which a part is missing");
+    assert_nothing_left(tmpfs.path());
+}
+
+#[test]
+fn files_of_random_numbers_have_a_successor() {
+    let ran = skye().arg("generate_randfile").words("-s 7 1000").run().did_not_panic().exits(1);
+    assert_eq!(ran.stdout, "");
+    ran.tells(&["--seed", "-z SEED", "-Z FILE"]);
+}
+
+#[test]
+fn beside_the_original_lines_are_alike() {
+    xtask::require!(root, tmpfs, bonnie);
+    let tmpfs = tmpfs();
+    let directory = tmpfs.path().to_str().unwrap();
+    let output = std::process::Command::new("getc_putc")
+        .args(["-d", directory, "-s", "8m", "-m", "same", "-u", "root"])
+        .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (theirs, progress) = (text(&output.stdout), text(&output.stderr));
+    let ours = getc_putc(tmpfs.path(), "-s 8m -m same -u root").run().did_not_panic().exits(0);
+    let (lines, problems) = family::getc_putc::read(&theirs);
+    assert_eq!((lines.len(), problems.len()), (1, 0), "{theirs}");
+    // What it says first is no result, though it goes there.
+    assert!(theirs.ends_with(&format!("{}\n", lines[0].to_csv())), "{theirs}");
+    assert_eq!(family::getc_putc::read(&progress).0, lines, "{progress}");
+    let fields = |text: &str| text.lines().last().unwrap_or_default().split(',').count();
+    assert_eq!(fields(&ours.stdout), fields(&theirs));
+    // Phrases by which scripts see how far it is.
+    let phrases = progress.lines().filter_map(|line| line.split_once("...").map(|(begun, _)| begun));
+    for phrase in phrases.filter(|phrase| !phrase.starts_with("Extending")) {
+        assert!(ours.stderr.contains(phrase), "{phrase}: {ours}");
+    }
+}

@@ -1,0 +1,487 @@
+//! `skye gobonniego`: what scripts written for the original expect, the same work as its own, and what it never loses.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::mounts::{LoopFs, Tmpfs};
+use crate::support::program::{
+    Ran, Skye, assert_nothing_left, document, give_to_other_user, open_to_all, skye,
+};
+use crate::support::scratch;
+
+/// 64 MiB, two threads, and as short as it can be.
+const SMALL: &str = "-size 0.0625 -threads 2 -iops-duration 0.2";
+
+fn gobonniego(directory: &Path, words: &str) -> Skye {
+    skye().arg("gobonniego").arg("-dir").arg(directory).words(words)
+}
+
+fn tmpfs() -> Tmpfs {
+    Tmpfs::new("300m", None)
+}
+
+fn is_empty(directory: &Path) -> bool {
+    fs::read_dir(directory).unwrap().next().is_none()
+}
+
+/// What the original wrote.
+fn original(name: &str) -> String {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../family/tests/data");
+    fs::read_to_string(data.join(name)).unwrap()
+}
+
+/// The JSON that it printed, alone on stdout.
+#[track_caller]
+fn printed(ran: &Ran) -> Value {
+    assert_eq!(ran.stdout.lines().count(), 1, "{ran}");
+    serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran}"))
+}
+
+fn results(json: &Value) -> &Vec<Value> {
+    json["results"].as_array().unwrap()
+}
+
+/// A text with every number replaced, so that only its form is left.
+fn form(text: &str) -> String {
+    let mut form = String::new();
+    let mut in_number = false;
+    for character in text.chars() {
+        if !character.is_ascii_digit() {
+            form.push(character);
+        } else if !in_number {
+            form.push('0');
+        }
+        in_number = character.is_ascii_digit();
+    }
+    form
+}
+
+#[test]
+fn lines_are_the_originals() {
+    xtask::require!(root, tmpfs);
+    let tmpfs = tmpfs();
+    let ran = gobonniego(tmpfs.path(), SMALL).run().did_not_panic().exits(0);
+    let lines: Vec<_> = ran.stdout.lines().map(form).collect();
+    assert_eq!(lines, ["Sequential Write MB/s: 0.0", "Sequential Read MB/s: 0.0", "IOPS: 0"], "{ran}");
+    let first = ran.stderr.lines().next().unwrap_or_default();
+    assert!(
+        first.ends_with(
+            " gobonniego starting. version: 1.0.10, runs: 1, seconds: 0, threads: 2, disk space to use (MiB): 64"
+        ),
+        "{ran}"
+    );
+    let told = &["note: the files' own pages are dropped", "what limited each of them:", "Sequential Read"];
+    assert_nothing_left(tmpfs.path());
+    let limited = ran.says(told).stderr.split("what limited each of them:\n").nth(1).unwrap().to_owned();
+    let names = limited.lines().filter(|line| line.starts_with("  ") && !line.starts_with("    "));
+    assert_eq!(names.count(), 3, "{limited}");
+}
+
+#[test]
+fn details_are_the_originals() {
+    xtask::require!(root, tmpfs);
+    let tmpfs = tmpfs();
+    let ran = gobonniego(tmpfs.path(), SMALL).words("-v -runs 2").run().did_not_panic().exits(0);
+    // Without what is only ours, and as often as there were runs.
+    let theirs = original("gobonniego-1.0.10_nonroot_1GiB.txt");
+    let theirs: Vec<_> = theirs.lines().filter(|line| line.starts_with("2026/")).map(form).collect();
+    let ours = |line: &&str| line.starts_with(|first: char| first.is_ascii_digit());
+    let ours: Vec<_> = ran.stderr.lines().filter(ours).map(form).collect();
+    let directory = format!("Bonnie working directory: {}", form(tmpfs.path().to_str().unwrap()));
+    let theirs: Vec<_> =
+        theirs.iter().map(|line| line.replace("Bonnie working directory: SCRATCH", &directory)).collect();
+    let (head, tests) = theirs.split_at(4);
+    assert_eq!(ours, [head, tests, tests].concat(), "{ran}");
+    assert_eq!(ran.stdout.lines().count(), 6, "{ran}");
+    assert!(ran.stderr.contains("what limited each of them, in the last run:"), "{ran}");
+    assert_nothing_left(tmpfs.path());
+}
+
+#[test]
+fn json_has_the_originals_keys_in_their_order() {
+    xtask::require!(root, tmpfs);
+    let tmpfs = tmpfs();
+    let ran = gobonniego(tmpfs.path(), SMALL).words("--json -runs=2").run().did_not_panic().exits(0);
+    let keys = |text: &str| {
+        let quoted = text.split('"').skip(1).step_by(2);
+        let after = |word: &str| text.contains(&format!("\"{word}\":"));
+        quoted.filter(|word| after(word)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let theirs = original("gobonniego-1.0.10_root_json_2runs.json");
+    assert_eq!(keys(&ran.stdout), keys(&theirs), "{ran}");
+    assert_eq!(keys(&ran.stdout).len(), 8 + 2 * 10);
+    let (json, theirs): (Value, Value) = (printed(&ran), serde_json::from_str(&theirs).unwrap());
+    assert_eq!(json["version"], theirs["version"]);
+    assert_eq!(json["gobonniego_directory"].as_str(), tmpfs.path().to_str());
+    assert_eq!(
+        (&json["disk_space_used_gib"], &json["num_readers_and_writers"], &json["iops_duration_seconds"]),
+        (&0.0625.into(), &2.into(), &0.2.into())
+    );
+    assert!(json["physical_memory_bytes"].as_u64() > Some(1 << 20), "{ran}");
+    // Both as the original writes them.
+    let is_time = |time: &Value| {
+        let time = time.as_str().unwrap();
+        assert!(form(time).starts_with("0-0-0T0:0:0") && time.ends_with('Z'), "{time}");
+    };
+    is_time(&json["start_time"]);
+    for run in results(&json) {
+        is_time(&run["start_time"]);
+        assert_eq!((&run["write_bytes"], &run["read_bytes"]), (&(64 << 20).into(), &(64 << 20).into()));
+        for (rate, amount, seconds, unit) in [
+            ("write_megabytes_per_second", "write_bytes", "write_seconds", 1e6),
+            ("read_megabytes_per_second", "read_bytes", "read_seconds", 1e6),
+            ("iops", "io_operations", "io_seconds", 1.0),
+        ] {
+            let number = |key: &str| run[key].as_f64().unwrap();
+            let expected = number(amount) / number(seconds) / unit;
+            assert!(expected > 0.0 && (number(rate) / expected - 1.0).abs() < 1e-9, "{rate}: {run}");
+        }
+    }
+    assert_nothing_left(tmpfs.path());
+}
+
+#[test]
+fn as_is_it_does_the_work_of_the_original() {
+    xtask::require!(root, tmpfs);
+    let tmpfs = tmpfs();
+    let program = gobonniego(tmpfs.path(), "-size 0.125 -threads 3 -iops-duration 1 -cache as-is -json");
+    let file = program.home().join("run.json");
+    let ran = program.arg("-document").arg(&file).run().did_not_panic().exits(0);
+    assert!(ran.stderr.contains("-cache as-is: nothing is dropped and nothing made durable"), "{ran}");
+    let run = document(&file);
+    let phases = run["phases"].as_array().unwrap();
+    let names: Vec<_> = phases.iter().map(|phase| phase["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["write", "read", "rw"]);
+    // A third of 128 MiB is not a whole number of blocks: each thread writes its last one whole.
+    let blocks = 3 * (128_u64 << 20).div_ceil(3).div_ceil(65_536);
+    let near = |found: &Value, expected: f64, what: &str| {
+        let found = found.as_f64().unwrap();
+        assert!((found / expected - 1.0).abs() < 0.01, "{what}: {found}, not {expected}\n{ran}");
+    };
+    for (phase, calls, size, written) in [
+        (&phases[0], "write_calls", "bytes_per_write_call", true),
+        (&phases[1], "read_calls", "bytes_per_read_call", false),
+    ] {
+        let moved = if written { "app_bytes_written" } else { "app_bytes_read" };
+        assert_eq!(phase[moved], blocks * 65_536, "{ran}");
+        near(&phase["system"]["calls"][calls], blocks as f64, calls);
+        near(&phase["system"]["calls"][size], 65_536.0, size);
+    }
+    let iops = &phases[2];
+    let (ops, calls) = (iops["ops"].as_f64().unwrap(), &iops["system"]["calls"]);
+    near(&calls["bytes_per_read_call"], 512.0, "bytes of a read");
+    near(&calls["bytes_per_write_call"], 512.0, "bytes of a write");
+    let (reads, writes) = (calls["read_calls"].as_f64().unwrap(), calls["write_calls"].as_f64().unwrap());
+    assert!(((reads + writes) / ops - 1.0).abs() < 0.01, "{reads} and {writes} calls for {ops} operations");
+    // One in ten: four standard deviations.
+    let written = iops["app_bytes_written"].as_f64().unwrap() / 512.0;
+    assert!((written - ops / 10.0).abs() <= 4.0 * (ops * 0.09).sqrt(), "{written} of {ops} written");
+    // Nothing but time ends it, however small the files are.
+    assert!(iops["elapsed_ns"].as_u64() >= Some(990_000_000), "{ran}");
+    for phase in phases {
+        assert_eq!((&phase["workload"]["threads"], &phase["workload"]["files"]), (&3.into(), &3.into()));
+        assert_eq!(
+            (&phase["workload"]["sync"], &phase["workload"]["direct"]),
+            (&phases[0]["workload"]["sync"], &false.into())
+        );
+    }
+    assert_eq!(phases[0]["workload"]["sync"], "none");
+    let json = printed(&ran);
+    let result = &results(&json)[0];
+    assert_eq!(
+        (&result["write_bytes"], &result["read_bytes"]),
+        (&(blocks * 65_536).into(), &(blocks * 65_536).into())
+    );
+    assert_eq!(result["io_operations"], iops["ops"]);
+    assert_nothing_left(tmpfs.path());
+}
+
+#[test]
+fn by_default_numbers_are_those_of_the_storage() {
+    xtask::require!(root, loop, ext4);
+    let disk = LoopFs::new("ext4", 256, &[], "");
+    let device_bytes = |cache: &str| {
+        let program = gobonniego(disk.path(), SMALL).words(cache);
+        let file = program.home().join("run.json");
+        let _ran = program.arg("-document").arg(&file).run().did_not_panic().exits(0);
+        assert_nothing_left(disk.path());
+        let run = document(&file);
+        let of = |phase: usize, key: &str| run["phases"][phase]["device"][key].as_u64().unwrap_or(0);
+        (of(0, "bytes_written"), of(1, "bytes_read"))
+    };
+    let size = 64 << 20;
+    let (written, read) = device_bytes("");
+    assert!(written >= size * 9 / 10 && read >= size * 9 / 10, "{written} written, {read} read, of {size}");
+    // As it is, what was just written is read from memory.
+    let (_, read) = device_bytes("-cache as-is");
+    assert!(read < size / 10, "{read} read of {size}");
+}
+
+#[test]
+fn what_is_cold_is_visited_once_and_that_is_said() {
+    xtask::require!(root, tmpfs);
+    let tmpfs = tmpfs();
+    // 2,048 blocks of 512 bytes, and more time than they could take.
+    let program = gobonniego(tmpfs.path(), "-size 0.001 -threads 2 -iops-duration 20 -json");
+    let ran = program.run().did_not_panic().exits(0);
+    assert_eq!(results(&printed(&ran))[0]["io_operations"], 2048, "{ran}");
+    ran.tells(&["the IOPS test ended after", "of 20 s", "-cache as-is goes on", "a larger -size"]);
+    assert_nothing_left(tmpfs.path());
+}
+
+#[test]
+fn nothing_is_removed_that_it_did_not_make() {
+    xtask::require!(root, tmpfs);
+    let tmpfs = tmpfs();
+    // The original removes this folder with all that is in it.
+    let folder = tmpfs.path().join("gobonniego");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("bonnie.0"), "precious").unwrap();
+    let before = fs::metadata(folder.join("bonnie.0")).unwrap().modified().unwrap();
+    gobonniego(tmpfs.path(), SMALL).run().did_not_panic().exits(0);
+    assert_eq!(fs::read(folder.join("bonnie.0")).unwrap(), b"precious");
+    assert_eq!(fs::metadata(folder.join("bonnie.0")).unwrap().modified().unwrap(), before);
+    assert_eq!(fs::read_dir(tmpfs.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_missing_directory_is_made_and_removed_again() {
+    xtask::require!(root, tmpfs);
+    let tmpfs = tmpfs();
+    let new = tmpfs.path().join("new");
+    let ran = gobonniego(&new, SMALL).words("-v").run().did_not_panic().exits(0);
+    ran.says(&[new.to_str().unwrap()]);
+    assert!(is_empty(tmpfs.path()));
+    // Also where nothing comes of it.
+    gobonniego(&new, "-size 1000").run().did_not_panic().exits(1).tells(&[
+        "1000 GiB",
+        "free",
+        "-size 0.5",
+        "-dir",
+    ]);
+    assert!(is_empty(tmpfs.path()));
+    let deep = tmpfs.path().join("a/b");
+    gobonniego(&deep, SMALL).run().did_not_panic().exits(1).tells(&["a/b", "No such file", "-dir"]);
+    assert!(is_empty(tmpfs.path()));
+    // One that was there stays.
+    fs::create_dir(&new).unwrap();
+    gobonniego(&new, SMALL).run().did_not_panic().exits(0);
+    assert!(new.is_dir() && is_empty(&new));
+}
+
+#[test]
+fn without_a_directory_it_is_where_temporary_files_go() {
+    xtask::require!(root, tmpfs);
+    let tmpfs = tmpfs();
+    let program = skye().arg("gobonniego").words(SMALL).words("-json").env("TMPDIR", tmpfs.path());
+    let ran = program.run().did_not_panic().exits(0);
+    assert_eq!(printed(&ran)["gobonniego_directory"].as_str(), tmpfs.path().to_str());
+    for words in ["-h", "-help", "--version"] {
+        skye().arg("gobonniego").words(words).env("TMPDIR", tmpfs.path()).run().did_not_panic().exits(0);
+    }
+    assert!(is_empty(tmpfs.path()), "the original leaves an empty folder each time");
+}
+
+#[test]
+fn help_and_version_are_told_on_stdout() {
+    let help = skye().words("gobonniego -h").run().did_not_panic().exits(0);
+    assert!(help.stdout.starts_with("Usage: skye gobonniego") && help.stderr.is_empty(), "{help}");
+    let version = skye().words("gobonniego -version").run().did_not_panic().exits(0);
+    assert!(version.stdout.starts_with("gobonniego version 1.0.10 (skye "), "{version}");
+    let home = scratch(1 << 20);
+    let link = home.path().join("gobonniego");
+    symlink(env!("CARGO_BIN_EXE_skye"), &link).unwrap();
+    let output = Command::new(&link).arg("-version").stdin(Stdio::null()).output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), version.stdout);
+}
+
+#[test]
+fn refusals_come_before_anything_is_written() {
+    xtask::require!(root, tmpfs);
+    let tmpfs = Tmpfs::new("48m", None);
+    for (words, code, tells) in [
+        ("-threads 0", 2, &["-threads `0`", "1 to 4096"][..]),
+        ("-size 4g", 2, &["-size `4g`", "-size 0.5"]),
+        ("-sise 1", 2, &["-sise is no flag", "-size"]),
+        ("-json false", 2, &["`false` belongs to no flag", "-json=false"]),
+        ("-runs 0", 2, &["-runs 0", "-runs 1"]),
+        ("-cache warm", 2, &["-cache `warm`", "cold, as-is or drop-all"]),
+        ("-iops-duration", 2, &["-iops-duration takes a value"]),
+        ("-size 1", 1, &["1 GiB", "free", "-size 0.5"]),
+        ("-size 0.01 -document -", 1, &["-document `-`", "name a file"]),
+        ("-size 0.01 -document /nowhere/run.json", 1, &["/nowhere/run.json"]),
+    ] {
+        let ran = gobonniego(tmpfs.path(), words).run().did_not_panic().exits(code).tells(tells);
+        assert_eq!(ran.stdout, "", "{words}");
+        assert!(is_empty(tmpfs.path()), "{words}");
+    }
+}
+
+#[test]
+fn only_root_drops_the_caches_of_the_machine() {
+    xtask::require!(root, tmpfs);
+    let tmpfs = tmpfs();
+    give_to_other_user(tmpfs.path());
+    let program = gobonniego(tmpfs.path(), SMALL).words("-cache drop-all").by_other_user();
+    let ran = program.run().did_not_panic().exits(1).tells(&["drop all caches of this machine", "only root"]);
+    assert_eq!(ran.stdout, "");
+    // All else needs no root.
+    gobonniego(tmpfs.path(), SMALL).by_other_user().run().did_not_panic().exits(0);
+    assert!(is_empty(tmpfs.path()));
+}
+
+#[test]
+fn results_of_runs_that_are_over_survive_a_signal() {
+    xtask::require!(root, tmpfs);
+    for (signal, code, form) in
+        [(Signal::INT, 130, "-json"), (Signal::TERM, 143, "-json"), (Signal::HUP, 129, "")]
+    {
+        let tmpfs = tmpfs();
+        let new = tmpfs.path().join("new");
+        let program = gobonniego(&new, SMALL).words("-runs 1000").words(form).arg("-document");
+        let file = program.home().join("run.json");
+        let second = program.home().join("run.2.json");
+        let mut running = program.arg(&file).spawn();
+        // The third run has begun, as the document of the second is there, and its files are.
+        let has_files = || fs::read_dir(&new).is_ok_and(|mut entries| entries.next().is_some());
+        assert!(running.wait_until(|| second.exists() && has_files()));
+        running.signal(signal);
+        let ran = running.wait().did_not_panic().exits(code);
+        assert!(is_empty(tmpfs.path()), "{ran}");
+        assert!(ran.stderr.contains("what limited each of them, in the last run:"), "{ran}");
+        if form.is_empty() {
+            assert!(ran.stdout.lines().count() >= 6, "{ran}");
+            continue;
+        }
+        let json = printed(&ran);
+        assert!(results(&json).len() >= 2, "{ran}");
+        for (index, run) in results(&json).iter().enumerate() {
+            assert_eq!(
+                (&run["write_bytes"], &run["read_bytes"]),
+                (&(64 << 20).into(), &(64 << 20).into()),
+                "{index}"
+            );
+        }
+        // The first of them is what its document says.
+        assert_eq!(document(&file)["phases"][2]["ops"], results(&json)[0]["io_operations"]);
+    }
+}
+
+#[test]
+fn a_run_that_fails_costs_no_results_of_others() {
+    xtask::require!(root, tmpfs);
+    let tmpfs = tmpfs();
+    let program = gobonniego(tmpfs.path(), SMALL).words("-json -runs 1000").arg("-document");
+    let file = program.home().join("run.json");
+    let mut running = program.arg(&file).spawn();
+    assert!(running.wait_until(|| file.exists()));
+    // From here on somebody else takes whatever room there is.
+    let mut other = fs::File::create_new(tmpfs.path().join("other")).unwrap();
+    let much = vec![1; 16 << 20];
+    running.wait_until(|| {
+        while other.write(&much).is_ok_and(|written| written > 0) {}
+        false
+    });
+    let ran = running.wait().did_not_panic().exits(1);
+    assert!(!results(&printed(&ran)).is_empty(), "{ran}");
+    assert_nothing_left(tmpfs.path());
+    assert!(tmpfs.path().join("other").exists());
+}
+
+/// A device on which little happens in much time.
+fn slow_device(home: &Path) -> PathBuf {
+    let file = home.join("device.toml");
+    fs::write(&file, "parallelism = 2\nlatency = { kind = \"fixed\", mean_us = 10000 }\n").unwrap();
+    PathBuf::from(format!("sim:{}", file.display()))
+}
+
+/// 32 blocks of two threads take 16 times 10 ms to be written and to be read; two seconds follow.
+const SIMULATED: &str = "-size 0.002 -threads 2 -iops-duration 2 -json";
+const SIMULATED_RUN_SECONDS: f64 = 0.16 + 0.16 + 2.0;
+
+#[test]
+fn runs_go_on_until_the_time_of_the_devices_clock_has_passed() {
+    let home = scratch(1 << 20);
+    let device = slow_device(home.path());
+    for (words, runs) in [
+        ("-seconds 100", (100.0 / SIMULATED_RUN_SECONDS).ceil() as usize),
+        ("-seconds 1", 1),
+        ("-seconds 3 -runs 5", 5),
+        ("-seconds 3 -runs 0", 2),
+    ] {
+        let ran = gobonniego(&device, SIMULATED).words(words).run().did_not_panic().exits(0);
+        let json = printed(&ran);
+        assert_eq!(results(&json).len(), runs, "{words}: {ran}");
+        let run = &results(&json)[0];
+        let number = |key: &str| run[key].as_f64().unwrap();
+        assert_eq!(
+            (number("io_operations"), number("io_seconds"), number("iops")),
+            (400.0, 2.0, 200.0),
+            "{run}"
+        );
+        assert_eq!((number("write_bytes"), number("write_seconds")), (f64::from(2 << 20), 0.16), "{run}");
+        ran.says(&["simulated: these numbers are arithmetic"]);
+    }
+}
+
+#[test]
+fn memory_does_not_grow_with_the_number_of_runs() {
+    let home = scratch(1 << 20);
+    let device = slow_device(home.path());
+    let peak_kib = |seconds: u32| {
+        let program = gobonniego(&device, SIMULATED).arg("-seconds").arg(seconds.to_string());
+        let mut running = program.spawn();
+        let status = format!("/proc/{}/status", running.id());
+        let mut peak = 0;
+        // What it says last is the highest that it ever was.
+        running.wait_until(|| {
+            let status = fs::read_to_string(&status).unwrap_or_default();
+            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+            peak = peak.max(line.trim().trim_end_matches(" kB").parse().unwrap_or(0_u64));
+            false
+        });
+        let ran = running.wait().did_not_panic().exits(0);
+        (peak, results(&printed(&ran)).len())
+    };
+    let (few_kib, few) = peak_kib(10);
+    let (many_kib, many) = peak_kib(2000);
+    assert!(few == 5 && many > 800 && few_kib > 0, "{few} and {many} runs, {few_kib} KiB");
+    assert!(many_kib <= few_kib + 4096, "{few_kib} KiB after {few} runs, {many_kib} KiB after {many}");
+}
+
+#[test]
+fn reports_show_what_it_and_the_original_wrote() {
+    let home = scratch(1 << 20);
+    let device = slow_device(home.path());
+    let ours = gobonniego(&device, SIMULATED).run().did_not_panic().exits(0).stdout;
+    let shown = |name: &str, text: &str| {
+        let file = home.path().join(name);
+        fs::write(&file, text).unwrap();
+        open_to_all(&file);
+        skye().arg("report").arg(&file).run().did_not_panic()
+    };
+    let report = shown("ours.json", &ours).exits(0).stdout;
+    assert!(report.starts_with("GoBonnieGo 1.0.10  sim:") && report.contains("2 threads"), "{report}");
+    assert!(report.contains("200 ops/s") && report.contains("13.1 MB/s"), "{report}");
+    let theirs = shown("theirs.json", &original("gobonniego-1.0.10_root_json_2runs.json")).exits(0).stdout;
+    assert!(theirs.contains("run 1 of 2") && theirs.contains("286,026 ops/s"), "{theirs}");
+    let text = shown("theirs.txt", &original("gobonniego-1.0.10_nonroot_1GiB.txt")).exits(0).stdout;
+    assert!(text.contains("GoBonnieGo 1.0.10  SCRATCH") && text.contains("10,215 MB/s"), "{text}");
+    let cut = shown("cut.json", &ours[..ours.len() - 30]).exits(1);
+    cut.tells(&["cut.json", "line 1, column", "ends too early", "no result of a run"]);
+    let edited = shown("edited.json", &ours.replace("\"iops\":", "\"IOPS\":")).exits(0);
+    edited.tells(&["results[0].iops", "is not there", "expected a number", "Sequential Write"]);
+    let csv = skye().arg("report").arg(home.path().join("ours.json")).words("--csv -").run().did_not_panic();
+    csv.exits(2).tells(&["results of GoBonnieGo, not a run of skye"]);
+    // Our own documents begin with the same character.
+    let program = gobonniego(&device, SIMULATED);
+    let document = program.home().join("run.json");
+    let _ran = program.arg("-document").arg(&document).run().did_not_panic().exits(0);
+    skye().arg("report").arg(&document).run().did_not_panic().exits(0).tells(&["gobonniego 1.0.10", "sim0"]);
+}
