@@ -274,29 +274,41 @@ impl Verifier {
     /// The first byte that is wrong.
     #[cold]
     pub fn verify(&self, block: &[u8], file: u32, offset_bytes: u64) -> Result<(), Mismatch> {
+        self.verify_of(&self.generations, block, file, offset_bytes)
+    }
+
+    /// The same of a block that only these generations may have.
+    ///
+    /// # Errors
+    /// The first byte that is wrong.
+    #[cold]
+    pub fn verify_of(
+        &self,
+        generations: &std::ops::RangeInclusive<u32>,
+        block: &[u8],
+        file: u32,
+        offset_bytes: u64,
+    ) -> Result<(), Mismatch> {
         let Content { seed, interval_bytes, .. } = self.content;
         for (index, interval) in block.chunks_exact(interval_bytes).enumerate() {
             let offset_bytes = offset_bytes + (index * interval_bytes) as u64;
             let Some(found) = Stamp::from_bytes(interval) else {
                 // The check sum is wrong; say which word of what should be there is.
-                let generation = *self.generations.end();
+                let generation = *generations.end();
                 let claimed = u64::from_le_bytes(interval[24..32].try_into().unwrap_or_default());
                 let phase_bytes = claimed.min(self.content.period_bytes() as u64) as u32;
                 let claimed_generation = u32::from_le_bytes(interval[8..12].try_into().unwrap_or_default());
-                let generation = if self.generations.contains(&claimed_generation) {
-                    claimed_generation
-                } else {
-                    generation
-                };
+                let generation =
+                    if generations.contains(&claimed_generation) { claimed_generation } else { generation };
                 let expected = Stamp { seed, file, generation, offset_bytes, phase_bytes }.to_bytes();
                 return Err(Mismatch::new(offset_bytes, &expected, &interval[..STAMP_BYTES], None));
             };
             let is_duplicate = found.file == NO_FILE && self.content.dedupe_percent > 0;
             let is_here = found.file == file
                 && found.offset_bytes == offset_bytes
-                && self.generations.contains(&found.generation);
+                && generations.contains(&found.generation);
             if found.seed != seed || !(is_here || is_duplicate) {
-                let generation = *self.generations.end();
+                let generation = *generations.end();
                 let expected = Stamp { seed, file, generation, offset_bytes, ..found }.to_bytes();
                 return Err(Mismatch::new(offset_bytes, &expected, &interval[..STAMP_BYTES], Some(found)));
             }

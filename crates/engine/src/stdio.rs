@@ -13,6 +13,7 @@ use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::ptr::NonNull;
 use std::sync::mpsc;
+use std::thread::JoinHandle;
 
 use libc::FILE;
 use rustix::io::Errno;
@@ -321,7 +322,8 @@ fn measure<const UNLOCKED: bool>(
 /// A thread that sleeps until this is dropped. The C library takes the lock of a stream only where there is another
 /// thread, or was one.
 struct Sleeper {
-    _wake: mpsc::Sender<()>,
+    wake: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Sleeper {
@@ -329,13 +331,24 @@ impl Sleeper {
     const NAME: &str = "sleeper";
 
     fn start() -> io::Result<Self> {
-        let (wake, woken) = mpsc::channel();
+        let (wake, woken) = mpsc::channel::<()>();
+        let (ready, is_ready) = mpsc::channel();
         let sleeper = std::thread::Builder::new().name(Self::NAME.into()).stack_size(64 << 10);
         // It ends when nobody can wake it any more.
-        sleeper.spawn(move || {
+        let thread = sleeper.spawn(move || {
+            let _ = ready.send(());
             let _ = woken.recv();
         })?;
-        Ok(Self { _wake: wake })
+        let _ = is_ready.recv();
+        Ok(Self { wake: Some(wake), thread: Some(thread) })
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        drop(self.wake.take());
+        // A thread that only sleeps has nothing to panic about.
+        let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
@@ -489,11 +502,6 @@ mod tests {
         }
         channel.send(&Command::Job(Box::new(job)), None).unwrap();
         assert_eq!(channel.wait().unwrap().as_deref(), Some("ready"));
-        // A thread names itself when it begins to run.
-        let give_up = std::time::Instant::now() + Duration::from_secs(60);
-        while has_sleeper() != is_threaded && std::time::Instant::now() < give_up {
-            std::thread::yield_now();
-        }
         assert_eq!(has_sleeper(), is_threaded);
         let start_ns = Monotonic.now_ns();
         let deadline_ns = start_ns + run_for.as_nanos() as u64;

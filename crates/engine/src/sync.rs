@@ -84,3 +84,90 @@ impl DataEngine for SyncEngine {
         Ok(1)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::Failure;
+    use crate::clock::Monotonic;
+    use crate::data::Verifier;
+    use crate::pacing::ClosedLoop;
+    use crate::pattern::Pattern;
+    use crate::recorder::Recorder;
+    use crate::verb::{RewriteAndReread, Verb, Write};
+    use crate::worker::{Layout, Limits, Stamping, Worker};
+
+    const BLOCKS: u64 = 8;
+    const CONTENT: Content =
+        Content { seed: 5, interval_bytes: 4096, compress_percent: 0, dedupe_percent: 0 };
+
+    /// A device that says that it has written, and has not.
+    struct Forgetful {
+        engine: SyncEngine,
+        forgotten: Option<Io>,
+    }
+
+    impl DataEngine for Forgetful {
+        fn depth(&self) -> u32 {
+            1
+        }
+
+        fn draft(&mut self, slot: u32) -> Draft<'_> {
+            self.engine.draft(slot)
+        }
+
+        fn block_read(&self, slot: u32) -> &[u8] {
+            self.engine.block_read(slot)
+        }
+
+        fn queue(&mut self, io: Io) {
+            match io.call {
+                Call::Write => self.forgotten = Some(io),
+                _ => self.engine.queue(io),
+            }
+        }
+
+        fn reap(&mut self, done: &mut [Completion], least: u64) -> Result<usize, Errno> {
+            let Some(io) = self.forgotten.take() else { return self.engine.reap(done, least) };
+            done[0] = Completion { slot: io.slot, result: 4096 };
+            Ok(1)
+        }
+    }
+
+    fn run<E: DataEngine, V: Verb>(engine: E, verb: V, generation: u32) -> Result<(), Failure> {
+        let (recorder, reader) = Recorder::new(Worker::<E, Monotonic, ClosedLoop, V>::SHAPE);
+        let stop = AtomicBool::new(false);
+        let stamping = Stamping {
+            seed: 5,
+            first_file: 2,
+            generation,
+            interval_bytes: 4096,
+            verifier: Some(Verifier::new(CONTENT, 0..=generation)),
+            verify_every: 1,
+        };
+        let pattern = Pattern::new(0, BLOCKS, false, 3, BLOCKS);
+        let layout = Layout { block_bytes: 4096, blocks_per_file: BLOCKS };
+        let limits = Limits { deadline_ns: u64::MAX, stop: &stop };
+        let worker =
+            Worker::new(engine, Monotonic, ClosedLoop, verb, pattern, layout, stamping, limits, recorder);
+        let ended = worker.run(0);
+        while !reader.drain_last(|_| {}) {}
+        ended.result
+    }
+
+    #[test]
+    fn what_is_read_again_must_be_what_was_just_written() {
+        let file: OwnedFd = tempfile::tempfile().unwrap().into();
+        let files: Arc<[OwnedFd]> = Arc::new([file]);
+        let engine = || SyncEngine::new(Arc::clone(&files), 4096, Some(CONTENT));
+        assert_eq!(run(engine(), Write, 0), Ok(()));
+        assert_eq!(run(engine(), RewriteAndReread, 1), Ok(()));
+        // What lies there is old, which a first read may find, and a second one may not.
+        let forgetful = Forgetful { engine: engine(), forgotten: None };
+        let failure = run(forgetful, RewriteAndReread, 2).unwrap_err();
+        assert_eq!((failure.call, failure.offset_bytes), ("verify", Some(0)));
+    }
+}

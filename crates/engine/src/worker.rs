@@ -457,9 +457,13 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     fn verify(&mut self, slot: u32) {
         self.until_verified = self.stamping.verify_every;
         let Some(verifier) = &self.stamping.verifier else { return };
-        let Slot { file, offset_bytes, .. } = self.slots[slot as usize];
+        let Slot { file, offset_bytes, step, .. } = self.slots[slot as usize];
         let block = self.engine.block_read(slot);
-        match verifier.verify(block, self.stamping.first_file + file, offset_bytes) {
+        let own = self.stamping.generation..=self.stamping.generation;
+        // After its own write, an operation finds nothing older.
+        let is_own = V::STEPS[..step as usize].contains(&Call::Write);
+        let generations = if is_own { &own } else { &verifier.generations };
+        match verifier.verify_of(generations, block, self.stamping.first_file + file, offset_bytes) {
             Ok(()) => self.recorder.verified(),
             Err(mismatch) => self.fail(Failure {
                 call: "verify",

@@ -234,7 +234,9 @@ impl<M: Mover, C: Clock> Scan<M, C> {
                 since_ns = now_ns;
                 if end_bytes < block.end {
                     let moved_bytes = end_bytes - block.start;
-                    return ((moved_bytes > 0).then_some((moved_bytes, time_ns)), result);
+                    // A call that failed took time of its own, which no byte of the block did.
+                    let is_timed = !matches!(result, Err(Failure { cause: Cause::Errno(_), .. }));
+                    return ((moved_bytes > 0 && is_timed).then_some((moved_bytes, time_ns)), result);
                 }
                 self.task.board.put(time_ns);
             }

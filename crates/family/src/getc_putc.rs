@@ -116,15 +116,15 @@ pub fn translate(options: &Options) -> Request {
     Request { label: options.name.clone(), ..work::request("getc_putc", tests, Some(options.size_bytes)) }
 }
 
-/// The line of a run whose eight tests were measured.
-pub fn line_of(name: &str, measured: &[&PhaseRecord]) -> Line {
-    let rate = |phase: &&PhaseRecord| {
+/// The line of a run, of the tests that were measured.
+pub fn line_of(name: &str, measured: &[(Test, &PhaseRecord)]) -> Line {
+    let rate = |phase: &PhaseRecord| {
         let seconds = phase.elapsed_ns as f64 / 1e9;
         (seconds >= SHORTEST_SECONDS).then(|| (phase.bytes as f64 / 1024.0 / seconds) as u64)
     };
     let mut line = Line::new(name);
-    for (cell, phase) in line.kib_per_second.iter_mut().zip(measured) {
-        *cell = rate(phase);
+    for (test, phase) in measured {
+        line.kib_per_second[*test as usize] = rate(phase);
     }
     line
 }

@@ -18,7 +18,7 @@ pub use limit::Effort;
 pub use lines::LEAST_NS;
 pub use log::{Line, Log, Pass, Verb};
 pub use outcome::{Measured, results, trimmed_mean};
-pub use plot::plot;
+pub use plot::{TITLE as PLOT_TITLE, plot};
 pub use read::{Problem, read};
 
 /// A MiB, in which zcav counts.

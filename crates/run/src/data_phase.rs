@@ -134,7 +134,9 @@ pub fn run(
     let mut asked_ops = 0u64;
     for (number, share) in shares(task.phase, data, span.size_bytes / unit_bytes, unit_bytes).enumerate() {
         asked_ops = asked_ops.saturating_add(share.ops);
-        let stamping = span.stamping(task.seed, task.verify_every);
+        // An even interval would always find the same of the two reads of an operation.
+        let verify_every = if data.reread { task.verify_every | 1 } else { task.verify_every };
+        let stamping = span.stamping(task.seed, verify_every);
         let (files, content) = (Arc::clone(&files), span.content);
         let (stop, near, number) = (Arc::clone(&drive.stop), task.near.clone(), number as u32);
         let (work, reader) = if let (true, Some(group)) =

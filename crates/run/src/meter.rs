@@ -352,12 +352,20 @@ impl Observed {
     }
 
     /// Share of what was read that the block layer did not fetch for us.
-    pub fn page_cache_share(&self, target: &Target, collected: &Collected) -> Option<f64> {
+    pub fn page_cache_share(
+        &self,
+        target: &Target,
+        phase: &PlannedPhase,
+        collected: &Collected,
+    ) -> Option<f64> {
         let sum = self.sum.as_ref().filter(|_| target.backing == Backing::Devices)?;
-        if collected.read_bytes == 0 {
+        // What an operation reads again lies in the cache through its own doing, and says nothing about the first time.
+        let rereads = phase.workload.data().is_some_and(|data| data.reread && !data.direct);
+        let read_bytes = collected.read_bytes / if rereads { 2 } else { 1 };
+        if read_bytes == 0 {
             return None;
         }
-        Some((1.0 - sum.own_io.device_read_bytes as f64 / collected.read_bytes as f64).clamp(0.0, 1.0))
+        Some((1.0 - sum.own_io.device_read_bytes as f64 / read_bytes as f64).clamp(0.0, 1.0))
     }
 }
 

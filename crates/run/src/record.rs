@@ -170,7 +170,7 @@ pub fn record(
             .map(|time_ns| SlowestCalls { calls: CHUNK_CALLS, time_ns }),
         steps: steps.iter().zip(&collected.steps).map(step).filter(|step| step.ops > 0).collect(),
         device: observed.device(target, phase, &collected).filter(|_| touches_files),
-        page_cache_share: observed.page_cache_share(target, &collected).filter(|_| touches_files),
+        page_cache_share: observed.page_cache_share(target, phase, &collected).filter(|_| touches_files),
         budget: observed.budget(
             phase.workload.threads as usize,
             data.map_or(measured.elapsed_ns, |_| observed.measured_ns),

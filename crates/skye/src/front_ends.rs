@@ -37,16 +37,19 @@ impl FrontEnd {
         ALL.iter().find(|known| name == known.name)
     }
 
-    /// The one that is meant, and the words for it.
-    pub fn called(words: &[OsString]) -> Option<(&'static Self, &[OsString])> {
+    /// The one that is meant, the words for it, and whether more is to be said about what is done.
+    pub fn called(words: &[OsString]) -> Option<(&'static Self, &[OsString], bool)> {
         let (program, rest) = words.split_first()?;
         if let Some(front_end) = Self::named(program) {
-            return Some((front_end, rest));
+            return Some((front_end, rest, false));
         }
+        let is_verbose = |word: &&OsString| *word == "-v" || *word == "--verbose";
+        let verbose_words = rest.iter().take_while(is_verbose).count();
+        let rest = &rest[verbose_words..];
         let (command, rest) = rest.split_first()?;
         // A directory of that name is not the command.
         let is_word = Path::new(command).components().count() == 1;
-        Self::named(command).filter(|_| is_word).map(|front_end| (front_end, rest))
+        Self::named(command).filter(|_| is_word).map(|front_end| (front_end, rest, verbose_words > 0))
     }
 
     /// Does what the program of that name does.
@@ -55,7 +58,7 @@ impl FrontEnd {
     }
 }
 
-/// Does what a command asks for that clap has parsed: behind `--verbose`, else the words have been taken before.
+/// Does what a command asks for that clap has parsed; mostly the words have been taken before.
 pub fn run(command: &FamilyCommand) -> Done {
     match command {
         FamilyCommand::BonniePp(arguments) => measuring::bonniepp(&arguments.words),
@@ -146,13 +149,17 @@ const READERS: &[fn(&str) -> Option<Found>] = &[of_gobonniego, of_bonniepp, of_b
 
 /// What a text holds, if that is results of the family rather than a document of ours.
 pub fn found_in(text: &str) -> Option<Found> {
-    READERS.iter().find_map(|read| read(text))
+    let all = || READERS.iter().filter_map(|read| read(text));
+    // Where nothing can be shown, what is wrong with it is still worth telling.
+    all().find(|found| found.shown.is_some()).or_else(|| all().next())
 }
 
 /// Results in the form that all programs have in common, if there are any.
 fn in_common(program: &'static str, runs: Vec<Results>, problems: &[impl ToString]) -> Option<Found> {
-    let shown = (!runs.is_empty()).then(|| results::table(&runs))?;
-    Some(Found { program, besides: "", lacks: "", problems: texts(problems), shown: Some(shown) })
+    let shown = (!runs.is_empty()).then(|| results::table(&runs));
+    let lacks = "nothing in it could be read as results";
+    let is_any = shown.is_some() || !problems.is_empty();
+    is_any.then(|| Found { program, besides: "", lacks, problems: texts(problems), shown })
 }
 
 /// A text that is no JSON: in a document of ours, anything may look like a line.
@@ -239,6 +246,8 @@ mod tests {
             assert_eq!((found.program, found.problems), (program, vec![]), "{name}");
             assert!(found.shown.is_some_and(|shown| shown.lines().count() > 1), "{name}");
         }
+        let broken = found_in(&data("bonnie-1.4_s400.stdout").replace("149956", "fast")).unwrap();
+        assert!(broken.shown.is_none() && broken.problems[0].contains("line 4"), "{:?}", broken.problems);
         for text in ["", "{}", "{\"schema\": \"skye.run.v1\"}", "a,b,c\n1,2,3\n", "# MiB/s\n"] {
             assert!(found_in(text).is_none(), "{text}");
         }
@@ -248,11 +257,12 @@ mod tests {
     fn they_go_by_command_or_by_name() {
         let called = |line: &str| {
             let words: Vec<_> = line.split(' ').map(OsString::from).collect();
-            FrontEnd::called(&words).map(|(front_end, rest)| (front_end.name, rest.len()))
+            FrontEnd::called(&words).map(|(front_end, rest, _)| (front_end.name, rest.len()))
         };
         assert_eq!(called("skye bonnie++ -d /mnt"), Some(("bonnie++", 2)));
         assert_eq!(called("/usr/bin/bonnie++ -q"), Some(("bonnie++", 1)));
         assert_eq!(called("./bon_csv2html"), Some(("bon_csv2html", 0)));
+        assert_eq!(called("skye -v bonnie -v 4 -d /mnt"), Some(("bonnie", 4)));
         assert_eq!(called("skye bon_csv2txt file"), Some(("bon_csv2txt", 1)));
         for line in ["skye", "skye run bonnie++", "skye ./bonnie++", "skye report"] {
             assert_eq!(called(line), None, "{line}");

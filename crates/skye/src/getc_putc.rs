@@ -38,10 +38,9 @@ fn measure(options: &Options) -> Done {
     let ended = bench.measure(&plan, dialect::fresh_seed(), &interruption, audience)?;
     let is_well = ended.tell_failures() && !ended.interruption.is_raised();
     dialect::save_document(options.json.as_deref(), 1, &ended)?;
-    let done = ended.run.phases.iter().filter(|phase| phase.status == Status::Done);
-    let measured: Vec<_> = Test::ALL.iter().zip(done).collect();
-    let phases: Vec<_> = measured.iter().map(|(_, phase)| *phase).collect();
-    let line = line_of(options.name.as_deref().unwrap_or(bench.host()), &phases);
+    let all = Test::ALL.into_iter().zip(&ended.run.phases);
+    let measured: Vec<_> = all.filter(|(_, phase)| phase.status == Status::Done).collect();
+    let line = line_of(options.name.as_deref().unwrap_or(bench.host()), &measured);
     // A line of which a part is missing would be taken for a result.
     if is_well {
         tell(line.to_text().trim_end());

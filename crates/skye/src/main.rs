@@ -52,8 +52,8 @@ fn main() -> ExitCode {
         return ExitCode::from(if worked { exit::DONE } else { exit::FAILED });
     }
     // Programs of the family have command lines of their own.
-    if let Some((front_end, words)) = FrontEnd::called(&words) {
-        logger::install(false);
+    if let Some((front_end, words, verbose)) = FrontEnd::called(&words) {
+        logger::install(verbose);
         return ended(|| front_end.run(words));
     }
     // Before anything else: what follows may spawn threads, which inherit how signals are treated.

@@ -1,6 +1,6 @@
 //! Files that were asked for by name.
 
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use model::Trouble;
@@ -8,9 +8,15 @@ use model::Trouble;
 use crate::exit::Failure;
 use crate::{store, terminal};
 
-/// Whether a name means stdout.
+/// Whether a name means stdout: `-`, or a name of the very file that stdout leads to, such as /dev/stdout.
 pub fn is_stdout(path: &Path) -> bool {
-    path.as_os_str() == "-"
+    path.as_os_str() == "-" || leads_to_stdout(path).unwrap_or(false)
+}
+
+fn leads_to_stdout(path: &Path) -> Option<bool> {
+    let named = path.metadata().ok()?;
+    let stdout = rustix::fs::fstat(rustix::stdio::stdout()).ok()?;
+    Some((named.dev(), named.ino()) == (stdout.st_dev, stdout.st_ino))
 }
 
 fn trouble(path: &Path, error: &std::io::Error) -> Trouble {

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use model::{Plan, Run, Trouble};
@@ -89,9 +90,17 @@ pub fn write_whole_by(
     path: &Path,
     write: impl FnOnce(&mut File) -> std::io::Result<()>,
 ) -> std::io::Result<()> {
-    // Devices, pipes and the like cannot be replaced; they are written to.
-    if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
-        return write(&mut std::fs::OpenOptions::new().write(true).open(path)?);
+    let path = &behind_links(path)?;
+    match path.metadata() {
+        // A disk is never meant.
+        Ok(metadata) if metadata.file_type().is_block_device() => {
+            return Err(std::io::Error::other("it is a block device"));
+        }
+        // Other devices, pipes and the like cannot be replaced; they are written to.
+        Ok(metadata) if !metadata.is_file() => {
+            return write(&mut std::fs::OpenOptions::new().write(true).open(path)?);
+        }
+        _ => {}
     }
     let part = part_of(path);
     let written = File::create_new(&part)
@@ -101,6 +110,14 @@ pub fn write_whole_by(
         let _ = std::fs::remove_file(&part);
     }
     written
+}
+
+/// The file that a name means: a link is not replaced, what it leads to is.
+fn behind_links(path: &Path) -> std::io::Result<PathBuf> {
+    match path.symlink_metadata() {
+        Ok(metadata) if metadata.is_symlink() => path.canonicalize(),
+        _ => Ok(path.to_owned()),
+    }
 }
 
 /// What a file is called until it is whole.
@@ -115,7 +132,7 @@ fn part_of(path: &Path) -> PathBuf {
 /// # Errors
 /// It could not.
 pub fn try_part(path: &Path) -> std::io::Result<()> {
-    let part = part_of(path);
+    let part = part_of(&behind_links(path)?);
     File::create_new(&part)?;
     std::fs::remove_file(&part)
 }

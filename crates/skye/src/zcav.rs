@@ -5,7 +5,7 @@ mod target;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
 use family::zcav::arguments::{self, HELP, Options};
@@ -19,12 +19,12 @@ use crate::live_view::LiveView;
 use crate::signals::Interruption;
 use crate::{Done, outputs, terminal};
 use scan::{Outcome, Scans};
-use target::{Opened, Refused};
+use target::{Opened, Refused, refuse_room};
 
 /// The original's code for what is too small.
 const TOO_SMALL: u8 = 2;
-/// Of a file that would be replaced, so much is looked at.
-const LOOKED_AT_BYTES: u64 = 64 << 10;
+/// No results are longer: a file that is, is something else, and not replaced.
+const LOOKED_AT_BYTES: u64 = 16 << 20;
 
 const PROGRAM: Program = Program { name: "zcav", help: HELP, formats: "zcav 2.00" };
 
@@ -48,24 +48,51 @@ fn measure(options: &Options) -> Done {
             Err(Refused::Other(trouble)) => return Err(Failure::failed(trouble)),
         }
     }
-    let logs = options.targets.iter().filter_map(|target| target.log.as_deref());
-    logs.map(|log| (log, is_log as fn(&str) -> bool))
-        .chain(options.svg.as_deref().map(|svg| (svg, is_drawing as fn(&str) -> bool)))
-        .try_for_each(|(path, is_ours)| check_output(path, &all, is_ours))?;
-    all.iter().flat_map(|opened| &opened.notes).for_each(|note| terminal::message("note", note));
     let interruption = dialect::catch_signals()?;
+    refuse_room(&all).map_err(Failure::failed)?;
+    let logs = options.targets.iter().filter_map(|target| target.log.as_deref());
+    let outputs: Vec<_> = logs
+        .map(|log| (log, is_log as fn(&str) -> bool))
+        .chain(options.svg.as_deref().map(|svg| (svg, is_drawing as fn(&str) -> bool)))
+        .collect();
+    outputs.iter().try_for_each(|(path, is_ours)| check_output(path, &all, *is_ours))?;
+    refuse_same(outputs.iter().map(|(path, _)| *path))?;
+    all.iter().flat_map(|opened| &opened.notes).for_each(|note| terminal::message("note", note));
     let scans = Scans::start(all, &interruption).map_err(Failure::failed)?;
     let mut teller = Teller::new(options, scans, &interruption);
-    teller.look_on()?;
-    teller.finish(options)
+    let told = teller.look_on();
+    // What could not be printed is no reason to lose the rest.
+    let code = teller.finish(options)?;
+    told.map(|()| code)
 }
 
+/// Whether a text is a log and nothing besides.
 fn is_log(text: &str) -> bool {
-    !form::read(text).0.is_empty()
+    let (logs, problems) = form::read(text);
+    let [log] = &logs[..] else { return false };
+    problems.is_empty() && (text == log.text() || text == format!("{}{}", log.title(), log.text()))
 }
 
 fn is_drawing(text: &str) -> bool {
-    text.starts_with("<svg")
+    text.starts_with("<svg") && text.contains(form::PLOT_TITLE)
+}
+
+/// Refuses one file for two results, by whatever names.
+fn refuse_same<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<(), Failure> {
+    let mut seen: Vec<PathBuf> = Vec::new();
+    for path in paths.filter(|path| !outputs::is_stdout(path)) {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let by_parent = || Some(parent.canonicalize().ok()?.join(path.file_name()?));
+        let full = path.canonicalize().ok().or_else(by_parent).unwrap_or_else(|| path.to_owned());
+        if seen.contains(&full) {
+            return Err(Failure::failed(
+                Trouble::new(format!("write {}", path.display()), "it is named for other results, too")
+                    .remedy("name one file for each"),
+            ));
+        }
+        seen.push(full);
+    }
+    Ok(())
 }
 
 /// Refuses a file for results that holds anything else than results: between names of files it is soon the wrong one.
@@ -83,9 +110,9 @@ fn check_output(path: &Path, all: &[Opened], is_ours: fn(&str) -> bool) -> Resul
     }
     let mut bytes = Vec::new();
     std::fs::File::open(path)
-        .and_then(|file| file.take(LOOKED_AT_BYTES).read_to_end(&mut bytes))
+        .and_then(|file| file.take(LOOKED_AT_BYTES + 1).read_to_end(&mut bytes))
         .map_err(|error| Failure::failed(Trouble::new(attempt(), error)))?;
-    if is_ours(&String::from_utf8_lossy(&bytes)) {
+    if bytes.len() as u64 <= LOOKED_AT_BYTES && is_ours(&String::from_utf8_lossy(&bytes)) {
         return Ok(());
     }
     Err(Failure::failed(
@@ -190,7 +217,13 @@ impl<'a> Teller<'a> {
         keep(self.print(&outcomes));
         for (index, outcome) in outcomes.iter().enumerate() {
             if let Some(path) = self.scans.log_path(index).filter(|_| !outcome.log.lines.is_empty()) {
-                keep(outputs::write(path, outcome.log.text().as_bytes()));
+                let written = outputs::write(path, outcome.log.text().as_bytes());
+                // It took its time to measure, and is not lost for want of room.
+                if written.is_err() {
+                    let text = format!("{}{}", outcome.log.title(), outcome.log.text());
+                    keep(terminal::print_bytes(text.as_bytes()));
+                }
+                keep(written);
             }
         }
         if let Some(path) = &options.svg {

@@ -47,7 +47,7 @@ const EQUAL: Limit = Limit::Reaches(1.0);
 const PARTS: [Part; 3] = [
     Part {
         place: Place::Tmpfs,
-        words: &["-s", "3072", "-f2", "-n", "0"],
+        words: &["-s", "8192", "-f2", "-n", "0"],
         rates: &[
             rate("byte by byte, written", 9, Limit::None),
             rate("blocks, written", 11, EQUAL),

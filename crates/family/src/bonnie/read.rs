@@ -7,8 +7,6 @@ use super::table::{ABSENT, mib_of_gigabytes, of_kib, of_mib};
 use super::{Head, Measured, Program, Table, Test};
 use crate::bonniepp::Problem;
 
-/// Columns of a table: label, size, and six pairs.
-const CELLS: usize = 14;
 /// Numbers of a row: a rate and a share of a CPU for each test.
 const NUMBERS: usize = 2 * Test::COLUMNS.len();
 /// Characters of a label in a row of bonnie 1.4.
@@ -228,12 +226,14 @@ fn rows(text: &str) -> Found {
     let lower = text.to_ascii_lowercase();
     let mut found = Vec::new();
     let mut is_table_of_64 = false;
-    let mut starts = lower.match_indices("<tr").map(|(at, _)| at).peekable();
+    let mut starts = tags(&lower, &["tr"]).peekable();
+    let (mut line, mut counted) = (1, 0);
     while let Some(start) = starts.next() {
         let end = starts.peek().copied().unwrap_or(lower.len());
         let end = lower[start..end].find("</tr").map_or(end, |length| start + length);
         let cells = cells(&text[start..end], &lower[start..end]);
-        let line = text[..start].matches('\n').count() + 1;
+        line += text[counted..start].matches('\n').count();
+        counted = start;
         let (first, second) =
             (cells.first().map_or("", String::as_str), cells.get(1).map_or("", String::as_str));
         if (first, second) == ("Machine", "MB") {
@@ -241,13 +241,10 @@ fn rows(text: &str) -> Found {
         } else if let Some((size, volumes)) = size_and_volumes(second) {
             let table = table_of_cells(&cells).map(|table| Table { size_mib: size, volumes, ..table });
             found.push((line, table.ok_or_else(|| problem(line, &cells.join(" "), CELLS_1_4))));
-        } else if let Some(size) = optional_whole(second).filter(|_| cells.len() == CELLS || is_table_of_64) {
+        } else if let Some(size) = optional_whole(second).filter(|_| is_table_of_64) {
             let program = Program::V64;
             let table = table_of_cells(&cells).map(|table| Table { program, size_mib: size, ..table });
-            match table.ok_or_else(|| problem(line, &cells.join(" "), CELLS_64)) {
-                Err(_) if !is_table_of_64 => {}
-                table => found.push((line, table)),
-            }
+            found.push((line, table.ok_or_else(|| problem(line, &cells.join(" "), CELLS_64))));
             is_table_of_64 = false;
         }
     }
@@ -257,18 +254,23 @@ fn rows(text: &str) -> Found {
 /// What stands in the cells of a row, without tags and references; `lower` is the row in lower case.
 fn cells(row: &str, lower: &str) -> Vec<String> {
     let mut cells = Vec::new();
-    let mut at = 0;
-    while let Some(found) = lower[at..].find("<td").or_else(|| lower[at..].find("<th")) {
-        let Some(open) = lower[at + found..].find('>') else { break };
-        let start = at + found + open + 1;
+    for tag in tags(lower, &["td", "th"]) {
+        let Some(open) = lower[tag..].find('>') else { break };
+        let start = tag + open + 1;
         let length = lower[start..].find('<').unwrap_or(lower.len() - start);
         let content = row[start..start + length].trim();
         cells.push(
             content.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&"),
         );
-        at = start + length;
     }
     cells
+}
+
+/// Where these tags begin, in text in lower case.
+fn tags<'a>(lower: &'a str, names: &'a [&'a str]) -> impl Iterator<Item = usize> + 'a {
+    let ends = |rest: &str| rest.starts_with(|next: char| next == '>' || next.is_ascii_whitespace());
+    let is_tag = move |rest: &str| names.iter().any(|name| rest.strip_prefix(name).is_some_and(ends));
+    lower.match_indices('<').filter(move |(at, _)| is_tag(&lower[at + 1..])).map(|(at, _)| at)
 }
 
 /// "400 * 1": MiB and volumes.

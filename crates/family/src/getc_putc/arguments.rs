@@ -25,7 +25,7 @@ what limited each.
   -s SIZE   KiB of the file, or with m or g [512m]
   -m NAME   the name in the results [this host's]
   -u USER   become this user, or USER:GROUP; -g GROUP
-  -q        CSV alone on stdout, and the table alone on stderr
+  -q        no progress: CSV on stdout, the table and what limited each on stderr
   --json FILE   the whole result as skye's document
 
 Exit codes: 0 done, 1 refused or failed, 128 + N ended by signal N.";

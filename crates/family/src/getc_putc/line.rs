@@ -89,6 +89,10 @@ pub fn read(text: &str) -> (Vec<Line>, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut rows: Vec<Line> = Vec::new();
     let mut is_headed = false;
+    // A table of somebody else's numbers has heads of its own.
+    if text.lines().any(is_foreign_heading) {
+        return (lines, problems);
+    }
     for (index, row) in text.lines().enumerate() {
         let found = if std::mem::replace(&mut is_headed, heads(row)) {
             cells_of_row(row).map(|(name, cells)| (name, cells, true))
@@ -112,6 +116,13 @@ pub fn read(text: &str) -> (Vec<Line>, Vec<Problem>) {
     (rows, problems)
 }
 
+/// Whether a line has as many fields as a result, and words in place of all rates.
+fn is_foreign_heading(row: &str) -> bool {
+    let fields: Vec<_> = row.split(',').collect();
+    let is_word = |field: &&str| field.contains(char::is_alphabetic);
+    fields.len() > Test::ALL.len() && fields[fields.len() - Test::ALL.len()..].iter().all(is_word)
+}
+
 /// Whether the heads of the table end a line: progress may stand before them.
 fn heads(row: &str) -> bool {
     let mut words = row.split_whitespace().rev();
@@ -129,7 +140,8 @@ fn cells_of_csv(row: &str) -> Option<(String, Vec<String>)> {
     let fields: Vec<_> = row.trim_end_matches('\r').split(',').collect();
     let (name, cells) = fields.split_at_checked(fields.len().checked_sub(Test::ALL.len())?)?;
     let are_rates = cells.iter().filter(|cell| rate(cell).is_some()).count();
-    ((1..=NAME_FIELDS_MAX).contains(&name.len()) && are_rates * 2 >= cells.len())
+    let is_named = name.iter().any(|part| part.contains(char::is_alphabetic));
+    (is_named && name.len() <= NAME_FIELDS_MAX && are_rates * 2 >= cells.len())
         .then(|| (name.join(","), cells.iter().map(|cell| cell.trim().to_owned()).collect()))
 }
 
@@ -167,6 +179,16 @@ mod tests {
         let [problem] = problems.as_slice() else { panic!("{problems:?}") };
         let message = problem.to_string();
         assert!(message.starts_with("line 2: `x` is no rate of putcNT"), "{message}");
+    }
+
+    #[test]
+    fn tables_of_others_are_none() {
+        for text in [
+            "1700000000,1,0,812,3,99,0,0,12\n",
+            "host,user,nice,sys,idle,iowait,irq,soft,steal\nada,1,2,3,4,5,6,7,8\n",
+        ] {
+            assert_eq!(read(text), (vec![], vec![]), "{text}");
+        }
     }
 
     #[test]

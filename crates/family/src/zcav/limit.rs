@@ -51,13 +51,13 @@ impl Effort {
             Verb::Read => "the device",
             Verb::Wrote => "the device to make each chunk durable",
         };
-        let mut sentence = if is_memory && busy >= IDLE_SHARE {
+        let mut sentence = if is_memory && busy + queued >= IDLE_SHARE && busy >= queued {
             format!(
                 "no device was read: memory answered, as it does for holes and what is cached, and its thread was busy {} \
                  of the time",
                 percent(busy)
             )
-        } else if is_memory {
+        } else if is_memory && queued < IDLE_SHARE {
             format!(
                 "{} of the time it waited, and the kernel counts no device for it: a server or another program answered",
                 percent(waited)

@@ -88,8 +88,8 @@ impl Line {
         }
     }
 
-    /// Where it ends, in GiB; `None` without a rate.
-    pub fn end_gib(&self) -> Option<f64> {
+    /// Where its bytes end if none were left out, in GiB; `None` without a rate.
+    fn end_gib(&self) -> Option<f64> {
         self.mib_per_second.map(|rate| self.offset_gib + rate * self.seconds / 1024.0)
     }
 }
@@ -102,6 +102,14 @@ impl Log {
             None => String::new(),
         };
         format!("{summaries}{HEADING}\n")
+    }
+
+    /// The lines that have a rate, each with where it ends, in GiB: where the next one begins, as blocks may have been left
+    /// out of it; the last one with its bytes.
+    pub fn timed(&self) -> impl Iterator<Item = (&Line, f64)> {
+        let next = |index: usize| self.lines.get(index + 1).map(|line| line.offset_gib);
+        let all = self.lines.iter().enumerate();
+        all.filter_map(move |(index, line)| line.end_gib().map(|end| (line, next(index).unwrap_or(end))))
     }
 
     /// What stands behind the lines.

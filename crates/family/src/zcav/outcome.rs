@@ -118,7 +118,7 @@ pub fn results(log: &Log) -> Results {
         Verb::Wrote => "sequential write of zeros",
     };
     let timed: Vec<_> =
-        log.lines.iter().filter_map(|line| Some((line, line.mib_per_second?, line.end_gib()?))).collect();
+        log.timed().filter_map(|(line, end_gib)| Some((line, line.mib_per_second?, end_gib))).collect();
     let mean = |test: String, from_gib: f64, to_gib: f64| {
         let (mut mib, mut seconds) = (0.0, 0.0);
         for (line, rate, end_gib) in &timed {

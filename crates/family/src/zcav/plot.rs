@@ -3,6 +3,8 @@
 use super::{Line, Log};
 use crate::markup::{element, escape};
 
+/// The title of each drawing, by which it is known again.
+pub const TITLE: &str = "Rate over offset";
 /// Lengths in the units of the drawing.
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 84.0;
@@ -36,7 +38,7 @@ struct Step {
 
 /// The logs as one SVG document that needs nothing besides. Lines without a rate are gaps.
 pub fn plot(logs: &[Log]) -> String {
-    let series: Vec<Vec<Step>> = logs.iter().map(|log| joined(&steps(&log.lines))).collect();
+    let series: Vec<Vec<Step>> = logs.iter().map(|log| joined(&steps(log))).collect();
     let all = || series.iter().flatten();
     let from = all().map(|step| step.start_gib).fold(f64::INFINITY, f64::min);
     let to = all().map(|step| step.end_gib).fold(0.0, f64::max);
@@ -66,19 +68,19 @@ pub fn plot(logs: &[Log]) -> String {
          role=\"img\""
     );
     let inside = format!(
-        "\n<title>Rate over offset</title>\n<style>\n{STYLE}</style>\n\
+        "\n<title>{TITLE}</title>\n<style>\n{STYLE}</style>\n\
          <rect class=\"page\" width=\"100%\" height=\"100%\"/>\n{body}{legend}"
     );
     format!("{}\n", element("svg", &attributes, &inside))
 }
 
-fn steps(lines: &[Line]) -> Vec<Step> {
-    let step = |line: &Line| {
-        let (rate, end_gib) = (line.mib_per_second?, line.end_gib()?);
+fn steps(log: &Log) -> Vec<Step> {
+    let step = |(line, end_gib): (&Line, f64)| {
+        let rate = line.mib_per_second?;
         let is_sound = [rate, end_gib, line.offset_gib].iter().all(|number| number.is_finite());
         is_sound.then_some(Step { start_gib: line.offset_gib, end_gib, mib_per_second: rate })
     };
-    lines.iter().filter_map(step).collect()
+    log.timed().filter_map(step).collect()
 }
 
 /// As many steps as can be seen: neighbours in one, with the rate of all their bytes in all their time.
@@ -313,7 +315,7 @@ mod tests {
         let rates: Vec<_> = (0..5000).map(|index| 100.0 + f64::from(index % 2) * 100.0).collect();
         let text = plot(&[log("x", &rates)]);
         assert_eq!(text.matches("class=\"point\"").count(), 1000);
-        let few = steps(&log("x", &[100.0, 300.0]).lines);
+        let few = steps(&log("x", &[100.0, 300.0]));
         assert_eq!(joined(&few).len(), 2, "few stay as they are");
         assert_eq!(mean_mib_per_second(&few).map(f64::round), Some(150.0));
         let long = "x".repeat(NAME_MAX) + "end";

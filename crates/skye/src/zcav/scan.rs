@@ -34,6 +34,8 @@ struct Member {
     board: Arc<Board>,
     commands: Sender<u64>,
     probe: Probe,
+    /// Number of the thread.
+    thread: i32,
     /// Counters of the thread before and behind its work.
     counters: [Option<Counters>; 2],
     ended: Option<Ended>,
@@ -44,7 +46,8 @@ struct Member {
 #[derive(Clone, Copy)]
 struct Counters {
     queued_ns: u64,
-    device_bytes: u64,
+    /// `None` where the kernel does not tell.
+    device_bytes: Option<u64>,
 }
 
 /// What came of one file.
@@ -93,6 +96,7 @@ impl Scans {
                 board,
                 commands,
                 probe,
+                thread: 0,
                 counters: [None; 2],
                 ended: None,
                 has_gone: false,
@@ -116,7 +120,8 @@ impl Scans {
                 Ok((index, Event::Ready(thread))) => {
                     let member = &mut self.members[index];
                     member.probe.watch_thread(thread);
-                    member.counters[0] = counters(&mut member.probe);
+                    member.thread = thread;
+                    member.counters[0] = counters(&mut member.probe, thread);
                     ready += 1;
                 }
                 Ok((index, Event::Ended(ended))) => self.members[index].ended = Some(ended),
@@ -132,7 +137,7 @@ impl Scans {
             Ok((index, Event::Ended(ended))) => {
                 let member = &mut self.members[index];
                 // While it waits to be sent home.
-                member.counters[1] = counters(&mut member.probe);
+                member.counters[1] = counters(&mut member.probe, member.thread);
                 member.ended = Some(ended);
             }
             Ok((_, Event::Ready(_))) | Err(RecvTimeoutError::Timeout) => {}
@@ -198,8 +203,9 @@ impl Scans {
         let member = &self.members[index];
         let partial_ns = member.ended.and_then(|ended| ended.partial).map_or(0, |(_, time_ns)| time_ns);
         let [before, after] = member.counters;
-        let grown = |of: fn(&Counters) -> u64| {
-            before.zip(after).map(|(before, after)| of(&after).saturating_sub(of(&before)))
+        let grown = |of: fn(&Counters) -> Option<u64>| {
+            let (before, after) = (before.as_ref().and_then(of)?, after.as_ref().and_then(of)?);
+            Some(after.saturating_sub(before))
         };
         let effort = Effort {
             verb: member.opened.verb(),
@@ -209,7 +215,7 @@ impl Scans {
                 0
             },
             cpu_ns: member.ended.map_or(0, |ended| ended.cpu_ns),
-            queued_ns: grown(|counters| counters.queued_ns).unwrap_or(0),
+            queued_ns: grown(|counters| Some(counters.queued_ns)).unwrap_or(0),
             moved_bytes: member.board.moved_bytes(),
             device_bytes: grown(|counters| counters.device_bytes),
         };
@@ -228,7 +234,7 @@ impl Member {
             let cause = if self.has_gone {
                 "its thread ended"
             } else {
-                "its thread hangs in a call that does not return"
+                "its thread is in a call that has not returned"
             };
             return Some(Trouble::new(format!("measure {name} to the end"), cause));
         };
@@ -285,11 +291,13 @@ fn work(index: usize, way: Way, task: Task, commands: &Receiver<u64>, events: &S
     let _ = commands.recv();
 }
 
-fn counters(probe: &mut Probe) -> Option<Counters> {
+fn counters(probe: &mut Probe, thread: i32) -> Option<Counters> {
     if probe.watched() == 0 {
         return None;
     }
-    let device_bytes = probe.calls().device_read_bytes;
+    // Whoever has become another user may not look at what its own threads moved.
+    let is_told = std::fs::read(format!("/proc/self/task/{thread}/io")).is_ok();
+    let device_bytes = is_told.then(|| probe.calls().device_read_bytes);
     let mut snapshot: Snapshot = probe.new_snapshot();
     probe.snapshot(&mut snapshot);
     Some(Counters { queued_ns: snapshot.workers.run_queue_ns, device_bytes })

@@ -43,8 +43,10 @@ pub struct Opened {
     pub layout: Layout,
     /// What should be known before its numbers are read.
     pub notes: Vec<String>,
-    /// Which file it is.
+    /// Which file it is: its device and its number.
     identity: (u64, u64),
+    /// Bytes of it that lie nowhere.
+    lacking_bytes: u64,
 }
 
 /// Why one cannot be measured.
@@ -105,7 +107,9 @@ impl Opened {
             notes.extend(holes(&file, &name, &layout));
         }
         let identity = (metadata.dev(), metadata.ino());
-        Ok(Self { name, log: target.log.clone(), file: file.into(), way, layout, notes, identity })
+        let lacking_bytes = lacking_bytes(&file, &metadata, &layout);
+        let (log, file) = (target.log.clone(), file.into());
+        Ok(Self { name, log, file, way, layout, notes, identity, lacking_bytes })
     }
 
     /// What was done with it.
@@ -202,13 +206,7 @@ fn takes_direct(file: &File, layout: &Layout) -> bool {
 
 /// What is said of parts that lie nowhere.
 fn holes(file: &File, name: &str, layout: &Layout) -> Option<String> {
-    let until = |end_bytes| {
-        observe::extents(file.as_fd(), end_bytes).map(|found| found.hole_bytes + found.unwritten_bytes)
-    };
-    let nowhere_bytes = until(layout.end_bytes)?.saturating_sub(match layout.start_bytes {
-        0 => 0,
-        start_bytes => until(start_bytes)?,
-    });
+    let nowhere_bytes = nowhere_bytes(file, layout)?;
     let mib = |bytes: u64| model::numbers::thousands(bytes.div_ceil(MIB));
     (nowhere_bytes > 0).then(|| {
         format!(
@@ -220,6 +218,17 @@ fn holes(file: &File, name: &str, layout: &Layout) -> Option<String> {
     })
 }
 
+/// Bytes of what is visited that lie nowhere; `None` where the file system does not tell.
+fn nowhere_bytes(file: &File, layout: &Layout) -> Option<u64> {
+    let until = |end_bytes| {
+        observe::extents(file.as_fd(), end_bytes).map(|found| found.hole_bytes + found.unwritten_bytes)
+    };
+    Some(until(layout.end_bytes)?.saturating_sub(match layout.start_bytes {
+        0 => 0,
+        start_bytes => until(start_bytes)?,
+    }))
+}
+
 /// Refuses a file in which writing zeros would change anything, or which is somebody else's meanwhile.
 fn refuse_writing(file: &File, metadata: &Metadata, name: &str, layout: &Layout) -> Result<(), Trouble> {
     let attempt = || format!("write zeros to {name}");
@@ -228,11 +237,15 @@ fn refuse_writing(file: &File, metadata: &Metadata, name: &str, layout: &Layout)
     }
     let another = "name a file of zeros, made by: fallocate -l 10g FILE";
     if flock(file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
-        return Err(Trouble::new(attempt(), "another program has locked it").remedy(another));
+        return Err(
+            Trouble::new(attempt(), "it is locked: by another program, or it is named twice").remedy(another)
+        );
     }
     if let Some(device) = loop_device_over(metadata) {
         return Err(Trouble::new(attempt(), format!("it lies under {device}")).remedy(another));
     }
+    // What is still under way may look like a hole.
+    file.sync_all().map_err(|error| Trouble::new(format!("make {name} durable"), error))?;
     let first = first_data(file, layout.start_bytes, layout.end_bytes)
         .map_err(|error| Trouble::new(format!("look for data in {name}"), error))?;
     if let Some(offset_bytes) = first {
@@ -242,26 +255,65 @@ fn refuse_writing(file: &File, metadata: &Metadata, name: &str, layout: &Layout)
         )
         .remedy(another));
     }
-    // What has no place yet gets one when it is written.
-    let lacking_bytes = metadata.len().saturating_sub(metadata.blocks().saturating_mul(512));
-    if let Ok(space) = fstatvfs(file) {
+    if let Some(program) = opened_by_another(metadata) {
+        return Err(Trouble::new(attempt(), format!("{program} has it open")).remedy(another));
+    }
+    Ok(())
+}
+
+/// Refuses to write over holes for which there is no room, of all files together.
+///
+/// # Errors
+/// What they need on a file system, and what it has.
+pub fn refuse_room(all: &[Opened]) -> Result<(), Trouble> {
+    let written: Vec<_> = all.iter().filter(|opened| opened.way == Way::Zeros).collect();
+    for (index, opened) in written.iter().enumerate() {
+        let is_same = |other: &&&Opened| other.identity.0 == opened.identity.0;
+        if written[..index].iter().any(|other| is_same(&other)) {
+            continue;
+        }
+        // What has no place yet gets one when it is written.
+        let lacking_bytes: u64 = written.iter().filter(is_same).map(|other| other.lacking_bytes).sum();
+        let Ok(space) = fstatvfs(&opened.file) else { continue };
         let (free, total) =
             (space.f_bavail.saturating_mul(space.f_frsize), space.f_blocks.saturating_mul(space.f_frsize));
         let spared = (total as f64 * FREE_SHARE) as u64;
         if lacking_bytes > 0 && lacking_bytes.saturating_add(spared) > free {
             return Err(Trouble::new(
-                attempt(),
+                format!("write zeros to {}", opened.name),
                 format!(
-                    "its holes need {} MiB, of which {} are free and {} stay so",
+                    "holes need {} MiB there, of which {} are free and {} stay so",
                     lacking_bytes.div_ceil(MIB),
                     free / MIB,
                     spared / MIB
                 ),
             )
-            .remedy("name a smaller one"));
+            .remedy("name smaller files, or fewer"));
         }
     }
     Ok(())
+}
+
+/// Bytes of a range that lie nowhere, at most: where the file system does not say, all that the whole file lacks.
+fn lacking_bytes(file: &File, metadata: &Metadata, layout: &Layout) -> u64 {
+    let lacking = metadata.len().saturating_sub(metadata.blocks().saturating_mul(512));
+    lacking.min(nowhere_bytes(file, layout).unwrap_or(u64::MAX)).min(layout.end_bytes - layout.start_bytes)
+}
+
+/// The name of another program that has a file open, as far as this user may see.
+fn opened_by_another(metadata: &Metadata) -> Option<String> {
+    let is_it = |path: &Path| {
+        path.metadata().is_ok_and(|other| (other.dev(), other.ino()) == (metadata.dev(), metadata.ino()))
+    };
+    let own = std::process::id().to_string();
+    std::fs::read_dir("/proc").ok()?.flatten().find_map(|process| {
+        let pid = process.file_name().into_string().ok()?;
+        let is_other = pid.bytes().all(|byte| byte.is_ascii_digit()) && pid != own;
+        let mut files = std::fs::read_dir(process.path().join("fd")).ok().filter(|_| is_other)?.flatten();
+        files.find(|file| is_it(&file.path()))?;
+        let name = std::fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+        Some(format!("{} (process {pid})", name.trim_end()))
+    })
 }
 
 /// The loop device whose bytes are in a file.

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::support::fuse::{Faults, Fuse};
 use crate::support::mounts::{LoopFs, Tmpfs};
-use crate::support::program::{Ran, Skye, assert_nothing_left, document, skye};
+use crate::support::program::{Ran, Skye, assert_nothing_left, document, parse_document, skye};
 use crate::support::scratch;
 
 const MIB: u64 = 1 << 20;
@@ -134,6 +134,21 @@ fn a_rewrite_reads_again_where_that_is_asked_for() {
 }
 
 #[test]
+fn what_is_read_again_says_nothing_about_the_cache_before() {
+    xtask::require!(root, loop, ext4);
+    let disk = LoopFs::new("ext4", 256, &[], "");
+    let words = "--size 32m --time 5 --no-probe --allow low-space --test rewrite:seq128k:reread --json -";
+    let ran = skye().arg("run").arg(disk.path()).words(words).run().did_not_panic().exits(0);
+    let run = parse_document(&ran.stdout);
+    let phase = &run["phases"][0];
+    // Each block came from the device once, and lay in memory the second time by the test's own doing.
+    assert!(phase["page_cache_share"].as_f64().is_some_and(|share| share < 0.1), "{phase:#}");
+    let codes: Vec<_> =
+        phase["notes"].as_array().unwrap().iter().filter_map(|note| note["code"].as_str()).collect();
+    assert!(!codes.contains(&"served_from_page_cache"), "{codes:?}");
+}
+
+#[test]
 fn direct_is_direct_in_every_test_in_chunks_and_getc_says_why_not() {
     xtask::require!(root, loop, ext4);
     let disk = LoopFs::new("ext4", 256, &[], "");
@@ -154,7 +169,7 @@ fn direct_is_direct_in_every_test_in_chunks_and_getc_says_why_not() {
 fn progress_and_table_are_the_originals() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
-    let ran = bonnie(tmpfs.path(), "-s 8 -m ada -p 4").run().did_not_panic().exits(0);
+    let ran = bonnie(tmpfs.path(), "-s 64 -m ada -p 4").run().did_not_panic().exits(0);
     let told: Vec<_> = ran.stderr.lines().collect();
     assert!(told.iter().any(|line| line.starts_with("Bonnie 1.4: File in '")), "{ran}");
     for phrase in [
@@ -183,9 +198,9 @@ fn progress_and_table_are_the_originals() {
             "Machine    MB K/sec %CPU K/sec %CPU K/sec %CPU K/sec %CPU K/sec %CPU   /sec %CPU",
         ]
     );
-    assert!(lines.len() == 4 && lines[3].starts_with("ada    1*   8 "), "{ran}");
+    assert!(lines.len() == 4 && lines[3].starts_with("ada    1*  64 "), "{ran}");
     let table = table(&ran);
-    assert_eq!((table.label.as_str(), table.size_mib, table.volumes), ("ada", Some(8), 1));
+    assert_eq!((table.label.as_str(), table.size_mib, table.volumes), ("ada", Some(64), 1));
     for test in Test::ALL {
         assert!(
             table[test].is_some_and(|found| found.per_second > 0.0 && found.cpu_percent.is_some()),
