@@ -41,13 +41,14 @@ fn offsets(log: &Log) -> Vec<f64> {
     log.lines.iter().map(|line| line.offset_gib).collect()
 }
 
-/// A limit lets through a tenth of a second's worth at once: that share of a line of about a second.
+/// A limit lets through a tenth of a second's worth at once: that share of a line of about a second. What is far below it
+/// was another line, what is a little below it a machine that has other work, too.
 #[track_caller]
 fn assert_rates(log: &Log, mib_per_second: f64, ran: &Ran) {
     for line in &log.lines {
         assert!(line.seconds >= 0.8, "{line:?}: {ran}");
         let off = line.mib_per_second.expect("a rate") / mib_per_second - 1.0;
-        assert!(off.abs() < 0.15, "{line:?} and not {mib_per_second}: {ran}");
+        assert!((-0.4..0.15).contains(&off), "{line:?} and not {mib_per_second}: {ran}");
     }
 }
 
