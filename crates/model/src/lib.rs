@@ -7,6 +7,8 @@
 //! - Names carry their unit, last: `_bytes`, `_ns`, `_per_second`. Durations are nanoseconds, sizes bytes.
 //! - The JSON of a [`Run`] only grows within schema `skye.run/1`.
 
+pub mod comparison;
+mod document;
 pub mod experiment;
 pub mod health;
 pub mod limiter;
@@ -26,6 +28,7 @@ pub mod target;
 pub mod trouble;
 pub mod workload;
 
+pub use comparison::Comparison;
 pub use experiment::Experiment;
 pub use health::Health;
 pub use limiter::Limiter;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::document::{document, words};
 use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::target::Target;
@@ -11,25 +12,6 @@ use crate::workload::{Access, Arrival, CacheMode, OpenRate, Order, SyncMode, Wor
 pub const SCHEMA: &str = "skye.run/1";
 /// Most intervals that a phase keeps; longer phases merge neighbours.
 pub const INTERVALS_MAX: usize = 3000;
-
-macro_rules! document {
-    ($($(#[$meta:meta])* pub struct $name:ident { $($(#[$field_meta:meta])* pub $field:ident: $type:ty,)+ })+) => { $(
-        $(#[$meta])*
-        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-        pub struct $name { $($(#[$field_meta])* pub $field: $type,)+ }
-    )+ };
-}
-
-macro_rules! words {
-    ($($(#[$meta:meta])* pub enum $name:ident { $($(#[$variant_meta:meta])* $variant:ident,)+ })+) => { $(
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-        #[serde(rename_all = "snake_case")]
-        pub enum $name { $($(#[$variant_meta])* $variant,)+ }
-    )+ };
-}
 
 words! {
     /// Whether a run came to its end.
@@ -88,6 +70,9 @@ document! {
         pub command: Vec<String>,
         /// The user's name for this run.
         pub label: Option<String>,
+        /// What it was measured in turns with; absent where it was measured alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub pairing: Option<Pairing>,
         /// Seed of offsets and data; the same seed repeats them.
         pub seed: u64,
         /// What was to be done.
@@ -103,6 +88,16 @@ document! {
         pub ceilings: Vec<Ceiling>,
         /// What the tool itself cost, and what it noticed about itself.
         pub tool: Tool,
+    }
+
+    /// One of two runs that were measured in turns, repetition by repetition.
+    pub struct Pairing {
+        /// The same in the documents of both.
+        pub id: String,
+        /// Which of the two: "A", "B".
+        pub side: String,
+        /// For each repetition, whether this one was measured first.
+        pub first: Vec<bool>,
     }
 
     /// The machine and the target.

@@ -6,38 +6,44 @@ use model::run::{Confidence, Latency, PhaseRecord, Steady, Trust};
 use crate::printable;
 
 /// One cell.
-enum Cell {
+pub(crate) enum Cell {
     /// Written by us, or a number.
     Plain(String),
     /// Written by others.
     Text(String),
 }
 
-fn text(value: impl AsRef<str>) -> Cell {
+pub(crate) fn text(value: impl AsRef<str>) -> Cell {
     Cell::Text(value.as_ref().to_owned())
 }
 
-fn number(value: impl ToString) -> Cell {
+pub(crate) fn number(value: impl ToString) -> Cell {
     Cell::Plain(value.to_string())
 }
 
-fn optional(value: Option<impl ToString>) -> Cell {
+pub(crate) fn optional(value: Option<impl ToString>) -> Cell {
     Cell::Plain(value.map(|value| value.to_string()).unwrap_or_default())
 }
 
 /// The phases of the run as CSV with a heading. Cells are empty where a value is not known.
+pub fn write(run: &Run) -> String {
+    let heading: Vec<_> = columns().iter().map(|(name, _)| *name).collect();
+    let cells = |phase| columns().iter().map(|(_, cell)| cell(run, phase)).collect();
+    written(&heading, run.phases.iter().map(cells).collect())
+}
+
+/// A heading and lines of as many cells as CSV.
 ///
 /// A spreadsheet takes a cell that begins with `= + - @` for a formula; text that does gets a `'` before it.
-pub fn write(run: &Run) -> String {
+pub(crate) fn written(heading: &[&str], lines: Vec<Vec<Cell>>) -> String {
     let mut writer = ::csv::WriterBuilder::new()
         .terminator(::csv::Terminator::CRLF)
         .flexible(true)
         .from_writer(Vec::new());
     // Writing into memory does not fail.
-    let heading = columns().iter().map(|(name, _)| *name).collect::<Vec<_>>();
     let mut written = writer.write_record(heading);
-    for phase in &run.phases {
-        let cells = columns().iter().map(|(_, cell)| cell(run, phase)).map(|cell| match cell {
+    for line in lines {
+        let cells = line.into_iter().map(|cell| match cell {
             Cell::Plain(text) => text,
             Cell::Text(text) => defused(&text),
         });

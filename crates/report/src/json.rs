@@ -3,7 +3,7 @@
 use std::io;
 
 use model::run::SCHEMA;
-use model::{Run, SelfTest};
+use model::{Comparison, Run, SelfTest};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::ser::{CharEscape, Formatter, Serializer};
@@ -19,6 +19,11 @@ const DEPTH_OF_LINES: usize = 4;
 /// Characters that a terminal would obey are written as `\u` escapes, so that even `--json -` is safe to look at.
 pub fn write(run: &Run) -> String {
     laid_out(run)
+}
+
+/// The same of a comparison.
+pub fn write_comparison(comparison: &Comparison) -> String {
+    laid_out(comparison)
 }
 
 /// The same of a selftest.

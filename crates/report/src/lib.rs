@@ -9,6 +9,7 @@
 //! - Blocks for the terminal end without a newline and may be empty; whole documents end with one.
 //!   Styles are ANSI sequences, which a writer that is no terminal strips.
 
+pub mod compare;
 pub mod csv;
 mod headline;
 pub mod json;

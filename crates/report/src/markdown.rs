@@ -167,7 +167,7 @@ fn sign(mark: Mark) -> &'static str {
 }
 
 /// Text that Markdown shows as it is: nothing in it formats, links, mentions or ends a cell.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in printable(text).chars() {
         match character {

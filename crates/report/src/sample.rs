@@ -503,6 +503,7 @@ pub(crate) fn run() -> Run {
         run_status: RunStatus::Complete,
         command: ["skye", "/mnt/data"].map(String::from).into(),
         label: None,
+        pairing: None,
         seed: 7311,
         plan,
         environment,

@@ -8,6 +8,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use model::request::{Allow, Count, Percent, Request, Seconds};
 use model::size::Size;
 use model::workload::{CacheMode, EngineWord, Probing};
+use report::compare::Limit;
 
 use crate::Done;
 use crate::exit::{self, Failure};
@@ -18,7 +19,7 @@ use crate::terminal;
 #[command(name = "skye", version, about, max_term_width = 100, arg_required_else_help = false)]
 #[command(after_help = "skye DIR is short for skye run DIR: the default run in that directory.\n\
 Exit codes: 0 done, 1 something failed, 2 refused before anything was written,\n\
-3 what was read is not what was written, 5 doctor finds that nothing should be measured here,\n\
+3 what was read is not what was written, 4 a comparison went beyond --fail-on, 5 doctor finds that nothing should be measured here,\n\
 or selftest that a limit is not named,\n\
 128 + N ended by signal N (INT 130, TERM 143, HUP 129) after saving what was measured and removing its files.")]
 pub struct Cli {
@@ -37,6 +38,13 @@ pub enum Command {
     Run(Box<RunArguments>),
     /// Show a saved run.
     Report(ReportArguments),
+    /// Hold saved runs against each other: did it help, by how much, how surely, and what else changed.
+    #[command(
+        after_help = "A RUN is a file, @ for the last saved run, @-1 for the one before, or a file with results of bonnie++,\n\
+bonnie, GoBonnieGo, zcav or getc_putc. All are compared with the first.\n\
+Exit codes: 0 done, 2 a file is no run or nothing can be compared, 4 a change went beyond --fail-on."
+    )]
+    Compare(CompareArguments),
     /// List saved runs.
     List,
     /// Say what a limiter means, how it is told, and what to try; without a word, list all of them.
@@ -273,6 +281,40 @@ pub struct ReportArguments {
     /// Judge it again by the rules of this version, from nothing but the document.
     #[arg(long)]
     pub rejudge: bool,
+}
+
+/// Which runs to compare, and how.
+#[derive(Debug, Args)]
+pub struct CompareArguments {
+    /// The runs, each a side of its own.
+    #[arg(required = true, value_name = "RUN", value_hint = ValueHint::FilePath)]
+    pub runs: Vec<String>,
+    /// Put runs together that have the same value of this, each value a side: label, host, kernel, scheduler, mount,
+    /// "file system" and whatever else a comparison names.
+    #[arg(long, value_name = "KEY")]
+    pub by: Option<String>,
+    /// What changed by less than this is as good as the same [default: 3 %].
+    #[arg(long, value_name = "PERCENT")]
+    pub effect: Option<Percent>,
+    /// Exit with code 4 if a row surely changed by more than this, as in 'throughput<-5%' or 'p99>10%'; may be repeated.
+    #[arg(long, value_name = "LIMIT", allow_hyphen_values = true)]
+    pub fail_on: Vec<Limit>,
+    /// What to print.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: ComparisonFormat,
+}
+
+/// `--format` of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ComparisonFormat {
+    /// A table for the terminal.
+    Text,
+    /// A table for tickets and pull requests.
+    Markdown,
+    /// A line for each row and side.
+    Csv,
+    /// Everything, in schema skye.compare/1.
+    Json,
 }
 
 macro_rules! value_words {

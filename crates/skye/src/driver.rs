@@ -523,6 +523,7 @@ impl Driver {
             run_status: if ran == planned { RunStatus::Complete } else { RunStatus::Partial },
             command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
             label: self.plan.label.clone(),
+            pairing: None,
             seed,
             plan: self.plan,
             environment: self.environment,

@@ -12,6 +12,8 @@ pub const FAILED: u8 = 1;
 pub const REFUSED: u8 = 2;
 /// What was read is not what was written.
 pub const DAMAGED: u8 = 3;
+/// A comparison went beyond `--fail-on`.
+pub const BEYOND: u8 = 4;
 /// With `--strict`: a number is not what it looks like. From `doctor`: the machine or the target is not fit, so that
 /// numbers from here could not be believed, or a run would be refused. From `selftest`: a limit was not named.
 pub const INVALID: u8 = 5;

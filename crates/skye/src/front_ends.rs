@@ -8,6 +8,7 @@ use std::path::Path;
 use family::bonniepp::{self, Line, Problem};
 use family::results::{self, Results};
 use model::Trouble;
+use report::compare::{ForeignRate, Side};
 
 use crate::cli::FamilyCommand;
 use crate::exit::{self, Failure};
@@ -132,6 +133,8 @@ pub struct Found {
     problems: Vec<String>,
     /// Them as text; `None` where nothing of it could be read.
     shown: Option<String>,
+    /// Them as rates, by run.
+    runs: Vec<Results>,
 }
 
 /// What is found of bonnie++, before it is.
@@ -141,6 +144,7 @@ const IN_BONNIEPP: Found = Found {
     lacks: "it has no line of 27, 48 or 50 fields, as bonnie++ prints them",
     problems: Vec::new(),
     shown: None,
+    runs: Vec::new(),
 };
 
 /// How results are found in a text, a line for each program; the first that finds some is taken. Those whose results can
@@ -159,7 +163,7 @@ fn in_common(program: &'static str, runs: Vec<Results>, problems: &[impl ToStrin
     let shown = (!runs.is_empty()).then(|| results::table(&runs));
     let lacks = "nothing in it could be read as results";
     let is_any = shown.is_some() || !problems.is_empty();
-    is_any.then(|| Found { program, besides: "", lacks, problems: texts(problems), shown })
+    is_any.then(|| Found { program, besides: "", lacks, problems: texts(problems), shown, runs })
 }
 
 /// A text that is no JSON: in a document of ours, anything may look like a line.
@@ -191,13 +195,15 @@ fn of_gobonniego(text: &str) -> Option<Found> {
         lacks: "it has no result of a run, as GoBonnieGo prints them",
         problems: texts(&reading.problems),
         shown: (!runs.is_empty()).then(|| results::table(&runs)),
+        runs,
     })
 }
 
 fn of_bonniepp(text: &str) -> Option<Found> {
     let (lines, problems) = bonniepp::read(of_lines(text)?);
     let shown = (!lines.is_empty()).then(|| bonniepp::csv2txt(&lines))?;
-    Some(Found { shown: Some(shown), problems: texts(&problems), ..IN_BONNIEPP })
+    let runs = lines.iter().map(Line::results).collect();
+    Some(Found { shown: Some(shown), problems: texts(&problems), runs, ..IN_BONNIEPP })
 }
 
 fn texts(problems: &[impl ToString]) -> Vec<String> {
@@ -205,11 +211,32 @@ fn texts(problems: &[impl ToString]) -> Vec<String> {
 }
 
 impl Found {
+    /// Its rates, by run, as one side of a comparison; what of the file is none is named.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn side(self, name: String, source: &str) -> Result<Side, String> {
+        self.warn(source);
+        let foreign = |rate: results::Rate| ForeignRate {
+            test: rate.test,
+            per_second: rate.per_second,
+            is_bytes: rate.unit == results::Unit::Bytes,
+        };
+        let Some(program) = self.runs.first().map(|run| run.program.clone()) else {
+            return Err(format!("cannot compare {source}: {}", self.lacks));
+        };
+        let runs = self.runs.into_iter().map(|run| (run.name, run.rates.into_iter().map(foreign).collect()));
+        Ok(Side::of_foreign(name, source.to_owned(), &program, &runs.collect::<Vec<_>>()))
+    }
+
+    fn warn(&self, source: &str) {
+        let warn = |problem| terminal::message("warning", &format!("{source}: {problem}"));
+        self.problems.iter().for_each(warn);
+    }
+
     /// Prints them, and names what is none.
     pub fn show(&self, source: &str) -> Done {
-        self.problems
-            .iter()
-            .for_each(|problem| terminal::message("warning", &format!("{source}: {problem}")));
+        self.warn(source);
         let Some(shown) = &self.shown else {
             return Err(Failure::Failed(format!("cannot show {source}: {}", self.lacks)));
         };

@@ -9,6 +9,7 @@ mod beside;
 mod bonnie;
 mod bonniepp;
 mod cli;
+mod compare_command;
 mod dialect;
 mod doctor;
 mod driver;
@@ -85,6 +86,7 @@ fn dispatch(cli: Cli) -> Done {
     match cli.command {
         Command::Run(arguments) => run_command::run(&arguments),
         Command::Report(arguments) => store_commands::report(&arguments),
+        Command::Compare(arguments) => compare_command::compare(&arguments),
         Command::List => store_commands::list(),
         Command::Explain { limiter } => explain::explain(&limiter.join(" ")),
         Command::Doctor { directory } => doctor::doctor(&directory),

@@ -155,7 +155,7 @@ fn is_invalid(phase: &PhaseRecord) -> bool {
 /// A word that is no directory may be a mistyped command.
 fn mistyped(arguments: &RunArguments, trouble: Trouble) -> Failure {
     let word = arguments.target.to_string_lossy();
-    let near = nearest(&word, ["report", "list", "doctor", "clean", "completions", "man"])
+    let near = nearest(&word, ["report", "compare", "list", "doctor", "clean", "completions", "man"])
         .filter(|_| !arguments.target.exists());
     match near {
         Some(command) => Failure::Refused(format!("{trouble}; or did you mean `skye {command}`?")),

@@ -111,7 +111,7 @@ fn of_batches(values: &[f64]) -> f64 {
 }
 
 /// The 97.5 % quantile of Student's t, with at least one degree of freedom; they need not be whole.
-fn student(degrees: f64) -> f64 {
+pub(crate) fn student(degrees: f64) -> f64 {
     /// That of one degree of freedom, the largest.
     const LARGEST: f64 = 12.706_204_736;
     StudentsT::new(0.0, 1.0, degrees.max(1.0)).map_or(LARGEST, |student| student.inverse_cdf(0.975))
@@ -123,7 +123,7 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
 }
 
 /// The variance of what the values are a sample of; at least two of them.
-fn variance(values: &[f64]) -> f64 {
+pub(crate) fn variance(values: &[f64]) -> f64 {
     let mean = mean(values);
     values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (values.len() as f64 - 1.0)
 }

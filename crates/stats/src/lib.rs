@@ -1,5 +1,5 @@
 //! What can be said of a series of numbers, and how surely: the rate of a phase and whether it was steady, intervals,
-//! percentiles, modes.
+//! percentiles, modes; and of groups of runs: whether they differ, by how much.
 //!
 //! Invariants:
 //! - Pure: the same numbers give the same answer. No I/O, no clock, no threads; what is random has a seed.
@@ -9,12 +9,17 @@
 //! - Neighbours in time are never taken to be independent, but where they are too few to show what they have in common.
 //! - It knows nothing of storage: it uses no other crate of the workspace.
 
+mod comparison;
 mod interval;
 mod modes;
+mod permutation;
 mod quantiles;
 mod rate;
 mod segments;
 
+pub use comparison::{
+    Answer, Change, Judged, Margins, centre, compare_groups, compare_pairs, judge, runs_to_settle,
+};
 pub use interval::{Interval, VALUES_MIN, interval_of_mean};
 pub use modes::{Mode, modes};
 pub use quantiles::{Quantile, quantiles};

@@ -3,6 +3,8 @@
 use std::ops::{Index, IndexMut};
 
 use super::Figure;
+use super::table::size_and_chunk;
+use crate::results::{Rate, Results};
 
 /// Bytes of one read or write where nothing else was asked for; lines do not say it then.
 pub const DEFAULT_CHUNK_BYTES: u64 = 8192;
@@ -295,6 +297,33 @@ impl Line {
     /// Whether there were tests on files.
     pub fn has_files(&self) -> bool {
         self.num_files.is_some() || self.has_result(Test::files())
+    }
+
+    /// The same in the form that all programs have in common. What was worked on is part of a test's name, for the same
+    /// test on another size is another.
+    pub fn results(&self) -> Results {
+        let on =
+            |test: Test| if Test::data().contains(&test) { size_and_chunk(self) } else { self.files_text() };
+        let rate = |test: Test| {
+            let Figure::Number { value, .. } = self[test].rate else { return None };
+            let title = format!("{} ({})", test.title(), on(test)).replace(" ()", "");
+            let rate = match test.is_bulk() {
+                true => Rate::of_bytes(title, value * 1024.0),
+                false => Rate::of_operations(title, value),
+            };
+            let cpu = match self[test].cpu {
+                Figure::Number { value, .. } => Some(value),
+                _ => None,
+            };
+            Some(rate.with_cpu(cpu))
+        };
+        // Lines of 1.03 do not say which version wrote them.
+        let version = if self.program_version.is_empty() { "1.03" } else { &self.program_version };
+        Results {
+            program: format!("bonnie++ {version}"),
+            name: self.name.clone(),
+            rates: Test::ALL.into_iter().filter_map(rate).collect(),
+        }
     }
 
     fn has_result(&self, tests: &[Test]) -> bool {

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Trust;
+use crate::document::{document, words};
 use crate::limiter::Limiter;
 
 words! {

@@ -243,13 +243,17 @@ pub fn notes(phases: &[PhaseRecord], style: &Style) -> String {
 }
 
 fn paragraph(finding: &Finding, style: &Style) -> String {
-    let text = style.finish(format!("{}: {}", finding.subject, finding.text));
-    let lines = wrap(&text, style.paragraph() - 4);
     let sign = match finding.mark {
         Mark::Info if finding.is_knee => KNEE.to_owned(),
         Mark::Info => "·".to_owned(),
         marked => paint(YELLOW, marked.sign()),
     };
+    remark(&sign, &format!("{}: {}", finding.subject, finding.text), style)
+}
+
+/// A sentence after a sign of one character, wrapped to the terminal's width.
+pub(crate) fn remark(sign: &str, text: &str, style: &Style) -> String {
+    let lines = wrap(&style.finish(text.to_owned()), style.paragraph() - 4);
     format!("  {sign} {}", lines.join("\n    "))
 }
 

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod any_input;
+mod comparisons;
 mod kinds;
 mod noise;
 mod percentiles;

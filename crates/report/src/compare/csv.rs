@@ -1,0 +1,87 @@
+//! A comparison as CSV: one line for each row and side, so that it has the same columns for any number of sides.
+
+use model::Comparison;
+use model::comparison::{Answer, Direction, Measure};
+use model::run::Trust;
+
+use crate::csv::{Cell, number, optional, text, written};
+
+const COLUMNS: [&str; 21] = [
+    "spec",
+    "name",
+    "label",
+    "measure",
+    "side",
+    "runs",
+    "mean",
+    "ci95_low",
+    "ci95_high",
+    "limiter",
+    "trust",
+    "ratio",
+    "ratio_ci95_low",
+    "ratio_ci95_high",
+    "p",
+    "p_corrected",
+    "answer",
+    "direction",
+    "runs_needed",
+    "detectable_share",
+    "warnings",
+];
+
+/// The comparison as CSV with a heading. Units are told by `measure`; what a side is compared with is the first side,
+/// whose own lines have no ratio.
+pub fn csv(comparison: &Comparison) -> String {
+    let mut lines = Vec::new();
+    for row in &comparison.rows {
+        for (index, (measured, side)) in row.sides.iter().zip(&comparison.sides).enumerate() {
+            let Some(measured) = measured else { continue };
+            let change = index.checked_sub(1).and_then(|index| row.changes[index].as_ref());
+            let measure = match row.measure {
+                Measure::BytesPerSecond => "bytes_per_second",
+                Measure::OpsPerSecond => "ops_per_second",
+                Measure::P99Ns => "p99_ns",
+            };
+            let answer = change.map(|change| match change.answer {
+                Answer::Changed => "changed",
+                Answer::Equivalent => "equivalent",
+                Answer::CannotTell => "cannot_tell",
+            });
+            let direction = change.and_then(|change| change.direction).map(|direction| match direction {
+                Direction::Better => "better",
+                Direction::Worse => "worse",
+            });
+            let trust = measured.trust.map(|trust| match trust {
+                Trust::Ok => "ok",
+                Trust::Suspect => "suspect",
+                Trust::Invalid => "invalid",
+            });
+            let cells: [Cell; COLUMNS.len()] = [
+                text(&row.spec),
+                text(&row.name),
+                text(&row.label),
+                text(measure),
+                text(&side.name),
+                number(measured.values.len() as u64),
+                optional(Some(measured.mean)),
+                optional(measured.ci95_low),
+                optional(measured.ci95_high),
+                optional(measured.limiter.map(|limiter| limiter.code())),
+                optional(trust),
+                optional(change.map(|change| change.ratio)),
+                optional(change.and_then(|change| change.ci95_low_ratio)),
+                optional(change.and_then(|change| change.ci95_high_ratio)),
+                optional(change.and_then(|change| change.p)),
+                optional(change.and_then(|change| change.p_corrected)),
+                optional(answer),
+                optional(direction),
+                optional(change.and_then(|change| change.runs_needed)),
+                optional(change.and_then(|change| change.detectable)),
+                text(row.warnings.join(" | ")),
+            ];
+            lines.push(cells.into_iter().collect());
+        }
+    }
+    written(&COLUMNS, lines)
+}

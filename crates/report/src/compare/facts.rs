@@ -1,0 +1,353 @@
+//! What sides may differ in besides their numbers: machine, kernel, devices, file system, settings, the plan.
+
+use model::Run;
+use model::comparison::Difference;
+use model::run::Setting;
+use model::size;
+use model::target::{Backing, Device, DeviceKind};
+
+use crate::numbers::{duration, percent, thousands};
+
+/// Sizes that differ by less than this are as good as the same: they are chosen by how fast a target is.
+const SAME_SIZE: f64 = 1.25;
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Fact {
+    /// What it is.
+    pub name: String,
+    /// Its value as people read it.
+    pub value: Value,
+    /// Whether it is worth saying where it is the same.
+    pub is_notable: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Value {
+    /// Differs if it is not the same text.
+    Text(String),
+    /// Of several words, only those that are not on all sides differ.
+    Words(Vec<String>),
+    /// Differs if the number is another by more than [`SAME_SIZE`].
+    About(String, f64),
+}
+
+impl Fact {
+    fn new(name: &str, value: impl Into<String>) -> Self {
+        Self { name: name.to_owned(), value: Value::Text(value.into()), is_notable: false }
+    }
+
+    pub fn notable(name: &str, value: impl Into<String>) -> Self {
+        Self { is_notable: true, ..Self::new(name, value) }
+    }
+
+    fn words(name: &str, words: impl IntoIterator<Item = String>) -> Self {
+        Self { value: Value::Words(words.into_iter().collect()), ..Self::new(name, "") }
+    }
+
+    fn about(name: &str, text: String, number: f64) -> Self {
+        Self { value: Value::About(text, number), ..Self::new(name, "") }
+    }
+}
+
+impl Value {
+    fn text(&self) -> String {
+        match self {
+            Self::Text(text) | Self::About(text, _) => text.clone(),
+            Self::Words(words) => words.join(","),
+        }
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::About(_, one), Self::About(_, other)) => {
+                (one / other).max(other / one) <= SAME_SIZE || one == other
+            }
+            _ => self == other,
+        }
+    }
+}
+
+/// The facts of all runs of a side.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Facts {
+    /// Each with every value that some run has.
+    all: Vec<(Fact, Vec<Value>)>,
+}
+
+impl Facts {
+    pub fn add(&mut self, facts: Vec<Fact>) {
+        for fact in facts {
+            match self.all.iter_mut().find(|(known, _)| known.name == fact.name) {
+                Some((_, values)) if values.iter().any(|value| value.is_like(&fact.value)) => {}
+                Some((_, values)) => values.push(fact.value),
+                None => self.all.push((fact.clone(), vec![fact.value])),
+            }
+        }
+    }
+
+    fn values(&self, name: &str) -> Option<&[Value]> {
+        self.all.iter().find(|(fact, _)| fact.name == name).map(|(_, values)| values.as_slice())
+    }
+
+    pub fn value(&self, name: &str) -> Option<String> {
+        self.values(name).map(joined)
+    }
+
+    /// Names of all of them.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.all.iter().map(|(fact, _)| fact.name.as_str())
+    }
+}
+
+fn joined(values: &[Value]) -> String {
+    values.iter().map(Value::text).collect::<Vec<_>>().join(" or ")
+}
+
+/// What differs between sides, and what is the same and notable.
+pub(super) fn compare(sides: &[&Facts]) -> (Vec<Difference>, Vec<Setting>) {
+    let (mut differs, mut same) = (Vec::new(), Vec::new());
+    let mut names: Vec<(&str, bool)> = Vec::new();
+    for (fact, _) in sides.iter().flat_map(|facts| &facts.all) {
+        if names.iter().all(|(name, _)| *name != fact.name) {
+            names.push((&fact.name, fact.is_notable));
+        }
+    }
+    for (name, is_notable) in names {
+        let values: Vec<_> = sides.iter().map(|facts| facts.values(name)).collect();
+        let first = values[0];
+        let is_like = |other: &Option<&[Value]>| match (first, *other) {
+            (Some([one]), Some([other])) => one.is_like(other),
+            (one, other) => one == other,
+        };
+        if values.iter().all(is_like) {
+            if let Some(values) = first.filter(|_| is_notable) {
+                same.push(Setting { name: name.to_owned(), value: joined(values) });
+            }
+        } else {
+            differs.push(Difference { name: name.to_owned(), values: told_apart(&values) });
+        }
+    }
+    (differs, same)
+}
+
+/// The values of each side; of words only those that are not on all.
+fn told_apart(sides: &[Option<&[Value]>]) -> Vec<Option<String>> {
+    let words: Option<Vec<&Vec<String>>> = sides
+        .iter()
+        .map(|side| match side {
+            Some([Value::Words(words)]) => Some(words),
+            _ => None,
+        })
+        .collect();
+    let Some(words) = words else {
+        return sides.iter().map(|values| values.map(joined)).collect();
+    };
+    let is_on_all = |word: &String| words.iter().all(|side| side.contains(word));
+    let own = words.iter().map(|side| {
+        let own: Vec<_> = side.iter().filter(|word| !is_on_all(word)).cloned().collect();
+        if own.is_empty() { "–".to_owned() } else { own.join(",") }
+    });
+    own.map(Some).collect()
+}
+
+/// The facts of a run.
+pub(super) fn of_run(run: &Run) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    of_machine(run, &mut facts);
+    of_target(run, &mut facts);
+    of_plan(run, &mut facts);
+    facts.push(Fact::notable("skye", run.skye_version.clone()));
+    let settings = run.environment.settings.iter();
+    facts.extend(settings.map(|setting| Fact::new(&setting.name, setting.value.clone())));
+    facts
+}
+
+fn of_machine(run: &Run, facts: &mut Vec<Fact>) {
+    let environment = &run.environment;
+    if environment.target.backing == Backing::Simulated {
+        return;
+    }
+    facts.push(Fact::notable("host", environment.host.clone()));
+    facts.push(Fact::notable("kernel", environment.kernel.clone()));
+    facts.extend(environment.cpu_model.iter().map(|model| Fact::new("processor", model.clone())));
+    facts.push(Fact::new("CPUs", environment.cpus.to_string()));
+    facts.push(Fact::new("memory", size::binary(environment.memory_bytes)));
+    let virtualisation = environment.virtualisation.clone().unwrap_or_else(|| "none seen".into());
+    facts.push(Fact::new("virtualisation", virtualisation));
+    facts.push(Fact::new("user", if environment.root { "root" } else { "not root" }));
+    facts.push(Fact::words("hidden", environment.hidden_sources.iter().cloned()));
+}
+
+fn of_target(run: &Run, facts: &mut Vec<Fact>) {
+    let target = &run.environment.target;
+    if let Some(label) = &run.label {
+        facts.push(Fact::new("label", label.clone()));
+    }
+    facts.push(Fact::new("target", target.path.clone()));
+    facts.push(Fact::notable("file system", target.file_system.clone()));
+    facts.push(Fact::words("mount", target.mount_options.iter().cloned()));
+    if target.device_stack.is_empty() && target.backing != Backing::Simulated {
+        facts.push(Fact::notable("source", target.source.clone()));
+    }
+    let models = unique(target.device_stack.iter().filter_map(|device| device.model.clone()));
+    if !models.is_empty() {
+        facts.push(Fact::notable("device", models));
+    }
+    if !target.device_stack.is_empty() {
+        facts.push(Fact::new("stack", unique(target.device_stack.iter().map(layer))));
+    }
+    if let Some(top) = target.top_device() {
+        facts.push(Fact::new("device size", size::binary(top.size_bytes)));
+    }
+    let mut each = |name: &str, of: &dyn Fn(&Device) -> Option<String>| {
+        let values = unique(target.device_stack.iter().filter_map(of));
+        if !values.is_empty() {
+            facts.push(Fact::new(name, values));
+        }
+    };
+    each("scheduler", &|device| device.scheduler.clone());
+    each("write cache", &|device| device.write_cache.clone());
+    each("nr_requests", &|device| device.nr_requests.map(|count| count.to_string()));
+    each("read-ahead", &|device| device.read_ahead_bytes.map(size::binary));
+    each("rotational", &|device| device.rotational.map(|is| if is { "yes" } else { "no" }.to_owned()));
+    each("physical block", &|device| device.physical_block_bytes.map(|bytes| size::binary(bytes.into())));
+    of_geometry(run, facts);
+    if !target.notes.is_empty() {
+        facts.push(Fact::words("known of it", target.notes.iter().cloned()));
+    }
+}
+
+fn of_geometry(run: &Run, facts: &mut Vec<Fact>) {
+    let target = &run.environment.target;
+    let geometry = &target.geometry;
+    let sizes = [
+        ("block size", geometry.block_bytes),
+        ("stripe unit", geometry.stripe_unit_bytes),
+        ("stripe width", geometry.stripe_width_bytes),
+        ("journal size", geometry.journal_bytes),
+    ];
+    facts.extend(sizes.into_iter().filter_map(|(name, bytes)| Some(Fact::new(name, size::binary(bytes?)))));
+    facts.extend(geometry.allocation_groups.map(|count| Fact::new("allocation groups", thousands(count))));
+    facts.extend(geometry.journal.iter().map(|journal| Fact::new("journal", journal.clone())));
+    facts.extend(geometry.data_checksum.iter().map(|checksum| Fact::new("data checksum", checksum.clone())));
+    facts.push(Fact::words("features", geometry.features.iter().cloned()));
+    let space = target.space;
+    if space.total_bytes > 0 {
+        let used = 1.0 - space.free_bytes as f64 / space.total_bytes as f64;
+        facts.push(Fact::about("in use", percent(used), used.max(0.05)));
+    }
+}
+
+fn of_plan(run: &Run, facts: &mut Vec<Fact>) {
+    let plan = &run.plan;
+    facts.push(Fact::notable("preset", plan.preset.clone()));
+    facts.push(match plan.seed {
+        None => Fact::notable("seeds", "fresh"),
+        Some(seed) => Fact::notable("seeds", seed.to_string()),
+    });
+    facts.push(Fact::new("time per test", duration(plan.phase_time_ns)));
+    if plan.verify_all {
+        facts.push(Fact::new("verified", "every byte"));
+    }
+    let data_bytes = run.phases.iter().filter(|phase| phase.workload.block_bytes.is_some());
+    if let Some(bytes) = data_bytes.map(|phase| phase.workload.size_bytes).max() {
+        facts.push(Fact::about("data set", size::binary(bytes), bytes as f64));
+    }
+}
+
+/// A device with what is particular to it; disks are told by their models.
+fn layer(device: &Device) -> String {
+    let kind = match device.kind {
+        DeviceKind::Disk => "disk",
+        DeviceKind::Partition => "partition",
+        DeviceKind::Loop => "loop",
+        DeviceKind::DeviceMapper => "device mapper",
+        DeviceKind::Raid => "array",
+        DeviceKind::Zram => "zram",
+    };
+    if device.details.is_empty() {
+        kind.to_owned()
+    } else {
+        format!("{kind} ({})", device.details.join(", "))
+    }
+}
+
+/// The texts, each once, in their order.
+fn unique(texts: impl Iterator<Item = String>) -> String {
+    let mut all: Vec<String> = Vec::new();
+    for text in texts {
+        if !all.contains(&text) {
+            all.push(text);
+        }
+    }
+    all.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    fn facts(run: &Run) -> Facts {
+        let mut facts = Facts::default();
+        facts.add(of_run(run));
+        facts
+    }
+
+    fn differences(after: &Run) -> Vec<(String, Vec<Option<String>>)> {
+        let (differs, _) = compare(&[&facts(&sample::run()), &facts(after)]);
+        differs.into_iter().map(|difference| (difference.name, difference.values)).collect()
+    }
+
+    #[test]
+    fn the_same_run_differs_in_nothing_and_says_what_is_the_same() {
+        let run = sample::run();
+        let (differs, same) = compare(&[&facts(&run), &facts(&run)]);
+        assert_eq!(differs, []);
+        let same: Vec<_> = same.iter().map(|setting| setting.name.as_str()).collect();
+        assert_eq!(same, ["host", "kernel", "file system", "device", "preset", "seeds", "skye"]);
+    }
+
+    #[test]
+    fn of_mount_options_only_those_are_told_that_differ() {
+        let mut run = sample::run();
+        run.environment.target.mount_options =
+            ["rw", "relatime", "attr2", "inode64", "noquota"].map(String::from).into();
+        run.environment.target.device_stack[1].scheduler = Some("mq-deadline".into());
+        run.environment.target.geometry.features = vec!["reflink".into()];
+        let told = |name: &str, before: &str, after: &str| {
+            (name.to_owned(), vec![Some(before.to_owned()), Some(after.to_owned())])
+        };
+        assert_eq!(
+            differences(&run),
+            [
+                told("mount", "noatime", "relatime"),
+                told("scheduler", "none", "mq-deadline"),
+                told("features", "–", "reflink"),
+            ]
+        );
+    }
+
+    #[test]
+    fn sizes_that_were_chosen_may_differ_a_little() {
+        let mut run = sample::run();
+        for (factor, is_told) in [(1.2, false), (0.85, false), (2.0, true)] {
+            for phase in &mut run.phases {
+                phase.workload.size_bytes = (4.0 * factor * f64::from(1 << 30)) as u64;
+            }
+            assert_eq!(!differences(&run).is_empty(), is_told, "{factor}: {:?}", differences(&run));
+        }
+    }
+
+    #[test]
+    fn what_only_one_side_knows_differs() {
+        let mut run = sample::run();
+        run.environment.settings.push(Setting { name: "clocksource".into(), value: "tsc".into() });
+        assert_eq!(differences(&run), [("clocksource".to_owned(), vec![None, Some("tsc".to_owned())])]);
+        let mut both = facts(&sample::run());
+        run.environment.kernel = "Linux 7.0".into();
+        both.add(of_run(&run));
+        assert_eq!(both.value("kernel").as_deref(), Some("Linux 6.12.9 or Linux 7.0"));
+    }
+}

@@ -1,0 +1,120 @@
+//! `--fail-on`: a change that is not to be accepted.
+
+use std::str::FromStr;
+
+use model::Comparison;
+use model::comparison::{Answer, Measure};
+use model::nearest;
+
+use super::words::{signed, subject};
+
+/// What is not to be accepted: "throughput<-5%", "p99>10%".
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limit {
+    quantity: Quantity,
+    is_below: bool,
+    /// 0.95 for a loss of 5 %.
+    ratio: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Quantity {
+    Throughput,
+    P99,
+}
+
+const QUANTITIES: [(&str, Quantity); 2] = [("throughput", Quantity::Throughput), ("p99", Quantity::P99)];
+const FORM: &str = "write QUANTITY<-PERCENT or QUANTITY>PERCENT, as in throughput<-5% or p99>10%";
+
+/// What a comparison says of a limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reached {
+    /// These rows went beyond it, in words.
+    Beyond(Vec<String>),
+    /// None did.
+    Within,
+    /// No row can go beyond it: there is none of the kind, or none has runs enough.
+    Undecided(String),
+}
+
+impl FromStr for Limit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let at = text.find(['<', '>']).ok_or_else(|| format!("`{text}` has neither < nor >: {FORM}"))?;
+        let (word, rest) = (text[..at].trim(), text[at + 1..].trim());
+        let names = || QUANTITIES.into_iter().map(|(name, _)| name);
+        let quantity = QUANTITIES.into_iter().find(|(name, _)| *name == word).map(|(_, quantity)| quantity);
+        let quantity = quantity.ok_or_else(|| {
+            let near = nearest(word, names()).map_or(String::new(), |near| format!("; did you mean {near}?"));
+            format!("`{word}` is none of {}{near}", names().collect::<Vec<_>>().join(", "))
+        })?;
+        let number = rest.strip_suffix('%').ok_or_else(|| format!("`{rest}` is no percentage: {FORM}"))?;
+        let percent: f64 = number.trim().parse().map_err(|_| format!("`{rest}` is no percentage: {FORM}"))?;
+        let is_below = text[at..].starts_with('<');
+        // More than 0 % is lost by nobody: `throughput<5%` would refuse every run that did not gain.
+        let is_sound =
+            percent.is_finite() && if is_below { percent <= 0.0 && percent > -100.0 } else { percent >= 0.0 };
+        if !is_sound {
+            return Err(format!("`{text}` would refuse what did not change: {FORM}"));
+        }
+        Ok(Self { quantity, is_below, ratio: 1.0 + percent / 100.0 })
+    }
+}
+
+impl Limit {
+    /// Which rows went beyond it: those that changed, as far as that can be told, and by more than it says.
+    pub fn reached(&self, comparison: &Comparison) -> Reached {
+        let is_of = |measure: Measure| match self.quantity {
+            Quantity::Throughput => measure.is_rate(),
+            Quantity::P99 => measure == Measure::P99Ns,
+        };
+        let rows = comparison.rows.iter().filter(|row| is_of(row.measure));
+        let changes: Vec<_> =
+            rows.flat_map(|row| row.changes.iter().flatten().map(move |change| (row, change))).collect();
+        let runs = changes.iter().map(|(_, change)| change.runs).max().unwrap_or_default();
+        if changes.is_empty() {
+            return Reached::Undecided("no row has such a number on both sides".into());
+        }
+        if runs < comparison.runs_to_settle {
+            return Reached::Undecided(format!(
+                "{} rows need {} runs a side, and here are {runs}: measure with --repeat {}",
+                comparison.claims,
+                comparison.runs_to_settle,
+                comparison.runs_to_settle.max(6)
+            ));
+        }
+        let is_beyond = |ratio: f64| if self.is_below { ratio < self.ratio } else { ratio > self.ratio };
+        let beyond =
+            changes.iter().filter(|(_, change)| change.answer == Answer::Changed && is_beyond(change.ratio));
+        let beyond: Vec<_> =
+            beyond.map(|(row, change)| format!("{} {}", subject(row), signed(change.ratio))).collect();
+        if beyond.is_empty() { Reached::Within } else { Reached::Beyond(beyond) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_read() {
+        let limit = |text: &str| text.parse::<Limit>();
+        let throughput = Limit { quantity: Quantity::Throughput, is_below: true, ratio: 0.95 };
+        assert_eq!(limit("throughput<-5%"), Ok(throughput));
+        assert_eq!(limit(" throughput < -5 % "), Ok(throughput));
+        assert_eq!(limit("p99>10%"), Ok(Limit { quantity: Quantity::P99, is_below: false, ratio: 1.1 }));
+        for (text, said) in [
+            ("throughput", "neither"),
+            ("troughput<-5%", "did you mean throughput?"),
+            ("throughput<-5", "no percentage"),
+            ("throughput<-x%", "no percentage"),
+            ("throughput<5%", "did not change"),
+            ("p99>-5%", "did not change"),
+            ("throughput<-100%", "did not change"),
+        ] {
+            let problem = limit(text).unwrap_err();
+            assert!(problem.contains(said), "{text}: {problem}");
+        }
+    }
+}

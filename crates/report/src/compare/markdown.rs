@@ -1,0 +1,95 @@
+//! A comparison as GitHub Markdown, for tickets and pull requests.
+
+use model::Comparison;
+use model::comparison::{Direction, Row};
+
+use super::text::unsettled;
+use super::words::{
+    MISSING, answer, conclusions, difference, ends, headline, limiters, margin, p, signed, spread, subject,
+    value,
+};
+use crate::markdown::escaped;
+
+/// The comparison as Markdown: what differs, the table with every measure, what is to be known of it.
+pub fn markdown(comparison: &Comparison) -> String {
+    let sides: Vec<_> = comparison.sides.iter().map(|side| escaped(&side.name)).collect();
+    let mut text = format!("### {} against {}\n\n", sides[1..].join(" and "), sides[0]);
+    text.push_str(&format!("**{}**\n\n", escaped(&headline(comparison))));
+    for one in &comparison.differs {
+        text.push_str(&format!("- differs: {} {}\n", escaped(&one.name), escaped(&difference(one))));
+    }
+    if comparison.differs.is_empty() {
+        text.push_str("- differs: nothing that is known\n");
+    }
+    for setting in &comparison.same {
+        text.push_str(&format!("- same: {} {}\n", escaped(&setting.name), escaped(&setting.value)));
+    }
+    text.push('\n');
+    table(&mut text, comparison, &sides);
+    remarks(&mut text, comparison);
+    text
+}
+
+fn table(text: &mut String, comparison: &Comparison, sides: &[String]) {
+    let mut heads = vec![String::new(), sides[0].clone()];
+    let mut rules = vec![":---", "---:"];
+    for side in &sides[1..] {
+        heads.extend([side.clone(), "change".into(), "95 %".into(), "p".into()]);
+        rules.extend(["---:", "---:", ":---", ":---"]);
+    }
+    heads.push("limited by".into());
+    rules.push(":---");
+    text.push_str(&format!("| {} |\n|{}|\n", heads.join(" | "), rules.join("|")));
+    for row in &comparison.rows {
+        text.push_str(&format!("| {} |\n", cells(row).join(" | ")));
+    }
+    let mut means = vec!["geomean of rates".to_owned(), String::new()];
+    for ratio in &comparison.geomean_ratios {
+        means.extend([String::new(), ratio.map_or(String::new(), signed), String::new(), String::new()]);
+    }
+    means.push(String::new());
+    text.push_str(&format!("| {} |\n", means.join(" | ")));
+}
+
+fn cells(row: &Row) -> Vec<String> {
+    let mut cells = vec![escaped(&subject(row))];
+    for (index, side) in row.sides.iter().enumerate() {
+        cells.push(side.as_ref().map_or_else(
+            || MISSING.to_owned(),
+            |measured| format!("{} {}", value(row, measured.mean), spread(measured)).trim_end().to_owned(),
+        ));
+        let Some(index) = index.checked_sub(1) else { continue };
+        cells.extend(row.changes[index].as_ref().map_or_else(Default::default, |change| {
+            let shown = escaped(&answer(change));
+            let shown = match change.direction {
+                Some(Direction::Better | Direction::Worse) => format!("**{shown}**"),
+                None => shown,
+            };
+            let known = if change.p.is_none() { "n=1".to_owned() } else { p(change) };
+            [shown, ends(change), known]
+        }));
+    }
+    cells.push(if row.measure.is_rate() { escaped(&limiters(row)) } else { String::new() });
+    cells
+}
+
+fn remarks(text: &mut String, comparison: &Comparison) {
+    let mut lines: Vec<String> = Vec::new();
+    for row in &comparison.rows {
+        lines.extend(row.warnings.iter().map(|warning| format!("**!** {}: {warning}.", subject(row))));
+    }
+    lines.extend(comparison.warnings.iter().map(|warning| format!("**!** {warning}.")));
+    if comparison.has_claims() {
+        let told = unsettled(comparison).into_iter();
+        lines.extend(told.map(|(subjects, sentence)| format!("{}: {sentence}.", subjects.join(", "))));
+        lines.push(format!("same: equivalent within ± {}.", margin(comparison.effect)));
+    }
+    lines.extend(comparison.left_out.iter().map(|left| format!("{}: {}.", left.what, left.reason)));
+    lines.extend(conclusions(comparison));
+    text.push('\n');
+    for line in lines {
+        // The marks are ours.
+        let (mark, rest) = line.strip_prefix("**!** ").map_or(("", line.as_str()), |rest| ("**!** ", rest));
+        text.push_str(&format!("- {mark}{}\n", escaped(rest)));
+    }
+}

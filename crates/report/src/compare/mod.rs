@@ -1,0 +1,368 @@
+//! Runs held against each other: did it help, by how much, how surely, and what else changed.
+//!
+//! [`compare`] makes a [`Comparison`], which is all that the forms beside it are made from.
+
+mod csv;
+mod facts;
+mod limit;
+mod markdown;
+mod rows;
+mod side;
+mod text;
+mod words;
+
+use model::Comparison;
+use model::comparison::SCHEMA;
+
+pub use csv::csv;
+pub use limit::{Limit, Reached};
+pub use markdown::markdown;
+pub use side::{ForeignRate, Side};
+pub use text::text;
+
+/// What changed by less than this is as good as the same, where nothing else is said.
+pub const EFFECT: f64 = 0.03;
+/// What changed by less than this is never called changed: two runs of one machine before and after it was rebooted
+/// differ by as much.
+pub const NOISE_FLOOR: f64 = 0.02;
+
+/// Compares sides, all against the first. What changed by less than `effect`, as a share, is as good as the same.
+///
+/// # Errors
+/// One sentence: fewer than two sides, or nothing that was measured on two of them.
+pub fn compare(sides: &[Side], effect: f64) -> Result<Comparison, String> {
+    let [first, others @ ..] = sides else {
+        return Err("cannot compare nothing: name two runs".into());
+    };
+    if others.is_empty() {
+        return Err(format!(
+            "cannot compare {} with nothing: name a second run",
+            crate::printable(&first.name)
+        ));
+    }
+    let noise_floor = NOISE_FLOOR.min(effect);
+    let is_interleaved = rows::are_interleaved(sides);
+    let rows::Compared { rows, left_out, claims } = rows::compare(sides, effect, noise_floor, is_interleaved);
+    if rows.is_empty() {
+        return Err(nothing_in_common(sides));
+    }
+    let (differs, same) = facts::compare(&sides.iter().map(|side| &side.facts).collect::<Vec<_>>());
+    Ok(Comparison {
+        schema: SCHEMA.into(),
+        skye_version: env!("CARGO_PKG_VERSION").into(),
+        is_interleaved,
+        effect,
+        noise_floor,
+        differs,
+        same,
+        geomean_ratios: (1..sides.len()).map(|side| rows::geomean(&rows, side)).collect(),
+        claims: claims as u32,
+        runs_to_settle: stats::runs_to_settle(claims, is_interleaved) as u32,
+        warnings: warnings(sides),
+        rows,
+        left_out,
+        sides: sides.iter().map(told).collect(),
+    })
+}
+
+/// The names of all that sides may differ in, and by which runs can be put together.
+pub fn keys(sides: &[Side]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in sides.iter().flat_map(|side| side.facts.names()) {
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    }
+    names
+}
+
+fn told(side: &Side) -> model::comparison::Side {
+    model::comparison::Side {
+        name: side.name.clone(),
+        files: side.files.clone(),
+        started_at: side.started_at.clone(),
+        runs: side.runs() as u32,
+    }
+}
+
+fn warnings(sides: &[Side]) -> Vec<String> {
+    let partial = sides.iter().filter(|side| side.is_partial);
+    partial
+        .map(|side| format!("{} holds a run that was ended early: what it lacks is left out", side.name))
+        .collect()
+}
+
+fn nothing_in_common(sides: &[Side]) -> String {
+    let of = |side: &Side| {
+        let mut specs: Vec<&str> = side.tests.iter().map(|test| test.key.spec.as_str()).collect();
+        specs.dedup();
+        let shown = specs.iter().take(4).copied().collect::<Vec<_>>().join(", ");
+        let more = if specs.len() > 4 { ", …" } else { "" };
+        match specs.is_empty() {
+            true => format!("{} measured nothing", side.name),
+            false => format!("{} measured {shown}{more}", side.name),
+        }
+    };
+    let told: Vec<_> = sides.iter().map(of).collect();
+    crate::printable(&format!(
+        "cannot compare these: no test was measured on two sides; {}. Measure both with the same preset or the same --test",
+        told.join("; ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Run;
+    use model::comparison::{Answer, Direction, Measure};
+    use model::run::PhaseRecord;
+
+    use super::*;
+    use crate::sample;
+
+    /// A run whose tests are repeated six times, all rates times `factor`, with a spread of 1 %.
+    fn repeated(factor: f64) -> Run {
+        let mut run = sample::run();
+        let once = std::mem::take(&mut run.phases);
+        for repetition in 1..=6u32 {
+            let noise = 1.0 + 0.01 * (f64::from(repetition * 5 % 7) - 3.0) / 3.0;
+            run.phases.extend(once.iter().map(|phase| scaled(phase, repetition, factor * noise)));
+        }
+        run
+    }
+
+    fn scaled(phase: &PhaseRecord, repetition: u32, factor: f64) -> PhaseRecord {
+        let mut phase = PhaseRecord { repetition, ..phase.clone() };
+        let rate = &mut phase.rate;
+        let rates = [&mut rate.ops_per_second, &mut rate.bytes_per_second];
+        for rate in
+            rates.into_iter().chain([&mut rate.ci95_low_ops_per_second, &mut rate.ci95_high_ops_per_second])
+        {
+            *rate = rate.map(|rate| rate * factor);
+        }
+        if let Some(latency) = &mut phase.latency_ns {
+            latency.p99 = latency.p99.map(|ns| (ns as f64 / factor) as u64);
+        }
+        phase
+    }
+
+    fn side(name: &str, run: Run) -> Side {
+        Side::of_runs(name.into(), &[(format!("{name}.json"), run)])
+    }
+
+    fn shown(comparison: &Comparison) -> String {
+        sample::plain(&text(comparison, &sample::WIDE))
+    }
+
+    /// The scheduler was changed, and with it random reads; a limit moved, and a test is not what it looks like.
+    fn tuned() -> Run {
+        let mut run = repeated(1.0);
+        run.environment.target.device_stack[1].scheduler = Some("mq-deadline".into());
+        run.environment.kernel = "Linux 6.8.0".into();
+        for phase in &mut run.phases {
+            match phase.spec.as_str() {
+                "read:rnd4k:q32t4" => *phase = scaled(phase, phase.repetition, 0.43),
+                "write:seq1m:q8" => *phase = scaled(phase, phase.repetition, 1.1),
+                _ => {}
+            }
+        }
+        run
+    }
+
+    #[test]
+    fn it_helped() {
+        let comparison = compare(&[side("before", tuned()), side("after", repeated(1.0))], EFFECT).unwrap();
+        insta::assert_snapshot!(shown(&comparison));
+        let change = |spec: &str, measure| {
+            let row = comparison.rows.iter().find(|row| row.spec == spec && row.measure == measure);
+            row.and_then(|row| row.changes[0].clone()).unwrap()
+        };
+        let read = change("read:rnd4k:q32t4", Measure::OpsPerSecond);
+        assert_eq!((read.answer, read.direction), (Answer::Changed, Some(Direction::Better)));
+        assert!((read.ratio - 1.0 / 0.43).abs() < 1e-6);
+        // Of latency, less is better.
+        let waiting = change("read:rnd4k:q32t4", Measure::P99Ns);
+        assert_eq!((waiting.answer, waiting.direction), (Answer::Changed, Some(Direction::Better)));
+        let written = change("write:seq1m:q8", Measure::BytesPerSecond);
+        assert_eq!(written.direction, Some(Direction::Worse));
+        assert_eq!(change("stat:t4", Measure::OpsPerSecond).answer, Answer::Equivalent);
+    }
+
+    #[test]
+    fn one_run_a_side_claims_nothing() {
+        let mut after = sample::run();
+        after.phases = after.phases.iter().map(|phase| scaled(phase, 1, 2.0)).collect();
+        let comparison = compare(&[side("before", sample::run()), side("after", after)], EFFECT).unwrap();
+        assert!(!comparison.has_claims());
+        insta::assert_snapshot!(shown(&comparison));
+    }
+
+    #[test]
+    fn three_sides_each_have_a_column() {
+        let sides = [side("xfs", repeated(1.0)), side("ext4", repeated(0.9)), side("btrfs", repeated(0.7))];
+        let comparison = compare(&sides, EFFECT).unwrap();
+        insta::assert_snapshot!(shown(&comparison));
+        assert_eq!(comparison.geomean_ratios.len(), 2);
+    }
+
+    #[test]
+    fn the_narrower_the_terminal_the_less_beside_the_numbers() {
+        let comparison = compare(&[side("before", tuned()), side("after", repeated(1.0))], EFFECT).unwrap();
+        for width in [80, 100, 120] {
+            let text = sample::plain(&text(&comparison, &crate::text::Style { unicode: true, width }));
+            let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+            assert!(widest <= width, "{widest} of {width}:\n{text}");
+        }
+        let ascii = text(&comparison, &sample::ASCII);
+        assert!(ascii.is_ascii(), "{ascii}");
+    }
+
+    #[test]
+    fn unlike_work_is_not_compared() {
+        let mut after = repeated(1.0);
+        for phase in &mut after.phases {
+            match phase.spec.as_str() {
+                // The same name in tables, and another test.
+                "write:seq1m:q8" => phase.spec = "write:seq1m:q8:sync=each".into(),
+                // The same spec, and other work.
+                "create:t4" => phase.workload.files = 1000,
+                _ => {}
+            }
+        }
+        let comparison = compare(&[side("before", repeated(1.0)), side("after", after)], EFFECT).unwrap();
+        let left: Vec<_> = comparison.left_out.iter().map(|left| left.reason.as_str()).collect();
+        assert_eq!(left.len(), 3, "{left:?}");
+        assert!(
+            left[0]
+                .contains("not the same work: write:seq1m:q8 on before, write:seq1m:q8:sync=each on after")
+        );
+        assert!(left.iter().any(|reason| reason.contains("the number of files")), "{left:?}");
+        assert!(
+            comparison
+                .rows
+                .iter()
+                .all(|row| row.spec != "create:t4" && row.name != "write" || row.label != "SEQ1M Q8T1")
+        );
+        let mut other = sample::run();
+        other.phases.iter_mut().for_each(|phase| phase.spec = "read:rnd8k".into());
+        let refused = compare(&[side("before", repeated(1.0)), side("after", other)], EFFECT).unwrap_err();
+        assert!(
+            refused.contains("no test was measured on two sides") && refused.contains("read:rnd8k"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn other_limiters_and_invalid_sides_are_warned_of() {
+        let mut after = repeated(1.0);
+        for phase in &mut after.phases {
+            let Some(verdict) = &mut phase.verdict else { continue };
+            match phase.spec.as_str() {
+                "read:seq1m:q8" => verdict.limiter = Some(model::Limiter::PageCache),
+                "stat:t4" => {
+                    verdict.trust = model::run::Trust::Invalid;
+                    verdict.trust_reasons = vec!["cached".into()];
+                }
+                _ => {}
+            }
+        }
+        let comparison = compare(&[side("before", repeated(1.0)), side("after", after)], EFFECT).unwrap();
+        let warnings = |spec: &str| {
+            comparison
+                .rows
+                .iter()
+                .find(|row| row.spec == spec)
+                .map(|row| row.warnings.join("; "))
+                .unwrap_or_default()
+        };
+        assert!(warnings("read:seq1m:q8").contains("page cache on after"), "{}", warnings("read:seq1m:q8"));
+        assert!(warnings("stat:t4").contains("after is not what it looks like"), "{}", warnings("stat:t4"));
+    }
+
+    #[test]
+    fn what_was_measured_in_turns_is_compared_in_pairs() {
+        let paired = |side: &str, factor: f64| {
+            let mut run = repeated(1.0);
+            // Everything drifts by 10 % from one repetition to the next.
+            for phase in &mut run.phases {
+                *phase = scaled(phase, phase.repetition, factor * 1.1f64.powi(phase.repetition as i32));
+            }
+            let pairing = model::run::Pairing { id: "x".into(), side: side.into(), first: vec![true; 6] };
+            Run { pairing: Some(pairing), ..run }
+        };
+        let comparison =
+            compare(&[side("/a", paired("A", 1.0)), side("/b", paired("B", 0.94))], EFFECT).unwrap();
+        assert!(comparison.is_interleaved);
+        let change = comparison.rows[0].changes[0].as_ref().unwrap();
+        assert!((change.ratio - 0.94).abs() < 1e-9 && change.ci95_high_ratio.unwrap() < 0.95, "{change:?}");
+        assert_eq!(comparison.runs_to_settle, 9);
+    }
+
+    #[test]
+    fn results_of_older_programs_are_sides_too() {
+        let rates = |factor: f64| {
+            let rate =
+                |test: &str, per_second, is_bytes| ForeignRate { test: test.into(), per_second, is_bytes };
+            vec![rate("block write", 100e6 * factor, true), rate("stat", 5000.0 * factor, false)]
+        };
+        let runs = |factor: f64| -> Vec<_> {
+            (0..6).map(|index| ("ada".to_owned(), rates(factor * (1.0 + 0.002 * f64::from(index))))).collect()
+        };
+        let old = Side::of_foreign("old.csv".into(), "old.csv".into(), "bonnie++ 2.00a", &runs(1.0));
+        let new = Side::of_foreign("new.csv".into(), "new.csv".into(), "bonnie++ 2.00a", &runs(1.2));
+        let comparison = compare(&[old, new], EFFECT).unwrap();
+        insta::assert_snapshot!(shown(&comparison));
+    }
+
+    #[test]
+    fn as_markdown_and_csv_it_has_every_measure() {
+        let comparison = compare(&[side("before", tuned()), side("after", repeated(1.0))], EFFECT).unwrap();
+        insta::assert_snapshot!(markdown(&comparison));
+        let text = csv(&comparison);
+        let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+        let lines: Vec<_> = reader.records().map(Result::unwrap).collect();
+        assert_eq!(lines.len(), 2 * comparison.rows.len());
+        let changed = lines.iter().filter(|line| &line[16] == "changed").count();
+        assert_eq!(changed, 4, "two rates and two latencies");
+    }
+
+    #[test]
+    fn as_json_it_is_read_back() {
+        let comparison = compare(&[side("before", tuned()), side("after", repeated(1.0))], EFFECT).unwrap();
+        let text = crate::json::write_comparison(&comparison);
+        assert_eq!(serde_json::from_str::<Comparison>(&text).unwrap(), comparison);
+    }
+
+    #[test]
+    fn hostile_names_are_harmless_in_every_form() {
+        let hostile = "=1+1<script>alert(1)</script>|`x`\u{1b}[31m\u{202e}@all";
+        let mut before = sample::hostile_run();
+        before.phases = repeated(1.0).phases;
+        let mut after = before.clone();
+        after.environment.kernel = hostile.into();
+        let comparison = compare(&[side(hostile, before), side("-2+3", after)], EFFECT).unwrap();
+        let terminal = shown(&comparison);
+        assert!(!terminal.chars().any(|c| c != '\n' && model::printable::acts(c)), "{terminal}");
+        let markdown = markdown(&comparison);
+        assert!(
+            !markdown.contains("<script") && !markdown.contains("@all") && !markdown.contains('\u{202e}')
+        );
+        let csv = csv(&comparison);
+        assert!(
+            csv.contains("'-2+3") && csv.contains("'=1+1") && !csv.contains(",=") && !csv.contains('\u{1b}'),
+            "{csv}"
+        );
+    }
+
+    #[test]
+    fn a_limit_is_reached_only_by_what_surely_changed() {
+        let limit: Limit = "throughput<-5%".parse().unwrap();
+        let of = |before: Run, after: Run| {
+            limit.reached(&compare(&[side("before", before), side("after", after)], EFFECT).unwrap())
+        };
+        let Reached::Beyond(rows) = of(tuned(), repeated(1.0)) else { panic!() };
+        assert_eq!(rows, ["write SEQ1M Q8T1 -9.1 %"]);
+        assert_eq!(of(repeated(1.0), repeated(0.96)), Reached::Within);
+        let Reached::Undecided(reason) = of(sample::run(), sample::run()) else { panic!() };
+        assert!(reason.contains("--repeat 6"), "{reason}");
+    }
+}

@@ -1,0 +1,236 @@
+//! One side of a comparison: what one or more runs measured, by test.
+
+use model::Run;
+use model::comparison::{Measure, Measured};
+use model::run::{Confidence, PhaseRecord, Status, Trust, WorkloadRecord};
+use model::workload::Access;
+
+use super::facts::{self, Fact, Facts};
+use crate::text::Kind;
+
+/// One side: its name, and all that its runs say.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Side {
+    /// What it is called.
+    pub name: String,
+    /// Its documents, by name.
+    pub files: Vec<String>,
+    /// When the first of its runs was made: RFC 3339, UTC; `None` where no document tells.
+    pub started_at: Option<String>,
+    pub(super) facts: Facts,
+    pub(super) tests: Vec<Test>,
+    /// What it was measured in turns with, if it is one run.
+    pub(super) pairing: Option<model::run::Pairing>,
+    /// Whether one of its runs was ended early.
+    pub(super) is_partial: bool,
+}
+
+/// One test of a side: a value for each run.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Test {
+    pub key: Key,
+    pub name: String,
+    pub label: String,
+    /// The value of each run, with its repetition.
+    pub values: Vec<(u32, f64)>,
+    /// From the only run, where there is one: the interval within it.
+    pub within: Option<(f64, f64)>,
+    /// What was done, where more is known than its spec.
+    pub workload: Option<WorkloadRecord>,
+    /// How it was issued.
+    pub engine: Option<String>,
+    pub limiters: Vec<(Option<model::Limiter>, Option<Confidence>)>,
+    pub trust: Option<Trust>,
+    pub trust_reasons: Vec<String>,
+}
+
+/// By what tests of two sides are known to be the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Key {
+    pub spec: String,
+    pub measure: Measure,
+}
+
+/// A rate that a program of another kind found: the test in its words, and how many a second.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ForeignRate {
+    /// The test.
+    pub test: String,
+    /// How many bytes or operations a second.
+    pub per_second: f64,
+    /// Whether these are bytes.
+    pub is_bytes: bool,
+}
+
+impl Side {
+    /// A side of runs with the names of their files. Repetitions of a run count as runs, for each has fresh files.
+    pub fn of_runs(name: String, runs: &[(String, Run)]) -> Self {
+        let mut side = Self::empty(name);
+        for (file, run) in runs {
+            side.files.push(file.clone());
+            side.begin(Some(&run.started_at));
+            side.facts.add(facts::of_run(run));
+            side.is_partial |= run.run_status == model::run::RunStatus::Partial;
+            run.phases.iter().filter(|phase| is_measured(phase)).for_each(|phase| side.add_phase(phase));
+        }
+        side.pairing = match runs {
+            [(_, run)] => run.pairing.clone(),
+            _ => None,
+        };
+        side
+    }
+
+    /// A side of results of another program: its name and version, the machine's or the user's name where it is told,
+    /// and the rates of each of its runs.
+    pub fn of_foreign(
+        name: String,
+        file: String,
+        program: &str,
+        runs: &[(String, Vec<ForeignRate>)],
+    ) -> Self {
+        let mut side = Self { files: vec![file], ..Self::empty(name) };
+        for (label, rates) in runs {
+            side.facts.add([Fact::notable("program", program.to_owned())].into());
+            if !label.is_empty() {
+                side.facts.add([Fact::notable("name", label.clone())].into());
+            }
+            for rate in rates {
+                let measure = if rate.is_bytes { Measure::BytesPerSecond } else { Measure::OpsPerSecond };
+                let key = Key { spec: rate.test.clone(), measure };
+                let test = side.test(key, &rate.test, "");
+                let repetition = test.values.len() as u32 + 1;
+                test.values.push((repetition, rate.per_second));
+            }
+        }
+        side
+    }
+
+    fn empty(name: String) -> Self {
+        Self {
+            name,
+            files: Vec::new(),
+            started_at: None,
+            facts: Facts::default(),
+            tests: Vec::new(),
+            pairing: None,
+            is_partial: false,
+        }
+    }
+
+    /// What it is in one regard that sides may differ in: "kernel", "scheduler"; `None` where that is not known.
+    pub fn fact(&self, name: &str) -> Option<String> {
+        self.facts.value(name)
+    }
+
+    /// Most runs that any test has.
+    pub(super) fn runs(&self) -> usize {
+        self.tests.iter().map(|test| test.values.len()).max().unwrap_or_default()
+    }
+
+    fn begin(&mut self, started_at: Option<&str>) {
+        // Times of this form sort as text.
+        let first = self.started_at.iter().map(String::as_str).chain(started_at).min().map(str::to_owned);
+        self.started_at = first;
+    }
+
+    fn test(&mut self, key: Key, name: &str, label: &str) -> &mut Test {
+        let at = self.tests.iter().position(|test| test.key == key).unwrap_or_else(|| {
+            self.tests.push(Test {
+                key,
+                name: name.to_owned(),
+                label: label.to_owned(),
+                values: Vec::new(),
+                within: None,
+                workload: None,
+                engine: None,
+                limiters: Vec::new(),
+                trust: None,
+                trust_reasons: Vec::new(),
+            });
+            self.tests.len() - 1
+        });
+        &mut self.tests[at]
+    }
+
+    fn add_phase(&mut self, phase: &PhaseRecord) {
+        let is_in_bytes = phase.workload.pattern == Some(Access::Sequential) && Kind::of(phase) == Kind::Data;
+        let rate = &phase.rate;
+        let ends = rate.ci95_low_ops_per_second.zip(rate.ci95_high_ops_per_second);
+        let (measure, value, within) = match rate.bytes_per_second.filter(|_| is_in_bytes) {
+            Some(bytes) => {
+                let per_op = rate.ops_per_second.map(|ops| bytes / ops);
+                let ends = ends.zip(per_op).map(|((low, high), bytes)| (low * bytes, high * bytes));
+                (Measure::BytesPerSecond, Some(bytes), ends)
+            }
+            None => (Measure::OpsPerSecond, rate.ops_per_second, ends),
+        };
+        if let Some(value) = value {
+            self.add_value(phase, measure, value, within);
+        }
+        let latency = phase.latency_ns.as_ref();
+        if let Some(p99) = latency.and_then(|latency| latency.p99) {
+            let ends = latency.and_then(|latency| latency.ci95.as_ref()?.p99.as_ref());
+            let within = ends.map(|ends| (ends.low as f64, ends.high as f64));
+            self.add_value(phase, Measure::P99Ns, p99 as f64, within);
+        }
+    }
+
+    fn add_value(&mut self, phase: &PhaseRecord, measure: Measure, value: f64, within: Option<(f64, f64)>) {
+        if !(value.is_finite() && value > 0.0) {
+            return;
+        }
+        let test = self.test(Key { spec: phase.spec.clone(), measure }, &phase.name, &phase.label);
+        // Several runs on one side have the same repetitions.
+        test.values.push((phase.repetition, value));
+        test.within = within.filter(|_| test.values.len() == 1);
+        test.workload.get_or_insert_with(|| phase.workload.clone());
+        let mut features = phase.engine.features.clone();
+        features.sort();
+        features.insert(0, phase.engine.name.clone());
+        test.engine.get_or_insert_with(|| features.join(", "));
+        if let Some(verdict) = &phase.verdict {
+            test.limiters.push((verdict.limiter, verdict.confidence));
+            test.trust = test.trust.max(Some(verdict.trust));
+            for reason in &verdict.trust_reasons {
+                if !test.trust_reasons.contains(reason) {
+                    test.trust_reasons.push(reason.clone());
+                }
+            }
+        }
+    }
+}
+
+/// Whether a phase has a number that stands for its test.
+fn is_measured(phase: &PhaseRecord) -> bool {
+    matches!(phase.status, Status::Done | Status::Partial)
+}
+
+impl Test {
+    /// What it comes to; `None` where no run has a value.
+    pub fn measured(&self) -> Option<Measured> {
+        let values: Vec<_> = self.values.iter().map(|(_, value)| *value).collect();
+        let (mean, ends) = stats::centre(&values)?;
+        let ends = ends.map(|ends| (ends.low, ends.high)).or(self.within);
+        let known = |limiter: &Option<model::Limiter>| {
+            self.limiters.iter().filter(|(other, _)| other == limiter).count()
+        };
+        // Of several as frequent ones, the first.
+        let most = self.limiters.iter().rev().max_by_key(|(limiter, _)| known(limiter));
+        let limiter = most.and_then(|(limiter, _)| *limiter);
+        let least_sure = self.limiters.iter().filter(|(other, _)| *other == limiter);
+        Some(Measured {
+            values,
+            mean,
+            ci95_low: ends.map(|(low, _)| low),
+            ci95_high: ends.map(|(_, high)| high),
+            limiter,
+            confidence: least_sure.filter_map(|(_, confidence)| *confidence).min(),
+            trust: self.trust,
+        })
+    }
+
+    /// "read SEQ1M Q8T1"
+    pub fn subject(&self) -> String {
+        format!("{} {}", self.name, self.label).trim_end().to_owned()
+    }
+}

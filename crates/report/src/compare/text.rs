@@ -1,0 +1,290 @@
+//! A comparison on the terminal.
+
+use model::Comparison;
+use model::comparison::{Answer, Change, Direction, Measure, Row};
+
+use super::words::{
+    MISSING, answer, conclusions, difference, ends, headline, limiters, margin, p, sentence, signed, spread,
+    subject, value,
+};
+use crate::printable;
+use crate::text::{BOLD, DIM, GREEN, Style, YELLOW, field, fit, paint, remark, together};
+
+/// Blanks between columns, and before the first.
+const GAP: usize = 2;
+/// Most characters of a side's name above its column.
+const NAME_MAX: usize = 20;
+
+/// The comparison as text, with a newline at the end.
+pub fn text(comparison: &Comparison, style: &Style) -> String {
+    let mut blocks = vec![title(comparison), facts(comparison, style), table(comparison, style)];
+    blocks.push(remarks(comparison, style));
+    let blocks: Vec<_> = blocks.into_iter().filter(|block| !block.is_empty()).collect();
+    style.finish(format!("{}\n", blocks.join("\n\n")))
+}
+
+fn title(comparison: &Comparison) -> String {
+    let of = |side: &model::comparison::Side| {
+        let runs = if side.runs == 1 { "1 run".to_owned() } else { format!("{} runs", side.runs) };
+        format!("{} ({runs})", printable(&side.name))
+    };
+    let sides: Vec<_> = comparison.sides.iter().map(of).collect();
+    let how = if comparison.is_interleaved { ", measured in turns" } else { "" };
+    let (first, others) = (&sides[0], sides[1..].join(" and "));
+    format!(
+        "skye compare · {others} against {first}{how}\n{}",
+        paint(BOLD, &printable(&headline(comparison)))
+    )
+}
+
+fn facts(comparison: &Comparison, style: &Style) -> String {
+    let mut lines = Vec::new();
+    let differs: Vec<_> = comparison
+        .differs
+        .iter()
+        .map(|one| together(&printable(&format!("{} {}", one.name, difference(one)))))
+        .collect();
+    let differs = if differs.is_empty() { "nothing that is known".into() } else { differs.join(" · ") };
+    lines.push(field("differs", &differs, style));
+    let same: Vec<_> = comparison
+        .same
+        .iter()
+        .map(|setting| match setting.name.as_str() {
+            // These say by themselves what they are.
+            "host" | "kernel" | "file system" | "device" | "program" | "source" => setting.value.clone(),
+            name => format!("{name} {}", setting.value),
+        })
+        .map(|text| together(&printable(&text)))
+        .collect();
+    if !same.is_empty() {
+        lines.push(field("same", &same.join(" · "), style));
+    }
+    lines.join("\n")
+}
+
+/// A cell with its style, and whether it stands to the right.
+struct Cell {
+    text: String,
+    style: anstyle::Style,
+    is_right: bool,
+}
+
+impl Cell {
+    fn left(text: impl Into<String>) -> Self {
+        Self { text: text.into(), style: anstyle::Style::new(), is_right: false }
+    }
+
+    fn right(text: impl Into<String>) -> Self {
+        Self { is_right: true, ..Self::left(text) }
+    }
+
+    fn painted(self, style: anstyle::Style) -> Self {
+        Self { style, ..self }
+    }
+}
+
+/// Which columns there is room for; what is left out stands in other forms.
+#[derive(Clone, Copy)]
+struct Columns {
+    has_limiters: bool,
+    has_ends: bool,
+    has_p: bool,
+    has_spread: bool,
+}
+
+const LAYOUTS: [Columns; 5] = [
+    Columns { has_limiters: true, has_ends: true, has_p: true, has_spread: true },
+    Columns { has_limiters: true, has_ends: false, has_p: true, has_spread: true },
+    Columns { has_limiters: false, has_ends: true, has_p: true, has_spread: true },
+    Columns { has_limiters: false, has_ends: false, has_p: true, has_spread: true },
+    Columns { has_limiters: false, has_ends: false, has_p: false, has_spread: false },
+];
+
+fn table(comparison: &Comparison, style: &Style) -> String {
+    let mut last = String::new();
+    for columns in LAYOUTS {
+        let text = laid_out(comparison, columns, style);
+        let plain = widest(&text);
+        last = text;
+        if plain <= style.width {
+            break;
+        }
+    }
+    last
+}
+
+/// The widest line without its escape sequences.
+fn widest(text: &str) -> usize {
+    text.lines().map(|line| visible(line).count()).max().unwrap_or_default()
+}
+
+/// The characters of a line that are seen: escape sequences of ours begin with ESC and end with m.
+fn visible(line: &str) -> impl Iterator<Item = char> {
+    let mut is_escape = false;
+    line.chars().filter(move |&character| {
+        let starts = character == '\u{1b}';
+        let was = is_escape;
+        is_escape = starts || (is_escape && character != 'm');
+        !starts && !was
+    })
+}
+
+fn laid_out(comparison: &Comparison, columns: Columns, style: &Style) -> String {
+    let mut grid = vec![heading(comparison, columns)];
+    let shown = comparison.rows.iter().filter(|row| row.measure.is_rate() || is_worth_a_line(row));
+    let mut before: Option<&Row> = None;
+    for row in shown {
+        let continues = before.is_some_and(|before| before.spec == row.spec && row.measure == Measure::P99Ns);
+        grid.push(cells(row, continues, columns));
+        before = Some(row);
+    }
+    if comparison.rows.iter().filter(|row| row.measure.is_rate()).count() > 1 {
+        grid.push(mean(comparison));
+    }
+    let count = grid.iter().map(Vec::len).max().unwrap_or_default();
+    let width = |column: usize| {
+        grid.iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| style.finish(cell.text.clone()).chars().count())
+            .max()
+    };
+    let widths: Vec<_> = (0..count).map(|column| width(column).unwrap_or_default()).collect();
+    let line = |cells: &Vec<Cell>| {
+        let mut line = String::new();
+        // What is blank before the next cell: nothing is written that nothing follows.
+        let mut blanks = 0;
+        for (cell, width) in cells.iter().zip(&widths).filter(|(_, width)| **width > 0) {
+            let text = style.finish(cell.text.clone());
+            let gap = width - text.chars().count();
+            let (left, right) = if cell.is_right { (gap, 0) } else { (0, gap) };
+            if text.is_empty() {
+                blanks += gap + GAP;
+                continue;
+            }
+            line.push_str(&" ".repeat(blanks + GAP + left));
+            line.push_str(&paint(cell.style, &text));
+            blanks = right;
+        }
+        line
+    };
+    grid.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Latency has a line of its own only where it changed: every other form has all of them.
+fn is_worth_a_line(row: &Row) -> bool {
+    row.changes.iter().flatten().any(|change| change.answer == Answer::Changed)
+}
+
+fn heading(comparison: &Comparison, columns: Columns) -> Vec<Cell> {
+    let mut cells = vec![Cell::left(""), Cell::left("")];
+    for (index, side) in comparison.sides.iter().enumerate() {
+        cells.push(Cell::right(fit(&printable(&side.name), NAME_MAX)));
+        cells.push(Cell::left(""));
+        if index > 0 {
+            cells.push(Cell::right("change"));
+            let has_ends = columns.has_ends && comparison.has_claims();
+            cells.push(Cell::left(if has_ends { "95 %" } else { "" }));
+            cells.push(Cell::left(""));
+        }
+    }
+    let has_limiters = columns.has_limiters && comparison.rows.iter().any(|row| !limiters(row).is_empty());
+    cells.push(Cell::left(if has_limiters { "limited by" } else { "" }));
+    cells
+}
+
+fn cells(row: &Row, continues: bool, columns: Columns) -> Vec<Cell> {
+    let (name, label) = match (row.measure, continues) {
+        (Measure::P99Ns, true) => (String::new(), "p99".to_owned()),
+        (Measure::P99Ns, false) => (row.name.clone(), format!("{} p99", row.label)),
+        _ => (row.name.clone(), row.label.clone()),
+    };
+    let mut cells = vec![Cell::left(printable(&name)), Cell::left(printable(&label))];
+    for (index, side) in row.sides.iter().enumerate() {
+        let (number, spread) = side.as_ref().map_or_else(
+            || (MISSING.to_owned(), String::new()),
+            |measured| (value(row, measured.mean), spread(measured)),
+        );
+        cells.push(Cell::right(number));
+        cells.push(Cell::left(if columns.has_spread { spread } else { String::new() }).painted(DIM));
+        if let Some(change) = index.checked_sub(1).map(|index| &row.changes[index]) {
+            cells.extend(change_cells(change.as_ref(), columns));
+        }
+    }
+    let limiters = if row.measure.is_rate() && columns.has_limiters { limiters(row) } else { String::new() };
+    let moved = (1..row.sides.len()).any(|side| row.moved(side).is_some());
+    cells.push(Cell::left(limiters).painted(if moved { YELLOW } else { anstyle::Style::new() }));
+    cells
+}
+
+fn change_cells(change: Option<&Change>, columns: Columns) -> [Cell; 3] {
+    let Some(change) = change else { return [Cell::right(""), Cell::left(""), Cell::left("")] };
+    let colour = match change.direction {
+        Some(Direction::Better) => GREEN,
+        Some(Direction::Worse) => YELLOW,
+        None => anstyle::Style::new(),
+    };
+    let known = if change.p.is_none() { "n=1".to_owned() } else { p(change) };
+    [
+        Cell::right(answer(change)).painted(colour),
+        Cell::left(if columns.has_ends { ends(change) } else { String::new() }).painted(DIM),
+        Cell::left(if columns.has_p { known } else { String::new() }).painted(DIM),
+    ]
+}
+
+fn mean(comparison: &Comparison) -> Vec<Cell> {
+    let mut cells = vec![Cell::left("geomean"), Cell::left(""), Cell::left(""), Cell::left("")];
+    for ratio in &comparison.geomean_ratios {
+        let ratio = ratio.map_or(String::new(), signed);
+        cells.extend([Cell::left(""), Cell::left(""), Cell::right(ratio), Cell::left(""), Cell::left("")]);
+    }
+    cells
+}
+
+/// Rates of which nothing can be told, those together of which the same is said.
+pub(super) fn unsettled(comparison: &Comparison) -> Vec<(Vec<String>, String)> {
+    let mut said: Vec<(Vec<String>, String)> = Vec::new();
+    for row in comparison.rows.iter().filter(|row| row.measure.is_rate()) {
+        for (change, side) in row.changes.iter().zip(&comparison.sides[1..]) {
+            let Some(change) = change.as_ref().filter(|change| change.answer == Answer::CannotTell) else {
+                continue;
+            };
+            let on = if comparison.sides.len() > 2 { format!(" on {}", side.name) } else { String::new() };
+            let (subject, sentence) = (format!("{}{on}", subject(row)), sentence(change, comparison));
+            match said.iter_mut().find(|(_, known)| *known == sentence) {
+                Some((subjects, _)) => subjects.push(subject),
+                None => said.push((vec![subject], sentence)),
+            }
+        }
+    }
+    said
+}
+
+/// What stands beneath the table: rows that cannot be told, warnings, what was left out, what follows.
+fn remarks(comparison: &Comparison, style: &Style) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let mut say = |sign: &str, text: &str| lines.push(remark(sign, &printable(text), style));
+    for row in &comparison.rows {
+        for warning in &row.warnings {
+            say("!", &format!("{}: {warning}.", subject(row)));
+        }
+    }
+    for warning in &comparison.warnings {
+        say("!", &format!("{warning}."));
+    }
+    if comparison.has_claims() {
+        for (subjects, sentence) in unsettled(comparison) {
+            say("~", &format!("{}: {sentence}.", subjects.join(", ")));
+        }
+        let same = comparison.rows.iter().flat_map(|row| row.changes.iter().flatten());
+        if same.clone().any(|change| change.answer == Answer::Equivalent) {
+            say("~", &format!("same: equivalent within ± {}.", margin(comparison.effect)));
+        }
+    }
+    for left in &comparison.left_out {
+        say("-", &format!("{}: {}.", left.what, left.reason));
+    }
+    for sentence in conclusions(comparison) {
+        say("·", &sentence);
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,236 @@
+//! The words and numbers that every form of a comparison uses.
+
+use model::comparison::{Answer, Change, Difference, Measure, Measured, Row};
+use model::{Comparison, FileVerb};
+
+use crate::numbers::{amount, latency, megabytes};
+
+/// Stands where nothing is known.
+pub(super) const MISSING: &str = crate::numbers::MISSING;
+
+/// "2,655 MB/s", "412,310 IOPS", "142,310/s", "1.92 ms"
+pub(crate) fn value(row: &Row, value: f64) -> String {
+    let shown = match row.measure {
+        Measure::BytesPerSecond => megabytes(value),
+        Measure::OpsPerSecond if is_on_blocks(row) => amount(value).map(|rate| format!("{rate} IOPS")),
+        Measure::OpsPerSecond => amount(value).map(|rate| format!("{rate}/s")),
+        Measure::P99Ns => Some(latency(value as u64)),
+    };
+    shown.unwrap_or_else(|| MISSING.into())
+}
+
+/// Whether its operations move blocks, so that they are called IOPS.
+fn is_on_blocks(row: &Row) -> bool {
+    !row.label.is_empty() && FileVerb::from_word(&row.name).is_none()
+}
+
+/// How far the interval of a side reaches to its wider side: "±1.2 %"; empty where there is none.
+pub(crate) fn spread(measured: &Measured) -> String {
+    let Some((low, high)) = measured.ci95_low.zip(measured.ci95_high) else { return String::new() };
+    let half = (high / measured.mean - 1.0).max(1.0 - low / measured.mean);
+    format!("±{}", short_percent(half))
+}
+
+/// "+2.2 %", "-17 %", "+135 %", "0.0 %"; beyond ten times "×12".
+pub(crate) fn signed(ratio: f64) -> String {
+    if ratio >= 10.0 {
+        return format!("×{}", amount(ratio).unwrap_or_default());
+    }
+    let percent = (ratio - 1.0) * 100.0;
+    let shown = if percent.abs() < 99.95 { format!("{percent:+.1} %") } else { format!("{percent:+.0} %") };
+    // Nothing is neither more nor less.
+    if shown == "-0.0 %" || shown == "+0.0 %" { "0.0 %".into() } else { shown }
+}
+
+/// A share in percent with as many digits as say something: "0.4 %", "12 %".
+pub(crate) fn short_percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent < 9.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
+}
+
+/// The ends of the interval of a change: "+1.2 to +3.2 %"; empty where there is none.
+pub(crate) fn ends(change: &Change) -> String {
+    let Some((low, high)) = change.ci95_low_ratio.zip(change.ci95_high_ratio) else { return String::new() };
+    let (low, high) = (signed(low), signed(high));
+    match low.strip_suffix(" %") {
+        Some(bare) if high.ends_with('%') => format!("{bare} to {high}"),
+        _ => format!("{low} to {high}"),
+    }
+}
+
+/// "p=0.002"; empty where there is none. It is corrected for the number of rows.
+pub(crate) fn p(change: &Change) -> String {
+    match change.p_corrected {
+        None => String::new(),
+        Some(p) if p < 0.001 => "p<0.001".into(),
+        Some(p) => format!("p={p:.3}"),
+    }
+}
+
+/// What the column of changes says: "+2.2 %", "~ same", "~".
+pub(crate) fn answer(change: &Change) -> String {
+    match (change.answer, change.p) {
+        (Answer::Changed, _) => signed(change.ratio),
+        (Answer::Equivalent, _) => "~ same".into(),
+        // Without repetitions a change can be seen and not told.
+        (Answer::CannotTell, None) => format!("{} ?", signed(change.ratio)),
+        (Answer::CannotTell, Some(_)) => "~".into(),
+    }
+}
+
+/// The answer as a sentence's end: "changed by +2.2 % (+1.2 to +3.2 %)", "equivalent within ± 3 %", "cannot tell: would
+/// need 16 runs a side".
+pub(crate) fn sentence(change: &Change, comparison: &Comparison) -> String {
+    let each = if comparison.is_interleaved { "pairs" } else { "runs a side" };
+    match change.answer {
+        Answer::Changed => format!("changed by {} ({})", signed(change.ratio), ends(change)),
+        Answer::Equivalent => format!("equivalent within ± {}", margin(comparison.effect)),
+        Answer::CannotTell => match change.runs_needed {
+            Some(runs) => format!("cannot tell: would need {runs} {each}"),
+            None => {
+                "cannot tell: more than 1,000 runs would be needed, so look for what disturbs them".into()
+            }
+        },
+    }
+}
+
+/// "3 %", "0.5 %"
+pub(crate) fn margin(share: f64) -> String {
+    format!("{} %", (share * 1000.0).round() / 10.0)
+}
+
+/// The test of a row: "read SEQ1M Q8T1"; of its latency "read SEQ1M Q8T1 p99".
+pub(crate) fn subject(row: &Row) -> String {
+    let test = format!("{} {}", row.name, row.label);
+    let measure = if row.measure == Measure::P99Ns { " p99" } else { "" };
+    format!("{}{measure}", test.trim_end())
+}
+
+/// The limiters of a row: "device bandwidth", "all CPUs → device operations"; empty where none is known.
+pub(crate) fn limiters(row: &Row) -> String {
+    let known = row.sides.iter().flatten().filter_map(|measured| measured.limiter);
+    let mut titles: Vec<&str> = Vec::new();
+    for limiter in known {
+        if titles.last() != Some(&limiter.title()) {
+            titles.push(limiter.title());
+        }
+    }
+    titles.join(" → ")
+}
+
+/// "mq-deadline → none"
+pub(crate) fn difference(difference: &Difference) -> String {
+    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "not known".into());
+    difference.values.iter().map(value).collect::<Vec<_>>().join(" → ")
+}
+
+/// What follows from the whole of it, in sentences: how many runs are needed, what could be found, what it cannot say.
+pub(crate) fn conclusions(comparison: &Comparison) -> Vec<String> {
+    let mut said = Vec::new();
+    let each = if comparison.is_interleaved { "pairs" } else { "runs a side" };
+    let changes =
+        || comparison.rows.iter().flat_map(|row| row.changes.iter().flatten().map(move |c| (row, c)));
+    let rates = || changes().filter(|(row, _)| row.measure.is_rate());
+    let fewest = rates().map(|(_, change)| change.runs).min().unwrap_or_default();
+    let needed = comparison.runs_to_settle;
+    if !comparison.has_claims() {
+        said.push(format!(
+            "One run a side: what it spreads within itself says nothing about the next, so no change can be claimed. Measure \
+             each with --repeat {}, or both in turns: skye ab.",
+            needed.max(6)
+        ));
+    } else if fewest < needed {
+        said.push(format!(
+            "{} rows are judged together: fewer than {needed} {each} cannot settle so many, and here are {fewest}.",
+            comparison.claims
+        ));
+    }
+    let mut found: Vec<_> = rates().filter_map(|(row, change)| Some((change.detectable?, row))).collect();
+    found.sort_by(|one, other| one.0.total_cmp(&other.0));
+    if let (Some((least, easiest)), Some((most, hardest))) = (found.first(), found.last()) {
+        let (least, most) = (short_percent(*least), short_percent(*most));
+        said.push(match least == most {
+            true => format!("A change of a rate by {least} would be found four times of five."),
+            false => format!(
+                "A change of a rate would be found four times of five from {least} ({}) or, at worst, {most} ({}) on.",
+                subject(easiest),
+                subject(hardest)
+            ),
+        });
+    }
+    let has_changed = changes().any(|(_, change)| change.answer == Answer::Changed);
+    if has_changed && comparison.differs.len() > 1 {
+        said.push(format!(
+            "{} settings differ: this comparison cannot say which did it.",
+            capital(&count(comparison.differs.len()))
+        ));
+    }
+    if comparison.has_claims() {
+        said.push(format!(
+            "p is that of an exact permutation test, corrected for {} rows (Holm).",
+            comparison.claims
+        ));
+    }
+    if comparison.has_claims() && !comparison.is_interleaved {
+        said.push(
+            "The sides were measured one after the other: what drifted in between counts as a change. skye ab measures in \
+             turns."
+                .into(),
+        );
+    }
+    said
+}
+
+fn count(number: usize) -> String {
+    const WORDS: [&str; 10] = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
+    WORDS.get(number).map_or_else(|| number.to_string(), |word| (*word).to_owned())
+}
+
+fn capital(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map_or(String::new(), |first| first.to_uppercase().chain(characters).collect())
+}
+
+/// The answer to the question that was asked, in a sentence.
+pub(crate) fn headline(comparison: &Comparison) -> String {
+    let Some(after) = comparison.sides.get(1) else { return String::new() };
+    if comparison.sides.len() > 2 {
+        let others = capital(&count(comparison.sides.len() - 1));
+        return format!("{others} sides, each against {}.", comparison.sides[0].name);
+    }
+    let rates = comparison.rows.iter().filter(|row| row.measure.is_rate());
+    let changes: Vec<_> = rates.filter_map(|row| Some((row, row.changes.first()?.as_ref()?))).collect();
+    let of = |direction| changes.iter().filter(|(_, change)| change.direction == Some(direction)).count();
+    let (better, worse) = (of(model::comparison::Direction::Better), of(model::comparison::Direction::Worse));
+    let same = changes.iter().filter(|(_, change)| change.answer == Answer::Equivalent).count();
+    let unknown = changes.len() - better - worse - same;
+    let tests = |number: usize| if number == 1 { "1 test".to_owned() } else { format!("{number} tests") };
+    let parts = [
+        (better, format!("faster in {}", tests(better))),
+        (worse, format!("slower in {}", tests(worse))),
+        (same, format!("the same in {}", tests(same))),
+    ];
+    let parts: Vec<_> = parts.into_iter().filter(|(number, _)| *number > 0).map(|(_, text)| text).collect();
+    match (parts.is_empty(), unknown) {
+        (true, _) if !comparison.has_claims() => {
+            format!("One run a side: whether {} is faster cannot be told.", after.name)
+        }
+        (true, _) => format!("Whether {} is faster cannot be told from these runs.", after.name),
+        (false, 0) => format!("{} is {}.", after.name, parts.join(", ")),
+        (false, _) => {
+            format!("{} is {}; in {} it cannot be told.", after.name, parts.join(", "), tests(unknown))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_signed() {
+        let shown = [1.022, 0.268, 1.0, 1.00001, 2.347, 0.0, 12.3, 1.9994].map(signed);
+        assert_eq!(shown, ["+2.2 %", "-73.2 %", "0.0 %", "0.0 %", "+135 %", "-100 %", "×12.3", "+99.9 %"]);
+        assert_eq!([0.03, 0.005, 0.1].map(margin), ["3 %", "0.5 %", "10 %"]);
+    }
+}

@@ -1,0 +1,179 @@
+//! `skye compare`: saved runs held against each other.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use model::request::Percent;
+use model::{Comparison, Run, nearest};
+use report::compare::{self, Limit, Reached, Side};
+
+use crate::cli::{CompareArguments, ComparisonFormat};
+use crate::exit::{self, Failure};
+use crate::{Done, front_ends, store, terminal};
+
+/// Compares.
+pub fn compare(arguments: &CompareArguments) -> Done {
+    let (sources, unreadable) = read_all(&arguments.runs);
+    unreadable.iter().for_each(|problem| terminal::error(problem));
+    // Of two, what is left has nothing to be compared with; of more, the others still have.
+    if !unreadable.is_empty() && sources.len() < 2 {
+        return Ok(exit::REFUSED);
+    }
+    let sides = match &arguments.by {
+        None => sources.into_iter().map(Source::into_side).collect(),
+        Some(key) => by(key, sources)?,
+    };
+    let effect = arguments.effect.map_or(compare::EFFECT, Percent::share);
+    let comparison = compare::compare(&sides, effect).map_err(Failure::Refused)?;
+    show(&comparison, arguments.format)?;
+    let code = reached(&comparison, &arguments.fail_on)?;
+    Ok(if unreadable.is_empty() { code } else { exit::REFUSED })
+}
+
+/// Prints a comparison.
+pub fn show(comparison: &Comparison, format: ComparisonFormat) -> Result<(), Failure> {
+    let text = match format {
+        ComparisonFormat::Text => {
+            let text = compare::text(comparison, &terminal::style());
+            return terminal::print_line(text.trim_end_matches('\n'));
+        }
+        ComparisonFormat::Markdown => compare::markdown(comparison),
+        ComparisonFormat::Csv => compare::csv(comparison),
+        ComparisonFormat::Json => report::json::write_comparison(comparison),
+    };
+    terminal::print_bytes(text.as_bytes())
+}
+
+/// The exit code that limits call for. What cannot be decided is refused: a gate that nothing can fail is none.
+pub fn reached(comparison: &Comparison, limits: &[Limit]) -> Done {
+    let mut code = exit::DONE;
+    for limit in limits {
+        match limit.reached(comparison) {
+            Reached::Within => {}
+            Reached::Beyond(rows) => {
+                terminal::error(&format!("beyond --fail-on: {}", rows.join(", ")));
+                code = exit::BEYOND;
+            }
+            Reached::Undecided(reason) => {
+                return Err(Failure::Refused(format!("cannot decide --fail-on: {reason}")));
+            }
+        }
+    }
+    Ok(code)
+}
+
+/// One file that was named.
+enum Source {
+    Run { name: String, path: PathBuf, run: Box<Run> },
+    Foreign(Side),
+}
+
+impl Source {
+    fn into_side(self) -> Side {
+        match self {
+            Self::Run { name, path, run } => Side::of_runs(name, &[(shown(&path), *run)]),
+            Self::Foreign(side) => side,
+        }
+    }
+}
+
+/// What could be read, under names of which no two are the same, and why the rest could not.
+fn read_all(words: &[String]) -> (Vec<Source>, Vec<String>) {
+    let (mut sources, mut unreadable) = (Vec::new(), Vec::new());
+    for word in words {
+        match read(word) {
+            Ok(source) => sources.push(source),
+            Err(problem) => unreadable.push(problem),
+        }
+    }
+    name_apart(&mut sources);
+    (sources, unreadable)
+}
+
+fn read(word: &str) -> Result<Source, String> {
+    let path = store::find(word)?;
+    let text = store::text(&path)?;
+    // A place in the store says more than the name of its file.
+    let name = if word.starts_with('@') { word.to_owned() } else { stem(&path) };
+    if let Some(found) = front_ends::found_in(&text) {
+        return found.side(name, &shown(&path)).map(Source::Foreign);
+    }
+    Ok(Source::Run { name, run: Box::new(store::parse(&path, &text)?), path })
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// The users' own labels, where each run has one of its own; whole paths where files of several directories have the same
+/// name; and numbers where even these are the same.
+fn name_apart(sources: &mut [Source]) {
+    let are_apart = |names: &[String]| names.iter().collect::<HashSet<_>>().len() == names.len();
+    let names = |of: &dyn Fn(&Source) -> Option<String>, sources: &[Source]| {
+        sources.iter().map(of).collect::<Option<Vec<_>>>().filter(|names| are_apart(names))
+    };
+    let label = |source: &Source| match source {
+        Source::Run { run, .. } => run.label.clone(),
+        Source::Foreign(_) => None,
+    };
+    let own = |source: &Source| match source {
+        Source::Run { name, .. } => Some(name.clone()),
+        Source::Foreign(side) => Some(side.name.clone()),
+    };
+    let whole = |source: &Source| match source {
+        Source::Run { path, .. } => Some(shown(path)),
+        Source::Foreign(side) => side.files.first().cloned(),
+    };
+    let numbered = || (1..=sources.len()).map(|number| format!("run {number}")).collect();
+    let chosen = names(&label, sources)
+        .or_else(|| names(&own, sources))
+        .or_else(|| names(&whole, sources))
+        .unwrap_or_else(numbered);
+    for (source, chosen) in sources.iter_mut().zip(chosen) {
+        match source {
+            Source::Run { name, .. } => *name = chosen,
+            Source::Foreign(side) => side.name = chosen,
+        }
+    }
+}
+
+/// One side for each value of a key.
+fn by(key: &str, sources: Vec<Source>) -> Result<Vec<Side>, Failure> {
+    let mut groups: Vec<(String, Vec<(String, Run)>)> = Vec::new();
+    for source in sources {
+        let Source::Run { path, run, .. } = source else {
+            return Err(Failure::Refused(
+                "cannot put results of older programs together by a key: name each file as a side of its own"
+                    .into(),
+            ));
+        };
+        let documents = [(shown(&path), *run)];
+        let side = Side::of_runs(String::new(), &documents);
+        let value = side.fact(key).ok_or_else(|| {
+            let keys = compare::keys(std::slice::from_ref(&side));
+            let near = nearest(key, keys.iter().map(String::as_str));
+            let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+            Failure::Refused(format!(
+                "cannot put runs together by {key}: {} has no such thing{near} (there is {})",
+                path.display(),
+                keys.join(", ")
+            ))
+        })?;
+        let [document] = documents;
+        match groups.iter_mut().find(|(known, _)| *known == value) {
+            Some((_, documents)) => documents.push(document),
+            None => groups.push((value, vec![document])),
+        }
+    }
+    if let [(value, _)] = groups.as_slice() {
+        return Err(Failure::Refused(format!(
+            "cannot compare by {key}: it is {} in all of them",
+            report::printable(value)
+        )));
+    }
+    Ok(groups.into_iter().map(|(value, documents)| Side::of_runs(value, &documents)).collect())
+}

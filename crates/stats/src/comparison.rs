@@ -1,0 +1,341 @@
+//! Whether one group of runs is faster than another, by how much, and how surely.
+
+use statrs::distribution::{ContinuousCDF, Normal};
+
+use crate::interval::{Interval, mean, student, variance};
+use crate::permutation::{p_min, p_of_groups, p_of_pairs};
+
+/// Chance of claiming any change among all rows where there is none.
+const SIGNIFICANCE: f64 = 0.05;
+/// Chance of finding a change that is as large as was planned for.
+const POWER: f64 = 0.8;
+/// Ways of dealing runs out are drawn with this seed, so that the same runs always give the same p.
+const SEED: u64 = 0x5eed;
+/// More runs than this are not proposed: the noise should be looked for instead.
+const RUNS_MAX: usize = 1000;
+/// How many times the runs that did not settle a row are proposed at least.
+const MORE_RUNS: f64 = 1.5;
+
+/// How a quantity of one group of runs relates to that of another. The unit is a whole run: what happens within one
+/// resembles its neighbours, and what sets runs apart does not show in it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Change {
+    /// The geometric mean of the second group over that of the first: 1.05 is 5 % more.
+    pub ratio: f64,
+    /// The 95 % interval of it, from Student's t on logarithms: Welch's for groups ("The generalization of `Student's'
+    /// problem", Biometrika 34, 1947), of the ratios for pairs (Kalibera and Jones, "Rigorous benchmarking in reasonable
+    /// time", 2013). `None` with fewer than two runs on a side.
+    pub interval: Option<Interval>,
+    /// The p of the exact permutation test on logarithms, before it is corrected for the number of rows; `None` with
+    /// fewer than two runs on a side.
+    pub p: Option<f64>,
+    /// Runs of the smaller side, or pairs.
+    pub runs: usize,
+    /// Whether runs were paired.
+    pub are_pairs: bool,
+    /// What one run of each side adds to the variance of the logarithm of the ratio.
+    variance_of_one: Option<f64>,
+    /// Runs that count: of sides of different sizes their harmonic mean.
+    runs_counted: f64,
+}
+
+/// Compares groups of runs that were made one after the other. Values are rates or times of whole runs, all above 0.
+///
+/// `None` where a group is empty, and where a value is not above 0 and finite.
+pub fn compare_groups(before: &[f64], after: &[f64]) -> Option<Change> {
+    let (before, after) = (logarithms(before)?, logarithms(after)?);
+    let difference = mean(&after) - mean(&before);
+    let (first, second) = (before.len() as f64, after.len() as f64);
+    let has_spread = before.len() > 1 && after.len() > 1;
+    let spread = has_spread.then(|| {
+        let (of_first, of_second) = (variance(&before) / first, variance(&after) / second);
+        let error = of_first + of_second;
+        let degrees = if error > 0.0 {
+            error.powi(2) / (of_first.powi(2) / (first - 1.0) + of_second.powi(2) / (second - 1.0))
+        } else {
+            first + second - 2.0
+        };
+        (student(degrees) * error.sqrt(), variance(&before) + variance(&after))
+    });
+    Some(Change {
+        ratio: finite(difference.exp())?,
+        interval: spread.and_then(|(half, _)| around(difference, half)),
+        p: if has_spread { p_of_groups(&before, &after, SEED) } else { None },
+        runs: before.len().min(after.len()),
+        are_pairs: false,
+        variance_of_one: spread.map(|(_, variance)| variance),
+        runs_counted: 2.0 / (1.0 / first + 1.0 / second),
+    })
+}
+
+/// Compares runs that were made in pairs, one of each side next to the other in time, so that what drifts slowly is the
+/// same in both. Values as for [`compare_groups`].
+///
+/// `None` without a pair, and where a value is not above 0 and finite.
+pub fn compare_pairs(pairs: &[(f64, f64)]) -> Option<Change> {
+    let (before, after): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
+    let (before, after) = (logarithms(&before)?, logarithms(&after)?);
+    let differences: Vec<_> = after.iter().zip(&before).map(|(after, before)| after - before).collect();
+    let difference = mean(&differences);
+    let count = differences.len() as f64;
+    let spread = (differences.len() > 1).then(|| variance(&differences));
+    let half = spread.map(|variance| student(count - 1.0) * (variance / count).sqrt());
+    Some(Change {
+        ratio: finite(difference.exp())?,
+        interval: half.and_then(|half| around(difference, half)),
+        p: if differences.len() > 1 { p_of_pairs(&differences, SEED) } else { None },
+        runs: differences.len(),
+        are_pairs: true,
+        variance_of_one: spread,
+        runs_counted: count,
+    })
+}
+
+/// What counts as a change, as shares: 0.03 is 3 %.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Margins {
+    /// What changed by less than this to either side is as good as the same.
+    pub equivalent: f64,
+    /// What changed by less than this is never called changed, however surely it is known: a machine that was rebooted
+    /// differs by as much.
+    pub floor: f64,
+}
+
+/// What can be said of a change. There is no fourth answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// It changed, by the ratio, as surely as its interval says.
+    Changed,
+    /// If it changed, then by less than the margin.
+    Equivalent,
+    /// Neither can be told from these runs. `runs` of each side, or pairs, would find a change as large as the margin
+    /// four times of five; `None` where that would take more than a thousand.
+    CannotTell {
+        /// As many would be needed.
+        runs: Option<usize>,
+    },
+}
+
+/// A change among others.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Judged {
+    /// The answer.
+    pub answer: Answer,
+    /// The p after the correction for all rows; `None` where there is none before it.
+    pub p: Option<f64>,
+    /// The smallest change, as a share, that so many runs with this spread would find four times of five.
+    pub detectable: Option<f64>,
+}
+
+/// Answers for rows that are looked at together, so that the chance of claiming any change among them where there is none
+/// is 5 % at most (Holm, "A simple sequentially rejective multiple test procedure", 1979).
+///
+/// A row changed if the corrected p is at most 0.05, its interval excludes 1, and it changed by more than the floor. It is
+/// equivalent if its interval lies within the margin: two one-sided tests (Schuirmann, 1987), with the 95 % interval that
+/// is shown instead of the usual 90 %.
+pub fn judge(changes: &[Change], margins: Margins) -> Vec<Judged> {
+    let rows = changes.len();
+    let corrected = holm(&changes.iter().map(|change| change.p).collect::<Vec<_>>());
+    let judged = |(change, p): (&Change, Option<f64>)| {
+        let is_significant = p.is_some_and(|p| p <= SIGNIFICANCE);
+        let log_floor = (1.0 + margins.floor).ln();
+        let answer = match change.interval {
+            Some(interval) if is_within(&interval, margins.equivalent) => Answer::Equivalent,
+            Some(Interval { low, high })
+                if is_significant && (low > 1.0 || high < 1.0) && change.ratio.ln().abs() >= log_floor =>
+            {
+                Answer::Changed
+            }
+            _ => Answer::CannotTell { runs: runs_needed(change, rows, margins) },
+        };
+        Judged { answer, p, detectable: detectable(change, rows) }
+    };
+    changes.iter().zip(corrected).map(judged).collect()
+}
+
+/// Runs of each side, or pairs, from which on a change can be claimed at all among so many rows: 6 and 6 for up to 23, 9
+/// pairs for up to 12.
+pub fn runs_to_settle(rows: usize, are_pairs: bool) -> usize {
+    let p_max = SIGNIFICANCE / rows.max(1) as f64;
+    (2..RUNS_MAX).find(|runs| p_min(*runs, are_pairs) <= p_max).unwrap_or(RUNS_MAX)
+}
+
+/// Values of p corrected for their number: the smallest counts as many times as there are, the next once less, and none
+/// less than one that is smaller.
+fn holm(values: &[Option<f64>]) -> Vec<Option<f64>> {
+    let mut order: Vec<_> =
+        values.iter().enumerate().filter_map(|(index, p)| p.map(|p| (index, p))).collect();
+    order.sort_by(|(_, one), (_, other)| one.total_cmp(other));
+    let mut corrected = vec![None; values.len()];
+    let (count, mut largest) = (order.len(), 0f64);
+    for (rank, (index, p)) in order.into_iter().enumerate() {
+        largest = largest.max(p * (count - rank) as f64).min(1.0);
+        corrected[index] = Some(largest);
+    }
+    corrected
+}
+
+/// Standard deviations from zero at which a change is found with [`POWER`] among so many rows: 2.8 for one.
+fn deviations(rows: usize) -> f64 {
+    let quantile = |share| Normal::standard().inverse_cdf(share);
+    quantile(1.0 - SIGNIFICANCE / 2.0 / rows as f64) + quantile(POWER)
+}
+
+fn detectable(change: &Change, rows: usize) -> Option<f64> {
+    if change.runs < runs_to_settle(rows, change.are_pairs) {
+        return None;
+    }
+    let error = (change.variance_of_one? / change.runs_counted).sqrt();
+    finite((deviations(rows) * error).exp() - 1.0)
+}
+
+fn runs_needed(change: &Change, rows: usize, margins: Margins) -> Option<usize> {
+    let settling = runs_to_settle(rows, change.are_pairs);
+    let Some(variance) = change.variance_of_one else { return Some(settling) };
+    let by_spread = deviations(rows).powi(2) * variance / (1.0 + margins.equivalent).ln().powi(2);
+    let more = change.runs as f64 * MORE_RUNS;
+    let runs = by_spread.max(more).max(settling as f64).ceil();
+    (runs <= RUNS_MAX as f64).then_some(runs as usize)
+}
+
+fn is_within(interval: &Interval, margin: f64) -> bool {
+    interval.low.ln() >= -(1.0 + margin).ln() && interval.high.ln() <= (1.0 + margin).ln()
+}
+
+fn around(difference: f64, half: f64) -> Option<Interval> {
+    let (low, high) = ((difference - half).exp(), (difference + half).exp());
+    (low.is_finite() && high.is_finite()).then_some(Interval { low, high })
+}
+
+fn logarithms(values: &[f64]) -> Option<Vec<f64>> {
+    let is_sound = |value: &&f64| value.is_finite() && **value > 0.0;
+    (!values.is_empty() && values.iter().all(|value| is_sound(&value)))
+        .then(|| values.iter().map(|value| value.ln()).collect())
+}
+
+fn finite(value: f64) -> Option<f64> {
+    value.is_finite().then_some(value)
+}
+
+/// The geometric mean of the values of one side, with its 95 % interval as if its runs were independent; without one for
+/// fewer than two. `None` where there is no value, and where one is not above 0 and finite.
+pub fn centre(values: &[f64]) -> Option<(f64, Option<Interval>)> {
+    let logs = logarithms(values)?;
+    let centre = mean(&logs);
+    let half = (logs.len() > 1)
+        .then(|| student(logs.len() as f64 - 1.0) * (variance(&logs) / logs.len() as f64).sqrt());
+    Some((finite(centre.exp())?, half.and_then(|half| around(centre, half))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MARGINS: Margins = Margins { equivalent: 0.03, floor: 0.02 };
+
+    fn around_100(share: f64, count: usize) -> Vec<f64> {
+        (0..count).map(|index| 100.0 * (1.0 + share * (index as f64 - (count as f64 - 1.0) / 2.0))).collect()
+    }
+
+    fn times(values: &[f64], factor: f64) -> Vec<f64> {
+        values.iter().map(|value| value * factor).collect()
+    }
+
+    #[test]
+    fn the_tool_says_how_many_runs_settle_how_many_rows() {
+        let groups = [1, 6, 7, 23, 24].map(|rows| runs_to_settle(rows, false));
+        assert_eq!(groups, [4, 5, 6, 6, 7]);
+        let pairs = [1, 12, 13].map(|rows| runs_to_settle(rows, true));
+        assert_eq!(pairs, [6, 9, 10]);
+    }
+
+    #[test]
+    fn holm_is_that_of_the_textbook() {
+        let shown = holm(&[Some(0.01), Some(0.04), None, Some(0.03), Some(0.005)]);
+        let expected = [Some(0.03), Some(0.06), None, Some(0.06), Some(0.02)];
+        for (shown, expected) in shown.iter().zip(expected) {
+            assert_eq!(shown.map(|p| (p * 1e6).round()), expected.map(|p: f64| (p * 1e6).round()));
+        }
+        assert!((deviations(1) - 2.8).abs() < 0.01);
+    }
+
+    #[test]
+    fn three_answers() {
+        let before = around_100(0.004, 6);
+        let compared = |factor, rows| {
+            let row = compare_groups(&before, &times(&before, factor)).unwrap();
+            (row, judge(&vec![row; rows], MARGINS)[0])
+        };
+        let (change, judged) = compared(1.05, 1);
+        assert!((change.ratio - 1.05).abs() < 1e-9 && judged.answer == Answer::Changed, "{change:?}");
+        assert!(change.interval.is_some_and(|ends| ends.low > 1.03 && ends.high < 1.07));
+        // The same in 23 rows, and no longer in 24.
+        assert_eq!(compared(1.05, 23).1.answer, Answer::Changed);
+        assert_eq!(compared(1.05, 24).1.answer, Answer::CannotTell { runs: Some(9) });
+        assert_eq!(compared(1.0, 1).1.answer, Answer::Equivalent);
+        // Surely different, and by less than matters.
+        assert_eq!(compared(1.015, 1).1.answer, Answer::Equivalent);
+        let spread = around_100(0.05, 6);
+        let row = compare_groups(&spread, &times(&spread, 1.04)).unwrap();
+        let Answer::CannotTell { runs: Some(runs) } = judge(&[row], MARGINS)[0].answer else { panic!() };
+        // A spread of 9.4 %: 15.7 (9.4 / 3)².
+        assert!((150..165).contains(&runs), "{runs}");
+    }
+
+    #[test]
+    fn one_run_a_side_claims_nothing() {
+        let change = compare_groups(&[100.0], &[200.0]).unwrap();
+        assert!((change.ratio - 2.0).abs() < 1e-9 && change.p.is_none() && change.interval.is_none());
+        let judged = judge(&[change; 11], MARGINS);
+        assert_eq!(judged[0].answer, Answer::CannotTell { runs: Some(6) });
+        assert_eq!(judged[0].detectable, None);
+    }
+
+    #[test]
+    fn pairs_take_out_what_drifts() {
+        let drifting: Vec<_> = (0..9).map(|index| 100.0 * 1.1f64.powi(index)).collect();
+        let noise = [1.001, 0.999, 1.002, 1.0, 0.998, 1.001, 0.999, 1.0, 1.0];
+        let pairs: Vec<_> =
+            drifting.iter().zip(noise).map(|(rate, noise)| (*rate, rate * 1.04 * noise)).collect();
+        let paired = compare_pairs(&pairs).unwrap();
+        assert_eq!(judge(&[paired; 12], MARGINS)[0].answer, Answer::Changed);
+        let after: Vec<_> = pairs.iter().map(|(_, after)| *after).collect();
+        let unpaired = compare_groups(&drifting, &after).unwrap();
+        assert!(matches!(judge(&[unpaired], MARGINS)[0].answer, Answer::CannotTell { .. }));
+    }
+
+    #[test]
+    fn values_that_do_not_differ_at_all() {
+        let change = compare_groups(&[5.0; 6], &[5.0; 6]).unwrap();
+        assert_eq!((change.ratio, change.p), (1.0, Some(1.0)));
+        assert_eq!(judge(&[change], MARGINS)[0].answer, Answer::Equivalent);
+        let change = compare_groups(&[5.0; 6], &[10.0; 6]).unwrap();
+        assert_eq!(judge(&[change], MARGINS)[0].answer, Answer::Changed);
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_absent() {
+        for bad in [&[][..], &[0.0], &[-1.0, 2.0], &[f64::NAN, 1.0]] {
+            assert_eq!(compare_groups(bad, &[1.0, 2.0]), None);
+            assert_eq!(centre(bad), None);
+        }
+        assert_eq!(compare_pairs(&[]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_is_not_finite_comes_out(
+            before in prop::collection::vec(1e-3..1e12f64, 1..8), after in prop::collection::vec(1e-3..1e12f64, 1..8),
+        ) {
+            let change = compare_groups(&before, &after).unwrap();
+            let judged = judge(&[change], MARGINS)[0];
+            prop_assert!(change.ratio.is_finite());
+            prop_assert!(change.interval.is_none_or(|ends| ends.low <= change.ratio && change.ratio <= ends.high));
+            prop_assert!(judged.p.is_none_or(|p| (0.0..=1.0).contains(&p)));
+            prop_assert!(judged.detectable.is_none_or(f64::is_finite));
+            let back = compare_groups(&after, &before).unwrap();
+            prop_assert!((change.ratio * back.ratio - 1.0).abs() < 1e-6);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! How often chance alone would show as large a difference: tests that assume nothing about how values are spread.
+
+use fastrand::Rng;
+
+/// Most ways of sharing values out that are all looked at: those of ten and ten. Beyond, [`SAMPLES`] are drawn.
+const WAYS_MAX: f64 = 184_756.0;
+/// Most pairs of which all signs are looked at: about a million ways.
+const PAIRS_MAX: usize = 20;
+/// Ways that are drawn where there are too many. A p of 0.002 is then known to 0.0003.
+const SAMPLES: u32 = 100_000;
+/// Differences that are the same but for rounding are the same.
+const ROUNDING: f64 = 1e-9;
+
+/// The share of all ways to deal the values out into two groups of these sizes in which the means differ by as much as
+/// they do, in either direction: the p of the exact permutation test (Fisher, "The Design of Experiments", 1935;
+/// Pitman, "Significance tests which may be applied to samples from any populations", 1937). Where there are more ways
+/// than those of ten and ten, they are drawn with `seed`, and the one that was measured counts among them (Phipson and
+/// Smyth, "Permutation p-values should never be zero", 2010).
+///
+/// `None` where a group is empty, and where a value is not finite.
+pub(crate) fn p_of_groups(one: &[f64], other: &[f64], seed: u64) -> Option<f64> {
+    let mut values = [one, other].concat();
+    if one.is_empty() || other.is_empty() || !values.iter().all(|value| value.is_finite()) {
+        return None;
+    }
+    let centre = crate::interval::mean(&values);
+    values.iter_mut().for_each(|value| *value -= centre);
+    // As all values sum to zero, the sum of one group tells the difference of the means.
+    let measured: f64 = values[..one.len()].iter().sum();
+    let least = least(measured, &values);
+    if ways(values.len(), one.len()) <= WAYS_MAX && values.len() < 64 {
+        let (mut all, mut as_far) = (0u32, 0u32);
+        for chosen in choices(values.len(), one.len()) {
+            let sum: f64 = places(chosen).map(|place| values[place]).sum();
+            all += 1;
+            as_far += u32::from(sum.abs() >= least);
+        }
+        return Some(f64::from(as_far) / f64::from(all));
+    }
+    let mut random = Rng::with_seed(seed);
+    let as_far = (0..SAMPLES).filter(|_| {
+        random.shuffle(&mut values);
+        values[..one.len()].iter().sum::<f64>().abs() >= least
+    });
+    Some(with_measured(as_far.count()))
+}
+
+/// The same for differences of pairs: the share of all ways to swap the members of pairs in which the mean is as far
+/// from zero as it is.
+///
+/// `None` without a pair, and where a difference is not finite.
+pub(crate) fn p_of_pairs(differences: &[f64], seed: u64) -> Option<f64> {
+    if differences.is_empty() || !differences.iter().all(|value| value.is_finite()) {
+        return None;
+    }
+    let measured: f64 = differences.iter().sum();
+    let least = least(measured, differences);
+    if differences.len() <= PAIRS_MAX {
+        let (mut sum, mut as_far) = (measured, 0u32);
+        let mut signs = vec![1.0; differences.len()];
+        let ways = 1u32 << differences.len();
+        for way in 1..=ways {
+            as_far += u32::from(sum.abs() >= least);
+            // One sign changes from each way to the next (Gray's code); the last step leads back to the first.
+            let place = (way.trailing_zeros() as usize).min(differences.len() - 1);
+            sum -= 2.0 * signs[place] * differences[place];
+            signs[place] = -signs[place];
+        }
+        return Some(f64::from(as_far) / f64::from(ways));
+    }
+    let mut random = Rng::with_seed(seed);
+    let mut draw = || -> f64 {
+        differences.iter().map(|value| if random.bool() { *value } else { -value }).sum::<f64>().abs()
+    };
+    let as_far = (0..SAMPLES).filter(|_| draw() >= least).count();
+    Some(with_measured(as_far))
+}
+
+/// The smallest p that so many runs on each side can have; of pairs, if they are.
+pub(crate) fn p_min(runs: usize, are_pairs: bool) -> f64 {
+    if are_pairs { 2.0 / 2f64.powi(runs.min(1000) as i32) } else { 2.0 / ways(2 * runs, runs) }
+}
+
+/// From which sum on a way counts as one in which the difference is as large.
+fn least(measured: f64, values: &[f64]) -> f64 {
+    let scale: f64 = values.iter().map(|value| value.abs()).sum();
+    measured.abs() - ROUNDING * scale
+}
+
+/// The share of what was drawn, the way that was measured among it.
+fn with_measured(as_far: usize) -> f64 {
+    (as_far as f64 + 1.0) / (f64::from(SAMPLES) + 1.0)
+}
+
+/// How many ways there are to choose so many of all.
+fn ways(all: usize, chosen: usize) -> f64 {
+    let few = chosen.min(all - chosen.min(all));
+    (0..few).map(|taken| (all - taken) as f64 / (few - taken) as f64).product()
+}
+
+/// Every way to choose so many of fewer than 64 places, each as the bits of a number.
+fn choices(all: usize, chosen: usize) -> impl Iterator<Item = u64> {
+    let first = (1u64 << chosen) - 1;
+    // The next larger number with as many bits (Gosper, in HAKMEM 175).
+    std::iter::successors(Some(first), |&bits| {
+        let lowest = bits & bits.wrapping_neg();
+        let carried = bits.checked_add(lowest)?;
+        Some((((carried ^ bits) >> 2) / lowest) | carried)
+    })
+    .take_while(move |&bits| bits < 1 << all)
+}
+
+fn places(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let place = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+        bits &= bits - 1;
+        Some(place)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn all_ways_are_looked_at_once() {
+        for (all, chosen, count) in [(4, 2, 6), (12, 6, 924), (20, 10, 184_756), (5, 5, 1)] {
+            assert_eq!(choices(all, chosen).count(), count);
+            assert_eq!(ways(all, chosen), count as f64);
+            assert!(choices(all, chosen).all(|bits| places(bits).count() == chosen));
+        }
+    }
+
+    #[test]
+    fn groups_that_do_not_overlap_are_as_rare_as_can_be() {
+        // Of the 924 ways of 6 and 6, only this one and its opposite.
+        let p = p_of_groups(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[11.0, 12.0, 13.0, 14.0, 15.0, 16.0], 1);
+        assert_eq!(p, Some(2.0 / 924.0));
+        assert_eq!(p, Some(p_min(6, false)));
+        // Of four: {1, 2} against {3, 4} and back, of six ways.
+        assert_eq!(p_of_groups(&[1.0, 2.0], &[3.0, 4.0], 1), Some(2.0 / 6.0));
+        assert_eq!(p_of_groups(&[1.0, 4.0], &[2.0, 3.0], 1), Some(1.0));
+    }
+
+    #[test]
+    fn pairs_that_agree_are_as_rare_as_can_be() {
+        assert_eq!(p_of_pairs(&[1.0, 2.0, 3.0], 1), Some(2.0 / 8.0));
+        assert_eq!(p_of_pairs(&[1.0; 9], 1), Some(p_min(9, true)));
+        // 3 - 1 = 2: of four ways, all have 4 or 2.
+        assert_eq!(p_of_pairs(&[3.0, -1.0], 1), Some(1.0));
+        assert_eq!(p_of_pairs(&[3.0, 1.0], 1), Some(0.5));
+    }
+
+    #[test]
+    fn drawing_ways_comes_to_what_all_of_them_do() {
+        let one: Vec<f64> = (0..10).map(|index| f64::from(index * 7 % 10)).collect();
+        let other: Vec<f64> = one.iter().map(|value| value + 2.0).collect();
+        let exact = p_of_groups(&one, &other, 1).unwrap();
+        // Eleven and ten are drawn; a value in the middle changes little.
+        let drawn = p_of_groups(&[&one[..], &[5.5]].concat(), &other, 1).unwrap();
+        assert!((exact - drawn).abs() < 0.03, "{exact} {drawn}");
+        let far: Vec<f64> = one.iter().map(|value| value + 100.0).collect();
+        let rare = p_of_groups(&[&one[..], &one].concat(), &[&far[..], &far].concat(), 1).unwrap();
+        assert!(rare > 0.0 && rare < 1e-4, "{rare}");
+        assert!(p_of_pairs(&[1.0; 25], 1).unwrap() < 1e-4);
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_absent() {
+        assert_eq!(p_of_groups(&[], &[1.0], 1), None);
+        assert_eq!(p_of_groups(&[f64::NAN], &[1.0], 1), None);
+        assert_eq!(p_of_pairs(&[], 1), None);
+        assert_eq!(p_of_groups(&[1.0], &[2.0], 1), Some(1.0));
+    }
+
+    proptest! {
+        #[test]
+        fn p_is_a_share_and_does_not_depend_on_the_order_of_groups(
+            one in prop::collection::vec(-1e3..1e3f64, 1..7), other in prop::collection::vec(-1e3..1e3f64, 1..7),
+        ) {
+            let p = p_of_groups(&one, &other, 1).unwrap();
+            prop_assert!(p > 0.0 && p <= 1.0);
+            prop_assert_eq!(Some(p), p_of_groups(&other, &one, 1));
+            let of_pairs = p_of_pairs(&one, 1).unwrap();
+            prop_assert!(of_pairs > 0.0 && of_pairs <= 1.0);
+        }
+    }
+}
