@@ -197,11 +197,8 @@ impl Session {
     /// # Errors
     /// A write that failed or hangs, or the time is used up.
     pub fn lay_out(&mut self, time_ns: u64, progress: &LayoutProgress) -> Result<(), Trouble> {
+        self.clear()?;
         let Place::Directory(on_disk) = &mut self.place else { return Ok(()) };
-        if on_disk.dataset.take().is_some() || self.phases_run > 0 {
-            on_disk.directory.empty_of("")?;
-            on_disk.files = FileSet::default();
-        }
         if let Some(plan) = &self.plan.dataset {
             let deadline_ns = Monotonic.now_ns().saturating_add(time_ns);
             on_disk.dataset = Some(DataSet::lay_out(
@@ -212,6 +209,19 @@ impl Session {
                 deadline_ns,
                 progress,
             )?);
+        }
+        Ok(())
+    }
+
+    /// Removes all files that were laid out or made.
+    ///
+    /// # Errors
+    /// A removal that fails or hangs.
+    pub fn clear(&mut self) -> Result<(), Trouble> {
+        let Place::Directory(on_disk) = &mut self.place else { return Ok(()) };
+        if on_disk.dataset.take().is_some() || self.phases_run > 0 {
+            on_disk.directory.empty_of("")?;
+            on_disk.files = FileSet::default();
         }
         Ok(())
     }

@@ -36,7 +36,7 @@ fn measure(options: &Options) -> Done {
 
 /// Prints what came of a run, and saves it where that was asked for; the exit code is the answer.
 fn show(options: &Options, translation: &Translation, ended: &Ended, host: &str) -> Done {
-    let is_well = ended.tell_failures();
+    let is_well = ended.tell();
     let all = translation.tests.iter().copied().zip(&ended.run.phases);
     let tests: Vec<_> = all.filter(|(_, phase)| phase.status == Status::Done).collect();
     let table = bonnie::table_of(options, &tests, host);

@@ -104,7 +104,7 @@ impl Once<'_> {
     /// Prints what came of a run, and saves it where that was asked for; the exit code is the answer.
     fn tell(&self, ended: &Ended, number: u32) -> Result<u8, Failure> {
         let options = self.options;
-        let is_well = ended.tell_failures();
+        let is_well = ended.tell();
         let measured = self.measured(&ended.run);
         let line = line_of(options, self.translation, &measured, self.seed, self.bench.host());
         dialect::save_document(options.json.as_deref(), number, ended)?;

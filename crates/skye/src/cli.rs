@@ -38,6 +38,8 @@ pub enum Command {
     Run(Box<RunArguments>),
     /// Show a saved run.
     Report(ReportArguments),
+    /// Measure two directories in turns, and compare them: what drifts meanwhile is the same for both.
+    Ab(Box<AbArguments>),
     /// Hold saved runs against each other: did it help, by how much, how surely, and what else changed.
     #[command(
         after_help = "A RUN is a file, @ for the last saved run, @-1 for the one before, or a file with results of bonnie++,\n\
@@ -134,19 +136,73 @@ pub struct FamilyArguments {
     pub words: Vec<OsString>,
 }
 
-/// What to measure, where, and where results go.
-#[derive(Debug, Args)]
-#[command(
-    after_help = "A SPEC is VERB[:PATTERN][:QnTm][:KEY[=VALUE]...], for example read:rnd4k:q32t4 or create:t4:files=1m.\n\
+/// The language of tests, in short.
+const SPEC_HELP: &str = "A SPEC is VERB[:PATTERN][:QnTm][:KEY[=VALUE]...], for example read:rnd4k:q32t4 or create:t4:files=1m.\n\
 Verbs on data:  read write rw rewrite fsync, with patterns seqSIZE rndSIZE\n\
 Verbs on bytes: byte-write byte-read putc-write getc-read\n\
 Verbs on files: create stat open readdir rename link symlink unlink mkdir rmdir\n\
-Sizes: 4k is 4096, 4kB is 4000; also 10% of the free space and 2xRAM."
-)]
+Sizes: 4k is 4096, 4kB is 4000; also 10% of the free space and 2xRAM.";
+
+/// What to measure, where, and where results go.
+#[derive(Debug, Args)]
+#[command(after_help = SPEC_HELP)]
 pub struct RunArguments {
     /// Directory to measure in; skye makes one of its own there and removes it. Or sim:FILE.toml, a simulated device.
     #[arg(default_value = ".", value_hint = ValueHint::DirPath)]
     pub target: PathBuf,
+    /// What is done.
+    #[command(flatten)]
+    pub work: WorkArguments,
+    /// End a phase when its rate is steady and its 95 % interval reaches no further than this to either side.
+    #[arg(long, value_name = "PERCENT")]
+    pub precision: Option<Percent>,
+    /// Repeat all tests so many times, each time on fresh files.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: Option<u32>,
+    /// Repeat each test over a range: q1..q64 (depth), t1..t64 (threads), 4k..1m (block size), rate100..6400
+    /// (operations per second), or rate (shares of what the closed loop reaches).
+    #[arg(long, value_name = "RANGE")]
+    pub sweep: Option<String>,
+    /// Memory of the server that the target lies on: reads of a set that fits into it may not come from its disks.
+    #[arg(long, value_name = "SIZE")]
+    pub server_ram: Option<Size>,
+    /// Make no experiments after the tests: what limits a number is then told from counters alone.
+    #[arg(long, conflicts_with = "probe_writes")]
+    pub no_probe: bool,
+    /// Make experiments on tests that write, too; their bytes count as the tests' own.
+    #[arg(long)]
+    pub probe_writes: bool,
+    /// Do not look at where threads sleep, nor at what goes on around a test: to find out what that costs.
+    #[arg(long, hide = true)]
+    pub unobserved: bool,
+    /// Exit with code 5 if a number is not what it looks like.
+    #[arg(long)]
+    pub strict: bool,
+    /// Run a command of yours beside each test, such as perf or iostat, by sh -c; what it prints is saved with the run.
+    /// It knows SKYE_PHASE, SKYE_SPEC, SKYE_TARGET, SKYE_PID and SKYE_OUTPUT, a directory for files of its own, and is
+    /// ended by INT.
+    #[arg(long, value_name = "CMD", value_parser = NonEmptyStringValueParser::new(), value_hint = ValueHint::CommandString)]
+    pub beside: Option<String>,
+    /// Print the plan as TOML, with estimates, and do nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Save the run as JSON and CSV in this directory instead of the store.
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub output: Option<PathBuf>,
+    /// Write the run as JSON; - is stdout.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub json: Option<PathBuf>,
+    /// Write one CSV line per phase; - is stdout.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub csv: Option<PathBuf>,
+    /// Only results: no title and no plan on stdout, no progress and no warnings on stderr.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// What to do, wherever it is done.
+#[derive(Debug, Args)]
+pub struct WorkArguments {
     /// Preset, or a TOML file of the same words [default: standard].
     #[arg(long, value_name = "NAME|FILE.toml", conflicts_with = "test", value_hint = ValueHint::FilePath)]
     pub preset: Option<String>,
@@ -162,12 +218,6 @@ pub struct RunArguments {
     /// Seconds measured per phase; with --precision, at most [default: until the rate is known, by the preset].
     #[arg(long, value_name = "SECONDS")]
     pub time: Option<Seconds>,
-    /// End a phase when its rate is steady and its 95 % interval reaches no further than this to either side.
-    #[arg(long, value_name = "PERCENT")]
-    pub precision: Option<Percent>,
-    /// Repeat all tests so many times, each time on fresh files.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub repeat: Option<u32>,
     /// Seed of offsets and data [default: a fresh one, recorded].
     #[arg(long)]
     pub seed: Option<u64>,
@@ -190,51 +240,12 @@ pub struct RunArguments {
     /// Compare every byte that is read with what was written [default: of one block in 128].
     #[arg(long)]
     pub verify: bool,
-    /// Repeat each test over a range: q1..q64 (depth), t1..t64 (threads), 4k..1m (block size), rate100..6400
-    /// (operations per second), or rate (shares of what the closed loop reaches).
-    #[arg(long, value_name = "RANGE")]
-    pub sweep: Option<String>,
     /// Most bytes that the run may write.
     #[arg(long, value_name = "SIZE")]
     pub write_limit: Option<Size>,
-    /// Memory of the server that the target lies on: reads of a set that fits into it may not come from its disks.
-    #[arg(long, value_name = "SIZE")]
-    pub server_ram: Option<Size>,
-    /// Make no experiments after the tests: what limits a number is then told from counters alone.
-    #[arg(long, conflicts_with = "probe_writes")]
-    pub no_probe: bool,
-    /// Make experiments on tests that write, too; their bytes count as the tests' own.
-    #[arg(long)]
-    pub probe_writes: bool,
-    /// Do not look at where threads sleep, nor at what goes on around a test: to find out what that costs.
-    #[arg(long, hide = true)]
-    pub unobserved: bool,
-    /// Exit with code 5 if a number is not what it looks like.
-    #[arg(long)]
-    pub strict: bool,
     /// Allow what is normally refused or warned about.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
     pub allow: Vec<AllowArgument>,
-    /// Run a command of yours beside each test, such as perf or iostat, by sh -c; what it prints is saved with the run.
-    /// It knows SKYE_PHASE, SKYE_SPEC, SKYE_TARGET, SKYE_PID and SKYE_OUTPUT, a directory for files of its own, and is
-    /// ended by INT.
-    #[arg(long, value_name = "CMD", value_parser = NonEmptyStringValueParser::new(), value_hint = ValueHint::CommandString)]
-    pub beside: Option<String>,
-    /// Print the plan as TOML, with estimates, and do nothing.
-    #[arg(long)]
-    pub dry_run: bool,
-    /// Save the run as JSON and CSV in this directory instead of the store.
-    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub output: Option<PathBuf>,
-    /// Write the run as JSON; - is stdout.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub json: Option<PathBuf>,
-    /// Write one CSV line per phase; - is stdout.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub csv: Option<PathBuf>,
-    /// Only results: no title and no plan on stdout, no progress and no warnings on stderr.
-    #[arg(short, long)]
-    pub quiet: bool,
 }
 
 /// Which known devices to measure.
@@ -281,6 +292,43 @@ pub struct ReportArguments {
     /// Judge it again by the rules of this version, from nothing but the document.
     #[arg(long)]
     pub rejudge: bool,
+}
+
+/// Which two directories to compare, and by what.
+#[derive(Debug, Args)]
+#[command(after_help = SPEC_HELP)]
+pub struct AbArguments {
+    /// The first directory, with which the second is compared.
+    #[arg(value_name = "DIR_A", value_hint = ValueHint::DirPath)]
+    pub a: PathBuf,
+    /// The second directory.
+    #[arg(value_name = "DIR_B", value_hint = ValueHint::DirPath)]
+    pub b: PathBuf,
+    /// What is done on both.
+    #[command(flatten)]
+    pub work: WorkArguments,
+    /// What changed by less than this is as good as the same: pairs are measured until each ratio is known to half of
+    /// it [default: 3 %].
+    #[arg(long, value_name = "PERCENT")]
+    pub effect: Option<Percent>,
+    /// No pair begins that would end later than this after the start, as in 90s, 20m, 2h.
+    #[arg(long, value_name = "TIME", default_value = "30m")]
+    pub total: Seconds,
+    /// Exit with code 4 if a row surely changed by more than this, as in 'throughput<-5%' or 'p99>10%'; may be repeated.
+    #[arg(long, value_name = "LIMIT", allow_hyphen_values = true)]
+    pub fail_on: Vec<Limit>,
+    /// What to print.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: ComparisonFormat,
+    /// Print what would be done, and do nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Save both runs in this directory instead of the store.
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub output: Option<PathBuf>,
+    /// Only the comparison: no plan on stdout, no progress and no warnings on stderr.
+    #[arg(short, long)]
+    pub quiet: bool,
 }
 
 /// Which runs to compare, and how.
@@ -367,14 +415,28 @@ impl RunArguments {
     /// The flags as a request, to be laid over a preset.
     pub fn request(&self) -> Request {
         Request {
-            preset: None,
+            repeat: self.repeat,
+            precision: self.precision,
+            server_ram: self.server_ram,
+            probe: match (self.no_probe, self.probe_writes) {
+                (true, _) => Some(Probing::None),
+                (false, true) => Some(Probing::Writes),
+                (false, false) => None,
+            },
+            sweep: self.sweep.clone(),
+            ..self.work.request()
+        }
+    }
+}
+
+impl WorkArguments {
+    /// The flags as a request, to be laid over a preset.
+    pub fn request(&self) -> Request {
+        Request {
             tests: self.test.clone(),
-            tests_where_possible: Vec::new(),
             size: self.size,
             files: self.files,
             time: self.time,
-            total: None,
-            repeat: self.repeat,
             seed: self.seed,
             label: self.label.clone(),
             cache: self.cache.map(Into::into),
@@ -384,18 +446,10 @@ impl RunArguments {
                 _ => None,
             },
             engine: self.engine.map(Into::into),
-            precision: self.precision,
-            time_min: None,
             verify: self.verify.then_some(true),
-            server_ram: self.server_ram,
-            probe: match (self.no_probe, self.probe_writes) {
-                (true, _) => Some(Probing::None),
-                (false, true) => Some(Probing::Writes),
-                (false, false) => None,
-            },
-            sweep: self.sweep.clone(),
             write_limit: self.write_limit,
             allow: self.allow.iter().map(|allow| (*allow).into()).collect(),
+            ..Request::default()
         }
     }
 }

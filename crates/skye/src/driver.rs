@@ -6,7 +6,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use model::plan::PlannedPhase;
 use model::run::{
-    Confidence, Environment, Mark, Note, PhaseRecord, Run, RunStatus, SCHEMA, Status, TargetProbes, Tool,
+    Confidence, Environment, Mark, Note, Pairing, PhaseRecord, Run, RunStatus, SCHEMA, Status, TargetProbes,
+    Tool,
 };
 use model::size;
 use model::target::Backing;
@@ -104,38 +105,65 @@ pub fn machine(root: &Root) -> Machine {
 
 /// Does everything that was planned, and removes it again.
 pub fn drive(setup: Setup, session: Session, root: &Root, machine: &Machine) -> Ended {
-    let Setup { started, started_at, seed, interruption, view, audience, quiet, beside, environment, plan } =
-        setup;
-    let mut driver = Driver {
-        started,
-        interruption,
-        view,
-        audience,
-        quiet,
-        deadline: started + Duration::from_nanos(plan.total_ns),
-        written_bytes: 0,
-        phases: Vec::new(),
-        warnings: Vec::new(),
-        ceilings: Ceilings::default(),
-        measuring_since: None,
-        cpus: machine.cpus,
-        clock_read_ns: None,
-        failed: false,
-        target_probes: None,
-        beside,
-        marks: Marks::open(),
-        environment,
-        plan,
-    };
-    driver.warn_if_busy(root);
-    driver.find_ceilings(root, machine);
+    let started = setup.started;
+    let mut driver = Driver::begin(setup, root, machine);
     let left = driver.measure(session);
     log::debug!("the whole took {:?}", started.elapsed());
-    driver.into_run(seed, started_at, left)
+    driver.into_run(None, left)
+}
+
+/// One of two runs that are measured in turns, repetition by repetition.
+pub struct Turns {
+    driver: Driver,
+    session: Session,
+}
+
+impl Turns {
+    /// Begins one; nothing is measured yet but what skye itself costs.
+    pub fn begin(setup: Setup, session: Session, root: &Root, machine: &Machine) -> Self {
+        Self { driver: Driver::begin(setup, root, machine), session }
+    }
+
+    /// Measures all tests once on fresh files, and removes these. Whether more can be measured is the answer.
+    pub fn once(&mut self, repetition: u32) -> bool {
+        let Self { driver, session } = self;
+        // Each repetition has the time and the bytes of the whole plan.
+        driver.plan.repetitions = repetition;
+        driver.started = Instant::now();
+        driver.deadline = driver.started + Duration::from_nanos(driver.plan.total_ns);
+        driver.written_bytes = 0;
+        driver.measuring_since.get_or_insert_with(|| (Instant::now(), own_cpu_seconds()));
+        let measured = driver.lay_out(session).map(|()| driver.repetition(session, repetition));
+        let Err(trouble) = measured.and_then(|()| session.clear()) else {
+            return !driver.interruption.is_raised();
+        };
+        if !driver.interruption.is_raised() {
+            driver.fail(&trouble);
+        }
+        false
+    }
+
+    /// What was measured so far.
+    pub fn phases(&self) -> &[PhaseRecord] {
+        &self.driver.phases
+    }
+
+    /// Bytes that the last repetition wrote.
+    pub fn written_bytes(&self) -> u64 {
+        self.driver.written_bytes
+    }
+
+    /// Removes what is left, and tells what was measured.
+    pub fn end(mut self, pairing: Pairing) -> Ended {
+        let left = self.driver.close(self.session);
+        self.driver.into_run(Some(pairing), left)
+    }
 }
 
 struct Driver {
     started: Instant,
+    started_at: String,
+    seed: u64,
     interruption: Interruption,
     view: LiveView,
     audience: Option<Box<dyn Audience>>,
@@ -182,16 +210,27 @@ impl Ended {
     }
 
     /// Says on stderr what failed, what is left, and which signal ended it; whether all went well is the answer.
+    pub fn tell(&self) -> bool {
+        let went_well = self.tell_failures();
+        self.tell_signal();
+        went_well
+    }
+
+    /// Says which signal ended it, and whether its files are removed.
+    pub fn tell_signal(&self) {
+        if self.interruption.is_raised() && !self.quiet && !self.reader_is_gone() {
+            let files =
+                if self.left.is_empty() { "its files are removed" } else { "some of its files are left" };
+            terminal::message("skye", &format!("ended by SIG{}; {files}", self.interruption.name()));
+        }
+    }
+
+    /// Says on stderr what failed and what is left; whether all went well is the answer.
     pub fn tell_failures(&self) -> bool {
         self.left.iter().for_each(|problem| terminal::error(problem));
         for phase in self.run.phases.iter().filter(|phase| phase.status == Status::Failed) {
             let reason = phase.reason.as_deref().unwrap_or("no reason is known");
             terminal::error(&format!("{} {} failed: {reason}", phase.name, phase.label));
-        }
-        if self.interruption.is_raised() && !self.quiet && !self.reader_is_gone() {
-            let files =
-                if self.left.is_empty() { "its files are removed" } else { "some of its files are left" };
-            terminal::message("skye", &format!("ended by SIG{}; {files}", self.interruption.name()));
         }
         let is_lacking = |phase: &PhaseRecord| matches!(phase.status, Status::Failed | Status::Skipped);
         !self.failed && self.left.is_empty() && !self.run.phases.iter().any(is_lacking)
@@ -210,6 +249,48 @@ fn own_cpu_seconds() -> f64 {
 }
 
 impl Driver {
+    /// Looks at the target and at ourselves before anything is measured.
+    fn begin(setup: Setup, root: &Root, machine: &Machine) -> Self {
+        let Setup {
+            started,
+            started_at,
+            seed,
+            interruption,
+            view,
+            audience,
+            quiet,
+            beside,
+            environment,
+            plan,
+        } = setup;
+        let mut driver = Self {
+            started,
+            started_at,
+            seed,
+            interruption,
+            view,
+            audience,
+            quiet,
+            deadline: started + Duration::from_nanos(plan.total_ns),
+            written_bytes: 0,
+            phases: Vec::new(),
+            warnings: Vec::new(),
+            ceilings: Ceilings::default(),
+            measuring_since: None,
+            cpus: machine.cpus,
+            clock_read_ns: None,
+            failed: false,
+            target_probes: None,
+            beside,
+            marks: Marks::open(),
+            environment,
+            plan,
+        };
+        driver.warn_if_busy(root);
+        driver.find_ceilings(root, machine);
+        driver
+    }
+
     fn warn(&mut self, message: String) {
         if !self.quiet {
             self.view.above(|| terminal::message("warning", &message));
@@ -268,6 +349,11 @@ impl Driver {
         let before = self.limiters();
         self.experiment(&mut session);
         self.show_judged_later(&before);
+        self.close(session)
+    }
+
+    /// Removes everything; gives what could not be removed.
+    fn close(&mut self, session: Session) -> Vec<String> {
         self.clock_read_ns = Some(session.clock_read_ns());
         self.view.preparing("removing files");
         let path = session.path().map(Path::to_owned).unwrap_or_default();
@@ -504,7 +590,7 @@ impl Driver {
         });
     }
 
-    fn into_run(self, seed: u64, started_at: String, left: Vec<String>) -> Ended {
+    fn into_run(self, pairing: Option<Pairing>, left: Vec<String>) -> Ended {
         let planned = self.plan.phases.len() * self.plan.repetitions as usize;
         let ran = self.phases.iter().filter(|phase| phase.status == Status::Done).count();
         let telemetry_cpu_share = self.measuring_since.map(|(since, cpu_before_seconds)| {
@@ -518,13 +604,13 @@ impl Driver {
         let run = Run {
             schema: SCHEMA.into(),
             skye_version: env!("CARGO_PKG_VERSION").into(),
-            started_at,
+            started_at: self.started_at,
             finished_at: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
             run_status: if ran == planned { RunStatus::Complete } else { RunStatus::Partial },
             command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
             label: self.plan.label.clone(),
-            pairing: None,
-            seed,
+            pairing,
+            seed: self.seed,
             plan: self.plan,
             environment: self.environment,
             phases: self.phases,

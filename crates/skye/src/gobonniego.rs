@@ -162,7 +162,7 @@ impl Series<'_> {
         let audience = Lines { json: self.options.json, verbose: self.options.verbose, running: None };
         let seed = dialect::fresh_seed();
         let ended = self.bench.measure(&self.plan, seed, &self.interruption, Some(Box::new(audience)))?;
-        let mut is_well = ended.tell_failures() & tell_damage(&ended.run);
+        let mut is_well = ended.tell() & tell_damage(&ended.run);
         let phases = &ended.run.phases;
         finished.virtual_time +=
             phases.iter().map(|phase| Duration::from_nanos(phase.elapsed_ns)).sum::<Duration>();

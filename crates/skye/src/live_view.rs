@@ -12,6 +12,7 @@ use run::Tick;
 const HISTORY: usize = 60;
 
 /// The live view; does nothing where stderr is not a terminal.
+#[derive(Clone)]
 pub struct LiveView {
     bar: ProgressBar,
     style: Style,

@@ -5,6 +5,7 @@
 //! - Results go to stdout, progress and warnings to stderr; where stdout carries JSON or CSV, nothing else does.
 //! - A reader that goes away ends a run quietly, after cleaning up.
 
+mod ab_command;
 mod beside;
 mod bonnie;
 mod bonniepp;
@@ -22,6 +23,7 @@ mod live_view;
 mod logger;
 mod marks;
 mod outputs;
+mod place;
 mod preset;
 mod privileges;
 mod run_command;
@@ -86,6 +88,7 @@ fn dispatch(cli: Cli) -> Done {
     match cli.command {
         Command::Run(arguments) => run_command::run(&arguments),
         Command::Report(arguments) => store_commands::report(&arguments),
+        Command::Ab(arguments) => ab_command::ab(&arguments),
         Command::Compare(arguments) => compare_command::compare(&arguments),
         Command::List => store_commands::list(),
         Command::Explain { limiter } => explain::explain(&limiter.join(" ")),

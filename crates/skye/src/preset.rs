@@ -4,6 +4,7 @@ use model::nearest;
 use model::request::Request;
 use model::spec::{self, Defaults};
 
+use crate::cli::WorkArguments;
 use crate::exit::Failure;
 
 const SHIPPED: &[(&str, &str)] = &[
@@ -18,6 +19,18 @@ const SHIPPED: &[(&str, &str)] = &[
 
 /// The preset that runs when none is named.
 pub const DEFAULT: &str = "standard";
+
+/// The flags laid over the preset that they name, or over the one that runs without any; tests of one's own stand alone.
+///
+/// # Errors
+/// As [`load`].
+pub fn beneath(request: Request, work: &WorkArguments, default: &str) -> Result<Request, Failure> {
+    match (&work.preset, work.test.is_empty()) {
+        (Some(name), _) => Ok(request.over(load(name)?)),
+        (None, true) => Ok(request.over(load(default)?)),
+        (None, false) => Ok(request),
+    }
+}
 
 /// Reads a preset by its name, or from a file if the name ends in `.toml` or contains a slash.
 ///
@@ -109,15 +122,12 @@ mod tests {
         let words = crate::cli::with_default_command(line.split_whitespace().map(Into::into).collect());
         let cli = crate::cli::Cli::try_parse_from(words).map_err(|error| error.to_string())?;
         let crate::cli::Command::Run(arguments) = cli.command else { return Err("not a run".into()) };
-        let lower = match &arguments.preset {
-            Some(name) => load(name).map_err(|failure| format!("{failure:?}"))?,
-            None if arguments.test.is_empty() => load(DEFAULT).map_err(|failure| format!("{failure:?}"))?,
-            None => Request::default(),
-        };
+        let request = beneath(arguments.request(), &arguments.work, DEFAULT);
+        let request = request.map_err(|failure| format!("{failure:?}"))?;
         let plan = |request: &Request| {
             plan::plan(request, &target(), &machine()).map_err(|trouble| trouble.to_string())
         };
-        let first = plan(&arguments.request().over(lower))?;
+        let first = plan(&request)?;
         let again = Request::from_toml(&first.to_request().to_toml())?;
         let second = plan(&again)?;
         Ok((first, second))

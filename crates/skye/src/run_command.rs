@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
+use model::Plan;
 use model::nearest;
 use model::plan;
 use model::run::{Environment, PhaseRecord, Run, Trust};
-use model::{Plan, Trouble};
 use observe::Root;
 use report::text::{self, Kind, Style, Widths};
-use run::Session;
 
 use crate::Done;
 use crate::beside::Beside;
@@ -17,18 +16,15 @@ use crate::cli::RunArguments;
 use crate::driver::{self, Audience, Ended, Setup, is_damaged};
 use crate::exit::{self, Failure};
 use crate::live_view::LiveView;
+use crate::place::Place;
 use crate::signals::Interruption;
-use crate::{cli, outputs, preset, simulation, store, terminal};
+use crate::{outputs, preset, store, terminal};
 
 /// Measures.
 pub fn run(arguments: &RunArguments) -> Done {
     let started = Instant::now();
     let started_at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
-    let request = match (&arguments.preset, arguments.test.is_empty()) {
-        (Some(name), _) => arguments.request().over(preset::load(name)?),
-        (None, true) => arguments.request().over(preset::load(preset::DEFAULT)?),
-        (None, false) => arguments.request(),
-    };
+    let request = preset::beneath(arguments.request(), &arguments.work, preset::DEFAULT)?;
     let on_stdout =
         [&arguments.json, &arguments.csv].into_iter().flatten().filter(|path| outputs::is_stdout(path));
     if on_stdout.count() > 1 {
@@ -42,14 +38,9 @@ pub fn run(arguments: &RunArguments) -> Done {
         && ![&arguments.json, &arguments.csv].into_iter().flatten().any(|path| outputs::is_stdout(path));
     let root = Root::system();
     let machine = driver::machine(&root);
-    let (device, target) = match simulation::target(&arguments.target)? {
-        Some((device, target)) => (Some(device), target),
-        None => {
-            (None, observe::target(&root, &arguments.target).map_err(|trouble| mistyped(arguments, trouble))?)
-        }
-    };
-    let plan = plan::plan(&request, &target, &machine).map_err(Failure::refused)?;
-    let environment = Environment::new(&machine, target, observe::settings(&root), Vec::new());
+    let place = Place::find(&root, &arguments.target).map_err(|failure| mistyped(arguments, failure))?;
+    let plan = plan::plan(&request, &place.target, &machine).map_err(Failure::refused)?;
+    let environment = Environment::new(&machine, place.target.clone(), observe::settings(&root), Vec::new());
     if arguments.dry_run {
         terminal::print_bytes(text::dry_run(&plan, &environment).as_bytes())?;
         return Ok(exit::DONE);
@@ -77,12 +68,7 @@ pub fn run(arguments: &RunArguments) -> Done {
         Failure::Failed(format!("cannot catch signals: {error}; too many processes or threads?"))
     })?;
     let beside = Beside::prepare(arguments, &environment, &started_at, &interruption)?;
-    let (target, raised) = (&environment.target, interruption.raised.clone());
-    let mut session = match device {
-        Some(device) => Session::simulated(&plan, target, device, seed, raised),
-        None => Session::open(&root, &plan, target, seed, raised).map_err(Failure::refused)?,
-    };
-    session.set_stdio_program(cli::stdio_program());
+    let mut session = place.open(&root, &plan, seed, interruption.raised.clone())?;
     // What is hidden is known by now, and nothing has been written but an empty directory.
     let environment = Environment { hidden_sources: session.hidden_sources().to_vec(), ..environment };
     if shows_text && !arguments.quiet {
@@ -153,19 +139,21 @@ fn is_invalid(phase: &PhaseRecord) -> bool {
 }
 
 /// A word that is no directory may be a mistyped command.
-fn mistyped(arguments: &RunArguments, trouble: Trouble) -> Failure {
+fn mistyped(arguments: &RunArguments, failure: Failure) -> Failure {
     let word = arguments.target.to_string_lossy();
     let near = nearest(&word, ["report", "compare", "list", "doctor", "clean", "completions", "man"])
         .filter(|_| !arguments.target.exists());
-    match near {
-        Some(command) => Failure::Refused(format!("{trouble}; or did you mean `skye {command}`?")),
-        None => Failure::refused(trouble),
+    match (failure, near) {
+        (Failure::Refused(problem), Some(command)) => {
+            Failure::Refused(format!("{problem}; or did you mean `skye {command}`?"))
+        }
+        (failure, _) => failure,
     }
 }
 
 /// Saves, prints what is left to be said, and decides about the exit code.
 fn finish(arguments: &RunArguments, ended: Ended, style: &Style, shows_text: bool) -> Done {
-    let mut code = if ended.tell_failures() { exit::DONE } else { exit::FAILED };
+    let mut code = if ended.tell() { exit::DONE } else { exit::FAILED };
     let gone = ended.reader_is_gone();
     let Ended { run, interruption, beside, .. } = ended;
     let quiet = arguments.quiet;

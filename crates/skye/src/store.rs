@@ -143,7 +143,8 @@ pub fn runs() -> Vec<PathBuf> {
     let paths = entries.into_iter().flatten().flatten().map(|entry| entry.path());
     let mut paths: Vec<_> =
         paths.filter(|path| path.extension().is_some_and(|ending| ending == "json")).collect();
-    paths.sort();
+    // Of two that began in the same second, the one with a number is the later.
+    paths.sort_by_key(|path| path.file_stem().map(std::ffi::OsStr::to_owned));
     paths.reverse();
     paths
 }

@@ -2,7 +2,7 @@
 
 use model::Run;
 use model::comparison::{Measure, Measured};
-use model::run::{Confidence, PhaseRecord, Status, Trust, WorkloadRecord};
+use model::run::{Confidence, Pairing, PhaseRecord, Status, Trust, WorkloadRecord};
 use model::workload::Access;
 
 use super::facts::{self, Fact, Facts};
@@ -20,7 +20,7 @@ pub struct Side {
     pub(super) facts: Facts,
     pub(super) tests: Vec<Test>,
     /// What it was measured in turns with, if it is one run.
-    pub(super) pairing: Option<model::run::Pairing>,
+    pub(super) pairing: Option<Pairing>,
     /// Whether one of its runs was ended early.
     pub(super) is_partial: bool,
 }
@@ -77,6 +77,13 @@ impl Side {
             [(_, run)] => run.pairing.clone(),
             _ => None,
         };
+        side
+    }
+
+    /// A side of what was measured so far of a run that is measured in turns with another.
+    pub fn of_phases(name: String, phases: &[PhaseRecord], pairing: Pairing) -> Self {
+        let mut side = Self { pairing: Some(pairing), ..Self::empty(name) };
+        phases.iter().filter(|phase| is_measured(phase)).for_each(|phase| side.add_phase(phase));
         side
     }
 

@@ -3,7 +3,7 @@
 use model::comparison::{Answer, Change, Difference, Measure, Measured, Row};
 use model::{Comparison, FileVerb};
 
-use crate::numbers::{amount, latency, megabytes};
+use crate::numbers::{amount, latency, megabytes, percent};
 
 /// Stands where nothing is known.
 pub(super) const MISSING: &str = crate::numbers::MISSING;
@@ -148,7 +148,7 @@ pub(crate) fn conclusions(comparison: &Comparison) -> Vec<String> {
     let mut found: Vec<_> = rates().filter_map(|(row, change)| Some((change.detectable?, row))).collect();
     found.sort_by(|one, other| one.0.total_cmp(&other.0));
     if let (Some((least, easiest)), Some((most, hardest))) = (found.first(), found.last()) {
-        let (least, most) = (short_percent(*least), short_percent(*most));
+        let (least, most) = (percent(*least), percent(*most));
         said.push(match least == most {
             true => format!("A change of a rate by {least} would be found four times of five."),
             false => format!(

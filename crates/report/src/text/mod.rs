@@ -25,7 +25,7 @@ pub use footer::footer;
 pub use limiter::named;
 pub use limits::{limited, limits};
 pub use notes::notes;
-pub use preamble::{preamble, title};
+pub use preamble::{named_line, preamble, title, where_it_is};
 pub use style::Style;
 pub use table::{Kind, Widths, apart, head, judged_later, row, table};
 

@@ -8,7 +8,7 @@ use model::size;
 use model::target::{Backing, Device, DeviceKind, Target};
 
 use super::style::Style;
-use super::wrap::{field, together};
+use super::wrap::{field, together, with_units};
 use crate::numbers::about;
 use crate::{printable, time};
 
@@ -72,6 +72,21 @@ pub(crate) fn facts(plan: &Plan, environment: &Environment) -> Vec<(&'static str
         facts.push(("hidden", format!("{}: cannot be read here", printable(&hidden))));
     }
     facts
+}
+
+/// A target and its devices after a name, in as many lines as they take.
+pub fn where_it_is(name: &str, of: &Target, style: &Style) -> String {
+    let mut lines = vec![field(name, &target(of), style)];
+    // What is simulated lies on nothing.
+    if of.backing != Backing::Simulated {
+        lines.extend(devices(of).into_iter().map(|line| field("", &line, style)));
+    }
+    style.finish(lines.join("\n"))
+}
+
+/// A text after a name, wrapped to the terminal's width.
+pub fn named_line(name: &str, text: &str, style: &Style) -> String {
+    field(name, &with_units(text), style)
 }
 
 /// Where it is measured: target, devices, host.

@@ -1,0 +1,377 @@
+//! `skye ab`: two directories measured in turns, and compared.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
+
+use model::plan;
+use model::request::{Percent, Request, Seconds};
+use model::run::{Environment, Pairing};
+use model::size::{self, Size};
+use model::workload::Probing;
+use model::{Comparison, Machine, Plan, Run};
+use observe::Root;
+use report::compare::{self, Side};
+use report::text;
+
+use crate::cli::AbArguments;
+use crate::compare_command::{reached, show};
+use crate::driver::{self, Ended, Setup, Turns};
+use crate::exit::{self, Failure};
+use crate::live_view::LiveView;
+use crate::place::Place;
+use crate::signals::Interruption;
+use crate::{Done, cli, outputs, preset, store, terminal};
+
+/// What is measured where nothing is asked for.
+const PRESET: &str = "quick";
+/// How long each of its tests is measured, where nothing is asked for: what counts is the number of pairs.
+const TIME: Seconds = Seconds(2.0);
+/// The data set where nothing is asked for, the same on both sides; and at most this share of what is free.
+const DATASET_BYTES: u64 = 1 << 30;
+const DATASET_SHARE: u64 = 10;
+/// Most bytes that all pairs write together, where nothing is asked for: as much as `rigorous`.
+const WRITE_LIMIT_BYTES: u64 = 400_000_000_000;
+/// Pairs of one block: A B B A, or B A A B.
+const BLOCK: u32 = 2;
+/// An interval that reaches this share of the effect to either side leaves no third case: it excludes 0, or lies within
+/// the effect.
+const WIDTH_OF_EFFECT: f64 = 0.5;
+
+/// One of the two.
+struct Party {
+    name: &'static str,
+    place: Place,
+    plan: Plan,
+}
+
+/// Measures both, and compares them.
+pub fn ab(arguments: &AbArguments) -> Done {
+    let started = Instant::now();
+    let started_at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+    let root = Root::system();
+    let machine = driver::machine(&root);
+    let places = [Place::find(&root, &arguments.a)?, Place::find(&root, &arguments.b)?];
+    let limits = Limits::of(arguments, &places, &machine);
+    let mut request = request(arguments, &places, &machine)?;
+    // How many pairs there must be follows from how many tests there are.
+    let tests = plan::plan(&request, &places[0].target, &machine).map_err(Failure::refused)?.phases.len();
+    let pairs_min = pairs_min(tests);
+    let each = limits.bytes / u64::from(2 * pairs_min);
+    let asked = request.write_limit.map(|limit| bytes(limit, &places[0], &machine));
+    request.write_limit = Some(Size::Bytes(asked.map_or(each, |asked| asked.min(each))));
+    let seed = request.seed.unwrap_or_else(|| fastrand::u64(1..1_000_000));
+    let [a, b] = places;
+    let planned = |name, place: Place| {
+        let plan = plan::plan(&request, &place.target, &machine).map_err(Failure::refused)?;
+        Ok::<_, Failure>(Party { name, place, plan })
+    };
+    let parties = [planned("A", a)?, planned("B", b)?];
+    if let Some(directory) = &arguments.output {
+        outputs::check_directory(directory)?;
+    }
+    let announced = announced(&parties, &machine, &limits, pairs_min);
+    if arguments.dry_run {
+        terminal::print_line(&announced)?;
+        return Ok(exit::DONE);
+    }
+    let shows_text = arguments.format == cli::ComparisonFormat::Text && !arguments.quiet;
+    if shows_text {
+        terminal::print_line(&announced)?;
+    }
+    let interruption = Interruption::catch().map_err(|error| {
+        Failure::Failed(format!("cannot catch signals: {error}; too many processes or threads?"))
+    })?;
+    let view = LiveView::new(arguments.quiet, terminal::style());
+    // Other data on either side: what is the same on both, a store that both share might keep once.
+    let begin = |party: &Party, seed: u64| {
+        let session = party.place.open(&root, &party.plan, seed, interruption.raised.clone())?;
+        let hidden = session.hidden_sources().to_vec();
+        let environment =
+            Environment::new(&machine, party.place.target.clone(), observe::settings(&root), hidden);
+        let setup = Setup {
+            started,
+            started_at: started_at.clone(),
+            seed,
+            interruption: interruption.clone(),
+            view: view.clone(),
+            audience: None,
+            quiet: arguments.quiet,
+            beside: None,
+            environment,
+            plan: party.plan.clone(),
+        };
+        Ok::<_, Failure>(Turns::begin(setup, session, &root, &machine))
+    };
+    let turns = [begin(&parties[0], seed)?, begin(&parties[1], seed.wrapping_add(1))?];
+    let measured = Measuring { started, seed, limits, pairs_min, view, parties: &parties, turns }.measure();
+    finish(arguments, measured, shows_text)
+}
+
+/// What ends it, besides knowing enough.
+struct Limits {
+    total: Duration,
+    bytes: u64,
+    effect: f64,
+}
+
+impl Limits {
+    fn of(arguments: &AbArguments, places: &[Place; 2], machine: &Machine) -> Self {
+        let asked = arguments.work.write_limit.map(|limit| bytes(limit, &places[0], machine));
+        Self {
+            total: Duration::from_secs_f64(arguments.total.0),
+            bytes: asked.unwrap_or(WRITE_LIMIT_BYTES),
+            effect: arguments.effect.map_or(compare::EFFECT, Percent::share),
+        }
+    }
+}
+
+fn bytes(size: Size, place: &Place, machine: &Machine) -> u64 {
+    size.resolve(place.target.space.free_bytes, machine.memory_bytes)
+}
+
+/// What is done once on each side: the same work, so that a data set is not chosen by how fast a side is.
+fn request(arguments: &AbArguments, places: &[Place; 2], machine: &Machine) -> Result<Request, Failure> {
+    let work = &arguments.work;
+    let mut request =
+        Request { write_limit: None, repeat: Some(1), probe: Some(Probing::None), ..work.request() };
+    if work.preset.is_none() {
+        request.time.get_or_insert(TIME);
+    }
+    let free = places.iter().map(|place| place.target.space.free_bytes).min().unwrap_or_default();
+    let chosen = DATASET_BYTES.min(free / DATASET_SHARE);
+    request.size.get_or_insert(Size::Bytes(chosen));
+    let mut request = preset::beneath(request, work, PRESET)?;
+    // A share of what is free is not the same on both.
+    let size = request.size.map(|size| places.iter().map(|place| bytes(size, place, machine)).min());
+    request.size = size.flatten().map(Size::Bytes);
+    Ok(request)
+}
+
+/// As many as so many rows need, in whole blocks.
+fn pairs_min(tests: usize) -> u32 {
+    (stats::runs_to_settle(tests, true) as u32).next_multiple_of(BLOCK)
+}
+
+/// What will be done, before anything is written.
+fn announced(parties: &[Party; 2], machine: &Machine, limits: &Limits, pairs_min: u32) -> String {
+    let style = terminal::style();
+    let mut lines =
+        vec![format!("skye ab · skye {} · {}", env!("CARGO_PKG_VERSION"), report::printable(&machine.host))];
+    lines.push(String::new());
+    for Party { name, place, .. } in parties {
+        lines.push(text::where_it_is(name, &place.target, &style));
+    }
+    let plan = &parties[0].plan;
+    let pair_ns: u64 = parties.iter().map(|party| party.plan.estimate_ns).sum();
+    let pair_bytes: u64 = parties.iter().map(|party| party.plan.bytes_to_write_max).sum();
+    let tests =
+        if plan.phases.len() == 1 { "1 test".to_owned() } else { format!("{} tests", plan.phases.len()) };
+    lines.push(text::named_line(
+        "plan",
+        &format!(
+            "{tests} on each side in turns, on fresh files; at least {pairs_min} pairs of {}, until each ratio is known within ± {}, \
+             for {} at most; up to {} written a pair, {} in all",
+            model::numbers::about(pair_ns),
+            model::numbers::percent(limits.effect * WIDTH_OF_EFFECT),
+            model::numbers::duration(limits.total.as_nanos() as u64),
+            size::decimal(pair_bytes),
+            size::decimal(limits.bytes),
+        ),
+        &style,
+    ));
+    let needed = Duration::from_nanos(pair_ns * u64::from(pairs_min));
+    if needed > limits.total {
+        lines.push(text::named_line(
+            "note",
+            &format!(
+                "{pairs_min} pairs would take {}: give it more with --total, or ask for fewer tests",
+                model::numbers::about(needed.as_nanos() as u64)
+            ),
+            &style,
+        ));
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+struct Measuring<'a> {
+    started: Instant,
+    seed: u64,
+    limits: Limits,
+    pairs_min: u32,
+    view: LiveView,
+    parties: &'a [Party; 2],
+    turns: [Turns; 2],
+}
+
+/// What came of it.
+struct Measured {
+    ended: [Ended; 2],
+    names: [String; 2],
+    effect: f64,
+}
+
+impl Measuring<'_> {
+    /// Block after block, until enough is known or a limit is reached.
+    fn measure(mut self) -> Measured {
+        let mut random = fastrand::Rng::with_seed(self.seed);
+        let mut first = [Vec::new(), Vec::new()];
+        let mut pairs = 0;
+        let (mut longest, mut written) = (Duration::ZERO, 0);
+        loop {
+            let begun = Instant::now();
+            // Slow drift is the same for both over a block: A B B A, or B A A B.
+            let leader = usize::from(random.bool());
+            let mut goes_on = true;
+            for order in [[leader, 1 - leader], [1 - leader, leader]] {
+                if !goes_on {
+                    break;
+                }
+                pairs += 1;
+                for (place, party) in order.into_iter().enumerate() {
+                    if goes_on {
+                        self.view.preparing(&self.progress(pairs));
+                        first[party].push(place == 0);
+                        goes_on = self.turns[party].once(pairs);
+                        written += self.turns[party].written_bytes();
+                    }
+                }
+            }
+            longest = longest.max(begun.elapsed());
+            let bytes_of_block: u64 =
+                self.parties.iter().map(|party| u64::from(BLOCK) * party.plan.bytes_to_write_max).sum();
+            let has_time = self.started.elapsed() + longest <= self.limits.total;
+            let has_bytes = written + bytes_of_block <= self.limits.bytes;
+            if !goes_on || !has_time || !has_bytes || (pairs >= self.pairs_min && self.is_known()) {
+                break;
+            }
+        }
+        let names = names(self.parties);
+        let [a, b] = self.turns;
+        let id = format!("{}-{}", self.seed, self.parties[0].plan.phases.len());
+        let [first_a, first_b] = first;
+        let pairing =
+            |party: usize, first| Pairing { id: id.clone(), side: self.parties[party].name.into(), first };
+        Measured {
+            ended: [a.end(pairing(0, first_a)), b.end(pairing(1, first_b))],
+            names,
+            effect: self.limits.effect,
+        }
+    }
+
+    fn progress(&self, pair: u32) -> String {
+        let known = match widest(&self.compared()) {
+            Some((half, row)) => format!(" · {row} known within ± {}", model::numbers::percent(half)),
+            None => String::new(),
+        };
+        format!("pair {pair} of at least {}{known}", self.pairs_min)
+    }
+
+    fn is_known(&self) -> bool {
+        widest(&self.compared()).is_some_and(|(half, _)| half <= self.limits.effect * WIDTH_OF_EFFECT)
+    }
+
+    fn compared(&self) -> Option<Comparison> {
+        let side = |party: usize| {
+            let name = self.parties[party].name;
+            let pairing = Pairing { id: String::new(), side: name.into(), first: Vec::new() };
+            Side::of_phases(name.into(), self.turns[party].phases(), pairing)
+        };
+        compare::compare(&[side(0), side(1)], self.limits.effect).ok()
+    }
+}
+
+/// How far the widest interval of a ratio reaches to either side, and of which test it is; `None` as long as one has
+/// none.
+fn widest(comparison: &Option<Comparison>) -> Option<(f64, String)> {
+    let rates = comparison.as_ref()?.rows.iter().filter(|row| row.measure.is_rate());
+    let half = |row: &model::comparison::Row| {
+        let change = row.changes.first()?.as_ref()?;
+        let half = (change.ci95_high_ratio? / change.ci95_low_ratio?).sqrt() - 1.0;
+        Some((half, format!("{} {}", row.name, row.label).trim_end().to_owned()))
+    };
+    let halves: Option<Vec<_>> = rates.map(half).collect();
+    halves?.into_iter().max_by(|one, other| one.0.total_cmp(&other.0))
+}
+
+/// The directories as they were given, or letters where that is the same.
+fn names(parties: &[Party; 2]) -> [String; 2] {
+    let [a, b] = parties.each_ref().map(|party| party.place.target.path.clone());
+    if a == b { parties.each_ref().map(|party| party.name.to_owned()) } else { [a, b] }
+}
+
+fn finish(arguments: &AbArguments, measured: Measured, shows_text: bool) -> Done {
+    let Measured { ended: [a, b], names: [name_a, name_b], effect } = measured;
+    let is_whole = [&a, &b].map(Ended::tell_failures) == [true, true];
+    // The same signal ended both.
+    if a.left.is_empty() {
+        b.tell_signal()
+    } else {
+        a.tell_signal()
+    }
+    let mut code = if is_whole { exit::DONE } else { exit::FAILED };
+    let interruption = a.interruption.clone();
+    if a.reader_is_gone() {
+        return Ok(exit::DONE);
+    }
+    let damaged = [&a, &b].iter().any(|ended| ended.run.phases.iter().any(driver::is_damaged));
+    let (a, b) = (a.run, b.run);
+    let mut saved = Vec::new();
+    if !interruption.is_repeated() {
+        for run in [&a, &b].into_iter().filter(|run| !run.phases.is_empty()) {
+            match save(arguments, run) {
+                Ok(path) => saved.extend(path),
+                Err(message) => {
+                    terminal::message("warning", &message);
+                    // Where the user wanted it, it must be.
+                    code = if arguments.output.is_some() { exit::FAILED } else { code };
+                }
+            }
+        }
+    }
+    let sides = [(name_a, a), (name_b, b)].map(|(name, run)| {
+        let file = saved_name(&saved, &run);
+        Side::of_runs(name, &[(file, run)])
+    });
+    let compared = compare::compare(&sides, effect);
+    let comparison = match compared {
+        Ok(comparison) => comparison,
+        // What ended it was told.
+        Err(_) if code != exit::DONE || interruption.is_raised() => {
+            return Ok(interruption.exit_code().unwrap_or(code));
+        }
+        Err(problem) => return Err(Failure::Failed(problem)),
+    };
+    show(&comparison, arguments.format)?;
+    if shows_text && !saved.is_empty() {
+        let names: Vec<_> =
+            saved.iter().map(|path| path.file_name().unwrap_or_default().to_string_lossy()).collect();
+        let saved = text::named_line("saved", &names.join(" and "), &terminal::style());
+        terminal::print_line(&format!("\n{saved}"))?;
+    }
+    if damaged {
+        code = exit::DAMAGED;
+    }
+    if code == exit::DONE && !interruption.is_raised() {
+        code = reached(&comparison, &arguments.fail_on)?;
+    }
+    Ok(interruption.exit_code().unwrap_or(code))
+}
+
+fn save(arguments: &AbArguments, run: &Run) -> Result<Option<PathBuf>, String> {
+    if let Some(directory) = &arguments.output {
+        return store::save(run, directory, None).map(Some).map_err(|trouble| trouble.to_string());
+    }
+    if !store::takes(&run.plan) {
+        return Ok(None);
+    }
+    let directory = store::directory()
+        .ok_or("the runs are not saved: neither XDG_STATE_HOME nor HOME is set; use -o DIR")?;
+    store::save(run, &directory, None).map(Some).map_err(|trouble| trouble.to_string())
+}
+
+fn saved_name(saved: &[PathBuf], run: &Run) -> String {
+    // They were saved in the order of the sides.
+    let index = usize::from(run.pairing.as_ref().is_some_and(|pairing| pairing.side != "A"));
+    saved.get(index).map(|path| path.display().to_string()).unwrap_or_default()
+}

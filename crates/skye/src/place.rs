@@ -1,0 +1,51 @@
+//! Where a run takes place: a directory, or a simulated device.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use model::{Plan, SimDevice, Target};
+use observe::Root;
+use run::Session;
+
+use crate::exit::Failure;
+use crate::{cli, simulation};
+
+/// A place that was found.
+pub struct Place {
+    /// What it is.
+    pub target: Target,
+    device: Option<SimDevice>,
+}
+
+impl Place {
+    /// The place that a word means.
+    ///
+    /// # Errors
+    /// There is no such directory, or the description of a device cannot be understood.
+    pub fn find(root: &Root, word: &Path) -> Result<Self, Failure> {
+        Ok(match simulation::target(word)? {
+            Some((device, target)) => Self { target, device: Some(device) },
+            None => Self { target: observe::target(root, word).map_err(Failure::refused)?, device: None },
+        })
+    }
+
+    /// Begins a run there; nothing is written yet but an empty directory.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn open(
+        &self,
+        root: &Root,
+        plan: &Plan,
+        seed: u64,
+        raised: Arc<AtomicBool>,
+    ) -> Result<Session, Failure> {
+        let mut session = match &self.device {
+            Some(device) => Session::simulated(plan, &self.target, device.clone(), seed, raised),
+            None => Session::open(root, plan, &self.target, seed, raised).map_err(Failure::refused)?,
+        };
+        session.set_stdio_program(cli::stdio_program());
+        Ok(session)
+    }
+}
