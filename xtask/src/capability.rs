@@ -57,7 +57,7 @@ impl Capability {
 }
 
 /// Every capability; a new one is one line here and one function below.
-pub static CAPABILITIES: [Capability; 18] = [
+pub static CAPABILITIES: [Capability; 19] = [
     Capability::new("root", "run as user 0", probe_root),
     Capability::new("loop", "attach loop devices", probe_loop),
     Capability::new("zram", "make compressed memory devices", probe_zram),
@@ -78,6 +78,7 @@ pub static CAPABILITIES: [Capability; 18] = [
     Capability::new("valgrind", "count instructions", probe_valgrind),
     Capability::new("tracefs", "mark and read the kernel's trace", probe_tracefs),
     Capability::new("user", "run a program as another user", probe_user),
+    Capability::new("chromium", "open pages in a browser", probe_chromium),
 ];
 
 /// The capability of that name.
@@ -277,6 +278,28 @@ fn probe_valgrind() -> Result<(), String> {
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "true"]).stdin(Stdio::null());
     run(&mut valgrind).map(drop)
+}
+
+fn probe_chromium() -> Result<(), String> {
+    let home = scratch()?;
+    // That it says its version says little: it must come up without a window, a sandbox and a home.
+    let mut chromium = Command::new("chromium");
+    chromium.args([
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--disable-breakpad",
+    ]);
+    chromium.args(["--no-first-run", "--disable-background-networking", "--dump-dom"]);
+    chromium
+        .arg(format!("--user-data-dir={}", home.path().display()))
+        .arg("data:text/html,<p id=skye-probe>");
+    chromium.env("HOME", home.path()).env_remove("DISPLAY").stdin(Stdio::null());
+    match run(&mut chromium)?.contains("<p id=\"skye-probe\">") {
+        true => Ok(()),
+        false => Err("chromium opened a page and did not show it".into()),
+    }
 }
 
 fn scratch() -> Result<tempfile::TempDir, String> {

@@ -6,16 +6,52 @@ use model::workload::Access;
 use crate::numbers::{amount, megabytes};
 use crate::text::Kind;
 
+/// Which of its rates a test is known by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Measure {
+    /// Bytes per second: what is in sequence.
+    Bytes,
+    /// Operations on data per second.
+    Operations,
+    /// Operations on files per second.
+    Files,
+}
+
+impl Measure {
+    /// That of a test.
+    pub(crate) fn of(phase: &PhaseRecord) -> Self {
+        match (phase.workload.pattern, Kind::of(phase)) {
+            (Some(Access::Sequential), _) => Self::Bytes,
+            (_, Kind::Data) => Self::Operations,
+            (_, Kind::Files) => Self::Files,
+        }
+    }
+
+    /// The phase's rate by this measure, in bytes or operations per second; `None` if it has none.
+    pub(crate) fn rate(self, phase: &PhaseRecord) -> Option<f64> {
+        if matches!(phase.status, Status::Skipped | Status::Failed) {
+            return None;
+        }
+        match self {
+            Self::Bytes => phase.rate.bytes_per_second,
+            Self::Operations | Self::Files => phase.rate.ops_per_second,
+        }
+    }
+
+    /// Such a rate in a few characters: "6,881 MB/s", "966,310 IOPS", "142,310/s"; `None` for what is none.
+    pub(crate) fn text(self, rate: f64) -> Option<String> {
+        match self {
+            Self::Bytes => megabytes(rate),
+            Self::Operations => amount(rate).map(|rate| format!("{rate} IOPS")),
+            Self::Files => amount(rate).map(|rate| format!("{rate}/s")),
+        }
+    }
+}
+
 /// The phase's number in a few characters: "6,881 MB/s", "966,310 IOPS", "142,310/s"; `None` if it has none.
 pub(crate) fn headline(phase: &PhaseRecord) -> Option<String> {
-    if matches!(phase.status, Status::Skipped | Status::Failed) {
-        return None;
-    }
-    match (phase.workload.pattern, Kind::of(phase)) {
-        (Some(Access::Sequential), _) => megabytes(phase.rate.bytes_per_second?),
-        (_, Kind::Data) => amount(phase.rate.ops_per_second?).map(|rate| format!("{rate} IOPS")),
-        (_, Kind::Files) => amount(phase.rate.ops_per_second?).map(|rate| format!("{rate}/s")),
-    }
+    let measure = Measure::of(phase);
+    measure.text(measure.rate(phase)?)
 }
 
 /// The two numbers that a run is known by: throughput, then operations; reads stand for it if there are any.

@@ -19,7 +19,9 @@ pub mod markdown;
 pub(crate) use model::numbers;
 #[cfg(test)]
 mod sample;
+mod spark;
 pub mod text;
 mod time;
+pub mod trend;
 
 pub use model::printable::printable;

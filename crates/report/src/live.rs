@@ -2,6 +2,7 @@
 
 use crate::numbers::{MISSING, amount, clock, duration, latency, megabytes, percent};
 use crate::printable;
+use crate::spark::sparkline;
 use crate::text::{Kind, Style, fit};
 
 /// What is known about the test that runs now. Rates are those of the last moments, not of the whole test.
@@ -104,7 +105,8 @@ fn rates(live: &Live) -> String {
 fn course(live: &Live, style: &Style) -> String {
     let mut parts = Vec::new();
     if style.unicode && !live.history.is_empty() {
-        parts.push(sparkline(live.history));
+        let recent = &live.history[live.history.len().saturating_sub(SPARKS_MAX)..];
+        parts.push(sparkline(recent, 0.0, ' ', style));
     }
     if let Some((since_ns, half_width)) = live.steady {
         parts.push(format!("steady since {}, ± {}", clock(since_ns), percent(half_width)));
@@ -115,21 +117,6 @@ fn course(live: &Live, style: &Style) -> String {
         None => place,
     });
     format!("{:INDENT$}{}", "", parts.join("   "))
-}
-
-/// One block a step, the highest for the largest rate; a step without a rate is blank.
-fn sparkline(history: &[f64]) -> String {
-    const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let recent = &history[history.len().saturating_sub(SPARKS_MAX)..];
-    let largest = recent.iter().copied().filter(|rate| rate.is_finite()).fold(0.0, f64::max);
-    let block = |&rate: &f64| {
-        if !rate.is_finite() {
-            return ' ';
-        }
-        let share = if largest > 0.0 { rate / largest } else { 0.0 };
-        BLOCKS[((share * 8.0).ceil() as usize).clamp(1, BLOCKS.len()) - 1]
-    };
-    recent.iter().map(block).collect()
 }
 
 /// What is busy, and what comes next if that still fits.

@@ -48,7 +48,7 @@ Exit codes: 0 done, 2 a file is no run or nothing can be compared, 4 a change we
     )]
     Compare(CompareArguments),
     /// List saved runs.
-    List,
+    List(ListArguments),
     /// Say what a limiter means, how it is told, and what to try; without a word, list all of them.
     Explain {
         /// As a table shows it or as documents have it: "page cache", page_cache.
@@ -272,6 +272,14 @@ pub struct SelfTestArguments {
     /// Seed of the order in which they are measured.
     #[arg(long, hide = true)]
     pub seed: Option<u64>,
+}
+
+/// How to list saved runs.
+#[derive(Debug, Args)]
+pub struct ListArguments {
+    /// A line for each test on each target instead: its rate over all saved runs, and since which run it is another.
+    #[arg(long)]
+    pub trend: bool,
 }
 
 /// Which saved run to show, and how.

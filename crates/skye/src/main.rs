@@ -90,7 +90,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::Report(arguments) => store_commands::report(&arguments),
         Command::Ab(arguments) => ab_command::ab(&arguments),
         Command::Compare(arguments) => compare_command::compare(&arguments),
-        Command::List => store_commands::list(),
+        Command::List(arguments) => store_commands::list(&arguments),
         Command::Explain { limiter } => explain::explain(&limiter.join(" ")),
         Command::Doctor { directory } => doctor::doctor(&directory),
         Command::SelfTest(arguments) => selftest::selftest(&arguments),

@@ -1,13 +1,14 @@
 //! Commands on what is already there: saved runs, and leftovers of killed ones.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use report::list::{Entry, Summary};
+use report::trend::Measured;
 use run::Cleaned;
 use run::ceilings::MEMORY;
 
 use crate::Done;
-use crate::cli::ReportArguments;
+use crate::cli::{ListArguments, ReportArguments};
 use crate::exit::{self, Failure};
 use crate::{front_ends, outputs, store, terminal};
 
@@ -54,19 +55,27 @@ pub fn report(arguments: &ReportArguments) -> Done {
 }
 
 /// `skye list`
-pub fn list() -> Done {
-    let entry = |path: std::path::PathBuf| Entry {
-        file_name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-        run: store::read(&path).map(|run| Summary::from(&run)),
-    };
-    let entries: Vec<_> = store::runs().into_iter().map(entry).collect();
-    if entries.is_empty() {
+pub fn list(arguments: &ListArguments) -> Done {
+    let paths = store::runs();
+    if paths.is_empty() {
         let place =
             store::directory().map_or("no HOME, so no store".into(), |place| place.display().to_string());
         terminal::print_line(&format!("no saved runs ({place}); measure with: skye run DIR"))?;
         return Ok(exit::DONE);
     }
-    terminal::print_line(report::list::render(&entries, &terminal::style()).trim_end_matches('\n'))?;
+    let style = terminal::style();
+    // One by one, as documents are large, and what is shown of them is not.
+    let text = if arguments.trend {
+        let measured = |path: &PathBuf| store::read(path).ok().map(|run| Measured::from(&run));
+        report::trend::render(&paths.iter().map(measured).collect::<Vec<_>>(), &style)
+    } else {
+        let entry = |path: &PathBuf| Entry {
+            file_name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            run: store::read(path).map(|run| Summary::from(&run)),
+        };
+        report::list::render(&paths.iter().map(entry).collect::<Vec<_>>(), &style)
+    };
+    terminal::print_line(text.trim_end_matches('\n'))?;
     Ok(exit::DONE)
 }
 

@@ -29,14 +29,14 @@ pub use preamble::{named_line, preamble, title, where_it_is};
 pub use style::Style;
 pub use table::{Kind, Widths, apart, head, judged_later, row, table};
 
-pub(crate) use columns::{fit, fit_end};
+pub(crate) use columns::{NAME_WIDTH, fit, fit_end};
 pub(crate) use layers::{crossed, steps};
 pub(crate) use limiter::{ranking, surely, words};
 pub(crate) use notes::{Finding, findings, mark, remark, subject};
 pub(crate) use preamble::facts;
 pub(crate) use style::{BOLD, DIM, GREEN, YELLOW, paint};
-pub(crate) use table::{interval_cell, latency_cells, megabytes_cell, missing_reason, ops_cell};
-pub(crate) use wrap::{field, loose, together};
+pub(crate) use table::{aligned, interval_cell, latency_cells, megabytes_cell, missing_reason, ops_cell};
+pub(crate) use wrap::{field, loose, together, wrap};
 
 use model::Run;
 

@@ -304,10 +304,7 @@ impl Subject {
     /// As it should be, without blanks for alignment, and abbreviated.
     fn forms(&self) -> [String; 3] {
         let Self { kind, name, label, .. } = self;
-        let padded = match (kind, label.split_once(' ')) {
-            (Kind::Data, Some((pattern, rest))) => format!("{pattern:PATTERN_WIDTH$} {rest}"),
-            _ => label.clone(),
-        };
+        let padded = aligned(*kind, label);
         let short = label
             .replace(" buffered", " buf")
             .replace(" shared", " shr")
@@ -330,6 +327,14 @@ impl Subject {
 
     fn counted(&self) -> String {
         if self.repetition > 1 { format!(" #{}", self.repetition) } else { String::new() }
+    }
+}
+
+/// A label so that patterns, and what follows them, stand beneath each other.
+pub(crate) fn aligned(kind: Kind, label: &str) -> String {
+    match (kind, label.split_once(' ')) {
+        (Kind::Data, Some((pattern, rest))) => format!("{pattern:PATTERN_WIDTH$} {rest}"),
+        _ => label.to_owned(),
     }
 }
 

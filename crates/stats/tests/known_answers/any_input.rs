@@ -2,7 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use stats::{Tick, analyse, interval_of_mean, modes, quantiles};
+use stats::{Tick, analyse, interval_of_mean, levels_of_few, modes, quantiles};
 
 /// Numbers as they come, and such as never should.
 fn number() -> impl Strategy<Value = f64> {
@@ -68,6 +68,18 @@ proptest! {
             prop_assert!(interval.low <= mean && mean <= interval.high);
             prop_assert!(interval.half_width() >= 0.0);
         }
+    }
+
+    #[test]
+    fn levels_of_few_tile_the_series(values in vec(number(), 0..14)) {
+        let levels = levels_of_few(&values);
+        prop_assert_eq!(levels.is_empty(), values.is_empty() || !values.iter().all(|value| value.is_finite()));
+        let mut at = 0;
+        for level in &levels {
+            prop_assert!(level.from == at && level.to > at && level.mean.is_finite());
+            at = level.to;
+        }
+        prop_assert!(levels.is_empty() || at == values.len());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod any_input;
 mod comparisons;
+mod few;
 mod kinds;
 mod noise;
 mod percentiles;

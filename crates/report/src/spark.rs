@@ -1,0 +1,39 @@
+//! The course of a rate in one line.
+
+use crate::text::Style;
+
+/// Eight heights, lowest first.
+const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// The same where the terminal shows no blocks.
+const DIGITS: [char; 8] = ['1', '2', '3', '4', '5', '6', '7', '8'];
+
+/// A character for each value, the highest for the largest and the lowest for `floor` and what lies below; `gap` for
+/// what is not finite.
+pub(crate) fn sparkline(values: &[f64], floor: f64, gap: char, style: &Style) -> String {
+    let heights = if style.unicode { BLOCKS } else { DIGITS };
+    let largest = values.iter().copied().filter(|value| value.is_finite()).fold(0.0, f64::max);
+    let height = |&value: &f64| {
+        if !value.is_finite() {
+            return gap;
+        }
+        let share = if largest > floor { (value - floor) / (largest - floor) } else { 0.0 };
+        heights[((share * 8.0).ceil() as usize).clamp(1, heights.len()) - 1]
+    };
+    values.iter().map(height).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heights_go_from_the_floor_to_the_largest() {
+        let (unicode, ascii) = (Style { unicode: true, width: 80 }, Style { unicode: false, width: 80 });
+        let values = [0.0, 1.0, 4.0, f64::NAN, 8.0];
+        assert_eq!(sparkline(&values, 0.0, ' ', &unicode), "▁▁▄ █");
+        assert_eq!(sparkline(&values, 0.0, 'x', &ascii), "114x8");
+        assert_eq!(sparkline(&values, 4.0, '-', &ascii), "111-8");
+        assert_eq!(sparkline(&[5.0, 5.0], 5.0, '-', &ascii), "11");
+        assert_eq!(sparkline(&[], 0.0, '-', &ascii), "");
+    }
+}

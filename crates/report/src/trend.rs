@@ -1,0 +1,442 @@
+//! `skye list --trend`: each test on each target over the saved runs, and since when its rate is another.
+
+use std::collections::BTreeMap;
+
+use model::Run;
+use model::run::{Environment, Mark, PhaseRecord, Trust};
+use stats::{FEW_MIN, levels_of_few};
+
+use crate::headline::Measure;
+use crate::numbers::{MISSING, percent, thousands};
+use crate::spark::sparkline;
+use crate::text::{DIM, Kind, NAME_WIDTH, Style, aligned, fit, fit_end, paint, together, wrap};
+use crate::time;
+
+/// What a trend keeps of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    started_at: String,
+    host: String,
+    path: String,
+    /// What may be the reason of another rate.
+    facts: Facts,
+    tests: Vec<Test>,
+}
+
+/// One test of a run, its repetitions taken together.
+#[derive(Debug, Clone, PartialEq)]
+struct Test {
+    spec: String,
+    name: String,
+    label: String,
+    kind: Kind,
+    measure: Measure,
+    /// The median of its repetitions; `None` where no number of them is to be trusted.
+    rate: Option<f64>,
+    facts: Facts,
+}
+
+/// Names and values, each name once.
+type Facts = Vec<(String, String)>;
+/// The fact that is a list: only what differs of it is told.
+const OPTIONS: &str = "mount options";
+
+impl From<&Run> for Measured {
+    fn from(run: &Run) -> Self {
+        let mut tests: Vec<(&PhaseRecord, Vec<f64>)> = Vec::new();
+        for phase in &run.phases {
+            let known = tests.iter().position(|(test, _)| test.spec == phase.spec && test.name == phase.name);
+            let at = known.unwrap_or_else(|| {
+                tests.push((phase, Vec::new()));
+                tests.len() - 1
+            });
+            tests[at].1.extend(trusted_rate(phase));
+        }
+        Self {
+            started_at: run.started_at.clone(),
+            host: run.environment.host.clone(),
+            path: run.environment.target.path.clone(),
+            facts: facts(&run.skye_version, &run.environment),
+            tests: tests.into_iter().map(|(phase, rates)| Test::new(phase, rates)).collect(),
+        }
+    }
+}
+
+impl Test {
+    fn new(phase: &PhaseRecord, rates: Vec<f64>) -> Self {
+        let fact = |name: &str, value: String| (name.to_owned(), value);
+        Self {
+            spec: phase.spec.clone(),
+            name: phase.name.clone(),
+            label: phase.label.clone(),
+            kind: Kind::of(phase),
+            measure: Measure::of(phase),
+            rate: median(rates),
+            facts: vec![
+                fact("engine", phase.engine.name.clone()),
+                fact("bytes of the data set", thousands(phase.workload.size_bytes)),
+                fact("files", thousands(phase.workload.files)),
+            ],
+        }
+    }
+}
+
+/// Its headline rate, if that is the speed of this storage.
+fn trusted_rate(phase: &PhaseRecord) -> Option<f64> {
+    let invalid = match &phase.verdict {
+        Some(verdict) => verdict.trust == Trust::Invalid,
+        // Documents of older versions have no verdicts.
+        None => phase.notes.iter().any(|note| note.mark == Mark::Distrust),
+    };
+    let rate = Measure::of(phase).rate(phase).filter(|rate| rate.is_finite() && *rate >= 0.0);
+    rate.filter(|_| !invalid)
+}
+
+/// The middle value, or the mean of both.
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);
+    Some(low / 2.0 + high / 2.0)
+}
+
+fn facts(skye_version: &str, environment: &Environment) -> Facts {
+    let target = &environment.target;
+    let of_drives = |value: fn(&model::target::Device) -> Option<String>| {
+        let mut values: Vec<String> =
+            target.device_stack.iter().filter(|device| device.is_leaf()).filter_map(value).collect();
+        values.sort();
+        values.dedup();
+        values.join(", ")
+    };
+    let named = [
+        ("skye", skye_version.to_owned()),
+        ("kernel", environment.kernel.clone()),
+        ("file system", target.file_system.clone()),
+        ("source", target.source.clone()),
+        (OPTIONS, target.mount_options.join(",")),
+        ("drive", of_drives(|device| device.model.clone())),
+        ("scheduler", of_drives(|device| device.scheduler.clone())),
+        ("write cache", of_drives(|device| device.write_cache.clone())),
+        ("CPU", environment.cpu_model.clone().unwrap_or_default()),
+        ("CPUs", environment.cpus.to_string()),
+        ("bytes of memory", thousands(environment.memory_bytes)),
+        ("virtualisation", environment.virtualisation.clone().unwrap_or_default()),
+    ];
+    let settings = environment.settings.iter().map(|setting| (setting.name.clone(), setting.value.clone()));
+    named.map(|(name, value)| (name.to_owned(), value)).into_iter().chain(settings).collect()
+}
+
+/// A test on a target, over the runs.
+struct Series<'a> {
+    run: &'a Measured,
+    test: &'a Test,
+    /// The newest first, until all are known; then the oldest first.
+    points: Vec<Point<'a>>,
+}
+
+/// A test in one run.
+#[derive(Clone, Copy)]
+struct Point<'a> {
+    /// How many runs are newer.
+    back: usize,
+    run: &'a Measured,
+    test: &'a Test,
+}
+
+/// Most runs of a series that are looked at, the newest: with more, what is oldest says little about today.
+const POINTS_MAX: usize = 100;
+/// Most changes of a series that are told, the newest.
+const CHANGES_MAX: usize = 3;
+/// Most differences between two runs that are told.
+const DIFFERENCES_MAX: usize = 4;
+/// The lowest height of a course is the lowest rate, or this share of the highest if that is less: what hardly changes
+/// shall not look as if it did.
+const FLOOR: f64 = 0.7;
+/// In place of a run whose number is not to be trusted.
+const GAP: char = '·';
+
+/// Narrower terminals wrap.
+const WIDTH_MIN: usize = 80;
+/// Beyond that, lines tire the eye.
+const WIDTH_MAX: usize = 140;
+/// What the columns beside subject and course take, with what is between them: runs, level, change.
+const FIXED: usize = 2 + 2 + 4 + 2 + 2 + 13 + 2 + 7;
+/// Least width of the subject.
+const SUBJECT_MIN: usize = 24;
+/// Most of it.
+const SUBJECT_MAX: usize = 45;
+/// Least width of the course.
+const COURSE_MIN: usize = 12;
+
+/// The trends, with a newline at the end; the first run is the newest, `None` one that cannot be read. Targets by host
+/// and path; on each, tests in the order of the newest run that has them. Runs are named as `skye report` understands it.
+///
+/// A test without a number to be trusted in a run keeps its place as a gap. Levels are those of
+/// [`stats::levels_of_few`]; beneath a test stands each change of its level, and what differed between the run with
+/// which it begins and the one before.
+pub fn render(runs: &[Option<Measured>], style: &Style) -> String {
+    let all = series(runs);
+    let (once, mut shown): (Vec<_>, Vec<_>) = all.into_iter().partition(|series| series.points.len() < 2);
+    shown.sort_by(|a, b| (&a.run.host, &a.run.path).cmp(&(&b.run.host, &b.run.path)));
+    let layout = Layout::of(&shown, style);
+    let mut text = String::new();
+    let mut target = None;
+    for series in &shown {
+        let this = (&series.run.host, &series.run.path);
+        if target != Some(this) {
+            let gap = if text.is_empty() { "" } else { "\n" };
+            text += &format!("{gap}{}\n{}\n", layout.target(series.run, style), layout.head());
+            target = Some(this);
+        }
+        text += &layout.row(series, &Trend::of(series), style);
+        // What looks alike is told apart by what was asked for.
+        if shown.iter().filter(|other| looks_like(other, series)).count() > 1 {
+            text += &format!("    {}\n", fit(&style.foreign(&series.test.spec), layout.width - 4));
+        }
+    }
+    text += &closing(&shown, once.len(), runs, style);
+    style.finish(text)
+}
+
+/// Whether two rows of a target begin with the same words.
+fn looks_like(a: &Series, b: &Series) -> bool {
+    (&a.run.host, &a.run.path, &a.test.name, &a.test.label)
+        == (&b.run.host, &b.run.path, &b.test.name, &b.test.label)
+}
+
+fn series(runs: &[Option<Measured>]) -> Vec<Series<'_>> {
+    let mut all: Vec<Series> = Vec::new();
+    let mut known = BTreeMap::new();
+    for (back, run) in runs.iter().enumerate() {
+        let Some(run) = run else { continue };
+        for test in &run.tests {
+            let key = (&run.host, &run.path, &test.spec, &test.name);
+            let at = *known.entry(key).or_insert_with(|| {
+                all.push(Series { run, test, points: Vec::new() });
+                all.len() - 1
+            });
+            if all[at].points.len() < POINTS_MAX {
+                all[at].points.push(Point { back, run, test });
+            }
+        }
+    }
+    for series in &mut all {
+        series.points.reverse();
+    }
+    all
+}
+
+/// What a series shows.
+struct Trend<'a> {
+    /// The median rate of the last level; `None` where no number is to be trusted.
+    level: Option<f64>,
+    /// Whether there are enough runs to tell of changes.
+    enough: bool,
+    /// The changes of the level, oldest first.
+    changes: Vec<Change<'a>>,
+}
+
+struct Change<'a> {
+    /// Of the rate: -0.12 is 12 % less.
+    by: f64,
+    /// The first run with the new level, and the last with the old one.
+    since: Point<'a>,
+    before: Point<'a>,
+}
+
+impl<'a> Trend<'a> {
+    fn of(series: &Series<'a>) -> Self {
+        let counted: Vec<(Point, f64)> =
+            series.points.iter().filter_map(|point| Some((*point, point.test.rate?))).collect();
+        let rates: Vec<f64> = counted.iter().map(|(_, rate)| *rate).collect();
+        let levels = levels_of_few(&rates);
+        let middle = |from: usize, to: usize| median(rates[from..to].to_vec()).unwrap_or(f64::NAN);
+        let changes = levels.windows(2).map(|pair| Change {
+            by: middle(pair[1].from, pair[1].to) / middle(pair[0].from, pair[0].to) - 1.0,
+            since: counted[pair[1].from].0,
+            before: counted[pair[1].from - 1].0,
+        });
+        Self {
+            level: levels.last().map(|level| middle(level.from, level.to)),
+            enough: rates.len() >= FEW_MIN,
+            changes: changes.collect(),
+        }
+    }
+}
+
+/// A change as people write it: "-12 %".
+fn signed(change: f64) -> String {
+    format!("{}{}", if change < 0.0 { '-' } else { '+' }, percent(change.abs()))
+}
+
+/// Widths of the columns.
+struct Layout {
+    subject: usize,
+    course: usize,
+    width: usize,
+}
+
+impl Layout {
+    fn of(shown: &[Series], style: &Style) -> Self {
+        let width = style.width.clamp(WIDTH_MIN, WIDTH_MAX);
+        let longest = shown.iter().map(|series| subject(series, style).chars().count()).max().unwrap_or(0);
+        let subject = longest.clamp(SUBJECT_MIN, SUBJECT_MAX.min(width - FIXED - COURSE_MIN));
+        let most = shown.iter().map(|series| series.points.len()).max().unwrap_or(0);
+        Self { subject, course: most.clamp(COURSE_MIN, width - FIXED - subject), width }
+    }
+
+    fn target(&self, run: &Measured, style: &Style) -> String {
+        // Whoever chose the name of a host, the directory stays in sight.
+        let host = fit(&style.foreign(&run.host), self.width / 3);
+        let room = self.width - host.chars().count() - 2;
+        format!("{host}: {}", fit_end(&style.foreign(&run.path), room))
+    }
+
+    fn head(&self) -> String {
+        let cells = ["test", "runs", "course", "level now", "change"].map(String::from);
+        paint(DIM, &self.line(&cells))
+    }
+
+    fn line(&self, [subject, runs, course, level, change]: &[String; 5]) -> String {
+        let (wide, long) = (self.subject, self.course);
+        format!("  {subject:<wide$}  {runs:>4}  {course:<long$}  {level:>13}  {change:>7}")
+            .trim_end()
+            .to_owned()
+    }
+
+    /// A series, and beneath it where its level changed.
+    fn row(&self, series: &Series, trend: &Trend, style: &Style) -> String {
+        let recent = &series.points[series.points.len().saturating_sub(self.course)..];
+        let rates: Vec<f64> = recent.iter().map(|point| point.test.rate.unwrap_or(f64::NAN)).collect();
+        let (lowest, highest) = rates
+            .iter()
+            .filter(|rate| rate.is_finite())
+            .fold((f64::INFINITY, 0.0_f64), |(low, high), rate| (low.min(*rate), high.max(*rate)));
+        let level = trend.level.and_then(|level| series.test.measure.text(level));
+        let change = match trend.changes.last() {
+            Some(change) => signed(change.by),
+            None if trend.enough => "steady".into(),
+            None => MISSING.into(),
+        };
+        let cells = [
+            fit(&subject(series, style), self.subject),
+            series.points.len().to_string(),
+            sparkline(&rates, lowest.min(FLOOR * highest), GAP, style),
+            level.unwrap_or_else(|| MISSING.into()),
+            change,
+        ];
+        let mut text = format!("{}\n", self.line(&cells));
+        for change in trend.changes.iter().rev().take(CHANGES_MAX) {
+            text += &self.change(change, style);
+        }
+        match trend.changes.len().saturating_sub(CHANGES_MAX) {
+            0 => {}
+            1 => text += "    and one change before\n",
+            more => text += &format!("    and {more} changes before\n"),
+        }
+        text
+    }
+
+    fn change(&self, change: &Change, style: &Style) -> String {
+        let reference = if change.since.back == 0 { "@".into() } else { format!("@-{}", change.since.back) };
+        let by = together(&signed(change.by));
+        let when = time::minute(&change.since.run.started_at);
+        let found = differences(change, style);
+        let what = match found.len() {
+            0 => "nothing else is known to differ from the run before".into(),
+            _ => found.join(", "),
+        };
+        let line = format!("{by} since {reference} ({when}): {what}");
+        let lines = wrap(&line, self.width.min(style.paragraph().max(WIDTH_MIN)) - 6);
+        lines.iter().enumerate().fold(String::new(), |text, (at, line)| {
+            let indent = if at == 0 { 4 } else { 6 };
+            format!("{text}{:indent$}{line}\n", "")
+        })
+    }
+}
+
+fn subject(series: &Series, style: &Style) -> String {
+    let test = series.test;
+    let label = aligned(test.kind, &style.foreign(&test.label));
+    format!("{:NAME_WIDTH$} {label}", style.foreign(&test.name)).trim_end().to_owned()
+}
+
+/// What differs between the first run of a level and the last of the one before, as this terminal can show it.
+fn differences(change: &Change, style: &Style) -> Vec<String> {
+    let facts =
+        |point: &Point| -> Facts { point.test.facts.iter().chain(&point.run.facts).cloned().collect() };
+    let (before, after) = (facts(&change.before), facts(&change.since));
+    let mut found = Vec::new();
+    for (name, new) in &after {
+        let old = before.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value);
+        found.extend(difference(name, old, new));
+    }
+    for (name, old) in before.iter().filter(|(name, _)| after.iter().all(|(known, _)| known != name)) {
+        found.extend(difference(name, old, ""));
+    }
+    let more = found.len().saturating_sub(DIFFERENCES_MAX);
+    found.truncate(DIFFERENCES_MAX);
+    let mut shown: Vec<_> = found.iter().map(|text| style.foreign(text)).collect();
+    if more > 0 {
+        shown.push(format!("and {more} more"));
+    }
+    shown
+}
+
+/// Longest value that is told whole.
+const VALUE_MAX: usize = 32;
+
+fn difference(name: &str, old: &str, new: &str) -> Option<String> {
+    if old == new {
+        return None;
+    }
+    if name == OPTIONS {
+        let only = |these: &str, those: &str, sign: char| {
+            let those: Vec<&str> = those.split(',').collect();
+            let lacking = these.split(',').filter(|option| !option.is_empty() && !those.contains(option));
+            lacking.map(|option| format!(" {sign}{}", fit(option, VALUE_MAX))).collect::<String>()
+        };
+        let both = only(old, new, '-') + &only(new, old, '+');
+        // In another order they are the same.
+        return (!both.is_empty()).then(|| format!("{name}{both}"));
+    }
+    let shown = |value: &str| if value.is_empty() { MISSING.to_owned() } else { fit(value, VALUE_MAX) };
+    Some(format!("{} {} → {}", fit(name, VALUE_MAX), shown(old), shown(new)))
+}
+
+/// What is said once, about everything above.
+fn closing(shown: &[Series], once: usize, runs: &[Option<Measured>], style: &Style) -> String {
+    let mut notes = Vec::new();
+    let rates = || shown.iter().flat_map(|series| series.points.iter().map(|point| point.test.rate));
+    if rates().any(|rate| rate.is_none()) {
+        notes.push(format!(
+            "{GAP} in a course is a run whose number is missing or not to be trusted; it does not count."
+        ));
+    }
+    let few =
+        |series: &&Series| series.points.iter().filter(|point| point.test.rate.is_some()).count() < FEW_MIN;
+    if shown.iter().any(|series| few(&series)) {
+        notes.push(format!(
+            "{MISSING} stands for a change where fewer than {FEW_MIN} runs count: too few to tell."
+        ));
+    }
+    match once {
+        0 => {}
+        1 => notes.push("1 test was measured once: no trend yet.".into()),
+        _ => notes.push(format!("{} tests were measured once: no trend yet.", thousands(once as u64))),
+    }
+    match runs.iter().filter(|run| run.is_none()).count() {
+        0 => {}
+        1 => notes.push("1 saved run cannot be read: skye list says why.".into()),
+        unread => notes.push(format!("{unread} saved runs cannot be read: skye list says why.")),
+    }
+    if shown.is_empty() && once == 0 {
+        notes.insert(0, "no test has been measured yet".into());
+    }
+    let gap = if shown.is_empty() || notes.is_empty() { "" } else { "\n" };
+    let lines = notes.iter().flat_map(|note| wrap(note, style.paragraph().max(WIDTH_MIN)));
+    lines.fold(gap.to_owned(), |text, line| format!("{text}{line}\n"))
+}
+
+#[cfg(test)]
+mod tests;

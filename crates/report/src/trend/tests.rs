@@ -1,0 +1,194 @@
+use model::run::{Setting, Status};
+use model::{Run, Target};
+
+use super::*;
+use crate::sample;
+
+/// Runs of two tests on a disk, oldest first: one with the given rates in bytes per second, one that hardly changes.
+fn runs(rates: &[f64]) -> Vec<Run> {
+    let runs = rates.iter().enumerate().map(|(at, rate)| {
+        let mut run = sample::run();
+        run.started_at = format!("2026-11-{:02}T14:03:07Z", at + 1);
+        let mut read = sample::phase("read:seq1m:q8");
+        read.rate.bytes_per_second = Some(*rate);
+        let mut random = sample::phase("read:rnd4k:q32t4");
+        random.rate.ops_per_second = Some(900_000.0 + 500.0 * at as f64);
+        run.phases = vec![read, random];
+        run
+    });
+    runs.collect()
+}
+
+/// As the store hands them over: the newest first.
+fn shown(runs: &[Run], style: &Style) -> String {
+    let measured: Vec<_> = runs.iter().rev().map(|run| Some(Measured::from(run))).collect();
+    sample::plain(&render(&measured, style))
+}
+
+fn distrust(phase: &mut PhaseRecord) {
+    match &mut phase.verdict {
+        Some(verdict) => verdict.trust = Trust::Invalid,
+        None => phase.notes.push(sample::note(Mark::Distrust, "It came from memory.")),
+    }
+}
+
+const STEP: [f64; 9] = [3.01e9, 3.0e9, 3.02e9, 2.99e9, 3.0e9, 3.01e9, 2.61e9, 2.6e9, 2.62e9];
+
+/// A step with all that can be its reason.
+fn upgraded() -> Vec<Run> {
+    let mut runs = runs(&STEP);
+    for run in &mut runs[6..] {
+        let environment = &mut run.environment;
+        environment.kernel = "Linux 6.14.2".into();
+        environment.target.mount_options = ["rw", "relatime", "attr2", "inode64"].map(String::from).into();
+        environment.target.device_stack[1].scheduler = Some("mq-deadline".into());
+        environment.settings.push(Setting { name: "vm.swappiness".into(), value: "60".into() });
+        run.skye_version = "0.9.9".into();
+    }
+    runs
+}
+
+const NARROW: Style = Style { unicode: true, width: 80 };
+
+fn fits(text: &str, width: usize) {
+    let widest = text.lines().map(|line| line.chars().count()).max().unwrap_or_default();
+    assert!(widest <= width, "{widest} on {width}\n{text}");
+    assert!(text.lines().all(|line| !line.ends_with(' ')), "{text}");
+}
+
+#[test]
+fn a_level_that_changed() {
+    let text = shown(&upgraded(), &NARROW);
+    fits(&text, 80);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn a_level_that_changed_on_a_wide_terminal() {
+    insta::assert_snapshot!(shown(&upgraded(), &sample::WIDE));
+}
+
+#[test]
+fn a_level_that_changed_in_ascii() {
+    let text = shown(&upgraded(), &sample::ASCII);
+    assert!(text.is_ascii());
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn several_targets_gaps_and_single_tests() {
+    let mut runs = upgraded();
+    // Another target, measured too rarely to tell; a test that was measured once; numbers that do not count.
+    for (at, run) in runs.iter_mut().enumerate().filter(|(at, _)| at % 4 == 1) {
+        let mut target: Target = sample::sshfs();
+        target.path = format!("/mnt/far/{}", "deep/".repeat(20));
+        run.environment = sample::environment(target);
+        run.phases.push(sample::phase(if at == 1 { "create:t4" } else { "stat:t4" }));
+    }
+    distrust(&mut runs[4].phases[0]);
+    runs[7].phases[0].status = Status::Failed;
+    let text = shown(&runs, &NARROW);
+    fits(&text, 80);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn a_run_counts_as_the_median_of_its_repetitions() {
+    let mut run = runs(&[1e9]).remove(0);
+    for (repetition, rate) in [(2, 3e9), (3, 2e9)] {
+        let mut phase = run.phases[0].clone();
+        phase.repetition = repetition;
+        phase.rate.bytes_per_second = Some(rate);
+        run.phases.push(phase);
+    }
+    let rates: Vec<_> = Measured::from(&run).tests.iter().map(|test| test.rate).collect();
+    assert_eq!(rates, [Some(2e9), Some(900_000.0)]);
+    distrust(&mut run.phases[2]);
+    assert_eq!(Measured::from(&run).tests[0].rate, Some(1.5e9));
+}
+
+#[test]
+fn what_differs_is_that_of_the_runs_that_count() {
+    let mut runs = runs(&STEP);
+    // The run with which the rate changes is no number; the kernel of the one after it is still new to the level before.
+    runs[6].phases[0].status = Status::Failed;
+    runs[6].environment.kernel = "Linux 6.14.2".into();
+    runs[7].environment.kernel = "Linux 6.14.2".into();
+    runs[8].environment.kernel = "Linux 6.14.2".into();
+    let text = shown(&runs, &sample::WIDE);
+    assert!(
+        text.contains("-13 % since @-1 (2026-11-08 14:03 UTC): kernel Linux 6.12.9 → Linux 6.14.2"),
+        "{text}"
+    );
+    // With nothing that differs, that is said.
+    let text = shown(&self::runs(&STEP), &sample::WIDE);
+    assert!(
+        text.contains("-13 % since @-2 (2026-11-07 14:03 UTC): nothing else is known to differ"),
+        "{text}"
+    );
+}
+
+#[test]
+fn runs_that_cannot_be_read_keep_their_place() {
+    let mut measured: Vec<_> = upgraded().iter().rev().map(|run| Some(Measured::from(run))).collect();
+    measured.insert(1, None);
+    let text = sample::plain(&render(&measured, &sample::WIDE));
+    assert!(text.contains("since @-3 (2026-11-07"), "{text}");
+    assert!(text.ends_with("1 saved run cannot be read: skye list says why.\n"), "{text}");
+}
+
+#[test]
+fn nothing_to_compare() {
+    assert_eq!(shown(&runs(&[1e9]), &NARROW), "2 tests were measured once: no trend yet.\n");
+    assert_eq!(
+        render(&[None], &NARROW),
+        "no test has been measured yet\n1 saved run cannot be read: skye list says why.\n"
+    );
+    assert_eq!(render(&[], &NARROW), "no test has been measured yet\n");
+}
+
+#[test]
+fn tests_with_other_specs_are_apart_though_they_look_alike() {
+    let mut runs = runs(&[1e9, 1e9]);
+    runs[1].phases[0].spec += ",other";
+    let text = shown(&runs, &NARROW);
+    assert!(text.contains("2 tests were measured once"), "{text}");
+    let mut again = self::runs(&[1e9, 1e9]);
+    again[1].phases[0].spec += ",other";
+    runs.extend(again);
+    let text = shown(&runs, &NARROW);
+    assert!(text.contains("\n    read:seq1m:q8\n") && text.contains("\n    read:seq1m:q8,other\n"), "{text}");
+}
+
+#[test]
+fn what_others_wrote_is_harmless() {
+    let evil = "a\x1b[2Jb\nc\u{202e}\u{1f}";
+    let mut runs = upgraded();
+    for (at, run) in runs.iter_mut().enumerate() {
+        run.environment.host = format!("{evil}{}", "x".repeat(200));
+        run.environment.target.path = evil.into();
+        run.environment.kernel = format!("{evil}{at}");
+        run.environment.target.mount_options = vec![format!("{evil}{at}")];
+        run.skye_version = format!("{at}{evil}");
+        run.started_at = evil.into();
+        run.phases[0].label = evil.repeat(9);
+        run.phases[0].name = evil.into();
+        run.phases[1].rate.ops_per_second = Some([f64::NAN, f64::INFINITY, -1.0, 0.0, 1e300][at % 5]);
+    }
+    for style in [NARROW, sample::WIDE, sample::ASCII] {
+        let text = shown(&runs, &style);
+        let harmless = |c: char| c == '\n' || !(c.is_control() || c == '\u{202e}');
+        assert!(text.chars().all(harmless) && (style.unicode || text.is_ascii()), "{text:?}");
+        assert!(text.contains("-13 % since @-2"), "{text}");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_runs_have_a_trend(seed in sample::any_run(), count in 0usize..9, width in 0usize..200, unicode: bool) {
+        let style = Style { unicode, width };
+        let text = shown(&vec![seed; count], &style);
+        proptest::prop_assert!(text.ends_with('\n'));
+        proptest::prop_assert!(unicode || text.is_ascii());
+    }
+}

@@ -1,0 +1,231 @@
+//! Chromium without a window, and the Chrome DevTools Protocol over its pipe: messages in JSON, each ended by a zero
+//! byte, written to the browser's descriptor 3 and read from its descriptor 4.
+//!
+//! By hand, as the libraries for it speak to a port, for which another program could be waiting, and bring a runtime for
+//! asynchronous code.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::scratch;
+
+/// No answer takes longer; a browser that needs more hangs. Its first start reads some 300 MB, which on a busy machine
+/// took 14 s.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What a browser writes to its profile.
+const PROFILE_BYTES: u64 = 64 << 20;
+/// One browser at a time: several would only wait for each other, and for memory.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// A running browser; dropped, it is ended and its profile removed.
+pub struct Browser {
+    child: Child,
+    commands: Option<ChildStdin>,
+    messages: Receiver<Value>,
+    events: Vec<Value>,
+    last_id: u64,
+    profile: TempDir,
+    _only: MutexGuard<'static, ()>,
+}
+
+impl Browser {
+    /// Starts it, with a profile and a home of its own.
+    pub fn start() -> Self {
+        let only = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let profile = scratch(PROFILE_BYTES);
+        let said = File::create(profile.path().join("stderr")).expect("a file for what the browser says");
+        let mut command = Command::new("sh");
+        // Its descriptors 3 and 4 are our pipes; what else it prints is nobody's message.
+        command.args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null", "sh", "chromium"]);
+        command.args([
+            "--headless",
+            "--remote-debugging-pipe",
+            // It refuses to be root otherwise; all that it is shown is ours.
+            "--no-sandbox",
+            // Shared memory is small in many containers.
+            "--disable-dev-shm-usage",
+            "--disable-gpu",
+            "--disable-breakpad",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--no-first-run",
+            "--no-default-browser-check",
+            "--hide-scrollbars",
+            "--force-color-profile=srgb",
+            "--password-store=basic",
+        ]);
+        command.arg(format!("--user-data-dir={}", profile.path().display())).arg("about:blank");
+        command.env("HOME", profile.path()).env("LC_ALL", "C").env_remove("DISPLAY");
+        command.env_remove("XDG_CONFIG_HOME").env_remove("XDG_CACHE_HOME");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(said);
+        // With all that it starts, it is a group, and ends as one.
+        let mut child = command.process_group(0).spawn().expect("sh starts");
+        let (sender, messages) = channel();
+        let mut answers = BufReader::new(child.stdout.take().expect("its pipe"));
+        thread::spawn(move || {
+            let mut message = Vec::new();
+            // An end, an error, and nobody who listens any more: all are the end.
+            while answers.read_until(0, &mut message).is_ok_and(|bytes| bytes > 0) {
+                message.pop();
+                let parsed = serde_json::from_slice(&message).unwrap_or(Value::Null);
+                if sender.send(parsed).is_err() {
+                    break;
+                }
+                message.clear();
+            }
+        });
+        let commands = child.stdin.take();
+        Self { child, commands, messages, events: Vec::new(), last_id: 0, profile, _only: only }
+    }
+
+    /// A new page without content.
+    pub fn page(&mut self) -> Page<'_> {
+        let target = self.call(None, "Target.createTarget", json!({"url": "about:blank"}));
+        let attach = json!({"targetId": target["targetId"], "flatten": true});
+        let session = self.call(None, "Target.attachToTarget", attach);
+        let session = session["sessionId"].as_str().expect("a session").to_owned();
+        self.events.clear();
+        let mut page = Page { browser: self, session };
+        for domain in ["Runtime", "Log", "Network", "Page"] {
+            page.call(&format!("{domain}.enable"), json!({}));
+        }
+        page.call("Page.setLifecycleEventsEnabled", json!({"enabled": true}));
+        page
+    }
+
+    fn call(&mut self, session: Option<&str>, method: &str, parameters: Value) -> Value {
+        self.last_id += 1;
+        let id = self.last_id;
+        let mut message = json!({"id": id, "method": method, "params": parameters});
+        if let Some(session) = session {
+            message["sessionId"] = session.into();
+        }
+        let mut bytes = serde_json::to_vec(&message).expect("JSON");
+        bytes.push(0);
+        let commands = self.commands.as_mut().expect("open until it is dropped");
+        if let Err(error) = commands.write_all(&bytes) {
+            panic!("{method}: {error}\n{}", self.said());
+        }
+        loop {
+            let answer = self.message(method);
+            if answer["id"] == id {
+                assert!(answer["error"].is_null(), "{method}: {}", answer["error"]);
+                return answer["result"].clone();
+            }
+            self.events.push(answer);
+        }
+    }
+
+    /// The next message of the browser.
+    fn message(&self, awaited: &str) -> Value {
+        self.messages.recv_timeout(PATIENCE).unwrap_or_else(|error| {
+            let what = match error {
+                RecvTimeoutError::Timeout => "no answer",
+                RecvTimeoutError::Disconnected => "the browser is gone",
+            };
+            panic!("{awaited}: {what}\n{}", self.said())
+        })
+    }
+
+    /// What it said on standard error.
+    fn said(&self) -> String {
+        std::fs::read_to_string(self.profile.path().join("stderr")).unwrap_or_default()
+    }
+
+    /// Where its profile lies.
+    pub fn profile(&self) -> &Path {
+        self.profile.path()
+    }
+
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // It has nothing that must be saved. Until its first process is waited for, nobody else has the group's number.
+        let _ = rustix::process::kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        let _ = self.child.wait();
+        // The others of the group may still be on their way out, with files in hand.
+        for _ in 0..100 {
+            let gone = std::fs::remove_dir_all(self.profile.path());
+            if gone.is_ok() || !self.profile.path().exists() {
+                break;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// A page of a browser.
+pub struct Page<'a> {
+    browser: &'a mut Browser,
+    session: String,
+}
+
+impl Page<'_> {
+    /// Calls a method of the protocol for this page.
+    ///
+    /// # Panics
+    /// Where the browser refuses, or has gone.
+    pub fn call(&mut self, method: &str, parameters: Value) -> Value {
+        self.browser.call(Some(&self.session), method, parameters)
+    }
+
+    /// Opens an address and waits until all of the page is loaded.
+    ///
+    /// # Panics
+    /// Where there is nothing to open.
+    pub fn open(&mut self, url: &str) {
+        let opened = self.call("Page.navigate", json!({"url": url}));
+        assert!(opened["errorText"].is_null(), "{url}: {}", opened["errorText"]);
+        // The empty page that was there before may still tell that it is loaded.
+        let is_loaded = |event: &Value| {
+            event["params"]["name"] == "load" && event["params"]["loaderId"] == opened["loaderId"]
+        };
+        while !self.events().any(is_loaded) {
+            let event = self.browser.message("loading");
+            self.browser.events.push(event);
+        }
+    }
+
+    /// What an expression is, as JSON; a promise is waited for. The page's own rules about scripts do not hold for it.
+    ///
+    /// # Panics
+    /// Where it throws.
+    pub fn evaluate(&mut self, expression: &str) -> Value {
+        self.try_evaluate(expression).unwrap_or_else(|thrown| panic!("{thrown:#}"))
+    }
+
+    /// The same.
+    ///
+    /// # Errors
+    /// What it throws.
+    pub fn try_evaluate(&mut self, expression: &str) -> Result<Value, Value> {
+        let options = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
+        let answer = self.call("Runtime.evaluate", options);
+        match &answer["exceptionDetails"] {
+            Value::Null => Ok(answer["result"]["value"].clone()),
+            thrown => Err(thrown.clone()),
+        }
+    }
+
+    /// What the browser told about this page so far, each with `method` and `params`.
+    pub fn events(&self) -> impl Iterator<Item = &Value> {
+        self.browser.events.iter().filter(|event| event["sessionId"] == self.session.as_str())
+    }
+}

@@ -1,0 +1,283 @@
+//! Where the level of a short series changes, such as that of one test over many runs.
+//!
+//! `segments` asks for eight values on each side of a change and for a series that is long enough to show how much
+//! neighbours have in common. Of a handful of runs neither can be had: here values are taken to be independent, and in
+//! return a change must be rarer in chance.
+
+use fastrand::Rng;
+
+use crate::interval::mean;
+use crate::segments::SAME_LEVEL;
+
+/// Fewest values of which a change is told: with fewer, the spread is known from so little that almost nothing stands
+/// out of it.
+pub const FEW_MIN: usize = 6;
+/// Fewest values of a level. One value that differs may be an odd one; a second shows that it stays so.
+const LEVEL_MIN: usize = 2;
+/// Fewest values of a level that comes and goes, of which that cannot be said: of 15 runs of which each tenth is odd, two
+/// neighbours are in one series of eight.
+const PASSING_MIN: usize = 3;
+/// A series without a change has one found once in so many. Whoever looks at a list looks at dozens of series, so that
+/// the usual twentieth would show a false change in each list.
+const FALSE_ONCE_IN: f64 = 100.0;
+/// Series of nothing but chance that a series is held against. Of them, the share that may look as changed is known to
+/// a third of itself.
+const NOISES: usize = 1999;
+/// From so many values on, the series itself shows what is usual, odd values included: it is held against its own values
+/// in random order. With fewer there are too few orders: the last two of ten stand apart in one of 23.
+const SHUFFLED_MIN: usize = 16;
+/// Questions that are asked of a series: does it change once, does it change and change again.
+const QUESTIONS: f64 = 2.0;
+/// Longer series are not asked the second question: its work grows with the square of the length.
+const TWICE_MAX: usize = 100;
+
+/// A part of a series with one level.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Level {
+    /// Its first value.
+    pub from: usize,
+    /// The first value after it.
+    pub to: usize,
+    /// The mean of its values, in their unit.
+    pub mean: f64,
+}
+
+/// The levels of a series of 6 to about 100 values in the order of time, which they tile; one where it does not change,
+/// or is shorter than [`FEW_MIN`]. Empty without values, and where one is not finite.
+///
+/// First it is asked whether the series changes once: the place is taken at which two means explain most of the squares
+/// around one, and the share that they explain is held against what the best place explains in series without a change
+/// (Worsley, "On the likelihood ratio test for a shift in location of normal populations", 1979; there as a table, here
+/// by simulation with a fixed seed). Those are made of normal noise, and from 16 values on of the values themselves in
+/// random order. As each is cut at its own best place, this makes up for having looked at all places. If the series does
+/// not change once, the same is asked of a part in its middle against both ends, for a level that comes and goes hides
+/// from one cut (Olshen and others, "Circular binary segmentation", 2004). What lies between changes is looked at alike.
+/// Levels that differ by less than 3 % are one.
+///
+/// Values are taken to be independent. Where neighbours correlate by 0.3, changes are found in chance four to eight
+/// times as often.
+pub fn levels_of_few(values: &[f64]) -> Vec<Level> {
+    let largest = values.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
+    if values.is_empty() || !values.iter().all(|value| value.is_finite()) {
+        return Vec::new();
+    }
+    // Squares of very large or very small numbers are none.
+    let scale = if largest > 0.0 { largest } else { 1.0 };
+    let scaled: Vec<f64> = values.iter().map(|value| value / scale).collect();
+    let mut changes = vec![0, scaled.len()];
+    let mut open = vec![(0, scaled.len())];
+    while let Some((from, to)) = open.pop() {
+        let found = changes_within(&scaled[from..to]);
+        let mut start = from;
+        for at in found.iter().map(|at| from + at).chain([to]) {
+            if !found.is_empty() {
+                open.push((start, at));
+            }
+            start = at;
+        }
+        changes.extend(found.iter().map(|at| from + at));
+    }
+    changes.sort_unstable();
+    changes.dedup();
+    merge_same(&scaled, &mut changes);
+    let level =
+        |pair: &[usize]| Level { from: pair[0], to: pair[1], mean: mean(&scaled[pair[0]..pair[1]]) * scale };
+    changes.windows(2).map(level).collect()
+}
+
+/// One change, two, or none.
+fn changes_within(values: &[f64]) -> Vec<usize> {
+    if values.len() < FEW_MIN {
+        return Vec::new();
+    }
+    for best in [best_once, best_twice] {
+        let counts = |cut: &Cut| cut.difference(values) >= SAME_LEVEL && is_rare(values, cut, best);
+        if let Some(cut) = best(values).filter(counts) {
+            return [Some(cut.at), cut.until].into_iter().flatten().collect();
+        }
+    }
+    Vec::new()
+}
+
+/// A series cut into what lies within two places and what does not.
+#[derive(Debug, Clone, Copy)]
+struct Cut {
+    /// Where the inner part begins.
+    at: usize,
+    /// Where it ends, unless that is the end of the series.
+    until: Option<usize>,
+    /// Share of the squares around one mean that is gone around two, 0 to 1.
+    explained: f64,
+}
+
+impl Cut {
+    fn new(sums: &Sums, at: usize, until: Option<usize>) -> Self {
+        let count = sums.before.len() - 1;
+        let to = until.unwrap_or(count);
+        let (inside, outside) = ((to - at) as f64, (count - (to - at)) as f64);
+        let sum_inside = sums.before[to] - sums.before[at];
+        let mean_inside = sum_inside / inside;
+        let mean_outside = (sums.before[count] - sum_inside) / outside;
+        let step = mean_inside - mean_outside;
+        Self { at, until, explained: inside * outside / count as f64 * step * step / sums.squares }
+    }
+
+    /// Between both parts, as a share of the larger.
+    fn difference(&self, values: &[f64]) -> f64 {
+        let (before, rest) = values.split_at(self.at);
+        let (inside, after) = rest.split_at(self.until.map_or(rest.len(), |until| until - self.at));
+        difference(inside, &[before, after].concat())
+    }
+}
+
+/// Between the levels of two parts, as a share of the larger one: by means or by medians, whichever is less, for a few
+/// odd values move the one, and where values come in two kinds, one more of a kind moves the other.
+fn difference(a: &[f64], b: &[f64]) -> f64 {
+    let share = |a: f64, b: f64| (a - b).abs() / a.abs().max(b.abs()).max(f64::MIN_POSITIVE);
+    share(mean(a), mean(b)).min(share(middle(a), middle(b)))
+}
+
+/// The median; the mean of both where there are two in the middle.
+fn middle(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let at = |index: usize| sorted.get(index).copied().unwrap_or(0.0);
+    at(sorted.len().saturating_sub(1) / 2) / 2.0 + at(sorted.len() / 2) / 2.0
+}
+
+/// Sums of all beginnings of a series, less its mean for each value, and its squares around that.
+struct Sums {
+    before: Vec<f64>,
+    squares: f64,
+}
+
+impl Sums {
+    fn new(values: &[f64]) -> Self {
+        let centre = mean(values);
+        let mut sum = 0.0;
+        let after_each = values.iter().map(|value| {
+            sum += value - centre;
+            sum
+        });
+        let before = std::iter::once(0.0).chain(after_each).collect();
+        Self { before, squares: values.iter().map(|value| (value - centre).powi(2)).sum() }
+    }
+}
+
+fn best_once(values: &[f64]) -> Option<Cut> {
+    let sums = Sums::new(values);
+    best((LEVEL_MIN..=values.len() - LEVEL_MIN).map(|at| Cut::new(&sums, at, None)))
+}
+
+fn best_twice(values: &[f64]) -> Option<Cut> {
+    if values.len() > TWICE_MAX {
+        return None;
+    }
+    let (sums, last) = (Sums::new(values), values.len() - LEVEL_MIN);
+    best((LEVEL_MIN..last).flat_map(|at| {
+        let sums = &sums;
+        (at + PASSING_MIN..=last).map(move |until| Cut::new(sums, at, Some(until)))
+    }))
+}
+
+fn best(cuts: impl Iterator<Item = Cut>) -> Option<Cut> {
+    cuts.max_by(|a, b| a.explained.total_cmp(&b.explained))
+}
+
+/// Whether hardly any series without a change is explained as well by its own best cut: the rank among them, counting
+/// itself, is a p-value that holds for any number of them (Phipson and Smyth, "Permutation p-values should never be
+/// zero", 2010).
+fn is_rare(values: &[f64], cut: &Cut, best: fn(&[f64]) -> Option<Cut>) -> bool {
+    let may_pass = ((NOISES + 1) as f64 / FALSE_ONCE_IN / QUESTIONS) as usize - 1;
+    let mut rng = Rng::with_seed(values.len() as u64);
+    let mut noise = values.to_vec();
+    let as_good = (0..NOISES).filter(|_| {
+        if values.len() < SHUFFLED_MIN {
+            noise.fill_with(|| normal(&mut rng));
+        } else {
+            rng.shuffle(&mut noise);
+        }
+        // The same values in an order that is cut alike are as good, but for rounding.
+        best(&noise).is_some_and(|of_noise| of_noise.explained >= cut.explained * (1.0 - 1e-9))
+    });
+    // Nothing is learnt from the rest once there are too many.
+    as_good.take(may_pass + 1).count() <= may_pass
+}
+
+/// A number of the standard normal distribution (Box and Muller, 1958); statrs draws from its own only with another
+/// generator than the one that is used here.
+fn normal(rng: &mut Rng) -> f64 {
+    let radius = (-2.0 * (1.0 - rng.f64()).ln()).sqrt();
+    radius * (std::f64::consts::TAU * rng.f64()).cos()
+}
+
+/// Removes changes between levels that are the same, the smallest first, until none is left.
+fn merge_same(values: &[f64], changes: &mut Vec<usize>) {
+    loop {
+        let inner = (1..changes.len() - 1).map(|at| {
+            let (from, middle, to) = (changes[at - 1], changes[at], changes[at + 1]);
+            (at, difference(&values[from..middle], &values[middle..to]))
+        });
+        match inner.min_by(|a, b| a.1.total_cmp(&b.1)) {
+            Some((at, difference)) if difference < SAME_LEVEL => drop(changes.remove(at)),
+            _ => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(values: &[f64]) -> Vec<usize> {
+        levels_of_few(values).iter().map(|level| level.from).collect()
+    }
+
+    #[test]
+    fn levels_begin_where_the_rate_changes() {
+        let values = [100.0, 101.0, 99.0, 100.5, 80.0, 80.5, 79.0];
+        let levels = levels_of_few(&values);
+        assert_eq!(levels.iter().map(|level| (level.from, level.to)).collect::<Vec<_>>(), [(0, 4), (4, 7)]);
+        assert!(
+            (levels[0].mean - 100.125).abs() < 1e-9 && (levels[1].mean - 79.833).abs() < 1e-3,
+            "{levels:?}"
+        );
+    }
+
+    #[test]
+    fn a_level_that_goes_and_comes_back_is_found() {
+        let mut values = [100.0, 101.0, 99.0, 100.0, 60.0, 61.0, 59.5, 60.0, 100.5, 99.0, 100.0, 101.0];
+        assert_eq!(places(&values), [0, 4, 8]);
+        values[8..].fill(30.0);
+        assert_eq!(places(&values), [0, 4, 8]);
+    }
+
+    #[test]
+    fn a_second_value_makes_a_level_and_one_does_not() {
+        let mut values = vec![100.0, 101.0, 99.5, 100.5, 99.0, 100.0, 70.0];
+        assert_eq!(places(&values), [0]);
+        values.push(70.5);
+        assert_eq!(places(&values), [0, 6]);
+        for at in 0..12 {
+            let mut values: Vec<f64> = (0..12).map(|i| 100.0 + f64::from(i % 3)).collect();
+            values[at] = 20.0;
+            assert_eq!(places(&values), [0], "{at}");
+        }
+    }
+
+    #[test]
+    fn less_than_three_percent_is_no_change() {
+        let step = |to: f64| [[100.0; 5], [to; 5]].concat();
+        assert_eq!(places(&step(97.5)), [0]);
+        assert_eq!(places(&step(96.5)), [0, 5]);
+    }
+
+    #[test]
+    fn the_shortest_series() {
+        assert_eq!(levels_of_few(&[]), []);
+        assert_eq!(levels_of_few(&[1.0, f64::NAN]), []);
+        assert_eq!(places(&[0.0; 8]), [0]);
+        assert_eq!(places(&[100.0, 100.0, 100.0, 50.0, 50.0]), [0]);
+        assert_eq!(places(&[100.0, 100.0, 100.0, 100.0, 50.0, 50.0]), [0, 4]);
+    }
+}
