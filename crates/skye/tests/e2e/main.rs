@@ -11,6 +11,7 @@ mod bonnie;
 mod bonniepp;
 mod browser;
 mod clean;
+mod compare;
 mod dials;
 mod doctor;
 mod dry_run;

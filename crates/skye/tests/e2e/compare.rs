@@ -1,0 +1,307 @@
+//! Runs held against each other, on devices of which it is known whether they differ.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::program::{Ran, assert_nothing_left, document, skye};
+use crate::support::scratch;
+
+/// A device whose requests take a random time, so that the rate of this many of them spreads by 2 %.
+const OPS: u32 = 2500;
+
+/// A directory with descriptions of devices by their mean latency.
+struct Devices(TempDir);
+
+impl Devices {
+    fn new() -> Self {
+        Self(scratch(1 << 20))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn device(&self, mean_us: f64) -> String {
+        let path = self.path(&format!("{mean_us:.3}.toml"));
+        let text = format!("latency = {{ kind = \"exponential\", mean_us = {mean_us} }}\nparallelism = 1\n");
+        fs::write(&path, text).unwrap();
+        format!("sim:{}", path.display())
+    }
+
+    /// The document of six repetitions of tests on a device.
+    fn run(&self, name: &str, mean_us: f64, seed: u64, tests: &[String]) -> PathBuf {
+        self.run_with(name, mean_us, tests, &format!("--repeat 6 --seed {seed}"))
+    }
+
+    fn run_with(&self, name: &str, mean_us: f64, tests: &[String], words: &str) -> PathBuf {
+        let path = self.path(name);
+        let mut program = skye().arg("run").arg(self.device(mean_us)).words(words).arg("--json").arg(&path);
+        for test in tests {
+            program = program.arg("--test").arg(test);
+        }
+        program.arg("--quiet").run().exits(0);
+        path
+    }
+}
+
+fn compare(files: &[&Path], words: &str) -> Ran {
+    files
+        .iter()
+        .fold(skye().arg("compare"), |program, file| program.arg(file))
+        .words(words)
+        .run()
+        .did_not_panic()
+}
+
+/// The rows of a comparison that are rates, with how the second side relates to the first.
+fn changes(files: &[&Path]) -> Vec<Value> {
+    let comparison: Value = serde_json::from_str(&compare(files, "--format json").exits(0).stdout).unwrap();
+    assert_eq!(comparison["schema"], "skye.compare/1");
+    let rows = comparison["rows"].as_array().unwrap().iter();
+    rows.filter(|row| row["measure"] != "p99_ns").map(|row| row["changes"][0].clone()).collect()
+}
+
+fn one_test() -> Vec<String> {
+    vec![format!("read:rnd4k:ops={OPS}")]
+}
+
+/// Of 400 rows without a change, by one test of 5 % at least 30 would be claimed in one of 50 attempts.
+#[test]
+fn of_what_did_not_change_little_is_claimed() {
+    let devices = Devices::new();
+    let tests: Vec<_> = (0..20).map(|index| format!("read:rnd4k:ops={}", OPS + index)).collect();
+    let (mut claimed, mut without_correction, mut covered, mut rows) = (0, 0, 0, 0);
+    for number in 0..20 {
+        let [a, b] = [("a.json", 2 * number), ("b.json", 2 * number + 1)]
+            .map(|(name, seed)| devices.run(name, 200.0, seed + 1, &tests));
+        for change in changes(&[&a, &b]) {
+            rows += 1;
+            claimed += usize::from(change["answer"] == "changed");
+            without_correction += usize::from(change["p"].as_f64().unwrap() < 0.05);
+            let ends = ["ci95_low_ratio", "ci95_high_ratio"].map(|key| change[key].as_f64().unwrap());
+            covered += usize::from(ends[0] <= 1.0 && 1.0 <= ends[1]);
+        }
+    }
+    eprintln!(
+        "{rows} rows: {claimed} claimed, {without_correction} with p < 0.05, {covered} intervals hold 1"
+    );
+    assert_eq!(rows, 400);
+    assert!(claimed <= 29 && without_correction <= 29, "{claimed} {without_correction}");
+    assert!((360..=396).contains(&covered), "{covered}");
+}
+
+#[test]
+fn a_change_of_five_percent_is_found() {
+    let devices = Devices::new();
+    let attempts = 50;
+    let found = (0..attempts).filter(|number| {
+        let a = devices.run("a.json", 200.0, 2 * number + 1, &one_test());
+        let b = devices.run("b.json", 200.0 / 1.05, 2 * number + 2, &one_test());
+        let change = &changes(&[&a, &b])[0];
+        change["answer"] == "changed" && change["direction"] == "better"
+    });
+    let found = found.count();
+    eprintln!("{found} of {attempts} found");
+    assert!(found * 100 >= attempts as usize * 80, "{found} of {attempts}");
+}
+
+#[test]
+fn the_interval_of_a_rate_holds_the_rate_that_was_built_in() {
+    let devices = Devices::new();
+    let tests = ["read:rnd4k".to_owned()];
+    let run = document(&devices.run_with("run.json", 200.0, &tests, "--repeat 300 --time 10 --seed 1"));
+    let holds = |phase: &Value| {
+        let end = |key: &str| phase["rate"][key].as_f64().unwrap();
+        end("ci95_low_ops_per_second") <= 5000.0 && 5000.0 <= end("ci95_high_ops_per_second")
+    };
+    let phases = run["phases"].as_array().unwrap();
+    let held = phases.iter().filter(|phase| holds(phase)).count();
+    eprintln!("{held} of {} intervals hold the rate", phases.len());
+    assert!((270..=297).contains(&held), "{held} of {}", phases.len());
+}
+
+#[test]
+fn a_limit_on_changes_decides_about_the_exit_code() {
+    let devices = Devices::new();
+    let slow = devices.run("slow.json", 250.0, 1, &one_test());
+    let fast = devices.run("fast.json", 200.0, 2, &one_test());
+    let once = devices.run_with("once.json", 200.0, &one_test(), "--seed 3");
+    let beyond = compare(&[&fast, &slow], "--fail-on throughput<-5%").exits(4);
+    assert!(beyond.stderr.contains("read RND4K Q1T1 -") && beyond.stdout.contains("slower in 1 test"));
+    compare(&[&slow, &fast], "--fail-on throughput<-5%").exits(0);
+    compare(&[&slow, &fast], "--fail-on throughput<-5% --fail-on throughput>5%").exits(4);
+    // A gate that nothing can fail is none.
+    compare(&[&once, &slow], "--fail-on throughput<-5%").exits(2).says(&["cannot decide", "--repeat 6"]);
+    compare(&[&slow, &fast], "--fail-on speed<-5%").exits(2).says(&["throughput, p99"]);
+    let told = compare(&[&once, &slow], "").exits(0).stdout;
+    assert!(told.contains("n=1") && told.contains("--repeat 6") && !told.contains("p="), "{told}");
+}
+
+#[test]
+fn runs_are_put_together_by_what_they_have_in_common() {
+    let devices = Devices::new();
+    let run = |name: &str, mean_us: f64, seed: u64, label: &str| {
+        devices.run_with(name, mean_us, &one_test(), &format!("--repeat 3 --seed {seed} --label {label}"))
+    };
+    let files = [
+        run("1.json", 200.0, 1, "old"),
+        run("2.json", 150.0, 2, "new"),
+        run("3.json", 200.0, 3, "old"),
+        run("4.json", 150.0, 4, "new"),
+    ];
+    let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    let told = compare(&files, "--by label").exits(0).stdout;
+    assert!(
+        told.contains("new (6 runs) against old (6 runs)") && told.contains("faster in 1 test"),
+        "{told}"
+    );
+    compare(&files, "--by lable").exits(2).says(&["did you mean label?"]);
+    compare(&files, "--by preset").exits(2).says(&["it is custom in all"]);
+    // Without a key, each file is a side.
+    let told = compare(&files, "").exits(0).stdout;
+    assert!(told.contains("Three sides, each against 1."), "{told}");
+}
+
+#[test]
+fn a_file_that_is_no_run_is_named_and_the_others_are_compared() {
+    let devices = Devices::new();
+    let a = devices.run("a.json", 200.0, 1, &one_test());
+    let b = devices.run("b.json", 150.0, 2, &one_test());
+    let text = fs::read_to_string(&a).unwrap();
+    let write = |name: &str, text: &str| {
+        let path = devices.path(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let edited = text.replacen("\"ops\": ", "\"ops\": \"many\", \"x\": ", 1);
+    assert_ne!(edited, text);
+    for (file, said) in [
+        (write("empty.json", ""), "found nothing at all"),
+        (write("cut.json", &text[..text.len() / 2]), "cut off at line"),
+        (write("newer.json", &text.replace("skye.run/1", "skye.run/2")), "use a newer skye"),
+        (write("edited.json", &edited), "many"),
+        (write("other.json", "{\"schema\": \"fio\"}"), "found schema fio"),
+        (write("text.txt", "hello\n"), "expected JSON with a run of skye"),
+        (devices.path("nowhere.json"), "No such file"),
+    ] {
+        let path = file.display().to_string();
+        let ran = compare(&[&a, &file], "").exits(2).says(&[said, &path]);
+        assert_eq!(ran.stdout, "", "{path}");
+        let ran = compare(&[&a, &file, &b], "").exits(2).says(&[said, &path]);
+        assert!(ran.stdout.contains("b is faster in 1 test"), "{path}: {}", ran.stdout);
+    }
+    let other = devices.run("other.json", 200.0, 1, &["write:rnd4k:ops=100".to_owned()]);
+    compare(&[&a, &other], "").exits(2).says(&["no test was measured on two sides", "write:rnd4k:ops=100"]);
+    compare(&[&a], "").exits(2).says(&["name a second run"]);
+}
+
+#[test]
+fn results_of_older_programs_are_compared() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../family/tests/data");
+    let line = fs::read_to_string(data.join("bonnie++-2.00a_x2_header.csv")).unwrap();
+    let devices = Devices::new();
+    let copy = devices.path("after.csv");
+    // Twice as many files created a second, in every line.
+    fs::write(&copy, &line).unwrap();
+    let told = compare(&[&data.join("bonnie++-2.00a_x2_header.csv"), &copy], "").exits(0).stdout;
+    assert!(told.contains("Write blocks (256M)") && told.contains("bonnie++ 2.00a"), "{told}");
+    let unlike = [data.join("bonnie++-1.03e_s1500_r700_n4.stdout"), copy];
+    compare(&[&unlike[0], &unlike[1]], "").exits(2).says(&["Write blocks (1500M)"]);
+}
+
+#[test]
+fn hostile_labels_are_shown_not_obeyed() {
+    let devices = Devices::new();
+    let hostile = "=cmd|<script>alert(1)</script>\u{1b}[31m\u{202e}@all";
+    let run = |name: &str, label: &str, seed: u64| {
+        let path = devices.path(name);
+        let program =
+            skye().arg("run").arg(devices.device(200.0)).words("--test read:rnd4k:ops=500 --repeat 2");
+        let program = program.arg(format!("--label={label}")).arg("--seed").arg(seed.to_string());
+        program.arg("--json").arg(&path).arg("--quiet").run().exits(0);
+        path
+    };
+    let (a, b) = (run("a.json", hostile, 1), run("b.json", "-b", 2));
+    for format in ["text", "markdown", "csv", "json"] {
+        let told = compare(&[&a, &b], &format!("--format {format}")).exits(0).stdout;
+        assert!(!told.contains('\u{1b}') && !told.contains('\u{202e}'), "{format}: {told}");
+        match format {
+            "markdown" => assert!(!told.contains("<script") && !told.contains("@all"), "{told}"),
+            "csv" => {
+                assert!(told.contains("'=cmd") && told.contains("'-b") && !told.contains(",=cmd"), "{told}")
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn in_turns_what_is_known_is_found() {
+    let devices = Devices::new();
+    let (a, b) = (devices.device(200.0), devices.device(190.0));
+    let ab = |other: &str, words: &str| {
+        let program = skye().arg("ab").arg(&a).arg(other).arg("--test").arg(format!("read:rnd4k:ops={OPS}"));
+        program.words("--seed 7").words(words).run().did_not_panic()
+    };
+    let told = ab(&b, "").exits(0).stdout;
+    assert!(told.contains("measured in turns") && told.contains("faster in 1 test"), "{told}");
+    let same = ab(&a, "").exits(0).stdout;
+    assert!(same.contains("the same in 1 test"), "{same}");
+    ab(&b, "--fail-on throughput>2%").exits(4);
+    let json: Value = serde_json::from_str(&ab(&b, "--format json").exits(0).stdout).unwrap();
+    let runs = json["rows"][0]["changes"][0]["runs"].as_u64().unwrap();
+    // Six pairs settle one row, and blocks are of two.
+    assert!(json["is_interleaved"] == true && runs >= 6 && runs % 2 == 0, "{runs}");
+}
+
+#[test]
+fn two_directories_in_turns_leave_two_runs_and_nothing_else() {
+    let (a, b) = (scratch(64 << 20), scratch(64 << 20));
+    let words = "--test create --test read:seq64k --files 200 --size 4m --time 0.1 --total 60s --effect 100% \
+                 --allow low-space,busy";
+    let program = skye().arg("ab").arg(a.path()).arg(b.path()).words(words);
+    let ran = program.run().did_not_panic().exits(0);
+    assert_nothing_left(a.path());
+    assert_nothing_left(b.path());
+    let saved = ran.saved();
+    assert_eq!(saved.len(), 2, "{saved:?}");
+    let runs = saved.iter().map(|path| document(path)).collect::<Vec<_>>();
+    let side = |run: &Value| run["pairing"]["side"].as_str().unwrap().to_owned();
+    assert_eq!(runs[0]["pairing"]["id"], runs[1]["pairing"]["id"]);
+    assert_ne!(side(&runs[0]), side(&runs[1]));
+    for run in &runs {
+        assert_eq!(run["run_status"], "complete");
+        let path = if side(run) == "A" { a.path() } else { b.path() };
+        assert_eq!(run["environment"]["target"]["path"], path.to_str().unwrap());
+        // Both tests need eight pairs.
+        let pairs =
+            run["phases"].as_array().unwrap().iter().filter(|phase| phase["name"] == "create").count();
+        assert!(pairs >= 8 && run["pairing"]["first"].as_array().unwrap().len() == pairs, "{pairs}");
+    }
+    let firsts = |index: usize| runs[index]["pairing"]["first"].as_array().unwrap().clone();
+    assert!(firsts(0).iter().zip(&firsts(1)).all(|(one, other)| one != other), "one of the two goes first");
+    let state = ran.home().join("state");
+    let told = skye().env("XDG_STATE_HOME", &state).words("compare @-1 @").run().exits(0).stdout;
+    assert!(told.contains("measured in turns"), "{told}");
+}
+
+#[test]
+fn turns_that_are_interrupted_are_saved_and_cleaned_up() {
+    let (a, b) = (scratch(64 << 20), scratch(64 << 20));
+    let words = "--test create --files 200 --time 0.2 --total 10m --effect 0.001% --allow low-space,busy";
+    let mut running = skye().arg("ab").arg(a.path()).arg(b.path()).words(words).spawn();
+    // Its second pair is under way when both have had files twice.
+    assert!(running.wait_until(|| !crate::support::program::leftovers(a.path()).is_empty()));
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    running.signal(Signal::INT);
+    let ran = running.wait().did_not_panic().exits(130);
+    assert!(ran.stderr.contains("ended by SIGINT; its files are removed"), "{}", ran.stderr);
+    assert_eq!(ran.stderr.matches("ended by").count(), 1, "{}", ran.stderr);
+    assert_nothing_left(a.path());
+    assert_nothing_left(b.path());
+    assert_eq!(ran.saved().len(), 2);
+}
