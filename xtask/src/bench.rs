@@ -27,6 +27,7 @@ mod openloop;
 mod pinned;
 mod program;
 mod queued;
+mod report;
 mod rigs;
 mod ring;
 mod stamps;
@@ -76,6 +77,7 @@ pub const BENCHES: &[Bench] = &[
     bytes::BENCH,
     bonnie::BENCH,
     build::BENCH,
+    report::BENCH,
 ];
 
 /// How to measure.

@@ -14,6 +14,7 @@ pub mod health;
 pub mod limiter;
 pub mod machine;
 pub mod marker;
+pub mod markup;
 pub mod numbers;
 pub mod plan;
 pub mod printable;

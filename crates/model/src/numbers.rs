@@ -107,10 +107,26 @@ pub fn megabytes(bytes_per_second: f64) -> Option<String> {
     amount(bytes_per_second / 1e6).map(|text| format!("{text} MB/s"))
 }
 
+/// The least of 1, 2, 5, 10, 20, … or their fractions that is no smaller: the distance of ticks on an axis.
+pub fn round_step(least: f64) -> f64 {
+    let power = 10f64.powf(least.max(1e-9).log10().floor());
+    let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= least * (1.0 - 1e-9));
+    factor.unwrap_or(10.0) * power
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn steps_of_axes_are_round() {
+        for (least, step) in
+            [(0.0009, 0.001), (0.7, 1.0), (1.0, 1.0), (1.1, 2.0), (33.0, 50.0), (51.0, 100.0)]
+        {
+            assert!((round_step(least) / step - 1.0).abs() < 1e-9, "{least}: {}", round_step(least));
+        }
+    }
 
     #[test]
     fn amounts_have_three_digits_or_are_whole() {

@@ -31,14 +31,26 @@ pub fn write_selftest(selftest: &SelfTest) -> String {
     laid_out(selftest)
 }
 
+/// The same into something that takes bytes, so that a large document need not be held as text.
+///
+/// # Errors
+/// Those of the writer.
+pub(crate) fn write_into(run: &Run, writer: impl io::Write) -> io::Result<()> {
+    lay_out(run, writer)
+}
+
 fn laid_out(document: &impl Serialize) -> String {
     let mut bytes = Vec::new();
     // Writing into memory does not fail, and the document has no map whose keys could be other than text.
-    if document.serialize(&mut Serializer::with_formatter(&mut bytes, Layout::default())).is_err() {
+    if lay_out(document, &mut bytes).is_err() {
         return String::new();
     }
-    bytes.push(b'\n');
     String::from_utf8(bytes).unwrap_or_default()
+}
+
+fn lay_out(document: &impl Serialize, mut writer: impl io::Write) -> io::Result<()> {
+    document.serialize(&mut Serializer::with_formatter(&mut writer, Layout::default()))?;
+    writer.write_all(b"\n")
 }
 
 /// Reads a run document of schema 1, of this version or a later one: keys that are not known are passed over.

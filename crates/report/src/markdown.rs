@@ -75,7 +75,7 @@ fn limited_by(phase: &PhaseRecord) -> Option<String> {
 }
 
 /// Names and sentences of what was seen.
-fn seen(phase: &PhaseRecord) -> Vec<(&'static str, String)> {
+pub(crate) fn seen(phase: &PhaseRecord) -> Vec<(&'static str, String)> {
     let mut facts: Vec<(&'static str, Option<String>)> = Vec::new();
     if let Some(verdict @ Verdict { evidence, .. }) = &phase.verdict {
         facts.push(("shares", Some(ranking(verdict)).filter(|ranking| !ranking.is_empty())));

@@ -195,6 +195,9 @@ pub struct RunArguments {
     /// Write one CSV line per phase; - is stdout.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub csv: Option<PathBuf>,
+    /// Write a page with charts, which holds the run, too; - is stdout.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: Option<PathBuf>,
     /// Only results: no title and no plan on stdout, no progress and no warnings on stderr.
     #[arg(short, long)]
     pub quiet: bool,
@@ -285,7 +288,7 @@ pub struct ListArguments {
 /// Which saved run to show, and how.
 #[derive(Debug, Args)]
 pub struct ReportArguments {
-    /// A file, or @ for the last saved run, @-1 for the one before.
+    /// A file (JSON, or a page that holds it), or @ for the last saved run, @-1 for the one before.
     #[arg(default_value = "@", value_name = "RUN", allow_hyphen_values = true, value_hint = ValueHint::FilePath)]
     pub run: String,
     /// Write it as JSON; - is stdout.
@@ -297,6 +300,9 @@ pub struct ReportArguments {
     /// Write its tables as Markdown; - is stdout.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub markdown: Option<PathBuf>,
+    /// Write a page with charts, which holds the run, too; - is stdout.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: Option<PathBuf>,
     /// Judge it again by the rules of this version, from nothing but the document.
     #[arg(long)]
     pub rejudge: bool,

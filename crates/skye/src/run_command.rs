@@ -8,6 +8,7 @@ use model::nearest;
 use model::plan;
 use model::run::{Environment, PhaseRecord, Run, Trust};
 use observe::Root;
+use report::html::Embed;
 use report::text::{self, Kind, Style, Widths};
 
 use crate::Done;
@@ -25,17 +26,15 @@ pub fn run(arguments: &RunArguments) -> Done {
     let started = Instant::now();
     let started_at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
     let request = preset::beneath(arguments.request(), &arguments.work, preset::DEFAULT)?;
-    let on_stdout =
-        [&arguments.json, &arguments.csv].into_iter().flatten().filter(|path| outputs::is_stdout(path));
-    if on_stdout.count() > 1 {
+    let on_stdout = documents(arguments).filter(|path| outputs::is_stdout(path)).count();
+    if on_stdout > 1 {
         return Err(Failure::Refused(
-            "cannot print both JSON and CSV on stdout: give one of them a file".into(),
+            "cannot print more than one of JSON, CSV and HTML on stdout: give the others files".into(),
         ));
     }
     let seed = request.seed.unwrap_or_else(|| fastrand::u64(1..1_000_000));
     let style = terminal::style();
-    let shows_text = !arguments.dry_run
-        && ![&arguments.json, &arguments.csv].into_iter().flatten().any(|path| outputs::is_stdout(path));
+    let shows_text = !arguments.dry_run && on_stdout == 0;
     let root = Root::system();
     let machine = driver::machine(&root);
     let place = Place::find(&root, &arguments.target).map_err(|failure| mistyped(arguments, failure))?;
@@ -45,7 +44,7 @@ pub fn run(arguments: &RunArguments) -> Done {
         terminal::print_bytes(text::dry_run(&plan, &environment).as_bytes())?;
         return Ok(exit::DONE);
     }
-    for file in [&arguments.json, &arguments.csv].into_iter().flatten() {
+    for file in documents(arguments) {
         outputs::check(file)?;
     }
     if let Some(directory) = &arguments.output {
@@ -90,6 +89,11 @@ pub fn run(arguments: &RunArguments) -> Done {
     };
     let ended = driver::drive(setup, session, &root, &machine);
     finish(arguments, ended, &style, shows_text)
+}
+
+/// The documents that were asked for by name.
+fn documents(arguments: &RunArguments) -> impl Iterator<Item = &Path> {
+    [&arguments.json, &arguments.csv, &arguments.html].into_iter().filter_map(Option::as_deref)
 }
 
 /// Rows of the table on stdout.
@@ -244,6 +248,9 @@ fn write_outputs(arguments: &RunArguments, run: &Run) -> Result<(), Failure> {
     }
     if let Some(file) = &arguments.csv {
         outputs::write(file, report::csv::write(run).as_bytes())?;
+    }
+    if let Some(file) = &arguments.html {
+        outputs::write(file, report::html::page(run, Embed::Run).as_bytes())?;
     }
     Ok(())
 }

@@ -186,16 +186,20 @@ pub fn read(path: &Path) -> Result<Run, String> {
     parse(path, &text(path)?)
 }
 
-/// The text of a file that should be a run.
+/// The text of a file that should be a run; of a page that holds its run, the run's.
 ///
 /// # Errors
 /// The path, and why it cannot be read.
 pub fn text(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|error| {
+    let text = std::fs::read_to_string(path).map_err(|error| {
         Trouble::new(format!("read the run {}", path.display()), error)
             .remedy("name a saved run; skye list shows them")
             .to_string()
-    })
+    })?;
+    match report::html::embedded(&text) {
+        None => Ok(text),
+        Some(run) => run.map_err(|problem| format!("cannot read the run {}: {problem}", path.display())),
+    }
 }
 
 /// The run whose text that is.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use report::html::Embed;
 use report::list::{Entry, Summary};
 use report::trend::Measured;
 use run::Cleaned;
@@ -19,8 +20,8 @@ pub fn report(arguments: &ReportArguments) -> Done {
     let path = store::find(&arguments.run).map_err(Failure::Refused)?;
     let text = store::text(&path).map_err(Failure::Refused)?;
     if let Some(found) = front_ends::found_in(&text) {
-        let wants_more =
-            [&arguments.json, &arguments.csv, &arguments.markdown].into_iter().any(Option::is_some);
+        let files = [&arguments.json, &arguments.csv, &arguments.markdown, &arguments.html];
+        let wants_more = files.into_iter().any(Option::is_some);
         return match wants_more || arguments.rejudge {
             false => found.show(&path.to_string_lossy()),
             true => Err(Failure::Refused(format!(
@@ -36,10 +37,11 @@ pub fn report(arguments: &ReportArguments) -> Done {
         judge::again(&mut run);
     }
     let mut written = false;
-    let forms: [(_, Form); 3] = [
+    let forms: [(_, Form); 4] = [
         (&arguments.json, report::json::write),
         (&arguments.csv, report::csv::write),
         (&arguments.markdown, report::markdown::write),
+        (&arguments.html, |run| report::html::page(run, Embed::Run)),
     ];
     for (file, form) in forms {
         if let Some(file) = file {

@@ -39,7 +39,8 @@ fn run(_: &Setting) -> Result<Vec<Row>> {
     Ok(vec![Row::new("VmHWM, create and stat of 4 Mi files", "MiB", vec![peak_mib], Limit::AtMost(64.0))])
 }
 
-fn high_water_kib(status: &str) -> Option<u64> {
+/// The line of `/proc/PID/status` with the most memory that a process had.
+pub(super) fn high_water_kib(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.split_whitespace().next()?.parse().ok()
 }

@@ -69,7 +69,7 @@ fn beside(run: &Run, saved: Option<&str>) -> Option<String> {
 }
 
 /// Says that the run was ended early, and how much of it there is.
-fn partial(run: &Run) -> Option<String> {
+pub(crate) fn partial(run: &Run) -> Option<String> {
     if run.run_status == RunStatus::Complete {
         return None;
     }
@@ -89,7 +89,7 @@ fn unreal(run: &Run) -> Option<&'static str> {
 }
 
 /// How much of what was read was compared with what had been written.
-fn compared(phases: &[PhaseRecord]) -> Option<String> {
+pub(crate) fn compared(phases: &[PhaseRecord]) -> Option<String> {
     let blocks: u64 = phases.iter().map(|phase| phase.verified_blocks).fold(0, u64::saturating_add);
     let is_damaged =
         phases.iter().flat_map(|phase| &phase.notes).any(|note| note.code == "verification_failed");
@@ -103,7 +103,7 @@ fn compared(phases: &[PhaseRecord]) -> Option<String> {
 }
 
 /// The share of stolen CPU and foreign I/O over all phases, each weighted by how long the phase took.
-fn noise(phases: &[PhaseRecord]) -> Option<String> {
+pub(crate) fn noise(phases: &[PhaseRecord]) -> Option<String> {
     let steal = mean(phases.iter().map(|phase| (phase, phase.cpu.as_ref().map(|cpu| cpu.steal))));
     let foreign = mean(
         phases.iter().map(|phase| (phase, phase.device.as_ref().and_then(|device| device.foreign_share))),
@@ -133,7 +133,8 @@ fn mean<'a>(shares: impl Iterator<Item = (&'a PhaseRecord, Option<f64>)>) -> Opt
     (weight > 0.0).then(|| weighted / weight)
 }
 
-fn tool(tool: &Tool) -> Option<String> {
+/// What the tool itself cost; `None` where it does not know.
+pub(crate) fn tool(tool: &Tool) -> Option<String> {
     let ns = |value: f64| latency(value.round().max(0.0) as u64);
     let parts = [
         tool.overhead_ns_per_op.map(|value| format!("{} of our own CPU per operation", ns(value))),

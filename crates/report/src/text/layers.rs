@@ -46,9 +46,9 @@ pub(crate) fn crossed(phase: &PhaseRecord) -> Option<Crossed> {
         }
     }
     // What others send meanwhile is no layer of the test.
-    let app_bytes = (phase.app_bytes_read + phase.app_bytes_written) as f64;
+    let app_bytes = phase.app_bytes_read as f64 + phase.app_bytes_written as f64;
     let carries = |network: &&NetworkUse| {
-        (network.sent_bytes + network.received_bytes) as f64 >= app_bytes * CALLS_SHARE_MIN
+        network.sent_bytes as f64 + network.received_bytes as f64 >= app_bytes * CALLS_SHARE_MIN
     };
     let network = phase.system.as_ref().and_then(|system| system.network.as_ref());
     if let Some(network) = network.filter(|_| phase.device.is_none()).filter(carries) {

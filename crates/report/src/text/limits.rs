@@ -26,8 +26,32 @@ struct Told {
     key: String,
 }
 
-/// The paragraphs beneath the notes, with a line before them that says what the sign in the table means.
-pub fn limits(phases: &[PhaseRecord], style: &Style) -> String {
+/// What is told of some rows as one.
+pub(crate) struct Limit {
+    /// The rows.
+    pub rows: Vec<usize>,
+    /// The tests, as [`subject`] names them.
+    pub subject: String,
+    /// What limited them, in words.
+    pub head: String,
+    /// How surely: "confirmed", "likely", or nothing.
+    pub surely: &'static str,
+    /// Evidence, what crossed the layers, and advice.
+    pub text: String,
+}
+
+/// What limited the rows, in their order, once for all of which the same is to be said.
+pub(crate) fn told(phases: &[PhaseRecord]) -> Vec<Limit> {
+    let limit = |(told, members): (Told, Vec<(usize, String)>)| {
+        let (rows, texts): (Vec<usize>, Vec<&str>) =
+            members.iter().map(|(index, text)| (*index, text.as_str())).unzip();
+        let (subject, text) = (subject(phases, &rows), figures::merged(&texts));
+        Limit { rows, subject, head: told.head, surely: told.surely, text }
+    };
+    grouped(phases).into_iter().map(limit).collect()
+}
+
+fn grouped(phases: &[PhaseRecord]) -> Vec<(Told, Vec<(usize, String)>)> {
     let mut grouped: Vec<(Told, Vec<(usize, String)>)> = Vec::new();
     for (index, phase) in phases.iter().enumerate() {
         let Some(told) = of_row(phase) else { continue };
@@ -37,8 +61,13 @@ pub fn limits(phases: &[PhaseRecord], style: &Style) -> String {
             None => grouped.push((told, vec![member])),
         }
     }
+    grouped
+}
+
+/// The paragraphs beneath the notes, with a line before them that says what the sign in the table means.
+pub fn limits(phases: &[PhaseRecord], style: &Style) -> String {
     let mut lines: Vec<_> = legend(phases).map(|text| field("limits", &text, style)).into_iter().collect();
-    lines.extend(grouped.into_iter().map(|(told, members)| {
+    lines.extend(grouped(phases).into_iter().map(|(told, members)| {
         let (rows, texts): (Vec<usize>, Vec<&str>) =
             members.iter().map(|(index, text)| (*index, text.as_str())).unzip();
         paragraph(&told, &subject(phases, &rows), &figures::merged(&texts), style)

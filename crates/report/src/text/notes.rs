@@ -18,6 +18,10 @@ pub(crate) struct Finding {
     pub mark: Mark,
     /// Whether it tells where a sweep has its knee.
     pub is_knee: bool,
+    /// The word for programs of the note that it comes from; empty where it comes from none.
+    pub code: String,
+    /// The rows that it holds for.
+    pub rows: Vec<usize>,
     /// The tests: "write SEQ1M Q8T1", "stat", "read (8 rows)", "every test".
     pub subject: String,
     /// The sentences.
@@ -28,6 +32,7 @@ pub(crate) struct Finding {
 struct Remark {
     mark: Mark,
     is_knee: bool,
+    code: String,
     text: String,
     /// Remarks of several rows with the same key are one finding.
     key: String,
@@ -36,12 +41,13 @@ struct Remark {
 impl Remark {
     /// One that is the same for other rows if all of it is.
     fn alone(mark: Mark, text: String) -> Self {
-        Self { mark, is_knee: false, key: text.clone(), text }
+        Self { mark, is_knee: false, code: String::new(), key: text.clone(), text }
     }
 
     /// One that is the same for other rows if it differs in its figures only.
     fn with_figures(mark: Mark, code: &str, text: String) -> Self {
-        Self { mark, is_knee: false, key: format!("{code}\0{}", figures::pattern(&text)), text }
+        let key = format!("{code}\0{}", figures::pattern(&text));
+        Self { mark, is_knee: false, code: code.to_owned(), key, text }
     }
 }
 
@@ -102,8 +108,10 @@ pub(crate) fn findings(phases: &[PhaseRecord]) -> Vec<Finding> {
         Finding {
             mark: remark.mark,
             is_knee: remark.is_knee,
+            code: remark.code,
             subject: subject(phases, &rows),
             text: figures::merged(&texts),
+            rows,
         }
     };
     grouped.into_iter().map(finding).collect()
@@ -126,7 +134,9 @@ fn of_row(phases: &[PhaseRecord], index: usize) -> Vec<Remark> {
         KNEE_CODE => {
             Remark { is_knee: is_knee(phases, index), ..Remark::alone(note.mark, printable(&note.text)) }
         }
-        code if TOLD_ALONE.contains(&code) => Remark::alone(note.mark, printable(&note.text)),
+        code if TOLD_ALONE.contains(&code) => {
+            Remark { code: code.to_owned(), ..Remark::alone(note.mark, printable(&note.text)) }
+        }
         code => Remark::with_figures(note.mark, code, printable(&note.text)),
     }));
     found.extend(between_runs(phases, phase).map(|text| Remark::alone(Mark::Info, text)));
@@ -170,7 +180,7 @@ fn between_runs(phases: &[PhaseRecord], phase: &PhaseRecord) -> Option<String> {
 }
 
 /// What the repetitions of a test have in common.
-fn base_id(phase: &PhaseRecord) -> &str {
+pub(crate) fn base_id(phase: &PhaseRecord) -> &str {
     phase.id.split('#').next().unwrap_or_default()
 }
 

@@ -212,7 +212,7 @@ fn members(names: Vec<String>) -> String {
 }
 
 /// "Samsung PM9A3 960 GB, NVMe, scheduler none".
-fn describe(device: &Device) -> String {
+pub(crate) fn describe(device: &Device) -> String {
     let capacity = size::decimal(device.size_bytes);
     let model = device.model.as_deref().map(|model| model.split_whitespace().collect::<Vec<_>>().join(" "));
     let mut parts = vec![match model.filter(|model| !model.is_empty()) {

@@ -65,6 +65,37 @@ fn csv_on_stdout_is_only_csv() {
 }
 
 #[test]
+fn a_page_holds_its_run() {
+    let home = scratch(32 << 20);
+    let place = scratch(0);
+    let page = place.path().join("run.html");
+    let ran = program(home.path()).arg("--html").arg(&page).run().did_not_panic().exits(0);
+    let text = fs::read_to_string(&page).unwrap();
+    assert!(text.starts_with("<!doctype html>") && text.ends_with("</html>\n"), "{ran}");
+    assert!(!text.contains("<script") && !text.contains("href=\"http"));
+    let again = skye().arg("report").arg(&page).words("--json -").run().did_not_panic().exits(0);
+    assert_eq!(
+        parse_document(&again.stdout),
+        document(&ran.saved()[0]),
+        "what the page holds is what is saved"
+    );
+    let copied = skye().arg("report").arg(&page).words("--html -").run().did_not_panic().exits(0);
+    assert_eq!(copied.stdout, text, "a page of a page is the same page");
+    // Without its end it is no run any more.
+    fs::write(&page, &text[..text.len() / 2]).unwrap();
+    let cut = skye().arg("report").arg(&page).run().did_not_panic().exits(2);
+    assert!(cut.stderr.contains("run.html") && cut.stderr.contains("this page"), "{cut}");
+}
+
+#[test]
+fn where_no_page_can_be_written_nothing_is_measured() {
+    let home = scratch(32 << 20);
+    let ran = program(home.path()).words("--html /dev/null/run.html").run().did_not_panic().exits(2);
+    assert!(ran.stderr.contains("/dev/null/run.html"), "{ran}");
+    assert_nothing_left(home.path());
+}
+
+#[test]
 fn a_saved_run_is_listed_and_reported_again() {
     let home = scratch(32 << 20);
     let state = scratch(0);

@@ -1,0 +1,89 @@
+//! A card for each test: all that was seen of it.
+
+use askama::Template;
+use model::run::PhaseRecord;
+
+use super::test::{Chip, Test, chip, trust_word};
+use super::unit::Unit;
+use super::{Figure, Markup, heat, latency, near, rendered, results, timeline};
+use crate::markdown::seen;
+use crate::printable;
+use crate::text::{interval_cell, missing_reason};
+
+/// Repetitions that a card lists.
+const REPETITIONS_MAX: usize = 40;
+
+#[derive(Template)]
+#[template(path = "cards.html", whitespace = "minimize")]
+struct Cards {
+    cards: Vec<Card>,
+}
+
+struct Card {
+    anchor: String,
+    name: String,
+    /// The headline; or why there is none.
+    rate: Option<String>,
+    interval: Option<String>,
+    missing: Option<String>,
+    chip: Option<Chip>,
+    trust: Option<Chip>,
+    /// "3 repetitions, …"
+    repetitions: Option<String>,
+    /// Each of them with its rate, or why it has none.
+    each: Vec<(u32, String)>,
+    spec: String,
+    engine: String,
+    figures: Vec<Figure>,
+    seen: Vec<(&'static str, String)>,
+}
+
+/// The section; `None` for a run without tests.
+pub(super) fn section(tests: &[Test<'_>]) -> Option<Markup> {
+    (!tests.is_empty()).then(|| rendered(&Cards { cards: tests.iter().map(card).collect() }))
+}
+
+fn card(test: &Test<'_>) -> Card {
+    let phase = test.phase;
+    let unit = Unit::of(phase);
+    let missing = missing_reason(phase);
+    let rate = unit.headline(phase).filter(|_| missing.is_none()).map(|rate| unit.shown(rate));
+    let known = |interval: String| (interval != crate::numbers::MISSING).then_some(interval);
+    let each = |phase: &PhaseRecord| {
+        let rate = unit.headline(phase).map(|rate| unit.shown(rate));
+        (phase.repetition, missing_reason(phase).or(rate).unwrap_or_default())
+    };
+    // They flow into two columns: down the first, then down the second.
+    let figures = [
+        timeline::figure(phase, false),
+        latency::figure(phase),
+        near::limits(phase),
+        near::budget(phase),
+        heat::figure(phase),
+    ];
+    let features = phase.engine.features.join(", ");
+    let engine = if features.is_empty() {
+        phase.engine.name.clone()
+    } else {
+        format!("{}, {features}", phase.engine.name)
+    };
+    Card {
+        anchor: test.anchor.clone(),
+        name: test.name(),
+        interval: known(interval_cell(phase)).filter(|_| rate.is_some()),
+        rate,
+        missing,
+        chip: chip(phase),
+        trust: trust_word(phase),
+        repetitions: results::repetitions(test),
+        each: if test.all.len() > 1 {
+            test.all.iter().take(REPETITIONS_MAX).map(|(_, phase)| each(phase)).collect()
+        } else {
+            Vec::new()
+        },
+        spec: printable(&phase.spec),
+        engine: printable(&engine),
+        figures: figures.into_iter().flatten().collect(),
+        seen: seen(phase).into_iter().map(|(name, fact)| (name, printable(&fact))).collect(),
+    }
+}

@@ -1,0 +1,152 @@
+//! The run inside a page, and how it is taken out of it again.
+
+use std::io::{self, Read, Write};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use model::Run;
+
+use crate::json;
+
+/// What pages of skye say about who made them; the first lines hold it.
+const GENERATOR: &str = "<meta name=\"generator\" content=\"skye\">";
+/// How far into a text that is looked for.
+const HEAD_MAX: usize = 4096;
+/// What stands before the run. Text of others cannot contain it, as their quotation marks are escaped.
+const BEFORE: &str = "<a download=\"run.json.gz\" href=\"data:application/gzip;base64,";
+/// Most bytes that a run inside a page may have: far more than fit into any page of ours, and no bomb.
+const INFLATED_MAX: u64 = 256 << 20;
+
+/// The run as a link from which it can be saved; `None` if it takes more than so many bytes.
+pub(super) fn run(run: &Run, bytes_max: usize) -> Option<String> {
+    // Four characters for three bytes.
+    let bounded = Bounded { bytes: Vec::new(), left: bytes_max.saturating_sub(BEFORE.len() + 64) / 4 * 3 };
+    let mut encoder = GzEncoder::new(bounded, Compression::default());
+    json::write_into(run, io::BufWriter::with_capacity(64 << 10, &mut encoder)).ok()?;
+    let bytes = encoder.finish().ok()?.bytes;
+    Some(format!("{BEFORE}{}\">run.json.gz</a>", STANDARD.encode(bytes)))
+}
+
+/// The table as a link from which it can be saved; `None` if it takes more than so many bytes.
+pub(super) fn csv(run: &Run, bytes_max: usize) -> Option<String> {
+    let text = crate::csv::write(run);
+    (text.len() < bytes_max / 2).then(|| {
+        format!(
+            "<a download=\"run.csv\" href=\"data:text/csv;charset=utf-8;base64,{}\">run.csv</a>",
+            STANDARD.encode(text)
+        )
+    })
+}
+
+/// Takes so many bytes and no more, so that what is too long is not compressed to its end.
+struct Bounded {
+    bytes: Vec<u8>,
+    left: usize,
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.left = self.left.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The JSON of the run that a page of skye holds; `None` for any other text.
+///
+/// # Errors
+/// Why there is none in the page, or why it cannot be read, and what to do.
+pub fn embedded(text: &str) -> Option<Result<String, String>> {
+    let head = text.get(..text.floor_char_boundary_of(HEAD_MAX)).unwrap_or(text);
+    head.contains(GENERATOR).then(|| inflated(text))
+}
+
+fn inflated(text: &str) -> Result<String, String> {
+    let Some((_, rest)) = text.split_once(BEFORE) else {
+        return Err(
+            "this page does not hold its run, which was too large for it; name the run's own JSON".into()
+        );
+    };
+    let damaged = |why: &str| {
+        format!("the run in this page is damaged ({why}); the page was not saved or copied as a whole")
+    };
+    let (encoded, _) = rest.split_once('"').ok_or_else(|| damaged("it has no end"))?;
+    let bytes = STANDARD.decode(encoded).map_err(|_| damaged("it is no base64"))?;
+    let mut json = String::new();
+    let read = MultiGzDecoder::new(bytes.as_slice()).take(INFLATED_MAX + 1).read_to_string(&mut json);
+    read.map_err(|error| damaged(&error.to_string()))?;
+    if json.len() as u64 > INFLATED_MAX {
+        return Err(format!("the run in this page has more than {}", model::size::binary(INFLATED_MAX)));
+    }
+    Ok(json)
+}
+
+trait Boundary {
+    /// The last place at or before `index` at which the text can be cut.
+    fn floor_char_boundary_of(&self, index: usize) -> usize;
+}
+
+impl Boundary for str {
+    // The standard library's own is newer than the Rust that we promise to build with.
+    fn floor_char_boundary_of(&self, index: usize) -> usize {
+        (0..=index.min(self.len())).rev().find(|at| self.is_char_boundary(*at)).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::html::{Embed, page};
+    use crate::sample;
+
+    #[test]
+    fn a_run_survives_its_page() {
+        for run in [sample::run(), sample::hostile_run(), sample::partial_run()] {
+            let json = embedded(&page(&run, Embed::Run)).unwrap().unwrap();
+            assert_eq!(json, json::write(&run));
+            assert_eq!(json::read(&json).unwrap(), run);
+        }
+    }
+
+    #[test]
+    fn what_holds_no_run_says_so() {
+        assert_eq!(embedded("{\"schema\": \"skye.run/1\"}"), None);
+        assert_eq!(embedded(&"ü".repeat(HEAD_MAX)), None);
+        let without = embedded(&page(&sample::run(), Embed::Nothing)).unwrap().unwrap_err();
+        assert!(without.contains("too large"), "{without}");
+        let page = page(&sample::run(), Embed::Run);
+        let at = page.find(BEFORE).unwrap() + BEFORE.len();
+        for (cut, why) in
+            [(page[..at + 100].to_owned(), "no end"), (page[..at + 100].to_owned() + "\">", "damaged")]
+        {
+            let error = embedded(&cut).unwrap().unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_is_left_out() {
+        let all = run(&sample::run(), usize::MAX).unwrap();
+        assert!(run(&sample::run(), all.len() / 2).is_none());
+        assert!(run(&sample::run(), all.len() + 64).is_some());
+        assert!(csv(&sample::run(), 100).is_none());
+    }
+
+    #[test]
+    fn a_bomb_is_not_inflated() {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        let mebibyte = vec![b' '; 1 << 20];
+        for _ in 0..257 {
+            encoder.write_all(&mebibyte).unwrap();
+        }
+        let bomb = format!("{GENERATOR}{BEFORE}{}\">", STANDARD.encode(encoder.finish().unwrap()));
+        assert!(embedded(&bomb).unwrap().unwrap_err().contains("more than 256 MiB"));
+    }
+}

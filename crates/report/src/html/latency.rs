@@ -1,0 +1,198 @@
+//! Latency by percentile.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::serialization::Deserializer;
+use model::run::{Ends, Latency, PhaseRecord};
+
+use super::{Figure, Markup};
+use crate::numbers::{amount, latency, percent};
+use crate::printable;
+use crate::svg::{Drawing, Plot, Scale, Side};
+
+/// Samples that lie beyond the last percentile that is drawn.
+const SAMPLES_BEYOND: u64 = 10;
+/// One in so many takes longer than the last percentile that is ever drawn: p99.999.
+const RAREST: f64 = 1e5;
+/// Longest text of a histogram that is read: ours have a few thousand characters.
+const TEXT_MAX: usize = 1 << 20;
+/// Calls of an operation that are drawn.
+const STEPS_MAX: usize = 4;
+const TOP: f64 = 8.0;
+const BOTTOM: f64 = 208.0;
+
+/// Upper ends of buckets, ascending, with what was counted in them.
+pub(super) type Buckets = Vec<(u64, u64)>;
+
+/// A histogram of the document; `None` where it cannot be read.
+pub(super) fn decoded(text: &str) -> Option<Buckets> {
+    let bytes = STANDARD.decode(text.get(..text.len().min(TEXT_MAX))?).ok()?;
+    let histogram = Deserializer::new().deserialize::<u64, _>(&mut bytes.as_slice()).ok()?;
+    let buckets: Buckets = histogram
+        .iter_recorded()
+        .map(|value| (value.value_iterated_to(), value.count_since_last_iteration()))
+        .collect();
+    (!buckets.is_empty()).then_some(buckets)
+}
+
+/// Latencies of a phase: of its steady part, as are the percentiles in numbers; where there is none, its histogram, or where
+/// that cannot be read, those of its intervals.
+fn of_phase(phase: &PhaseRecord) -> Buckets {
+    let merged = |from_ns: u64, to_ns: u64| {
+        let within = phase.intervals.iter().filter(|interval| (from_ns..to_ns).contains(&interval.start_ns));
+        sum(within.flat_map(|interval| interval.histogram.iter().copied()).collect())
+    };
+    if let Some(steady) = phase.steady.as_ref().filter(|steady| steady.found) {
+        let buckets = merged(steady.from_ns, steady.to_ns);
+        if !buckets.is_empty() {
+            return buckets;
+        }
+    }
+    phase.histogram.as_deref().and_then(decoded).unwrap_or_else(|| merged(0, u64::MAX))
+}
+
+/// The same buckets of several histograms as one, ascending.
+fn sum(mut all: Buckets) -> Buckets {
+    all.sort_unstable();
+    all.dedup_by(|next, kept| {
+        let is_same = next.0 == kept.0;
+        if is_same {
+            kept.1 = kept.1.saturating_add(next.1);
+        }
+        is_same
+    });
+    all
+}
+
+/// One in how many takes longer, against the latency; as far as samples tell.
+fn curve(buckets: &Buckets) -> Vec<(f64, f64)> {
+    let total = buckets.iter().fold(0u64, |sum, (_, count)| sum.saturating_add(*count));
+    let mut below = 0u64;
+    let mut points = Vec::new();
+    for (upper_ns, count) in buckets {
+        if points.is_empty() {
+            points.push((1.0, *upper_ns as f64));
+        }
+        below = below.saturating_add(*count);
+        let beyond = total.saturating_sub(below);
+        if beyond < SAMPLES_BEYOND {
+            break;
+        }
+        let one_in = total as f64 / beyond as f64;
+        if one_in > RAREST {
+            break;
+        }
+        points.push((one_in, *upper_ns as f64));
+    }
+    points
+}
+
+fn percentile(one_in: f64) -> String {
+    let decimals = (one_in.log10().round() - 2.0).max(0.0) as usize;
+    if one_in < 1.5 { "min".into() } else { format!("p{:.decimals$}", (1.0 - 1.0 / one_in) * 100.0) }
+}
+
+/// A latency at a tick: "100 µs", "1 ms".
+pub(super) fn tick(ns: f64) -> String {
+    let text = latency(ns.round().max(0.0) as u64);
+    match text.split_once(' ') {
+        Some((number, unit)) if number.contains('.') => {
+            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+        }
+        _ => text,
+    }
+}
+
+/// The figure; `None` where operations have no latency of their own, or there are too few.
+pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
+    let whole = phase.latency_ns.as_ref()?;
+    let first = curve(&of_phase(phase));
+    if first.len() < 3 {
+        return None;
+    }
+    let mut series = vec![("operations".to_owned(), first)];
+    for step in phase.steps.iter().take(STEPS_MAX) {
+        if let Some(points) = step.histogram.as_deref().and_then(decoded).map(|buckets| curve(&buckets)) {
+            series.push((printable(&step.name), points));
+        }
+    }
+    if series.len() == 2 {
+        // The only call of an operation is the operation.
+        series.truncate(1);
+    }
+    let all = || series.iter().flat_map(|(_, points)| points.iter().copied());
+    let last = all().map(|(one_in, _)| one_in).fold(10.0, f64::max);
+    let decades = last.log10().ceil();
+    let [low, high] = [f64::min, f64::max].map(|pick| all().map(|(_, ns)| ns).reduce(pick).unwrap_or(1.0));
+    let caption = caption(whole);
+    let name = "Latency by percentile".to_owned();
+    let mut drawing = Drawing::new(BOTTOM + 26.0, &name, &caption);
+    let x = Side {
+        scale: Scale::log(1.0, last * 1.3, Plot::ACROSS),
+        ticks: decades as usize + 1,
+        label: percentile,
+    };
+    let plot = Plot::new(x, [TOP, BOTTOM], |heights| Side {
+        scale: Scale::log(low / 1.1, high * 1.1, heights),
+        ticks: 7,
+        label: tick,
+    });
+    plot.axes(&mut drawing, "", true);
+    let classes = ["l s0", "l s1", "l s2", "l s3", "l s4"];
+    for ((_, points), class) in series.iter().zip(classes).rev() {
+        plot.line(&mut drawing, class, points);
+    }
+    let ci95 = whole.ci95.as_ref();
+    let known = [
+        ("p50", 2.0, whole.p50, ci95.and_then(|ends| ends.p50.as_ref())),
+        ("p90", 10.0, whole.p90, ci95.and_then(|ends| ends.p90.as_ref())),
+        ("p99", 100.0, whole.p99, ci95.and_then(|ends| ends.p99.as_ref())),
+        ("p99.9", 1000.0, whole.p99_9, ci95.and_then(|ends| ends.p99_9.as_ref())),
+    ];
+    for (name, one_in, ns, ends) in known {
+        let Some(ns) = ns else { continue };
+        let mut title = format!("{name}: {}", latency(ns));
+        if let Some(Ends { low, high }) = ends {
+            title.push_str(&format!(", 95 % interval {} to {}", latency(*low), latency(*high)));
+            plot.whisker(&mut drawing, "l ink", one_in, [*low as f64, *high as f64], &title);
+        }
+        let (x, y) = plot.place((one_in, ns as f64));
+        drawing.dot("p s0", x, y, &title);
+    }
+    let legend = if series.len() < 2 {
+        Vec::new()
+    } else {
+        series
+            .into_iter()
+            .zip(["s0", "s1", "s2", "s3", "s4"])
+            .map(|((name, _), class)| (class, name))
+            .collect()
+    };
+    Some(Figure { name, drawing: Markup(drawing.finish()), legend, caption })
+}
+
+fn caption(whole: &Latency) -> String {
+    let max = latency(whole.max);
+    if let [fast, slow, ..] = whole.modes.as_slice() {
+        return format!(
+            "{} kinds of operations: {} at {}, {} at {}; the slowest took {max}.",
+            whole.modes.len(),
+            percent(fast.share),
+            latency(fast.at_ns),
+            percent(slow.share),
+            latency(slow.at_ns)
+        );
+    }
+    match (whole.p50, whole.p99) {
+        (Some(p50), Some(p99)) => {
+            let times = amount(p99 as f64 / p50.max(1) as f64).unwrap_or_default();
+            format!(
+                "Half take at most {}, 1 in 100 more than {} ({times} times as long); the slowest took {max}.",
+                latency(p50),
+                latency(p99)
+            )
+        }
+        (Some(p50), None) => format!("Half take at most {}; the slowest took {max}.", latency(p50)),
+        (None, _) => format!("Too few operations for percentiles; the slowest took {max}."),
+    }
+}

@@ -1,0 +1,171 @@
+//! Where it was measured: mount, devices, settings, and what disturbed.
+
+use std::collections::HashSet;
+
+use askama::Template;
+use model::Run;
+use model::markup::escape;
+use model::size;
+use model::target::{Backing, Device, Geometry, Target};
+
+use super::{Markup, rendered};
+use crate::numbers::thousands;
+use crate::printable;
+use crate::text::{compared, describe, facts as told, loose, noise, tool};
+
+#[derive(Template)]
+#[template(path = "machine.html", whitespace = "minimize")]
+struct Machine {
+    facts: Vec<(&'static str, String)>,
+    stack: Option<Markup>,
+    mount: Vec<(String, String)>,
+    settings: Vec<(String, String)>,
+    warnings: Vec<String>,
+}
+
+/// What stands beneath the heading: file system, device, kernel, preset, version.
+pub(super) fn facts(run: &Run) -> Vec<String> {
+    let target = &run.environment.target;
+    let mut facts = vec![printable(&target.file_system)];
+    if target.backing != Backing::Simulated {
+        let leaves: Vec<_> = target.device_stack.iter().filter(|device| device.is_leaf()).collect();
+        match leaves.as_slice() {
+            [] => {}
+            [one] => facts.push(first_part(one)),
+            [first, ..] => facts.push(format!("{} × {}", leaves.len(), first_part(first))),
+        }
+        facts.push(printable(&run.environment.kernel));
+    }
+    facts.push(format!("preset {}", printable(&run.plan.preset)));
+    facts.push(format!("skye {}", printable(&run.skye_version)));
+    facts
+}
+
+/// Model and size of a device.
+fn first_part(device: &Device) -> String {
+    loose(describe(device).split(", ").next().unwrap_or_default())
+}
+
+/// The section.
+pub(super) fn section(run: &Run) -> Markup {
+    let environment = &run.environment;
+    let target = &environment.target;
+    // Names once, what continues a line with it.
+    let mut facts: Vec<(&'static str, String)> = Vec::new();
+    for (name, fact) in told(&run.plan, environment) {
+        match facts.last_mut() {
+            Some((_, known)) if name.is_empty() => known.push_str(&format!("; {}", loose(&fact))),
+            _ => facts.push((name, loose(&fact))),
+        }
+    }
+    if target.backing != Backing::Simulated {
+        facts.extend(noise(&run.phases).map(|text| ("noise", loose(&text))));
+        facts.extend(tool(&run.tool).map(|text| ("tool", loose(&text))));
+    }
+    facts.extend(compared(&run.phases).map(|text| ("data", loose(&text))));
+    let settings = environment.settings.iter().map(|one| (printable(&one.name), printable(&one.value)));
+    let warnings = run.tool.warnings.iter().chain(&target.notes);
+    rendered(&Machine {
+        facts,
+        stack: target
+            .device_stack
+            .first()
+            .map(|top| Markup(tree(top, &target.device_stack, &mut HashSet::new()))),
+        mount: mount(target),
+        settings: settings.collect(),
+        warnings: warnings.map(|warning| printable(warning)).collect(),
+    })
+}
+
+/// A device and what it lies on, as nested lists. One that was named is not followed again: a document from elsewhere may
+/// describe a stack that lies on itself.
+fn tree<'a>(device: &'a Device, stack: &'a [Device], named: &mut HashSet<&'a str>) -> String {
+    let mut text = format!("<li><b>{}</b> {}", escape(&device.name), escape(&details(device)));
+    if named.insert(&device.name) {
+        let below = device.lies_on.iter().filter_map(|name| stack.iter().find(|other| other.name == *name));
+        let below: String = below.map(|lower| tree(lower, stack, named)).collect();
+        if !below.is_empty() {
+            text.push_str(&format!("<ul>{below}</ul>"));
+        }
+    }
+    text + "</li>"
+}
+
+fn details(device: &Device) -> String {
+    let mut parts = Vec::new();
+    if device.is_leaf() {
+        parts.push(loose(&describe(device)));
+    } else {
+        parts.push(size::decimal(device.size_bytes));
+        parts.extend(device.details.iter().cloned());
+    }
+    parts.extend(device.write_cache.iter().map(|cache| format!("cache {cache}")));
+    parts.extend(device.nr_requests.map(|requests| format!("{requests} requests")));
+    parts.extend(device.read_ahead_bytes.map(|bytes| format!("read-ahead {}", size::binary(bytes))));
+    parts.extend(
+        device
+            .logical_block_bytes
+            .zip(device.physical_block_bytes)
+            .map(|(logical, physical)| format!("sectors {logical}/{physical}")),
+    );
+    parts.join(", ")
+}
+
+fn mount(target: &Target) -> Vec<(String, String)> {
+    let Geometry {
+        block_bytes,
+        stripe_unit_bytes,
+        stripe_width_bytes,
+        allocation_groups,
+        journal,
+        journal_bytes,
+        data_checksum,
+        features,
+    } = &target.geometry;
+    let bytes = |bytes: &Option<u64>| bytes.map(size::binary);
+    let inodes = target.space.inodes_free.zip(target.space.inodes_total);
+    let rows = [
+        ("mounted at", Some(target.mount_point.clone())),
+        ("source", Some(target.source.clone())),
+        ("options", Some(target.mount_options.join(", ")).filter(|options| !options.is_empty())),
+        ("free inodes", inodes.map(|(free, total)| format!("{} of {}", thousands(free), thousands(total)))),
+        ("block", bytes(block_bytes)),
+        ("stripe unit", bytes(stripe_unit_bytes)),
+        ("stripe width", bytes(stripe_width_bytes)),
+        ("allocation groups", allocation_groups.map(|groups| groups.to_string())),
+        ("journal", journal.clone()),
+        ("journal size", bytes(journal_bytes)),
+        ("checksum of data", data_checksum.clone()),
+        ("features", Some(features.join(", ")).filter(|features| !features.is_empty())),
+        (
+            "direct I/O",
+            target.direct_io.map(|direct| match direct.offset_align_bytes {
+                0 => "not supported".to_owned(),
+                offset => format!("aligned to {offset} B, buffers to {} B", direct.memory_align_bytes),
+            }),
+        ),
+    ];
+    rows.into_iter().filter_map(|(name, value)| Some((name.to_owned(), printable(&value?)))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn stacks_are_nested_lists() {
+        let target = sample::mapped();
+        let text = tree(&target.device_stack[0], &target.device_stack, &mut HashSet::new());
+        assert_eq!((text.matches("<li>").count(), text.matches("<ul>").count()), (4, 3), "{text}");
+        assert!(text.contains("<b>dm-1</b> 960 GB, LUKS2 mapping cryptroot"), "{text}");
+    }
+
+    #[test]
+    fn a_stack_that_lies_on_itself_ends() {
+        let mut target = sample::mapped();
+        target.device_stack[3].lies_on = vec!["dm-0".into()];
+        let text = tree(&target.device_stack[0], &target.device_stack, &mut HashSet::new());
+        assert_eq!(text.matches("<b>dm-0</b>").count(), 2, "{text}");
+    }
+}

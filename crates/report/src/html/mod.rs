@@ -1,0 +1,139 @@
+//! A run as one page: a file that shows everything the run found out, and holds the run itself.
+//!
+//! The page has no scripts and fetches nothing: what moves is a line under the pointer, which is CSS. What it says stands in
+//! templates (`templates/`), which escape what is put into them; drawings are made by [`crate::svg`].
+
+mod card;
+mod embedded;
+mod findings;
+mod heat;
+mod latency;
+mod machine;
+mod method;
+mod near;
+mod results;
+mod summary;
+mod sweeps;
+mod test;
+mod timeline;
+mod unit;
+
+use std::fmt;
+
+use askama::{FastWritable, Template, Values, filters::HtmlSafe};
+use model::Run;
+
+pub use embedded::embedded;
+
+use crate::{printable, time};
+use test::Test;
+
+/// Most bytes of a page that holds its run: what can be mailed and opened everywhere.
+pub const PAGE_MAX: usize = 1_000_000;
+
+/// What a page holds besides what it shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Embed {
+    /// The run and its CSV, to be taken out of it again, as long as the page stays below [`PAGE_MAX`].
+    Run,
+    /// Nothing.
+    Nothing,
+}
+
+/// Markup that we have made, which templates take as it is.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Markup(pub String);
+
+impl fmt::Display for Markup {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl FastWritable for Markup {
+    fn write_into(&self, writer: &mut dyn fmt::Write, _: &dyn Values) -> askama::Result<()> {
+        Ok(writer.write_str(&self.0)?)
+    }
+}
+
+impl HtmlSafe for Markup {}
+
+/// A drawing with the sentence that says what it shows, and what its colours stand for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Figure {
+    /// What it is, as a short heading.
+    pub name: String,
+    /// The drawing.
+    pub drawing: Markup,
+    /// Classes of colours, and what they stand for.
+    pub legend: Vec<(&'static str, String)>,
+    /// What it shows: a conclusion.
+    pub caption: String,
+}
+
+/// What all pages have around what they say.
+#[derive(Template)]
+#[template(path = "frame.html", whitespace = "minimize")]
+pub(crate) struct Frame {
+    /// The title of the window.
+    pub title: String,
+    /// What the page is about, as its heading.
+    pub heading: String,
+    /// The user's name for it.
+    pub label: Option<String>,
+    /// What came out, in a sentence or two.
+    pub headline: String,
+    /// When.
+    pub when: String,
+    /// Where and by what: "ext4", "Linux 6.12.9".
+    pub facts: Vec<String>,
+    /// Anchors and names of the sections.
+    pub contents: Vec<(&'static str, &'static str)>,
+    /// The sections.
+    pub sections: Vec<Markup>,
+}
+
+/// The run as a page. It is whole by itself, and `embed` says whether the run can be taken out of it again.
+pub fn page(run: &Run, embed: Embed) -> String {
+    let tests = Test::of_run(&run.phases);
+    let mut contents = Vec::new();
+    let mut sections = Vec::new();
+    let mut add = |anchor: &'static str, name: &'static str, section: Option<Markup>| {
+        if let Some(section) = section {
+            contents.push((anchor, name));
+            sections.push(section);
+        }
+    };
+    add("results", "Results", results::section(run, &tests));
+    add("findings", "Findings", findings::section(run, &tests));
+    add("tests", "Each test", card::section(&tests));
+    add("scaling", "Sweeps", sweeps::section(run));
+    add("files", "Files", sweeps::files(&tests));
+    add("machine", "Machine", Some(machine::section(run)));
+    contents.push(("method", "Method"));
+    let host = printable(&run.environment.host);
+    let heading = format!("{host}:{}", printable(&run.environment.target.path));
+    let shown: usize = sections.iter().map(|section| section.0.len()).sum();
+    sections.push(method::section(run, embed, PAGE_MAX.saturating_sub(shown)));
+    let frame = Frame {
+        title: format!("skye: {heading}"),
+        heading,
+        label: run.label.as_deref().map(printable).filter(|label| !label.trim().is_empty()),
+        headline: summary::headline(run, &tests),
+        when: time::minute(&run.started_at),
+        facts: machine::facts(run),
+        contents,
+        sections,
+    };
+    rendered(&frame).0 + "\n"
+}
+
+/// What a template makes. Writing into memory does not fail, and no template of ours does.
+fn rendered(template: &impl Template) -> Markup {
+    let text = template.render();
+    debug_assert!(text.is_ok());
+    Markup(text.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

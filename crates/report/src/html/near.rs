@@ -1,0 +1,183 @@
+//! How near a number comes to limits that are known, and where the time of its threads went.
+
+use model::run::{Budget, PhaseRecord};
+
+use super::{Figure, Markup};
+use crate::numbers::{amount, percent};
+use crate::printable;
+use crate::svg::{Bar, Part, bars, stacked};
+
+/// From this share of skye's own loop on, a number is skye's: the same as for the limiter of that name.
+const OWN_LOOP_NEAR: f64 = 0.7;
+/// From this share on, something is called full.
+const FULL: f64 = 0.9;
+/// Limits that are shown at most, the nearest first.
+const SHOWN_MAX: usize = 6;
+
+/// What something is that can be full, as far as its sentence differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    Memory,
+    Device,
+    Cpus,
+    Other,
+}
+
+/// The limits; `None` where none is known.
+pub(super) fn limits(phase: &PhaseRecord) -> Option<Figure> {
+    let mut all: Vec<(f64, What, String)> = Vec::new();
+    let mut add = |what: What, share: Option<f64>, name: String| {
+        all.extend(share.filter(|share| share.is_finite() && *share >= 0.0).map(|share| (share, what, name)));
+    };
+    let whole = phase.rate.whole_ops_per_second;
+    // What the share is of, as the judge has seen it.
+    let of = |share: Option<f64>| match whole
+        .zip(share.filter(|share| *share > 0.0))
+        .map(|(rate, share)| rate / share)
+    {
+        Some(rate) => amount(rate).map_or(String::new(), |rate| format!(", {rate}/s")),
+        None => String::new(),
+    };
+    if let Some(shares) = &phase.ceiling_shares {
+        add(What::Other, shares.own_loop, format!("skye's loop without I/O{}", of(shares.own_loop)));
+        add(What::Memory, shares.memory, format!("the same calls on memory{}", of(shares.memory)));
+    }
+    let seconds = phase.elapsed_ns as f64 / 1e9;
+    if let Some(system) = &phase.system {
+        for cap in &system.caps {
+            let bytes = if cap.is_read { phase.app_bytes_read } else { phase.app_bytes_written };
+            let share = match (cap.ops_per_second, cap.bytes_per_second) {
+                (Some(ops), _) if bytes > 0 => whole.map(|rate| rate / ops),
+                (_, Some(limit)) if bytes > 0 => Some(bytes as f64 / seconds / limit),
+                _ => None,
+            };
+            add(What::Other, share, format!("{}, {}", printable(&cap.source), printable(&cap.device)));
+        }
+        if let Some(network) = &system.network {
+            let bits = network.sent_bytes.max(network.received_bytes) as f64 * 8.0 / seconds;
+            let share = network.speed_bits_per_second.map(|speed| bits / speed as f64);
+            add(What::Other, share, format!("network {}", printable(&network.interface)));
+        }
+    }
+    add(
+        What::Device,
+        busy(phase),
+        format!("time with requests at {}", device(phase).unwrap_or_else(|| "the device".into())),
+    );
+    add(
+        What::Cpus,
+        phase.cpu.as_ref().map(|cpu| cpu.user + cpu.kernel + cpu.steal),
+        "all CPUs of the machine".into(),
+    );
+    if all.is_empty() {
+        return None;
+    }
+    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    all.truncate(SHOWN_MAX);
+    let shown: Vec<_> = all
+        .iter()
+        .map(|(share, _, name)| Bar {
+            name: name.clone(),
+            value: *share,
+            shown: percent(*share),
+            class: if *share >= FULL { "s1" } else { "s0" },
+            title: format!("{name}: {}", percent(*share)),
+        })
+        .collect();
+    let name = "How near to known limits".to_owned();
+    let caption = caption(phase, &all);
+    let drawing = Markup(bars(&name, &caption, &shown, 1.0, true));
+    Some(Figure { name, drawing, legend: Vec::new(), caption })
+}
+
+fn caption(phase: &PhaseRecord, all: &[(f64, What, String)]) -> String {
+    let own = phase.ceiling_shares.as_ref().and_then(|shares| shares.own_loop);
+    if own.is_some_and(|own| own >= OWN_LOOP_NEAR) {
+        return "It comes near to what skye itself can do: this number is skye's, not the storage's.".into();
+    }
+    let (share, what, name) = &all[0];
+    let shown = percent(*share);
+    match what {
+        _ if *share < FULL => format!("Nothing that was measured is full; nearest is {name}, {shown}."),
+        What::Memory => {
+            format!("As fast as the same calls on memory ({shown}): no storage shows in this number.")
+        }
+        What::Device => format!(
+            "The device was never long without a request ({shown}); one that works on several at once may still do more."
+        ),
+        What::Cpus => format!("All CPUs of the machine were busy ({shown})."),
+        What::Other => format!("Full: {name}, {shown}."),
+    }
+}
+
+/// The device whose counters are shown: the one that is mounted.
+pub(super) fn device(phase: &PhaseRecord) -> Option<String> {
+    let named = phase.device.as_ref().map(|device| &device.name);
+    let first =
+        || phase.intervals.iter().find_map(|interval| Some(&interval.frame.as_ref()?.devices.first()?.name));
+    named.or_else(first).map(|name| printable(name))
+}
+
+/// The share of the time in which the device had something to do.
+fn busy(phase: &PhaseRecord) -> Option<f64> {
+    let frames = phase.intervals.iter().filter_map(|interval| {
+        let device = interval.frame.as_ref()?.devices.first()?;
+        Some((device.busy_ns as f64, interval.length_ns as f64))
+    });
+    let (busy, length) = frames.fold((0.0, 0.0), |sum, (busy, length)| (sum.0 + busy, sum.1 + length));
+    (length > 0.0).then(|| (busy / length).min(1.0))
+}
+
+/// Where the time of the threads went; `None` where the kernel hides it.
+pub(super) fn budget(phase: &PhaseRecord) -> Option<Figure> {
+    let Budget { user, kernel, run_queue, quota, steal, blocked } = phase.budget.as_ref()?;
+    let parts = [
+        ("asleep", *blocked, "s5"),
+        ("in the kernel", *kernel, "s1"),
+        ("in skye", *user, "s2"),
+        ("waiting for a CPU", *run_queue, "s3"),
+        ("held back by a quota", quota.unwrap_or(0.0), "s4"),
+        ("taken by the hypervisor", *steal, "s6"),
+    ];
+    // Less than that cannot be seen.
+    let parts: Vec<_> = parts
+        .into_iter()
+        .filter(|(_, share, _)| share.is_finite() && *share >= 0.0005)
+        .map(|(name, share, class)| Part { name, share, shown: percent(share), class })
+        .collect();
+    if parts.is_empty() {
+        return None;
+    }
+    let legend = parts.iter().map(|part| (part.class, format!("{} {}", part.name, part.shown))).collect();
+    let most = parts.iter().max_by(|a, b| a.share.total_cmp(&b.share)).map(|part| (part.name, part.share));
+    let caption = match most {
+        Some((name, share)) if share >= 0.5 => {
+            format!("Its threads were {} for most of the time.", wording(name))
+        }
+        Some((name, _)) => format!("No one thing takes half of the time; most goes {}.", longest(name)),
+        None => String::new(),
+    };
+    let name = "Where its threads' time went".to_owned();
+    let drawing = Markup(stacked(&name, &caption, &parts));
+
+    Some(Figure { name, drawing, legend, caption })
+}
+
+fn wording(name: &str) -> &str {
+    match name {
+        "in the kernel" => "on a CPU in the kernel",
+        "in skye" => "on a CPU in skye's own code",
+        name => name,
+    }
+}
+
+fn longest(name: &str) -> &str {
+    match name {
+        "asleep" => "into sleep",
+        "in the kernel" => "into the kernel",
+        "in skye" => "into skye's own code",
+        "waiting for a CPU" => "into waiting for a CPU",
+        "held back by a quota" => "to the quota",
+        _ => "to the hypervisor",
+    }
+}

@@ -1,0 +1,312 @@
+//! What holds for every page.
+
+use std::collections::HashSet;
+
+use model::run::{Interval, PhaseRecord, Steady, Trust};
+use proptest::prelude::*;
+
+use super::*;
+use crate::sample;
+
+/// Elements that have no end.
+const VOID: [&str; 3] = ["meta", "br", "img"];
+
+/// Whether tags close in their order, nothing acts or is fetched, anchors are there once, and nothing is no number.
+fn assert_sound(page: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    for part in page.split('<').skip(1) {
+        let (tag, _) = part.split_once('>').expect("a tag that ends");
+        assert_eq!(tag.matches('"').count() % 2, 0, "{tag}");
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(name), "{tag} in {open:?}");
+        } else if !tag.ends_with('/') && !tag.starts_with('!') {
+            let name = tag.split([' ', '\n']).next().unwrap_or_default();
+            open.extend((!VOID.contains(&name)).then_some(name));
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+    let tags = page.split('<').skip(1).filter_map(|part| part.split_once('>')).map(|(tag, _)| tag);
+    // What is held in a link may contain any letters.
+    let tags: String = tags.map(|tag| tag.split("base64,").next().unwrap_or_default()).collect();
+    for acting in ["href=\"http", "src=", "javascript:", " onload=", " onerror=", "NaN", "inf\"", "infinity"]
+    {
+        assert!(!tags.contains(acting), "{acting}");
+    }
+    for acting in ["<script", "<iframe", "<object", "<link", "<base", "@import", "url("] {
+        let found = page.match_indices(acting).map(|(at, _)| &page[at.saturating_sub(40)..]).next();
+        // Text of others may contain what would act only in a style sheet or a tag.
+        let is_text = acting.starts_with(['@', 'u'])
+            && !page.split("</style>").next().unwrap_or_default().contains(acting);
+        assert!(found.is_none() || is_text, "{acting}");
+    }
+    let attributes = |name: &str| -> Vec<String> {
+        let before = format!(" {name}=\"");
+        let parts = page.split(&before).skip(1);
+        parts.filter_map(|part| Some(part.split_once('"')?.0.to_owned())).collect()
+    };
+    let ids = attributes("id");
+    let known: HashSet<_> = ids.iter().map(String::as_str).collect();
+    assert_eq!(known.len(), ids.len(), "{ids:?}");
+    for link in attributes("href").iter().filter_map(|link| link.strip_prefix('#')) {
+        assert!(known.contains(link), "#{link} leads nowhere");
+    }
+    assert_eq!(page.matches("<svg role=\"img\"").count(), page.matches("<svg").count());
+    assert!(!page.chars().any(|c| c != '\n' && model::printable::acts(c)));
+}
+
+/// A run of eleven tests of so many intervals, none of them like another, whose latencies are spread as they are on disks.
+fn long_run(intervals: u64) -> Run {
+    let mut run = sample::run();
+    for (index, phase) in (0u64..).zip(run.phases.iter_mut()) {
+        let Some(first) = phase.intervals.first().cloned() else { continue };
+        let wave = |at: u64| (at * 7919 + index * 104_729) % 1000;
+        let interval = |at: u64| {
+            let mut interval = Interval { start_ns: at * 100_000_000, ..first.clone() };
+            interval.ops = 9_000 + wave(at);
+            interval.bytes = interval.ops * 4096;
+            // From 100 µs on, buckets 3 % apart, fewer and fewer operations.
+            interval.histogram = (0..60u64)
+                .map(|bucket| {
+                    (
+                        (1e5 * 1.03f64.powi((bucket * 2 + wave(at) % 3) as i32)) as u64,
+                        1 + 4000 / (bucket + 1 + wave(at + bucket) % 7),
+                    )
+                })
+                .collect();
+            if let Some(frame) = interval.frame.as_mut() {
+                for device in &mut frame.devices {
+                    device.busy_ns = 60_000_000 + wave(at) * 40_000;
+                    device.in_flight_ns = 1_000_000_000 + wave(at) * 3_000_000;
+                }
+                frame.cpu.kernel_ns += wave(at) * 100_000;
+                frame.workers.cpu_ns += wave(at) * 90_000;
+            }
+            interval
+        };
+        phase.intervals = (0..intervals).map(interval).collect();
+        phase.elapsed_ns = intervals * 100_000_000;
+        phase.ceiling_shares = Some(model::run::CeilingShares { own_loop: Some(0.01), memory: Some(0.34) });
+    }
+    run
+}
+
+#[test]
+fn pages_are_sound() {
+    let swept = [sample::swept_run(), sample::open_loop_run()];
+    let troubled = Run { phases: sample::troubled(), ..sample::run() };
+    let repeated = Run { phases: sample::repeated(), ..sample::run() };
+    let extremes = Run { phases: sample::extremes(), ..sample::run() };
+    let others =
+        [sample::run(), sample::partial_run(), sample::simulated_run(), troubled, repeated, extremes];
+    for run in swept.into_iter().chain(others).chain([long_run(200)]) {
+        for embed in [Embed::Run, Embed::Nothing] {
+            assert_sound(&page(&run, embed));
+        }
+    }
+    assert_sound(&page(&Run { phases: Vec::new(), ..sample::run() }, Embed::Run));
+}
+
+#[test]
+fn hostile_names_are_shown_not_obeyed() {
+    let mut run = sample::hostile_run();
+    let hostile = "</style></title><script>alert(1)</script>\"><img src=x onerror='x'>\u{202e}";
+    run.environment.target.mount_point = hostile.into();
+    run.environment.target.mount_options.push(hostile.into());
+    run.environment.target.device_stack[0].name = hostile.into();
+    run.environment.settings[0].name = hostile.into();
+    run.command = vec![hostile.into(), "--label".into(), "it's".into()];
+    run.phases[0].spec = hostile.into();
+    run.phases[0].id = "test\" onload=\"x".into();
+    run.phases[0].engine.name = hostile.into();
+    for phase in &mut run.phases {
+        for device in phase
+            .intervals
+            .iter_mut()
+            .filter_map(|interval| interval.frame.as_mut())
+            .flat_map(|frame| &mut frame.devices)
+        {
+            device.name = hostile.into();
+        }
+        phase.device = None;
+    }
+    let page = page(&run, Embed::Run);
+    assert_sound(&page);
+    assert!(page.matches("&#60;script&#62;").count() + page.matches("&lt;script&gt;").count() >= 8);
+    assert!(page.contains(r"\u{202e}") && page.contains(r"&#39;it&#39;\&#39;&#39;s&#39;"));
+}
+
+#[test]
+fn the_page_tells_what_the_terminal_tells() {
+    let run = sample::run();
+    let page = page(&run, Embed::Nothing);
+    for told in [
+        "ada:/mnt/data",
+        "The device is the limit in ",
+        "of 7 data tests.",
+        "2026-11-21 14:03 UTC",
+        "966,310",
+        "device bandwidth <small>confirmed</small>",
+        "one thread spent 96 % of a core copying",
+        "served from memory, so it says nothing about the disk.",
+        "nvme0n1p2",
+        "vm.dirty_ratio",
+        "7311",
+        "skye.run/1",
+        "id=\"test-04-read\"",
+        "href=\"#test-04-read\"",
+        "prefers-color-scheme: dark",
+        "@media print",
+        "default-src &#39;none&#39;",
+    ] {
+        let plain = told.replace("&#39;", "'");
+        assert!(page.contains(told) || page.contains(&plain), "{told}");
+    }
+    // Every row has a number or a reason, and every mark its sentence.
+    for phase in &run.phases {
+        assert!(page.contains(&crate::text::ops_cell(phase)), "{}", phase.id);
+    }
+    assert!(!page.contains("download="));
+}
+
+#[test]
+fn the_head_of_the_page() {
+    let text = page(&sample::run(), Embed::Nothing);
+    let (_, rest) = text.split_once("<body>").unwrap();
+    let (shown, _) = rest.split_once("<section id=\"findings\"").unwrap();
+    insta::assert_snapshot!(shown);
+}
+
+#[test]
+fn headlines_are_honest() {
+    let headline = |run: &Run| summary::headline(run, &Test::of_run(&run.phases));
+    let mut shown =
+        vec![headline(&sample::run()), headline(&sample::partial_run()), headline(&sample::simulated_run())];
+    shown.push(headline(&Run { phases: Vec::new(), ..sample::run() }));
+    shown.push(headline(&Run { phases: sample::troubled(), ..sample::run() }));
+    let all = |change: &dyn Fn(&mut PhaseRecord)| {
+        let mut run = sample::run();
+        run.phases.iter_mut().for_each(change);
+        headline(&run)
+    };
+    let limiter = |limiter: Option<model::Limiter>| {
+        move |phase: &mut PhaseRecord| {
+            if let Some(verdict) = phase.verdict.as_mut() {
+                verdict.limiter = limiter;
+                verdict.confidence = Some(model::run::Confidence::Likely);
+            }
+        }
+    };
+    shown.push(all(&limiter(Some(model::Limiter::DeviceOps))));
+    shown.push(all(&limiter(Some(model::Limiter::PageCache))));
+    shown.push(all(&limiter(None)));
+    // What is not to be trusted is not the device's, whatever limits it.
+    shown.push(all(&|phase: &mut PhaseRecord| {
+        limiter(Some(model::Limiter::DeviceOps))(phase);
+        phase.verdict.as_mut().unwrap().trust = Trust::Invalid;
+    }));
+    let mut files = sample::run();
+    files.phases.retain(|phase| phase.workload.block_bytes.is_none());
+    shown.push(headline(&files));
+    insta::assert_snapshot!(shown.join("\n"));
+}
+
+#[test]
+fn green_is_the_device_and_nothing_else() {
+    for limiter in model::Limiter::ALL {
+        for (trust, is_told) in [(Trust::Ok, true), (Trust::Suspect, true), (Trust::Invalid, false)] {
+            let mut phase = sample::phase("read:rnd4k:q32t4");
+            let verdict = phase.verdict.as_mut().unwrap();
+            (verdict.limiter, verdict.confidence) = (Some(*limiter), Some(model::run::Confidence::Confirmed));
+            verdict.trust = trust;
+            let is_green = test::chip(&phase).unwrap().class == "good";
+            assert_eq!(is_green, is_told && crate::text::is_of_device(*limiter), "{limiter} {trust:?}");
+        }
+    }
+}
+
+#[test]
+fn repetitions_are_one_row_and_the_middle_stands_for_all() {
+    let mut run = sample::run();
+    run.phases.truncate(1);
+    let of = |repetition: u32, rate: f64| {
+        let mut phase = run.phases[0].clone();
+        phase.id = if repetition > 1 { format!("01-write#{repetition}") } else { "01-write".into() };
+        (phase.repetition, phase.rate.ops_per_second) = (repetition, Some(rate));
+        phase.rate.bytes_per_second = Some(rate * 1_048_576.0);
+        phase
+    };
+    run.phases = vec![of(1, 900.0), of(2, 1100.0), of(3, 1000.0)];
+    let tests = Test::of_run(&run.phases);
+    assert_eq!((tests.len(), tests[0].phase.repetition), (1, 3));
+    let text = page(&run, Embed::Nothing);
+    assert_sound(&text);
+    assert!(text.contains("the middle of 3, within ± 10 %"));
+    assert!(text.contains("#2 1,153 MB/s"), "{text}");
+    run.phases[2].rate.ops_per_second = None;
+    assert!(page(&run, Embed::Nothing).contains("1 without a number"));
+}
+
+#[test]
+fn captions_state_what_the_chart_shows() {
+    let mut phase = long_run(50).phases.remove(3);
+    let caption = |phase: &PhaseRecord| timeline::figure(phase, false).unwrap().caption;
+    let mut shown = vec![caption(&phase)];
+    phase.steady = phase.steady.map(|steady| Steady { found: false, ..steady });
+    shown.push(caption(&phase));
+    phase.steady = None;
+    shown.push(caption(&phase));
+    shown.push(latency::figure(&phase).unwrap().caption);
+    shown.push(heat::figure(&phase).unwrap().caption);
+    shown.push(near::limits(&phase).unwrap().caption);
+    shown.push(near::budget(&phase).unwrap().caption);
+    phase.ceiling_shares = Some(model::run::CeilingShares { own_loop: Some(0.8), memory: None });
+    shown.push(near::limits(&phase).unwrap().caption);
+    insta::assert_snapshot!(shown.join("\n"));
+}
+
+#[test]
+fn sweeps_mark_their_knee() {
+    let run = sample::swept_run();
+    let text = page(&run, Embed::Nothing);
+    assert!(text.contains("id=\"scaling\"") && text.contains(">Q4 knee<"));
+    assert_eq!(text.matches(" knee</text>").count(), 1, "the second sweep has none");
+    assert!(text.contains("No knee within this range"));
+    assert!(!page(&sample::run(), Embed::Nothing).contains("id=\"scaling\""));
+}
+
+#[test]
+fn latencies_are_drawn_as_far_as_samples_tell() {
+    let mut phase = sample::phase("read:rnd4k:q32t4");
+    phase.intervals = long_run(3).phases.remove(0).intervals;
+    let ten = vec![(1_000u64, 10u64), (2_000, 10)];
+    for interval in &mut phase.intervals {
+        interval.histogram = ten.clone();
+    }
+    // 60 operations: half of them tell p50, and no ten lie beyond the next bucket.
+    assert!(latency::figure(&phase).is_none());
+    assert!(latency::decoded("HISTFAAAAB542pNpmSzMwMDAxQABzFCaEUoz2X+AMgA").is_none());
+    assert!(latency::decoded("").is_none() && latency::decoded("ü").is_none());
+}
+
+#[test]
+fn a_page_is_small() {
+    let run = long_run(200);
+    let bare = page(&run, Embed::Nothing);
+    assert!(bare.len() < 300_000, "{}", bare.len());
+    let whole = page(&run, Embed::Run);
+    assert!(whole.len() < PAGE_MAX && whole.contains("download=\"run.json.gz\""), "{}", whole.len());
+    // Where it does not fit, it is left out and that is said.
+    let large = page(&long_run(3000), Embed::Run);
+    assert!(large.len() < PAGE_MAX && !large.contains("run.json.gz"), "{}", large.len());
+    assert!(large.contains("skye report RUN --json FILE"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #[test]
+    fn any_run_is_a_sound_page(run in sample::any_run()) {
+        let text = page(&run, Embed::Run);
+        assert_sound(&text);
+        prop_assert_eq!(embedded(&text), Some(Ok(crate::json::write(&run))));
+    }
+}

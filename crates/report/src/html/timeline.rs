@@ -1,0 +1,271 @@
+//! The rate of a test over time, and beneath it what the machine did at the same time.
+
+use crate::numbers::percent;
+use model::run::{Frame, Interval, PhaseRecord};
+
+use super::unit::Unit;
+use super::{Figure, Markup, near};
+use crate::numbers::{amount, latency};
+use crate::svg::{Drawing, Plot, Scale, Side, compact};
+use crate::text::Kind;
+
+/// Columns that tell their values to whoever points at them.
+const COLUMNS_MAX: usize = 40;
+/// Heights: of the rate, of each track beneath, and of the texts above each.
+const RATE_HEIGHT: f64 = 108.0;
+const TRACK_HEIGHT: f64 = 40.0;
+const HEAD: f64 = 26.0;
+const FLOOR: f64 = 26.0;
+/// How far axes reach beyond the highest value.
+const ABOVE: f64 = 1.06;
+/// Fewest intervals that make a line.
+const INTERVALS_MIN: usize = 3;
+
+/// One more thing over time.
+struct Track {
+    name: String,
+    points: Vec<(f64, f64)>,
+    /// A second line, and its name.
+    second: Option<(Vec<(f64, f64)>, &'static str)>,
+    most: f64,
+    label: fn(f64) -> String,
+}
+
+/// The figure; `None` where there are too few intervals. One that is small has the rate only.
+pub(super) fn figure(phase: &PhaseRecord, is_small: bool) -> Option<Figure> {
+    let unit = Unit::of(phase);
+    let rate = |interval: &Interval| unit.rate(interval.ops, interval.bytes, interval.length_ns);
+    let rates: Vec<_> = phase.intervals.iter().filter_map(|i| Some((middle_s(i), rate(i)?))).collect();
+    if rates.len() < INTERVALS_MIN {
+        return None;
+    }
+    let tracks = if is_small { Vec::new() } else { tracks(phase) };
+    let end_s = phase.intervals.iter().map(end_s).fold(0.0, f64::max);
+    let height = HEAD + RATE_HEIGHT + tracks.len() as f64 * (HEAD + TRACK_HEIGHT) + FLOOR;
+    let caption = caption(phase, unit, &rates);
+    let name = "Rate over time".to_owned();
+    let mut drawing = Drawing::new(height, &name, &caption);
+    let x = Side { scale: Scale::linear(0.0, end_s, Plot::ACROSS), ticks: 6, label: in_seconds };
+    let most = rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+    let top = Plot::new(x, [HEAD, HEAD + RATE_HEIGHT], |heights| Side {
+        scale: Scale::linear(0.0, most * ABOVE, heights),
+        ticks: 5,
+        label: compact,
+    });
+    let below: Vec<_> = (0..)
+        .zip(&tracks)
+        .map(|(index, track)| {
+            let top = HEAD + RATE_HEIGHT + HEAD + f64::from(index) * (HEAD + TRACK_HEIGHT);
+            Plot::new(x, [top, top + TRACK_HEIGHT], |heights| Side {
+                scale: Scale::linear(0.0, track.most * ABOVE, heights),
+                ticks: 3,
+                label: track.label,
+            })
+        })
+        .collect();
+    let steady = phase.steady.as_ref().filter(|steady| steady.found);
+    if let Some(steady) = steady {
+        let [from, to] = [steady.from_ns, steady.to_ns].map(|ns| ns as f64 / 1e9);
+        for plot in std::iter::once(&top).chain(&below) {
+            plot.span(&mut drawing, "steady", from, to, "");
+        }
+    }
+    top.axes(&mut drawing, unit.name(), below.is_empty());
+    top.line(&mut drawing, "l s0", &rates);
+    for (index, (plot, track)) in below.iter().zip(&tracks).enumerate() {
+        plot.axes(&mut drawing, &track.name, index + 1 == tracks.len());
+        plot.area(&mut drawing, "f s0", &track.points);
+        if let Some((points, _)) = &track.second {
+            plot.area(&mut drawing, "f s1", points);
+        }
+    }
+    for change in phase.steady.iter().flat_map(|steady| &steady.change_points) {
+        let shown = [change.before_ops_per_second, change.after_ops_per_second]
+            .map(|rate| unit.shown(unit.of_ops(phase, rate)));
+        let at_s = change.at_ns as f64 / 1e9;
+        let title = format!("{} s: from {} to {}", seconds(at_s), shown[0], shown[1]);
+        top.upright(&mut drawing, "change", at_s, &title);
+    }
+    if !is_small {
+        columns(&mut drawing, phase, unit, below.last().unwrap_or(&top).heights()[1]);
+    }
+    let mut legend = Vec::new();
+    if steady.is_some() {
+        legend.push(("steady", "steady part".to_owned()));
+    }
+    if phase.steady.as_ref().is_some_and(|steady| !steady.change_points.is_empty()) {
+        legend.push(("change", "the rate changed".to_owned()));
+    }
+    legend.extend(
+        tracks.iter().find_map(|track| track.second.as_ref()).map(|(_, name)| ("s1", (*name).to_owned())),
+    );
+    Some(Figure { name, drawing: Markup(drawing.finish()), legend, caption })
+}
+
+fn middle_s(interval: &Interval) -> f64 {
+    (interval.start_ns as f64 + interval.length_ns as f64 / 2.0) / 1e9
+}
+
+fn end_s(interval: &Interval) -> f64 {
+    (interval.start_ns as f64 + interval.length_ns as f64) / 1e9
+}
+
+fn seconds(s: f64) -> String {
+    let text = format!("{s:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn in_seconds(s: f64) -> String {
+    format!("{} s", seconds(s))
+}
+
+fn axis_percent(value: f64) -> String {
+    format!("{value:.0} %")
+}
+
+fn tracks(phase: &PhaseRecord) -> Vec<Track> {
+    let over_time = |value: fn(&Frame) -> Option<u64>| -> Vec<(f64, f64)> {
+        let value = |interval: &Interval| {
+            let length = interval.length_ns as f64;
+            let value = value(interval.frame.as_ref()?)? as f64 / length;
+            (length > 0.0).then_some((middle_s(interval), value))
+        };
+        phase.intervals.iter().filter_map(value).collect()
+    };
+    let most = |points: &[(f64, f64)]| points.iter().map(|(_, value)| *value).fold(0.0, f64::max);
+    let mut tracks = Vec::new();
+    let device = near::device(phase).unwrap_or_else(|| "device".into());
+    let busy = over_time(|frame| Some(frame.devices.first()?.busy_ns));
+    if !busy.is_empty() {
+        let points = busy.into_iter().map(|(at, share)| (at, (share * 100.0).min(100.0))).collect();
+        tracks.push(Track {
+            name: format!("{device} busy"),
+            points,
+            second: None,
+            most: 100.0,
+            label: axis_percent,
+        });
+    }
+    let queued = over_time(|frame| Some(frame.devices.first()?.in_flight_ns));
+    if !queued.is_empty() {
+        let most = most(&queued).max(1.0);
+        tracks.push(Track {
+            name: format!("requests in flight at {device}"),
+            points: queued,
+            second: None,
+            most,
+            label: compact,
+        });
+    }
+    let cpu = over_time(|frame| frame.cpu.user_ns.checked_add(frame.cpu.kernel_ns));
+    if !cpu.is_empty() {
+        let workers = over_time(|frame| Some(frame.workers.cpu_ns));
+        let most = most(&cpu).max(1.0);
+        let second = Some((workers, "this test's threads"));
+        tracks.push(Track {
+            name: "CPUs busy in the whole machine".into(),
+            points: cpu,
+            second,
+            most,
+            label: compact,
+        });
+    }
+    tracks
+}
+
+/// Transparent columns over all tracks, each with its values: whoever points at one sees its line and reads them.
+fn columns(drawing: &mut Drawing, phase: &PhaseRecord, unit: Unit, bottom: f64) {
+    let all = &phase.intervals;
+    let end = all.iter().map(end_s).fold(0.0, f64::max);
+    let x = Scale::linear(0.0, end, Plot::ACROSS);
+    for part in all.chunks(all.len().div_ceil(COLUMNS_MAX).max(1)) {
+        let [.., last] = part else { continue };
+        let (from, to) = (part[0].start_ns as f64 / 1e9, end_s(last));
+        let (left, right) = (x.place(from), x.place(to));
+        drawing.area("at", [left, HEAD, (right - left).max(0.5), bottom - HEAD], &told(part, unit, from, to));
+    }
+}
+
+fn told(part: &[Interval], unit: Unit, from: f64, to: f64) -> String {
+    let sum =
+        |value: &dyn Fn(&Interval) -> u64| part.iter().map(|interval| value(interval) as f64).sum::<f64>();
+    let [ops, bytes, length] = [sum(&|i| i.ops), sum(&|i| i.bytes), sum(&|i| i.length_ns)];
+    let mut text = format!("{} to {} s", seconds(from), seconds(to));
+    if let Some(rate) = unit.rate(ops as u64, bytes as u64, length as u64) {
+        text.push_str(&format!(": {}", unit.shown(rate)));
+    }
+    let framed = |value: &dyn Fn(&Frame) -> Option<f64>| {
+        let of = |interval: &Interval| Some((value(interval.frame.as_ref()?)?, interval.length_ns as f64));
+        let (value, length) = part
+            .iter()
+            .filter_map(of)
+            .fold((0.0, 0.0), |sum, (value, length)| (sum.0 + value, sum.1 + length));
+        (length > 0.0).then_some(value / length)
+    };
+    if let Some(busy) = framed(&|frame| Some(frame.devices.first()?.busy_ns as f64)) {
+        text.push_str(&format!(", {} busy", percent(busy.min(1.0))));
+    }
+    if let Some(queued) = framed(&|frame| Some(frame.devices.first()?.in_flight_ns as f64)) {
+        text.push_str(&format!(", {} in flight", amount(queued).unwrap_or_default()));
+    }
+    if let Some(cpus) = framed(&|frame| Some(frame.cpu.user_ns as f64 + frame.cpu.kernel_ns as f64)) {
+        text.push_str(&format!(", {} CPUs", amount(cpus).unwrap_or_default()));
+    }
+    text
+}
+
+fn caption(phase: &PhaseRecord, unit: Unit, rates: &[(f64, f64)]) -> String {
+    let [low, high] =
+        [f64::min, f64::max].map(|pick| rates.iter().map(|(_, rate)| *rate).reduce(pick).unwrap_or(0.0));
+    if Kind::of(phase) == Kind::Files {
+        return rounds(phase, unit);
+    }
+    let Some(steady) = &phase.steady else {
+        return format!(
+            "Too short to tell whether it is steady: {} parts, between {} and {}.",
+            rates.len(),
+            unit.shown(low),
+            unit.shown(high)
+        );
+    };
+    let changes = match steady.change_points.len() {
+        0 => String::new(),
+        1 => "; one change before".to_owned(),
+        count => format!("; {count} changes before"),
+    };
+    if steady.found {
+        let rate = phase.rate.steady_ops_per_second.map(|rate| unit.of_ops(phase, rate));
+        let at = rate.map_or(String::new(), |rate| format!(" at {}", unit.shown(rate)));
+        return match steady.from_ns {
+            0 if steady.change_points.is_empty() => format!("Steady from its beginning{at}."),
+            from_ns => format!("Steady from {} on{at}{changes}.", latency(from_ns)),
+        };
+    }
+    let changed = match steady.change_points.as_slice() {
+        [] => String::new(),
+        [one] => {
+            let [from, to] = [one.before_ops_per_second, one.after_ops_per_second]
+                .map(|rate| unit.shown(unit.of_ops(phase, rate)));
+            format!(" It changed from {from} to {to} at {}.", latency(one.at_ns))
+        }
+        [.., last] => {
+            format!(" It changed {} times, last at {}.", steady.change_points.len(), latency(last.at_ns))
+        }
+    };
+    format!("Not steady: between {} and {}.{changed}", unit.shown(low), unit.shown(high))
+}
+
+/// Of tests on files, what lies between the rounds is not timed, so that only rounds have a rate.
+fn rounds(phase: &PhaseRecord, unit: Unit) -> String {
+    let rates: Vec<_> =
+        phase.rounds.iter().filter_map(|round| unit.rate(round.ops, 0, round.elapsed_ns)).collect();
+    let ends =
+        [f64::min, f64::max].map(|pick| rates.iter().copied().reduce(pick).map(|rate| unit.shown(rate)));
+    match (rates.len(), ends) {
+        (2.., [Some(low), Some(high)]) => format!(
+            "{} rounds of {low} to {high}; the time between rounds is not part of the result.",
+            rates.len()
+        ),
+        _ => "The time between rounds is not part of the result.".into(),
+    }
+}

@@ -1,0 +1,73 @@
+//! The unit that a test is known by.
+
+use model::run::PhaseRecord;
+use model::workload::Access;
+
+use crate::numbers::{amount, megabytes};
+use crate::text::Kind;
+
+/// What the rate of a test is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// 10^6 bytes per second: tests in sequence.
+    Megabytes,
+    /// Operations per second on data.
+    Iops,
+    /// Operations per second on files.
+    Operations,
+}
+
+impl Unit {
+    /// That of a test.
+    pub(crate) fn of(phase: &PhaseRecord) -> Self {
+        match (phase.workload.pattern, Kind::of(phase)) {
+            (Some(Access::Sequential), _) if phase.rate.bytes_per_second.is_some() => Self::Megabytes,
+            (_, Kind::Data) => Self::Iops,
+            (_, Kind::Files) => Self::Operations,
+        }
+    }
+
+    /// Its name on an axis.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Megabytes => "MB/s",
+            Self::Iops => "IOPS",
+            Self::Operations => "operations/s",
+        }
+    }
+
+    /// What was done in so many nanoseconds, as a rate on the axis; `None` where no time passed.
+    pub(crate) fn rate(self, ops: u64, bytes: u64, ns: u64) -> Option<f64> {
+        let done = if self == Self::Megabytes { bytes as f64 / 1e6 } else { ops as f64 };
+        (ns > 0).then(|| done / (ns as f64 / 1e9))
+    }
+
+    /// Operations per second of a test as a rate on the axis.
+    pub(crate) fn of_ops(self, phase: &PhaseRecord, ops_per_second: f64) -> f64 {
+        match self {
+            Self::Megabytes if phase.ops > 0 => {
+                ops_per_second * (phase.bytes as f64 / phase.ops as f64) / 1e6
+            }
+            _ => ops_per_second,
+        }
+    }
+
+    /// The headline of a test on the axis.
+    pub(crate) fn headline(self, phase: &PhaseRecord) -> Option<f64> {
+        let rate = match self {
+            Self::Megabytes => phase.rate.bytes_per_second.map(|rate| rate / 1e6),
+            _ => phase.rate.ops_per_second,
+        };
+        rate.filter(|rate| rate.is_finite())
+    }
+
+    /// A rate of the axis in words: "6,881 MB/s", "966,310 IOPS", "142,310/s".
+    pub(crate) fn shown(self, rate: f64) -> String {
+        let text = match self {
+            Self::Megabytes => megabytes(rate * 1e6),
+            Self::Iops => amount(rate).map(|rate| format!("{rate} IOPS")),
+            Self::Operations => amount(rate).map(|rate| format!("{rate}/s")),
+        };
+        text.unwrap_or_else(|| crate::numbers::MISSING.into())
+    }
+}

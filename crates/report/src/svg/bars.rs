@@ -1,0 +1,95 @@
+//! Bars from zero: beneath each other with their texts, or stacked to one.
+
+use super::{Anchor, Drawing, Path, Scale, WIDTH};
+
+/// One bar with its text before and its value behind.
+#[derive(Debug, Clone)]
+pub(crate) struct Bar {
+    /// What it is.
+    pub name: String,
+    /// How long it is.
+    pub value: f64,
+    /// The value in words, behind the bar.
+    pub shown: String,
+    /// Class of its colour.
+    pub class: &'static str,
+    /// What is told to whoever points at it.
+    pub title: String,
+}
+
+/// Height that each bar takes, with its text above it.
+const ROW: f64 = 38.0;
+/// Height of the bar itself.
+const THICK: f64 = 12.0;
+
+/// Bars beneath each other, all from zero to `full`; each has its text and value above it. Where `rail` is set, the way
+/// from its end to `full` shows, too.
+pub(crate) fn bars(title: &str, description: &str, all: &[Bar], full: f64, rail: bool) -> String {
+    let mut drawing = Drawing::new(all.len() as f64 * ROW, title, description);
+    let scale = Scale::linear(0.0, full, [0.0, WIDTH]);
+    for (index, bar) in all.iter().enumerate() {
+        let top = index as f64 * ROW;
+        drawing.text("t", Anchor::Start, 0.0, top + 14.0, &bar.name);
+        drawing.text("t", Anchor::End, WIDTH, top + 14.0, &bar.shown);
+        if rail {
+            drawing.area("rail", [0.0, top + 20.0, WIDTH, THICK], "");
+        }
+        // What is more than nothing can be seen.
+        let length = scale.place(bar.value).max(if bar.value > 0.0 { 1.0 } else { 0.0 });
+        if length > 0.0 {
+            drawing.area(bar.class, [0.0, top + 20.0, length, THICK], &bar.title);
+        }
+    }
+    drawing.finish()
+}
+
+/// A part of a stacked bar.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    /// What it is.
+    pub name: &'static str,
+    /// Its share, 0 to 1.
+    pub share: f64,
+    /// The share in words.
+    pub shown: String,
+    /// Class of its colour.
+    pub class: &'static str,
+}
+
+/// Parts side by side, as they make one whole. The texts to go with it are the page's.
+pub(crate) fn stacked(title: &str, description: &str, parts: &[Part]) -> String {
+    let mut drawing = Drawing::new(18.0, title, description);
+    drawing.area("rail", [0.0, 1.0, WIDTH, 16.0], "");
+    let mut from = 0.0;
+    for part in parts.iter().filter(|part| part.share.is_finite() && part.share > 0.0) {
+        let to = (from + part.share).min(1.0);
+        let mut path = Path::default();
+        path.rectangle(from * WIDTH, 1.0, (to - from) * WIDTH, 16.0);
+        drawing.told(part.class, &path, &format!("{} {}", part.name, part.shown));
+        from = to;
+    }
+    drawing.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_begin_at_zero_and_end_at_their_value() {
+        let bar = |value| Bar { name: "a".into(), value, shown: "b".into(), class: "s0", title: "c".into() };
+        let text = bars("x", "y", &[bar(50.0), bar(0.0), bar(0.001), bar(1e9)], 100.0, false);
+        assert_eq!(text.matches("class=\"s0\"").count(), 3, "{text}");
+        for length in ["M0 20h200v12h-200z", "M0 96h1v12h-1z", "M0 134h400v12h-400z"] {
+            assert!(text.contains(length), "{length}: {text}");
+        }
+    }
+
+    #[test]
+    fn parts_never_pass_the_end() {
+        let part = |share| Part { name: "a", share, shown: "b".into(), class: "s0" };
+        let text = stacked("x", "y", &[part(0.75), part(f64::NAN), part(0.5), part(-1.0)]);
+        assert!(text.contains("M0 1h300v16h-300z") && text.contains("M300 1h100v16h-100z"), "{text}");
+        assert_eq!(text.matches("class=\"s0\"").count(), 2);
+    }
+}

@@ -1,0 +1,130 @@
+//! Static SVG: scales with round ticks, paths, bars, lines over time, titles for whoever points at something.
+//!
+//! Written by hand: what is wanted is small files without scripts, whose colours are classes of the page around them, and
+//! no library that draws charts yields that. Lengths are units of the drawing, of which [`WIDTH`] make its whole width.
+
+mod bars;
+mod path;
+mod plot;
+mod scale;
+mod thin;
+
+use std::fmt::Write as _;
+
+pub(crate) use bars::{Bar, Part, bars, stacked};
+pub(crate) use path::Path;
+pub(crate) use plot::{Plot, Side};
+pub(crate) use scale::{Scale, compact};
+pub(crate) use thin::thinned;
+
+use model::markup::escape;
+
+/// Width of every drawing. A telephone shows it on about 345 pixels, a page on 440; text of 13 units can be read on both.
+pub(crate) const WIDTH: f64 = 400.0;
+
+/// Where a text stands, as seen from its point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Anchor {
+    /// It begins there.
+    Start,
+    /// It has its middle there.
+    Middle,
+    /// It ends there.
+    End,
+}
+
+/// A drawing under construction. Colours are classes; the page says what they look like.
+#[derive(Debug)]
+pub(crate) struct Drawing {
+    height: f64,
+    title: String,
+    description: String,
+    body: String,
+}
+
+impl Drawing {
+    /// An empty one. The title names it, the description says what it shows to whoever cannot see it.
+    pub(crate) fn new(height: f64, title: &str, description: &str) -> Self {
+        Self { height, title: escape(title), description: escape(description), body: String::new() }
+    }
+
+    /// A path of that class.
+    pub(crate) fn path(&mut self, class: &str, path: &Path) {
+        if !path.is_empty() {
+            let _ = write!(self.body, "<path class=\"{class}\" d=\"{}\"/>", path.as_str());
+        }
+    }
+
+    /// A path that tells something to whoever points at it.
+    pub(crate) fn told(&mut self, class: &str, path: &Path, title: &str) {
+        if !path.is_empty() {
+            let (path, title) = (path.as_str(), escape(title));
+            let _ = write!(self.body, "<path class=\"{class}\" d=\"{path}\"><title>{title}</title></path>");
+        }
+    }
+
+    /// A rectangle that tells something to whoever points at it; nothing is told where the title is empty.
+    pub(crate) fn area(&mut self, class: &str, [x, y, width, height]: [f64; 4], title: &str) {
+        let mut path = Path::default();
+        path.rectangle(x, y, width, height);
+        if title.is_empty() { self.path(class, &path) } else { self.told(class, &path, title) }
+    }
+
+    /// A point of a series.
+    pub(crate) fn dot(&mut self, class: &str, x: f64, y: f64, title: &str) {
+        let title = escape(title);
+        let _ = write!(
+            self.body,
+            "<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"><title>{title}</title></circle>"
+        );
+    }
+
+    /// A text. Its point lies on its base line.
+    pub(crate) fn text(&mut self, class: &str, anchor: Anchor, x: f64, y: f64, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "",
+            Anchor::Middle => " m",
+            Anchor::End => " e",
+        };
+        let _ = write!(
+            self.body,
+            "<text class=\"{class}{anchor}\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>",
+            escape(text)
+        );
+    }
+
+    /// The drawing as an element that can stand in a page.
+    pub(crate) fn finish(self) -> String {
+        let Self { height, title, description, body } = self;
+        format!(
+            "<svg role=\"img\" viewBox=\"0 0 {WIDTH} {height:.0}\"><title>{title}</title><desc>{description}</desc>{body}</svg>"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_text_stays_text() {
+        let hostile = "</title><script>\"'\u{202e}";
+        let mut drawing = Drawing::new(10.0, hostile, hostile);
+        drawing.text("t", Anchor::End, 1.0, 2.0, hostile);
+        drawing.area("a", [0.0, 0.0, 1.0, 1.0], hostile);
+        drawing.dot("d", 0.0, 0.0, hostile);
+        let text = drawing.finish();
+        assert!(!text.contains("<script") && !text.contains('\u{202e}'), "{text}");
+        assert_eq!(text.matches("&lt;script&gt;&quot;&#39;").count(), 5);
+    }
+
+    #[test]
+    fn what_is_empty_is_left_out() {
+        let mut drawing = Drawing::new(10.0, "a", "b");
+        drawing.path("x", &Path::default());
+        assert_eq!(
+            drawing.finish(),
+            "<svg role=\"img\" viewBox=\"0 0 400 10\"><title>a</title><desc>b</desc></svg>"
+        );
+    }
+}

@@ -1,0 +1,170 @@
+//! A part of a drawing with two axes, and what is drawn in it.
+
+use super::{Anchor, Drawing, Path, Scale, WIDTH, thinned};
+
+/// Where plots lie between left and right: room for texts of the axis before it.
+const LEFT: f64 = 52.0;
+const RIGHT: f64 = WIDTH - 8.0;
+/// Points of a line that can be told apart: one pair for each two units.
+const BUCKETS: usize = 170;
+
+/// What stands at a tick.
+pub(crate) type Label = fn(f64) -> String;
+
+/// An axis with ticks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Side {
+    /// Its values.
+    pub scale: Scale,
+    /// Ticks that it has at most.
+    pub ticks: usize,
+    /// What stands at them.
+    pub label: Label,
+}
+
+/// Two axes and the room between them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plot {
+    /// From left to right.
+    pub x: Side,
+    /// From the bottom to the top.
+    pub y: Side,
+    top: f64,
+    bottom: f64,
+}
+
+impl Plot {
+    /// From left to right of every plot.
+    pub(crate) const ACROSS: [f64; 2] = [LEFT, RIGHT];
+
+    /// A plot between two heights of the drawing; `y` makes the scale of its height.
+    pub(crate) fn new(x: Side, [top, bottom]: [f64; 2], y: impl FnOnce([f64; 2]) -> Side) -> Self {
+        Self { x, y: y([bottom, top]), top, bottom }
+    }
+
+    /// Rules and texts beside it, what is measured above it unless that is empty, and, where `has_floor` is set, ticks and texts below.
+    pub(crate) fn axes(&self, drawing: &mut Drawing, what: &str, has_floor: bool) {
+        let mut rules = Path::default();
+        for value in self.y.scale.ticks(self.y.ticks) {
+            let y = self.y.scale.place(value);
+            rules.go(LEFT, y);
+            rules.line(RIGHT, y);
+            drawing.text("t d", Anchor::End, LEFT - 6.0, y + 4.5, &(self.y.label)(value));
+        }
+        drawing.path("rule", &rules);
+        if !what.is_empty() {
+            drawing.text("t h", Anchor::Start, LEFT, self.top - 7.0, what);
+        }
+        if has_floor {
+            let mut ticks = Path::default();
+            ticks.go(LEFT, self.bottom);
+            ticks.line(RIGHT, self.bottom);
+            let values = self.x.scale.ticks(self.x.ticks);
+            for value in &values {
+                let x = self.x.scale.place(*value);
+                ticks.go(x, self.bottom);
+                ticks.line(x, self.bottom + 5.0);
+                // The last would hang over.
+                let anchor = if x > RIGHT - 14.0 { Anchor::End } else { Anchor::Middle };
+                let x = if anchor == Anchor::End { x + 6.0 } else { x };
+                drawing.text("t d", anchor, x, self.bottom + 18.0, &(self.x.label)(*value));
+            }
+            drawing.path("tick", &ticks);
+        }
+    }
+
+    /// A point's place.
+    pub(crate) fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
+        (self.x.scale.place(x), self.y.scale.place(y))
+    }
+
+    /// A line through points, as many as can be seen.
+    pub(crate) fn line(&self, drawing: &mut Drawing, class: &str, points: &[(f64, f64)]) {
+        let places = thinned(points, BUCKETS).into_iter().map(|point| Some(self.place(point)));
+        drawing.path(class, &Path::through(places));
+    }
+
+    /// The area between points and the floor, as many as can be seen.
+    pub(crate) fn area(&self, drawing: &mut Drawing, class: &str, points: &[(f64, f64)]) {
+        let places: Vec<_> = thinned(points, BUCKETS).into_iter().map(|point| self.place(point)).collect();
+        let ([(first, _), ..], [.., (last, _)]) = (places.as_slice(), places.as_slice()) else { return };
+        let mut path = Path::default();
+        path.go(*first, self.bottom);
+        places.iter().for_each(|(x, y)| path.line(*x, *y));
+        path.line(*last, self.bottom);
+        path.close();
+        drawing.path(class, &path);
+    }
+
+    /// What lies between two values of the axis from left to right, over the whole height.
+    pub(crate) fn span(&self, drawing: &mut Drawing, class: &str, from: f64, to: f64, title: &str) {
+        let (from, to) = (self.x.scale.place(from), self.x.scale.place(to));
+        drawing.area(class, [from, self.top, (to - from).max(0.0), self.bottom - self.top], title);
+    }
+
+    /// A line from the bottom to the top.
+    pub(crate) fn upright(&self, drawing: &mut Drawing, class: &str, at: f64, title: &str) {
+        let x = self.x.scale.place(at);
+        let mut path = Path::default();
+        path.go(x, self.bottom);
+        path.line(x, self.top);
+        drawing.told(class, &path, title);
+    }
+
+    /// An interval of values at one place, as a line from its low to its high end.
+    pub(crate) fn whisker(
+        &self,
+        drawing: &mut Drawing,
+        class: &str,
+        at: f64,
+        [low, high]: [f64; 2],
+        title: &str,
+    ) {
+        let ((x, low), (_, high)) = (self.place((at, low)), self.place((at, high)));
+        let mut path = Path::default();
+        path.go(x, low);
+        path.line(x, high);
+        drawing.told(class, &path, title);
+    }
+
+    /// The heights between which it lies.
+    pub(crate) fn heights(&self) -> [f64; 2] {
+        [self.top, self.bottom]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::svg::compact;
+
+    fn plot() -> Plot {
+        let x = Side { scale: Scale::linear(0.0, 10.0, Plot::ACROSS), ticks: 5, label: compact };
+        Plot::new(x, [20.0, 120.0], |across| Side {
+            scale: Scale::from_zero(100.0, 2, across),
+            ticks: 2,
+            label: compact,
+        })
+    }
+
+    #[test]
+    fn axes_have_their_units_and_round_ticks() {
+        let mut drawing = Drawing::new(140.0, "a", "b");
+        plot().axes(&mut drawing, "IOPS", true);
+        let text = drawing.finish();
+        for shown in [">IOPS<", ">0<", ">50<", ">100<", ">2<", ">10<"] {
+            assert!(text.contains(shown), "{shown}: {text}");
+        }
+    }
+
+    #[test]
+    fn areas_stand_on_the_floor() {
+        let mut drawing = Drawing::new(140.0, "a", "b");
+        plot().area(&mut drawing, "s0", &[(0.0, 50.0), (10.0, 100.0)]);
+        plot().area(&mut drawing, "s1", &[]);
+        plot().line(&mut drawing, "s2", &[(0.0, 0.0), (10.0, 100.0)]);
+        let text = drawing.finish();
+        assert!(text.contains("class=\"s0\" d=\"M52 120v-50l340-50v100z\""), "{text}");
+        assert!(text.contains("class=\"s2\" d=\"M52 120l340-100\"") && !text.contains("s1"), "{text}");
+    }
+}
