@@ -13,7 +13,7 @@ Usage: cargo xtask COMMAND
                                ARGS go to `cargo test --workspace`
                                SKYE_TEST_REQUIRE=root,loop,…: skips for want of these are failures
   tidy                         the house rules alone (they are among the tests too)
-  schema                       writes schema/run.v1.json from the types
+  schema                       writes schema/*.json from the types
   limiters                     writes docs/limiters.md from what skye explain says
   bench [NAME…] [--pairs N] [--bless] [--list]
                                what performance is asked for, measured; table, and target/bench.json
@@ -23,6 +23,7 @@ Usage: cargo xtask COMMAND
   rigs --runs N [--load] [--as-nobody] [--only NAME]… [--json FILE]
                                the selftest, so often, held against its goals; with all CPUs busy otherwise;
                                measured without privileges
+  rigs --turns N               skye ab on two devices of which one is 5 % slower, so often
 
 Exit codes: 0 done, 1 failed, 2 usage.";
 

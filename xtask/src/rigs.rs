@@ -1,4 +1,7 @@
-//! `cargo xtask rigs`: which rigs there are, undoing those that were killed, and whether all of them are named right.
+//! `cargo xtask rigs`: which rigs there are, undoing those that were killed, and whether all of them are named right; and
+//! whether two devices of which one is slower are found to differ by as much.
+
+mod turns;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +24,7 @@ const OFF: f64 = 0.01;
 /// The same of their median.
 const OFF_MEDIAN: f64 = 0.003;
 
-const USAGE: &str = "say `rigs --list`, `rigs --clean` or `rigs --runs N [--load] [--as-nobody] [--only NAME]… [--json FILE]`";
+const USAGE: &str = "say `rigs --list`, `rigs --clean`, `rigs --turns N` or `rigs --runs N [--load] [--as-nobody] [--only NAME]… [--json FILE]`";
 
 /// Runs the command; the answer is whether nothing is left that should have gone, and all goals are reached.
 ///
@@ -34,6 +37,7 @@ pub fn command(arguments: &[String]) -> Result<bool> {
             Ok(true)
         }
         ["--clean"] => Ok(clean()),
+        ["--turns", count] => turns::runs(count.parse().map_err(|_| Usage(USAGE.into()))?),
         ref words => runs(&Wish::parse(words)?),
     }
 }

@@ -1,40 +1,71 @@
-//! `cargo xtask schema`: the JSON schema of the run document, generated from its types and committed.
+//! `cargo xtask schema`: the JSON schemas of the documents, generated from their types and committed.
 
 use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use schemars::Schema;
 
-/// Where the schema lies.
-pub fn path() -> PathBuf {
-    crate::root().join("schema/run.v1.json")
+/// A document with a schema.
+#[derive(Debug)]
+pub struct Document {
+    /// Its name and version, as its key `schema` has it.
+    pub title: &'static str,
+    /// How its schema is called: a name, not an address, as it is read from the repository or beside the program.
+    pub urn: &'static str,
+    file: &'static str,
+    of: fn() -> Schema,
 }
 
-/// The schema as the types say it now.
-///
-/// # Errors
-/// Where it cannot be written as JSON.
-pub fn generate() -> Result<String> {
-    let mut schema = schemars::schema_for!(model::Run);
-    schema.insert(String::from("title"), model::run::SCHEMA.into());
-    // A name, not an address: the schema is read from the repository or beside the program.
-    schema.insert(String::from("$id"), "urn:skye:run:1".into());
-    let mut text = serde_json::to_string_pretty(&schema).context("write the schema as JSON")?;
-    text.push('\n');
-    Ok(text)
-}
+/// The document of a run.
+pub static RUN: Document = Document {
+    title: model::run::SCHEMA,
+    urn: "urn:skye:run:1",
+    file: "schema/run.v1.json",
+    of: || schemars::schema_for!(model::Run),
+};
 
-/// Writes the schema to its file.
-///
-/// # Errors
-/// Where the file cannot be written.
-pub fn command() -> Result<bool> {
-    let path = path();
-    if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory).with_context(|| format!("make {}", directory.display()))?;
+/// The document of a comparison.
+pub static COMPARISON: Document = Document {
+    title: model::comparison::SCHEMA,
+    urn: "urn:skye:compare:1",
+    file: "schema/compare.v1.json",
+    of: || schemars::schema_for!(model::Comparison),
+};
+
+impl Document {
+    /// Where its schema lies.
+    pub fn path(&self) -> PathBuf {
+        crate::root().join(self.file)
     }
-    fs::write(&path, generate()?).with_context(|| format!("write {}", path.display()))?;
-    println!("{}", path.display());
+
+    /// The schema as the types say it now.
+    ///
+    /// # Errors
+    /// Where it cannot be written as JSON.
+    pub fn generate(&self) -> Result<String> {
+        let mut schema = (self.of)();
+        schema.insert(String::from("title"), self.title.into());
+        schema.insert(String::from("$id"), self.urn.into());
+        let mut text = serde_json::to_string_pretty(&schema).context("write the schema as JSON")?;
+        text.push('\n');
+        Ok(text)
+    }
+}
+
+/// Writes the schemas to their files.
+///
+/// # Errors
+/// Where a file cannot be written.
+pub fn command() -> Result<bool> {
+    for document in [&RUN, &COMPARISON] {
+        let path = document.path();
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory).with_context(|| format!("make {}", directory.display()))?;
+        }
+        fs::write(&path, document.generate()?).with_context(|| format!("write {}", path.display()))?;
+        println!("{}", path.display());
+    }
     Ok(true)
 }
 
@@ -43,13 +74,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_committed_schema_is_that_of_the_types() {
-        let committed = fs::read_to_string(path()).unwrap_or_default();
-        assert!(
-            committed == generate().unwrap(),
-            "{} is not what the types say: run `cargo xtask schema` and look at the difference; \
-             within skye.run/1 it may only grow",
-            path().display()
-        );
+    fn the_committed_schemas_are_those_of_the_types() {
+        for document in [&RUN, &COMPARISON] {
+            let committed = fs::read_to_string(document.path()).unwrap_or_default();
+            assert!(
+                committed == document.generate().unwrap(),
+                "{} is not what the types say: run `cargo xtask schema` and look at the difference; \
+                 within {} it may only grow",
+                document.path().display(),
+                document.title
+            );
+        }
     }
 }

@@ -42,8 +42,8 @@ pub enum Command {
     Ab(Box<AbArguments>),
     /// Hold saved runs against each other: did it help, by how much, how surely, and what else changed.
     #[command(
-        after_help = "A RUN is a file, @ for the last saved run, @-1 for the one before, or a file with results of bonnie++,\n\
-bonnie, GoBonnieGo, zcav or getc_putc. All are compared with the first.\n\
+        after_help = "A RUN is a file, @ for the last saved run, @-1 for the one before, or a file with results of\n\
+bonnie++, bonnie, GoBonnieGo, zcav or getc_putc. All are compared with the first.\n\
 Exit codes: 0 done, 2 a file is no run or nothing can be compared, 4 a change went beyond --fail-on."
     )]
     Compare(CompareArguments),
@@ -310,7 +310,14 @@ pub struct ReportArguments {
 
 /// Which two directories to compare, and by what.
 #[derive(Debug, Args)]
-#[command(after_help = SPEC_HELP)]
+#[command(
+    after_help = SPEC_HELP,
+    mut_arg("preset", |arg| arg.help("Preset, or a TOML file of the same words [default: quick, with 2 s per test]")),
+    mut_arg("size", |arg| arg.help("Size of the data set [default: 1 GiB, at most 10 % of what is free on either]")),
+    mut_arg("time", |arg| arg.help("Seconds measured per test [default: as the preset says, 2 without one]")),
+    mut_arg("label", |arg| arg.help("Your name for both runs")),
+    mut_arg("write_limit", |arg| arg.help("Most bytes that all pairs may write together [default: 400GB]"))
+)]
 pub struct AbArguments {
     /// The first directory, with which the second is compared.
     #[arg(value_name = "DIR_A", value_hint = ValueHint::DirPath)]

@@ -37,12 +37,16 @@ pub struct Change {
     variance_of_one: Option<f64>,
     /// Runs that count: of sides of different sizes their harmonic mean.
     runs_counted: f64,
+    /// What the ratio is known to at best.
+    resolution: f64,
 }
 
-/// Compares groups of runs that were made one after the other. Values are rates or times of whole runs, all above 0.
+/// Compares groups of runs that were made one after the other. Values are rates or times of whole runs, all above 0. The
+/// ratio of two of them is not known better than to `resolution`, a share: values that are all alike because they are
+/// counted in steps are not known exactly, and an interval reaches at least as far.
 ///
 /// `None` where a group is empty, and where a value is not above 0 and finite.
-pub fn compare_groups(before: &[f64], after: &[f64]) -> Option<Change> {
+pub fn compare_groups(before: &[f64], after: &[f64], resolution: f64) -> Option<Change> {
     let (before, after) = (logarithms(before)?, logarithms(after)?);
     let difference = mean(&after) - mean(&before);
     let (first, second) = (before.len() as f64, after.len() as f64);
@@ -59,12 +63,13 @@ pub fn compare_groups(before: &[f64], after: &[f64]) -> Option<Change> {
     });
     Some(Change {
         ratio: finite(difference.exp())?,
-        interval: spread.and_then(|(half, _)| around(difference, half)),
+        interval: spread.and_then(|(half, _)| around(difference, half.max(resolution))),
         p: if has_spread { p_of_groups(&before, &after, SEED) } else { None },
         runs: before.len().min(after.len()),
         are_pairs: false,
         variance_of_one: spread.map(|(_, variance)| variance),
         runs_counted: 2.0 / (1.0 / first + 1.0 / second),
+        resolution,
     })
 }
 
@@ -72,7 +77,7 @@ pub fn compare_groups(before: &[f64], after: &[f64]) -> Option<Change> {
 /// same in both. Values as for [`compare_groups`].
 ///
 /// `None` without a pair, and where a value is not above 0 and finite.
-pub fn compare_pairs(pairs: &[(f64, f64)]) -> Option<Change> {
+pub fn compare_pairs(pairs: &[(f64, f64)], resolution: f64) -> Option<Change> {
     let (before, after): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
     let (before, after) = (logarithms(&before)?, logarithms(&after)?);
     let differences: Vec<_> = after.iter().zip(&before).map(|(after, before)| after - before).collect();
@@ -82,12 +87,13 @@ pub fn compare_pairs(pairs: &[(f64, f64)]) -> Option<Change> {
     let half = spread.map(|variance| student(count - 1.0) * (variance / count).sqrt());
     Some(Change {
         ratio: finite(difference.exp())?,
-        interval: half.and_then(|half| around(difference, half)),
+        interval: half.and_then(|half| around(difference, half.max(resolution))),
         p: if differences.len() > 1 { p_of_pairs(&differences, SEED) } else { None },
         runs: differences.len(),
         are_pairs: true,
         variance_of_one: spread,
         runs_counted: count,
+        resolution,
     })
 }
 
@@ -186,7 +192,7 @@ fn detectable(change: &Change, rows: usize) -> Option<f64> {
         return None;
     }
     let error = (change.variance_of_one? / change.runs_counted).sqrt();
-    finite((deviations(rows) * error).exp() - 1.0)
+    finite(((deviations(rows) * error).exp() - 1.0).max(change.resolution))
 }
 
 fn runs_needed(change: &Change, rows: usize, margins: Margins) -> Option<usize> {
@@ -264,7 +270,7 @@ mod tests {
     fn three_answers() {
         let before = around_100(0.004, 6);
         let compared = |factor, rows| {
-            let row = compare_groups(&before, &times(&before, factor)).unwrap();
+            let row = compare_groups(&before, &times(&before, factor), 0.0).unwrap();
             (row, judge(&vec![row; rows], MARGINS)[0])
         };
         let (change, judged) = compared(1.05, 1);
@@ -277,7 +283,7 @@ mod tests {
         // Surely different, and by less than matters.
         assert_eq!(compared(1.015, 1).1.answer, Answer::Equivalent);
         let spread = around_100(0.05, 6);
-        let row = compare_groups(&spread, &times(&spread, 1.04)).unwrap();
+        let row = compare_groups(&spread, &times(&spread, 1.04), 0.0).unwrap();
         let Answer::CannotTell { runs: Some(runs) } = judge(&[row], MARGINS)[0].answer else { panic!() };
         // A spread of 9.4 %: 15.7 (9.4 / 3)².
         assert!((150..165).contains(&runs), "{runs}");
@@ -285,7 +291,7 @@ mod tests {
 
     #[test]
     fn one_run_a_side_claims_nothing() {
-        let change = compare_groups(&[100.0], &[200.0]).unwrap();
+        let change = compare_groups(&[100.0], &[200.0], 0.0).unwrap();
         assert!((change.ratio - 2.0).abs() < 1e-9 && change.p.is_none() && change.interval.is_none());
         let judged = judge(&[change; 11], MARGINS);
         assert_eq!(judged[0].answer, Answer::CannotTell { runs: Some(6) });
@@ -298,29 +304,39 @@ mod tests {
         let noise = [1.001, 0.999, 1.002, 1.0, 0.998, 1.001, 0.999, 1.0, 1.0];
         let pairs: Vec<_> =
             drifting.iter().zip(noise).map(|(rate, noise)| (*rate, rate * 1.04 * noise)).collect();
-        let paired = compare_pairs(&pairs).unwrap();
+        let paired = compare_pairs(&pairs, 0.0).unwrap();
         assert_eq!(judge(&[paired; 12], MARGINS)[0].answer, Answer::Changed);
         let after: Vec<_> = pairs.iter().map(|(_, after)| *after).collect();
-        let unpaired = compare_groups(&drifting, &after).unwrap();
+        let unpaired = compare_groups(&drifting, &after, 0.0).unwrap();
         assert!(matches!(judge(&[unpaired], MARGINS)[0].answer, Answer::CannotTell { .. }));
     }
 
     #[test]
     fn values_that_do_not_differ_at_all() {
-        let change = compare_groups(&[5.0; 6], &[5.0; 6]).unwrap();
+        let change = compare_groups(&[5.0; 6], &[5.0; 6], 0.0).unwrap();
         assert_eq!((change.ratio, change.p), (1.0, Some(1.0)));
         assert_eq!(judge(&[change], MARGINS)[0].answer, Answer::Equivalent);
-        let change = compare_groups(&[5.0; 6], &[10.0; 6]).unwrap();
+        let change = compare_groups(&[5.0; 6], &[10.0; 6], 0.0).unwrap();
         assert_eq!(judge(&[change], MARGINS)[0].answer, Answer::Changed);
+    }
+
+    #[test]
+    fn nothing_is_known_better_than_it_was_counted() {
+        let change = compare_groups(&[1000.0; 6], &[950.01; 6], 0.001).unwrap();
+        let ends = change.interval.unwrap();
+        assert!(ends.low < 0.95 && 0.95 < ends.high && ends.half_width() < 0.0011, "{ends:?}");
+        assert_eq!(judge(&[change], MARGINS)[0].detectable, Some(0.001));
+        let pairs = compare_pairs(&[(1000.0, 950.01); 6], 0.001).unwrap();
+        assert!(pairs.interval.is_some_and(|ends| (ends.low / 0.95001 - 0.999).abs() < 1e-4));
     }
 
     #[test]
     fn what_cannot_be_told_is_absent() {
         for bad in [&[][..], &[0.0], &[-1.0, 2.0], &[f64::NAN, 1.0]] {
-            assert_eq!(compare_groups(bad, &[1.0, 2.0]), None);
+            assert_eq!(compare_groups(bad, &[1.0, 2.0], 0.0), None);
             assert_eq!(centre(bad), None);
         }
-        assert_eq!(compare_pairs(&[]), None);
+        assert_eq!(compare_pairs(&[], 0.0), None);
     }
 
     proptest! {
@@ -328,13 +344,13 @@ mod tests {
         fn nothing_that_is_not_finite_comes_out(
             before in prop::collection::vec(1e-3..1e12f64, 1..8), after in prop::collection::vec(1e-3..1e12f64, 1..8),
         ) {
-            let change = compare_groups(&before, &after).unwrap();
+            let change = compare_groups(&before, &after, 0.0).unwrap();
             let judged = judge(&[change], MARGINS)[0];
             prop_assert!(change.ratio.is_finite());
             prop_assert!(change.interval.is_none_or(|ends| ends.low <= change.ratio && change.ratio <= ends.high));
             prop_assert!(judged.p.is_none_or(|p| (0.0..=1.0).contains(&p)));
             prop_assert!(judged.detectable.is_none_or(f64::is_finite));
-            let back = compare_groups(&after, &before).unwrap();
+            let back = compare_groups(&after, &before, 0.0).unwrap();
             prop_assert!((change.ratio * back.ratio - 1.0).abs() < 1e-6);
         }
     }

@@ -247,6 +247,15 @@ fn of_plan(run: &Run, facts: &mut Vec<Fact>) {
         Some(seed) => Fact::notable("seeds", seed.to_string()),
     });
     facts.push(Fact::new("time per test", duration(plan.phase_time_ns)));
+    let mut engines: Vec<String> = Vec::new();
+    for phase in &run.phases {
+        for word in std::iter::once(&phase.engine.name).chain(&phase.engine.features) {
+            if !engines.contains(word) {
+                engines.push(word.clone());
+            }
+        }
+    }
+    facts.push(Fact::words("engine", engines));
     if plan.verify_all {
         facts.push(Fact::new("verified", "every byte"));
     }

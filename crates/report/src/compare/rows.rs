@@ -200,7 +200,7 @@ fn warnings(sides: &[Side], tests: &[Option<&Test>]) -> Vec<String> {
 
 fn in_groups(before: &Test, after: &Test) -> Option<stats::Change> {
     let values = |test: &Test| test.values.iter().map(|(_, value)| *value).collect::<Vec<_>>();
-    stats::compare_groups(&values(before), &values(after))
+    stats::compare_groups(&values(before), &values(after), before.resolution + after.resolution)
 }
 
 /// By repetition; one that only one side has is left out.
@@ -209,7 +209,8 @@ fn in_pairs(before: &Test, after: &Test) -> Option<stats::Change> {
         let (_, after) = after.values.iter().find(|(other, _)| other == repetition)?;
         Some((*before, *after))
     };
-    stats::compare_pairs(&before.values.iter().filter_map(pair).collect::<Vec<_>>())
+    let pairs: Vec<_> = before.values.iter().filter_map(pair).collect();
+    stats::compare_pairs(&pairs, before.resolution + after.resolution)
 }
 
 fn told(change: &stats::Change, judged: &stats::Judged, is_more_better: bool) -> Change {

@@ -8,6 +8,9 @@ use model::workload::Access;
 use super::facts::{self, Fact, Facts};
 use crate::text::Kind;
 
+/// Width of a bucket of a histogram of two significant digits, as a share of its value: latencies are known to that.
+const BUCKET: f64 = 1.0 / 128.0;
+
 /// One side: its name, and all that its runs say.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Side {
@@ -33,6 +36,8 @@ pub(super) struct Test {
     pub label: String,
     /// The value of each run, with its repetition.
     pub values: Vec<(u32, f64)>,
+    /// What any of these is known to at best, as a share.
+    pub resolution: f64,
     /// From the only run, where there is one: the interval within it.
     pub within: Option<(f64, f64)>,
     /// What was done, where more is known than its spec.
@@ -147,6 +152,7 @@ impl Side {
                 name: name.to_owned(),
                 label: label.to_owned(),
                 values: Vec::new(),
+                resolution: 0.0,
                 within: None,
                 workload: None,
                 engine: None,
@@ -189,6 +195,9 @@ impl Side {
         let test = self.test(Key { spec: phase.spec.clone(), measure }, &phase.name, &phase.label);
         // Several runs on one side have the same repetitions.
         test.values.push((phase.repetition, value));
+        // The window of a rate begins and ends with an operation; one more or less is chance.
+        let counted = if measure.is_rate() { 1.0 / phase.ops.max(1) as f64 } else { BUCKET };
+        test.resolution = test.resolution.max(counted);
         test.within = within.filter(|_| test.values.len() == 1);
         test.workload.get_or_insert_with(|| phase.workload.clone());
         let mut features = phase.engine.features.clone();

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::program::{Ran, assert_nothing_left, document, skye};
+use crate::support::program::{Ran, assert_nothing_left, document, parse_comparison, skye};
 use crate::support::scratch;
 
 /// A device whose requests take a random time, so that the rate of this many of them spreads by 2 %.
@@ -59,7 +59,7 @@ fn compare(files: &[&Path], words: &str) -> Ran {
 
 /// The rows of a comparison that are rates, with how the second side relates to the first.
 fn changes(files: &[&Path]) -> Vec<Value> {
-    let comparison: Value = serde_json::from_str(&compare(files, "--format json").exits(0).stdout).unwrap();
+    let comparison = parse_comparison(&compare(files, "--format json").exits(0).stdout);
     assert_eq!(comparison["schema"], "skye.compare/1");
     let rows = comparison["rows"].as_array().unwrap().iter();
     rows.filter(|row| row["measure"] != "p99_ns").map(|row| row["changes"][0].clone()).collect()
@@ -252,7 +252,7 @@ fn in_turns_what_is_known_is_found() {
     let same = ab(&a, "").exits(0).stdout;
     assert!(same.contains("the same in 1 test"), "{same}");
     ab(&b, "--fail-on throughput>2%").exits(4);
-    let json: Value = serde_json::from_str(&ab(&b, "--format json").exits(0).stdout).unwrap();
+    let json = parse_comparison(&ab(&b, "--format json").exits(0).stdout);
     let runs = json["rows"][0]["changes"][0]["runs"].as_u64().unwrap();
     // Six pairs settle one row, and blocks are of two.
     assert!(json["is_interleaved"] == true && runs >= 6 && runs.is_multiple_of(2), "{runs}");

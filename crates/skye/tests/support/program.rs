@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use tempfile::TempDir;
 use xtask::capability::{MOUNT_TRACEFS, OTHER_USER};
+use xtask::schema;
 
 use super::scratch;
 
@@ -412,15 +413,27 @@ pub fn document(path: &Path) -> Value {
 /// Understands the text of a run document and asserts that it is one.
 #[track_caller]
 pub fn parse_document(text: &str) -> Value {
+    parse(text, &schema::RUN)
+}
+
+/// The same of a comparison.
+#[track_caller]
+#[allow(dead_code, reason = "of the two test programs, only the end-to-end tests compare")]
+pub fn parse_comparison(text: &str) -> Value {
+    parse(text, &schema::COMPARISON)
+}
+
+#[track_caller]
+fn parse(text: &str, document: &schema::Document) -> Value {
     let value: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in\n{text}"));
-    let committed = fs::read_to_string(xtask::schema::path()).expect("the committed schema");
+    let committed = fs::read_to_string(document.path()).expect("the committed schema");
     let schema: Value = serde_json::from_str(&committed).expect("the committed schema is JSON");
     let mut compiler = boon::Compiler::new();
     let mut schemas = boon::Schemas::new();
-    compiler.add_resource("urn:skye:run:1", schema).expect("a schema");
-    let index = compiler.compile("urn:skye:run:1", &mut schemas).expect("a valid schema");
+    compiler.add_resource(document.urn, schema).expect("a schema");
+    let index = compiler.compile(document.urn, &mut schemas).expect("a valid schema");
     if let Err(error) = schemas.validate(&value, index) {
-        panic!("not a run document: {error:#}");
+        panic!("no {} document: {error:#}", document.title);
     }
     value
 }

@@ -15,7 +15,7 @@ fn runs(rng: &mut Rng, rate: f64, noise: f64, count: usize) -> Vec<f64> {
 
 fn row(rng: &mut Rng, factor: f64, noise: f64) -> Change {
     let (before, after) = (runs(rng, 1000.0, noise, RUNS), runs(rng, 1000.0 * factor, noise, RUNS));
-    compare_groups(&before, &after).unwrap()
+    compare_groups(&before, &after, 0.0).unwrap()
 }
 
 fn is_changed(changes: &[Change], row: usize) -> bool {
@@ -59,13 +59,13 @@ fn intervals_contain_the_truth_as_often_as_they_say() {
         let of_groups = covered(&|rng| {
             // Sides that are not equally steady.
             let (before, after) = (runs(rng, 100.0, noise, count), runs(rng, 130.0, 2.0 * noise, count));
-            let ends = compare_groups(&before, &after).unwrap().interval.unwrap();
+            let ends = compare_groups(&before, &after, 0.0).unwrap().interval.unwrap();
             ends.low <= 1.3 && 1.3 <= ends.high
         });
         let of_pairs = covered(&|rng| {
             let before = runs(rng, 100.0, 0.2, count);
             let after = before.iter().map(|rate| (*rate, rate * 0.95 * (noise * normal(rng)).exp()));
-            let ends = compare_pairs(&after.collect::<Vec<_>>()).unwrap().interval.unwrap();
+            let ends = compare_pairs(&after.collect::<Vec<_>>(), 0.0).unwrap().interval.unwrap();
             ends.low <= 0.95 && 0.95 <= ends.high
         });
         let of_one_side = covered(&|rng| {
@@ -102,7 +102,7 @@ fn as_many_runs_as_are_proposed_find_the_change() {
     let found = percent(2000, |rng| {
         let (before, after) = (runs(rng, 1.0, noise, mean), runs(rng, 1.03, noise, mean));
         // Of so many runs the permutation test says nearly the same, and takes long.
-        compare_groups(&before, &after).unwrap().interval.unwrap().low > 1.0
+        compare_groups(&before, &after, 0.0).unwrap().interval.unwrap().low > 1.0
     });
     assert!((75.0..95.0).contains(&found), "{mean} runs: {found} %");
 }
