@@ -78,9 +78,7 @@ pub fn ab(arguments: &AbArguments) -> Done {
     if shows_text {
         terminal::print_line(&announced)?;
     }
-    let interruption = Interruption::catch().map_err(|error| {
-        Failure::Failed(format!("cannot catch signals: {error}; too many processes or threads?"))
-    })?;
+    let interruption = Interruption::catch()?;
     let view = LiveView::new(arguments.quiet, terminal::style());
     // Other data on either side: what is the same on both, a store that both share might keep once.
     let begin = |party: &Party, seed: u64| {

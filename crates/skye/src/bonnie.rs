@@ -9,6 +9,7 @@ use model::run::Status;
 use crate::dialect::{self, Bench, Phrase, Phrases, Program, tell};
 use crate::driver::Ended;
 use crate::exit::Failure;
+use crate::signals::Interruption;
 use crate::{Done, terminal};
 
 const PROGRAM: Program = Program { name: "bonnie", help: HELP, formats: "bonnie 1.4, Bonnie-64" };
@@ -28,7 +29,7 @@ fn measure(options: &Options) -> Done {
     translation.warnings.iter().for_each(|warning| terminal::message("warning", warning));
     translation.notes.iter().for_each(|note| terminal::message("note", note));
     bonnie::opening(options).iter().for_each(|line| tell(&model::printable::printable(line)));
-    let interruption = dialect::catch_signals()?;
+    let interruption = Interruption::catch()?;
     let phrases = translation.tests.iter().map(|test| phrase(*test, options)).collect();
     let ended = bench.measure(&plan, seed, &interruption, Some(Phrases::audience(phrases)))?;
     show(options, &translation, &ended, bench.host())

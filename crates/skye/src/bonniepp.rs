@@ -13,6 +13,7 @@ use model::run::{PhaseRecord, Run, Status};
 use crate::dialect::{self, Bench, Phrase, Phrases, Program, tell};
 use crate::driver::{Audience, Ended};
 use crate::exit::{self, Failure};
+use crate::signals::Interruption;
 use crate::{Done, terminal};
 
 /// The original's code for INT while the tests on data ran.
@@ -47,7 +48,7 @@ fn measure(options: &Options) -> Done {
     if runs > 1 {
         terminal::print_line(&options.compat.header())?;
     }
-    let interruption = dialect::catch_signals()?;
+    let interruption = Interruption::catch()?;
     let once = Once { options, translation: &translation, bench: &bench, seed };
     for run in 1..=runs {
         let ended = bench.measure(&plan, seed, &interruption, once.audience())?;

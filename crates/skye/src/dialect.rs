@@ -106,15 +106,6 @@ impl Bench {
     }
 }
 
-/// Catches the signals that end a run.
-///
-/// # Errors
-/// The system gives no means to.
-pub fn catch_signals() -> Result<Interruption, Failure> {
-    Interruption::catch()
-        .map_err(|error| Failure::Failed(format!("cannot catch signals: {error}; too many processes?")))
-}
-
 /// Becomes who was asked for, and says who that is, as root: the programs that want to be told by which user they run
 /// do the same.
 ///

@@ -8,6 +8,7 @@ use model::run::Status;
 
 use crate::dialect::{self, Bench, Phrase, Phrases, Program, tell};
 use crate::exit::Failure;
+use crate::signals::Interruption;
 use crate::{Done, terminal};
 
 const PROGRAM: Program = Program { name: "getc_putc", help: HELP, formats: "getc_putc 2.00a" };
@@ -32,7 +33,7 @@ fn measure(options: &Options) -> Done {
     let bench = Bench::look(&options.directory)?;
     let plan = bench.plan(&translate(options))?;
     dialect::check_documents(options.json.as_deref(), 1)?;
-    let interruption = dialect::catch_signals()?;
+    let interruption = Interruption::catch()?;
     let phrase = |test: &Test| Phrase::new(test.phrase(), "done");
     let audience = (!options.quiet).then(|| Phrases::audience(Test::ALL.iter().map(phrase).collect()));
     let ended = bench.measure(&plan, dialect::fresh_seed(), &interruption, audience)?;

@@ -49,7 +49,7 @@ struct Begun {
 
 fn measure(options: &Options, begun: Begun) -> Done {
     // Before anything is made: a signal then ends us on the way on which it is removed.
-    let interruption = dialect::catch_signals()?;
+    let interruption = Interruption::catch()?;
     let directory = options.directory.clone().unwrap_or_else(std::env::temp_dir);
     let _made = match simulation::is_named(&directory) {
         true => None,

@@ -63,9 +63,7 @@ pub fn run(arguments: &RunArguments) -> Done {
         );
         terminal::print_line(&format!("{title}\n"))?;
     }
-    let interruption = Interruption::catch().map_err(|error| {
-        Failure::Failed(format!("cannot catch signals: {error}; too many processes or threads?"))
-    })?;
+    let interruption = Interruption::catch()?;
     let beside = Beside::prepare(arguments, &environment, &started_at, &interruption)?;
     let mut session = place.open(&root, &plan, seed, interruption.raised.clone())?;
     // What is hidden is known by now, and nothing has been written but an empty directory.

@@ -38,8 +38,7 @@ pub fn selftest(arguments: &SelfTestArguments) -> Done {
         outputs::check(path)?;
     }
     // Rigs are talked to through pipes, and may be gone.
-    let interruption = Interruption::catch_but_pipes()
-        .map_err(|error| Failure::Failed(format!("cannot catch signals: {error}")))?;
+    let interruption = Interruption::catch_but_pipes()?;
     for cleaned in undone() {
         told(&cleaned, |line| terminal::message("skye", line));
     }

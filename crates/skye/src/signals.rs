@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGXCPU, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
+use crate::exit::Failure;
+
 /// What has arrived.
 #[derive(Debug, Clone, Default)]
 pub struct Interruption {
@@ -20,7 +22,7 @@ impl Interruption {
     ///
     /// # Errors
     /// The system refuses a handler or a thread.
-    pub fn catch() -> std::io::Result<Self> {
+    pub fn catch() -> Result<Self, Failure> {
         // XFSZ, the file size limit, becomes an error of the write (EFBIG) once it is caught.
         Self::catch_these(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGPIPE, SIGXFSZ])
     }
@@ -29,11 +31,17 @@ impl Interruption {
     ///
     /// # Errors
     /// As [`Interruption::catch`].
-    pub fn catch_but_pipes() -> std::io::Result<Self> {
+    pub fn catch_but_pipes() -> Result<Self, Failure> {
         Self::catch_these(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGXFSZ])
     }
 
-    fn catch_these(signals: &[i32]) -> std::io::Result<Self> {
+    fn catch_these(signals: &[i32]) -> Result<Self, Failure> {
+        Self::try_catch(signals).map_err(|error| {
+            Failure::Failed(format!("cannot catch signals: {error}; too many processes or threads?"))
+        })
+    }
+
+    fn try_catch(signals: &[i32]) -> std::io::Result<Self> {
         let interruption = Self::default();
         let mut signals = Signals::new(signals)?;
         let seen = interruption.clone();

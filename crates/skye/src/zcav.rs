@@ -48,7 +48,7 @@ fn measure(options: &Options) -> Done {
             Err(Refused::Other(trouble)) => return Err(Failure::failed(trouble)),
         }
     }
-    let interruption = dialect::catch_signals()?;
+    let interruption = Interruption::catch()?;
     refuse_room(&all).map_err(Failure::failed)?;
     let logs = options.targets.iter().filter_map(|target| target.log.as_deref());
     let outputs: Vec<_> = logs
