@@ -115,7 +115,7 @@ document! {
 
     /// What a side measured in a row.
     pub struct Measured {
-        /// The value of each run, in their order.
+        /// The value of each run, in their order; of what was measured in turns, of each whole pair.
         pub values: Vec<f64>,
         /// Their geometric mean.
         pub mean: f64,
@@ -154,6 +154,8 @@ document! {
         pub runs_needed: Option<u32>,
         /// The smallest change, as a share, that such runs find four times of five; null with too few runs.
         pub detectable: Option<f64>,
+        /// Whether so many runs can settle so many rows at all.
+        pub can_be_settled: bool,
     }
 
     /// A test that could not be compared.
@@ -178,6 +180,11 @@ impl Measure {
 }
 
 impl Row {
+    /// Whether one of its sides is something else than the speed of that storage.
+    pub fn is_invalid(&self) -> bool {
+        self.sides.iter().flatten().any(|measured| measured.trust == Some(Trust::Invalid))
+    }
+
     /// Whether the limiters of two sides are known and differ: the first and the one at `side`.
     pub fn moved(&self, side: usize) -> Option<(Limiter, Limiter)> {
         let limiter = |side: usize| self.sides.get(side)?.as_ref()?.limiter;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use model::plan;
-use model::request::{Percent, Request, Seconds};
+use model::request::{Request, Seconds};
 use model::run::{Environment, Pairing};
 use model::size::{self, Size};
 use model::workload::Probing;
@@ -14,7 +14,7 @@ use report::compare::{self, Side};
 use report::text;
 
 use crate::cli::AbArguments;
-use crate::compare_command::{reached, show};
+use crate::compare_command::{effect, reached, show};
 use crate::driver::{self, Ended, Setup, Turns};
 use crate::exit::{self, Failure};
 use crate::live_view::LiveView;
@@ -33,8 +33,7 @@ const DATASET_SHARE: u64 = 10;
 const WRITE_LIMIT_BYTES: u64 = 400_000_000_000;
 /// Pairs of one block: A B B A, or B A A B.
 const BLOCK: u32 = 2;
-/// An interval that reaches this share of the effect to either side leaves no third case: it excludes 0, or lies within
-/// the effect.
+/// An interval whose half is this share of the effect excludes 0, or lies within the effect.
 const WIDTH_OF_EFFECT: f64 = 0.5;
 
 /// One of the two.
@@ -46,12 +45,13 @@ struct Party {
 
 /// Measures both, and compares them.
 pub fn ab(arguments: &AbArguments) -> Done {
+    let effect = effect(arguments.effect, &arguments.fail_on)?;
     let started = Instant::now();
     let started_at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
     let root = Root::system();
     let machine = driver::machine(&root);
     let places = [Place::find(&root, &arguments.a)?, Place::find(&root, &arguments.b)?];
-    let limits = Limits::of(arguments, &places, &machine);
+    let limits = Limits::of(arguments, effect, &places, &machine);
     let mut request = request(arguments, &places, &machine)?;
     // How many pairs there must be follows from how many tests there are.
     let tests = plan::plan(&request, &places[0].target, &machine).map_err(Failure::refused)?.phases.len();
@@ -68,6 +68,14 @@ pub fn ab(arguments: &AbArguments) -> Done {
     let parties = [planned("A", a)?, planned("B", b)?];
     if let Some(directory) = &arguments.output {
         outputs::check_directory(directory)?;
+    }
+    let block_ns = u64::from(BLOCK) * parties.iter().map(|party| party.plan.estimate_ns).sum::<u64>();
+    if Duration::from_nanos(block_ns) > limits.total {
+        return Err(Failure::Refused(format!(
+            "cannot measure a block of A B B A within {}: it takes {}; give it more with --total, or ask for fewer tests",
+            model::numbers::duration(limits.total.as_nanos() as u64),
+            model::numbers::about(block_ns)
+        )));
     }
     let announced = announced(&parties, &machine, &limits, pairs_min);
     if arguments.dry_run {
@@ -101,7 +109,8 @@ pub fn ab(arguments: &AbArguments) -> Done {
         Ok::<_, Failure>(Turns::begin(setup, session, &root, &machine))
     };
     let turns = [begin(&parties[0], seed)?, begin(&parties[1], seed.wrapping_add(1))?];
-    let measured = Measuring { started, seed, limits, pairs_min, view, parties: &parties, turns }.measure();
+    let measured =
+        Measuring { started, started_at, seed, limits, pairs_min, view, parties: &parties, turns }.measure();
     finish(arguments, measured, shows_text)
 }
 
@@ -113,12 +122,12 @@ struct Limits {
 }
 
 impl Limits {
-    fn of(arguments: &AbArguments, places: &[Place; 2], machine: &Machine) -> Self {
+    fn of(arguments: &AbArguments, effect: f64, places: &[Place; 2], machine: &Machine) -> Self {
         let asked = arguments.work.write_limit.map(|limit| bytes(limit, &places[0], machine));
         Self {
             total: Duration::from_secs_f64(arguments.total.0),
             bytes: asked.unwrap_or(WRITE_LIMIT_BYTES),
-            effect: arguments.effect.map_or(compare::EFFECT, Percent::share),
+            effect,
         }
     }
 }
@@ -194,6 +203,7 @@ fn announced(parties: &[Party; 2], machine: &Machine, limits: &Limits, pairs_min
 
 struct Measuring<'a> {
     started: Instant,
+    started_at: String,
     seed: u64,
     limits: Limits,
     pairs_min: u32,
@@ -202,8 +212,18 @@ struct Measuring<'a> {
     turns: [Turns; 2],
 }
 
+/// Why no other block followed.
+enum Enough {
+    Known,
+    Total,
+    WriteLimit,
+    Broken,
+}
+
 /// What came of it.
 struct Measured {
+    pairs: u32,
+    enough: Enough,
     ended: [Ended; 2],
     names: [String; 2],
     effect: f64,
@@ -216,6 +236,7 @@ impl Measuring<'_> {
         let mut first = [Vec::new(), Vec::new()];
         let mut pairs = 0;
         let (mut longest, mut written) = (Duration::ZERO, 0);
+        let enough;
         loop {
             let begun = Instant::now();
             // Slow drift is the same for both over a block: A B B A, or B A A B.
@@ -240,17 +261,25 @@ impl Measuring<'_> {
                 self.parties.iter().map(|party| u64::from(BLOCK) * party.plan.bytes_to_write_max).sum();
             let has_time = self.started.elapsed() + longest <= self.limits.total;
             let has_bytes = written + bytes_of_block <= self.limits.bytes;
-            if !goes_on || !has_time || !has_bytes || (pairs >= self.pairs_min && self.is_known()) {
-                break;
-            }
+            enough = match () {
+                () if !goes_on => Enough::Broken,
+                () if pairs >= self.pairs_min && self.is_known() => Enough::Known,
+                () if !has_time => Enough::Total,
+                () if !has_bytes => Enough::WriteLimit,
+                () => continue,
+            };
+            break;
         }
         let names = names(self.parties);
         let [a, b] = self.turns;
-        let id = format!("{}-{}", self.seed, self.parties[0].plan.phases.len());
+        // Two of the same seed that began in the same moment are still two.
+        let id = format!("{}-{:016x}", self.started_at, fastrand::u64(..));
         let [first_a, first_b] = first;
         let pairing =
             |party: usize, first| Pairing { id: id.clone(), side: self.parties[party].name.into(), first };
         Measured {
+            pairs,
+            enough,
             ended: [a.end(pairing(0, first_a)), b.end(pairing(1, first_b))],
             names,
             effect: self.limits.effect,
@@ -266,7 +295,8 @@ impl Measuring<'_> {
     }
 
     fn is_known(&self) -> bool {
-        widest(&self.compared()).is_some_and(|(half, _)| half <= self.limits.effect * WIDTH_OF_EFFECT)
+        let enough = self.limits.effect.ln_1p() * WIDTH_OF_EFFECT;
+        widest(&self.compared()).is_some_and(|(half, _)| half <= enough)
     }
 
     fn compared(&self) -> Option<Comparison> {
@@ -279,13 +309,13 @@ impl Measuring<'_> {
     }
 }
 
-/// How far the widest interval of a ratio reaches to either side, and of which test it is; `None` as long as one has
-/// none.
+/// How far the widest interval of a ratio reaches to either side, as a logarithm, and of which test it is; `None` as long
+/// as one has none.
 fn widest(comparison: &Option<Comparison>) -> Option<(f64, String)> {
     let rates = comparison.as_ref()?.rows.iter().filter(|row| row.measure.is_rate());
     let half = |row: &model::comparison::Row| {
         let change = row.changes.first()?.as_ref()?;
-        let half = (change.ci95_high_ratio? / change.ci95_low_ratio?).sqrt() - 1.0;
+        let half = (change.ci95_high_ratio? / change.ci95_low_ratio?).ln() / 2.0;
         Some((half, format!("{} {}", row.name, row.label).trim_end().to_owned()))
     };
     let halves: Option<Vec<_>> = rates.map(half).collect();
@@ -299,56 +329,68 @@ fn names(parties: &[Party; 2]) -> [String; 2] {
 }
 
 fn finish(arguments: &AbArguments, measured: Measured, shows_text: bool) -> Done {
-    let Measured { ended: [a, b], names: [name_a, name_b], effect } = measured;
-    let is_whole = [&a, &b].map(Ended::tell_failures) == [true, true];
+    let Measured { pairs, enough, ended, names, effect } = measured;
+    let is_whole = ended.each_ref().map(|ended| ended.tell_failures()) == [true, true];
     // The same signal ended both.
-    if a.left.is_empty() {
-        b.tell_signal()
-    } else {
-        a.tell_signal()
-    }
+    ended.iter().max_by_key(|ended| ended.left.len()).into_iter().for_each(Ended::tell_signal);
     let mut code = if is_whole { exit::DONE } else { exit::FAILED };
-    let interruption = a.interruption.clone();
-    if a.reader_is_gone() {
+    let interruption = ended[0].interruption.clone();
+    if ended[0].reader_is_gone() {
         return Ok(exit::DONE);
     }
-    let damaged = [&a, &b].iter().any(|ended| ended.run.phases.iter().any(driver::is_damaged));
-    let (a, b) = (a.run, b.run);
+    if ended.iter().any(|ended| ended.run.phases.iter().any(driver::is_damaged)) {
+        code = exit::DAMAGED;
+    }
     let mut saved = Vec::new();
-    if !interruption.is_repeated() {
-        for run in [&a, &b].into_iter().filter(|run| !run.phases.is_empty()) {
-            match save(arguments, run) {
-                Ok(path) => saved.extend(path),
-                Err(message) => {
-                    terminal::message("warning", &message);
-                    // Where the user wanted it, it must be.
-                    code = if arguments.output.is_some() { exit::FAILED } else { code };
+    let sides = names.into_iter().zip(ended).map(|(name, ended)| {
+        let run = ended.run;
+        let mut file = String::new();
+        if !run.phases.is_empty() && !interruption.is_repeated() {
+            match save(arguments, &run) {
+                Ok(Some(path)) => {
+                    file = path.display().to_string();
+                    saved.push(path);
                 }
+                Ok(None) => {}
+                Err(message) if arguments.output.is_some() => {
+                    terminal::error(&message);
+                    code = exit::FAILED;
+                }
+                Err(message) if !arguments.quiet => terminal::message("warning", &message),
+                Err(_) => {}
             }
         }
-    }
-    let sides = [(name_a, a), (name_b, b)].map(|(name, run)| {
-        let file = saved_name(&saved, &run);
         Side::of_runs(name, &[(file, run)])
     });
-    let compared = compare::compare(&sides, effect);
-    let comparison = match compared {
+    let sides: Vec<_> = sides.collect();
+    let comparison = match compare::compare(&sides, effect) {
         Ok(comparison) => comparison,
-        // What ended it was told.
-        Err(_) if code != exit::DONE || interruption.is_raised() => {
-            return Ok(interruption.exit_code().unwrap_or(code));
+        Err(_) if interruption.is_raised() => return Ok(interruption.exit_code().unwrap_or(code)),
+        Err(_) => {
+            return Err(Failure::Failed(
+                "no test gave a number on both sides: nothing can be compared".into(),
+            ));
         }
-        Err(problem) => return Err(Failure::Failed(problem)),
     };
     show(&comparison, arguments.format)?;
-    if shows_text && !saved.is_empty() {
-        let names: Vec<_> =
-            saved.iter().map(|path| path.file_name().unwrap_or_default().to_string_lossy()).collect();
-        let saved = text::named_line("saved", &names.join(" and "), &terminal::style());
-        terminal::print_line(&format!("\n{saved}"))?;
-    }
-    if damaged {
-        code = exit::DAMAGED;
+    if shows_text {
+        let why = match enough {
+            Enough::Known => {
+                format!("every ratio is known within ± {}", model::numbers::percent(effect * WIDTH_OF_EFFECT))
+            }
+            Enough::Total => "another block would take longer than --total allows".into(),
+            Enough::WriteLimit => "another block would write more than --write-limit allows".into(),
+            Enough::Broken => "it could not go on".into(),
+        };
+        let pairs = if pairs == 1 { "1 pair".to_owned() } else { format!("{pairs} pairs") };
+        let style = terminal::style();
+        let mut lines = vec![text::named_line("ended", &format!("after {pairs}: {why}"), &style)];
+        if !saved.is_empty() {
+            let names: Vec<_> =
+                saved.iter().map(|path| path.file_name().unwrap_or_default().to_string_lossy()).collect();
+            lines.push(text::named_line("saved", &names.join(" and "), &style));
+        }
+        terminal::print_line(&format!("\n{}", lines.join("\n")))?;
     }
     if code == exit::DONE && !interruption.is_raised() {
         code = reached(&comparison, &arguments.fail_on)?;
@@ -366,10 +408,4 @@ fn save(arguments: &AbArguments, run: &Run) -> Result<Option<PathBuf>, String> {
     let directory = store::directory()
         .ok_or("the runs are not saved: neither XDG_STATE_HOME nor HOME is set; use -o DIR")?;
     store::save(run, &directory, None).map(Some).map_err(|trouble| trouble.to_string())
-}
-
-fn saved_name(saved: &[PathBuf], run: &Run) -> String {
-    // They were saved in the order of the sides.
-    let index = usize::from(run.pairing.as_ref().is_some_and(|pairing| pairing.side != "A"));
-    saved.get(index).map(|path| path.display().to_string()).unwrap_or_default()
 }

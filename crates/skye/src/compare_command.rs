@@ -13,21 +13,36 @@ use crate::{Done, front_ends, store, terminal};
 
 /// Compares.
 pub fn compare(arguments: &CompareArguments) -> Done {
-    let (sources, unreadable) = read_all(&arguments.runs);
+    let effect = effect(arguments.effect, &arguments.fail_on)?;
+    let Read { sources, unreadable, has_first } = read_all(&arguments.runs);
     unreadable.iter().for_each(|problem| terminal::error(problem));
-    // Of two, what is left has nothing to be compared with; of more, the others still have.
-    if !unreadable.is_empty() && sources.len() < 2 {
+    // Without the first there is nothing to compare the others with; of more than two, the others still have it.
+    if !unreadable.is_empty() && (!has_first || sources.len() < 2) {
         return Ok(exit::REFUSED);
     }
     let sides = match &arguments.by {
         None => sources.into_iter().map(Source::into_side).collect(),
         Some(key) => by(key, sources)?,
     };
-    let effect = arguments.effect.map_or(compare::EFFECT, Percent::share);
     let comparison = compare::compare(&sides, effect).map_err(Failure::Refused)?;
     show(&comparison, arguments.format)?;
     let code = reached(&comparison, &arguments.fail_on)?;
     Ok(if unreadable.is_empty() { code } else { exit::REFUSED })
+}
+
+/// What counts as a change.
+///
+/// # Errors
+/// A limit is below it: what is called the same could never reach it.
+pub fn effect(asked: Option<Percent>, limits: &[Limit]) -> Result<f64, Failure> {
+    let effect = asked.map_or(compare::EFFECT, Percent::share);
+    match limits.iter().any(|limit| limit.is_below(effect)) {
+        false => Ok(effect),
+        true => Err(Failure::Refused(format!(
+            "cannot use --fail-on with less than {} %: a smaller change counts as none; add --effect 1% to look for it",
+            effect * 100.0
+        ))),
+    }
 }
 
 /// Prints a comparison.
@@ -78,16 +93,26 @@ impl Source {
 }
 
 /// What could be read, under names of which no two are the same, and why the rest could not.
-fn read_all(words: &[String]) -> (Vec<Source>, Vec<String>) {
-    let (mut sources, mut unreadable) = (Vec::new(), Vec::new());
-    for word in words {
+struct Read {
+    sources: Vec<Source>,
+    unreadable: Vec<String>,
+    /// Whether the first of all is among them.
+    has_first: bool,
+}
+
+fn read_all(words: &[String]) -> Read {
+    let mut found = Read { sources: Vec::new(), unreadable: Vec::new(), has_first: false };
+    for (index, word) in words.iter().enumerate() {
         match read(word) {
-            Ok(source) => sources.push(source),
-            Err(problem) => unreadable.push(problem),
+            Ok(source) => {
+                found.has_first |= index == 0;
+                found.sources.push(source);
+            }
+            Err(problem) => found.unreadable.push(problem),
         }
     }
-    name_apart(&mut sources);
-    (sources, unreadable)
+    name_apart(&mut found.sources);
+    found
 }
 
 fn read(word: &str) -> Result<Source, String> {
@@ -141,9 +166,18 @@ fn name_apart(sources: &mut [Source]) {
     }
 }
 
+/// What tells a run from all others, wherever its document lies.
+type Identity = (String, String, u64, Option<String>);
+
+fn identity(run: &Run) -> Identity {
+    let side = run.pairing.as_ref().map(|pairing| pairing.side.clone());
+    (run.started_at.clone(), run.environment.host.clone(), run.seed, side)
+}
+
 /// One side for each value of a key.
 fn by(key: &str, sources: Vec<Source>) -> Result<Vec<Side>, Failure> {
     let mut groups: Vec<(String, Vec<(String, Run)>)> = Vec::new();
+    let mut seen: Vec<(Identity, String)> = Vec::new();
     for source in sources {
         let Source::Run { path, run, .. } = source else {
             return Err(Failure::Refused(
@@ -157,12 +191,21 @@ fn by(key: &str, sources: Vec<Source>) -> Result<Vec<Side>, Failure> {
             let keys = compare::keys(std::slice::from_ref(&side));
             let near = nearest(key, keys.iter().map(String::as_str));
             let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+            // All of them would be a page.
+            let some = keys.iter().take(12).cloned().collect::<Vec<_>>().join(", ");
             Failure::Refused(format!(
-                "cannot put runs together by {key}: {} has no such thing{near} (there is {})",
-                path.display(),
-                keys.join(", ")
+                "cannot put runs together by `{key}`: {} has no such thing{near} (there is {some}, …)",
+                path.display()
             ))
         })?;
+        let own = identity(&documents[0].1);
+        if let Some((_, other)) = seen.iter().find(|(known, _)| *known == own) {
+            return Err(Failure::Refused(format!(
+                "cannot count a run twice: {} and {other} are the same",
+                path.display()
+            )));
+        }
+        seen.push((own, path.display().to_string()));
         let [document] = documents;
         match groups.iter_mut().find(|(known, _)| *known == value) {
             Some((_, documents)) => documents.push(document),
@@ -171,7 +214,7 @@ fn by(key: &str, sources: Vec<Source>) -> Result<Vec<Side>, Failure> {
     }
     if let [(value, _)] = groups.as_slice() {
         return Err(Failure::Refused(format!(
-            "cannot compare by {key}: it is {} in all of them",
+            "cannot compare by {key}: it is `{}` in all of them",
             report::printable(value)
         )));
     }

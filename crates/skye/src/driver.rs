@@ -124,7 +124,8 @@ impl Turns {
         Self { driver: Driver::begin(setup, root, machine), session }
     }
 
-    /// Measures all tests once on fresh files, and removes these. Whether more can be measured is the answer.
+    /// Measures all tests once on fresh files, and removes these. Whether another repetition makes sense is the answer: not
+    /// where a test has failed, for it would again.
     pub fn once(&mut self, repetition: u32) -> bool {
         let Self { driver, session } = self;
         // Each repetition has the time and the bytes of the whole plan.
@@ -135,7 +136,9 @@ impl Turns {
         driver.measuring_since.get_or_insert_with(|| (Instant::now(), own_cpu_seconds()));
         let measured = driver.lay_out(session).map(|()| driver.repetition(session, repetition));
         let Err(trouble) = measured.and_then(|()| session.clear()) else {
-            return !driver.interruption.is_raised();
+            let has_failed =
+                |phase: &PhaseRecord| phase.repetition == repetition && phase.status == Status::Failed;
+            return !driver.interruption.is_raised() && !driver.phases.iter().any(has_failed);
         };
         if !driver.interruption.is_raised() {
             driver.fail(&trouble);

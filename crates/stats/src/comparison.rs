@@ -1,9 +1,9 @@
 //! Whether one group of runs is faster than another, by how much, and how surely.
 
-use statrs::distribution::{ContinuousCDF, Normal};
+use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::interval::{Interval, mean, student, variance};
-use crate::permutation::{p_min, p_of_groups, p_of_pairs};
+use crate::permutation::{p_min_of_groups, p_min_of_pairs, p_of_groups, p_of_pairs};
 
 /// Chance of claiming any change among all rows where there is none.
 const SIGNIFICANCE: f64 = 0.05;
@@ -11,6 +11,12 @@ const SIGNIFICANCE: f64 = 0.05;
 const POWER: f64 = 0.8;
 /// Ways of dealing runs out are drawn with this seed, so that the same runs always give the same p.
 const SEED: u64 = 0x5eed;
+/// Steps between the smallest p and the largest that settles beyond which p is taken to go steadily.
+const STEPS_MAX: f64 = 100.0;
+/// What the permutation test needs more than Student's t where runs, or steps of p, are few: so much, that simulations
+/// find the change four times of five (`tests/known_answers/comparisons.rs`). Without it they do three times of five.
+const OF_FEW_RUNS: f64 = 0.35;
+const OF_FEW_STEPS: f64 = 0.08;
 /// More runs than this are not proposed: the noise should be looked for instead.
 const RUNS_MAX: usize = 1000;
 /// How many times the runs that did not settle a row are proposed at least.
@@ -37,13 +43,15 @@ pub struct Change {
     variance_of_one: Option<f64>,
     /// Runs that count: of sides of different sizes their harmonic mean.
     runs_counted: f64,
+    /// The smallest p that so many runs can have.
+    p_min: f64,
     /// What the ratio is known to at best.
     resolution: f64,
 }
 
 /// Compares groups of runs that were made one after the other. Values are rates or times of whole runs, all above 0. The
-/// ratio of two of them is not known better than to `resolution`, a share: values that are all alike because they are
-/// counted in steps are not known exactly, and an interval reaches at least as far.
+/// ratio of the means is not known better than to `resolution`, a share: values that are all alike because they are counted
+/// in steps are not known exactly, and an interval reaches at least as far.
 ///
 /// `None` where a group is empty, and where a value is not above 0 and finite.
 pub fn compare_groups(before: &[f64], after: &[f64], resolution: f64) -> Option<Change> {
@@ -69,6 +77,7 @@ pub fn compare_groups(before: &[f64], after: &[f64], resolution: f64) -> Option<
         are_pairs: false,
         variance_of_one: spread.map(|(_, variance)| variance),
         runs_counted: 2.0 / (1.0 / first + 1.0 / second),
+        p_min: p_min_of_groups(before.len(), after.len()),
         resolution,
     })
 }
@@ -93,6 +102,7 @@ pub fn compare_pairs(pairs: &[(f64, f64)], resolution: f64) -> Option<Change> {
         are_pairs: true,
         variance_of_one: spread,
         runs_counted: count,
+        p_min: p_min_of_pairs(differences.len()),
         resolution,
     })
 }
@@ -129,8 +139,11 @@ pub struct Judged {
     pub answer: Answer,
     /// The p after the correction for all rows; `None` where there is none before it.
     pub p: Option<f64>,
-    /// The smallest change, as a share, that so many runs with this spread would find four times of five.
+    /// The smallest change, as a share, that so many runs with this spread would find four times of five; `None` with too
+    /// few runs.
     pub detectable: Option<f64>,
+    /// Whether so many runs can settle so many rows at all.
+    pub can_be_settled: bool,
 }
 
 /// Answers for rows that are looked at together, so that the chance of claiming any change among them where there is none
@@ -140,8 +153,12 @@ pub struct Judged {
 /// equivalent if its interval lies within the margin: two one-sided tests (Schuirmann, 1987), with the 95 % interval that
 /// is shown instead of the usual 90 %.
 pub fn judge(changes: &[Change], margins: Margins) -> Vec<Judged> {
-    let rows = changes.len();
     let corrected = holm(&changes.iter().map(|change| change.p).collect::<Vec<_>>());
+    // What has no p claims nothing, and is told how many runs all of them need.
+    let rows = match corrected.iter().flatten().count() {
+        0 => changes.len(),
+        with_p => with_p,
+    };
     let judged = |(change, p): (&Change, Option<f64>)| {
         let is_significant = p.is_some_and(|p| p <= SIGNIFICANCE);
         let log_floor = (1.0 + margins.floor).ln();
@@ -154,7 +171,9 @@ pub fn judge(changes: &[Change], margins: Margins) -> Vec<Judged> {
             }
             _ => Answer::CannotTell { runs: runs_needed(change, rows, margins) },
         };
-        Judged { answer, p, detectable: detectable(change, rows) }
+        let can_be_settled = change.p.is_some() && change.p_min * rows as f64 <= SIGNIFICANCE;
+        let detectable = detectable(change, rows, margins).filter(|_| can_be_settled);
+        Judged { answer, p, detectable, can_be_settled }
     };
     changes.iter().zip(corrected).map(judged).collect()
 }
@@ -164,6 +183,11 @@ pub fn judge(changes: &[Change], margins: Margins) -> Vec<Judged> {
 pub fn runs_to_settle(rows: usize, are_pairs: bool) -> usize {
     let p_max = SIGNIFICANCE / rows.max(1) as f64;
     (2..RUNS_MAX).find(|runs| p_min(*runs, are_pairs) <= p_max).unwrap_or(RUNS_MAX)
+}
+
+/// The smallest p that so many runs on each side can have; of pairs, if they are.
+fn p_min(runs: usize, are_pairs: bool) -> f64 {
+    if are_pairs { p_min_of_pairs(runs) } else { p_min_of_groups(runs, runs) }
 }
 
 /// Values of p corrected for their number: the smallest counts as many times as there are, the next once less, and none
@@ -181,27 +205,41 @@ fn holm(values: &[Option<f64>]) -> Vec<Option<f64>> {
     corrected
 }
 
-/// Standard deviations from zero at which a change is found with [`POWER`] among so many rows: 2.8 for one.
-fn deviations(rows: usize) -> f64 {
-    let quantile = |share| Normal::standard().inverse_cdf(share);
-    quantile(1.0 - SIGNIFICANCE / 2.0 / rows as f64) + quantile(POWER)
-}
-
-fn detectable(change: &Change, rows: usize) -> Option<f64> {
-    if change.runs < runs_to_settle(rows, change.are_pairs) {
+/// How far a change must lie from zero, in standard errors, to be found with [`POWER`] among so many rows: Student's t, at
+/// the largest p that so many runs can have and that settles the first of the rows. 2.8 for one row and many runs; more for
+/// few, as their spread is not known well, and as p goes in steps.
+fn errors_to_find(rows: usize, runs: usize, are_pairs: bool) -> Option<f64> {
+    let (p_min, p_max) = (p_min(runs, are_pairs), SIGNIFICANCE / rows.max(1) as f64);
+    if p_min > p_max {
         return None;
     }
+    // It goes in steps of its smallest value: where there are many of them, as good as steadily.
+    let steps = (p_max / p_min).floor();
+    let p = if steps < STEPS_MAX { steps * p_min } else { p_max };
+    let degrees = if are_pairs { runs as f64 - 1.0 } else { 2.0 * runs as f64 - 2.0 };
+    let student = StudentsT::new(0.0, 1.0, degrees.max(1.0)).ok()?;
+    let more = 1.0 + OF_FEW_RUNS / runs as f64 + OF_FEW_STEPS / steps.max(1.0);
+    Some((student.inverse_cdf(1.0 - p / 2.0) + student.inverse_cdf(POWER)) * more)
+}
+
+/// What lies within the margin is called equivalent, however surely it is known.
+fn detectable(change: &Change, rows: usize, margins: Margins) -> Option<f64> {
+    let runs = change.runs_counted.floor() as usize;
     let error = (change.variance_of_one? / change.runs_counted).sqrt();
-    finite(((deviations(rows) * error).exp() - 1.0).max(change.resolution))
+    let found = (errors_to_find(rows, runs, change.are_pairs)? * error).exp() - 1.0;
+    finite(found.max(margins.equivalent).max(change.resolution))
 }
 
 fn runs_needed(change: &Change, rows: usize, margins: Margins) -> Option<usize> {
     let settling = runs_to_settle(rows, change.are_pairs);
     let Some(variance) = change.variance_of_one else { return Some(settling) };
-    let by_spread = deviations(rows).powi(2) * variance / (1.0 + margins.equivalent).ln().powi(2);
-    let more = change.runs as f64 * MORE_RUNS;
-    let runs = by_spread.max(more).max(settling as f64).ceil();
-    (runs <= RUNS_MAX as f64).then_some(runs as usize)
+    let margin = (1.0 + margins.equivalent).ln();
+    let least = settling.max((change.runs as f64 * MORE_RUNS).ceil() as usize);
+    // It grows with the runs in steps of little; the first that is enough is as good as any.
+    (least..=RUNS_MAX).find(|runs| {
+        errors_to_find(rows, *runs, change.are_pairs)
+            .is_some_and(|errors| errors * (variance / *runs as f64).sqrt() <= margin)
+    })
 }
 
 fn is_within(interval: &Interval, margin: f64) -> bool {
@@ -263,7 +301,8 @@ mod tests {
         for (shown, expected) in shown.iter().zip(expected) {
             assert_eq!(shown.map(|p| (p * 1e6).round()), expected.map(|p: f64| (p * 1e6).round()));
         }
-        assert!((deviations(1) - 2.8).abs() < 0.01);
+        assert!((errors_to_find(1, 500, false).unwrap() - 2.8).abs() < 0.02);
+        assert_eq!(errors_to_find(24, 6, false), None);
     }
 
     #[test]
@@ -325,7 +364,7 @@ mod tests {
         let change = compare_groups(&[1000.0; 6], &[950.01; 6], 0.001).unwrap();
         let ends = change.interval.unwrap();
         assert!(ends.low < 0.95 && 0.95 < ends.high && ends.half_width() < 0.0011, "{ends:?}");
-        assert_eq!(judge(&[change], MARGINS)[0].detectable, Some(0.001));
+        assert_eq!(judge(&[change], MARGINS)[0].detectable, Some(0.03), "what is less is called the same");
         let pairs = compare_pairs(&[(1000.0, 950.01); 6], 0.001).unwrap();
         assert!(pairs.interval.is_some_and(|ends| (ends.low / 0.95001 - 0.999).abs() < 1e-4));
     }

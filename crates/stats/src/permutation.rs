@@ -76,9 +76,16 @@ pub(crate) fn p_of_pairs(differences: &[f64], seed: u64) -> Option<f64> {
     Some(with_measured(as_far))
 }
 
-/// The smallest p that so many runs on each side can have; of pairs, if they are.
-pub(crate) fn p_min(runs: usize, are_pairs: bool) -> f64 {
-    if are_pairs { 2.0 / 2f64.powi(runs.min(1000) as i32) } else { 2.0 / ways(2 * runs, runs) }
+/// The smallest p that groups of these sizes can have: that of the way that was measured, and of its opposite where both are
+/// of one size.
+pub(crate) fn p_min_of_groups(one: usize, other: usize) -> f64 {
+    let as_far = if one == other { 2.0 } else { 1.0 };
+    (as_far / ways(one + other, one)).min(1.0)
+}
+
+/// The smallest p that so many pairs can have.
+pub(crate) fn p_min_of_pairs(pairs: usize) -> f64 {
+    (2.0 / 2f64.powi(pairs.min(1000) as i32)).min(1.0)
 }
 
 /// From which sum on a way counts as one in which the difference is as large.
@@ -137,7 +144,9 @@ mod tests {
         // Of the 924 ways of 6 and 6, only this one and its opposite.
         let p = p_of_groups(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[11.0, 12.0, 13.0, 14.0, 15.0, 16.0], 1);
         assert_eq!(p, Some(2.0 / 924.0));
-        assert_eq!(p, Some(p_min(6, false)));
+        assert_eq!(p, Some(p_min_of_groups(6, 6)));
+        let p = p_of_groups(&[1.0, 2.0, 3.0], &[14.0, 15.0], 1);
+        assert_eq!(p, Some(p_min_of_groups(3, 2)));
         // Of four: {1, 2} against {3, 4} and back, of six ways.
         assert_eq!(p_of_groups(&[1.0, 2.0], &[3.0, 4.0], 1), Some(2.0 / 6.0));
         assert_eq!(p_of_groups(&[1.0, 4.0], &[2.0, 3.0], 1), Some(1.0));
@@ -146,7 +155,7 @@ mod tests {
     #[test]
     fn pairs_that_agree_are_as_rare_as_can_be() {
         assert_eq!(p_of_pairs(&[1.0, 2.0, 3.0], 1), Some(2.0 / 8.0));
-        assert_eq!(p_of_pairs(&[1.0; 9], 1), Some(p_min(9, true)));
+        assert_eq!(p_of_pairs(&[1.0; 9], 1), Some(p_min_of_pairs(9)));
         // 3 - 1 = 2: of four ways, all have 4 or 2.
         assert_eq!(p_of_pairs(&[3.0, -1.0], 1), Some(1.0));
         assert_eq!(p_of_pairs(&[3.0, 1.0], 1), Some(0.5));

@@ -24,6 +24,8 @@ enum Quantity {
 }
 
 const QUANTITIES: [(&str, Quantity); 2] = [("throughput", Quantity::Throughput), ("p99", Quantity::P99)];
+/// 3 % less is a little less than 3 % more is more, and both are 3 %.
+const ROUNDING: f64 = 1e-9;
 const FORM: &str = "write QUANTITY<-PERCENT or QUANTITY>PERCENT, as in throughput<-5% or p99>10%";
 
 /// What a comparison says of a limit.
@@ -63,24 +65,43 @@ impl FromStr for Limit {
 }
 
 impl Limit {
+    /// Whether it asks for less than what counts as a change at all.
+    pub fn is_below(&self, effect: f64) -> bool {
+        self.ratio.ln().abs() < (1.0 + effect).ln() * (1.0 - ROUNDING)
+    }
+
     /// Which rows went beyond it: those that changed, as far as that can be told, and by more than it says.
     pub fn reached(&self, comparison: &Comparison) -> Reached {
         let is_of = |measure: Measure| match self.quantity {
             Quantity::Throughput => measure.is_rate(),
             Quantity::P99 => measure == Measure::P99Ns,
         };
-        let rows = comparison.rows.iter().filter(|row| is_of(row.measure));
-        let changes: Vec<_> =
-            rows.flat_map(|row| row.changes.iter().flatten().map(move |change| (row, change))).collect();
-        let runs = changes.iter().map(|(_, change)| change.runs).max().unwrap_or_default();
+        let rows: Vec<_> = comparison.rows.iter().filter(|row| is_of(row.measure)).collect();
+        let changes: Vec<_> = rows
+            .iter()
+            .flat_map(|row| row.changes.iter().flatten().map(move |change| (*row, change)))
+            .collect();
         if changes.is_empty() {
             return Reached::Undecided("no row has such a number on both sides".into());
         }
-        if runs < comparison.runs_to_settle {
+        // What cannot fail it may not pass it either.
+        if let Some(left) = comparison.left_out.first() {
+            return Reached::Undecided(format!("{}: {}", left.what, left.reason));
+        }
+        if let Some(row) = rows.iter().find(|row| row.is_invalid()) {
+            return Reached::Undecided(format!("{}: a side is not what it looks like", subject(row)));
+        }
+        if let Some((row, change)) = changes.iter().find(|(_, change)| !change.can_be_settled) {
+            let rows = if comparison.claims == 1 {
+                "a row needs".into()
+            } else {
+                format!("{} rows need", comparison.claims)
+            };
             return Reached::Undecided(format!(
-                "{} rows need {} runs a side, and here are {runs}: measure with --repeat {}",
-                comparison.claims,
+                "{rows} {} runs a side, and of {} there are {}: measure with --repeat {}",
                 comparison.runs_to_settle,
+                subject(row),
+                change.runs,
                 comparison.runs_to_settle.max(6)
             ));
         }

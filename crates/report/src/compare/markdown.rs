@@ -1,9 +1,9 @@
 //! A comparison as GitHub Markdown, for tickets and pull requests.
 
 use model::Comparison;
-use model::comparison::{Direction, Row};
+use model::comparison::{Answer, Direction, Row};
 
-use super::text::unsettled;
+use super::text::{unsettled, warnings};
 use super::words::{
     MISSING, answer, conclusions, difference, ends, headline, limiters, margin, p, signed, spread, subject,
     value,
@@ -75,14 +75,16 @@ fn cells(row: &Row) -> Vec<String> {
 
 fn remarks(text: &mut String, comparison: &Comparison) {
     let mut lines: Vec<String> = Vec::new();
-    for row in &comparison.rows {
-        lines.extend(row.warnings.iter().map(|warning| format!("**!** {}: {warning}.", subject(row))));
-    }
+    let told = warnings(comparison).into_iter();
+    lines.extend(told.map(|(subjects, warning)| format!("**!** {}: {warning}.", subjects.join(", "))));
     lines.extend(comparison.warnings.iter().map(|warning| format!("**!** {warning}.")));
     if comparison.has_claims() {
         let told = unsettled(comparison).into_iter();
         lines.extend(told.map(|(subjects, sentence)| format!("{}: {sentence}.", subjects.join(", "))));
-        lines.push(format!("same: equivalent within ± {}.", margin(comparison.effect)));
+        let mut changes = comparison.rows.iter().flat_map(|row| row.changes.iter().flatten());
+        if changes.any(|change| change.answer == Answer::Equivalent) {
+            lines.push(format!("same: equivalent within ± {}.", margin(comparison.effect)));
+        }
     }
     lines.extend(comparison.left_out.iter().map(|left| format!("{}: {}.", left.what, left.reason)));
     lines.extend(conclusions(comparison));

@@ -23,7 +23,7 @@ pub use text::text;
 /// What changed by less than this is as good as the same, where nothing else is said.
 pub const EFFECT: f64 = 0.03;
 /// What changed by less than this is never called changed: two runs of one machine before and after it was rebooted
-/// differ by as much.
+/// differ by as much. Where the effect is smaller than twice this, half of the effect.
 pub const NOISE_FLOOR: f64 = 0.02;
 
 /// Compares sides, all against the first. What changed by less than `effect`, as a share, is as good as the same.
@@ -40,7 +40,7 @@ pub fn compare(sides: &[Side], effect: f64) -> Result<Comparison, String> {
             crate::printable(&first.name)
         ));
     }
-    let noise_floor = NOISE_FLOOR.min(effect);
+    let noise_floor = NOISE_FLOOR.min(effect / 2.0);
     let is_interleaved = rows::are_interleaved(sides);
     let rows::Compared { rows, left_out, claims } = rows::compare(sides, effect, noise_floor, is_interleaved);
     if rows.is_empty() {
@@ -364,5 +364,107 @@ mod tests {
         assert_eq!(of(repeated(1.0), repeated(0.96)), Reached::Within);
         let Reached::Undecided(reason) = of(sample::run(), sample::run()) else { panic!() };
         assert!(reason.contains("--repeat 6"), "{reason}");
+    }
+
+    #[test]
+    fn a_test_that_stands_twice_in_a_list_is_one_run() {
+        let mut run = sample::run();
+        let once = run.phases.clone();
+        for _ in 0..5 {
+            run.phases.extend(once.iter().map(|phase| scaled(phase, 1, 1.01)));
+        }
+        let mut other = run.clone();
+        other.phases = other.phases.iter().map(|phase| scaled(phase, 1, 2.0)).collect();
+        let comparison = compare(&[side("before", run), side("after", other)], EFFECT).unwrap();
+        assert!(
+            !comparison.has_claims()
+                && comparison.rows.iter().all(|row| row.sides[0].as_ref().unwrap().values.len() == 1)
+        );
+        assert!((comparison.rows[0].changes[0].as_ref().unwrap().ratio - 2.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_test_that_failed_is_said_to_have_failed_and_gates_nothing() {
+        let mut after = repeated(1.0);
+        for phase in after.phases.iter_mut().filter(|phase| phase.spec == "read:seq1m:q8") {
+            phase.status = model::run::Status::Failed;
+            phase.reason = Some("read f0: Input/output error".into());
+        }
+        let comparison = compare(&[side("before", repeated(1.0)), side("after", after)], EFFECT).unwrap();
+        let left: Vec<_> = comparison.left_out.iter().map(|left| left.reason.as_str()).collect();
+        assert!(
+            left.iter().any(|reason| reason.contains("on after: read f0: Input/output error")),
+            "{left:?}"
+        );
+        assert!(left.iter().all(|reason| !reason.contains("not the same work")), "{left:?}");
+        let limit: Limit = "throughput<-5%".parse().unwrap();
+        assert!(
+            matches!(limit.reached(&comparison), Reached::Undecided(reason) if reason.contains("read SEQ1M Q8T1"))
+        );
+    }
+
+    #[test]
+    fn a_number_that_is_not_what_it_looks_like_is_no_part_of_the_answer() {
+        let mut after = repeated(2.0);
+        for phase in &mut after.phases {
+            phase.verdict.get_or_insert_with(|| sample::run().phases[0].verdict.clone().unwrap()).trust =
+                model::run::Trust::Invalid;
+        }
+        let comparison = compare(&[side("before", repeated(1.0)), side("after", after)], EFFECT).unwrap();
+        let text = shown(&comparison).replace("\n", " ");
+        assert!(
+            !text.contains("faster in") && text.contains("In 11 tests a number is not what it looks like"),
+            "{text}"
+        );
+        assert_eq!(comparison.geomean_ratios, [None]);
+        let limit: Limit = "throughput>5%".parse().unwrap();
+        assert!(matches!(limit.reached(&comparison), Reached::Undecided(_)));
+    }
+
+    #[test]
+    fn where_only_the_waiting_changed_that_is_said() {
+        let mut after = repeated(1.0);
+        for latency in after.phases.iter_mut().filter_map(|phase| phase.latency_ns.as_mut()) {
+            latency.p99 = latency.p99.map(|ns| ns * 5);
+        }
+        let comparison = compare(&[side("before", repeated(1.0)), side("after", after)], EFFECT).unwrap();
+        let text = shown(&comparison);
+        assert!(text.contains("the same in 11 tests. Its p99 is higher in 10."), "{text}");
+    }
+
+    #[test]
+    fn sides_of_different_sizes_settle_what_they_can() {
+        let few = |run: Run, count: u32| {
+            let phases =
+                run.phases.iter().filter(|p| p.repetition <= count && p.spec == "write:seq1m:q8").cloned();
+            Run { phases: phases.collect(), ..run }
+        };
+        let of = |count| {
+            compare(
+                &[side("before", few(repeated(1.0), 6)), side("after", few(repeated(2.0), count))],
+                EFFECT,
+            )
+            .unwrap()
+        };
+        let change = |comparison: &Comparison| comparison.rows[0].changes[0].clone().unwrap();
+        // 6 and 2 can be dealt out in 28 ways, 6 and 3 in 84.
+        assert!(change(&of(3)).can_be_settled && change(&of(3)).answer == Answer::Changed);
+        assert!(change(&of(2)).can_be_settled, "1 of 28 is less than 0.05");
+        assert!(!change(&of(1)).can_be_settled);
+        let text = shown(&of(1));
+        assert!(text.contains("One run of after"), "{text}");
+    }
+
+    #[test]
+    fn many_sides_stand_beneath_each_other() {
+        let sides: Vec<_> = (0..12)
+            .map(|number| side(&format!("/srv/a-rather-long-directory/runs/{number}"), repeated(1.0)))
+            .collect();
+        let comparison = compare(&sides, EFFECT).unwrap();
+        let style = crate::text::Style { unicode: true, width: 100 };
+        let text = sample::plain(&text(&comparison, &style));
+        let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= 100, "{widest}: {text}");
+        assert!((1..12).all(|number| text.contains(&format!("directory/runs/{number}"))), "{text}");
     }
 }

@@ -4,7 +4,7 @@ use model::comparison::{Answer, Change, Direction, LeftOut, Measured, Row};
 use model::run::{Trust, WorkloadRecord};
 use model::size;
 
-use super::side::{Key, Side, Test};
+use super::side::{Key, Side, Test, Value};
 
 /// Data sets that differ by more than this may lie in other caches.
 const SAME_SIZE: f64 = 1.25;
@@ -38,6 +38,15 @@ pub(super) fn compare(sides: &[Side], effect: f64, noise_floor: f64, is_interlea
             }
             continue;
         }
+        // Of what was measured in turns, only whole pairs count.
+        let pairs = match tests[..] {
+            [Some(one), Some(other)] if is_interleaved => {
+                vec![Some(one.paired_with(other)), Some(other.paired_with(one))]
+            }
+            _ => Vec::new(),
+        };
+        let tests: Vec<Option<&Test>> =
+            if is_interleaved { pairs.iter().map(Option::as_ref).collect() } else { tests.clone() };
         for (index, after) in tests.iter().enumerate().skip(1) {
             let (Some(before), Some(after)) = (tests[0], after) else { continue };
             let change = if is_interleaved { in_pairs(before, after) } else { in_groups(before, after) };
@@ -53,6 +62,13 @@ pub(super) fn compare(sides: &[Side], effect: f64, noise_floor: f64, is_interlea
             warnings: if key.measure.is_rate() { warnings(sides, &tests) } else { Vec::new() },
         });
     }
+    for side in sides {
+        let lacking = side.lacking.iter().map(|(what, why)| LeftOut {
+            what: what.clone(),
+            reason: format!("no number from a run on {}: {why}", side.name),
+        });
+        left_out.extend(lacking);
+    }
     let margins = stats::Margins { equivalent: effect, floor: noise_floor };
     let mut claims = 0;
     // What is read together is judged together: the rates of one side against the first, and its latencies.
@@ -61,7 +77,7 @@ pub(super) fn compare(sides: &[Side], effect: f64, noise_floor: f64, is_interlea
             *of == side && rows[*row].measure.is_rate() == is_rate
         };
         let family: Vec<_> = found.iter().filter(is_of).copied().collect();
-        claims = claims.max(family.len());
+        claims = claims.max(family.iter().filter(|(_, _, change)| change.p.is_some()).count());
         let changes: Vec<_> = family.iter().map(|(_, _, change)| *change).collect();
         for ((row, _, change), judged) in family.iter().zip(stats::judge(&changes, margins)) {
             let is_more_better = rows[*row].measure.is_more_better();
@@ -108,15 +124,24 @@ fn unlike(sides: &[Side], tests: &[Option<&Test>]) -> Option<String> {
     })
 }
 
-/// A test of another side that has the same name in tables and is another.
+/// The sides that measured a test.
+fn test_sides<'a>(sides: &'a [Side], test: &'a Test) -> impl Iterator<Item = &'a Side> {
+    sides.iter().filter(|side| side.tests.iter().any(|own| own.key == test.key))
+}
+
+/// A test of another side that has the same name in tables, is another, and is not measured where this one is.
 fn twin<'a>(sides: &'a [Side], test: &Test) -> Option<(&'a str, &'a str)> {
     let is_twin = |other: &&Test| {
         (&other.name, &other.label) == (&test.name, &test.label)
             && other.key.measure == test.key.measure
             && other.key.spec != test.key.spec
     };
-    let found =
-        |side: &'a Side| Some((side.name.as_str(), side.tests.iter().find(is_twin)?.key.spec.as_str()));
+    let is_here =
+        |spec: &str| test_sides(sides, test).any(|side| side.tests.iter().any(|own| own.key.spec == spec));
+    let found = |side: &'a Side| {
+        let twin = side.tests.iter().find(|other| is_twin(other) && !is_here(&other.key.spec))?;
+        Some((side.name.as_str(), twin.key.spec.as_str()))
+    };
     // Only if the side lacks the test itself.
     sides.iter().filter(|side| side.tests.iter().all(|other| other.key != test.key)).find_map(found)
 }
@@ -190,7 +215,7 @@ fn warnings(sides: &[Side], tests: &[Option<&Test>]) -> Vec<String> {
         {
             let [one, other] = [one, other].map(|bytes| size::binary(bytes as u64));
             warnings.push(format!(
-                "on {one} of data on {}, on {other} on {}: with --size it is the same",
+                "on {one} of data on {}, on {other} on {}: give both the same --size",
                 first.name, side.name
             ));
         }
@@ -198,19 +223,29 @@ fn warnings(sides: &[Side], tests: &[Option<&Test>]) -> Vec<String> {
     warnings
 }
 
-fn in_groups(before: &Test, after: &Test) -> Option<stats::Change> {
-    let values = |test: &Test| test.values.iter().map(|(_, value)| *value).collect::<Vec<_>>();
-    stats::compare_groups(&values(before), &values(after), before.resolution + after.resolution)
+/// What the ratio of the means is known to. Operations are counted anew in each run; the bucket of a histogram is the
+/// same in all.
+fn resolution(before: &Test, after: &Test) -> f64 {
+    if !before.key.measure.is_rate() {
+        return before.resolution + after.resolution;
+    }
+    let of = |test: &Test| test.resolution.powi(2) / test.values.len().max(1) as f64;
+    (of(before) + of(after)).sqrt()
 }
 
-/// By repetition; one that only one side has is left out.
+fn in_groups(before: &Test, after: &Test) -> Option<stats::Change> {
+    let values = |test: &Test| test.values.iter().map(|value| value.value).collect::<Vec<_>>();
+    stats::compare_groups(&values(before), &values(after), resolution(before, after))
+}
+
+/// Run by run; both have the same.
 fn in_pairs(before: &Test, after: &Test) -> Option<stats::Change> {
-    let pair = |(repetition, before): &(u32, f64)| {
-        let (_, after) = after.values.iter().find(|(other, _)| other == repetition)?;
-        Some((*before, *after))
+    let pair = |before: &Value| {
+        let after = after.values.iter().find(|after| after.run == before.run)?;
+        Some((before.value, after.value))
     };
     let pairs: Vec<_> = before.values.iter().filter_map(pair).collect();
-    stats::compare_pairs(&pairs, before.resolution + after.resolution)
+    stats::compare_pairs(&pairs, resolution(before, after))
 }
 
 fn told(change: &stats::Change, judged: &stats::Judged, is_more_better: bool) -> Change {
@@ -234,13 +269,18 @@ fn told(change: &stats::Change, judged: &stats::Judged, is_more_better: bool) ->
         direction,
         runs_needed,
         detectable: judged.detectable,
+        can_be_settled: judged.can_be_settled,
     }
 }
 
 /// Geometric mean of the ratios of all rates of a side, counted from the second; `None` without any.
 pub(super) fn geomean(rows: &[Row], side: usize) -> Option<f64> {
     let ratio = |row: &Row| row.changes.get(side - 1)?.as_ref().map(|change| change.ratio);
-    let logs: Vec<_> =
-        rows.iter().filter(|row| row.measure.is_rate()).filter_map(ratio).map(f64::ln).collect();
+    let logs: Vec<_> = rows
+        .iter()
+        .filter(|row| row.measure.is_rate() && !row.is_invalid())
+        .filter_map(ratio)
+        .map(f64::ln)
+        .collect();
     (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
 }

@@ -26,6 +26,8 @@ pub struct Side {
     pub(super) pairing: Option<Pairing>,
     /// Whether one of its runs was ended early.
     pub(super) is_partial: bool,
+    /// Tests that gave no number in some run, and why.
+    pub(super) lacking: Vec<(String, String)>,
 }
 
 /// One test of a side: a value for each run.
@@ -34,8 +36,8 @@ pub(super) struct Test {
     pub key: Key,
     pub name: String,
     pub label: String,
-    /// The value of each run, with its repetition.
-    pub values: Vec<(u32, f64)>,
+    /// The value of each run.
+    pub values: Vec<Value>,
     /// What any of these is known to at best, as a share.
     pub resolution: f64,
     /// From the only run, where there is one: the interval within it.
@@ -47,6 +49,17 @@ pub(super) struct Test {
     pub limiters: Vec<(Option<model::Limiter>, Option<Confidence>)>,
     pub trust: Option<Trust>,
     pub trust_reasons: Vec<String>,
+}
+
+/// What one run of a test came to. A test that stands twice in a list is still one run: its values are one, their
+/// geometric mean.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Value {
+    /// Which document of the side, and which repetition in it.
+    pub run: (usize, u32),
+    pub value: f64,
+    /// Of how many it is the mean.
+    of: u32,
 }
 
 /// By what tests of two sides are known to be the same.
@@ -71,12 +84,14 @@ impl Side {
     /// A side of runs with the names of their files. Repetitions of a run count as runs, for each has fresh files.
     pub fn of_runs(name: String, runs: &[(String, Run)]) -> Self {
         let mut side = Self::empty(name);
-        for (file, run) in runs {
-            side.files.push(file.clone());
+        for (document, (file, run)) in runs.iter().enumerate() {
+            if !file.is_empty() {
+                side.files.push(file.clone());
+            }
             side.begin(Some(&run.started_at));
             side.facts.add(facts::of_run(run));
             side.is_partial |= run.run_status == model::run::RunStatus::Partial;
-            run.phases.iter().filter(|phase| is_measured(phase)).for_each(|phase| side.add_phase(phase));
+            run.phases.iter().for_each(|phase| side.add_phase(document, phase));
         }
         side.pairing = match runs {
             [(_, run)] => run.pairing.clone(),
@@ -88,7 +103,7 @@ impl Side {
     /// A side of what was measured so far of a run that is measured in turns with another.
     pub fn of_phases(name: String, phases: &[PhaseRecord], pairing: Pairing) -> Self {
         let mut side = Self { pairing: Some(pairing), ..Self::empty(name) };
-        phases.iter().filter(|phase| is_measured(phase)).for_each(|phase| side.add_phase(phase));
+        phases.iter().for_each(|phase| side.add_phase(0, phase));
         side
     }
 
@@ -101,7 +116,7 @@ impl Side {
         runs: &[(String, Vec<ForeignRate>)],
     ) -> Self {
         let mut side = Self { files: vec![file], ..Self::empty(name) };
-        for (label, rates) in runs {
+        for (document, (label, rates)) in runs.iter().enumerate() {
             side.facts.add([Fact::notable("program", program.to_owned())].into());
             if !label.is_empty() {
                 side.facts.add([Fact::notable("name", label.clone())].into());
@@ -109,9 +124,7 @@ impl Side {
             for rate in rates {
                 let measure = if rate.is_bytes { Measure::BytesPerSecond } else { Measure::OpsPerSecond };
                 let key = Key { spec: rate.test.clone(), measure };
-                let test = side.test(key, &rate.test, "");
-                let repetition = test.values.len() as u32 + 1;
-                test.values.push((repetition, rate.per_second));
+                side.add(key, &rate.test, "", (document, 1), rate.per_second);
             }
         }
         side
@@ -126,6 +139,7 @@ impl Side {
             tests: Vec::new(),
             pairing: None,
             is_partial: false,
+            lacking: Vec::new(),
         }
     }
 
@@ -165,7 +179,39 @@ impl Side {
         &mut self.tests[at]
     }
 
-    fn add_phase(&mut self, phase: &PhaseRecord) {
+    /// Adds a value to a test; the test, unless it is no value that can be compared.
+    fn add(&mut self, key: Key, name: &str, label: &str, run: (usize, u32), value: f64) -> Option<&mut Test> {
+        if !(value.is_finite() && value > 0.0) {
+            self.lack(format!("{name} {label}").trim_end(), "it has no rate above 0");
+            return None;
+        }
+        let test = self.test(key, name, label);
+        match test.values.iter_mut().find(|known| known.run == run) {
+            Some(known) => {
+                let of = f64::from(known.of);
+                known.value = ((known.value.ln() * of + value.ln()) / (of + 1.0)).exp();
+                known.of += 1;
+            }
+            None => test.values.push(Value { run, value, of: 1 }),
+        }
+        Some(test)
+    }
+
+    fn lack(&mut self, test: &str, why: &str) {
+        let lacking = (test.to_owned(), why.to_owned());
+        if !self.lacking.contains(&lacking) {
+            self.lacking.push(lacking);
+        }
+    }
+
+    fn add_phase(&mut self, document: usize, phase: &PhaseRecord) {
+        // Of a phase that was not done as planned, the number is of something else.
+        if phase.status != Status::Done {
+            let why = phase.reason.as_deref().unwrap_or("it was ended early");
+            self.lack(&format!("{} {}", phase.name, phase.label), why);
+            return;
+        }
+        let run = (document, phase.repetition);
         let is_in_bytes = phase.workload.pattern == Some(Access::Sequential) && Kind::of(phase) == Kind::Data;
         let rate = &phase.rate;
         let ends = rate.ci95_low_ops_per_second.zip(rate.ci95_high_ops_per_second);
@@ -178,23 +224,26 @@ impl Side {
             None => (Measure::OpsPerSecond, rate.ops_per_second, ends),
         };
         if let Some(value) = value {
-            self.add_value(phase, measure, value, within);
+            self.add_value(run, phase, measure, value, within);
         }
         let latency = phase.latency_ns.as_ref();
         if let Some(p99) = latency.and_then(|latency| latency.p99) {
             let ends = latency.and_then(|latency| latency.ci95.as_ref()?.p99.as_ref());
             let within = ends.map(|ends| (ends.low as f64, ends.high as f64));
-            self.add_value(phase, Measure::P99Ns, p99 as f64, within);
+            self.add_value(run, phase, Measure::P99Ns, p99 as f64, within);
         }
     }
 
-    fn add_value(&mut self, phase: &PhaseRecord, measure: Measure, value: f64, within: Option<(f64, f64)>) {
-        if !(value.is_finite() && value > 0.0) {
-            return;
-        }
-        let test = self.test(Key { spec: phase.spec.clone(), measure }, &phase.name, &phase.label);
-        // Several runs on one side have the same repetitions.
-        test.values.push((phase.repetition, value));
+    fn add_value(
+        &mut self,
+        run: (usize, u32),
+        phase: &PhaseRecord,
+        measure: Measure,
+        value: f64,
+        within: Option<(f64, f64)>,
+    ) {
+        let key = Key { spec: phase.spec.clone(), measure };
+        let Some(test) = self.add(key, &phase.name, &phase.label, run, value) else { return };
         // The window of a rate begins and ends with an operation; one more or less is chance.
         let counted = if measure.is_rate() { 1.0 / phase.ops.max(1) as f64 } else { BUCKET };
         test.resolution = test.resolution.max(counted);
@@ -216,15 +265,10 @@ impl Side {
     }
 }
 
-/// Whether a phase has a number that stands for its test.
-fn is_measured(phase: &PhaseRecord) -> bool {
-    matches!(phase.status, Status::Done | Status::Partial)
-}
-
 impl Test {
     /// What it comes to; `None` where no run has a value.
     pub fn measured(&self) -> Option<Measured> {
-        let values: Vec<_> = self.values.iter().map(|(_, value)| *value).collect();
+        let values: Vec<_> = self.values.iter().map(|value| value.value).collect();
         let (mean, ends) = stats::centre(&values)?;
         let ends = ends.map(|ends| (ends.low, ends.high)).or(self.within);
         let known = |limiter: &Option<model::Limiter>| {
@@ -243,6 +287,13 @@ impl Test {
             confidence: least_sure.filter_map(|(_, confidence)| *confidence).min(),
             trust: self.trust,
         })
+    }
+
+    /// The same with nothing but those of its runs that the other has, too.
+    pub fn paired_with(&self, other: &Self) -> Self {
+        let has = |run| other.values.iter().any(|value| value.run == run);
+        let values = self.values.iter().filter(|value| has(value.run)).cloned().collect();
+        Self { values, ..self.clone() }
     }
 
     /// "read SEQ1M Q8T1"

@@ -1,5 +1,7 @@
 //! A comparison on the terminal.
 
+use std::collections::HashSet;
+
 use model::Comparison;
 use model::comparison::{Answer, Change, Direction, Measure, Row};
 
@@ -8,7 +10,7 @@ use super::words::{
     subject, value,
 };
 use crate::printable;
-use crate::text::{BOLD, DIM, GREEN, Style, YELLOW, field, fit, paint, remark, together};
+use crate::text::{BOLD, DIM, GREEN, Style, YELLOW, field, fit, fit_end, paint, remark, together, wrap};
 
 /// Blanks between columns, and before the first.
 const GAP: usize = 2;
@@ -17,24 +19,22 @@ const NAME_MAX: usize = 20;
 
 /// The comparison as text, with a newline at the end.
 pub fn text(comparison: &Comparison, style: &Style) -> String {
-    let mut blocks = vec![title(comparison), facts(comparison, style), table(comparison, style)];
+    let mut blocks = vec![title(comparison, style), facts(comparison, style), table(comparison, style)];
     blocks.push(remarks(comparison, style));
     let blocks: Vec<_> = blocks.into_iter().filter(|block| !block.is_empty()).collect();
     style.finish(format!("{}\n", blocks.join("\n\n")))
 }
 
-fn title(comparison: &Comparison) -> String {
+fn title(comparison: &Comparison, style: &Style) -> String {
     let of = |side: &model::comparison::Side| {
         let runs = if side.runs == 1 { "1 run".to_owned() } else { format!("{} runs", side.runs) };
-        format!("{} ({runs})", printable(&side.name))
+        together(&format!("{} ({runs})", printable(&side.name)))
     };
     let sides: Vec<_> = comparison.sides.iter().map(of).collect();
     let how = if comparison.is_interleaved { ", measured in turns" } else { "" };
-    let (first, others) = (&sides[0], sides[1..].join(" and "));
-    format!(
-        "skye compare · {others} against {first}{how}\n{}",
-        paint(BOLD, &printable(&headline(comparison)))
-    )
+    let title = format!("skye compare · {} against {}{how}", sides[1..].join(", "), sides[0]);
+    let headline = wrap(&printable(&headline(comparison)), style.paragraph()).join("\n");
+    format!("{}\n{}", wrap(&title, style.paragraph() - 2).join("\n  "), paint(BOLD, &headline))
 }
 
 fn facts(comparison: &Comparison, style: &Style) -> String {
@@ -101,16 +101,33 @@ const LAYOUTS: [Columns; 5] = [
 ];
 
 fn table(comparison: &Comparison, style: &Style) -> String {
-    let mut last = String::new();
-    for columns in LAYOUTS {
-        let text = laid_out(comparison, columns, style);
-        let plain = widest(&text);
-        last = text;
-        if plain <= style.width {
-            break;
+    let laid_out = |columns| laid_out(comparison, columns, style);
+    let fitting = LAYOUTS.into_iter().map(laid_out).find(|text| widest(text) <= style.width);
+    match fitting {
+        Some(text) => text,
+        // More sides than fit beside each other: each for itself against the first.
+        None if comparison.sides.len() > 2 => {
+            let pairs = (1..comparison.sides.len()).map(|side| table(&alone(comparison, side), style));
+            pairs.collect::<Vec<_>>().join("\n\n")
         }
+        None => laid_out(LAYOUTS[LAYOUTS.len() - 1]),
     }
-    last
+}
+
+/// One side against the first, without the others.
+fn alone(comparison: &Comparison, side: usize) -> Comparison {
+    let row = |row: &Row| {
+        let change = row.changes[side - 1].clone();
+        change.as_ref()?;
+        let sides = vec![row.sides[0].clone(), row.sides[side].clone()];
+        Some(Row { sides, changes: vec![change], ..row.clone() })
+    };
+    Comparison {
+        sides: vec![comparison.sides[0].clone(), comparison.sides[side].clone()],
+        rows: comparison.rows.iter().filter_map(row).collect(),
+        geomean_ratios: vec![comparison.geomean_ratios[side - 1]],
+        ..comparison.clone()
+    }
 }
 
 /// The widest line without its escape sequences.
@@ -175,10 +192,27 @@ fn is_worth_a_line(row: &Row) -> bool {
     row.changes.iter().flatten().any(|change| change.answer == Answer::Changed)
 }
 
+/// What stands above the columns: as much of each name as there is room for, and no two the same.
+fn names(comparison: &Comparison) -> Vec<String> {
+    let names: Vec<_> = comparison.sides.iter().map(|side| printable(&side.name)).collect();
+    let are_apart = |names: &[String]| names.iter().collect::<HashSet<_>>().len() == names.len();
+    let cut =
+        |cut: fn(&str, usize) -> String| names.iter().map(|name| cut(name, NAME_MAX)).collect::<Vec<_>>();
+    // Of a path, the end says most.
+    let (heads, tails) = (cut(fit), cut(fit_end));
+    let are_paths = names.iter().any(|name| name.contains('/'));
+    match (are_apart(&heads), are_apart(&tails)) {
+        (true, _) if !are_paths => heads,
+        (_, true) => tails,
+        (true, _) => heads,
+        _ => (1..).zip(&tails).map(|(number, _)| format!("side {number}")).collect(),
+    }
+}
+
 fn heading(comparison: &Comparison, columns: Columns) -> Vec<Cell> {
     let mut cells = vec![Cell::left(""), Cell::left("")];
-    for (index, side) in comparison.sides.iter().enumerate() {
-        cells.push(Cell::right(fit(&printable(&side.name), NAME_MAX)));
+    for (index, name) in names(comparison).into_iter().enumerate() {
+        cells.push(Cell::right(name));
         cells.push(Cell::left(""));
         if index > 0 {
             cells.push(Cell::right("change"));
@@ -207,7 +241,7 @@ fn cells(row: &Row, continues: bool, columns: Columns) -> Vec<Cell> {
         cells.push(Cell::right(number));
         cells.push(Cell::left(if columns.has_spread { spread } else { String::new() }).painted(DIM));
         if let Some(change) = index.checked_sub(1).map(|index| &row.changes[index]) {
-            cells.extend(change_cells(change.as_ref(), columns));
+            cells.extend(change_cells(change.as_ref(), row.is_invalid(), columns));
         }
     }
     let limiters = if row.measure.is_rate() && columns.has_limiters { limiters(row) } else { String::new() };
@@ -216,16 +250,17 @@ fn cells(row: &Row, continues: bool, columns: Columns) -> Vec<Cell> {
     cells
 }
 
-fn change_cells(change: Option<&Change>, columns: Columns) -> [Cell; 3] {
+fn change_cells(change: Option<&Change>, is_invalid: bool, columns: Columns) -> [Cell; 3] {
     let Some(change) = change else { return [Cell::right(""), Cell::left(""), Cell::left("")] };
     let colour = match change.direction {
+        _ if is_invalid => DIM,
         Some(Direction::Better) => GREEN,
         Some(Direction::Worse) => YELLOW,
         None => anstyle::Style::new(),
     };
     let known = if change.p.is_none() { "n=1".to_owned() } else { p(change) };
     [
-        Cell::right(answer(change)).painted(colour),
+        Cell::right(format!("{}{}", answer(change), if is_invalid { " !" } else { "" })).painted(colour),
         Cell::left(if columns.has_ends { ends(change) } else { String::new() }).painted(DIM),
         Cell::left(if columns.has_p { known } else { String::new() }).painted(DIM),
     ]
@@ -259,14 +294,26 @@ pub(super) fn unsettled(comparison: &Comparison) -> Vec<(Vec<String>, String)> {
     said
 }
 
+/// What speaks against rows, those together of which the same is said.
+pub(super) fn warnings(comparison: &Comparison) -> Vec<(Vec<String>, String)> {
+    let mut said: Vec<(Vec<String>, String)> = Vec::new();
+    for (row, warning) in
+        comparison.rows.iter().flat_map(|row| row.warnings.iter().map(move |one| (row, one)))
+    {
+        match said.iter_mut().find(|(_, known)| known == warning) {
+            Some((subjects, _)) => subjects.push(subject(row)),
+            None => said.push((vec![subject(row)], warning.clone())),
+        }
+    }
+    said
+}
+
 /// What stands beneath the table: rows that cannot be told, warnings, what was left out, what follows.
 fn remarks(comparison: &Comparison, style: &Style) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut say = |sign: &str, text: &str| lines.push(remark(sign, &printable(text), style));
-    for row in &comparison.rows {
-        for warning in &row.warnings {
-            say("!", &format!("{}: {warning}.", subject(row)));
-        }
+    for (subjects, warning) in warnings(comparison) {
+        say("!", &format!("{}: {warning}.", subjects.join(", ")));
     }
     for warning in &comparison.warnings {
         say("!", &format!("{warning}."));

@@ -1,6 +1,6 @@
 //! The words and numbers that every form of a comparison uses.
 
-use model::comparison::{Answer, Change, Difference, Measure, Measured, Row};
+use model::comparison::{Answer, Change, Difference, Direction, Measure, Measured, Row};
 use model::{Comparison, FileVerb};
 
 use crate::numbers::{amount, latency, megabytes, percent};
@@ -24,10 +24,14 @@ fn is_on_blocks(row: &Row) -> bool {
     !row.label.is_empty() && FileVerb::from_word(&row.name).is_none()
 }
 
-/// How far the interval of a side reaches to its wider side: "±1.2 %"; empty where there is none.
+/// How far the interval of a side reaches to its wider side: "±1.2 %", beyond twice the value "×÷2.4"; empty where there is
+/// none.
 pub(crate) fn spread(measured: &Measured) -> String {
     let Some((low, high)) = measured.ci95_low.zip(measured.ci95_high) else { return String::new() };
     let half = (high / measured.mean - 1.0).max(1.0 - low / measured.mean);
+    if half >= 1.0 {
+        return format!("×÷{}", amount(1.0 + half).unwrap_or_default());
+    }
     format!("±{}", short_percent(half))
 }
 
@@ -124,61 +128,87 @@ pub(crate) fn difference(difference: &Difference) -> String {
     difference.values.iter().map(value).collect::<Vec<_>>().join(" → ")
 }
 
+/// What sides may differ in that makes no run faster: names, and what is another in every run.
+const NO_CAUSES: [&str; 7] = ["label", "name", "target", "seeds", "in use", "data set", "program"];
+
 /// What follows from the whole of it, in sentences: how many runs are needed, what could be found, what it cannot say.
 pub(crate) fn conclusions(comparison: &Comparison) -> Vec<String> {
     let mut said = Vec::new();
-    let each = if comparison.is_interleaved { "pairs" } else { "runs a side" };
-    let changes =
-        || comparison.rows.iter().flat_map(|row| row.changes.iter().flatten().map(move |c| (row, c)));
-    let rates = || changes().filter(|(row, _)| row.measure.is_rate());
-    let fewest = rates().map(|(_, change)| change.runs).min().unwrap_or_default();
-    let needed = comparison.runs_to_settle;
-    if !comparison.has_claims() {
-        said.push(format!(
-            "One run a side: what it spreads within itself says nothing about the next, so no change can be claimed. Measure \
-             each with --repeat {}, or both in turns: skye ab.",
-            needed.max(6)
-        ));
-    } else if fewest < needed {
-        said.push(format!(
-            "{} rows are judged together: fewer than {needed} {each} cannot settle so many, and here are {fewest}.",
-            comparison.claims
-        ));
-    }
-    let mut found: Vec<_> = rates().filter_map(|(row, change)| Some((change.detectable?, row))).collect();
-    found.sort_by(|one, other| one.0.total_cmp(&other.0));
-    if let (Some((least, easiest)), Some((most, hardest))) = (found.first(), found.last()) {
-        let (least, most) = (percent(*least), percent(*most));
-        said.push(match least == most {
-            true => format!("A change of a rate by {least} would be found four times of five."),
-            false => format!(
-                "A change of a rate would be found four times of five from {least} ({}) or, at worst, {most} ({}) on.",
-                subject(easiest),
-                subject(hardest)
-            ),
-        });
-    }
-    let has_changed = changes().any(|(_, change)| change.answer == Answer::Changed);
-    if has_changed && comparison.differs.len() > 1 {
-        said.push(format!(
-            "{} settings differ: this comparison cannot say which did it.",
-            capital(&count(comparison.differs.len()))
-        ));
-    }
     if comparison.has_claims() {
+        said.extend(unsettled_for_want_of_runs(comparison));
+        said.extend(detectable(comparison));
+        if changes(comparison).any(|(_, change)| change.answer == Answer::Changed) {
+            said.extend(causes(comparison));
+        }
+        said.push(match comparison.claims {
+            1 => "p is that of an exact permutation test.".into(),
+            rows => format!("p is that of an exact permutation test, corrected for {rows} rows (Holm)."),
+        });
+        if !comparison.is_interleaved {
+            said.push(
+                "The sides were measured one after the other: what drifted in between counts as a change. skye ab measures in \
+                 turns."
+                    .into(),
+            );
+        }
+    } else if comparison.is_interleaved {
+        said.push("One pair claims nothing: give skye ab more time, by --total.".into());
+    } else {
+        let repetitions = comparison.runs_to_settle.max(6);
+        let single: Vec<_> =
+            comparison.sides.iter().filter(|side| side.runs < 2).map(|side| side.name.as_str()).collect();
+        let which = if single.len() == comparison.sides.len() {
+            "One run a side".to_owned()
+        } else {
+            format!("One run of {}", single.join(" and "))
+        };
         said.push(format!(
-            "p is that of an exact permutation test, corrected for {} rows (Holm).",
-            comparison.claims
+            "{which}: what it spreads within itself says nothing about the next, so no change can be claimed. Measure each with \
+             --repeat {repetitions}, or both in turns: skye ab."
         ));
-    }
-    if comparison.has_claims() && !comparison.is_interleaved {
-        said.push(
-            "The sides were measured one after the other: what drifted in between counts as a change. skye ab measures in \
-             turns."
-                .into(),
-        );
     }
     said
+}
+
+fn changes(comparison: &Comparison) -> impl Iterator<Item = (&Row, &Change)> {
+    comparison.rows.iter().flat_map(|row| row.changes.iter().flatten().map(move |change| (row, change)))
+}
+
+/// The rates that so few runs cannot settle, however far apart they lie.
+fn unsettled_for_want_of_runs(comparison: &Comparison) -> Option<String> {
+    let rates = changes(comparison).filter(|(row, _)| row.measure.is_rate());
+    let fewest = rates.filter(|(_, change)| !change.can_be_settled).map(|(_, change)| change.runs).min()?;
+    let (rows, needed) = (comparison.claims, comparison.runs_to_settle);
+    let each = if comparison.is_interleaved { "pairs" } else { "runs a side" };
+    Some(match rows {
+        1 => format!("Fewer than {needed} {each} settle nothing, and here are {fewest}."),
+        _ => format!(
+            "{rows} rows are judged together: that takes {needed} {each}, and of some there are {fewest}."
+        ),
+    })
+}
+
+fn detectable(comparison: &Comparison) -> Option<String> {
+    let rates = changes(comparison).filter(|(row, _)| row.measure.is_rate());
+    let mut found: Vec<_> = rates.filter_map(|(row, change)| Some((change.detectable?, row))).collect();
+    found.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let ((least, easiest), (most, hardest)) = (found.first()?, found.last()?);
+    let (least, most) = (percent(*least), percent(*most));
+    Some(match least == most || easiest.spec == hardest.spec {
+        true => format!("A change of a rate by {most} would be found four times of five."),
+        false => format!(
+            "A change of a rate would be found four times of five from {least} ({}) or, at worst, {most} ({}) on.",
+            subject(easiest),
+            subject(hardest)
+        ),
+    })
+}
+
+fn causes(comparison: &Comparison) -> Option<String> {
+    let causes = comparison.differs.iter().filter(|one| !NO_CAUSES.contains(&one.name.as_str())).count();
+    (causes > 1).then(|| {
+        format!("{} settings differ: this comparison cannot say which did it.", capital(&count(causes)))
+    })
 }
 
 fn count(number: usize) -> String {
@@ -198,11 +228,12 @@ pub(crate) fn headline(comparison: &Comparison) -> String {
         let others = capital(&count(comparison.sides.len() - 1));
         return format!("{others} sides, each against {}.", comparison.sides[0].name);
     }
-    let rates = comparison.rows.iter().filter(|row| row.measure.is_rate());
-    let changes: Vec<_> = rates.filter_map(|row| Some((row, row.changes.first()?.as_ref()?))).collect();
-    let of = |direction| changes.iter().filter(|(_, change)| change.direction == Some(direction)).count();
-    let (better, worse) = (of(model::comparison::Direction::Better), of(model::comparison::Direction::Worse));
-    let same = changes.iter().filter(|(_, change)| change.answer == Answer::Equivalent).count();
+    let (invalid, valid): (Vec<&Row>, Vec<_>) =
+        comparison.rows.iter().filter(|row| row.measure.is_rate()).partition(|row| row.is_invalid());
+    let changes: Vec<_> = valid.iter().filter_map(|row| row.changes.first()?.as_ref()).collect();
+    let of = |direction| changes.iter().filter(|change| change.direction == Some(direction)).count();
+    let (better, worse) = (of(Direction::Better), of(Direction::Worse));
+    let same = changes.iter().filter(|change| change.answer == Answer::Equivalent).count();
     let unknown = changes.len() - better - worse - same;
     let tests = |number: usize| if number == 1 { "1 test".to_owned() } else { format!("{number} tests") };
     let parts = [
@@ -211,15 +242,34 @@ pub(crate) fn headline(comparison: &Comparison) -> String {
         (same, format!("the same in {}", tests(same))),
     ];
     let parts: Vec<_> = parts.into_iter().filter(|(number, _)| *number > 0).map(|(_, text)| text).collect();
-    match (parts.is_empty(), unknown) {
+    let mut said = match (parts.is_empty(), unknown) {
         (true, _) if !comparison.has_claims() => {
-            format!("One run a side: whether {} is faster cannot be told.", after.name)
+            let of = if comparison.is_interleaved { "pair" } else { "run a side" };
+            format!("One {of}: whether {} is faster cannot be told.", after.name)
         }
         (true, _) => format!("Whether {} is faster cannot be told from these runs.", after.name),
         (false, 0) => format!("{} is {}.", after.name, parts.join(", ")),
         (false, _) => {
             format!("{} is {}; in {} it cannot be told.", after.name, parts.join(", "), tests(unknown))
         }
+    };
+    said.push_str(&waiting(comparison));
+    if !invalid.is_empty() {
+        said.push_str(&format!(" In {} a number is not what it looks like.", tests(invalid.len())));
+    }
+    said
+}
+
+/// Where rates are the same and the waiting is not, that is the change; it is said in any case.
+fn waiting(comparison: &Comparison) -> String {
+    let latencies = comparison.rows.iter().filter(|row| !row.measure.is_rate() && !row.is_invalid());
+    let changes: Vec<_> = latencies.filter_map(|row| row.changes.first()?.as_ref()?.direction).collect();
+    let of = |direction| changes.iter().filter(|one| **one == direction).count();
+    match (of(Direction::Better), of(Direction::Worse)) {
+        (0, 0) => String::new(),
+        (better, 0) => format!(" Its p99 is lower in {better}."),
+        (0, worse) => format!(" Its p99 is higher in {worse}."),
+        (better, worse) => format!(" Its p99 is lower in {better}, higher in {worse}."),
     }
 }
 

@@ -160,7 +160,7 @@ fn runs_are_put_together_by_what_they_have_in_common() {
         "{told}"
     );
     compare(&files, "--by lable").exits(2).says(&["did you mean label?"]);
-    compare(&files, "--by preset").exits(2).says(&["it is custom in all"]);
+    compare(&files, "--by preset").exits(2).says(&["it is `custom` in all"]);
     // Without a key, each file is a side.
     let told = compare(&files, "").exits(0).stdout;
     assert!(told.contains("Three sides, each against 1."), "{told}");
@@ -251,7 +251,7 @@ fn in_turns_what_is_known_is_found() {
     assert!(told.contains("measured in turns") && told.contains("faster in 1 test"), "{told}");
     let same = ab(&a, "").exits(0).stdout;
     assert!(same.contains("the same in 1 test"), "{same}");
-    ab(&b, "--fail-on throughput>2%").exits(4);
+    ab(&b, "--fail-on throughput>4%").exits(4);
     let json = parse_comparison(&ab(&b, "--format json").exits(0).stdout);
     let runs = json["rows"][0]["changes"][0]["runs"].as_u64().unwrap();
     // Six pairs settle one row, and blocks are of two.
@@ -304,4 +304,73 @@ fn turns_that_are_interrupted_are_saved_and_cleaned_up() {
     assert_nothing_left(a.path());
     assert_nothing_left(b.path());
     assert_eq!(ran.saved().len(), 2);
+}
+
+#[test]
+fn what_cannot_be_decided_is_refused() {
+    let devices = Devices::new();
+    let a = devices.run("a.json", 200.0, 1, &one_test());
+    let b = devices.run("b.json", 150.0, 2, &one_test());
+    compare(&[&a, &b], "--fail-on throughput<-1%").exits(2).says(&["--effect 1%"]).has_no_result();
+    compare(&[&b, &a], "--fail-on throughput<-1% --effect 1%").exits(4);
+    // A run counts once, whatever its file is called.
+    let copy = devices.path("copy.json");
+    fs::copy(&a, &copy).unwrap();
+    compare(&[&a, &copy, &b], "--by target").exits(2).says(&["cannot count a run twice"]);
+    // All are compared with the first, or with nothing.
+    let nowhere = devices.path("nowhere.json");
+    compare(&[&nowhere, &a, &b], "").exits(2).says(&["No such file"]).has_no_result();
+    compare(&[&a, &b], "--by color").exits(2).says(&["has no such thing"]);
+}
+
+#[test]
+fn turns_end_where_they_cannot_go_on() {
+    let devices = Devices::new();
+    let good = devices.device(200.0);
+    let bad = devices.path("bad.toml");
+    let errors = "latency = { kind = \"exponential\", mean_us = 200 }\nerrors = [{ after_ops = 100, error = \"EIO\" }]\n";
+    fs::write(&bad, errors).unwrap();
+    let ab = |b: &str, words: &str| {
+        skye()
+            .arg("ab")
+            .arg(&good)
+            .arg(b)
+            .words("--test read:rnd4k:ops=2500")
+            .words(words)
+            .run()
+            .did_not_panic()
+    };
+    let ran = ab(&format!("sim:{}", bad.display()), "--total 10m").exits(1);
+    assert!(ran.stderr.contains("nothing can be compared"), "{}", ran.stderr);
+    assert!(ran.stderr.matches("failed").count() <= 2, "{}", ran.stderr);
+    let (a, b) = (scratch(64 << 20), scratch(64 << 20));
+    let short = skye().arg("ab").arg(a.path()).arg(b.path()).words("--test create --total 1s");
+    short.run().exits(2).says(&["cannot measure a block", "--total"]).has_no_result();
+    // A directory that is not there, after the other was found.
+    let missing = skye().arg("ab").arg(a.path()).arg(b.path().join("x")).words("--test create");
+    missing.run().exits(2);
+    assert_nothing_left(a.path());
+    let same = ab(&good, "").exits(0).stdout;
+    assert!(same.contains("ended    after") && same.contains("every ratio is known within"), "{same}");
+}
+
+#[test]
+fn turns_of_two_measurements_are_not_pairs() {
+    let devices = Devices::new();
+    let (a, b) = (devices.device(200.0), devices.device(190.0));
+    let runs = |name: &str| {
+        let directory = devices.path(name);
+        let program = skye().arg("ab").arg(&a).arg(&b).words("--test read:rnd4k:ops=2500 --seed 7 --quiet");
+        program.arg("-o").arg(&directory).run().exits(0);
+        let mut files: Vec<_> =
+            fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort_by_key(|path| document(path)["pairing"]["side"].as_str().unwrap().to_owned());
+        files
+    };
+    let (first, second) = (runs("first"), runs("second"));
+    let are_pairs = |one: &Path, other: &Path| {
+        parse_comparison(&compare(&[one, other], "--format json").exits(0).stdout)["is_interleaved"] == true
+    };
+    assert!(are_pairs(&first[0], &first[1]) && are_pairs(&first[1], &first[0]));
+    assert!(!are_pairs(&first[1], &second[0]) && !are_pairs(&first[0], &second[0]));
 }
