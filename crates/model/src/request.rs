@@ -132,9 +132,19 @@ impl Request {
     /// This request where it says something, `lower` where it does not.
     ///
     /// Tests are replaced as a whole. A time asked for here lifts the total of `lower`, which was made for another, and
-    /// is kept to the second: what would end a phase earlier in `lower` is lifted too.
+    /// is kept to the second: what would end a phase earlier in `lower` is lifted too. More repetitions than `lower` has
+    /// lift its total and its write limit as many times.
     #[must_use]
     pub fn over(self, lower: Self) -> Self {
+        let times = self.repeat.unwrap_or(1).div_ceil(lower.repeat.unwrap_or(1).max(1)).max(1);
+        let lower = Self {
+            total: lower.total.map(|total| Seconds(total.0 * f64::from(times))),
+            write_limit: lower.write_limit.map(|limit| match limit {
+                Size::Bytes(bytes) => Size::Bytes(bytes.saturating_mul(times.into())),
+                share => share,
+            }),
+            ..lower
+        };
         Self {
             preset: self.preset.or(lower.preset),
             // They belong to the list that they stand beside.
@@ -343,6 +353,16 @@ mod tests {
         assert_eq!((merged.time, merged.total), (Some(Seconds(60.0)), None));
         assert_eq!((merged.time_min, merged.precision), (None, None));
         assert_eq!(merged.size, Some(Size::Bytes(4096)));
+        // What is limited for one repetition is limited for each of six.
+        let preset = Request::from_toml("repeat = 2\ntotal = 40\nwrite_limit = \"10GB\"").unwrap();
+        let lifted = |repeat| {
+            let merged = Request { repeat, ..Request::default() }.over(preset.clone());
+            (merged.total, merged.write_limit)
+        };
+        let gigabytes = |count: u64| Some(Size::Bytes(count * 1_000_000_000));
+        assert_eq!(lifted(Some(6)), (Some(Seconds(120.0)), gigabytes(30)));
+        assert_eq!(lifted(Some(1)), (Some(Seconds(40.0)), gigabytes(10)));
+        assert_eq!(lifted(None), (Some(Seconds(40.0)), gigabytes(10)));
         let sweep = Request::from_toml("sweep = \"q1..q64\"\nengine = \"uring\"\nverify = true").unwrap();
         let merged = Request { engine: Some(EngineWord::Sync), ..Request::default() }.over(sweep);
         assert_eq!((merged.engine, merged.verify), (Some(EngineWord::Sync), Some(true)));
