@@ -93,6 +93,8 @@ document! {
         pub name: String,
         /// What it is on each side; null where that is not known.
         pub values: Vec<Option<String>>,
+        /// Whether numbers may be others because of it; false for what a run is called, and what is another each time.
+        pub is_cause: bool,
     }
 
     /// One test on all sides.

@@ -13,6 +13,7 @@
 
 pub mod compare;
 pub mod csv;
+mod facts;
 mod headline;
 pub mod html;
 pub mod json;

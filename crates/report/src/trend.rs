@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use model::Run;
-use model::run::{Environment, Mark, PhaseRecord, Trust};
+use model::comparison::Difference;
+use model::run::{Mark, PhaseRecord, Trust};
 use stats::{FEW_MIN, levels_of_few};
 
+use crate::compare::{self, signed};
+use crate::facts::{self, Fact, Facts};
 use crate::headline::Measure;
-use crate::numbers::{MISSING, percent, thousands};
+use crate::numbers::{MISSING, thousands};
 use crate::spark::sparkline;
 use crate::text::{DIM, Kind, NAME_WIDTH, Style, aligned, fit, fit_end, paint, together, wrap};
 use crate::time;
@@ -33,52 +36,50 @@ struct Test {
     measure: Measure,
     /// The median of its repetitions; `None` where no number of them is to be trusted.
     rate: Option<f64>,
+    /// What may be the reason in this test alone.
     facts: Facts,
 }
 
-/// Names and values, each name once.
-type Facts = Vec<(String, String)>;
-/// The fact that is a list: only what differs of it is told.
-const OPTIONS: &str = "mount options";
-
 impl From<&Run> for Measured {
     fn from(run: &Run) -> Self {
-        let mut tests: Vec<(&PhaseRecord, Vec<f64>)> = Vec::new();
+        let mut tests: Vec<(&PhaseRecord, Vec<&PhaseRecord>)> = Vec::new();
         for phase in &run.phases {
             let known = tests.iter().position(|(test, _)| test.spec == phase.spec && test.name == phase.name);
-            let at = known.unwrap_or_else(|| {
-                tests.push((phase, Vec::new()));
-                tests.len() - 1
-            });
-            tests[at].1.extend(trusted_rate(phase));
+            match known {
+                Some(at) => tests[at].1.push(phase),
+                None => tests.push((phase, vec![phase])),
+            }
         }
         Self {
             started_at: run.started_at.clone(),
             host: run.environment.host.clone(),
             path: run.environment.target.path.clone(),
-            facts: facts(&run.skye_version, &run.environment),
-            tests: tests.into_iter().map(|(phase, rates)| Test::new(phase, rates)).collect(),
+            facts: reasons(facts::around_tests(run)),
+            tests: tests.iter().map(|(first, all)| Test::new(first, all)).collect(),
         }
     }
 }
 
 impl Test {
-    fn new(phase: &PhaseRecord, rates: Vec<f64>) -> Self {
-        let fact = |name: &str, value: String| (name.to_owned(), value);
+    /// Of a test by its first repetition, and all of them.
+    fn new(first: &PhaseRecord, all: &[&PhaseRecord]) -> Self {
         Self {
-            spec: phase.spec.clone(),
-            name: phase.name.clone(),
-            label: phase.label.clone(),
-            kind: Kind::of(phase),
-            measure: Measure::of(phase),
-            rate: median(rates),
-            facts: vec![
-                fact("engine", phase.engine.name.clone()),
-                fact("bytes of the data set", thousands(phase.workload.size_bytes)),
-                fact("files", thousands(phase.workload.files)),
-            ],
+            spec: first.spec.clone(),
+            name: first.name.clone(),
+            label: first.label.clone(),
+            kind: Kind::of(first),
+            measure: Measure::of(first),
+            rate: median(all.iter().filter_map(|phase| trusted_rate(phase)).collect()),
+            facts: reasons(facts::of_tests(all)),
         }
     }
+}
+
+/// Those of the facts that can be the reason of another rate.
+fn reasons(all: Vec<Fact>) -> Facts {
+    let mut reasons = Facts::default();
+    reasons.add(all.into_iter().filter(|fact| fact.is_cause).collect());
+    reasons
 }
 
 /// Its headline rate, if that is the speed of this storage.
@@ -97,33 +98,6 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);
     Some(low / 2.0 + high / 2.0)
-}
-
-fn facts(skye_version: &str, environment: &Environment) -> Facts {
-    let target = &environment.target;
-    let of_drives = |value: fn(&model::target::Device) -> Option<String>| {
-        let mut values: Vec<String> =
-            target.device_stack.iter().filter(|device| device.is_leaf()).filter_map(value).collect();
-        values.sort();
-        values.dedup();
-        values.join(", ")
-    };
-    let named = [
-        ("skye", skye_version.to_owned()),
-        ("kernel", environment.kernel.clone()),
-        ("file system", target.file_system.clone()),
-        ("source", target.source.clone()),
-        (OPTIONS, target.mount_options.join(",")),
-        ("drive", of_drives(|device| device.model.clone())),
-        ("scheduler", of_drives(|device| device.scheduler.clone())),
-        ("write cache", of_drives(|device| device.write_cache.clone())),
-        ("CPU", environment.cpu_model.clone().unwrap_or_default()),
-        ("CPUs", environment.cpus.to_string()),
-        ("bytes of memory", thousands(environment.memory_bytes)),
-        ("virtualisation", environment.virtualisation.clone().unwrap_or_default()),
-    ];
-    let settings = environment.settings.iter().map(|setting| (setting.name.clone(), setting.value.clone()));
-    named.map(|(name, value)| (name.to_owned(), value)).into_iter().chain(settings).collect()
 }
 
 /// A test on a target, over the runs.
@@ -237,8 +211,8 @@ struct Trend<'a> {
 }
 
 struct Change<'a> {
-    /// Of the rate: -0.12 is 12 % less.
-    by: f64,
+    /// The rate after it to the rate before: 0.88 is 12 % less.
+    ratio: f64,
     /// The first run with the new level, and the last with the old one.
     since: Point<'a>,
     before: Point<'a>,
@@ -252,7 +226,7 @@ impl<'a> Trend<'a> {
         let levels = levels_of_few(&rates);
         let middle = |from: usize, to: usize| median(rates[from..to].to_vec()).unwrap_or(f64::NAN);
         let changes = levels.windows(2).map(|pair| Change {
-            by: middle(pair[1].from, pair[1].to) / middle(pair[0].from, pair[0].to) - 1.0,
+            ratio: middle(pair[1].from, pair[1].to) / middle(pair[0].from, pair[0].to),
             since: counted[pair[1].from].0,
             before: counted[pair[1].from - 1].0,
         });
@@ -264,9 +238,10 @@ impl<'a> Trend<'a> {
     }
 }
 
-/// A change as people write it: "-12 %".
-fn signed(change: f64) -> String {
-    format!("{}{}", if change < 0.0 { '-' } else { '+' }, percent(change.abs()))
+/// A change of a level as people write it: "-12.1 %".
+fn by(ratio: f64) -> String {
+    // Nothing is no base for a share.
+    if ratio.is_finite() { signed(ratio) } else { "from 0".into() }
 }
 
 /// Widths of the columns.
@@ -314,7 +289,7 @@ impl Layout {
             .fold((f64::INFINITY, 0.0_f64), |(low, high), rate| (low.min(*rate), high.max(*rate)));
         let level = trend.level.and_then(|level| series.test.measure.text(level));
         let change = match trend.changes.last() {
-            Some(change) => signed(change.by),
+            Some(change) => by(change.ratio),
             None if trend.enough => "steady".into(),
             None => MISSING.into(),
         };
@@ -339,7 +314,7 @@ impl Layout {
 
     fn change(&self, change: &Change, style: &Style) -> String {
         let reference = if change.since.back == 0 { "@".into() } else { format!("@-{}", change.since.back) };
-        let by = together(&signed(change.by));
+        let by = together(&by(change.ratio));
         let when = time::minute(&change.since.run.started_at);
         let found = differences(change, style);
         let what = match found.len() {
@@ -363,45 +338,34 @@ fn subject(series: &Series, style: &Style) -> String {
 
 /// What differs between the first run of a level and the last of the one before, as this terminal can show it.
 fn differences(change: &Change, style: &Style) -> Vec<String> {
-    let facts =
-        |point: &Point| -> Facts { point.test.facts.iter().chain(&point.run.facts).cloned().collect() };
-    let (before, after) = (facts(&change.before), facts(&change.since));
-    let mut found = Vec::new();
-    for (name, new) in &after {
-        let old = before.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value);
-        found.extend(difference(name, old, new));
-    }
-    for (name, old) in before.iter().filter(|(name, _)| after.iter().all(|(known, _)| known != name)) {
-        found.extend(difference(name, old, ""));
-    }
+    let (before, after) = (&change.before, &change.since);
+    let mut found = facts::compare(&[&before.test.facts, &after.test.facts]).0;
+    found.extend(facts::compare(&[&before.run.facts, &after.run.facts]).0);
     let more = found.len().saturating_sub(DIFFERENCES_MAX);
     found.truncate(DIFFERENCES_MAX);
-    let mut shown: Vec<_> = found.iter().map(|text| style.foreign(text)).collect();
+    let mut shown: Vec<_> = found.into_iter().map(|one| style.foreign(&told(one))).collect();
     if more > 0 {
         shown.push(format!("and {more} more"));
     }
     shown
 }
 
-/// Longest value that is told whole.
+/// Longest name or value that is told whole.
 const VALUE_MAX: usize = 32;
 
-fn difference(name: &str, old: &str, new: &str) -> Option<String> {
-    if old == new {
-        return None;
+/// "scheduler none → mq-deadline"
+fn told(difference: Difference) -> String {
+    let cut = |short: fn(&str, usize) -> String| -> Vec<Option<String>> {
+        let values = difference.values.iter();
+        values.map(|value| value.as_ref().map(|value| short(value, VALUE_MAX))).collect()
+    };
+    let mut values = cut(fit);
+    if values.iter().all(|value| *value == values[0]) {
+        // What begins alike is told by its ends.
+        values = cut(fit_end);
     }
-    if name == OPTIONS {
-        let only = |these: &str, those: &str, sign: char| {
-            let those: Vec<&str> = those.split(',').collect();
-            let lacking = these.split(',').filter(|option| !option.is_empty() && !those.contains(option));
-            lacking.map(|option| format!(" {sign}{}", fit(option, VALUE_MAX))).collect::<String>()
-        };
-        let both = only(old, new, '-') + &only(new, old, '+');
-        // In another order they are the same.
-        return (!both.is_empty()).then(|| format!("{name}{both}"));
-    }
-    let shown = |value: &str| if value.is_empty() { MISSING.to_owned() } else { fit(value, VALUE_MAX) };
-    Some(format!("{} {} → {}", fit(name, VALUE_MAX), shown(old), shown(new)))
+    let name = fit(&difference.name, VALUE_MAX);
+    format!("{name} {}", compare::difference(&Difference { values, ..difference }))
 }
 
 /// What is said once, about everything above.

@@ -3,7 +3,6 @@
 //! [`compare`] makes a [`Comparison`], which is all that the forms beside it are made from.
 
 mod csv;
-mod facts;
 mod limit;
 mod markdown;
 mod rows;
@@ -19,6 +18,9 @@ pub use limit::{Limit, Reached};
 pub use markdown::markdown;
 pub use side::{ForeignRate, Side};
 pub use text::text;
+pub(crate) use words::{difference, signed};
+
+use crate::facts;
 
 /// What changed by less than this is as good as the same, where nothing else is said.
 pub const EFFECT: f64 = 0.03;

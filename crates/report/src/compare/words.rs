@@ -128,9 +128,6 @@ pub(crate) fn difference(difference: &Difference) -> String {
     difference.values.iter().map(value).collect::<Vec<_>>().join(" → ")
 }
 
-/// What sides may differ in that makes no run faster: names, and what is another in every run.
-const NO_CAUSES: [&str; 7] = ["label", "name", "target", "seeds", "in use", "data set", "program"];
-
 /// What follows from the whole of it, in sentences: how many runs are needed, what could be found, what it cannot say.
 pub(crate) fn conclusions(comparison: &Comparison) -> Vec<String> {
     let mut said = Vec::new();
@@ -205,7 +202,8 @@ fn detectable(comparison: &Comparison) -> Option<String> {
 }
 
 fn causes(comparison: &Comparison) -> Option<String> {
-    let causes = comparison.differs.iter().filter(|one| !NO_CAUSES.contains(&one.name.as_str())).count();
+    // Another directory is another name; what lies under it is told by other facts.
+    let causes = comparison.differs.iter().filter(|one| one.is_cause && one.name != "target").count();
     (causes > 1).then(|| {
         format!("{} settings differ: this comparison cannot say which did it.", capital(&count(causes)))
     })

@@ -117,15 +117,75 @@ fn what_differs_is_that_of_the_runs_that_count() {
     runs[8].environment.kernel = "Linux 6.14.2".into();
     let text = shown(&runs, &sample::WIDE);
     assert!(
-        text.contains("-13 % since @-1 (2026-11-08 14:03 UTC): kernel Linux 6.12.9 → Linux 6.14.2"),
+        text.contains("-13.1 % since @-1 (2026-11-08 14:03 UTC): kernel Linux 6.12.9 → Linux 6.14.2"),
         "{text}"
     );
     // With nothing that differs, that is said.
     let text = shown(&self::runs(&STEP), &sample::WIDE);
     assert!(
-        text.contains("-13 % since @-2 (2026-11-07 14:03 UTC): nothing else is known to differ"),
+        text.contains("-13.1 % since @-2 (2026-11-07 14:03 UTC): nothing else is known to differ"),
         "{text}"
     );
+}
+
+/// What is told of a step at which a run is another.
+fn told_of(change: impl Fn(&mut Run)) -> String {
+    let mut runs = runs(&STEP);
+    runs[6..].iter_mut().for_each(change);
+    let text = shown(&runs, &sample::WIDE);
+    let (_, told) = text.split_once("UTC): ").unwrap_or_else(|| panic!("{text}"));
+    told.split("\n  read").next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn all_that_comparisons_tell_of_is_told() {
+    let told = told_of(|run| run.environment.target.device_stack[1].read_ahead_bytes = Some(4 << 20));
+    assert!(told.starts_with("read-ahead ") && told.ends_with(", 4 MiB"), "{told}");
+    let told = told_of(|run| run.environment.target.geometry.journal = Some("on another disk".into()));
+    assert!(told.starts_with("journal ") && told.ends_with(" → on another disk"), "{told}");
+    let told = told_of(|run| run.plan.verify_all = true);
+    assert_eq!(told, "verified not known → every byte");
+}
+
+#[test]
+fn long_values_are_told_by_where_they_differ() {
+    let long = "a word and ".repeat(9);
+    let mut runs = runs(&STEP);
+    for (at, run) in runs.iter_mut().enumerate() {
+        run.environment.kernel = format!("{long}{}", if at < 6 { "old" } else { "new" });
+    }
+    let text = shown(&runs, &sample::WIDE).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("a word and old → …") && text.contains("a word and new read"), "{text}");
+}
+
+#[test]
+fn what_is_no_cause_is_not_told() {
+    let told = told_of(|run| {
+        run.label = Some("after".into());
+        run.plan.seed = Some(7);
+        run.environment.target.space.free_bytes /= 9;
+    });
+    assert_eq!(told, "nothing else is known to differ from the run before");
+}
+
+#[test]
+fn of_data_sets_only_that_of_the_test_is_told() {
+    let told = told_of(|run| {
+        run.phases[1].workload.size_bytes *= 64;
+        run.phases[1].engine.name = "another".into();
+    });
+    assert_eq!(told, "nothing else is known to differ from the run before");
+    let told = told_of(|run| {
+        run.phases[0].workload.size_bytes = 64 << 30;
+        run.environment.kernel = "Linux 6.14.2".into();
+    });
+    assert!(told.starts_with("data set ") && told.contains(" → 64 GiB, kernel Linux"), "{told}");
+}
+
+#[test]
+fn from_nothing_there_is_no_share() {
+    let text = shown(&runs(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1e9, 1.01e9, 1.02e9]), &NARROW);
+    assert!(text.contains("  from 0\n    from 0 since @-2"), "{text}");
 }
 
 #[test]
@@ -179,7 +239,7 @@ fn what_others_wrote_is_harmless() {
         let text = shown(&runs, &style);
         let harmless = |c: char| c == '\n' || !(c.is_control() || c == '\u{202e}');
         assert!(text.chars().all(harmless) && (style.unicode || text.is_ascii()), "{text:?}");
-        assert!(text.contains("-13 % since @-2"), "{text}");
+        assert!(text.contains("-13.1 % since @-2"), "{text}");
     }
 }
 

@@ -66,10 +66,10 @@ fn the_run_with_which_a_rate_changes_is_named() {
         .filter(|line| line.starts_with("  read") || line.starts_with("  create"))
         .collect();
     assert_eq!(rows.len(), 3, "{ran}");
-    assert!(rows[0].contains(" 9 ") && rows[0].contains("801 MB/s") && rows[0].ends_with("-20 %"), "{ran}");
+    assert!(rows[0].contains(" 9 ") && rows[0].contains("801 MB/s") && rows[0].ends_with("-20.0 %"), "{ran}");
     assert!(rows[1].ends_with("steady") && rows[2].ends_with("steady"), "{ran}");
     let ran = ran.tells(&[
-        "-20 % since @-3 (2026-11-07 14:03 UTC): kernel",
+        "-20.0 % since @-3 (2026-11-07 14:03 UTC): kernel",
         "Linux 7.1.0",
         "whose number is missing or not to be trusted",
         "1 saved run cannot be read",

@@ -1,8 +1,11 @@
-//! What sides may differ in besides their numbers: machine, kernel, devices, file system, settings, the plan.
+//! What runs may differ in besides their numbers: machine, kernel, devices, file system, settings, the plan. Comparisons
+//! and trends tell of the same.
+
+use std::collections::BTreeSet;
 
 use model::Run;
 use model::comparison::Difference;
-use model::run::Setting;
+use model::run::{PhaseRecord, Setting};
 use model::size;
 use model::target::{Backing, Device, DeviceKind};
 
@@ -13,17 +16,20 @@ const SAME_SIZE: f64 = 1.25;
 
 /// One of them.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Fact {
+pub(crate) struct Fact {
     /// What it is.
     pub name: String,
     /// Its value as people read it.
     pub value: Value,
     /// Whether it is worth saying where it is the same.
     pub is_notable: bool,
+    /// Whether numbers may be others because of it. What a run is called, or what is another each time, is told where it
+    /// differs, and is not taken for a reason.
+    pub is_cause: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Value {
+pub(crate) enum Value {
     /// Differs if it is not the same text.
     Text(String),
     /// Of several words, only those that are not on all sides differ.
@@ -34,11 +40,15 @@ pub(super) enum Value {
 
 impl Fact {
     fn new(name: &str, value: impl Into<String>) -> Self {
-        Self { name: name.to_owned(), value: Value::Text(value.into()), is_notable: false }
+        Self { name: name.to_owned(), value: Value::Text(value.into()), is_notable: false, is_cause: true }
     }
 
     pub fn notable(name: &str, value: impl Into<String>) -> Self {
         Self { is_notable: true, ..Self::new(name, value) }
+    }
+
+    fn no_cause(self) -> Self {
+        Self { is_cause: false, ..self }
     }
 
     fn words(name: &str, words: impl IntoIterator<Item = String>) -> Self {
@@ -63,14 +73,18 @@ impl Value {
             (Self::About(_, one), Self::About(_, other)) => {
                 (one / other).max(other / one) <= SAME_SIZE || one == other
             }
+            // In another order they are the same.
+            (Self::Words(one), Self::Words(other)) => {
+                one.iter().collect::<BTreeSet<_>>() == other.iter().collect::<BTreeSet<_>>()
+            }
             _ => self == other,
         }
     }
 }
 
-/// The facts of all runs of a side.
+/// The facts of all runs of a side, or of one run.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Facts {
+pub(crate) struct Facts {
     /// Each with every value that some run has.
     all: Vec<(Fact, Vec<Value>)>,
 }
@@ -105,15 +119,15 @@ fn joined(values: &[Value]) -> String {
 }
 
 /// What differs between sides, and what is the same and notable.
-pub(super) fn compare(sides: &[&Facts]) -> (Vec<Difference>, Vec<Setting>) {
+pub(crate) fn compare(sides: &[&Facts]) -> (Vec<Difference>, Vec<Setting>) {
     let (mut differs, mut same) = (Vec::new(), Vec::new());
-    let mut names: Vec<(&str, bool)> = Vec::new();
+    let mut all: Vec<&Fact> = Vec::new();
     for (fact, _) in sides.iter().flat_map(|facts| &facts.all) {
-        if names.iter().all(|(name, _)| *name != fact.name) {
-            names.push((&fact.name, fact.is_notable));
+        if all.iter().all(|known| known.name != fact.name) {
+            all.push(fact);
         }
     }
-    for (name, is_notable) in names {
+    for Fact { name, is_notable, is_cause, .. } in all {
         let values: Vec<_> = sides.iter().map(|facts| facts.values(name)).collect();
         let first = values[0];
         let is_like = |other: &Option<&[Value]>| match (first, *other) {
@@ -121,11 +135,12 @@ pub(super) fn compare(sides: &[&Facts]) -> (Vec<Difference>, Vec<Setting>) {
             (one, other) => one == other,
         };
         if values.iter().all(is_like) {
-            if let Some(values) = first.filter(|_| is_notable) {
-                same.push(Setting { name: name.to_owned(), value: joined(values) });
+            if let Some(values) = first.filter(|_| *is_notable) {
+                same.push(Setting { name: name.clone(), value: joined(values) });
             }
         } else {
-            differs.push(Difference { name: name.to_owned(), values: told_apart(&values) });
+            let values = told_apart(&values);
+            differs.push(Difference { name: name.clone(), values, is_cause: *is_cause });
         }
     }
     (differs, same)
@@ -152,7 +167,14 @@ fn told_apart(sides: &[Option<&[Value]>]) -> Vec<Option<String>> {
 }
 
 /// The facts of a run.
-pub(super) fn of_run(run: &Run) -> Vec<Fact> {
+pub(crate) fn of_run(run: &Run) -> Vec<Fact> {
+    let mut facts = around_tests(run);
+    facts.extend(of_tests(&run.phases.iter().collect::<Vec<_>>()));
+    facts
+}
+
+/// The facts of a run but those of its tests.
+pub(crate) fn around_tests(run: &Run) -> Vec<Fact> {
     let mut facts = Vec::new();
     of_machine(run, &mut facts);
     of_target(run, &mut facts);
@@ -182,7 +204,7 @@ fn of_machine(run: &Run, facts: &mut Vec<Fact>) {
 fn of_target(run: &Run, facts: &mut Vec<Fact>) {
     let target = &run.environment.target;
     if let Some(label) = &run.label {
-        facts.push(Fact::new("label", label.clone()));
+        facts.push(Fact::new("label", label.clone()).no_cause());
     }
     facts.push(Fact::new("target", target.path.clone()));
     facts.push(Fact::notable("file system", target.file_system.clone()));
@@ -235,34 +257,41 @@ fn of_geometry(run: &Run, facts: &mut Vec<Fact>) {
     let space = target.space;
     if space.total_bytes > 0 {
         let used = 1.0 - space.free_bytes as f64 / space.total_bytes as f64;
-        facts.push(Fact::about("in use", percent(used), used.max(0.05)));
+        facts.push(Fact::about("in use", percent(used), used.max(0.05)).no_cause());
     }
 }
 
 fn of_plan(run: &Run, facts: &mut Vec<Fact>) {
     let plan = &run.plan;
     facts.push(Fact::notable("preset", plan.preset.clone()));
-    facts.push(match plan.seed {
-        None => Fact::notable("seeds", "fresh"),
-        Some(seed) => Fact::notable("seeds", seed.to_string()),
-    });
+    let seeds = plan.seed.map_or_else(|| "fresh".to_owned(), |seed| seed.to_string());
+    facts.push(Fact::notable("seeds", seeds).no_cause());
     facts.push(Fact::new("time per test", duration(plan.phase_time_ns)));
+    if plan.verify_all {
+        facts.push(Fact::new("verified", "every byte"));
+    }
+}
+
+/// The facts of tests of a run, taken together: how they were issued, and on how much.
+pub(crate) fn of_tests(phases: &[&PhaseRecord]) -> Vec<Fact> {
     let mut engines: Vec<String> = Vec::new();
-    for phase in &run.phases {
+    for phase in phases {
         for word in std::iter::once(&phase.engine.name).chain(&phase.engine.features) {
             if !engines.contains(word) {
                 engines.push(word.clone());
             }
         }
     }
-    facts.push(Fact::words("engine", engines));
-    if plan.verify_all {
-        facts.push(Fact::new("verified", "every byte"));
-    }
-    let data_bytes = run.phases.iter().filter(|phase| phase.workload.block_bytes.is_some());
-    if let Some(bytes) = data_bytes.map(|phase| phase.workload.size_bytes).max() {
+    let mut facts = vec![Fact::words("engine", engines)];
+    let (on_data, on_files): (Vec<_>, Vec<_>) =
+        phases.iter().map(|phase| &phase.workload).partition(|workload| workload.block_bytes.is_some());
+    if let Some(bytes) = on_data.iter().map(|workload| workload.size_bytes).max() {
         facts.push(Fact::about("data set", size::binary(bytes), bytes as f64));
     }
+    if let Some(files) = on_files.iter().map(|workload| workload.files).max() {
+        facts.push(Fact::about("files", thousands(files), files as f64));
+    }
+    facts
 }
 
 /// A device with what is particular to it; disks are told by their models.
@@ -336,6 +365,40 @@ mod tests {
                 told("features", "–", "reflink"),
             ]
         );
+    }
+
+    #[test]
+    fn mount_options_in_another_order_are_the_same() {
+        let mut run = sample::run();
+        run.environment.target.mount_options.reverse();
+        assert_ne!(run, sample::run());
+        assert_eq!(differences(&run), []);
+    }
+
+    #[test]
+    fn what_a_run_is_called_is_no_cause() {
+        let mut run = sample::run();
+        run.label = Some("after".into());
+        run.plan.seed = Some(7);
+        run.environment.target.space.free_bytes /= 9;
+        run.environment.kernel = "Linux 7.0".into();
+        let (differs, _) = compare(&[&facts(&sample::run()), &facts(&run)]);
+        let found: Vec<_> = differs.iter().map(|one| (one.name.as_str(), one.is_cause)).collect();
+        assert_eq!(found, [("kernel", true), ("in use", false), ("seeds", false), ("label", false)]);
+    }
+
+    #[test]
+    fn tests_on_files_differ_in_how_many() {
+        let mut run = sample::run();
+        let create = sample::phase("create:t4");
+        run.phases.push(create.clone());
+        let before = facts(&run);
+        for phase in run.phases.iter_mut().filter(|phase| phase.spec == create.spec) {
+            phase.workload.files = create.workload.files * 2;
+        }
+        let (differs, _) = compare(&[&before, &facts(&run)]);
+        let found: Vec<_> = differs.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(found, ["files"]);
     }
 
     #[test]
