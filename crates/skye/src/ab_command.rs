@@ -14,13 +14,13 @@ use report::compare::{self, Side};
 use report::text;
 
 use crate::cli::AbArguments;
-use crate::compare_command::{effect, reached, show};
+use crate::compare_command::{self, effect, reached, show};
 use crate::driver::{self, Ended, Setup, Turns};
 use crate::exit::{self, Failure};
 use crate::live_view::LiveView;
 use crate::place::Place;
 use crate::signals::Interruption;
-use crate::{Done, cli, outputs, preset, store, terminal};
+use crate::{Done, outputs, preset, store, terminal};
 
 /// What is measured where nothing is asked for.
 const PRESET: &str = "quick";
@@ -47,6 +47,7 @@ struct Party {
 pub fn ab(arguments: &AbArguments) -> Done {
     let effect = effect(arguments.effect, &arguments.fail_on)?;
     let started = Instant::now();
+    compare_command::check(&arguments.shown)?;
     let started_at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
     let root = Root::system();
     let machine = driver::machine(&root);
@@ -82,7 +83,7 @@ pub fn ab(arguments: &AbArguments) -> Done {
         terminal::print_line(&announced)?;
         return Ok(exit::DONE);
     }
-    let shows_text = arguments.format == cli::ComparisonFormat::Text && !arguments.quiet;
+    let shows_text = compare_command::is_text(&arguments.shown) && !arguments.quiet;
     if shows_text {
         terminal::print_line(&announced)?;
     }
@@ -342,7 +343,7 @@ fn finish(arguments: &AbArguments, measured: Measured, shows_text: bool) -> Done
         code = exit::DAMAGED;
     }
     let mut saved = Vec::new();
-    let sides = names.into_iter().zip(ended).map(|(name, ended)| {
+    let named = names.into_iter().zip(ended).map(|(name, ended)| {
         let run = ended.run;
         let mut file = String::new();
         if !run.phases.is_empty() && !interruption.is_repeated() {
@@ -360,9 +361,11 @@ fn finish(arguments: &AbArguments, measured: Measured, shows_text: bool) -> Done
                 Err(_) => {}
             }
         }
-        Side::of_runs(name, &[(file, run)])
+        (name, [(file, run)])
     });
-    let sides: Vec<_> = sides.collect();
+    let named: Vec<_> = named.collect();
+    let sides: Vec<_> =
+        named.iter().map(|(name, documents)| Side::of_runs(name.clone(), documents)).collect();
     let comparison = match compare::compare(&sides, effect) {
         Ok(comparison) => comparison,
         Err(_) if interruption.is_raised() => return Ok(interruption.exit_code().unwrap_or(code)),
@@ -372,7 +375,8 @@ fn finish(arguments: &AbArguments, measured: Measured, shows_text: bool) -> Done
             ));
         }
     };
-    show(&comparison, arguments.format)?;
+    let runs: Vec<_> = named.into_iter().map(|(_, documents)| documents.map(|(_, run)| run).into()).collect();
+    show(&comparison, &runs, &arguments.shown)?;
     if shows_text {
         let why = match enough {
             Enough::Known => {

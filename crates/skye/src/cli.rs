@@ -338,9 +338,9 @@ pub struct AbArguments {
     /// Exit with code 4 if a row surely changed by more than this, as in 'throughput<-5%' or 'p99>10%'; may be repeated.
     #[arg(long, value_name = "LIMIT", allow_hyphen_values = true)]
     pub fail_on: Vec<Limit>,
-    /// What to print.
-    #[arg(long, value_enum, default_value = "text")]
-    pub format: ComparisonFormat,
+    /// What becomes of the comparison.
+    #[command(flatten)]
+    pub shown: ShownArguments,
     /// Print what would be done, and do nothing.
     #[arg(long)]
     pub dry_run: bool,
@@ -368,9 +368,20 @@ pub struct CompareArguments {
     /// Exit with code 4 if a row surely changed by more than this, as in 'throughput<-5%' or 'p99>10%'; may be repeated.
     #[arg(long, value_name = "LIMIT", allow_hyphen_values = true)]
     pub fail_on: Vec<Limit>,
+    /// What becomes of the comparison.
+    #[command(flatten)]
+    pub shown: ShownArguments,
+}
+
+/// What becomes of a comparison.
+#[derive(Debug, Args)]
+pub struct ShownArguments {
     /// What to print.
     #[arg(long, value_enum, default_value = "text")]
     pub format: ComparisonFormat,
+    /// Also write a page with charts; - is stdout, where nothing else is printed then.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: Option<PathBuf>,
 }
 
 /// `--format` of a comparison.
@@ -384,6 +395,8 @@ pub enum ComparisonFormat {
     Csv,
     /// Everything, in schema skye.compare/1.
     Json,
+    /// A page with charts.
+    Html,
 }
 
 macro_rules! value_words {

@@ -7,13 +7,15 @@ use model::request::Percent;
 use model::{Comparison, Run, nearest};
 use report::compare::{self, Limit, Reached, Side};
 
-use crate::cli::{CompareArguments, ComparisonFormat};
+use crate::cli::{CompareArguments, ComparisonFormat, ShownArguments};
 use crate::exit::{self, Failure};
-use crate::{Done, front_ends, store, terminal};
+use crate::{Done, front_ends, outputs, store, terminal};
 
 /// Compares.
 pub fn compare(arguments: &CompareArguments) -> Done {
     let effect = effect(arguments.effect, &arguments.fail_on)?;
+    let shown = &arguments.shown;
+    check(shown)?;
     let Read { sources, unreadable, has_first } = read_all(&arguments.runs);
     unreadable.iter().for_each(|problem| terminal::error(problem));
     // Without the first there is nothing to compare the others with; of more than two, the others still have it.
@@ -24,8 +26,9 @@ pub fn compare(arguments: &CompareArguments) -> Done {
         None => sources.into_iter().map(Source::into_side).collect(),
         Some(key) => by(key, sources)?,
     };
+    let (sides, runs): (Vec<_>, Vec<_>) = sides.into_iter().unzip();
     let comparison = compare::compare(&sides, effect).map_err(Failure::Refused)?;
-    show(&comparison, arguments.format)?;
+    show(&comparison, &runs, shown)?;
     let code = reached(&comparison, &arguments.fail_on)?;
     Ok(if unreadable.is_empty() { code } else { exit::REFUSED })
 }
@@ -45,9 +48,38 @@ pub fn effect(asked: Option<Percent>, limits: &[Limit]) -> Result<f64, Failure> 
     }
 }
 
-/// Prints a comparison.
-pub fn show(comparison: &Comparison, format: ComparisonFormat) -> Result<(), Failure> {
-    let text = match format {
+/// Finds out whether what was asked for can be shown, before anything is measured or read.
+///
+/// # Errors
+/// The page cannot be written there, or two documents would share stdout.
+pub fn check(shown: &ShownArguments) -> Result<(), Failure> {
+    let Some(file) = &shown.html else { return Ok(()) };
+    if outputs::is_stdout(file) && !matches!(shown.format, ComparisonFormat::Text | ComparisonFormat::Html) {
+        return Err(Failure::Refused(
+            "cannot print two forms of a comparison on stdout: give --html a file".into(),
+        ));
+    }
+    outputs::check(file)
+}
+
+/// Whether the comparison is printed as text.
+pub fn is_text(shown: &ShownArguments) -> bool {
+    let is_page = shown.html.as_deref().is_some_and(outputs::is_stdout);
+    shown.format == ComparisonFormat::Text && !is_page
+}
+
+/// Prints a comparison, and writes its page if that was asked for. `runs` are the documents of its sides.
+///
+/// # Errors
+/// The page cannot be written.
+pub fn show(comparison: &Comparison, runs: &[Vec<Run>], shown: &ShownArguments) -> Result<(), Failure> {
+    if let Some(file) = &shown.html {
+        outputs::write(file, compare::html(comparison, runs).as_bytes())?;
+        if outputs::is_stdout(file) {
+            return Ok(());
+        }
+    }
+    let text = match shown.format {
         ComparisonFormat::Text => {
             let text = compare::text(comparison, &terminal::style());
             return terminal::print_line(text.trim_end_matches('\n'));
@@ -55,6 +87,7 @@ pub fn show(comparison: &Comparison, format: ComparisonFormat) -> Result<(), Fai
         ComparisonFormat::Markdown => compare::markdown(comparison),
         ComparisonFormat::Csv => compare::csv(comparison),
         ComparisonFormat::Json => report::json::write_comparison(comparison),
+        ComparisonFormat::Html => compare::html(comparison, runs),
     };
     terminal::print_bytes(text.as_bytes())
 }
@@ -84,12 +117,18 @@ enum Source {
 }
 
 impl Source {
-    fn into_side(self) -> Side {
+    /// As a side, with its document where it is one of ours.
+    fn into_side(self) -> (Side, Vec<Run>) {
         match self {
-            Self::Run { name, path, run } => Side::of_runs(name, &[(shown(&path), *run)]),
-            Self::Foreign(side) => side,
+            Self::Run { name, path, run } => with_runs(name, vec![(shown(&path), *run)]),
+            Self::Foreign(side) => (side, Vec::new()),
         }
     }
+}
+
+fn with_runs(name: String, documents: Vec<(String, Run)>) -> (Side, Vec<Run>) {
+    let side = Side::of_runs(name, &documents);
+    (side, documents.into_iter().map(|(_, run)| run).collect())
 }
 
 /// What could be read, under names of which no two are the same, and why the rest could not.
@@ -175,7 +214,7 @@ fn identity(run: &Run) -> Identity {
 }
 
 /// One side for each value of a key.
-fn by(key: &str, sources: Vec<Source>) -> Result<Vec<Side>, Failure> {
+fn by(key: &str, sources: Vec<Source>) -> Result<Vec<(Side, Vec<Run>)>, Failure> {
     let mut groups: Vec<(String, Vec<(String, Run)>)> = Vec::new();
     let mut seen: Vec<(Identity, String)> = Vec::new();
     for source in sources {
@@ -218,5 +257,5 @@ fn by(key: &str, sources: Vec<Source>) -> Result<Vec<Side>, Failure> {
             report::printable(value)
         )));
     }
-    Ok(groups.into_iter().map(|(value, documents)| Side::of_runs(value, &documents)).collect())
+    Ok(groups.into_iter().map(|(value, documents)| with_runs(value, documents)).collect())
 }

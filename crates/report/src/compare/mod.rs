@@ -5,6 +5,7 @@
 mod csv;
 mod limit;
 mod markdown;
+mod page;
 mod rows;
 mod side;
 mod text;
@@ -16,6 +17,7 @@ use model::comparison::SCHEMA;
 pub use csv::csv;
 pub use limit::{Limit, Reached};
 pub use markdown::markdown;
+pub use page::html;
 pub use side::{ForeignRate, Side};
 pub use text::text;
 pub(crate) use words::{difference, signed};

@@ -205,8 +205,7 @@ impl Side {
     }
 
     fn add_phase(&mut self, document: usize, phase: &PhaseRecord) {
-        // Of a phase that was not done as planned, the number is of something else.
-        if phase.status != Status::Done {
+        if !is_measured(phase) {
             let why = phase.reason.as_deref().unwrap_or("it was ended early");
             self.lack(&format!("{} {}", phase.name, phase.label), why);
             return;
@@ -263,6 +262,11 @@ impl Side {
             }
         }
     }
+}
+
+/// Whether a phase has a number that stands for its test: of one that was not done as planned, it is of something else.
+pub(super) fn is_measured(phase: &PhaseRecord) -> bool {
+    phase.status == Status::Done
 }
 
 impl Test {

@@ -7,37 +7,58 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
-use model::Run;
+use model::{Comparison, Run};
 
 use crate::json;
 
 /// What pages of skye say about who made them; the first lines hold it.
 const GENERATOR: &str = "<meta name=\"generator\" content=\"skye\">";
+/// What pages of comparisons say besides. Text of others cannot contain it, as its quotation marks are escaped.
+pub(crate) const COMPARISON: &str = "<section id=\"differs\"";
 /// How far into a text that is looked for.
 const HEAD_MAX: usize = 4096;
 /// What stands before the run. Text of others cannot contain it, as their quotation marks are escaped.
 const BEFORE: &str = "<a download=\"run.json.gz\" href=\"data:application/gzip;base64,";
+/// The same of a comparison.
+const BEFORE_COMPARISON: &str = "<a download=\"comparison.json.gz\" href=\"data:application/gzip;base64,";
 /// Most bytes that a run inside a page may have: far more than fit into any page of ours, and no bomb.
 const INFLATED_MAX: u64 = 256 << 20;
 
 /// The run as a link from which it can be saved; `None` if it takes more than so many bytes.
 pub(super) fn run(run: &Run, bytes_max: usize) -> Option<String> {
-    // Four characters for three bytes.
-    let bounded = Bounded { bytes: Vec::new(), left: bytes_max.saturating_sub(BEFORE.len() + 64) / 4 * 3 };
-    let mut encoder = GzEncoder::new(bounded, Compression::default());
-    json::write_into(run, io::BufWriter::with_capacity(64 << 10, &mut encoder)).ok()?;
-    let bytes = encoder.finish().ok()?.bytes;
-    Some(format!("{BEFORE}{}\">run.json.gz</a>", STANDARD.encode(bytes)))
+    packed(BEFORE, "run.json.gz", bytes_max, |writer| {
+        json::write_into(run, io::BufWriter::with_capacity(64 << 10, writer)).ok()
+    })
 }
 
-/// The table as a link from which it can be saved; `None` if it takes more than so many bytes.
-pub(super) fn csv(run: &Run, bytes_max: usize) -> Option<String> {
-    let text = crate::csv::write(run);
+/// The same of a comparison.
+pub(crate) fn comparison(comparison: &Comparison, bytes_max: usize) -> Option<String> {
+    let text = json::write_comparison(comparison);
+    packed(BEFORE_COMPARISON, "comparison.json.gz", bytes_max, |writer| {
+        writer.write_all(text.as_bytes()).ok()
+    })
+}
+
+/// What is written, compressed, as a link from which it can be saved.
+fn packed(
+    before: &str,
+    name: &str,
+    bytes_max: usize,
+    write: impl FnOnce(&mut dyn Write) -> Option<()>,
+) -> Option<String> {
+    // Four characters for three bytes.
+    let bounded = Bounded { bytes: Vec::new(), left: bytes_max.saturating_sub(before.len() + 64) / 4 * 3 };
+    let mut encoder = GzEncoder::new(bounded, Compression::default());
+    write(&mut encoder)?;
+    let bytes = encoder.finish().ok()?.bytes;
+    Some(format!("{before}{}\">{name}</a>", STANDARD.encode(bytes)))
+}
+
+/// A table as a link from which it can be saved under that name; `None` if it takes more than so many bytes.
+pub(crate) fn csv(name: &str, text: &str, bytes_max: usize) -> Option<String> {
     (text.len() < bytes_max / 2).then(|| {
-        format!(
-            "<a download=\"run.csv\" href=\"data:text/csv;charset=utf-8;base64,{}\">run.csv</a>",
-            STANDARD.encode(text)
-        )
+        let encoded = STANDARD.encode(text);
+        format!("<a download=\"{name}\" href=\"data:text/csv;charset=utf-8;base64,{encoded}\">{name}</a>")
     })
 }
 
@@ -70,6 +91,11 @@ pub fn embedded(text: &str) -> Option<Result<String, String>> {
 
 fn inflated(text: &str) -> Result<String, String> {
     let Some((_, rest)) = text.split_once(BEFORE) else {
+        if text.contains(COMPARISON) {
+            return Err(
+                "this page is a comparison, which holds no run; name one of the runs that it compares".into(),
+            );
+        }
         return Err(
             "this page does not hold its run, which was too large for it; name the run's own JSON".into()
         );
@@ -136,7 +162,7 @@ mod tests {
         let all = run(&sample::run(), usize::MAX).unwrap();
         assert!(run(&sample::run(), all.len() / 2).is_none());
         assert!(run(&sample::run(), all.len() + 64).is_some());
-        assert!(csv(&sample::run(), 100).is_none());
+        assert!(csv("run.csv", &crate::csv::write(&sample::run()), 100).is_none());
     }
 
     #[test]

@@ -22,7 +22,7 @@ const TOP: f64 = 8.0;
 const BOTTOM: f64 = 208.0;
 
 /// Upper ends of buckets, ascending, with what was counted in them.
-pub(super) type Buckets = Vec<(u64, u64)>;
+pub(crate) type Buckets = Vec<(u64, u64)>;
 
 /// A histogram of the document; `None` where it cannot be read.
 pub(super) fn decoded(text: &str) -> Option<Buckets> {
@@ -37,7 +37,7 @@ pub(super) fn decoded(text: &str) -> Option<Buckets> {
 
 /// Latencies of a phase: of its steady part, as are the percentiles in numbers; where there is none, its histogram, or where
 /// that cannot be read, those of its intervals.
-fn of_phase(phase: &PhaseRecord) -> Buckets {
+pub(crate) fn of_phase(phase: &PhaseRecord) -> Buckets {
     let merged = |from_ns: u64, to_ns: u64| {
         let within = phase.intervals.iter().filter(|interval| (from_ns..to_ns).contains(&interval.start_ns));
         sum(within.flat_map(|interval| interval.histogram.iter().copied()).collect())
@@ -65,7 +65,7 @@ fn sum(mut all: Buckets) -> Buckets {
 }
 
 /// One in how many takes longer, against the latency; as far as samples tell.
-fn curve(buckets: &Buckets) -> Vec<(f64, f64)> {
+pub(crate) fn curve(buckets: &Buckets) -> Vec<(f64, f64)> {
     let total = buckets.iter().fold(0u64, |sum, (_, count)| sum.saturating_add(*count));
     let mut below = 0u64;
     let mut points = Vec::new();
@@ -87,13 +87,14 @@ fn curve(buckets: &Buckets) -> Vec<(f64, f64)> {
     points
 }
 
-fn percentile(one_in: f64) -> String {
+/// The percentile beyond which one in so many lies: "p99.9".
+pub(crate) fn percentile(one_in: f64) -> String {
     let decimals = (one_in.log10().round() - 2.0).max(0.0) as usize;
     if one_in < 1.5 { "min".into() } else { format!("p{:.decimals$}", (1.0 - 1.0 / one_in) * 100.0) }
 }
 
 /// A latency at a tick: "100 µs", "1 ms".
-pub(super) fn tick(ns: f64) -> String {
+pub(crate) fn tick(ns: f64) -> String {
     let text = latency(ns.round().max(0.0) as u64);
     match text.split_once(' ') {
         Some((number, unit)) if number.contains('.') => {

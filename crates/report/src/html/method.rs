@@ -49,7 +49,7 @@ pub(super) fn section(run: &Run, embed: Embed, bytes_max: usize) -> Markup {
     }
     let left = bytes_max.saturating_sub(AROUND_BYTES + plan.len());
     let wants_run = embed == Embed::Run;
-    let csv = wants_run.then(|| embedded::csv(run, left / 4)).flatten();
+    let csv = wants_run.then(|| embedded::csv("run.csv", &crate::csv::write(run), left / 4)).flatten();
     let left = left.saturating_sub(csv.as_ref().map_or(0, String::len));
     let held = wants_run.then(|| embedded::run(run, left)).flatten();
     rendered(&Method {

@@ -4,19 +4,19 @@
 //! templates (`templates/`), which escape what is put into them; drawings are made by [`crate::svg`].
 
 mod card;
-mod embedded;
+pub(crate) mod embedded;
 mod findings;
 mod heat;
-mod latency;
+pub(crate) mod latency;
 mod machine;
 mod method;
 mod near;
 mod results;
 mod summary;
 mod sweeps;
-mod test;
-mod timeline;
-mod unit;
+pub(crate) mod test;
+pub(crate) mod timeline;
+pub(crate) mod unit;
 
 use std::fmt;
 
@@ -129,11 +129,11 @@ pub fn page(run: &Run, embed: Embed) -> String {
 }
 
 /// What a template makes. Writing into memory does not fail, and no template of ours does.
-fn rendered(template: &impl Template) -> Markup {
+pub(crate) fn rendered(template: &impl Template) -> Markup {
     let text = template.render();
     debug_assert!(text.is_ok());
     Markup(text.unwrap_or_default())
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -58,7 +58,8 @@ impl<'a> Test<'a> {
     }
 }
 
-fn middle<'a>(all: &[(usize, &'a PhaseRecord)]) -> (usize, &'a PhaseRecord) {
+/// The one with the rate in the middle, or where none has a rate, the first of them, of which there must be one.
+pub(crate) fn middle<'a>(all: &[(usize, &'a PhaseRecord)]) -> (usize, &'a PhaseRecord) {
     let rate = |phase: &PhaseRecord| phase.rate.ops_per_second.unwrap_or_default();
     let mut measured: Vec<_> = all.iter().filter(|(_, phase)| missing_reason(phase).is_none()).collect();
     measured.sort_by(|a, b| rate(a.1).total_cmp(&rate(b.1)));

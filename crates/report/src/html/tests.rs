@@ -12,7 +12,7 @@ use crate::sample;
 const VOID: [&str; 3] = ["meta", "br", "img"];
 
 /// Whether tags close in their order, nothing acts or is fetched, anchors are there once, and nothing is no number.
-fn assert_sound(page: &str) {
+pub(crate) fn assert_sound(page: &str) {
     let mut open: Vec<&str> = Vec::new();
     for part in page.split('<').skip(1) {
         let (tag, _) = part.split_once('>').expect("a tag that ends");
@@ -55,7 +55,7 @@ fn assert_sound(page: &str) {
 }
 
 /// A run of eleven tests of so many intervals, none of them like another, whose latencies are spread as they are on disks.
-fn long_run(intervals: u64) -> Run {
+pub(crate) fn long_run(intervals: u64) -> Run {
     let mut run = sample::run();
     for (index, phase) in (0u64..).zip(run.phases.iter_mut()) {
         let Some(first) = phase.intervals.first().cloned() else { continue };

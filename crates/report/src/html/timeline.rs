@@ -19,7 +19,7 @@ const FLOOR: f64 = 26.0;
 /// How far axes reach beyond the highest value.
 const ABOVE: f64 = 1.06;
 /// Fewest intervals that make a line.
-const INTERVALS_MIN: usize = 3;
+pub(crate) const INTERVALS_MIN: usize = 3;
 
 /// One more thing over time.
 struct Track {
@@ -102,11 +102,13 @@ pub(super) fn figure(phase: &PhaseRecord, is_small: bool) -> Option<Figure> {
     Some(Figure { name, drawing: Markup(drawing.finish()), legend, caption })
 }
 
-fn middle_s(interval: &Interval) -> f64 {
+/// The middle of an interval in seconds after the start of its test.
+pub(crate) fn middle_s(interval: &Interval) -> f64 {
     (interval.start_ns as f64 + interval.length_ns as f64 / 2.0) / 1e9
 }
 
-fn end_s(interval: &Interval) -> f64 {
+/// Its end.
+pub(crate) fn end_s(interval: &Interval) -> f64 {
     (interval.start_ns as f64 + interval.length_ns as f64) / 1e9
 }
 
@@ -115,7 +117,8 @@ fn seconds(s: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-fn in_seconds(s: f64) -> String {
+/// Seconds at a tick: "2.5 s".
+pub(crate) fn in_seconds(s: f64) -> String {
     format!("{} s", seconds(s))
 }
 

@@ -1,6 +1,6 @@
 //! Bars from zero: beneath each other with their texts, or stacked to one.
 
-use super::{Anchor, Drawing, Path, Scale, WIDTH};
+use super::{Anchor, Drawing, Path, Scale, WIDTH, fitted};
 
 /// One bar with its text before and its value behind.
 #[derive(Debug, Clone)]
@@ -19,6 +19,9 @@ pub(crate) struct Bar {
 
 /// Height that each bar takes, with its text above it.
 const ROW: f64 = 38.0;
+/// Widths: of a character of a value at most, and between its text and its value.
+const DIGIT: f64 = 8.4;
+const GAP: f64 = 8.0;
 /// Height of the bar itself.
 const THICK: f64 = 12.0;
 
@@ -29,7 +32,8 @@ pub(crate) fn bars(title: &str, description: &str, all: &[Bar], full: f64, rail:
     let scale = Scale::linear(0.0, full, [0.0, WIDTH]);
     for (index, bar) in all.iter().enumerate() {
         let top = index as f64 * ROW;
-        drawing.text("t", Anchor::Start, 0.0, top + 14.0, &bar.name);
+        let room = WIDTH - GAP - bar.shown.chars().count() as f64 * DIGIT;
+        drawing.text("t", Anchor::Start, 0.0, top + 14.0, &fitted(&bar.name, room));
         drawing.text("t", Anchor::End, WIDTH, top + 14.0, &bar.shown);
         if rail {
             drawing.area("rail", [0.0, top + 20.0, WIDTH, THICK], "");

@@ -102,6 +102,34 @@ impl Drawing {
     }
 }
 
+/// The text in at most so many units at 13 units to the line; where it is cut, "…" says so. Which letters a reader's own
+/// font has is not known: these widths are those of wide ones. No library knows
+/// them without the font.
+pub(crate) fn fitted(text: &str, width: f64) -> String {
+    let of = |character: char| match character {
+        'i' | 'j' | 'l' | 't' | 'f' | 'r' | 'I' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | ' ' | '('
+        | ')' | '/' => 5.6,
+        'm' | 'w' | 'M' | 'W' | '@' | '%' => 13.2,
+        'A'..='Z' | '<' | '>' | '=' | '+' | '~' => 9.6,
+        // "0" to "9", the other small letters, and those of most scripts that are written in letters.
+        '\0'..='\u{10ff}' => 8.3,
+        _ => 14.0,
+    };
+    let mut left = width;
+    let end = text.char_indices().find(|(_, character)| {
+        left -= of(*character);
+        left < 0.0
+    });
+    let Some((end, _)) = end else { return text.to_owned() };
+    // There must be room for the dots, too.
+    let (mut kept, mut back) = (text.get(..end).unwrap_or_default(), of('…'));
+    while let Some(last) = kept.chars().next_back().filter(|_| back > 0.0) {
+        kept = kept.strip_suffix(last).unwrap_or_default();
+        back -= of(last);
+    }
+    format!("{}…", kept.trim_end())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,6 +144,15 @@ mod tests {
         let text = drawing.finish();
         assert!(!text.contains("<script") && !text.contains('\u{202e}'), "{text}");
         assert_eq!(text.matches("&lt;script&gt;&quot;&#39;").count(), 5);
+    }
+
+    #[test]
+    fn texts_that_are_too_long_are_cut() {
+        let shown =
+            ["read RND4K Q32T4", "WWWWWWWWWWWWWWWWWWWW", "iiiiiiiiiiiiiiiiiiii", "漢字漢字漢字漢字漢字漢字"]
+                .map(|text| fitted(text, 140.0));
+        assert_eq!(shown, ["read RND4K Q32T4", "WWWWWWWW…", "iiiiiiiiiiiiiiiiiiii", "漢字漢字漢字漢字漢…"]);
+        assert_eq!([fitted("", 10.0), fitted("WW", 0.0)], ["", "…"]);
     }
 
     #[test]

@@ -226,10 +226,11 @@ fn hostile_labels_are_shown_not_obeyed() {
         path
     };
     let (a, b) = (run("a.json", hostile, 1), run("b.json", "-b", 2));
-    for format in ["text", "markdown", "csv", "json"] {
+    for format in ["text", "markdown", "csv", "json", "html"] {
         let told = compare(&[&a, &b], &format!("--format {format}")).exits(0).stdout;
         assert!(!told.contains('\u{1b}') && !told.contains('\u{202e}'), "{format}: {told}");
         match format {
+            "html" => assert!(!told.contains("<script") && told.contains("&#60;script&#62;"), "{told}"),
             "markdown" => assert!(!told.contains("<script") && !told.contains("@all"), "{told}"),
             "csv" => {
                 assert!(told.contains("'=cmd") && told.contains("'-b") && !told.contains(",=cmd"), "{told}")
@@ -237,6 +238,38 @@ fn hostile_labels_are_shown_not_obeyed() {
             _ => {}
         }
     }
+}
+
+#[test]
+fn a_page_is_written_beside_what_is_printed() {
+    let devices = Devices::new();
+    let a = devices.run("a.json", 200.0, 1, &one_test());
+    let b = devices.run("b.json", 150.0, 2, &one_test());
+    let page = devices.path("page.html");
+    let beside = format!("--format json --html {}", page.display());
+    let json: Value = serde_json::from_str(&compare(&[&a, &b], &beside).exits(0).stdout).unwrap();
+    assert_eq!(json["schema"], "skye.compare/1");
+    let written = fs::read_to_string(&page).unwrap();
+    assert!(written.starts_with("<!doctype html>") && written.contains("id=\"test-read-rnd4k-ops-2500\""));
+    for words in ["--format html", "--html -", "--html - --format html"] {
+        assert_eq!(compare(&[&a, &b], words).exits(0).stdout, written, "{words}");
+    }
+    // It holds the comparison, and no run.
+    compare(&[&page, &b], "").exits(2).says(&["is a comparison", "name one of the runs"]);
+    compare(&[&a, &b], "--html - --format csv").exits(2).says(&["two forms of a comparison on stdout"]);
+    let told = compare(&[&a, &b], "--html /dev/null/page.html").exits(2).says(&["/dev/null/page.html"]);
+    assert_eq!(told.stdout, "");
+}
+
+#[test]
+fn where_no_page_can_be_written_nothing_is_measured_in_turns() {
+    let devices = Devices::new();
+    let (a, b) = (devices.device(200.0), devices.device(190.0));
+    let ab = |words: &str| skye().arg("ab").arg(&a).arg(&b).words(words).run().did_not_panic();
+    let ran = ab("--test read:rnd4k:ops=100 --html /dev/null/page.html").exits(2);
+    assert_eq!(ran.says(&["/dev/null/page.html"]).stdout, "", "nothing was announced");
+    let page = ab("--test read:rnd4k:ops=100 --effect 100% --seed 1 --html -").exits(0).stdout;
+    assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"), "{page}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! `$SKYE_TEST_ARTEFACTS`, or else below the target directory.
 
 mod devtools;
+mod pages;
 mod works;
 
 use std::fs;

@@ -1,0 +1,128 @@
+//! A card for each test: every run of every side, and what the runs in the middle looked like.
+
+use std::collections::{HashMap, HashSet};
+
+use askama::Template;
+use model::comparison::Row;
+use model::run::PhaseRecord;
+
+use super::{Page, SIDES_MAX, answer, class_of, name, overlay, strip};
+use crate::compare::side::is_measured;
+use crate::compare::words::{subject, value};
+use crate::html::test::{Chip, middle};
+use crate::html::{Figure, Markup, rendered};
+
+/// Longest part of an anchor that is made from the test.
+const ANCHOR_MAX: usize = 40;
+
+/// The cards that there is room for.
+#[derive(Debug, Default)]
+pub(super) struct Cards {
+    cards: Vec<Markup>,
+    /// Tests that have one, and its anchor.
+    anchors: HashMap<String, String>,
+    /// Tests for which there was no room.
+    left: usize,
+}
+
+#[derive(Template)]
+#[template(path = "compare_cards.html", whitespace = "minimize")]
+struct Section<'a> {
+    cards: &'a [Markup],
+    left: usize,
+}
+
+#[derive(Template)]
+#[template(path = "compare_card.html", whitespace = "minimize")]
+struct Card {
+    anchor: String,
+    name: String,
+    /// Each side with what it came to.
+    sides: Vec<(String, String)>,
+    chips: Vec<Chip>,
+    figures: Vec<Figure>,
+    spec: String,
+    is_runnable: bool,
+}
+
+impl Cards {
+    /// Cards of all tests of which something can be drawn, in so many bytes.
+    pub(super) fn of(page: &Page<'_>, bytes_max: usize) -> Self {
+        let mut cards = Self::default();
+        let (mut bytes, mut taken) = (0, HashSet::new());
+        for group in page.comparison.rows.chunk_by(|one, other| one.spec == other.spec) {
+            let spec = &group[0].spec;
+            let anchor = anchor(spec, &mut taken);
+            let Some(card) = card(page, group, &anchor) else { continue };
+            if cards.left > 0 || bytes + card.0.len() > bytes_max {
+                cards.left += 1;
+                continue;
+            }
+            bytes += card.0.len();
+            cards.cards.push(card);
+            cards.anchors.entry(spec.clone()).or_insert(anchor);
+        }
+        cards
+    }
+
+    /// Where the card of a test is; `None` where it has none.
+    pub(super) fn anchor(&self, spec: &str) -> Option<String> {
+        self.anchors.get(spec).cloned()
+    }
+
+    /// All of them; `None` without any.
+    pub(super) fn section(&self) -> Option<Markup> {
+        let section = Section { cards: &self.cards, left: self.left };
+        (!self.cards.is_empty() || self.left > 0).then(|| rendered(&section))
+    }
+}
+
+fn anchor(spec: &str, taken: &mut HashSet<String>) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let mut anchor = format!("test-{}", spec.chars().take(ANCHOR_MAX).map(plain).collect::<String>());
+    if !taken.insert(anchor.clone()) {
+        // No test has a name that ends so.
+        anchor.push_str(&format!("--{}", taken.len()));
+        taken.insert(anchor.clone());
+    }
+    anchor
+}
+
+/// Rows of one test: its rate, and its latency where there is one.
+fn card(page: &Page<'_>, rows: &[Row], anchor: &str) -> Option<Markup> {
+    let row = &rows[0];
+    let middles: Vec<Option<&PhaseRecord>> =
+        (0..page.comparison.sides.len()).map(|side| middle_of(page, side, &row.spec)).collect();
+    let mut figures: Vec<Figure> = rows.iter().filter_map(|row| strip::figure(page, row)).collect();
+    figures.extend(overlay::over_time(page, &middles));
+    figures.extend(overlay::latencies(page, &middles));
+    if figures.is_empty() {
+        return None;
+    }
+    let sides =
+        row.sides.iter().enumerate().take(SIDES_MAX).filter_map(|(side, measured)| {
+            Some((page.short_name(side), value(row, measured.as_ref()?.mean)))
+        });
+    let chips = row.changes.iter().take(SIDES_MAX).flatten().map(|change| {
+        let (words, _) = answer(change, page.comparison);
+        Chip { class: class_of(change), words, surely: "" }
+    });
+    let test = Row { measure: model::comparison::Measure::OpsPerSecond, ..row.clone() };
+    Some(rendered(&Card {
+        anchor: anchor.to_owned(),
+        name: name(&subject(&test)),
+        sides: sides.collect(),
+        chips: chips.collect(),
+        spec: name(&row.spec),
+        is_runnable: middles.iter().any(Option::is_some),
+        figures,
+    }))
+}
+
+/// The run of a side whose rate lies in the middle; `None` where there is no document that has it.
+fn middle_of<'a>(page: &Page<'a>, side: usize, spec: &str) -> Option<&'a PhaseRecord> {
+    let phases = page.runs.get(side)?.iter().flat_map(|run| &run.phases);
+    let of_test: Vec<_> =
+        phases.filter(|phase| phase.spec == spec && is_measured(phase)).enumerate().collect();
+    (!of_test.is_empty()).then(|| middle(&of_test).1)
+}

@@ -1,0 +1,221 @@
+//! All changes on one axis: each with its interval, beside no change and what is as good as none.
+
+use model::comparison::{Change, Row};
+
+use super::{Page, answer, class_of, name};
+use crate::compare::words::{self, ends, margin, signed, subject};
+use crate::html::{Figure, Markup};
+use crate::svg::{Anchor, Drawing, Path, Scale, WIDTH, fitted};
+
+/// Where the axis lies; before it stands the test, behind it the answer.
+const ACROSS: [f64; 2] = [160.0, 324.0];
+/// Heights: above the first row, of a row, and beneath the last.
+const HEAD: f64 = 24.0;
+const ROW: f64 = 22.0;
+const FLOOR: f64 = 26.0;
+/// How much farther than the farthest change intervals are drawn: those of two runs have no bounds that say anything.
+const BEYOND: f64 = 2.5;
+/// The least that the axis reaches to either side, in times of what is as good as the same.
+const REACH: f64 = 2.0;
+/// Farther than this the axis is one of ratios.
+const SHARES_MAX: f64 = 0.9;
+/// Sides that have charts: more are told by the table.
+const SIDES_MAX: usize = 8;
+
+/// The charts of each side but the first: of its rates, and of its latencies.
+pub(super) fn figures(page: &Page<'_>) -> Vec<Figure> {
+    let sides = 1..page.comparison.sides.len().min(SIDES_MAX + 1);
+    sides.flat_map(|side| [true, false].map(|is_rate| figure(page, side, is_rate))).flatten().collect()
+}
+
+fn figure(page: &Page<'_>, side: usize, is_rate: bool) -> Option<Figure> {
+    let comparison = page.comparison;
+    let rows = comparison.rows.iter().take(page.rows_max()).filter(|row| row.measure.is_rate() == is_rate);
+    let changes: Vec<(&Row, &Change)> =
+        rows.filter_map(|row| Some((row, row.changes.get(side - 1)?.as_ref()?))).collect();
+    if changes.is_empty() {
+        return None;
+    }
+    let what = if is_rate { "Changes of rates" } else { "Changes of p99" };
+    let name = match comparison.sides.len() {
+        2 => what.to_owned(),
+        _ => format!("{what}: {}", page.short_name(side)),
+    };
+    let axis = Axis::of(&changes, comparison.effect);
+    let (caption, is_cut) = caption(page, &changes, &axis, is_rate);
+    let bottom = HEAD + changes.len() as f64 * ROW;
+    let mut drawing = Drawing::new(bottom + FLOOR, &name, &caption);
+    let [low, high] =
+        [1.0 / (1.0 + comparison.effect), 1.0 + comparison.effect].map(|ratio| axis.place(ratio));
+    let title = format!("within ± {}: as good as the same", margin(comparison.effect));
+    drawing.area("within", [low, HEAD, high - low, bottom - HEAD], &title);
+    axis.draw(&mut drawing, bottom);
+    let [left, right] = if is_rate { ["← slower", "faster →"] } else { ["← less waiting", "more →"] };
+    drawing.text("t d", Anchor::Start, ACROSS[0] - 20.0, 14.0, left);
+    drawing.text("t d", Anchor::End, ACROSS[1] + 20.0, 14.0, right);
+    for (index, (row, change)) in changes.iter().enumerate() {
+        let middle = HEAD + (index as f64 + 0.5) * ROW;
+        draw(&mut drawing, &axis, row, change, middle, &told(page, row, change));
+    }
+    let present =
+        |class: &&(&'static str, String)| changes.iter().any(|(_, change)| class_of(change) == class.0);
+    let keys = [
+        ("better", "better".to_owned()),
+        ("worse", "worse".to_owned()),
+        ("same", "same".to_owned()),
+        ("unknown", "cannot tell".to_owned()),
+    ];
+    let mut legend: Vec<_> = keys.iter().filter(present).cloned().collect();
+    legend.push(("within", format!("within ± {}", margin(comparison.effect))));
+    let caption = if is_cut { format!("{caption} Lines that end in an arrow go on.") } else { caption };
+    Some(Figure { name, drawing: Markup(drawing.finish()), legend, caption })
+}
+
+/// The axis of changes: shares where all are moderate, else ratios at equal distances.
+struct Axis {
+    scale: Scale,
+    low: f64,
+    high: f64,
+    is_of_ratios: bool,
+}
+
+impl Axis {
+    fn of(changes: &[(&Row, &Change)], effect: f64) -> Self {
+        let sound = |value: f64| if value.is_finite() { value.abs().min(20.0) } else { 0.0 };
+        let dots = changes.iter().map(|(_, change)| sound(change.ratio.ln())).fold(0.0, f64::max);
+        let least = (effect.clamp(0.001, 10.0) * REACH).ln_1p();
+        let limit = (dots * BEYOND).max(least * BEYOND);
+        let ends = changes.iter().flat_map(|(_, change)| [change.ci95_low_ratio, change.ci95_high_ratio]);
+        let farthest = |is_low: bool| {
+            let points = changes.iter().map(|(_, change)| Some(change.ratio)).chain(ends.clone());
+            let logs = points.flatten().map(f64::ln).filter(|log| log.is_finite() && (*log < 0.0) == is_low);
+            logs.map(f64::abs).fold(least, f64::max).min(limit) * 1.06
+        };
+        let (low, high) = ((-farthest(true)).exp(), farthest(false).exp());
+        let is_of_ratios = high - 1.0 > SHARES_MAX || low < 1.0 / (1.0 + SHARES_MAX);
+        let scale = match is_of_ratios {
+            true => Scale::log(low, high, ACROSS),
+            false => Scale::linear((low - 1.0) * 100.0, (high - 1.0) * 100.0, ACROSS),
+        };
+        Self { scale, low, high, is_of_ratios }
+    }
+
+    fn place(&self, ratio: f64) -> f64 {
+        self.scale.place(if self.is_of_ratios { ratio } else { (ratio - 1.0) * 100.0 })
+    }
+
+    fn draw(&self, drawing: &mut Drawing, bottom: f64) {
+        let mut rules = Path::default();
+        // Labels of ratios are longer.
+        for value in self.scale.ticks(4) {
+            let x = self.scale.place(value);
+            rules.go(x, HEAD);
+            rules.line(x, bottom);
+            drawing.text("t d", Anchor::Middle, x, bottom + 17.0, &self.label(value));
+        }
+        drawing.path("rule", &rules);
+        let mut zero = Path::default();
+        zero.go(self.place(1.0), HEAD - 4.0);
+        zero.line(self.place(1.0), bottom);
+        drawing.path("tick", &zero);
+    }
+
+    fn label(&self, value: f64) -> String {
+        if self.is_of_ratios {
+            return format!("×{}", crate::svg::compact(value));
+        }
+        let text = crate::svg::compact(value.abs());
+        match () {
+            () if text == "0" => text,
+            () if value < 0.0 => format!("-{text} %"),
+            () => format!("+{text} %"),
+        }
+    }
+}
+
+/// One row: the test, the interval with its dot, the answer.
+fn draw(drawing: &mut Drawing, axis: &Axis, row: &Row, change: &Change, middle: f64, title: &str) {
+    let class = class_of(change);
+    // What is measured stands above the chart.
+    let test = name(format!("{} {}", row.name, row.label).trim_end());
+    drawing.text("t", Anchor::Start, 0.0, middle + 4.5, &fitted(&test, ACROSS[0] - 4.0));
+    drawing.text("t", Anchor::End, WIDTH, middle + 4.5, &in_short(change));
+    if let Some((low, high)) = change.ci95_low_ratio.zip(change.ci95_high_ratio) {
+        let (from, to) = (axis.place(low), axis.place(high));
+        let mut path = Path::default();
+        path.go(from, middle);
+        path.line(to, middle);
+        // What goes on beyond the axis has an arrow there.
+        for (is_cut, x, back) in [(low < axis.low, from, 5.0), (high > axis.high, to, -5.0)] {
+            let tips = if is_cut {
+                [(x + back, middle - 4.0), (x, middle), (x + back, middle + 4.0)]
+            } else {
+                [(x, middle - 4.0), (x, middle), (x, middle + 4.0)]
+            };
+            path.go(tips[0].0, tips[0].1);
+            tips[1..].iter().for_each(|(x, y)| path.line(*x, *y));
+        }
+        drawing.told(&format!("l w {class}"), &path, title);
+    }
+    drawing.dot(&format!("p {class}"), axis.place(change.ratio), middle, title);
+    // Whoever points at the row reads it.
+    drawing.area("at", [0.0, middle - ROW / 2.0, WIDTH, ROW], title);
+}
+
+/// The answer behind a row: the change, where one can be claimed.
+fn in_short(change: &Change) -> String {
+    match class_of(change) {
+        "same" => "same".into(),
+        "unknown" if change.p.is_some() => "?".into(),
+        _ => words::answer(change),
+    }
+}
+
+fn told(page: &Page<'_>, row: &Row, change: &Change) -> String {
+    let (words, small) = answer(change, page.comparison);
+    let mut parts = vec![format!("{}: {words}", name(&subject(row)))];
+    parts.extend((!small.is_empty()).then_some(small));
+    let ends = ends(change);
+    parts.extend((!ends.is_empty()).then(|| format!("95 % interval {ends}")));
+    let p = words::p(change);
+    parts.extend((!p.is_empty()).then_some(p));
+    parts.join(", ")
+}
+
+/// What the chart shows, and whether an interval is cut.
+fn caption(page: &Page<'_>, changes: &[(&Row, &Change)], axis: &Axis, is_rate: bool) -> (String, bool) {
+    let is_cut = changes.iter().any(|(_, change)| {
+        change.ci95_low_ratio.is_some_and(|low| low < axis.low)
+            || change.ci95_high_ratio.is_some_and(|high| high > axis.high)
+    });
+    let of = |class: &str| changes.iter().filter(|(_, change)| class_of(change) == class).collect::<Vec<_>>();
+    if !page.comparison.has_claims() {
+        return (
+            "With one run on a side, how far the next would lie from these dots is not known.".into(),
+            false,
+        );
+    }
+    let far = |(_, change): &&&(&Row, &Change)| change.ratio.ln().abs();
+    let most = |class: &str| {
+        let all = of(class);
+        let farthest = all
+            .iter()
+            .max_by(|one, other| far(one).total_cmp(&far(other)))
+            .map(|(row, change)| format!(", most {} ({})", name(&subject(row)), signed(change.ratio)));
+        let word = match (class, is_rate) {
+            ("better", true) => "faster",
+            ("better", false) => "with less waiting",
+            (_, true) => "slower",
+            (_, false) => "with more waiting",
+        };
+        (!all.is_empty()).then(|| format!("{} {word}{}", all.len(), farthest.unwrap_or_default()))
+    };
+    let mut parts: Vec<_> = [most("better"), most("worse")].into_iter().flatten().collect();
+    if parts.is_empty() {
+        parts.push("None surely changed".into());
+    }
+    let (same, unknown) = (of("same").len(), of("unknown").len());
+    parts.extend((same > 0).then(|| format!("{same} the same")));
+    parts.extend((unknown > 0).then(|| format!("{unknown} that cannot be told")));
+    (format!("{}.", parts.join("; ")), is_cut)
+}

@@ -1,0 +1,75 @@
+//! How the answers are made, and the comparison itself, to be saved.
+
+use askama::Template;
+use model::Comparison;
+
+use super::{NAME_MAX, Page, SIDES_MAX, name};
+use crate::compare::words::margin;
+use crate::html::{Markup, embedded, rendered};
+use crate::text::fit_end;
+
+/// Files of one side that are named at most.
+const FILES_MAX: usize = 12;
+
+#[derive(Template)]
+#[template(path = "compare_method.html", whitespace = "minimize")]
+struct Method {
+    facts: Vec<(&'static str, String)>,
+    files: Vec<(String, String)>,
+    json: Option<Markup>,
+    csv: Option<Markup>,
+}
+
+/// The section, of which what can be saved takes at most so many bytes.
+pub(super) fn section(page: &Page<'_>, bytes_max: usize) -> Markup {
+    let comparison = page.comparison;
+    let Comparison { claims, runs_to_settle, effect, noise_floor, .. } = comparison;
+    let (unit, test) = if comparison.is_interleaved {
+        (
+            "A pair: one run of each side on fresh files, one next to the other in time, so that slow drift is the same in both.",
+            "An exact permutation test of the pairs' ratios, on logarithms",
+        )
+    } else {
+        (
+            "A whole run on fresh files. What spreads within one run is never taken for how much runs differ.",
+            "An exact permutation test of whole runs, on logarithms",
+        )
+    };
+    let each = if comparison.is_interleaved { "pairs" } else { "runs a side" };
+    let mut facts = vec![
+        ("unit", unit.to_owned()),
+        ("change", "The geometric mean of the runs of a side over that of the first side, with its 95 % interval from Student's t on logarithms.".into()),
+    ];
+    if comparison.has_claims() {
+        facts.push((
+            "p",
+            format!("{test}, corrected by Holm's method for the {claims} rows that are read together. {runs_to_settle} {each} can settle so many."),
+        ));
+    }
+    facts.extend([
+        (
+            "changed",
+            format!("The corrected p is at most 0.05, the interval excludes no change, and it is more than {}: a machine that was rebooted differs by as much.", margin(*noise_floor)),
+        ),
+        ("same", format!("The whole interval lies within ± {}: if it changed, then by less.", margin(*effect))),
+        ("cannot tell", "Neither. It is not the same as no change.".into()),
+        ("schema", name(&comparison.schema)),
+        ("skye", name(&comparison.skye_version)),
+    ]);
+    let files = comparison.sides.iter().enumerate().take(SIDES_MAX).map(|(index, side)| {
+        let mut names: Vec<_> = side
+            .files
+            .iter()
+            .take(FILES_MAX)
+            .map(|file| fit_end(&crate::printable(file), NAME_MAX))
+            .collect();
+        if side.files.len() > FILES_MAX {
+            names.push(format!("{} more", side.files.len() - FILES_MAX));
+        }
+        (page.short_name(index), names.join(", "))
+    });
+    let files = files.filter(|(_, files)| !files.is_empty()).collect();
+    let csv = embedded::csv("comparison.csv", &crate::compare::csv(comparison), bytes_max / 2);
+    let json = embedded::comparison(comparison, bytes_max / 2);
+    rendered(&Method { facts, files, json: json.map(Markup), csv: csv.map(Markup) })
+}

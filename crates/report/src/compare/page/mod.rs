@@ -1,0 +1,218 @@
+//! A comparison as one page, of the family of the page of a run: the answers in a table and on an axis, every run of
+//! every test, and what the runs looked like.
+//!
+//! Its words are those of the other forms; what is drawn beside them comes from the documents of the runs, where there
+//! are any. All text of others is shortened: a page must stay small whatever it is called.
+
+mod cards;
+mod findings;
+mod forest;
+mod method;
+mod overlay;
+mod results;
+mod strip;
+
+use std::collections::HashSet;
+
+use cards::Cards;
+use model::comparison::{Answer, Change, Direction};
+use model::{Comparison, Run};
+
+use super::words::{headline, margin, signed};
+use crate::html::{Frame, PAGE_MAX, rendered};
+use crate::text::{fit, fit_end};
+use crate::{printable, time};
+
+/// Most characters of a name that others gave.
+const NAME_MAX: usize = 80;
+/// The same beneath a chart, where it stands several times.
+const SHORT_MAX: usize = 28;
+/// Most characters of a sentence with such names.
+const SENTENCE_MAX: usize = 600;
+/// Most bytes that the comparison itself may take in the page.
+const HELD_MAX: usize = PAGE_MAX / 4;
+/// Room for what stands around the sections: the style sheet above all.
+const AROUND_BYTES: usize = 30_000;
+/// Most cells of sides that are shown: rows of many sides are long.
+const CELLS_MAX: usize = 800;
+/// Most bytes of a link to a card.
+const LINK_BYTES: usize = 100;
+/// Most sides that are shown beside each other in a table.
+const SIDES_MAX: usize = 40;
+
+/// Classes of the sides' lines and dots; those behind the last share it.
+const CLASSES: [&str; 6] = ["s0", "s1", "s2", "s3", "s4", "s6"];
+
+/// The comparison as a page, whole by itself. `runs` are the documents of each side, in their order: what is drawn of the
+/// course and the latencies of tests is theirs. A side without documents, as of an older program, has none of that.
+pub fn html(comparison: &Comparison, runs: &[Vec<Run>]) -> String {
+    let page = Page { comparison, runs, short_names: short_names(comparison) };
+    let method = method::section(&page, HELD_MAX);
+    let first = |cards: &Cards| {
+        [results::differs(&page), results::section(&page, cards), findings::section(&page, cards)]
+    };
+    // What leads to cards must be there, so that cards are made first, in the room that is left.
+    let without = first(&Cards::default());
+    let taken: usize = without.iter().chain([&method]).map(|section| section.0.len()).sum();
+    let links = LINK_BYTES * 2 * comparison.rows.len().min(page.rows_max());
+    let cards = Cards::of(&page, PAGE_MAX.saturating_sub(AROUND_BYTES + taken + links));
+    let [differs, results, findings] = first(&cards);
+    let tests = cards.section();
+    let mut contents = vec![("differs", "What differs"), ("results", "Results"), ("findings", "Findings")];
+    let mut sections = vec![differs, results, findings];
+    if let Some(tests) = tests {
+        contents.push(("tests", "Each test"));
+        sections.push(tests);
+    }
+    contents.push(("method", "Method"));
+    sections.push(method);
+    let heading = page.heading();
+    let frame = Frame {
+        title: format!("skye: {heading}"),
+        heading,
+        label: None,
+        headline: sentence(&headline(comparison)),
+        when: String::new(),
+        facts: page.facts(),
+        contents,
+        sections,
+    };
+    rendered(&frame).0 + "\n"
+}
+
+/// What all parts of the page are made from.
+struct Page<'a> {
+    comparison: &'a Comparison,
+    runs: &'a [Vec<Run>],
+    short_names: Vec<String>,
+}
+
+impl Page<'_> {
+    /// The name of a side, as it is shown.
+    fn name(&self, side: usize) -> String {
+        self.comparison.sides.get(side).map_or(String::new(), |side| name(&side.name))
+    }
+
+    /// The same where there is less room.
+    fn short_name(&self, side: usize) -> String {
+        self.short_names.get(side).cloned().unwrap_or_default()
+    }
+
+    /// Rows that are shown.
+    fn rows_max(&self) -> usize {
+        (CELLS_MAX / self.comparison.sides.len().max(1)).max(20)
+    }
+
+    fn heading(&self) -> String {
+        let sides = &self.comparison.sides;
+        match sides.len() {
+            2 => format!("{} against {}", self.name(1), self.name(0)),
+            3 => format!("{} and {} against {}", self.name(1), self.name(2), self.name(0)),
+            count => format!("{} sides against {}", count.saturating_sub(1), self.name(0)),
+        }
+    }
+
+    fn facts(&self) -> Vec<String> {
+        let of = |side: &model::comparison::Side| {
+            let runs = if side.runs == 1 { "1 run".to_owned() } else { format!("{} runs", side.runs) };
+            let when = side.started_at.as_deref().map(|at| format!(", {}", fit(&time::minute(at), NAME_MAX)));
+            format!("{}: {runs}{}", name(&side.name), when.unwrap_or_default())
+        };
+        let mut facts: Vec<_> = self.comparison.sides.iter().take(SIDES_MAX).map(of).collect();
+        if self.comparison.is_interleaved {
+            facts.push("measured in turns".into());
+        }
+        facts.push(format!("skye {}", name(&self.comparison.skye_version)));
+        facts
+    }
+}
+
+/// Names of the sides where there is little room, no two of them the same: of paths their ends, else their beginnings or
+/// ends, else with their numbers.
+fn short_names(comparison: &Comparison) -> Vec<String> {
+    let end = |text: &str| match text.rsplit_once('/') {
+        Some((_, end)) if !end.trim().is_empty() => end.to_owned(),
+        _ => text.to_owned(),
+    };
+    let of = |short: &dyn Fn(&str) -> String| -> Vec<String> {
+        comparison.sides.iter().map(|side| short(&printable(&side.name))).collect()
+    };
+    let are_apart = |names: &Vec<String>| names.iter().collect::<HashSet<_>>().len() == names.len();
+    let numbered = || {
+        let names = of(&|text| fit(text, SHORT_MAX)).into_iter().enumerate();
+        names.map(|(index, name)| format!("{} {name}", index + 1)).collect()
+    };
+    let choices = [
+        of(&|text| fit(&end(text), SHORT_MAX)),
+        of(&|text| fit(text, SHORT_MAX)),
+        of(&|text| fit_end(text, SHORT_MAX)),
+    ];
+    choices.into_iter().find(are_apart).unwrap_or_else(numbered)
+}
+
+/// A name that others gave, as it is shown.
+fn name(text: &str) -> String {
+    fit(&printable(text), NAME_MAX)
+}
+
+/// The same of a sentence.
+fn sentence(text: &str) -> String {
+    fit(&printable(text), SENTENCE_MAX)
+}
+
+/// The class of a side's lines and dots.
+fn class(side: usize) -> &'static str {
+    CLASSES[side.min(CLASSES.len() - 1)]
+}
+
+/// The class of an answer: of its chip, its line and its key.
+fn class_of(change: &Change) -> &'static str {
+    match (change.answer, change.direction) {
+        (Answer::Changed, Some(Direction::Better)) => "better",
+        (Answer::Changed, _) => "worse",
+        (Answer::Equivalent, _) => "same",
+        (Answer::CannotTell, _) => "unknown",
+    }
+}
+
+/// The answer in a few words, and what goes with it: "better +13.2 %", "cannot tell" with "needs 16 runs a side".
+fn answer(change: &Change, comparison: &Comparison) -> (String, String) {
+    let each = if comparison.is_interleaved { "pairs" } else { "runs a side" };
+    match class_of(change) {
+        "same" => (format!("same within ± {}", margin(comparison.effect)), signed(change.ratio)),
+        "unknown" if change.p.is_none() => {
+            (format!("{} ?", signed(change.ratio)), "one run says nothing".into())
+        }
+        "unknown" => {
+            let needed = change.runs_needed.map_or("more than 1,000".to_owned(), |runs| runs.to_string());
+            ("cannot tell".into(), format!("needs {needed} {each}"))
+        }
+        word => (format!("{word} {}", signed(change.ratio)), String::new()),
+    }
+}
+
+/// What the runs of a row say about each side but the first, as a sentence: what a caption states.
+fn said(page: &Page<'_>, row: &model::comparison::Row) -> String {
+    let told = row.changes.iter().enumerate().take(SIDES_MAX).filter_map(|(index, change)| {
+        let change = change.as_ref()?;
+        let said = match change.p {
+            None => {
+                format!("{} with one run on a side, which says nothing about the next", signed(change.ratio))
+            }
+            Some(_) => super::words::sentence(change, page.comparison),
+        };
+        let p = if change.answer == Answer::Changed { super::words::p(change) } else { String::new() };
+        let p = if p.is_empty() { p } else { format!(", {p}") };
+        Some(format!("{}: {said}{p}", page.short_name(index + 1)))
+    });
+    let told: Vec<_> = told.collect();
+    if told.is_empty() { "Nothing to compare it with.".into() } else { format!("{}.", told.join("; ")) }
+}
+
+/// What the colours of sides stand for.
+fn legend(page: &Page<'_>, sides: impl Iterator<Item = usize>) -> Vec<(&'static str, String)> {
+    sides.map(|side| (class(side), page.short_name(side))).collect()
+}
+
+#[cfg(test)]
+mod tests;

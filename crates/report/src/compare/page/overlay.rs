@@ -1,0 +1,156 @@
+//! What the runs in the middle of all sides looked like, over each other: the rate over time, and latency by percentile.
+
+use model::run::PhaseRecord;
+
+use super::{Page, class, legend};
+use crate::html::latency::{curve, of_phase, percentile, tick};
+use crate::html::timeline::{INTERVALS_MIN, end_s, in_seconds, middle_s};
+use crate::html::unit::Unit;
+use crate::html::{Figure, Markup};
+use crate::numbers::latency;
+use crate::svg::{Drawing, Plot, Scale, Side, compact};
+use crate::text::Kind;
+
+/// Sides that are drawn: more lines cannot be told apart.
+const SIDES_MAX: usize = 5;
+const TOP: f64 = 26.0;
+const BOTTOM: f64 = 168.0;
+const FLOOR: f64 = 26.0;
+/// How far the axis reaches beyond the highest value.
+const ABOVE: f64 = 1.06;
+
+type Points = Vec<(f64, f64)>;
+
+/// The first sides that have something, with it.
+fn drawn<'a>(
+    middles: &[Option<&'a PhaseRecord>],
+    of: impl Fn(&PhaseRecord) -> Option<Points>,
+) -> Vec<(usize, &'a PhaseRecord, Points)> {
+    let all = middles.iter().enumerate().filter_map(|(side, phase)| {
+        let phase = (*phase)?;
+        Some((side, phase, of(phase)?))
+    });
+    all.take(SIDES_MAX).collect()
+}
+
+/// The rates of the middle runs over time; `None` where less than one side has enough intervals.
+pub(super) fn over_time(page: &Page<'_>, middles: &[Option<&PhaseRecord>]) -> Option<Figure> {
+    let unit = Unit::of(middles.iter().flatten().next()?);
+    let series = drawn(middles, |phase| {
+        let rate =
+            |interval: &model::run::Interval| unit.rate(interval.ops, interval.bytes, interval.length_ns);
+        let points: Points = phase.intervals.iter().filter_map(|i| Some((middle_s(i), rate(i)?))).collect();
+        (points.len() >= INTERVALS_MIN).then_some(points)
+    });
+    if series.is_empty() {
+        return None;
+    }
+    let end = series.iter().flat_map(|(_, phase, _)| phase.intervals.iter().map(end_s)).fold(0.0, f64::max);
+    let most =
+        series.iter().flat_map(|(_, _, points)| points.iter().map(|(_, rate)| *rate)).fold(0.0, f64::max);
+    let told: Vec<_> = series
+        .iter()
+        .map(|(side, phase, points)| course(&page.short_name(*side), phase, unit, points))
+        .collect();
+    let caption = format!("{}.", told.join("; "));
+    let name = "Rate over time, runs in the middle".to_owned();
+    let mut drawing = Drawing::new(BOTTOM + FLOOR, &name, &caption);
+    let x = Side { scale: Scale::linear(0.0, end, Plot::ACROSS), ticks: 6, label: in_seconds };
+    let plot = Plot::new(x, [TOP, BOTTOM], |heights| Side {
+        scale: Scale::linear(0.0, most * ABOVE, heights),
+        ticks: 5,
+        label: compact,
+    });
+    plot.axes(&mut drawing, unit.name(), true);
+    for (side, _, points) in &series {
+        plot.line(&mut drawing, &format!("l {}", class(*side)), points);
+    }
+    let sides = series.iter().map(|(side, ..)| *side);
+    Some(Figure { name, drawing: Markup(drawing.finish()), legend: legend(page, sides), caption })
+}
+
+/// How a run went: "before steady at 6,881 MB/s".
+fn course(name: &str, phase: &PhaseRecord, unit: Unit, points: &Points) -> String {
+    let [low, high] = [f64::min, f64::max]
+        .map(|pick| points.iter().map(|(_, rate)| *rate).reduce(pick).unwrap_or_default());
+    let range = format!("between {} and {}", unit.shown(low), unit.shown(high));
+    match &phase.steady {
+        _ if Kind::of(phase) == Kind::Files => {
+            format!("{name}: {} rounds of new files, {range} while files were worked on", phase.rounds.len())
+        }
+        Some(steady) if steady.found => {
+            let rate = phase.rate.steady_ops_per_second.map(|rate| unit.shown(unit.of_ops(phase, rate)));
+            format!("{name}: steady{}", rate.map_or(String::new(), |rate| format!(" at {rate}")))
+        }
+        Some(_) => format!("{name}: not steady, {range}"),
+        None => format!("{name}: too short to tell whether it is steady, {range}"),
+    }
+}
+
+/// The latencies of the middle runs; `None` where no side has them.
+pub(super) fn latencies(page: &Page<'_>, middles: &[Option<&PhaseRecord>]) -> Option<Figure> {
+    let series = drawn(middles, |phase| {
+        phase.latency_ns.as_ref()?;
+        let points = curve(&of_phase(phase));
+        (points.len() >= 3).then_some(points)
+    });
+    if series.is_empty() {
+        return None;
+    }
+    let all = || series.iter().flat_map(|(_, _, points)| points.iter().copied());
+    let last = all().map(|(one_in, _)| one_in).fold(10.0, f64::max);
+    let [low, high] = [f64::min, f64::max].map(|pick| all().map(|(_, ns)| ns).reduce(pick).unwrap_or(1.0));
+    let caption = compared(page, &series);
+    let name = "Latency by percentile, runs in the middle".to_owned();
+    let mut drawing = Drawing::new(BOTTOM + FLOOR, &name, &caption);
+    let x = Side {
+        scale: Scale::log(1.0, last * 1.3, Plot::ACROSS),
+        ticks: last.log10().ceil() as usize + 1,
+        label: percentile,
+    };
+    let plot = Plot::new(x, [TOP, BOTTOM], |heights| Side {
+        scale: Scale::log(low / 1.1, high * 1.1, heights),
+        ticks: 6,
+        label: tick,
+    });
+    plot.axes(&mut drawing, "", true);
+    for (side, _, points) in &series {
+        plot.line(&mut drawing, &format!("l {}", class(*side)), points);
+    }
+    for (side, phase, _) in &series {
+        let known =
+            phase.latency_ns.as_ref().map(|whole| [("p50", 2.0, whole.p50), ("p99", 100.0, whole.p99)]);
+        for (percentile, one_in, ns) in known.into_iter().flatten() {
+            let Some(ns) = ns.filter(|_| one_in <= last) else { continue };
+            let (x, y) = plot.place((one_in, ns as f64));
+            drawing.dot(
+                &format!("p {}", class(*side)),
+                x,
+                y,
+                &format!("{} {percentile}: {}", page.short_name(*side), latency(ns)),
+            );
+        }
+    }
+    let sides = series.iter().map(|(side, ..)| *side);
+    Some(Figure { name, drawing: Markup(drawing.finish()), legend: legend(page, sides), caption })
+}
+
+fn compared(page: &Page<'_>, series: &[(usize, &PhaseRecord, Points)]) -> String {
+    let each = |of: fn(&model::run::Latency) -> Option<u64>| -> Option<String> {
+        let told: Option<Vec<_>> = series
+            .iter()
+            .map(|(side, phase, _)| {
+                Some(format!("{} on {}", latency(of(phase.latency_ns.as_ref()?)?), page.short_name(*side)))
+            })
+            .collect();
+        Some(told?.join(", "))
+    };
+    match (each(|whole| whole.p50), each(|whole| whole.p99)) {
+        (Some(p50), Some(p99)) => format!("Half take at most {p50}; 1 in 100 more than {p99}."),
+        (Some(p50), None) => format!("Half take at most {p50}."),
+        (None, _) => {
+            let slowest = each(|whole| Some(whole.max)).unwrap_or_default();
+            format!("Too few operations for percentiles in numbers; the slowest took {slowest}.")
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Every run of every side of a row, with the mean and its interval.
+
+use model::comparison::{Measure, Row};
+use model::numbers::round_step;
+
+use super::{Page, class, legend, said};
+use crate::compare::words::{spread, value};
+use crate::html::{Figure, Markup};
+use crate::svg::{Anchor, Drawing, Path, Plot, Scale, Side, WIDTH, compact, fitted, thinned};
+
+/// Pairs of runs of a side that are drawn, the lows and highs of more.
+const BUCKETS: usize = 24;
+/// Sides that are drawn.
+const SIDES_MAX: usize = 12;
+/// Where the runs of a side begin and end in its part of the width, and where its mean lies.
+const RUNS: [f64; 2] = [0.1, 0.7];
+const MEAN: f64 = 0.86;
+const TOP: f64 = 26.0;
+const BOTTOM: f64 = 168.0;
+const FLOOR: f64 = 26.0;
+/// Parts of the height between two round values.
+const TICKS: f64 = 4.0;
+/// What lies above this share of the highest value is shown on an axis that begins at zero.
+const FROM_ZERO: f64 = 0.5;
+/// No axis is narrower than this share of its highest value: what differs by less must not look like much, and round
+/// values on it have no more than three digits.
+const NARROWEST: f64 = 0.04;
+
+/// One run: its number among those of its side, its repetition, and its value on the axis.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    at: f64,
+    value: f64,
+}
+
+/// The figure; `None` where no side has two runs.
+pub(super) fn figure(page: &Page<'_>, row: &Row) -> Option<Figure> {
+    if row.sides.iter().flatten().all(|measured| measured.values.len() < 2) {
+        return None;
+    }
+    let (factor, what) = unit(row);
+    let sides: Vec<_> = row.sides.iter().enumerate().take(SIDES_MAX).collect();
+    let points = |side: usize| -> Vec<Point> {
+        let values =
+            row.sides.get(side).and_then(Option::as_ref).map_or(&[][..], |measured| &measured.values);
+        let last = values.len().saturating_sub(1).max(1) as f64;
+        let numbered = values.iter().enumerate();
+        let place = |index: usize| {
+            RUNS[0] + (RUNS[1] - RUNS[0]) * if values.len() > 1 { index as f64 / last } else { 0.5 }
+        };
+        numbered
+            .map(|(index, value)| Point { at: side as f64 + place(index), value: value / factor })
+            .collect()
+    };
+    let all: Vec<Vec<Point>> = (0..sides.len()).map(points).collect();
+    let [low, high] = range(row, &all, factor);
+    let axis = if low > 0.0 { format!("{what}, axis from {}", compact(low)) } else { what.to_owned() };
+    let caption = said(page, row);
+    let name = if row.measure.is_rate() { "Every run".to_owned() } else { "Every run: p99".to_owned() };
+    let mut drawing = Drawing::new(BOTTOM + FLOOR, &name, &caption);
+    let x = Side { scale: Scale::linear(0.0, sides.len() as f64, Plot::ACROSS), ticks: 0, label: compact };
+    let plot = Plot::new(x, [TOP, BOTTOM], |heights| Side {
+        scale: Scale::linear(low, high, heights),
+        ticks: TICKS as usize + 1,
+        label: compact,
+    });
+    plot.axes(&mut drawing, &axis, false);
+    floor(&mut drawing, &plot, page, sides.len());
+    if let Some(pairs) = pairs(page, row) {
+        let mut path = Path::default();
+        for (before, after) in pairs {
+            let (Some(before), Some(after)) = (all[0].get(before), all[1].get(after)) else { continue };
+            let [from, to] = [before, after].map(|point| plot.place((point.at, point.value)));
+            path.go(from.0, from.1);
+            path.line(to.0, to.1);
+        }
+        drawing.path("pair", &path);
+    }
+    for (side, measured) in &sides {
+        let Some(measured) = measured else { continue };
+        let at: Vec<_> = all[*side].iter().map(|point| (point.at, point.value)).collect();
+        let mean = *side as f64 + MEAN;
+        let name = page.short_name(*side);
+        let title = format!("{name}: {} {}", value(row, measured.mean), spread(measured));
+        if let Some((low, high)) = measured.ci95_low.zip(measured.ci95_high) {
+            plot.whisker(&mut drawing, "l w ink", mean, [low / factor, high / factor], title.trim_end());
+        }
+        let (x, y) = plot.place((mean, measured.mean / factor));
+        let mut path = Path::default();
+        path.go(x - 7.0, y);
+        path.line(x + 7.0, y);
+        drawing.told("l w ink", &path, title.trim_end());
+        for (x, y) in thinned(&at, BUCKETS) {
+            let title = format!("{name}: {}", value(row, y * factor));
+            let (x, y) = plot.place((x, y));
+            drawing.dot(&format!("p {}", class(*side)), x, y, &title);
+        }
+    }
+    // Names that fit beneath their runs need not stand there twice.
+    let fits = |side: usize| {
+        let name = page.short_name(side);
+        fitted(&name, room(sides.len())) == name
+    };
+    let legend = if (0..sides.len()).all(fits) { Vec::new() } else { legend(page, 0..sides.len()) };
+    Some(Figure { name, drawing: Markup(drawing.finish()), legend, caption })
+}
+
+/// What one of the axis is, and its name; for latencies as is usual for the longest.
+fn unit(row: &Row) -> (f64, &'static str) {
+    match row.measure {
+        Measure::BytesPerSecond => (1e6, "MB/s"),
+        Measure::OpsPerSecond => (1.0, "operations/s"),
+        Measure::P99Ns => {
+            let values = row.sides.iter().flatten().flat_map(|measured| &measured.values);
+            let units = [(1e9, "p99 in s"), (1e6, "p99 in ms"), (1e3, "p99 in µs")];
+            let most = values.copied().fold(0.0, f64::max);
+            units.into_iter().find(|(factor, _)| most * 1.2 >= *factor).unwrap_or((1.0, "p99 in ns"))
+        }
+    }
+}
+
+/// From a round value below all runs, or from zero, to one above. Intervals of few runs may reach beyond.
+fn range(row: &Row, all: &[Vec<Point>], factor: f64) -> [f64; 2] {
+    let values = || all.iter().flatten().map(|point| point.value).filter(|value| value.is_finite());
+    let [low, high] = [f64::min, f64::max].map(|pick| values().reduce(pick).unwrap_or(1.0));
+    let span = (high - low).max(high.abs() * NARROWEST);
+    let ends = row.sides.iter().flatten().flat_map(|side| [side.ci95_low, side.ci95_high]);
+    let ends = ends.flatten().map(|end| end / factor).filter(|end| end.is_finite());
+    let (low, high) = ends
+        .fold((low, high), |(low, high), end| (low.min(end.max(low - span)), high.max(end.min(high + span))));
+    if low < high * FROM_ZERO {
+        return [0.0, high * 1.06];
+    }
+    let step = round_step((high - low).max(high * NARROWEST) / TICKS);
+    [(low / step - 0.2).floor().max(0.0) * step, (high / step + 0.2).ceil() * step]
+}
+
+/// How wide the part of a side is.
+fn room(sides: usize) -> f64 {
+    (Plot::ACROSS[1] - Plot::ACROSS[0]) / sides.max(1) as f64
+}
+
+/// The line at the bottom with the names of the sides.
+fn floor(drawing: &mut Drawing, plot: &Plot, page: &Page<'_>, sides: usize) {
+    let bottom = plot.heights()[1];
+    let mut line = Path::default();
+    line.go(Plot::ACROSS[0], bottom);
+    line.line(Plot::ACROSS[1], bottom);
+    drawing.path("tick", &line);
+    for side in 0..sides {
+        let (x, _) = plot.place((side as f64 + 0.5, 0.0));
+        let name = fitted(&page.short_name(side), room(sides));
+        drawing.text("t d", Anchor::Middle, x.min(WIDTH - 4.0), bottom + 18.0, &name);
+    }
+}
+
+/// Which run of the first side was measured next to which of the second; `None` where they were not measured in turns. Of
+/// those, a row has whole pairs alone, in their order.
+fn pairs(page: &Page<'_>, row: &Row) -> Option<Vec<(usize, usize)>> {
+    let [Some(before), Some(after)] = &row.sides[..] else { return None };
+    let are_pairs = page.comparison.is_interleaved && before.values.len() == after.values.len();
+    are_pairs.then(|| (0..before.values.len()).map(|index| (index, index)).collect())
+}

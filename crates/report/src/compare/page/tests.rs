@@ -1,0 +1,262 @@
+//! What holds for every page of a comparison.
+
+use model::run::Pairing;
+use proptest::prelude::*;
+
+use super::*;
+use crate::compare::{self, EFFECT, ForeignRate, Side};
+use crate::html::tests::{assert_sound, long_run};
+use crate::sample;
+
+/// Six repetitions of all tests of a run, with a spread of 1 %, all rates times `factor`.
+fn repeated(once: &Run, factor: f64) -> Run {
+    let mut run = Run { phases: Vec::new(), ..once.clone() };
+    for repetition in 1..=6u32 {
+        let factor = factor * (1.0 + 0.01 * (f64::from(repetition * 5 % 7) - 3.0) / 3.0);
+        for phase in &once.phases {
+            let mut phase = model::run::PhaseRecord { repetition, ..phase.clone() };
+            let rate = &mut phase.rate;
+            for rate in [&mut rate.ops_per_second, &mut rate.bytes_per_second] {
+                *rate = rate.map(|rate| rate * factor);
+            }
+            if let Some(latency) = &mut phase.latency_ns {
+                latency.p99 = latency.p99.map(|ns| (ns as f64 / factor) as u64);
+            }
+            run.phases.push(phase);
+        }
+    }
+    run
+}
+
+fn page_of(sides: &[(&str, Vec<Run>)]) -> (Comparison, String) {
+    let of = |(name, runs): &(&str, Vec<Run>)| {
+        let named: Vec<_> = runs.iter().map(|run| (format!("{name}.json"), run.clone())).collect();
+        Side::of_runs((*name).to_owned(), &named)
+    };
+    let comparison = compare::compare(&sides.iter().map(of).collect::<Vec<_>>(), EFFECT).unwrap();
+    let runs: Vec<_> = sides.iter().map(|(_, runs)| runs.clone()).collect();
+    let text = html(&comparison, &runs);
+    (comparison, text)
+}
+
+/// The scheduler was changed, and with it random reads.
+fn tuned() -> Run {
+    let mut run = repeated(&sample::run(), 1.0);
+    run.environment.target.device_stack[1].scheduler = Some("mq-deadline".into());
+    for phase in run.phases.iter_mut().filter(|phase| phase.spec == "read:rnd4k:q32t4") {
+        phase.rate.ops_per_second = phase.rate.ops_per_second.map(|rate| rate * 0.43);
+    }
+    run
+}
+
+/// The body without its tags.
+fn plain(text: &str) -> String {
+    let (_, body) = text.split_once("<body>").unwrap();
+    let mut parts = body.split('<');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + part.split_once('>').map_or("", |(_, rest)| rest))
+}
+
+#[test]
+fn pages_are_sound_whatever_is_compared() {
+    let after = repeated(&sample::run(), 1.0);
+    let swept = |factor| repeated(&sample::swept_run(), factor);
+    for sides in [
+        vec![("before", vec![tuned()]), ("after", vec![after.clone()])],
+        vec![("before", vec![sample::run()]), ("after", vec![sample::run()])],
+        vec![("a", vec![sample::run(); 3]), ("b", vec![after.clone(), sample::run()])],
+        vec![("xfs", vec![swept(1.0)]), ("ext4", vec![swept(0.9)]), ("btrfs", vec![swept(0.5)])],
+        vec![("whole", vec![sample::run()]), ("partial", vec![sample::partial_run()])],
+        (0..14).map(|_| ("the same name", vec![after.clone()])).collect(),
+    ] {
+        let (comparison, text) = page_of(&sides);
+        assert_sound(&text);
+        assert_sound(&html(&comparison, &[]));
+    }
+    // Without documents there is the same, but for what only they know.
+    let sides = [("before", vec![long_run(50)]), ("after", vec![long_run(60)])];
+    let (comparison, text) = page_of(&sides);
+    let without = html(&comparison, &[]);
+    for curve in ["Rate over time", "Latency by percentile"] {
+        assert!(text.contains(curve) && !without.contains(curve), "{curve}");
+    }
+}
+
+#[test]
+fn the_page_tells_what_the_terminal_tells() {
+    let (comparison, text) =
+        page_of(&[("before", vec![tuned()]), ("after", vec![repeated(&sample::run(), 1.0)])]);
+    let told = plain(&text);
+    for sentence in compare::words::conclusions(&comparison) {
+        assert!(told.contains(&printable(&sentence)), "{sentence}");
+    }
+    for expected in [
+        headline(&comparison).as_str(),
+        "mq-deadline",
+        "before: 6 runs, 2026-11-21 14:03 UTC",
+        "better +133 %",
+        "same within ± 3 %",
+        "after: changed by +133 % (",
+        "geometric mean of rates",
+        "comparison.json.gz",
+        "comparison.csv",
+    ] {
+        assert!(told.contains(expected), "{expected}: {told}");
+    }
+    for row in &comparison.rows {
+        for measured in row.sides.iter().flatten() {
+            assert!(told.contains(&compare::words::value(row, measured.mean)), "{row:?}");
+        }
+    }
+    assert!(text.contains("href=\"#test-read-rnd4k-q32t4\""));
+}
+
+#[test]
+fn charts_of_changes_are_as_they_should_be() {
+    let (_, text) = page_of(&[("before", vec![tuned()]), ("after", vec![repeated(&sample::run(), 1.0)])]);
+    let (_, results) = text.split_once("id=\"results\"").unwrap();
+    let (results, _) = results.split_once("</section>").unwrap();
+    let captions: Vec<_> =
+        results.split("<figcaption>").skip(1).map(|part| part.split('<').next().unwrap()).collect();
+    insta::assert_snapshot!(captions.join("\n"));
+    // One dot for each change, in the colour of its answer, none beyond the axis.
+    assert_eq!(results.matches("class=\"p better\"").count(), 1);
+    assert!(results.matches("class=\"p same\"").count() > 8);
+}
+
+#[test]
+fn one_run_a_side_is_a_dot_and_no_claim() {
+    let (_, text) = page_of(&[("before", vec![sample::run()]), ("after", vec![sample::run()])]);
+    let told = plain(&text);
+    assert!(
+        told.contains("With one run on a side, how far") && told.contains("one run says nothing"),
+        "{told}"
+    );
+    assert!(
+        !text.contains("Every run") && !told.contains("better") && !text.contains("class=\"l w"),
+        "{told}"
+    );
+}
+
+#[test]
+fn short_names_tell_the_sides_apart() {
+    let shown = |names: [&str; 2]| {
+        let sides = names.map(|name| (name, vec![sample::run()]));
+        short_names(&page_of(&sides).0)
+    };
+    assert_eq!(shown(["/mnt/xfs", "/mnt/ext4"]), ["xfs", "ext4"]);
+    assert_eq!(shown(["/mnt/a/data", "/mnt/b/data"]), ["/mnt/a/data", "/mnt/b/data"]);
+    assert_eq!(shown(["before/", "after/"]), ["before/", "after/"]);
+    let long = "a long name that goes on and on";
+    assert_eq!(
+        shown([&format!("{long}, first"), &format!("{long}, second")]),
+        ["… that goes on and on, first", "…that goes on and on, second"].map(|name| name.to_owned())
+    );
+    assert_eq!(shown(["same", "same"]), ["1 same", "2 same"]);
+}
+
+#[test]
+fn pairs_are_joined() {
+    let of = |side: &str, factor: f64| {
+        let pairing = Pairing { id: "x".into(), side: side.into(), first: vec![true; 6] };
+        Run { pairing: Some(pairing), ..repeated(&sample::run(), factor) }
+    };
+    let (comparison, text) = page_of(&[("/a", vec![of("A", 1.0)]), ("/b", vec![of("B", 0.9)])]);
+    assert!(comparison.is_interleaved && text.contains("measured in turns"));
+    let joined = text.split("class=\"pair\" d=\"").nth(1).unwrap().split('"').next().unwrap();
+    assert_eq!(joined.matches('M').count(), 6, "{joined}");
+    let (_, apart) =
+        page_of(&[("/a", vec![repeated(&sample::run(), 1.0)]), ("/b", vec![repeated(&sample::run(), 0.9)])]);
+    assert!(!apart.contains("class=\"pair\""));
+}
+
+#[test]
+fn results_of_older_programs_have_their_runs_drawn() {
+    let side = |name: &str, count: u32, factor: f64| {
+        let rate = |index: u32| ForeignRate {
+            test: "Write blocks (256M)".into(),
+            per_second: 1e8 * factor * (1.0 + 0.002 * f64::from(index)),
+            is_bytes: true,
+        };
+        let runs: Vec<_> = (0..count).map(|index| ("ada".to_owned(), vec![rate(index)])).collect();
+        Side::of_foreign(name.into(), format!("{name}.csv"), "bonnie++ 2.00a", &runs)
+    };
+    for (count, has_card) in [(6, true), (1, false)] {
+        let comparison =
+            compare::compare(&[side("old", count, 1.0), side("new", count, 1.2)], EFFECT).unwrap();
+        let text = html(&comparison, &[Vec::new(), Vec::new()]);
+        assert_sound(&text);
+        assert_eq!(text.contains("id=\"test-write-blocks--256m-\""), has_card);
+        // It is no test of ours that could be run again.
+        assert!(!text.contains("--test"));
+    }
+}
+
+#[test]
+fn hostile_names_are_shown_not_obeyed() {
+    let hostile = "</style></title><script>alert(1)</script>\"><img src=x onerror='x'>\u{202e}\u{1b}[31m";
+    let long = "überlang ".repeat(5000);
+    let mut before = repeated(&sample::hostile_run(), 1.0);
+    before.environment.kernel = long.clone();
+    let mut after = before.clone();
+    after.environment.kernel = hostile.into();
+    for phase in before.phases.iter_mut().chain(&mut after.phases) {
+        phase.label = format!("{hostile}{long}");
+        if phase.spec == "read:rnd4k:q32t4" {
+            phase.spec = format!("{hostile}{long}");
+        }
+    }
+    let (_, text) = page_of(&[(hostile, vec![before]), (&long, vec![after])]);
+    assert_sound(&text);
+    assert!(text.matches("&#60;script&#62;").count() + text.matches("&lt;script&gt;").count() >= 8);
+    assert!(text.contains(r"\u{202e}") && text.len() < PAGE_MAX, "{}", text.len());
+}
+
+#[test]
+fn a_page_is_small() {
+    let of = |factor: f64| vec![repeated(&long_run(200), factor)];
+    let (_, text) = page_of(&[("before", of(1.0)), ("after", of(1.1))]);
+    assert_eq!(text.matches("<article").count(), 11);
+    assert!(text.len() < 500_000, "{}", text.len());
+    // Of many tests, as many cards as there is room for.
+    let mut many = long_run(200);
+    let once = many.phases.clone();
+    for copy in 0..60 {
+        many.phases.extend(once.iter().cloned().map(|mut phase| {
+            phase.spec = format!("{}:ops={copy}", phase.spec);
+            phase
+        }));
+    }
+    let (_, text) = page_of(&[("before", vec![many.clone()]), ("after", vec![many])]);
+    assert_sound(&text);
+    assert!(text.len() < PAGE_MAX && text.contains("more tests do not fit here"), "{}", text.len());
+    assert!(text.contains("more rows do not fit here") && text.contains("comparison.json.gz"));
+    let (comparison, _) = page_of(&[("before", of(1.0)), ("after", of(1.1))]);
+    let nothing =
+        method::section(&Page { comparison: &comparison, runs: &[], short_names: Vec::new() }, 1000).0;
+    assert!(nothing.contains("too large for this page") && !nothing.contains("download="), "{nothing}");
+}
+
+#[test]
+fn a_page_of_a_comparison_is_no_run() {
+    let (_, text) = page_of(&[("before", vec![sample::run()]), ("after", vec![sample::run()])]);
+    let error = crate::html::embedded(&text).unwrap().unwrap_err();
+    assert!(error.contains("is a comparison"), "{error}");
+    // A run that is named like one is still a run.
+    let named = Run { label: Some("<section id=\"differs\"".into()), ..sample::run() };
+    assert!(crate::html::embedded(&crate::html::page(&named, crate::html::Embed::Run)).unwrap().is_ok());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #[test]
+    fn any_runs_are_a_sound_page(one in sample::any_run(), other in sample::any_run(), names in any::<[String; 2]>()) {
+        let sides = [(names[0].as_str(), vec![one.clone(), one]), (names[1].as_str(), vec![other])];
+        let named = |(name, runs): &(&str, Vec<Run>)| {
+            Side::of_runs((*name).to_owned(), &runs.iter().map(|run| (name.to_string(), run.clone())).collect::<Vec<_>>())
+        };
+        if let Ok(comparison) = compare::compare(&sides.each_ref().map(named), EFFECT) {
+            assert_sound(&html(&comparison, &sides.map(|(_, runs)| runs)));
+        }
+    }
+}
