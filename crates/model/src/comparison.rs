@@ -189,7 +189,9 @@ impl Row {
 
     /// Whether the limiters of two sides are known and differ: the first and the one at `side`.
     pub fn moved(&self, side: usize) -> Option<(Limiter, Limiter)> {
-        let limiter = |side: usize| self.sides.get(side)?.as_ref()?.limiter;
+        let limiter = |side: usize| {
+            self.sides.get(side)?.as_ref()?.limiter.filter(|limiter| *limiter != Limiter::NotClear)
+        };
         let (before, after) = (limiter(0)?, limiter(side)?);
         (before != after).then_some((before, after))
     }

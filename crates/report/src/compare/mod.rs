@@ -91,9 +91,7 @@ fn told(side: &Side) -> model::comparison::Side {
 
 fn warnings(sides: &[Side]) -> Vec<String> {
     let partial = sides.iter().filter(|side| side.is_partial);
-    partial
-        .map(|side| format!("{} holds a run that was ended early: what it lacks is left out", side.name))
-        .collect()
+    partial.map(|side| format!("a run of {} is not complete: what it lacks is left out", side.name)).collect()
 }
 
 fn nothing_in_common(sides: &[Side]) -> String {

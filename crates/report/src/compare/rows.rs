@@ -2,9 +2,9 @@
 
 use model::comparison::{Answer, Change, Direction, LeftOut, Measured, Row};
 use model::run::{Trust, WorkloadRecord};
-use model::size;
+use model::{Limiter, size};
 
-use super::side::{Key, Side, Test, Value};
+use super::side::{Key, Lacking, Side, Test, Value};
 
 /// Data sets that differ by more than this may lie in other caches.
 const SAME_SIZE: f64 = 1.25;
@@ -63,9 +63,9 @@ pub(super) fn compare(sides: &[Side], effect: f64, noise_floor: f64, is_interlea
         });
     }
     for side in sides {
-        let lacking = side.lacking.iter().map(|(what, why)| LeftOut {
-            what: what.clone(),
-            reason: format!("no number from a run on {}: {why}", side.name),
+        let lacking = side.lacking.iter().map(|Lacking { test, runs, why }| {
+            let runs = if *runs == 1 { "a run".to_owned() } else { format!("{runs} runs") };
+            LeftOut { what: test.clone(), reason: format!("no number from {runs} on {}: {why}", side.name) }
         });
         left_out.extend(lacking);
     }
@@ -192,7 +192,9 @@ fn warnings(sides: &[Side], tests: &[Option<&Test>]) -> Vec<String> {
     let Some(((first, before), rest)) = measured.split_first() else { return warnings };
     for (side, after) in rest {
         let limiter = |test: &Test| test.measured().and_then(|measured: Measured| measured.limiter);
-        if let (Some(one), Some(other)) = (limiter(before), limiter(after))
+        // What is not clear may be the same.
+        let is_clear = |limiter: &Limiter| *limiter != Limiter::NotClear;
+        if let (Some(one), Some(other)) = (limiter(before).filter(is_clear), limiter(after).filter(is_clear))
             && one != other
         {
             warnings.push(format!(

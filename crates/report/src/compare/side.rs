@@ -26,8 +26,8 @@ pub struct Side {
     pub(super) pairing: Option<Pairing>,
     /// Whether one of its runs was ended early.
     pub(super) is_partial: bool,
-    /// Tests that gave no number in some run, and why.
-    pub(super) lacking: Vec<(String, String)>,
+    /// Tests that gave no number in some runs.
+    pub(super) lacking: Vec<Lacking>,
 }
 
 /// One test of a side: a value for each run.
@@ -49,6 +49,16 @@ pub(super) struct Test {
     pub limiters: Vec<(Option<model::Limiter>, Option<Confidence>)>,
     pub trust: Option<Trust>,
     pub trust_reasons: Vec<String>,
+}
+
+/// A test that gave no number in some runs.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Lacking {
+    pub test: String,
+    /// In how many.
+    pub runs: u32,
+    /// Why, the first time.
+    pub why: String,
 }
 
 /// What one run of a test came to. A test that stands twice in a list is still one run: its values are one, their
@@ -198,9 +208,9 @@ impl Side {
     }
 
     fn lack(&mut self, test: &str, why: &str) {
-        let lacking = (test.to_owned(), why.to_owned());
-        if !self.lacking.contains(&lacking) {
-            self.lacking.push(lacking);
+        match self.lacking.iter_mut().find(|known| known.test == test) {
+            Some(known) => known.runs += 1,
+            None => self.lacking.push(Lacking { test: test.to_owned(), runs: 1, why: why.to_owned() }),
         }
     }
 

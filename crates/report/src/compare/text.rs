@@ -275,23 +275,30 @@ fn mean(comparison: &Comparison) -> Vec<Cell> {
     cells
 }
 
-/// Rates of which nothing can be told, those together of which the same is said.
+/// Rates of which nothing can be told, with what would tell: one in a sentence, several in a list.
 pub(super) fn unsettled(comparison: &Comparison) -> Vec<(Vec<String>, String)> {
-    let mut said: Vec<(Vec<String>, String)> = Vec::new();
+    let mut told = Vec::new();
     for row in comparison.rows.iter().filter(|row| row.measure.is_rate()) {
         for (change, side) in row.changes.iter().zip(&comparison.sides[1..]) {
             let Some(change) = change.as_ref().filter(|change| change.answer == Answer::CannotTell) else {
                 continue;
             };
             let on = if comparison.sides.len() > 2 { format!(" on {}", side.name) } else { String::new() };
-            let (subject, sentence) = (format!("{}{on}", subject(row)), sentence(change, comparison));
-            match said.iter_mut().find(|(_, known)| *known == sentence) {
-                Some((subjects, _)) => subjects.push(subject),
-                None => said.push((vec![subject], sentence)),
-            }
+            told.push((format!("{}{on}", subject(row)), change));
         }
     }
-    said
+    if let [(subject, change)] = &told[..] {
+        return vec![(vec![subject.clone()], sentence(change, comparison))];
+    }
+    let needed =
+        |change: &Change| change.runs_needed.map_or("more than 1,000".into(), |runs| runs.to_string());
+    let listed: Vec<_> =
+        told.iter().map(|(subject, change)| format!("{subject} ({})", needed(change))).collect();
+    let each = if comparison.is_interleaved { "pairs" } else { "runs a side" };
+    match listed.is_empty() {
+        true => Vec::new(),
+        false => vec![(listed, format!("cannot tell; so many {each} would"))],
+    }
 }
 
 /// What speaks against rows, those together of which the same is said.

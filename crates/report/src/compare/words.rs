@@ -190,7 +190,12 @@ fn detectable(comparison: &Comparison) -> Option<String> {
     let mut found: Vec<_> = rates.filter_map(|(row, change)| Some((change.detectable?, row))).collect();
     found.sort_by(|one, other| one.0.total_cmp(&other.0));
     let ((least, easiest), (most, hardest)) = (found.first()?, found.last()?);
-    let (least, most) = (percent(*least), percent(*most));
+    // Beyond its double, a change is a factor.
+    let found = |share: f64| match amount(1.0 + share) {
+        Some(factor) if share >= 1.0 => format!("a factor of {factor}"),
+        _ => percent(share),
+    };
+    let (least, most) = (found(*least), found(*most));
     Some(match least == most || easiest.spec == hardest.spec {
         true => format!("A change of a rate by {most} would be found four times of five."),
         false => format!(
