@@ -130,9 +130,13 @@ pub(crate) fn compare(sides: &[&Facts]) -> (Vec<Difference>, Vec<Setting>) {
     for Fact { name, is_notable, is_cause, .. } in all {
         let values: Vec<_> = sides.iter().map(|facts| facts.values(name)).collect();
         let first = values[0];
+        // In which order runs were named says nothing.
+        let has = |all: &[Value], one: &Value| all.iter().any(|other| one.is_like(other));
         let is_like = |other: &Option<&[Value]>| match (first, *other) {
-            (Some([one]), Some([other])) => one.is_like(other),
-            (one, other) => one == other,
+            (Some(one), Some(other)) => {
+                one.iter().all(|value| has(other, value)) && other.iter().all(|value| has(one, value))
+            }
+            (one, other) => one.is_none() && other.is_none(),
         };
         if values.iter().all(is_like) {
             if let Some(values) = first.filter(|_| *is_notable) {
@@ -410,6 +414,17 @@ mod tests {
             }
             assert_eq!(!differences(&run).is_empty(), is_told, "{factor}: {:?}", differences(&run));
         }
+    }
+
+    #[test]
+    fn the_order_of_runs_differs_in_nothing() {
+        let mut other = sample::run();
+        other.environment.kernel = "Linux 7.0".into();
+        let mut sides = [Facts::default(), Facts::default()];
+        for (side, runs) in sides.iter_mut().zip([[&sample::run(), &other], [&other, &sample::run()]]) {
+            runs.into_iter().for_each(|run| side.add(of_run(run)));
+        }
+        assert_eq!(compare(&[&sides[0], &sides[1]]).0, []);
     }
 
     #[test]

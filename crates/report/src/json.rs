@@ -1,13 +1,15 @@
 //! The run document as JSON: the form in which runs are kept, mailed and compared.
 
-use std::io;
+use std::io::{self, Read};
 
+use flate2::read::MultiGzDecoder;
 use model::run::SCHEMA;
 use model::{Comparison, Run, SelfTest};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::ser::{CharEscape, Formatter, Serializer};
 
+use crate::html::embedded::INFLATED_MAX;
 use crate::printable;
 use model::printable::acts;
 
@@ -51,6 +53,25 @@ fn laid_out(document: &impl Serialize) -> String {
 fn lay_out(document: &impl Serialize, mut writer: impl io::Write) -> io::Result<()> {
     document.serialize(&mut Serializer::with_formatter(&mut writer, Layout::default()))?;
     writer.write_all(b"\n")
+}
+
+/// The text of a document that was compressed by gzip, as pages save it; `None` for any other bytes.
+///
+/// # Errors
+/// Why it cannot be read.
+pub fn unzipped(bytes: &[u8]) -> Option<Result<String, String>> {
+    const MAGIC: [u8; 2] = [0x1f, 0x8b];
+    bytes.starts_with(&MAGIC).then(|| {
+        let mut text = String::new();
+        let mut reader = MultiGzDecoder::new(bytes).take(INFLATED_MAX + 1);
+        reader
+            .read_to_string(&mut text)
+            .map_err(|error| format!("it is compressed, and damaged ({error})"))?;
+        match text.len() as u64 > INFLATED_MAX {
+            false => Ok(text),
+            true => Err(format!("it holds more than {}", model::size::binary(INFLATED_MAX))),
+        }
+    })
 }
 
 /// Reads a run document of schema 1, of this version or a later one: keys that are not known are passed over.

@@ -67,9 +67,6 @@ pub fn ab(arguments: &AbArguments) -> Done {
         Ok::<_, Failure>(Party { name, place, plan })
     };
     let parties = [planned("A", a)?, planned("B", b)?];
-    if let Some(directory) = &arguments.output {
-        outputs::check_directory(directory)?;
-    }
     let block_ns = u64::from(BLOCK) * parties.iter().map(|party| party.plan.estimate_ns).sum::<u64>();
     if Duration::from_nanos(block_ns) > limits.total {
         return Err(Failure::Refused(format!(
@@ -82,6 +79,9 @@ pub fn ab(arguments: &AbArguments) -> Done {
     if arguments.dry_run {
         terminal::print_line(&announced)?;
         return Ok(exit::DONE);
+    }
+    if let Some(directory) = &arguments.output {
+        outputs::check_directory(directory)?;
     }
     let shows_text = compare_command::is_text(&arguments.shown) && !arguments.quiet;
     if shows_text {

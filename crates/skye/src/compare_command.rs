@@ -16,6 +16,10 @@ pub fn compare(arguments: &CompareArguments) -> Done {
     let effect = effect(arguments.effect, &arguments.fail_on)?;
     let shown = &arguments.shown;
     check(shown)?;
+    if let Some(page) = &shown.html {
+        let inputs: Vec<_> = arguments.runs.iter().filter_map(|word| store::find(word).ok()).collect();
+        outputs::check_apart(page, &inputs)?;
+    }
     let Read { sources, unreadable, has_first } = read_all(&arguments.runs);
     unreadable.iter().for_each(|problem| terminal::error(problem));
     // Without the first there is nothing to compare the others with; of more than two, the others still have it.
@@ -42,8 +46,8 @@ pub fn effect(asked: Option<Percent>, limits: &[Limit]) -> Result<f64, Failure> 
     match limits.iter().any(|limit| limit.is_below(effect)) {
         false => Ok(effect),
         true => Err(Failure::Refused(format!(
-            "cannot use --fail-on with less than {} %: a smaller change counts as none; add --effect 1% to look for it",
-            effect * 100.0
+            "cannot use --fail-on with less than {}: a smaller change counts as none; add --effect 1% to look for it",
+            model::numbers::percent(effect)
         ))),
     }
 }

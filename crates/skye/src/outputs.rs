@@ -1,7 +1,7 @@
 //! Files that were asked for by name.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use model::Trouble;
 
@@ -41,6 +41,37 @@ pub fn check(path: &Path) -> Result<(), Failure> {
         Ok(metadata) if metadata.is_dir() => Err(refused(std::io::Error::other("it is a directory"))),
         Ok(metadata) if !metadata.is_file() => Ok(()),
         _ => store::try_part(path).map_err(refused),
+    }
+}
+
+/// Whether a file would take the place of one that it is made from.
+///
+/// # Errors
+/// It would.
+pub fn check_apart(output: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
+    let same = |input: &&PathBuf| is_same_file(output, input);
+    match inputs.iter().find(same) {
+        None => Ok(()),
+        Some(_) => Err(Failure::refused(
+            Trouble::new(format!("write {}", output.display()), "it is made from that very file")
+                .remedy("give it another name"),
+        )),
+    }
+}
+
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| path.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()));
+    identity(one).is_some_and(|one| identity(other) == Some(one))
+}
+
+/// Whether two documents would share stdout.
+///
+/// # Errors
+/// They would.
+pub fn check_stdout<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), Failure> {
+    match files.into_iter().filter(|file| is_stdout(file)).count() {
+        0 | 1 => Ok(()),
+        _ => Err(Failure::Refused("cannot print more than one form on stdout: give the others files".into())),
     }
 }
 

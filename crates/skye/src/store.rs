@@ -186,19 +186,24 @@ pub fn read(path: &Path) -> Result<Run, String> {
     parse(path, &text(path)?)
 }
 
-/// The text of a file that should be a run; of a page that holds its run, the run's.
+/// The text of a file that should be a run, compressed or not; of a page that holds its run, the run's.
 ///
 /// # Errors
 /// The path, and why it cannot be read.
 pub fn text(path: &Path) -> Result<String, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let bytes = std::fs::read(path).map_err(|error| {
         Trouble::new(format!("read the run {}", path.display()), error)
             .remedy("name a saved run; skye list shows them")
             .to_string()
     })?;
+    let refused = |problem: String| format!("cannot read the run {}: {problem}", path.display());
+    if let Some(text) = report::json::unzipped(&bytes) {
+        return text.map_err(refused);
+    }
+    let text = String::from_utf8(bytes).map_err(|_| refused("it is no text".into()))?;
     match report::html::embedded(&text) {
         None => Ok(text),
-        Some(run) => run.map_err(|problem| format!("cannot read the run {}: {problem}", path.display())),
+        Some(run) => run.map_err(refused),
     }
 }
 

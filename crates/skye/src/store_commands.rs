@@ -32,6 +32,12 @@ pub fn report(arguments: &ReportArguments) -> Done {
             ))),
         };
     }
+    let files = [&arguments.json, &arguments.csv, &arguments.markdown, &arguments.html];
+    outputs::check_stdout(files.into_iter().flatten())?;
+    // As JSON it is the same again.
+    for file in files.into_iter().skip(1).flatten() {
+        outputs::check_apart(file, std::slice::from_ref(&path))?;
+    }
     let mut run = store::parse(&path, &text).map_err(Failure::Refused)?;
     if arguments.rejudge {
         judge::again(&mut run);

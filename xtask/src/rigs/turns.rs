@@ -17,8 +17,10 @@ use rig::{DiskSpec, Rig, Spec};
 const OPS_PER_SECOND: u64 = 4000;
 /// Of that, what the throttle of the second does.
 const SHARE: f64 = 0.95;
-/// Of twenty intervals of 95 %, fewer than this hold the truth in one of 40 attempts (binomial).
-const HOLD: f64 = 17.0 / 20.0;
+/// How often an interval holds the truth.
+const COVERAGE: f64 = 0.95;
+/// How rarely fewer intervals than asked for hold it, where all is well: 17 of 20 are asked for.
+const BY_CHANCE: f64 = 0.02;
 
 fn disk(ops_per_second: u64) -> Spec {
     let disk: DiskSpec = Spec::disk().size_mib(256).file_system("ext4").read_iops(ops_per_second);
@@ -52,7 +54,33 @@ pub(super) fn runs(count: u32) -> Result<bool> {
     }
     [a, b].into_iter().try_for_each(Rig::finish).map_err(anyhow::Error::msg)?;
     println!("{held} of {count} intervals hold {SHARE}; called equivalent: {equivalent}");
-    Ok(f64::from(held) >= HOLD * f64::from(count) && equivalent == 0)
+    Ok(held >= asked_of(count) && equivalent == 0)
+}
+
+/// So many of them must hold the truth: the fewest that chance leaves in all but [`BY_CHANCE`] of the attempts (binomial).
+fn asked_of(count: u32) -> u32 {
+    let ways = |failed: u32| {
+        (0..failed).map(|taken| f64::from(count - taken) / f64::from(taken + 1)).product::<f64>()
+    };
+    let exactly = |failed: u32| {
+        ways(failed) * (1.0 - COVERAGE).powf(failed.into()) * COVERAGE.powf((count - failed).into())
+    };
+    let mut left = 1.0;
+    let allowed = (0..=count).take_while(|failed| {
+        left -= exactly(*failed);
+        left > BY_CHANCE
+    });
+    count - (allowed.count() as u32).min(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_are_asked_for_as_chance_leaves() {
+        assert_eq!([1, 3, 5, 20, 100].map(asked_of), [0, 2, 3, 17, 90]);
+    }
 }
 
 fn compared(binary: &Path, a: &Path, b: &Path, seed: u32) -> Result<Comparison> {

@@ -92,10 +92,9 @@ impl Limit {
             return Reached::Undecided(format!("{}: a side is not what it looks like", subject(row)));
         }
         if let Some((row, change)) = changes.iter().find(|(_, change)| !change.can_be_settled) {
-            let rows = if comparison.claims == 1 {
-                "a row needs".into()
-            } else {
-                format!("{} rows need", comparison.claims)
+            let rows = match comparison.claims {
+                0 | 1 => "a row needs".into(),
+                rows => format!("{rows} rows need"),
             };
             return Reached::Undecided(format!(
                 "{rows} {} runs a side, and of {} there are {}: measure with --repeat {}",

@@ -14,6 +14,8 @@ use crate::text::{BOLD, DIM, GREEN, Style, YELLOW, field, fit, fit_end, paint, r
 
 /// Blanks between columns, and before the first.
 const GAP: usize = 2;
+/// Characters of a fact that is not broken.
+const TOGETHER_MAX: usize = 44;
 /// Most characters of a side's name above its column.
 const NAME_MAX: usize = 20;
 
@@ -37,12 +39,17 @@ fn title(comparison: &Comparison, style: &Style) -> String {
     format!("{}\n{}", wrap(&title, style.paragraph() - 2).join("\n  "), paint(BOLD, &headline))
 }
 
+/// What is short stays on one line.
+fn apart(text: String) -> String {
+    if text.chars().count() <= TOGETHER_MAX { together(&text) } else { text }
+}
+
 fn facts(comparison: &Comparison, style: &Style) -> String {
     let mut lines = Vec::new();
     let differs: Vec<_> = comparison
         .differs
         .iter()
-        .map(|one| together(&printable(&format!("{} {}", one.name, difference(one)))))
+        .map(|one| apart(printable(&format!("{} {}", one.name, difference(one)))))
         .collect();
     let differs = if differs.is_empty() { "nothing that is known".into() } else { differs.join(" · ") };
     lines.push(field("differs", &differs, style));
@@ -54,7 +61,7 @@ fn facts(comparison: &Comparison, style: &Style) -> String {
             "host" | "kernel" | "file system" | "device" | "program" | "source" => setting.value.clone(),
             name => format!("{name} {}", setting.value),
         })
-        .map(|text| together(&printable(&text)))
+        .map(|text| apart(printable(&text)))
         .collect();
     if !same.is_empty() {
         lines.push(field("same", &same.join(" · "), style));

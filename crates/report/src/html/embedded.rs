@@ -22,7 +22,7 @@ const BEFORE: &str = "<a download=\"run.json.gz\" href=\"data:application/gzip;b
 /// The same of a comparison.
 const BEFORE_COMPARISON: &str = "<a download=\"comparison.json.gz\" href=\"data:application/gzip;base64,";
 /// Most bytes that a run inside a page may have: far more than fit into any page of ours, and no bomb.
-const INFLATED_MAX: u64 = 256 << 20;
+pub(crate) const INFLATED_MAX: u64 = 256 << 20;
 
 /// The run as a link from which it can be saved; `None` if it takes more than so many bytes.
 pub(super) fn run(run: &Run, bytes_max: usize) -> Option<String> {

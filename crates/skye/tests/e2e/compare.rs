@@ -407,3 +407,29 @@ fn turns_of_two_measurements_are_not_pairs() {
     assert!(are_pairs(&first[0], &first[1]) && are_pairs(&first[1], &first[0]));
     assert!(!are_pairs(&first[1], &second[0]) && !are_pairs(&first[0], &second[0]));
 }
+
+#[test]
+fn nothing_replaces_what_it_is_made_from() {
+    let devices = Devices::new();
+    let a = devices.run("a.json", 200.0, 1, &one_test());
+    let b = devices.run("b.json", 150.0, 2, &one_test());
+    let before = fs::read(&b).unwrap();
+    let page = format!("--html {}", b.display());
+    compare(&[&a, &b], &page).exits(2).says(&["it is made from that very file"]);
+    let report = |words: &str| skye().arg("report").arg(&b).words(words).run().did_not_panic();
+    report(&page).exits(2).says(&["it is made from that very file"]);
+    report("--html - --json -").exits(2).says(&["more than one form on stdout"]).has_no_result();
+    assert_eq!(fs::read(&b).unwrap(), before);
+    // As a page saves it, compressed, it is the same run.
+    let zipped = devices.path("b.json.gz");
+    let packed = std::process::Command::new("gzip").arg("-c").arg(&b).output().unwrap();
+    fs::write(&zipped, packed.stdout).unwrap();
+    let told = compare(&[&b, &zipped], "").exits(0).stdout;
+    assert!(told.contains("the same in 1 test"), "{told}");
+    fs::write(&zipped, &fs::read(&zipped).unwrap()[..200]).unwrap();
+    compare(&[&b, &zipped], "").exits(2).says(&["compressed, and damaged"]);
+    let directory = devices.path("new");
+    let program = skye().arg("ab").arg(devices.device(200.0)).arg(devices.device(190.0));
+    program.words("--test read:rnd4k --dry-run -o").arg(&directory).run().exits(0);
+    assert!(!directory.exists(), "nothing is done");
+}

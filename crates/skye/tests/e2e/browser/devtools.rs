@@ -67,6 +67,8 @@ impl Browser {
             "--password-store=basic",
         ]);
         command.arg(format!("--user-data-dir={}", profile.path().display())).arg("about:blank");
+        // What it makes for itself, such as a socket, goes with its profile.
+        command.env("TMPDIR", profile.path());
         command.env("HOME", profile.path()).env("LC_ALL", "C").env_remove("DISPLAY");
         command.env_remove("XDG_CONFIG_HOME").env_remove("XDG_CACHE_HOME");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(said);

@@ -76,7 +76,8 @@ impl Pages {
     }
 }
 
-/// Every text of a document that others wrote, replaced by one that means no good.
+/// Texts of a document that users and machines give it, replaced by one that means no good; that every text of any document
+/// is harmless is tested where pages are made.
 fn hostile(mut run: Value) -> Value {
     run["label"] = json!(HOSTILE);
     run["command"] = json!(["skye", HOSTILE]);
