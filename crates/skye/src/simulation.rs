@@ -23,7 +23,7 @@ pub fn target(word: &Path) -> Result<Option<(SimDevice, Target)>, Failure> {
     let Some(file) = word.to_str().and_then(|word| word.strip_prefix(PREFIX)) else { return Ok(None) };
     let refused = |problem: String| Failure::Refused(format!("cannot simulate {file}: {problem}"));
     let text = std::fs::read_to_string(file).map_err(|error| {
-        refused(format!("{error}; name a file that describes a device, as in docs/guide.md"))
+        refused(format!("{error}; name a file that describes a device, as in docs/simulated-devices.md"))
     })?;
     let device = SimDevice::from_toml(&text).map_err(refused)?;
     let target = Target {
