@@ -30,6 +30,8 @@ pub(super) struct Cards {
 struct Section<'a> {
     cards: &'a [Markup],
     left: usize,
+    /// Who has their numbers.
+    all: Markup,
 }
 
 #[derive(Template)]
@@ -71,8 +73,8 @@ impl Cards {
     }
 
     /// All of them; `None` without any.
-    pub(super) fn section(&self) -> Option<Markup> {
-        let section = Section { cards: &self.cards, left: self.left };
+    pub(super) fn section(&self, page: &Page<'_>) -> Option<Markup> {
+        let section = Section { cards: &self.cards, left: self.left, all: page.csv() };
         (!self.cards.is_empty() || self.left > 0).then(|| rendered(&section))
     }
 }

@@ -5,13 +5,18 @@ use model::Comparison;
 use model::comparison::Row;
 
 use super::cards::Cards;
-use super::{Page, name, sentence};
+use super::room::{escaped, fitting};
+use super::{PAGE_MAX, Page, name, sentence};
 use crate::compare::text::unsettled;
 use crate::compare::words::{conclusions, subject};
 use crate::html::{Markup, rendered};
 
 /// Sentences of each kind that are shown at most.
 const SHOWN_MAX: usize = 100;
+/// Most bytes of all sentences of one kind.
+const KIND_BYTES: usize = PAGE_MAX / 40;
+/// Markup around a sentence with a link, in bytes.
+const MARKUP_BYTES: usize = 180;
 /// Tests that are named before a sentence at most.
 const SUBJECTS_MAX: usize = 12;
 
@@ -22,6 +27,9 @@ struct Findings {
     unsettled: Vec<Item>,
     left_out: Vec<Item>,
     conclusions: Vec<String>,
+    /// Sentences for which there was no room.
+    left: usize,
+    all: Markup,
 }
 
 struct Item {
@@ -49,12 +57,28 @@ pub(super) fn section(page: &Page<'_>, cards: &Cards) -> Markup {
         anchor: None,
         text: sentence(&format!("{}.", left.reason)),
     });
+    let [warnings, unsettled, left_out] =
+        [of_all.chain(of_rows).collect(), open(comparison), left_out.collect()].map(shown);
+    let follows = conclusions(comparison);
+    let (conclusions, left) =
+        fitting(follows.iter().map(|text| sentence(text)), KIND_BYTES, |text| MARKUP_BYTES + escaped(text));
     rendered(&Findings {
-        warnings: of_all.chain(of_rows).take(SHOWN_MAX).collect(),
-        unsettled: open(comparison),
-        left_out: left_out.take(SHOWN_MAX).collect(),
-        conclusions: conclusions(comparison).iter().map(|text| sentence(text)).collect(),
+        left: warnings.1 + unsettled.1 + left_out.1 + left,
+        warnings: warnings.0,
+        unsettled: unsettled.0,
+        left_out: left_out.0,
+        conclusions,
+        all: page.json(),
     })
+}
+
+/// Sentences of a kind for which there is room, and how many others there are.
+fn shown(mut items: Vec<Item>) -> (Vec<Item>, usize) {
+    let beyond = items.len().saturating_sub(SHOWN_MAX);
+    items.truncate(SHOWN_MAX);
+    let (items, left) =
+        fitting(items, KIND_BYTES, |item| MARKUP_BYTES + escaped(&item.subject) + escaped(&item.text));
+    (items, left + beyond)
 }
 
 /// Rates of which nothing can be told; with one run a side that is all of them, and is said once for all.
@@ -67,7 +91,7 @@ fn open(comparison: &Comparison) -> Vec<Item> {
         anchor: None,
         text: sentence(&format!("{text}.")),
     };
-    unsettled(comparison).into_iter().take(SHOWN_MAX).map(item).collect()
+    unsettled(comparison).into_iter().map(item).collect()
 }
 
 /// Warnings of rows, those together of which the same is said.

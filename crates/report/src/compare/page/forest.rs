@@ -2,6 +2,7 @@
 
 use model::comparison::{Change, Row};
 
+use super::room::{escaped, fitting};
 use super::{Page, answer, class_of, name};
 use crate::compare::words::{self, ends, margin, signed, subject};
 use crate::html::{Figure, Markup};
@@ -22,10 +23,45 @@ const SHARES_MAX: f64 = 0.9;
 /// Sides that have charts: more are told by the table.
 const SIDES_MAX: usize = 8;
 
+/// Markup around a figure, and around a key of its legend, in bytes.
+const FIGURE_BYTES: usize = 150;
+const KEY_BYTES: usize = 60;
+
 /// The charts of each side but the first: of its rates, and of its latencies.
-pub(super) fn figures(page: &Page<'_>) -> Vec<Figure> {
-    let sides = 1..page.comparison.sides.len().min(SIDES_MAX + 1);
-    sides.flat_map(|side| [true, false].map(|is_rate| figure(page, side, is_rate))).flatten().collect()
+#[derive(Debug, Default)]
+pub(super) struct Charts {
+    pub figures: Vec<Figure>,
+    /// Sides of which there are changes, but not all of their charts.
+    pub sides_left: usize,
+}
+
+impl Charts {
+    /// Those that there is room for, in so many bytes.
+    pub(super) fn of(page: &Page<'_>, bytes_max: usize) -> Self {
+        let sides = page.comparison.sides.len();
+        let all = (1..sides.min(SIDES_MAX + 1))
+            .flat_map(|side| [true, false].map(|is_rate| Some((side, figure(page, side, is_rate)?))))
+            .flatten();
+        let all: Vec<_> = all.collect();
+        let drawable = all.len();
+        let numbers: Vec<_> = all.iter().map(|(side, _)| *side).collect();
+        let (figures, left) = fitting(all, bytes_max, |(_, figure)| bytes(figure));
+        let mut cut = numbers[drawable - left..].to_vec();
+        cut.dedup();
+        let beyond = sides.saturating_sub(SIDES_MAX + 1);
+        let figures = figures.into_iter().map(|(_, figure)| figure).collect();
+        Self { figures, sides_left: cut.len() + beyond }
+    }
+
+    /// What they take in the page, at most.
+    pub(super) fn bytes(&self) -> usize {
+        self.figures.iter().map(bytes).sum()
+    }
+}
+
+fn bytes(figure: &Figure) -> usize {
+    let legend = figure.legend.iter().map(|(_, words)| KEY_BYTES + escaped(words)).sum::<usize>();
+    FIGURE_BYTES + figure.drawing.0.len() + escaped(&figure.name) + escaped(&figure.caption) + legend
 }
 
 fn figure(page: &Page<'_>, side: usize, is_rate: bool) -> Option<Figure> {

@@ -3,7 +3,8 @@
 use askama::Template;
 use model::Comparison;
 
-use super::{NAME_MAX, Page, SIDES_MAX, name};
+use super::room::{escaped, fitting};
+use super::{NAME_MAX, PAGE_MAX, Page, SIDES_MAX, name};
 use crate::compare::words::margin;
 use crate::html::{Markup, embedded, rendered};
 use crate::text::fit_end;
@@ -11,17 +12,41 @@ use crate::text::fit_end;
 /// Files of one side that are named at most.
 const FILES_MAX: usize = 12;
 
-#[derive(Template)]
-#[template(path = "compare_method.html", whitespace = "minimize")]
-struct Method {
-    facts: Vec<(&'static str, String)>,
-    files: Vec<(String, String)>,
-    json: Option<Markup>,
-    csv: Option<Markup>,
+/// Most bytes that the names of all files may take.
+const NAMES_BYTES: usize = PAGE_MAX / 40;
+/// Markup around the names of a side, in bytes.
+const MARKUP_BYTES: usize = 50;
+
+/// The comparison as links from which it can be saved, as far as there is room.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    pub json: Option<Markup>,
+    pub csv: Option<Markup>,
 }
 
-/// The section, of which what can be saved takes at most so many bytes.
-pub(super) fn section(page: &Page<'_>, bytes_max: usize) -> Markup {
+impl Held {
+    /// Both in so many bytes: the JSON, which has everything, in one half, and the CSV in what it leaves.
+    pub(super) fn of(comparison: &Comparison, bytes_max: usize) -> Self {
+        let json = embedded::comparison(comparison, bytes_max / 2);
+        let left = bytes_max.saturating_sub(json.as_ref().map_or(0, String::len));
+        let csv = embedded::csv("comparison.csv", &crate::compare::csv(comparison), left);
+        Self { json: json.map(Markup), csv: csv.map(Markup) }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "compare_method.html", whitespace = "minimize")]
+struct Method<'a> {
+    facts: Vec<(&'static str, String)>,
+    files: Vec<(String, String)>,
+    /// Sides with files that are not named.
+    left: usize,
+    all: Markup,
+    held: &'a Held,
+}
+
+/// The section.
+pub(super) fn section(page: &Page<'_>) -> Markup {
     let comparison = page.comparison;
     let Comparison { claims, runs_to_settle, effect, noise_floor, .. } = comparison;
     let (unit, test) = if comparison.is_interleaved {
@@ -56,7 +81,7 @@ pub(super) fn section(page: &Page<'_>, bytes_max: usize) -> Markup {
         ("schema", name(&comparison.schema)),
         ("skye", name(&comparison.skye_version)),
     ]);
-    let files = comparison.sides.iter().enumerate().take(SIDES_MAX).map(|(index, side)| {
+    let files = comparison.sides.iter().enumerate().map(|(index, side)| {
         let mut names: Vec<_> = side
             .files
             .iter()
@@ -68,8 +93,10 @@ pub(super) fn section(page: &Page<'_>, bytes_max: usize) -> Markup {
         }
         (page.short_name(index), names.join(", "))
     });
-    let files = files.filter(|(_, files)| !files.is_empty()).collect();
-    let csv = embedded::csv("comparison.csv", &crate::compare::csv(comparison), bytes_max / 2);
-    let json = embedded::comparison(comparison, bytes_max / 2);
-    rendered(&Method { facts, files, json: json.map(Markup), csv: csv.map(Markup) })
+    let files: Vec<_> = files.filter(|(_, files)| !files.is_empty()).collect();
+    let all = files.len();
+    let (files, _) = fitting(files.into_iter().take(SIDES_MAX), NAMES_BYTES, |(side, names)| {
+        MARKUP_BYTES + escaped(side) + escaped(names)
+    });
+    rendered(&Method { facts, left: all - files.len(), files, all: page.json(), held: &page.held })
 }

@@ -10,16 +10,19 @@ mod forest;
 mod method;
 mod overlay;
 mod results;
+mod room;
 mod strip;
 
 use std::collections::HashSet;
 
 use cards::Cards;
+use forest::Charts;
+use method::Held;
 use model::comparison::{Answer, Change, Direction};
 use model::{Comparison, Run};
 
 use super::words::{headline, margin, signed};
-use crate::html::{Frame, PAGE_MAX, rendered};
+use crate::html::{Frame, Markup, PAGE_MAX, rendered};
 use crate::text::{fit, fit_end};
 use crate::{printable, time};
 
@@ -40,24 +43,37 @@ const LINK_BYTES: usize = 100;
 /// Most sides that are shown beside each other in a table.
 const SIDES_MAX: usize = 40;
 
+/// Where all numbers are: the link of the page, or who gives them.
+const IN_CSV: &str = "the <a href=\"#method\">CSV</a>";
+const BY_CSV: &str = "<code>skye compare --format csv</code>";
+/// The same of all that is known.
+const IN_JSON: &str = "the <a href=\"#method\">JSON</a>";
+const BY_JSON: &str = "<code>skye compare --format json</code>";
+
 /// Classes of the sides' lines and dots; those behind the last share it.
 const CLASSES: [&str; 6] = ["s0", "s1", "s2", "s3", "s4", "s6"];
 
 /// The comparison as a page, whole by itself. `runs` are the documents of each side, in their order: what is drawn of the
 /// course and the latencies of tests is theirs. A side without documents, as of an older program, has none of that.
 pub fn html(comparison: &Comparison, runs: &[Vec<Run>]) -> String {
-    let page = Page { comparison, runs, short_names: short_names(comparison) };
-    let method = method::section(&page, HELD_MAX);
-    let first = |cards: &Cards| {
-        [results::differs(&page), results::section(&page, cards), findings::section(&page, cards)]
-    };
-    // What leads to cards must be there, so that cards are made first, in the room that is left.
-    let without = first(&Cards::default());
-    let taken: usize = without.iter().chain([&method]).map(|section| section.0.len()).sum();
+    let held = Held::of(comparison, HELD_MAX);
+    let page = Page { comparison, runs, short_names: short_names(comparison), held };
+    let (differs, method, facts) = (results::differs(&page), method::section(&page), page.facts());
+    // What leads to cards must be there, so that cards are made first, in the room that is left; of that, charts of all
+    // changes take half at most.
+    let without = [
+        results::section(&page, &Cards::default(), &Charts::default()),
+        findings::section(&page, &Cards::default()),
+    ];
+    let taken: usize = without.iter().chain([&differs, &method]).map(|section| section.0.len()).sum();
+    let taken = taken + facts.iter().map(|fact| room::escaped(fact)).sum::<usize>();
     let links = LINK_BYTES * 2 * comparison.rows.len().min(page.rows_max());
-    let cards = Cards::of(&page, PAGE_MAX.saturating_sub(AROUND_BYTES + taken + links));
-    let [differs, results, findings] = first(&cards);
-    let tests = cards.section();
+    let left = PAGE_MAX.saturating_sub(AROUND_BYTES + taken + links);
+    let charts = Charts::of(&page, left / 2);
+    let cards = Cards::of(&page, left.saturating_sub(charts.bytes()));
+    let results = results::section(&page, &cards, &charts);
+    let findings = findings::section(&page, &cards);
+    let tests = cards.section(&page);
     let mut contents = vec![("differs", "What differs"), ("results", "Results"), ("findings", "Findings")];
     let mut sections = vec![differs, results, findings];
     if let Some(tests) = tests {
@@ -73,7 +89,7 @@ pub fn html(comparison: &Comparison, runs: &[Vec<Run>]) -> String {
         label: None,
         headline: sentence(&headline(comparison)),
         when: String::new(),
-        facts: page.facts(),
+        facts,
         contents,
         sections,
     };
@@ -85,6 +101,7 @@ struct Page<'a> {
     comparison: &'a Comparison,
     runs: &'a [Vec<Run>],
     short_names: Vec<String>,
+    held: Held,
 }
 
 impl Page<'_> {
@@ -96,6 +113,21 @@ impl Page<'_> {
     /// The same where there is less room.
     fn short_name(&self, side: usize) -> String {
         self.short_names.get(side).cloned().unwrap_or_default()
+    }
+
+    /// Where all rows and sides are, as the words of a sentence: in the page, if there was room for them.
+    fn csv(&self) -> Markup {
+        Markup(if self.held.csv.is_some() { IN_CSV } else { BY_CSV }.to_owned())
+    }
+
+    /// The same of what only the whole comparison has: settings and sentences.
+    fn json(&self) -> Markup {
+        Markup(if self.held.json.is_some() { IN_JSON } else { BY_JSON }.to_owned())
+    }
+
+    /// Sides for which tables have no column.
+    fn sides_left(&self) -> usize {
+        self.comparison.sides.len().saturating_sub(SIDES_MAX)
     }
 
     /// Rows that are shown.
@@ -119,6 +151,7 @@ impl Page<'_> {
             format!("{}: {runs}{}", name(&side.name), when.unwrap_or_default())
         };
         let mut facts: Vec<_> = self.comparison.sides.iter().take(SIDES_MAX).map(of).collect();
+        facts.extend(more_sides(self.sides_left()));
         if self.comparison.is_interleaved {
             facts.push("measured in turns".into());
         }
@@ -205,8 +238,20 @@ fn said(page: &Page<'_>, row: &model::comparison::Row) -> String {
         let p = if p.is_empty() { p } else { format!(", {p}") };
         Some(format!("{}: {said}{p}", page.short_name(index + 1)))
     });
-    let told: Vec<_> = told.collect();
+    let mut told: Vec<_> = told.collect();
+    let left = row.changes.len().saturating_sub(SIDES_MAX);
+    told.extend(more_sides(left));
     if told.is_empty() { "Nothing to compare it with.".into() } else { format!("{}.", told.join("; ")) }
+}
+
+/// So many sides that a list has no room for; `None` without any.
+fn more_sides(left: usize) -> Option<String> {
+    (left > 0).then(|| format!("{left} more side{}", if left == 1 { "" } else { "s" }))
+}
+
+/// What a caption says where not all sides are drawn that could be; nothing else.
+fn first_of(drawn: usize, all: usize) -> String {
+    if all > drawn { format!(" These are the first {drawn} of {all} sides.") } else { String::new() }
 }
 
 /// What the colours of sides stand for.

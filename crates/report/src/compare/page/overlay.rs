@@ -2,7 +2,7 @@
 
 use model::run::PhaseRecord;
 
-use super::{Page, class, legend};
+use super::{Page, class, first_of, legend};
 use crate::html::latency::{curve, of_phase, percentile, tick};
 use crate::html::timeline::{INTERVALS_MIN, end_s, in_seconds, middle_s};
 use crate::html::unit::Unit;
@@ -21,22 +21,25 @@ const ABOVE: f64 = 1.06;
 
 type Points = Vec<(f64, f64)>;
 
-/// The first sides that have something, with it.
+/// The first sides that have something, with it, and how many have.
 fn drawn<'a>(
     middles: &[Option<&'a PhaseRecord>],
     of: impl Fn(&PhaseRecord) -> Option<Points>,
-) -> Vec<(usize, &'a PhaseRecord, Points)> {
+) -> (Vec<(usize, &'a PhaseRecord, Points)>, usize) {
     let all = middles.iter().enumerate().filter_map(|(side, phase)| {
         let phase = (*phase)?;
         Some((side, phase, of(phase)?))
     });
-    all.take(SIDES_MAX).collect()
+    let mut all: Vec<_> = all.collect();
+    let count = all.len();
+    all.truncate(SIDES_MAX);
+    (all, count)
 }
 
 /// The rates of the middle runs over time; `None` where less than one side has enough intervals.
 pub(super) fn over_time(page: &Page<'_>, middles: &[Option<&PhaseRecord>]) -> Option<Figure> {
     let unit = Unit::of(middles.iter().flatten().next()?);
-    let series = drawn(middles, |phase| {
+    let (series, count) = drawn(middles, |phase| {
         let rate =
             |interval: &model::run::Interval| unit.rate(interval.ops, interval.bytes, interval.length_ns);
         let points: Points = phase.intervals.iter().filter_map(|i| Some((middle_s(i), rate(i)?))).collect();
@@ -52,7 +55,7 @@ pub(super) fn over_time(page: &Page<'_>, middles: &[Option<&PhaseRecord>]) -> Op
         .iter()
         .map(|(side, phase, points)| course(&page.short_name(*side), phase, unit, points))
         .collect();
-    let caption = format!("{}.", told.join("; "));
+    let caption = format!("{}.{}", told.join("; "), first_of(series.len(), count));
     let name = "Rate over time, runs in the middle".to_owned();
     let mut drawing = Drawing::new(BOTTOM + FLOOR, &name, &caption);
     let x = Side { scale: Scale::linear(0.0, end, Plot::ACROSS), ticks: 6, label: in_seconds };
@@ -89,7 +92,7 @@ fn course(name: &str, phase: &PhaseRecord, unit: Unit, points: &Points) -> Strin
 
 /// The latencies of the middle runs; `None` where no side has them.
 pub(super) fn latencies(page: &Page<'_>, middles: &[Option<&PhaseRecord>]) -> Option<Figure> {
-    let series = drawn(middles, |phase| {
+    let (series, count) = drawn(middles, |phase| {
         phase.latency_ns.as_ref()?;
         let points = curve(&of_phase(phase));
         (points.len() >= 3).then_some(points)
@@ -100,7 +103,7 @@ pub(super) fn latencies(page: &Page<'_>, middles: &[Option<&PhaseRecord>]) -> Op
     let all = || series.iter().flat_map(|(_, _, points)| points.iter().copied());
     let last = all().map(|(one_in, _)| one_in).fold(10.0, f64::max);
     let [low, high] = [f64::min, f64::max].map(|pick| all().map(|(_, ns)| ns).reduce(pick).unwrap_or(1.0));
-    let caption = compared(page, &series);
+    let caption = format!("{}{}", compared(page, &series), first_of(series.len(), count));
     let name = "Latency by percentile, runs in the middle".to_owned();
     let mut drawing = Drawing::new(BOTTOM + FLOOR, &name, &caption);
     let x = Side {
@@ -113,7 +116,7 @@ pub(super) fn latencies(page: &Page<'_>, middles: &[Option<&PhaseRecord>]) -> Op
         ticks: 6,
         label: tick,
     });
-    plot.axes(&mut drawing, "", true);
+    plot.axes(&mut drawing, "both axes log", true);
     for (side, _, points) in &series {
         plot.line(&mut drawing, &format!("l {}", class(*side)), points);
     }

@@ -5,16 +5,29 @@ use model::comparison::{Change, Measured, Row as Compared};
 use model::run::{Confidence, Trust};
 
 use super::cards::Cards;
-use super::{Page, SENTENCE_MAX, SIDES_MAX, answer, class_of, forest, name, sentence};
+use super::forest::Charts;
+use super::room::{escaped, fitting};
+use super::{PAGE_MAX, Page, SENTENCE_MAX, SIDES_MAX, answer, class_of, name, sentence};
 use crate::compare::words::{MISSING, ends, p, signed, spread, value};
 use crate::html::test::Chip;
-use crate::html::{Figure, Markup, rendered};
+use crate::html::{Markup, rendered};
 use crate::text::{fit, is_of_device};
 
 /// Settings that differ that are shown at most; there are about forty.
 const DIFFERENCES_MAX: usize = 100;
 /// Most characters of one of their values.
 const VALUE_MAX: usize = 300;
+/// Most bytes of the table of settings that differ, of those that do not, and of the table of results.
+const DIFFERS_BYTES: usize = PAGE_MAX / 12;
+const SAME_BYTES: usize = PAGE_MAX / 40;
+const TABLE_BYTES: usize = PAGE_MAX / 10 * 3;
+/// Markup around a row, around what stands in it for a side, and around its change, in bytes.
+const ROW_BYTES: usize = 230;
+const CELL_BYTES: usize = 80;
+const CHANGE_BYTES: usize = 90;
+/// The same around a word with a colour, and around a setting.
+const CHIP_BYTES: usize = 60;
+const VALUE_BYTES: usize = 14;
 
 #[derive(Template)]
 #[template(path = "compare_differs.html", whitespace = "minimize")]
@@ -22,6 +35,10 @@ struct Differs {
     sides: Vec<String>,
     rows: Vec<(String, Vec<String>)>,
     same: Vec<String>,
+    /// Settings and sides for which there was no room.
+    left: usize,
+    sides_left: usize,
+    all: Markup,
 }
 
 /// What differs, and what is the same.
@@ -35,26 +52,36 @@ pub(super) fn differs(page: &Page<'_>) -> Markup {
         .iter()
         .take(DIFFERENCES_MAX)
         .map(|one| (name(&one.name), one.values.iter().take(SIDES_MAX).map(shown).collect()));
+    let bytes = |(name, values): &(String, Vec<String>)| {
+        let values = values.iter().map(|value| VALUE_BYTES + escaped(value)).sum::<usize>();
+        ROW_BYTES + escaped(name) + values
+    };
+    let (rows, _) = fitting(rows, DIFFERS_BYTES, bytes);
     let same = comparison.same.iter().take(DIFFERENCES_MAX);
+    let same = same.map(|one| fit(&crate::printable(&format!("{} {}", one.name, one.value)), VALUE_MAX));
+    let (same, _) = fitting(same, SAME_BYTES, |fact| VALUE_BYTES + escaped(fact));
     rendered(&Differs {
         sides: (0..comparison.sides.len().min(SIDES_MAX)).map(|side| page.name(side)).collect(),
-        rows: rows.collect(),
-        same: same
-            .map(|one| fit(&crate::printable(&format!("{} {}", one.name, one.value)), VALUE_MAX))
-            .collect(),
+        left: (comparison.differs.len() - rows.len()) + (comparison.same.len() - same.len()),
+        sides_left: page.sides_left(),
+        all: page.json(),
+        rows,
+        same,
     })
 }
 
 #[derive(Template)]
 #[template(path = "compare_results.html", whitespace = "minimize")]
-struct Results {
+struct Results<'a> {
     sides: Vec<String>,
     rows: Vec<Row>,
     means: Vec<String>,
     has_means: bool,
     has_limiters: bool,
     left: usize,
-    figures: Vec<Figure>,
+    sides_left: usize,
+    all: Markup,
+    charts: &'a Charts,
 }
 
 struct Row {
@@ -87,7 +114,7 @@ struct Told {
 }
 
 /// The table and the charts of changes.
-pub(super) fn section(page: &Page<'_>, cards: &Cards) -> Markup {
+pub(super) fn section(page: &Page<'_>, cards: &Cards, charts: &Charts) -> Markup {
     let comparison = page.comparison;
     let shown = page.rows_max();
     let mut last = None;
@@ -102,17 +129,32 @@ pub(super) fn section(page: &Page<'_>, cards: &Cards) -> Markup {
         .take(SIDES_MAX - 1)
         .map(|ratio| ratio.map_or(String::new(), signed))
         .collect();
-    let rows: Vec<_> = rows.collect();
+    let (rows, _) = fitting(rows, TABLE_BYTES, bytes_of);
     rendered(&Results {
         has_limiters: rows.iter().any(|row| !row.limiters.is_empty() || !row.trust.is_empty()),
         sides: (0..comparison.sides.len().min(SIDES_MAX)).map(|side| page.name(side)).collect(),
+        left: comparison.rows.len() - rows.len(),
         rows,
         has_means: means.iter().any(|mean| !mean.is_empty())
             && comparison.rows.iter().filter(|row| row.measure.is_rate()).count() > 1,
         means,
-        left: comparison.rows.len().saturating_sub(shown),
-        figures: forest::figures(page),
+        sides_left: page.sides_left(),
+        all: page.csv(),
+        charts,
     })
+}
+
+/// Bytes that a row takes at most, whether or not it leads to a card.
+fn bytes_of(row: &Row) -> usize {
+    let chip = |chip: &Chip| CHIP_BYTES + escaped(&chip.words);
+    let cell = |cell: &Cell| {
+        let change = cell.change.as_ref().map_or(0, |told| {
+            CHANGE_BYTES + chip(&told.chip) + escaped(&told.small) + escaped(&told.ends) + escaped(&told.p)
+        });
+        CELL_BYTES + escaped(&cell.value) + escaped(&cell.spread) + change
+    };
+    let chips = row.limiters.iter().chain(&row.trust).map(chip).sum::<usize>();
+    ROW_BYTES + escaped(&row.name) + escaped(&row.label) + chips + row.sides.iter().map(cell).sum::<usize>()
 }
 
 fn row_of(page: &Page<'_>, cards: &Cards, row: &Compared, continues: bool) -> Row {

@@ -1,9 +1,9 @@
 //! Every run of every side of a row, with the mean and its interval.
 
-use model::comparison::{Measure, Row};
+use model::comparison::{Measure, Measured, Row};
 use model::numbers::round_step;
 
-use super::{Page, class, legend, said};
+use super::{Page, class, first_of, legend, said};
 use crate::compare::words::{spread, value};
 use crate::html::{Figure, Markup};
 use crate::svg::{Anchor, Drawing, Path, Plot, Scale, Side, WIDTH, compact, fitted, thinned};
@@ -18,6 +18,8 @@ const MEAN: f64 = 0.86;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 168.0;
 const FLOOR: f64 = 26.0;
+/// How long the tip of an arrow is.
+const TIP: f64 = 5.0;
 /// Parts of the height between two round values.
 const TICKS: f64 = 4.0;
 /// What lies above this share of the highest value is shown on an axis that begins at zero.
@@ -55,7 +57,20 @@ pub(super) fn figure(page: &Page<'_>, row: &Row) -> Option<Figure> {
     let all: Vec<Vec<Point>> = (0..sides.len()).map(points).collect();
     let [low, high] = range(row, &all, factor);
     let axis = if low > 0.0 { format!("{what}, axis from {}", compact(low)) } else { what.to_owned() };
-    let caption = said(page, row);
+    let drawn = |end: f64| end.is_finite() && (low..=high).contains(&(end / factor));
+    let ends = |side: &Measured| side.ci95_low.zip(side.ci95_high);
+    let is_cut = sides
+        .iter()
+        .filter_map(|(_, side)| ends(side.as_ref()?))
+        .any(|(from, to)| !drawn(from) || !drawn(to));
+    let mut caption = said(page, row);
+    caption.push_str(&first_of(sides.len(), row.sides.len()));
+    if is_cut {
+        caption.push_str(" Lines that end in an arrow go on.");
+    }
+    if all.iter().any(|points| points.len() > BUCKETS * 2) {
+        caption.push_str(&format!(" Of more than {} runs of a side, lows and highs are drawn.", BUCKETS * 2));
+    }
     let name = if row.measure.is_rate() { "Every run".to_owned() } else { "Every run: p99".to_owned() };
     let mut drawing = Drawing::new(BOTTOM + FLOOR, &name, &caption);
     let x = Side { scale: Scale::linear(0.0, sides.len() as f64, Plot::ACROSS), ticks: 0, label: compact };
@@ -82,8 +97,20 @@ pub(super) fn figure(page: &Page<'_>, row: &Row) -> Option<Figure> {
         let mean = *side as f64 + MEAN;
         let name = page.short_name(*side);
         let title = format!("{name}: {} {}", value(row, measured.mean), spread(measured));
-        if let Some((low, high)) = measured.ci95_low.zip(measured.ci95_high) {
-            plot.whisker(&mut drawing, "l w ink", mean, [low / factor, high / factor], title.trim_end());
+        if let Some((from, to)) = ends(measured) {
+            plot.whisker(&mut drawing, "l w ink", mean, [from / factor, to / factor], title.trim_end());
+            // What goes on beyond the axis has an arrow there; downwards, heights grow.
+            for (end, back) in [(from, -TIP), (to, TIP)] {
+                if drawn(end) {
+                    continue;
+                }
+                let (x, y) = plot.place((mean, end / factor));
+                let mut tip = Path::default();
+                tip.go(x - 4.0, y + back);
+                tip.line(x, y);
+                tip.line(x + 4.0, y + back);
+                drawing.path("l w ink", &tip);
+            }
         }
         let (x, y) = plot.place((mean, measured.mean / factor));
         let mut path = Path::default();

@@ -1,5 +1,6 @@
 //! What holds for every page of a comparison.
 
+use model::comparison::{Difference, LeftOut};
 use model::run::Pairing;
 use proptest::prelude::*;
 
@@ -232,9 +233,155 @@ fn a_page_is_small() {
     assert!(text.len() < PAGE_MAX && text.contains("more tests do not fit here"), "{}", text.len());
     assert!(text.contains("more rows do not fit here") && text.contains("comparison.json.gz"));
     let (comparison, _) = page_of(&[("before", of(1.0)), ("after", of(1.1))]);
+    let held = Held::of(&comparison, 1000);
     let nothing =
-        method::section(&Page { comparison: &comparison, runs: &[], short_names: Vec::new() }, 1000).0;
+        method::section(&Page { comparison: &comparison, runs: &[], short_names: Vec::new(), held }).0;
     assert!(nothing.contains("too large for this page") && !nothing.contains("download="), "{nothing}");
+}
+
+#[test]
+fn what_does_not_fit_is_said_to_be_where_it_is() {
+    let count = |copies: u32| {
+        let once = sample::run();
+        let mut many = Run { phases: Vec::new(), ..once.clone() };
+        for copy in 0..copies {
+            many.phases.extend(once.phases.iter().cloned().map(|mut phase| {
+                phase.spec = format!("{}:ops={copy}", phase.spec);
+                phase
+            }));
+        }
+        let (comparison, text) = page_of(&[("before", vec![many.clone()]), ("after", vec![many])]);
+        assert_sound(&text);
+        // As many as there are cells for, where what they are called is short.
+        let left = comparison.rows.len() - CELLS_MAX / 2;
+        assert!(text.contains(&format!("<p>{left} more rows do not fit here")), "{left}");
+        let has_csv = text.contains("download=\"comparison.csv\"");
+        assert_eq!(text.contains("here; the <a href=\"#method\">CSV</a> has all of them"), has_csv);
+        assert_eq!(text.contains("here; <code>skye compare --format csv</code> has all of them"), !has_csv);
+        assert_eq!(text.contains("Its CSV is too large for this page"), !has_csv);
+        has_csv
+    };
+    // Rows that the table has no room for, first with a CSV that fits, then with one that does not.
+    assert!(count(22));
+    assert!(!count(40));
+}
+
+#[test]
+fn many_sides_with_long_settings_fit() {
+    let names: Vec<_> = (0..45).map(|side| format!("{side}{}", "<".repeat(300))).collect();
+    let sides: Vec<_> =
+        names.iter().map(|name| (name.as_str(), vec![repeated(&sample::run(), 1.0)])).collect();
+    let (mut comparison, _) = page_of(&sides);
+    let long = "<".repeat(300);
+    comparison.differs = (0..100)
+        .map(|index| Difference {
+            name: format!("{index}{long}"),
+            values: vec![Some(long.clone()); 45],
+            is_cause: true,
+        })
+        .collect();
+    let row_warnings = (0..200).map(|index| format!("{index}{}", "&".repeat(600)));
+    comparison.warnings = row_warnings.collect();
+    for row in &mut comparison.rows {
+        row.label = "<".repeat(300);
+    }
+    for side in &mut comparison.sides {
+        side.files = vec![long.clone(); 20];
+    }
+    let runs: Vec<_> = sides.iter().map(|(_, runs)| runs.clone()).collect();
+    for runs in [&runs[..], &[]] {
+        let text = html(&comparison, runs);
+        assert_sound(&text);
+        assert!(text.len() < PAGE_MAX, "{}", text.len());
+        for said in ["more settings do not fit", "more sentences do not fit", "5 more sides are not shown"] {
+            assert!(text.contains(said), "{said}");
+        }
+    }
+}
+
+#[test]
+fn many_tests_with_long_names_fit() {
+    let once = sample::run();
+    let mut many = Run { phases: Vec::new(), ..once.clone() };
+    for copy in 0..40 {
+        many.phases.extend(once.phases.iter().cloned().map(|mut phase| {
+            phase.spec = format!("{}:ops={copy}", phase.spec);
+            phase.label = "<".repeat(300);
+            phase
+        }));
+    }
+    let runs = || vec![many.clone(), many.clone()];
+    let (mut comparison, _) = page_of(&[("before", runs()), ("after", runs())]);
+    for (index, row) in comparison.rows.iter_mut().enumerate() {
+        row.name = format!("{index}{}", "\"".repeat(300));
+        row.warnings = vec![format!("{index}{}", "'".repeat(700))];
+    }
+    let left =
+        (0..300).map(|index| LeftOut { what: "<".repeat(90), reason: format!("{index}{}", "&".repeat(700)) });
+    comparison.left_out = left.collect();
+    let text = html(&comparison, &[runs(), runs()]);
+    assert_sound(&text);
+    assert!(text.len() < PAGE_MAX, "{}", text.len());
+    for said in ["more rows do not fit", "more tests do not fit", "1 more side are not all drawn"] {
+        assert!(text.contains(said), "{said}: {}", text.len());
+    }
+}
+
+#[test]
+fn sides_that_are_not_drawn_are_counted() {
+    let run = repeated(&long_run(50), 1.0);
+    let (_, text) = page_of(&(0..14).map(|_| ("a side", vec![run.clone()])).collect::<Vec<_>>());
+    let told = plain(&text);
+    for said in [
+        "These are the first 5 of 14 sides.",
+        "These are the first 12 of 14 sides.",
+        "The changes of 5 more sides are not all drawn here",
+    ] {
+        assert!(told.contains(said), "{said}");
+    }
+    assert!(!told.contains("more sides are not shown"));
+    let (_, text) = page_of(&[("a", vec![run.clone()]), ("b", vec![run])]);
+    let told = plain(&text);
+    assert!(!told.contains("These are the first") && !told.contains("more sides"));
+    assert!(told.contains("both axes log"));
+}
+
+#[test]
+fn what_goes_on_beyond_its_chart_has_an_arrow() {
+    // Of two runs that are close together, and two that are not, the interval reaches far beyond the axis.
+    let two = |factors: [f64; 2]| {
+        let runs = factors.map(|factor| {
+            let mut run = sample::run();
+            for phase in &mut run.phases {
+                for rate in [&mut phase.rate.ops_per_second, &mut phase.rate.bytes_per_second] {
+                    *rate = rate.map(|rate| rate * factor);
+                }
+            }
+            run
+        });
+        runs.to_vec()
+    };
+    let arrows = "Lines that end in an arrow go on.";
+    let figure = |text: &str| {
+        let (_, tests) = text.split_once("id=\"tests\"").unwrap();
+        let (figure, _) = tests.split_once("</figure>").unwrap();
+        (figure.contains(arrows), figure.matches("class=\"l w ink\"").count())
+    };
+    let (_, text) = page_of(&[("a", two([1.0, 1.1])), ("b", two([1.0, 1.1]))]);
+    // A whisker and a mean for each side, and four tips.
+    assert_eq!(figure(&text), (true, 2 * 2 + 4));
+    let whole = repeated(&sample::run(), 1.0);
+    let (_, text) = page_of(&[("a", vec![whole.clone()]), ("b", vec![whole])]);
+    assert_eq!(figure(&text), (false, 2 * 2));
+}
+
+#[test]
+fn runs_that_are_thinned_are_said_to_be() {
+    let runs = |count: usize| {
+        let (_, text) = page_of(&[("a", vec![sample::run(); count]), ("b", vec![sample::run(); 2])]);
+        text.contains("Of more than 48 runs of a side, lows and highs are drawn.")
+    };
+    assert!(!runs(48) && runs(49));
 }
 
 #[test]

@@ -1,0 +1,46 @@
+//! Room in the page: text of others may be long, and is longer still when it is escaped.
+
+use askama::filters::{Html, escape};
+
+/// Bytes of a text in the page, which escapes it.
+pub(super) fn escaped(text: &str) -> usize {
+    // Writing into memory does not fail; no character becomes longer than six bytes.
+    escape(text, Html).map_or(text.len() * 6, |text| text.to_string().len())
+}
+
+/// The first items that fit into so many bytes, and how many do not: what is left out lies at the end.
+pub(super) fn fitting<T>(
+    items: impl IntoIterator<Item = T>,
+    bytes_max: usize,
+    bytes: impl Fn(&T) -> usize,
+) -> (Vec<T>, usize) {
+    let (mut kept, mut left, mut room) = (Vec::new(), 0, bytes_max);
+    for item in items {
+        match room.checked_sub(bytes(&item)).filter(|_| left == 0) {
+            Some(rest) => {
+                room = rest;
+                kept.push(item);
+            }
+            None => left += 1,
+        }
+    }
+    (kept, left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_escaped_takes_more_room() {
+        assert_eq!(escaped("plain"), 5);
+        assert!(escaped("<<<") >= 12);
+    }
+
+    #[test]
+    fn nothing_follows_what_does_not_fit() {
+        assert_eq!(fitting([3, 4, 9, 1], 10, |bytes| *bytes), (vec![3, 4], 2));
+        assert_eq!(fitting([5, 5], 10, |bytes| *bytes), (vec![5, 5], 0));
+        assert_eq!(fitting([1; 3], 0, |bytes| *bytes), (vec![], 3));
+    }
+}
