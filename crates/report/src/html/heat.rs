@@ -13,8 +13,10 @@ const ROWS: usize = 24;
 /// Least shares of a column's operations of the five levels: the rare ones are what such a map is looked at for.
 const LEVELS: [f64; 5] = [0.0, 0.001, 0.01, 0.05, 0.25];
 const CLASSES: [&str; 5] = ["h0", "h1", "h2", "h3", "h4"];
-const TOP: f64 = 8.0;
-const BOTTOM: f64 = 208.0;
+const TOP: f64 = 26.0;
+const BOTTOM: f64 = 226.0;
+/// Samples beyond a percentile without which it is not told, as everywhere.
+const SAMPLES_BEYOND: u64 = 20;
 /// Fewest columns that make a map.
 const COLUMNS_MIN: usize = 3;
 
@@ -35,6 +37,10 @@ impl Column {
         let from_s = first.start_ns as f64 / 1e9;
         let to_s = (last.start_ns as f64 + last.length_ns as f64) / 1e9;
         (!buckets.is_empty()).then_some(Self { from_s, to_s, buckets })
+    }
+
+    fn operations(&self) -> u64 {
+        self.buckets.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 
     fn total(&self) -> f64 {
@@ -82,7 +88,7 @@ pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
         label: tick,
     });
     cells(&mut drawing, &columns, &plot);
-    plot.axes(&mut drawing, "", true);
+    plot.axes(&mut drawing, "latency; the axis is logarithmic", true);
     let legend = CLASSES.iter().zip(["any", "0.1 %", "1 %", "5 %", "25 % of operations or more"]);
     let legend = legend.map(|(class, words)| (*class, words.to_owned())).collect();
     Some(Figure { name, drawing: Markup(drawing.finish()), legend, caption })
@@ -134,6 +140,12 @@ fn flush(path: &mut Path, run: Option<(f64, f64)>, y: f64) {
 }
 
 fn caption(columns: &[Column]) -> String {
+    let fewest = columns.iter().map(Column::operations).min().unwrap_or_default();
+    // Of every column, or the ends of the range would be those of the columns that have most operations.
+    let is_told = |one_in: u64| fewest >= SAMPLES_BEYOND.saturating_mul(one_in);
+    if !is_told(2) {
+        return "Too few operations at a time to tell percentiles.".to_owned();
+    }
     let range = |share: f64| {
         let ends = [u64::min, u64::max]
             .map(|pick| columns.iter().map(|column| column.quantile(share)).reduce(pick).unwrap_or_default());
@@ -141,11 +153,16 @@ fn caption(columns: &[Column]) -> String {
         (is_same, ends.map(latency))
     };
     let (median_is_same, [low, high]) = range(0.5);
-    let (_, [p99_low, p99_high]) = range(0.99);
     let median = if median_is_same {
         format!("The median stays at {high}")
     } else {
         format!("The median lies between {low} and {high}")
     };
-    format!("{median} over the time, the 99th percentile between {p99_low} and {p99_high}.")
+    if !is_told(100) {
+        return format!(
+            "{median} over the time; there are too few operations at a time for the 99th percentile."
+        );
+    }
+    let (_, [low, high]) = range(0.99);
+    format!("{median} over the time, the 99th percentile between {low} and {high}.")
 }

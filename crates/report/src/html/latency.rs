@@ -1,10 +1,8 @@
 //! Latency by percentile.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use hdrhistogram::serialization::Deserializer;
 use model::run::{Ends, Latency, PhaseRecord};
 
+use super::histogram::decoded;
 use super::{Figure, Markup};
 use crate::numbers::{amount, latency, percent};
 use crate::printable;
@@ -14,26 +12,13 @@ use crate::svg::{Drawing, Plot, Scale, Side};
 const SAMPLES_BEYOND: u64 = 10;
 /// One in so many takes longer than the last percentile that is ever drawn: p99.999.
 const RAREST: f64 = 1e5;
-/// Longest text of a histogram that is read: ours have a few thousand characters.
-const TEXT_MAX: usize = 1 << 20;
 /// Calls of an operation that are drawn.
 const STEPS_MAX: usize = 4;
-const TOP: f64 = 8.0;
-const BOTTOM: f64 = 208.0;
+const TOP: f64 = 26.0;
+const BOTTOM: f64 = 226.0;
 
 /// Upper ends of buckets, ascending, with what was counted in them.
 pub(crate) type Buckets = Vec<(u64, u64)>;
-
-/// A histogram of the document; `None` where it cannot be read.
-pub(super) fn decoded(text: &str) -> Option<Buckets> {
-    let bytes = STANDARD.decode(text.get(..text.len().min(TEXT_MAX))?).ok()?;
-    let histogram = Deserializer::new().deserialize::<u64, _>(&mut bytes.as_slice()).ok()?;
-    let buckets: Buckets = histogram
-        .iter_recorded()
-        .map(|value| (value.value_iterated_to(), value.count_since_last_iteration()))
-        .collect();
-    (!buckets.is_empty()).then_some(buckets)
-}
 
 /// Latencies of a phase: of its steady part, as are the percentiles in numbers; where there is none, its histogram, or where
 /// that cannot be read, those of its intervals.
@@ -104,6 +89,27 @@ pub(crate) fn tick(ns: f64) -> String {
     }
 }
 
+/// A percentile in numbers.
+struct Known<'a> {
+    name: &'static str,
+    one_in: f64,
+    ns: u64,
+    ends: Option<&'a Ends>,
+}
+
+fn known(whole: &Latency) -> Vec<Known<'_>> {
+    let ci95 = whole.ci95.as_ref();
+    let all = [
+        ("p50", 2.0, whole.p50, ci95.and_then(|ends| ends.p50.as_ref())),
+        ("p90", 10.0, whole.p90, ci95.and_then(|ends| ends.p90.as_ref())),
+        ("p99", 100.0, whole.p99, ci95.and_then(|ends| ends.p99.as_ref())),
+        ("p99.9", 1000.0, whole.p99_9, ci95.and_then(|ends| ends.p99_9.as_ref())),
+    ];
+    all.into_iter()
+        .filter_map(|(name, one_in, ns, ends)| Some(Known { name, one_in, ns: ns?, ends }))
+        .collect()
+}
+
 /// The figure; `None` where operations have no latency of their own, or there are too few.
 pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
     let whole = phase.latency_ns.as_ref()?;
@@ -121,10 +127,18 @@ pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
         // The only call of an operation is the operation.
         series.truncate(1);
     }
-    let all = || series.iter().flat_map(|(_, points)| points.iter().copied());
-    let last = all().map(|(one_in, _)| one_in).fold(10.0, f64::max);
+    let known = known(whole);
+    // What is known besides the curve is drawn, too, and a scale would put what is beyond its ends at them.
+    let beside = known.iter().flat_map(|known| {
+        let ends = known.ends.map_or([known.ns; 2], |Ends { low, high }| [*low, *high]);
+        [known.ns, ends[0], ends[1]].map(|ns| (known.one_in, ns as f64))
+    });
+    let all: Vec<_> = series.iter().flat_map(|(_, points)| points.iter().copied()).chain(beside).collect();
+    let last = all.iter().map(|(one_in, _)| *one_in).fold(10.0, f64::max);
     let decades = last.log10().ceil();
-    let [low, high] = [f64::min, f64::max].map(|pick| all().map(|(_, ns)| ns).reduce(pick).unwrap_or(1.0));
+    // Latencies are whole nanoseconds, and zero has no place on such a scale.
+    let [low, high] =
+        [f64::min, f64::max].map(|pick| all.iter().map(|(_, ns)| ns.max(1.0)).reduce(pick).unwrap_or(1.0));
     let caption = caption(whole);
     let name = "Latency by percentile".to_owned();
     let mut drawing = Drawing::new(BOTTOM + 26.0, &name, &caption);
@@ -138,20 +152,12 @@ pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
         ticks: 7,
         label: tick,
     });
-    plot.axes(&mut drawing, "", true);
+    plot.axes(&mut drawing, "latency; both axes are logarithmic", true);
     let classes = ["l s0", "l s1", "l s2", "l s3", "l s4"];
     for ((_, points), class) in series.iter().zip(classes).rev() {
         plot.line(&mut drawing, class, points);
     }
-    let ci95 = whole.ci95.as_ref();
-    let known = [
-        ("p50", 2.0, whole.p50, ci95.and_then(|ends| ends.p50.as_ref())),
-        ("p90", 10.0, whole.p90, ci95.and_then(|ends| ends.p90.as_ref())),
-        ("p99", 100.0, whole.p99, ci95.and_then(|ends| ends.p99.as_ref())),
-        ("p99.9", 1000.0, whole.p99_9, ci95.and_then(|ends| ends.p99_9.as_ref())),
-    ];
-    for (name, one_in, ns, ends) in known {
-        let Some(ns) = ns else { continue };
+    for Known { name, one_in, ns, ends } in known {
         let mut title = format!("{name}: {}", latency(ns));
         if let Some(Ends { low, high }) = ends {
             title.push_str(&format!(", 95 % interval {} to {}", latency(*low), latency(*high)));

@@ -1,6 +1,6 @@
 //! Where it was measured: mount, devices, settings, and what disturbed.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use askama::Template;
 use model::Run;
@@ -11,7 +11,12 @@ use model::target::{Backing, Device, Geometry, Target};
 use super::{Markup, rendered};
 use crate::numbers::thousands;
 use crate::printable;
-use crate::text::{compared, describe, facts as told, loose, noise, tool};
+use crate::text::{compared, describe, facts as told, fit, loose, noise, tool};
+
+/// Most characters of what is told about one thing.
+const VALUE_MAX: usize = 2_000;
+/// Devices below each other that are shown: each is a call within a call, and no system stacks so many.
+const DEPTH_MAX: usize = 64;
 
 #[derive(Template)]
 #[template(path = "machine.html", whitespace = "minimize")]
@@ -41,6 +46,11 @@ pub(super) fn facts(run: &Run) -> Vec<String> {
     facts
 }
 
+/// Text of others, as it is shown.
+fn shown(text: &str) -> String {
+    fit(&printable(text), VALUE_MAX)
+}
+
 /// Model and size of a device.
 fn first_part(device: &Device) -> String {
     loose(describe(device).split(", ").next().unwrap_or_default())
@@ -63,32 +73,55 @@ pub(super) fn section(run: &Run) -> Markup {
         facts.extend(tool(&run.tool).map(|text| ("tool", loose(&text))));
     }
     facts.extend(compared(&run.phases).map(|text| ("data", loose(&text))));
-    let settings = environment.settings.iter().map(|one| (printable(&one.name), printable(&one.value)));
+    let settings = environment.settings.iter().map(|one| (shown(&one.name), shown(&one.value)));
     let warnings = run.tool.warnings.iter().chain(&target.notes);
     rendered(&Machine {
-        facts,
-        stack: target
-            .device_stack
-            .first()
-            .map(|top| Markup(tree(top, &target.device_stack, &mut HashSet::new()))),
+        facts: facts.into_iter().map(|(name, fact)| (name, fit(&fact, VALUE_MAX))).collect(),
+        stack: stack(&target.device_stack).map(Markup),
         mount: mount(target),
         settings: settings.collect(),
-        warnings: warnings.map(|warning| printable(warning)).collect(),
+        warnings: warnings.map(|warning| shown(warning)).collect(),
     })
 }
 
-/// A device and what it lies on, as nested lists. One that was named is not followed again: a document from elsewhere may
-/// describe a stack that lies on itself.
-fn tree<'a>(device: &'a Device, stack: &'a [Device], named: &mut HashSet<&'a str>) -> String {
-    let mut text = format!("<li><b>{}</b> {}", escape(&device.name), escape(&details(device)));
+/// The first device and what it lies on, as nested lists; `None` where there is none.
+fn stack(devices: &[Device]) -> Option<String> {
+    let mut by_name = HashMap::new();
+    for device in devices {
+        by_name.entry(device.name.as_str()).or_insert(device);
+    }
+    let top = devices.first()?;
+    let mut text = String::new();
+    tree(&mut text, top, &by_name, &mut HashSet::new(), DEPTH_MAX);
+    Some(text)
+}
+
+/// A device and what it lies on, so many below each other. One that was named is not followed again: a document from
+/// elsewhere may describe a stack that lies on itself.
+fn tree<'a>(
+    text: &mut String,
+    device: &'a Device,
+    by_name: &HashMap<&str, &'a Device>,
+    named: &mut HashSet<&'a str>,
+    depth: usize,
+) {
+    text.push_str(&format!(
+        "<li><b>{}</b> {}",
+        escape(&fit(&device.name, VALUE_MAX)),
+        escape(&fit(&details(device), VALUE_MAX))
+    ));
     if named.insert(&device.name) {
-        let below = device.lies_on.iter().filter_map(|name| stack.iter().find(|other| other.name == *name));
-        let below: String = below.map(|lower| tree(lower, stack, named)).collect();
-        if !below.is_empty() {
-            text.push_str(&format!("<ul>{below}</ul>"));
+        let below: Vec<&Device> =
+            device.lies_on.iter().filter_map(|name| by_name.get(name.as_str()).copied()).collect();
+        if !below.is_empty() && depth == 0 {
+            text.push_str("<ul><li>…</li></ul>");
+        } else if !below.is_empty() {
+            text.push_str("<ul>");
+            below.into_iter().for_each(|lower| tree(text, lower, by_name, named, depth - 1));
+            text.push_str("</ul>");
         }
     }
-    text + "</li>"
+    text.push_str("</li>");
 }
 
 fn details(device: &Device) -> String {
@@ -145,7 +178,7 @@ fn mount(target: &Target) -> Vec<(String, String)> {
             }),
         ),
     ];
-    rows.into_iter().filter_map(|(name, value)| Some((name.to_owned(), printable(&value?)))).collect()
+    rows.into_iter().filter_map(|(name, value)| Some((name.to_owned(), shown(&value?)))).collect()
 }
 
 #[cfg(test)]
@@ -156,7 +189,7 @@ mod tests {
     #[test]
     fn stacks_are_nested_lists() {
         let target = sample::mapped();
-        let text = tree(&target.device_stack[0], &target.device_stack, &mut HashSet::new());
+        let text = stack(&target.device_stack).unwrap();
         assert_eq!((text.matches("<li>").count(), text.matches("<ul>").count()), (4, 3), "{text}");
         assert!(text.contains("<b>dm-1</b> 960 GB, LUKS2 mapping cryptroot"), "{text}");
     }
@@ -165,7 +198,24 @@ mod tests {
     fn a_stack_that_lies_on_itself_ends() {
         let mut target = sample::mapped();
         target.device_stack[3].lies_on = vec!["dm-0".into()];
-        let text = tree(&target.device_stack[0], &target.device_stack, &mut HashSet::new());
+        let text = stack(&target.device_stack).unwrap();
         assert_eq!(text.matches("<b>dm-0</b>").count(), 2, "{text}");
+    }
+
+    #[test]
+    fn deep_stacks_are_cut() {
+        let one = sample::mapped().device_stack.remove(0);
+        let device = |index: usize| Device {
+            name: format!("dm-{index}"),
+            lies_on: vec![format!("dm-{}", index + 1)],
+            ..one.clone()
+        };
+        let devices: Vec<_> = (0..100_000).map(device).collect();
+        let text = stack(&devices).unwrap();
+        assert_eq!(text.matches("<b>").count(), DEPTH_MAX + 1);
+        assert_eq!((text.matches("<li>…</li>").count(), text.matches("<ul>").count()), (1, DEPTH_MAX + 1));
+        assert_eq!(text.matches("</ul>").count(), DEPTH_MAX + 1);
+        let all = stack(&devices[..=DEPTH_MAX]).unwrap();
+        assert!(!all.contains('…') && all.contains(&format!("<b>dm-{DEPTH_MAX}</b>")));
     }
 }

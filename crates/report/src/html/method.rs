@@ -3,12 +3,17 @@
 use askama::Template;
 use model::Run;
 
-use super::{Embed, Markup, embedded, rendered};
+use super::{Markup, embedded, rendered};
 use crate::numbers::duration;
+use crate::text::fit;
 use crate::{printable, time};
 
-/// Room for what stands around the sections: the style sheet above all.
-const AROUND_BYTES: usize = 24_000;
+/// Room for what stands around links: their place in the list, or the sentence that there is none.
+const AROUND_BYTES: usize = 512;
+/// Most characters of the command that are shown; the run has all of it.
+const COMMAND_MAX: usize = 4_000;
+/// Most characters of a fact.
+const FACT_MAX: usize = 200;
 /// Longest plan that is shown.
 const PLAN_MAX: usize = 20_000;
 
@@ -18,14 +23,39 @@ struct Method {
     command: String,
     facts: Vec<(&'static str, String)>,
     plan: String,
+    saved: Saved,
+}
+
+/// What can be saved from a page.
+#[derive(Debug, Default)]
+pub(super) struct Saved {
     csv: Option<Markup>,
     run: Option<Markup>,
     /// Whether the run was too large for the page.
     is_too_large: bool,
 }
 
-/// The section. With the run in it, it takes at most so many bytes.
-pub(super) fn section(run: &Run, embed: Embed, bytes_max: usize) -> Markup {
+impl Saved {
+    /// The run and its CSV as far as they fit into so many bytes, which are those that the rest of the page leaves. The run
+    /// comes first, for the CSV can be made from it.
+    pub(super) fn of(run: &Run, bytes_max: usize) -> Self {
+        let left = bytes_max.saturating_sub(AROUND_BYTES);
+        let csv = embedded::csv("run.csv", &crate::csv::write(run), left / 4);
+        let beside = left.saturating_sub(csv.as_ref().map_or(0, String::len));
+        let (held, csv) = match embedded::run(run, beside) {
+            Some(held) => (Some(held), csv),
+            None => match embedded::run(run, left) {
+                Some(held) => (Some(held), None),
+                None => (None, csv),
+            },
+        };
+        Self { csv: csv.map(Markup), is_too_large: held.is_none(), run: held.map(Markup) }
+    }
+}
+
+/// The section.
+pub(super) fn section(run: &Run, saved: Saved) -> Markup {
+    let short = |text: &str| fit(&printable(text), FACT_MAX);
     let words = run.command.iter().map(|word| {
         let is_plain = !word.is_empty()
             && !word.contains(|c: char| c.is_whitespace() || "'\"\\$`|&;<>()*?[]#~".contains(c));
@@ -33,10 +63,10 @@ pub(super) fn section(run: &Run, embed: Embed, bytes_max: usize) -> Markup {
     });
     let mut facts = vec![
         ("seed", run.seed.to_string()),
-        ("preset", printable(&run.plan.preset)),
-        ("schema", printable(&run.schema)),
-        ("skye", printable(&run.skye_version)),
-        ("started", printable(&run.started_at)),
+        ("preset", short(&run.plan.preset)),
+        ("schema", short(&run.schema)),
+        ("skye", short(&run.skye_version)),
+        ("started", short(&run.started_at)),
     ];
     facts.extend(time::elapsed_ns(run).map(|ns| ("took", duration(ns))));
     // What acts is shown, line by line.
@@ -47,17 +77,6 @@ pub(super) fn section(run: &Run, embed: Embed, bytes_max: usize) -> Markup {
         plan.truncate(end);
         plan.push_str("\n…");
     }
-    let left = bytes_max.saturating_sub(AROUND_BYTES + plan.len());
-    let wants_run = embed == Embed::Run;
-    let csv = wants_run.then(|| embedded::csv("run.csv", &crate::csv::write(run), left / 4)).flatten();
-    let left = left.saturating_sub(csv.as_ref().map_or(0, String::len));
-    let held = wants_run.then(|| embedded::run(run, left)).flatten();
-    rendered(&Method {
-        command: words.collect::<Vec<_>>().join(" "),
-        facts,
-        plan,
-        csv: csv.map(Markup),
-        is_too_large: wants_run && held.is_none(),
-        run: held.map(Markup),
-    })
+    let command = fit(&words.collect::<Vec<_>>().join(" "), COMMAND_MAX);
+    rendered(&Method { command, facts, plan, saved })
 }

@@ -7,6 +7,7 @@ mod card;
 pub(crate) mod embedded;
 mod findings;
 mod heat;
+mod histogram;
 pub(crate) mod latency;
 mod machine;
 mod method;
@@ -25,11 +26,18 @@ use model::Run;
 
 pub use embedded::embedded;
 
+use crate::text::fit;
 use crate::{printable, time};
+use method::Saved;
 use test::Test;
 
 /// Most bytes of a page that holds its run: what can be mailed and opened everywhere.
 pub const PAGE_MAX: usize = 1_000_000;
+
+/// Most characters of a name that others gave: of a host, a path, a label, a fact beneath the heading.
+const NAME_MAX: usize = 200;
+/// Most characters of a sentence with such names.
+const SENTENCE_MAX: usize = 600;
 
 /// What a page holds besides what it shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,25 +115,32 @@ pub fn page(run: &Run, embed: Embed) -> String {
     add("results", "Results", results::section(run, &tests));
     add("findings", "Findings", findings::section(run, &tests));
     add("tests", "Each test", card::section(&tests));
-    add("scaling", "Sweeps", sweeps::section(run));
+    add("scaling", "Sweeps", sweeps::section(run, &tests));
     add("files", "Files", sweeps::files(&tests));
     add("machine", "Machine", Some(machine::section(run)));
     contents.push(("method", "Method"));
-    let host = printable(&run.environment.host);
-    let heading = format!("{host}:{}", printable(&run.environment.target.path));
-    let shown: usize = sections.iter().map(|section| section.0.len()).sum();
-    sections.push(method::section(run, embed, PAGE_MAX.saturating_sub(shown)));
-    let frame = Frame {
+    let short = |text: &str| fit(&printable(text), NAME_MAX);
+    let heading = format!("{}:{}", short(&run.environment.host), short(&run.environment.target.path));
+    sections.push(method::section(run, Saved::default()));
+    let mut frame = Frame {
         title: format!("skye: {heading}"),
         heading,
-        label: run.label.as_deref().map(printable).filter(|label| !label.trim().is_empty()),
-        headline: summary::headline(run, &tests),
+        label: run.label.as_deref().map(short).filter(|label| !label.trim().is_empty()),
+        headline: fit(&summary::headline(run, &tests), SENTENCE_MAX),
         when: time::minute(&run.started_at),
-        facts: machine::facts(run),
+        facts: machine::facts(run).iter().map(|fact| fit(fact, NAME_MAX)).collect(),
         contents,
         sections,
     };
-    rendered(&frame).0 + "\n"
+    let mut text = rendered(&frame).0;
+    if embed == Embed::Run {
+        // Only now is it known how much room there is: escaped text of others may be six times as long as it was.
+        let saved = Saved::of(run, PAGE_MAX.saturating_sub(text.len()));
+        frame.sections.pop();
+        frame.sections.push(method::section(run, saved));
+        text = rendered(&frame).0;
+    }
+    text + "\n"
 }
 
 /// What a template makes. Writing into memory does not fail, and no template of ours does.

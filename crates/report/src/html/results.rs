@@ -1,12 +1,13 @@
 //! The tables: a row each test, with its bar and what limited it.
 
+use std::collections::HashMap;
+
 use askama::Template;
 use model::Run;
 
 use super::test::{Chip, Test, chip, trust_word};
 use super::unit::Unit;
 use super::{Markup, rendered};
-use crate::numbers::percent;
 use crate::printable;
 use crate::text::{
     Kind, interval_cell, is_knee, latency_cells, mark, megabytes_cell, missing_reason, ops_cell,
@@ -27,7 +28,7 @@ struct Row {
     anchor: String,
     name: String,
     label: String,
-    /// "median of 3, within ± 2 %"
+    /// "the middle of 3, 944 MB/s to 1,153 MB/s"
     repetitions: Option<String>,
     /// Why there are no numbers.
     missing: Option<String>,
@@ -51,11 +52,13 @@ struct Row {
 pub(super) fn section(run: &Run, tests: &[Test<'_>]) -> Option<Markup> {
     let table = |kind: Kind| {
         let of_kind: Vec<_> = tests.iter().filter(|test| Kind::of(test.phase) == kind).collect();
+        // Bars of one unit can be compared, and no others.
+        let most = most_of(of_kind.iter().copied());
         let mut last: Option<&Test<'_>> = None;
         let rows = of_kind.iter().map(|test| {
             let is_apart = last.is_some_and(|last| crate::text::apart(last.phase, test.phase));
             last = Some(test);
-            Row { is_apart, ..row(run, test, &of_kind) }
+            Row { is_apart, ..row(run, test, &most) }
         });
         Table { is_data: kind == Kind::Data, rows: rows.collect() }
     };
@@ -64,17 +67,10 @@ pub(super) fn section(run: &Run, tests: &[Test<'_>]) -> Option<Markup> {
     (!tables.is_empty()).then(|| rendered(&Results { tables }))
 }
 
-fn row(run: &Run, test: &Test<'_>, others: &[&Test<'_>]) -> Row {
+fn row(run: &Run, test: &Test<'_>, most: &HashMap<Unit, f64>) -> Row {
     let phase = test.phase;
     let unit = Unit::of(phase);
-    let rate = |test: &Test<'_>| unit.headline(test.phase).filter(|_| missing_reason(test.phase).is_none());
-    // Bars of one unit can be compared, and no others.
-    let most = others
-        .iter()
-        .filter(|other| Unit::of(other.phase) == unit)
-        .filter_map(|other| rate(other))
-        .fold(0.0, f64::max);
-    let bar = rate(test).map_or(0.0, |rate| rate / most * 100.0);
+    let bar = rate(test).map_or(0.0, |rate| rate / most.get(&unit).copied().unwrap_or_default() * 100.0);
     let chip = chip(phase);
     Row {
         anchor: test.anchor.clone(),
@@ -97,7 +93,21 @@ fn row(run: &Run, test: &Test<'_>, others: &[&Test<'_>]) -> Row {
     }
 }
 
-/// How far the repetitions of a test lie apart.
+/// The most that each unit has; rates that are none count for nothing.
+fn most_of<'a>(tests: impl Iterator<Item = &'a Test<'a>>) -> HashMap<Unit, f64> {
+    let mut most = HashMap::new();
+    for test in tests {
+        let known = most.entry(Unit::of(test.phase)).or_insert(0.0);
+        *known = rate(test).map_or(*known, |rate| rate.max(*known));
+    }
+    most
+}
+
+fn rate(test: &Test<'_>) -> Option<f64> {
+    Unit::of(test.phase).headline(test.phase).filter(|_| missing_reason(test.phase).is_none())
+}
+
+/// From where to where the repetitions of a test reach.
 pub(super) fn repetitions(test: &Test<'_>) -> Option<String> {
     if test.all.len() < 2 {
         return None;
@@ -105,10 +115,16 @@ pub(super) fn repetitions(test: &Test<'_>) -> Option<String> {
     let rates = test.rates();
     let failed = test.all.len() - rates.len();
     let failed = if failed > 0 { format!(", {failed} without a number") } else { String::new() };
-    let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
-    let farthest = rates.iter().map(|rate| (rate - mean).abs()).fold(0.0, f64::max);
-    if rates.len() < 2 || mean <= 0.0 {
+    let unit = Unit::of(test.phase);
+    let [low, high] =
+        [f64::min, f64::max].map(|pick| rates.iter().copied().reduce(pick).map(|rate| unit.shown(rate)));
+    let (Some(low), Some(high)) = (low, high) else {
         return Some(format!("{} repetitions{failed}", test.all.len()));
-    }
-    Some(format!("the middle of {}, within ± {}{failed}", rates.len(), percent(farthest / mean)))
+    };
+    // The ends as they are: a distance would need a middle, and the rate that is shown is not the mean.
+    Some(match rates.len() {
+        1 => format!("{} repetitions{failed}", test.all.len()),
+        count if low == high => format!("the middle of {count}, all {high}{failed}"),
+        count => format!("the middle of {count}, {low} to {high}{failed}"),
+    })
 }

@@ -1,5 +1,7 @@
 //! What more load brings, and how tests on files compare.
 
+use std::collections::HashMap;
+
 use askama::Template;
 use model::Run;
 use model::run::{Latency, PhaseRecord};
@@ -27,25 +29,22 @@ struct Figures {
     figures: Vec<Figure>,
 }
 
-/// The section on sweeps; `None` where there is none.
-pub(super) fn section(run: &Run) -> Option<Markup> {
-    let mut groups: Vec<(&str, u32, Vec<usize>)> = Vec::new();
-    for (index, phase) in run.phases.iter().enumerate() {
-        let Some(group) = phase.group.as_deref().filter(|_| missing_reason(phase).is_none()) else {
-            continue;
-        };
-        match groups
-            .iter_mut()
-            .find(|(name, repetition, _)| (*name, *repetition) == (group, phase.repetition))
-        {
-            Some((.., points)) => points.push(index),
-            None => groups.push((group, phase.repetition, vec![index])),
+/// The section on sweeps; `None` where there is none. Each point is drawn once, by its repetition in the middle.
+pub(super) fn section(run: &Run, tests: &[Test<'_>]) -> Option<Markup> {
+    let mut groups: Vec<Vec<&Test<'_>>> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for test in tests.iter().filter(|test| missing_reason(test.phase).is_none()) {
+        let Some(group) = test.phase.group.as_deref() else { continue };
+        let place = *places.entry(group).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some(points) => points.push(test),
+            None => groups.push(vec![test]),
         }
     }
     let figures: Vec<_> = groups
         .iter()
-        .filter(|(.., points)| points.len() >= POINTS_MIN)
-        .filter_map(|(_, repetition, points)| sweep(&run.phases, points, *repetition))
+        .filter(|points| points.len() >= POINTS_MIN)
+        .filter_map(|points| sweep(&run.phases, points))
         .collect();
     (!figures.is_empty()).then(|| {
         rendered(&Figures {
@@ -55,6 +54,30 @@ pub(super) fn section(run: &Run) -> Option<Markup> {
             figures,
         })
     })
+}
+
+/// Where a sweep has its knee. Each repetition of a sweep is judged by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Knee {
+    /// No repetition has one.
+    Nowhere,
+    /// At that point, in more than half of the repetitions.
+    At(usize),
+    /// The repetitions have it at these points, and at none of them in more than half.
+    Apart(Vec<usize>),
+}
+
+impl Knee {
+    fn of(phases: &[PhaseRecord], points: &[&Test<'_>]) -> Self {
+        let said = |point: &&Test<'_>| point.all.iter().filter(|(index, _)| is_knee(phases, *index)).count();
+        let counts: Vec<usize> = points.iter().map(said).collect();
+        let repetitions = points.iter().map(|point| point.all.len()).max().unwrap_or_default();
+        if let Some(at) = counts.iter().position(|count| count * 2 > repetitions) {
+            return Self::At(at);
+        }
+        let apart: Vec<_> = (0..counts.len()).filter(|at| counts[*at] > 0).collect();
+        if apart.is_empty() { Self::Nowhere } else { Self::Apart(apart) }
+    }
 }
 
 /// The latency that a sweep is drawn by: all points have the same.
@@ -69,20 +92,23 @@ fn waits(latencies: &[Option<&Latency>]) -> Option<(&'static str, Vec<f64>)> {
     })
 }
 
-fn sweep(phases: &[PhaseRecord], points: &[usize], repetition: u32) -> Option<Figure> {
-    let of = |index: &usize| &phases[*index];
-    let first = of(&points[0]);
+fn sweep(phases: &[PhaseRecord], points: &[&Test<'_>]) -> Option<Figure> {
+    let first = points.first()?.phase;
     let unit = Unit::of(first);
-    let rates: Option<Vec<f64>> = points.iter().map(|index| unit.headline(of(index))).collect();
+    let rates: Option<Vec<f64>> = points.iter().map(|point| unit.headline(point.phase)).collect();
     let rates = rates?;
-    let latencies: Vec<_> = points.iter().map(|index| of(index).latency_ns.as_ref()).collect();
+    let latencies: Vec<_> = points.iter().map(|point| point.phase.latency_ns.as_ref()).collect();
     let (what, waits) = waits(&latencies)?;
-    let words = loads(&points.iter().map(of).collect::<Vec<_>>());
-    let knee = points.iter().position(|index| is_knee(phases, *index));
-    let caption = caption(unit, &rates, &waits, &words, knee);
-    let counted = if repetition > 1 { format!(" #{repetition}") } else { String::new() };
-    let name = format!("{} {}{counted}", printable(&first.name), common(&first.label));
-    let name = name.trim_end().to_owned();
+    let words = loads(&points.iter().map(|point| point.phase).collect::<Vec<_>>());
+    let knee = Knee::of(phases, points);
+    let mut caption = caption(unit, &rates, &waits, &words, &knee);
+    let measured = || points.iter().map(|point| point.rates().len());
+    if let (Some(fewest), Some(most)) = (measured().min(), measured().max().filter(|most| *most > 1)) {
+        let counted = if fewest == most { most.to_string() } else { format!("{fewest} to {most}") };
+        caption.push_str(&format!(" Each point is the middle of {counted} repetitions."));
+    }
+    let knee = if let Knee::At(at) = knee { Some(at) } else { None };
+    let name = format!("{} {}", printable(&first.name), common(&first.label)).trim_end().to_owned();
     let mut drawing = Drawing::new(BOTTOM + 46.0, &name, &caption);
     let most = rates.iter().copied().fold(0.0, f64::max);
     let x = Side { scale: Scale::from_zero(most, 5, Plot::ACROSS), ticks: 5, label: compact };
@@ -92,7 +118,7 @@ fn sweep(phases: &[PhaseRecord], points: &[usize], repetition: u32) -> Option<Fi
         ticks: 7,
         label: latency::tick,
     });
-    plot.axes(&mut drawing, what, true);
+    plot.axes(&mut drawing, &format!("{what}; the axis is logarithmic"), true);
     drawing.text("t d", Anchor::End, Plot::ACROSS[1], BOTTOM + 36.0, unit.name());
     let path = rates.iter().copied().zip(waits.iter().copied());
     drawing.path("l s0", &crate::svg::Path::through(path.clone().map(|point| Some(plot.place(point)))));
@@ -140,7 +166,7 @@ fn loads(points: &[&PhaseRecord]) -> Vec<String> {
         .collect()
 }
 
-fn caption(unit: Unit, rates: &[f64], waits: &[f64], words: &[String], knee: Option<usize>) -> String {
+fn caption(unit: Unit, rates: &[f64], waits: &[f64], words: &[String], knee: &Knee) -> String {
     let (best, most) = rates
         .iter()
         .copied()
@@ -148,22 +174,32 @@ fn caption(unit: Unit, rates: &[f64], waits: &[f64], words: &[String], knee: Opt
         .fold((0, 0.0), |best, (index, rate)| if rate > best.1 { (index, rate) } else { best });
     let wait = |index: usize| crate::numbers::latency(waits[index] as u64);
     match knee {
-        Some(at) if at != best => format!(
+        Knee::At(at) if *at != best => format!(
             "Best at {}: {} at {}. Beyond it waiting grows faster than work: {} gives {} at {}.",
-            words[at],
-            unit.shown(rates[at]),
-            wait(at),
+            words[*at],
+            unit.shown(rates[*at]),
+            wait(*at),
             words[best],
             unit.shown(most),
             wait(best)
         ),
-        Some(at) => format!(
+        Knee::At(at) => format!(
             "Best at {}: {} at {}. More load buys more waiting and no more work.",
-            words[at],
-            unit.shown(rates[at]),
-            wait(at)
+            words[*at],
+            unit.shown(rates[*at]),
+            wait(*at)
         ),
-        None => format!(
+        Knee::Apart(points) => {
+            let named: Vec<_> = points.iter().map(|at| words[*at].as_str()).collect();
+            format!(
+                "The repetitions agree on no knee: {}; the most is {} at {}, with {}.",
+                named.join(", "),
+                unit.shown(most),
+                words[best],
+                wait(best)
+            )
+        }
+        Knee::Nowhere => format!(
             "No knee within this range; the most is {} at {}, with {}.",
             unit.shown(most),
             words[best],

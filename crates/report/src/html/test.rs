@@ -1,6 +1,6 @@
 //! Tests as a page shows them: all repetitions of one together, and the one among them that stands for all.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use model::run::{Confidence, Mark, PhaseRecord, Trust};
 
@@ -25,9 +25,11 @@ impl<'a> Test<'a> {
     /// The tests of a run, in the order in which each ran first.
     pub(crate) fn of_run(phases: &'a [PhaseRecord]) -> Vec<Self> {
         let mut grouped: Vec<Vec<(usize, &PhaseRecord)>> = Vec::new();
+        // A document may have thousands of tests.
+        let mut places: HashMap<(&str, &str), usize> = HashMap::new();
         for (index, phase) in phases.iter().enumerate() {
-            let same = |first: &PhaseRecord| base_id(first) == base_id(phase) && first.spec == phase.spec;
-            match grouped.iter_mut().find(|all| same(all[0].1)) {
+            let place = *places.entry((base_id(phase), &phase.spec)).or_insert(grouped.len());
+            match grouped.get_mut(place) {
                 Some(all) => all.push((index, phase)),
                 None => grouped.push(vec![(index, phase)]),
             }

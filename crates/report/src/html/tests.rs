@@ -240,8 +240,19 @@ fn repetitions_are_one_row_and_the_middle_stands_for_all() {
     assert_eq!((tests.len(), tests[0].phase.repetition), (1, 3));
     let text = page(&run, Embed::Nothing);
     assert_sound(&text);
-    assert!(text.contains("the middle of 3, within ± 10 %"));
+    assert!(text.contains("the middle of 3, 944 MB/s to 1,153 MB/s"), "{text}");
+    for phase in &mut run.phases {
+        phase.rate.bytes_per_second = Some(1e9);
+    }
+    assert!(page(&run, Embed::Nothing).contains("the middle of 3, all 1,000 MB/s"));
     assert!(text.contains("#2 1,153 MB/s"), "{text}");
+    // Tests of one name that do something else are no repetitions.
+    let mut other = run.phases[1].clone();
+    other.spec.push_str(":io=mmap");
+    run.phases.push(other);
+    let tests = Test::of_run(&run.phases);
+    assert_eq!(tests.iter().map(|test| test.all.len()).collect::<Vec<_>>(), [3, 1]);
+    run.phases.truncate(3);
     run.phases[2].rate.ops_per_second = None;
     assert!(page(&run, Embed::Nothing).contains("1 without a number"));
 }
@@ -274,6 +285,130 @@ fn sweeps_mark_their_knee() {
     assert!(!page(&sample::run(), Embed::Nothing).contains("id=\"scaling\""));
 }
 
+/// A swept run, repeated so often, in which a repetition reaches so many times the rates of the first.
+fn repeated_sweep(speeds: &[f64]) -> Run {
+    let mut run = sample::swept_run();
+    let once = std::mem::take(&mut run.phases);
+    for (repetition, speed) in (1u32..).zip(speeds) {
+        run.phases.extend(once.iter().cloned().map(|mut phase| {
+            phase.repetition = repetition;
+            if repetition > 1 {
+                phase.id.push_str(&format!("#{repetition}"));
+            }
+            phase.rate.ops_per_second = phase.rate.ops_per_second.map(|rate| rate * speed);
+            phase
+        }));
+    }
+    run
+}
+
+fn sweeps_of(run: &Run) -> String {
+    sweeps::section(run, &Test::of_run(&run.phases)).unwrap().0
+}
+
+#[test]
+fn repeated_sweeps_are_one_chart_of_the_middle() {
+    let once = sweeps_of(&repeated_sweep(&[1.0]));
+    let thrice = sweeps_of(&repeated_sweep(&[0.5, 1.0, 3.0]));
+    assert_eq!([&once, &thrice].map(|text| text.matches("<figure>").count()), [2, 2]);
+    // The middle ones are those of a single run, and so are the points.
+    let points = |text: &str| -> Vec<String> {
+        text.split("<circle ")
+            .skip(1)
+            .filter_map(|part| Some(part.split_once("</circle>")?.0.to_owned()))
+            .collect()
+    };
+    assert_eq!(points(&thrice), points(&once));
+    assert_eq!(points(&once).len(), 8);
+    assert_eq!(thrice.matches(" knee</text>").count(), 1);
+    let told = " Each point is the middle of 3 repetitions.</figcaption>";
+    assert_eq!([&once, &thrice].map(|text| text.matches(told).count()), [0, 2]);
+    // Of a point that could not be measured once, there are fewer.
+    let mut run = repeated_sweep(&[0.5, 1.0, 3.0]);
+    run.phases[0].rate.ops_per_second = None;
+    run.phases[0].status = model::run::Status::Failed;
+    assert!(sweeps_of(&run).contains("Each point is the middle of 2 to 3 repetitions."));
+}
+
+#[test]
+fn a_knee_is_where_most_repetitions_have_it() {
+    let move_knee = |run: &mut Run, from: usize, to: usize| {
+        let notes = &mut run.phases[from].notes;
+        let at = notes.iter().position(|note| note.code == "knee").unwrap();
+        let note = notes.remove(at);
+        run.phases[to].notes.push(note);
+    };
+    let mut run = repeated_sweep(&[0.5, 1.0, 3.0]);
+    // That of the third repetition, whose points come behind those of two runs of eight tests.
+    move_knee(&mut run, 16 + 2, 16 + 1);
+    assert_eq!(sweeps_of(&run).matches(">Q4 knee<").count(), 1);
+    // That of the second, which is drawn.
+    move_knee(&mut run, 8 + 2, 8);
+    let text = sweeps_of(&run);
+    assert!(!text.contains(" knee</text>"), "{text}");
+    assert!(text.contains("The repetitions agree on no knee: Q1, Q2, Q4; the most is "), "{text}");
+}
+
+#[test]
+fn known_percentiles_lie_within_the_axes() {
+    let mut phase = sample::phase("read:rnd4k:q32t4");
+    phase.intervals = long_run(3).phases.remove(0).intervals;
+    phase.steady = None;
+    phase.histogram = None;
+    for interval in &mut phase.intervals {
+        // Of 80, no ten lie beyond p90.
+        interval.histogram = vec![(100_000, 10), (110_000, 10), (120_000, 6)];
+    }
+    let whole = phase.latency_ns.as_mut().unwrap();
+    (whole.p50, whole.p90) = (Some(90_000), Some(200_000));
+    (whole.p99, whole.p99_9) = (Some(4_000_000), Some(30_000_000));
+    let ends = |low: u64, high: u64| Some(model::run::Ends { low, high });
+    whole.ci95 = Some(model::run::LatencyIntervals {
+        p50: ends(20_000, 95_000),
+        p90: None,
+        p99: None,
+        p99_9: ends(25_000_000, 90_000_000),
+    });
+    let text = latency::figure(&phase).unwrap().drawing.0;
+    let number = |part: &str, name: &str| -> f64 {
+        let (_, rest) = part.split_once(name).unwrap();
+        rest.split('"').next().unwrap().parse().unwrap()
+    };
+    let dots: Vec<_> =
+        text.split("<circle ").skip(1).map(|part| (number(part, "cx=\""), number(part, "cy=\""))).collect();
+    assert_eq!(dots.len(), 4, "{text}");
+    assert!(dots.windows(2).all(|two| two[0].0 + 20.0 < two[1].0 && two[0].1 > two[1].1 + 10.0), "{dots:?}");
+    // The ends of whiskers lie farther out than their dots, and within.
+    let whiskers: Vec<_> = text.split("class=\"l ink\" d=\"").skip(1).collect();
+    let lengths = whiskers.iter().map(|part| {
+        let path = part.split('"').next().unwrap();
+        let (_, length) = path.split_once('v').unwrap();
+        -length.parse::<f64>().unwrap()
+    });
+    let lengths: Vec<_> = lengths.collect();
+    assert!(lengths.len() == 2 && lengths.iter().all(|length| *length > 15.0), "{lengths:?}");
+    assert!(text.contains("logarithmic"));
+    // Zero has no place on the axis, and takes none.
+    phase.latency_ns.as_mut().unwrap().p50 = Some(0);
+    assert!(!latency::figure(&phase).unwrap().drawing.0.contains("NaN"));
+}
+
+#[test]
+fn percentiles_over_time_need_operations() {
+    let mut phase = long_run(50).phases.remove(3);
+    let caption = |phase: &PhaseRecord| heat::figure(phase).unwrap().caption;
+    assert!(caption(&phase).contains("the 99th percentile between"));
+    assert!(heat::figure(&phase).unwrap().drawing.0.contains("logarithmic"));
+    phase.intervals[7].histogram = vec![(100_000, 1_999)];
+    let text = caption(&phase);
+    assert!(text.contains("median") && text.contains("too few") && !text.contains("between 9"), "{text}");
+    assert!(!text.contains("99th percentile between"), "{text}");
+    phase.intervals[7].histogram = vec![(100_000, 2_000)];
+    assert!(caption(&phase).contains("99th percentile between"));
+    phase.intervals[7].histogram = vec![(100_000, 39)];
+    assert_eq!(caption(&phase), "Too few operations at a time to tell percentiles.");
+}
+
 #[test]
 fn latencies_are_drawn_as_far_as_samples_tell() {
     let mut phase = sample::phase("read:rnd4k:q32t4");
@@ -284,8 +419,8 @@ fn latencies_are_drawn_as_far_as_samples_tell() {
     }
     // 60 operations: half of them tell p50, and no ten lie beyond the next bucket.
     assert!(latency::figure(&phase).is_none());
-    assert!(latency::decoded("HISTFAAAAB542pNpmSzMwMDAxQABzFCaEUoz2X+AMgA").is_none());
-    assert!(latency::decoded("").is_none() && latency::decoded("ü").is_none());
+    assert!(histogram::decoded("HISTFAAAAB542pNpmSzMwMDAxQABzFCaEUoz2X+AMgA").is_none());
+    assert!(histogram::decoded("").is_none() && histogram::decoded("ü").is_none());
 }
 
 #[test]
@@ -299,6 +434,42 @@ fn a_page_is_small() {
     let large = page(&long_run(3000), Embed::Run);
     assert!(large.len() < PAGE_MAX && !large.contains("run.json.gz"), "{}", large.len());
     assert!(large.contains("skye report RUN --json FILE"));
+}
+
+#[test]
+fn a_page_with_its_run_is_small_whatever_things_are_called() {
+    let quotes = "\"".repeat(200_000);
+    let mut run = sample::run();
+    run.command = vec![quotes.clone()];
+    run.label = Some(quotes.clone());
+    run.environment.host = quotes.clone();
+    run.environment.target.path = quotes.clone();
+    run.environment.kernel = quotes.clone();
+    run.environment.target.file_system = quotes.clone();
+    run.plan.preset = quotes.clone();
+    run.environment.target.mount_options = vec![quotes.clone()];
+    run.environment.target.device_stack[0].name = quotes.clone();
+    run.tool.warnings = vec![quotes];
+    let text = page(&run, Embed::Run);
+    assert_sound(&text);
+    assert!(text.len() < PAGE_MAX && text.contains("download=\"run.json.gz\""), "{}", text.len());
+    // What is shown in full takes the room of the run, to the last byte.
+    let with = |quotes: usize| {
+        let setting = |quotes: usize| model::run::Setting { name: "a".into(), value: "\"".repeat(quotes) };
+        let mut run = sample::run();
+        run.environment.settings = vec![setting(2_000); quotes / 2_000];
+        run.environment.settings.push(setting(quotes % 2_000));
+        let text = page(&run, Embed::Run);
+        (text.len(), text.contains("download=\"run.json.gz\""))
+    };
+    let (mut fits, mut too_many) = (100_000, 300_000);
+    assert_eq!([fits, too_many].map(|quotes| with(quotes).1), [true, false]);
+    while too_many - fits > 1 {
+        let middle = fits.midpoint(too_many);
+        *(if with(middle).1 { &mut fits } else { &mut too_many }) = middle;
+    }
+    let (length, _) = with(fits);
+    assert!((PAGE_MAX - 2_000..=PAGE_MAX).contains(&length), "{length}");
 }
 
 proptest! {

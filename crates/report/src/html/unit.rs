@@ -7,7 +7,7 @@ use crate::numbers::{amount, megabytes};
 use crate::text::Kind;
 
 /// What the rate of a test is counted in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Unit {
     /// 10^6 bytes per second: tests in sequence.
     Megabytes,

@@ -12,6 +12,8 @@ use super::wrap::{field, together, with_units};
 use crate::numbers::about;
 use crate::{printable, time};
 
+/// Devices of a stack that are named at all: no real one is as deep.
+const CHAIN_MAX: usize = 64;
 /// Devices of a stack that are named before the rest are only counted.
 const MEMBERS_MAX: usize = 4;
 /// Mount options that every mount has, or that only say who may mount: they change no number.
@@ -178,7 +180,7 @@ fn devices(target: &Target) -> Vec<String> {
 /// document from elsewhere may describe a stack that lies on itself.
 fn chain<'a>(device: &'a Device, stack: &'a [Device], named: &mut HashSet<&'a str>) -> String {
     let mut text = printable(&device.name);
-    if !named.insert(&device.name) {
+    if named.len() >= CHAIN_MAX || !named.insert(&device.name) {
         return text;
     }
     if !device.details.is_empty() && !device.is_leaf() {
