@@ -73,16 +73,6 @@ fn asked_of(count: u32) -> u32 {
     count - (allowed.count() as u32).min(count)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn as_many_are_asked_for_as_chance_leaves() {
-        assert_eq!([1, 3, 5, 20, 100].map(asked_of), [0, 2, 3, 17, 90]);
-    }
-}
-
 fn compared(binary: &Path, a: &Path, b: &Path, seed: u32) -> Result<Comparison> {
     let mut command = Command::new(binary);
     command.arg("ab").args([a, b]).args(["--test", "read:rnd4k:q8", "--size", "64m", "--time", "1"]);
@@ -94,4 +84,14 @@ fn compared(binary: &Path, a: &Path, b: &Path, seed: u32) -> Result<Comparison> 
     let output = command.output().context("run skye ab")?;
     serde_json::from_slice(&output.stdout)
         .with_context(|| format!("skye ab ended with {} and no document", output.status))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_are_asked_for_as_chance_leaves() {
+        assert_eq!([1, 3, 5, 20, 100].map(asked_of), [0, 2, 3, 17, 90]);
+    }
 }
