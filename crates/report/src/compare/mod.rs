@@ -469,4 +469,16 @@ mod tests {
         assert!(widest <= 100, "{widest}: {text}");
         assert!((1..12).all(|number| text.contains(&format!("directory/runs/{number}"))), "{text}");
     }
+
+    #[test]
+    fn the_latency_of_a_test_stands_beneath_its_rate() {
+        let mut before = repeated(1.0);
+        // In the first run there were too few operations for it.
+        before.phases[0].latency_ns.as_mut().unwrap().p99 = None;
+        let comparison = compare(&[side("before", before), side("after", repeated(1.0))], EFFECT).unwrap();
+        let of_first = |index: usize| (comparison.rows[index].spec.as_str(), comparison.rows[index].measure);
+        let spec = repeated(1.0).phases[0].spec.clone();
+        assert_eq!(of_first(0), (spec.as_str(), Measure::BytesPerSecond));
+        assert_eq!(of_first(1), (spec.as_str(), Measure::P99Ns));
+    }
 }

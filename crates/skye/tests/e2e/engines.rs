@@ -258,7 +258,7 @@ fn a_simulated_device_goes_through_the_whole_pipeline_and_repeats_itself() {
     assert_eq!(run["phases"][3]["histogram"], again["phases"][3]["histogram"]);
     assert_eq!(run["phases"][3]["intervals"], again["phases"][3]["intervals"]);
     let broken = skye().arg("run").arg("sim:/nowhere.toml").words("--test read").run();
-    broken.exits(2).tells(&["/nowhere.toml", "docs/guide.md"]).has_no_result();
+    broken.exits(2).tells(&["/nowhere.toml", "docs/simulated-devices.md"]).has_no_result();
     let files = skye().arg("run").arg(format!("sim:{}", file.display())).words("--test create").run();
     files.exits(2).tells(&["files", "tests on data"]).has_no_result();
 }
