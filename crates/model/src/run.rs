@@ -712,6 +712,17 @@ words! {
     }
 }
 
+impl Trust {
+    /// Its word, as the document has it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Suspect => "suspect",
+            Self::Invalid => "invalid",
+        }
+    }
+}
+
 impl Mark {
     /// The sign in the table; empty for what is only worth knowing.
     pub fn sign(self) -> &'static str {

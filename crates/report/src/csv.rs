@@ -1,7 +1,7 @@
 //! One line a phase, for spreadsheets and scripts: RFC 4180, units in the names of the columns.
 
 use model::Run;
-use model::run::{Confidence, Latency, PhaseRecord, Steady, Trust};
+use model::run::{Confidence, Latency, PhaseRecord, Steady};
 
 use crate::printable;
 
@@ -130,13 +130,7 @@ const fn columns() -> &'static [Column] {
         ("queueing_p99_ns", |_, phase| optional(phase.queueing_ns.as_ref().and_then(|l| l.p99))),
         ("verified_blocks", |_, phase| number(phase.verified_blocks)),
         ("own_cost_ns_per_op", |_, phase| optional(phase.own_cost_ns_per_op)),
-        ("trust", |_, phase| {
-            optional(phase.verdict.as_ref().map(|verdict| match verdict.trust {
-                Trust::Ok => "ok",
-                Trust::Suspect => "suspect",
-                Trust::Invalid => "invalid",
-            }))
-        }),
+        ("trust", |_, phase| optional(phase.verdict.as_ref().map(|verdict| verdict.trust.word()))),
         ("trust_reasons", |_, phase| {
             text(phase.verdict.as_ref().map_or(String::new(), |verdict| verdict.trust_reasons.join(" ")))
         }),

@@ -60,6 +60,11 @@ impl Fact {
     }
 }
 
+/// Whether sizes are as good as the same.
+pub(crate) fn is_same_size(one: f64, other: f64) -> bool {
+    (one / other).max(other / one) <= SAME_SIZE || one == other
+}
+
 impl Value {
     fn text(&self) -> String {
         match self {
@@ -70,9 +75,7 @@ impl Value {
 
     fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::About(_, one), Self::About(_, other)) => {
-                (one / other).max(other / one) <= SAME_SIZE || one == other
-            }
+            (Self::About(_, one), Self::About(_, other)) => is_same_size(*one, *other),
             // In another order they are the same.
             (Self::Words(one), Self::Words(other)) => {
                 one.iter().collect::<BTreeSet<_>>() == other.iter().collect::<BTreeSet<_>>()

@@ -69,7 +69,7 @@ impl Test {
             label: first.label.clone(),
             kind: Kind::of(first),
             measure: Measure::of(first),
-            rate: median(all.iter().filter_map(|phase| trusted_rate(phase)).collect()),
+            rate: stats::middle(&all.iter().filter_map(|phase| trusted_rate(phase)).collect::<Vec<_>>()),
             facts: reasons(facts::of_tests(all)),
         }
     }
@@ -91,13 +91,6 @@ fn trusted_rate(phase: &PhaseRecord) -> Option<f64> {
     };
     let rate = Measure::of(phase).rate(phase).filter(|rate| rate.is_finite() && *rate >= 0.0);
     rate.filter(|_| !invalid)
-}
-
-/// The middle value, or the mean of both.
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);
-    Some(low / 2.0 + high / 2.0)
 }
 
 /// A test on a target, over the runs.
@@ -224,7 +217,7 @@ impl<'a> Trend<'a> {
             series.points.iter().filter_map(|point| Some((*point, point.test.rate?))).collect();
         let rates: Vec<f64> = counted.iter().map(|(_, rate)| *rate).collect();
         let levels = levels_of_few(&rates);
-        let middle = |from: usize, to: usize| median(rates[from..to].to_vec()).unwrap_or(f64::NAN);
+        let middle = |from: usize, to: usize| stats::middle(&rates[from..to]).unwrap_or(f64::NAN);
         let changes = levels.windows(2).map(|pair| Change {
             ratio: middle(pair[1].from, pair[1].to) / middle(pair[0].from, pair[0].to),
             since: counted[pair[1].from].0,

@@ -1,6 +1,5 @@
 //! `skye ab`: two directories measured in turns, and compared.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use model::plan;
@@ -8,7 +7,7 @@ use model::request::{Request, Seconds};
 use model::run::{Environment, Pairing};
 use model::size::{self, Size};
 use model::workload::Probing;
-use model::{Comparison, Machine, Plan, Run};
+use model::{Comparison, Machine, Plan};
 use observe::Root;
 use report::compare::{self, Side};
 use report::text;
@@ -237,6 +236,7 @@ impl Measuring<'_> {
         let mut first = [Vec::new(), Vec::new()];
         let mut pairs = 0;
         let (mut longest, mut written) = (Duration::ZERO, 0);
+        let mut known = None;
         let enough;
         loop {
             let begun = Instant::now();
@@ -248,14 +248,16 @@ impl Measuring<'_> {
                     break;
                 }
                 pairs += 1;
+                let progress = self.progress(pairs, known.as_ref());
                 for (place, party) in order.into_iter().enumerate() {
                     if goes_on {
-                        self.view.preparing(&self.progress(pairs));
+                        self.view.preparing(&progress);
                         first[party].push(place == 0);
                         goes_on = self.turns[party].once(pairs);
                         written += self.turns[party].written_bytes();
                     }
                 }
+                known = widest(self.compared().as_ref());
             }
             longest = longest.max(begun.elapsed());
             let bytes_of_block: u64 =
@@ -264,7 +266,7 @@ impl Measuring<'_> {
             let has_bytes = written + bytes_of_block <= self.limits.bytes;
             enough = match () {
                 () if !goes_on => Enough::Broken,
-                () if pairs >= self.pairs_min && self.is_known() => Enough::Known,
+                () if pairs >= self.pairs_min && self.is_enough(known.as_ref()) => Enough::Known,
                 () if !has_time => Enough::Total,
                 () if !has_bytes => Enough::WriteLimit,
                 () => continue,
@@ -287,17 +289,18 @@ impl Measuring<'_> {
         }
     }
 
-    fn progress(&self, pair: u32) -> String {
-        let known = match widest(&self.compared()) {
-            Some((half, row)) => format!(" · {row} known within ± {}", model::numbers::percent(half)),
+    fn progress(&self, pair: u32, known: Option<&Width>) -> String {
+        let known = match known {
+            Some(Width { half, row }) => {
+                format!(" · {row} known within ± {}", model::numbers::percent(*half))
+            }
             None => String::new(),
         };
         format!("pair {pair} of at least {}{known}", self.pairs_min)
     }
 
-    fn is_known(&self) -> bool {
-        let enough = self.limits.effect.ln_1p() * WIDTH_OF_EFFECT;
-        widest(&self.compared()).is_some_and(|(half, _)| half <= enough)
+    fn is_enough(&self, known: Option<&Width>) -> bool {
+        known.is_some_and(|width| width.half <= self.limits.effect.ln_1p() * WIDTH_OF_EFFECT)
     }
 
     fn compared(&self) -> Option<Comparison> {
@@ -310,17 +313,24 @@ impl Measuring<'_> {
     }
 }
 
-/// How far the widest interval of a ratio reaches to either side, as a logarithm, and of which test it is; `None` as long
-/// as one has none.
-fn widest(comparison: &Option<Comparison>) -> Option<(f64, String)> {
-    let rates = comparison.as_ref()?.rows.iter().filter(|row| row.measure.is_rate());
-    let half = |row: &model::comparison::Row| {
+/// The widest interval of a ratio.
+struct Width {
+    /// How far it reaches to either side, as a logarithm.
+    half: f64,
+    /// Of which test it is.
+    row: String,
+}
+
+/// That of all rates; `None` as long as one has no interval.
+fn widest(comparison: Option<&Comparison>) -> Option<Width> {
+    let rates = comparison?.rows.iter().filter(|row| row.measure.is_rate());
+    let width = |row: &model::comparison::Row| {
         let change = row.changes.first()?.as_ref()?;
         let half = (change.ci95_high_ratio? / change.ci95_low_ratio?).ln() / 2.0;
-        Some((half, format!("{} {}", row.name, row.label).trim_end().to_owned()))
+        Some(Width { half, row: format!("{} {}", row.name, row.label).trim_end().to_owned() })
     };
-    let halves: Option<Vec<_>> = rates.map(half).collect();
-    halves?.into_iter().max_by(|one, other| one.0.total_cmp(&other.0))
+    let widths: Option<Vec<_>> = rates.map(width).collect();
+    widths?.into_iter().max_by(|one, other| one.half.total_cmp(&other.half))
 }
 
 /// The directories as they were given, or letters where that is the same.
@@ -347,7 +357,8 @@ fn finish(arguments: &AbArguments, measured: Measured, shows_text: bool) -> Done
         let run = ended.run;
         let mut file = String::new();
         if !run.phases.is_empty() && !interruption.is_repeated() {
-            match save(arguments, &run) {
+            let homeless = "the runs are not saved: neither XDG_STATE_HOME nor HOME is set; use -o DIR";
+            match store::keep(&run, arguments.output.as_deref(), None, homeless) {
                 Ok(Some(path)) => {
                     file = path.display().to_string();
                     saved.push(path);
@@ -400,16 +411,4 @@ fn finish(arguments: &AbArguments, measured: Measured, shows_text: bool) -> Done
         code = reached(&comparison, &arguments.fail_on)?;
     }
     Ok(interruption.exit_code().unwrap_or(code))
-}
-
-fn save(arguments: &AbArguments, run: &Run) -> Result<Option<PathBuf>, String> {
-    if let Some(directory) = &arguments.output {
-        return store::save(run, directory, None).map(Some).map_err(|trouble| trouble.to_string());
-    }
-    if !store::takes(&run.plan) {
-        return Ok(None);
-    }
-    let directory = store::directory()
-        .ok_or("the runs are not saved: neither XDG_STATE_HOME nor HOME is set; use -o DIR")?;
-    store::save(run, &directory, None).map(Some).map_err(|trouble| trouble.to_string())
 }

@@ -228,10 +228,7 @@ fn by(key: &str, sources: Vec<Source>) -> Result<Vec<(Side, Vec<Run>)>, Failure>
                     .into(),
             ));
         };
-        let documents = [(shown(&path), *run)];
-        let side = Side::of_runs(String::new(), &documents);
-        let value = side.fact(key).ok_or_else(|| {
-            let keys = compare::keys(std::slice::from_ref(&side));
+        let value = compare::fact(&run, key).map_err(|keys| {
             let near = nearest(key, keys.iter().map(String::as_str));
             let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
             // All of them would be a page.
@@ -241,7 +238,7 @@ fn by(key: &str, sources: Vec<Source>) -> Result<Vec<(Side, Vec<Run>)>, Failure>
                 path.display()
             ))
         })?;
-        let own = identity(&documents[0].1);
+        let own = identity(&run);
         if let Some((_, other)) = seen.iter().find(|(known, _)| *known == own) {
             return Err(Failure::Refused(format!(
                 "cannot count a run twice: {} and {other} are the same",
@@ -249,7 +246,7 @@ fn by(key: &str, sources: Vec<Source>) -> Result<Vec<(Side, Vec<Run>)>, Failure>
             )));
         }
         seen.push((own, path.display().to_string()));
-        let [document] = documents;
+        let document = (shown(&path), *run);
         match groups.iter_mut().find(|(known, _)| *known == value) {
             Some((_, documents)) => documents.push(document),
             None => groups.push((value, vec![document])),

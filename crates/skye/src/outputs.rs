@@ -14,9 +14,14 @@ pub fn is_stdout(path: &Path) -> bool {
 }
 
 fn leads_to_stdout(path: &Path) -> Option<bool> {
-    let named = path.metadata().ok()?;
     let stdout = rustix::fs::fstat(rustix::stdio::stdout()).ok()?;
-    Some((named.dev(), named.ino()) == (stdout.st_dev, stdout.st_ino))
+    Some(identity(path)? == (stdout.st_dev, stdout.st_ino))
+}
+
+/// What tells the file behind a name from all others.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let metadata = path.metadata().ok()?;
+    Some((metadata.dev(), metadata.ino()))
 }
 
 fn trouble(path: &Path, error: &std::io::Error) -> Trouble {
@@ -49,19 +54,14 @@ pub fn check(path: &Path) -> Result<(), Failure> {
 /// # Errors
 /// It would.
 pub fn check_apart(output: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
-    let same = |input: &&PathBuf| is_same_file(output, input);
-    match inputs.iter().find(same) {
-        None => Ok(()),
-        Some(_) => Err(Failure::refused(
+    let Some(own) = identity(output) else { return Ok(()) };
+    match inputs.iter().any(|input| identity(input) == Some(own)) {
+        false => Ok(()),
+        true => Err(Failure::refused(
             Trouble::new(format!("write {}", output.display()), "it is made from that very file")
                 .remedy("give it another name"),
         )),
     }
-}
-
-fn is_same_file(one: &Path, other: &Path) -> bool {
-    let identity = |path: &Path| path.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()));
-    identity(one).is_some_and(|one| identity(other) == Some(one))
 }
 
 /// Whether two documents would share stdout.

@@ -170,12 +170,12 @@ fn finish(arguments: &RunArguments, ended: Ended, style: &Style, shows_text: boo
     if !run.phases.is_empty() && !interruption.is_repeated() && !gone {
         match save(arguments, &run, beside.as_ref().map(Beside::document)) {
             Ok(path) => saved = path,
-            Err(Saving::Optional(message)) if !quiet => terminal::message("warning", &message),
-            Err(Saving::Optional(_)) => {}
-            Err(Saving::AskedFor(message)) => {
+            Err(message) if arguments.output.is_some() => {
                 terminal::error(&message);
                 code = exit::FAILED;
             }
+            Err(message) if !quiet => terminal::message("warning", &message),
+            Err(_) => {}
         }
         match write_outputs(arguments, &run) {
             Err(Failure::ReaderGone) => return Ok(exit::DONE),
@@ -211,33 +211,18 @@ fn finish(arguments: &RunArguments, ended: Ended, style: &Style, shows_text: boo
     Ok(interruption.exit_code().unwrap_or(code))
 }
 
-/// Why a run was not saved.
-enum Saving {
-    /// In the store, which is a convenience: warn and go on.
-    Optional(String),
-    /// Where the user wanted it.
-    AskedFor(String),
-}
-
-fn save(arguments: &RunArguments, run: &Run, reserved: Option<&Path>) -> Result<Option<PathBuf>, Saving> {
-    if let Some(directory) = &arguments.output {
-        let path =
-            store::save(run, directory, reserved).map_err(|trouble| Saving::AskedFor(trouble.to_string()))?;
+/// Saves a run, as CSV too where the user named the directory.
+fn save(arguments: &RunArguments, run: &Run, reserved: Option<&Path>) -> Result<Option<PathBuf>, String> {
+    let wanted = arguments.output.as_deref();
+    let homeless =
+        "the run is not saved: neither XDG_STATE_HOME nor HOME is set; use -o DIR or --json FILE to keep it";
+    let saved = store::keep(run, wanted, reserved, homeless)?;
+    if let Some(path) = saved.as_ref().filter(|_| wanted.is_some()) {
         let csv = path.with_extension("csv");
-        let failed = |error: std::io::Error| {
-            Saving::AskedFor(format!("cannot write {}: {error}; make room there", csv.display()))
-        };
-        store::write_whole(&csv, report::csv::write(run).as_bytes()).map_err(failed)?;
-        return Ok(Some(path));
+        store::write_whole(&csv, report::csv::write(run).as_bytes())
+            .map_err(|error| format!("cannot write {}: {error}; make room there", csv.display()))?;
     }
-    if !store::takes(&run.plan) {
-        return Ok(None);
-    }
-    let Some(directory) = store::directory() else {
-        let message = "the run is not saved: neither XDG_STATE_HOME nor HOME is set; use -o DIR or --json FILE to keep it";
-        return Err(Saving::Optional(message.into()));
-    };
-    store::save(run, &directory, reserved).map(Some).map_err(|trouble| Saving::Optional(trouble.to_string()))
+    Ok(saved)
 }
 
 fn write_outputs(arguments: &RunArguments, run: &Run) -> Result<(), Failure> {

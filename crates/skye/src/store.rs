@@ -80,6 +80,25 @@ pub fn save(run: &Run, directory: &Path, reserved: Option<&Path>) -> Result<Path
     Ok(path)
 }
 
+/// Saves a run where the user wants it, or else in the store, which takes none that was never on a device; where it lies
+/// then. Only in the former case is an error one: the store is a convenience.
+///
+/// # Errors
+/// Why it is not saved, and what to do; `homeless` where there is no store.
+pub fn keep(
+    run: &Run,
+    wanted: Option<&Path>,
+    reserved: Option<&Path>,
+    homeless: &str,
+) -> Result<Option<PathBuf>, String> {
+    let directory = match wanted {
+        Some(directory) => directory.to_owned(),
+        None if !takes(&run.plan) => return Ok(None),
+        None => directory().ok_or(homeless)?,
+    };
+    save(run, &directory, reserved).map(Some).map_err(|trouble| trouble.to_string())
+}
+
 /// Writes a file so that it is there whole or not at all.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     write_whole_by(path, |file| file.write_all(bytes))

@@ -7,7 +7,7 @@
 use fastrand::Rng;
 
 use crate::interval::mean;
-use crate::segments::SAME_LEVEL;
+use crate::segments::{SAME_LEVEL, sums_before};
 
 /// Fewest values of which a change is told: with fewer, the spread is known from so little that almost nothing stands
 /// out of it.
@@ -134,15 +134,16 @@ impl Cut {
 /// odd values move the one, and where values come in two kinds, one more of a kind moves the other.
 fn difference(a: &[f64], b: &[f64]) -> f64 {
     let share = |a: f64, b: f64| (a - b).abs() / a.abs().max(b.abs()).max(f64::MIN_POSITIVE);
-    share(mean(a), mean(b)).min(share(middle(a), middle(b)))
+    let median = |values: &[f64]| middle(values).unwrap_or(0.0);
+    share(mean(a), mean(b)).min(share(median(a), median(b)))
 }
 
-/// The median; the mean of both where there are two in the middle.
-fn middle(values: &[f64]) -> f64 {
+/// The median, in the unit of the values: the mean of both where there are two in the middle; `None` of nothing.
+pub fn middle(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    let at = |index: usize| sorted.get(index).copied().unwrap_or(0.0);
-    at(sorted.len().saturating_sub(1) / 2) / 2.0 + at(sorted.len() / 2) / 2.0
+    let low = sorted.get(sorted.len().checked_sub(1)? / 2)?;
+    Some(low / 2.0 + sorted.get(sorted.len() / 2)? / 2.0)
 }
 
 /// Sums of all beginnings of a series, less its mean for each value, and its squares around that.
@@ -154,13 +155,10 @@ struct Sums {
 impl Sums {
     fn new(values: &[f64]) -> Self {
         let centre = mean(values);
-        let mut sum = 0.0;
-        let after_each = values.iter().map(|value| {
-            sum += value - centre;
-            sum
-        });
-        let before = std::iter::once(0.0).chain(after_each).collect();
-        Self { before, squares: values.iter().map(|value| (value - centre).powi(2)).sum() }
+        Self {
+            before: sums_before(values, centre),
+            squares: values.iter().map(|value| (value - centre).powi(2)).sum(),
+        }
     }
 }
 

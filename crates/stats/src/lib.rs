@@ -21,7 +21,7 @@ mod segments;
 pub use comparison::{
     Answer, Change, Judged, Margins, centre, compare_groups, compare_pairs, judge, runs_to_settle,
 };
-pub use few::{FEW_MIN, Level, levels_of_few};
+pub use few::{FEW_MIN, Level, levels_of_few, middle};
 pub use interval::{Interval, VALUES_MIN, interval_of_mean};
 pub use modes::{Mode, modes};
 pub use quantiles::{Quantile, quantiles};

@@ -42,6 +42,16 @@ pub(crate) fn changes(values: &[f64]) -> Vec<usize> {
     merge_same_levels(values, found)
 }
 
+/// The sum of what lies before each place of a series and before its end, less `centre` for each value.
+pub(crate) fn sums_before(values: &[f64], centre: f64) -> Vec<f64> {
+    let mut sum = 0.0;
+    let after_each = values.iter().map(|value| {
+        sum += value - centre;
+        sum
+    });
+    std::iter::once(0.0).chain(after_each).collect()
+}
+
 /// Sums of all beginnings of a series, so that any mean is one subtraction.
 struct Sums {
     /// The sum of what lies before each place, less the mean of all for each value: small numbers keep their digits.
@@ -50,13 +60,7 @@ struct Sums {
 
 impl Sums {
     fn new(values: &[f64]) -> Self {
-        let centre = mean(values);
-        let mut sum = 0.0;
-        let after_each = values.iter().map(|value| {
-            sum += value - centre;
-            sum
-        });
-        Self { before: std::iter::once(0.0).chain(after_each).collect() }
+        Self { before: sums_before(values, mean(values)) }
     }
 
     /// Where cutting these values in two lowers the squares around the means most, if by more than `penalty`.

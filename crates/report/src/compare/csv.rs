@@ -52,11 +52,6 @@ pub fn csv(comparison: &Comparison) -> String {
                 Direction::Better => "better",
                 Direction::Worse => "worse",
             });
-            let trust = measured.trust.map(|trust| match trust {
-                Trust::Ok => "ok",
-                Trust::Suspect => "suspect",
-                Trust::Invalid => "invalid",
-            });
             let cells: [Cell; COLUMNS.len()] = [
                 text(&row.spec),
                 text(&row.name),
@@ -68,7 +63,7 @@ pub fn csv(comparison: &Comparison) -> String {
                 optional(measured.ci95_low),
                 optional(measured.ci95_high),
                 optional(measured.limiter.map(|limiter| limiter.code())),
-                optional(trust),
+                optional(measured.trust.map(Trust::word)),
                 optional(change.map(|change| change.ratio)),
                 optional(change.and_then(|change| change.ci95_low_ratio)),
                 optional(change.and_then(|change| change.ci95_high_ratio)),

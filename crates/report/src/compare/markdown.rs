@@ -3,10 +3,9 @@
 use model::Comparison;
 use model::comparison::{Answer, Direction, Row};
 
-use super::text::{unsettled, warnings};
 use super::words::{
     MISSING, answer, conclusions, difference, ends, headline, limiters, margin, p, signed, spread, subject,
-    value,
+    unsettled, value, warnings,
 };
 use crate::markdown::escaped;
 

@@ -11,8 +11,8 @@ mod side;
 mod text;
 mod words;
 
-use model::Comparison;
 use model::comparison::SCHEMA;
+use model::{Comparison, Run};
 
 pub use csv::csv;
 pub use limit::{Limit, Reached};
@@ -69,15 +69,14 @@ pub fn compare(sides: &[Side], effect: f64) -> Result<Comparison, String> {
     })
 }
 
-/// The names of all that sides may differ in, and by which runs can be put together.
-pub fn keys(sides: &[Side]) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for name in sides.iter().flat_map(|side| side.facts.names()) {
-        if !names.iter().any(|known| known == name) {
-            names.push(name.to_owned());
-        }
-    }
-    names
+/// What a run is in one regard that sides may differ in, and by which runs can be put together: "kernel", "scheduler".
+///
+/// # Errors
+/// The names of all that is known of it, where that is not.
+pub fn fact(run: &Run, name: &str) -> Result<String, Vec<String>> {
+    let mut facts = facts::Facts::default();
+    facts.add(facts::of_run(run));
+    facts.value(name).ok_or_else(|| facts.names().map(str::to_owned).collect())
 }
 
 fn told(side: &Side) -> model::comparison::Side {
@@ -114,7 +113,6 @@ fn nothing_in_common(sides: &[Side]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use model::Run;
     use model::comparison::{Answer, Direction, Measure};
     use model::run::PhaseRecord;
 

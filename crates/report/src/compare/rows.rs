@@ -4,10 +4,9 @@ use model::comparison::{Answer, Change, Direction, LeftOut, Measured, Row};
 use model::run::{Trust, WorkloadRecord};
 use model::{Limiter, size};
 
-use super::side::{Key, Lacking, Side, Test, Value};
+use crate::facts::is_same_size;
 
-/// Data sets that differ by more than this may lie in other caches.
-const SAME_SIZE: f64 = 1.25;
+use super::side::{Key, Lacking, Side, Test, Value};
 
 /// What came of it.
 pub(super) struct Compared {
@@ -215,7 +214,7 @@ fn warnings(sides: &[Side], tests: &[Option<&Test>]) -> Vec<String> {
         }
         let bytes = |test: &Test| test.workload.as_ref().map(|workload| workload.size_bytes as f64);
         if let (Some(one), Some(other)) = (bytes(before), bytes(after))
-            && (one / other).max(other / one) > SAME_SIZE
+            && !is_same_size(one, other)
         {
             let [one, other] = [one, other].map(|bytes| size::binary(bytes as u64));
             warnings.push(format!(

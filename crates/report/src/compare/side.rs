@@ -98,7 +98,9 @@ impl Side {
             if !file.is_empty() {
                 side.files.push(file.clone());
             }
-            side.begin(Some(&run.started_at));
+            // Times of this form sort as text.
+            let first = side.started_at.take().filter(|known| *known <= run.started_at);
+            side.started_at = first.or_else(|| Some(run.started_at.clone()));
             side.facts.add(facts::of_run(run));
             side.is_partial |= run.run_status == model::run::RunStatus::Partial;
             run.phases.iter().for_each(|phase| side.add_phase(document, phase));
@@ -153,20 +155,9 @@ impl Side {
         }
     }
 
-    /// What it is in one regard that sides may differ in: "kernel", "scheduler"; `None` where that is not known.
-    pub fn fact(&self, name: &str) -> Option<String> {
-        self.facts.value(name)
-    }
-
     /// Most runs that any test has.
     pub(super) fn runs(&self) -> usize {
         self.tests.iter().map(|test| test.values.len()).max().unwrap_or_default()
-    }
-
-    fn begin(&mut self, started_at: Option<&str>) {
-        // Times of this form sort as text.
-        let first = self.started_at.iter().map(String::as_str).chain(started_at).min().map(str::to_owned);
-        self.started_at = first;
     }
 
     fn test(&mut self, key: Key, name: &str, label: &str) -> &mut Test {

@@ -1,13 +1,11 @@
 //! A comparison on the terminal.
 
-use std::collections::HashSet;
-
 use model::Comparison;
 use model::comparison::{Answer, Change, Direction, Measure, Row};
 
 use super::words::{
-    MISSING, answer, conclusions, difference, ends, headline, limiters, margin, p, sentence, signed, spread,
-    subject, value,
+    MISSING, answer, conclusions, difference, ends, first_apart, headline, limiters, margin, p, runs, signed,
+    spread, unsettled, value, warnings,
 };
 use crate::printable;
 use crate::text::{BOLD, DIM, GREEN, Style, YELLOW, field, fit, fit_end, paint, remark, together, wrap};
@@ -29,8 +27,7 @@ pub fn text(comparison: &Comparison, style: &Style) -> String {
 
 fn title(comparison: &Comparison, style: &Style) -> String {
     let of = |side: &model::comparison::Side| {
-        let runs = if side.runs == 1 { "1 run".to_owned() } else { format!("{} runs", side.runs) };
-        together(&format!("{} ({runs})", printable(&side.name)))
+        together(&format!("{} ({})", printable(&side.name), runs(side.runs)))
     };
     let sides: Vec<_> = comparison.sides.iter().map(of).collect();
     let how = if comparison.is_interleaved { ", measured in turns" } else { "" };
@@ -139,18 +136,8 @@ fn alone(comparison: &Comparison, side: usize) -> Comparison {
 
 /// The widest line without its escape sequences.
 fn widest(text: &str) -> usize {
-    text.lines().map(|line| visible(line).count()).max().unwrap_or_default()
-}
-
-/// The characters of a line that are seen: escape sequences of ours begin with ESC and end with m.
-fn visible(line: &str) -> impl Iterator<Item = char> {
-    let mut is_escape = false;
-    line.chars().filter(move |&character| {
-        let starts = character == '\u{1b}';
-        let was = is_escape;
-        is_escape = starts || (is_escape && character != 'm');
-        !starts && !was
-    })
+    let plain = anstream::adapter::strip_str(text).to_string();
+    plain.lines().map(|line| line.chars().count()).max().unwrap_or_default()
 }
 
 fn laid_out(comparison: &Comparison, columns: Columns, style: &Style) -> String {
@@ -202,18 +189,12 @@ fn is_worth_a_line(row: &Row) -> bool {
 /// What stands above the columns: as much of each name as there is room for, and no two the same.
 fn names(comparison: &Comparison) -> Vec<String> {
     let names: Vec<_> = comparison.sides.iter().map(|side| printable(&side.name)).collect();
-    let are_apart = |names: &[String]| names.iter().collect::<HashSet<_>>().len() == names.len();
-    let cut =
-        |cut: fn(&str, usize) -> String| names.iter().map(|name| cut(name, NAME_MAX)).collect::<Vec<_>>();
-    // Of a path, the end says most.
+    let cut = |cut: fn(&str, usize) -> String| names.iter().map(|name| cut(name, NAME_MAX)).collect();
     let (heads, tails) = (cut(fit), cut(fit_end));
+    // Of a path, the end says most.
     let are_paths = names.iter().any(|name| name.contains('/'));
-    match (are_apart(&heads), are_apart(&tails)) {
-        (true, _) if !are_paths => heads,
-        (_, true) => tails,
-        (true, _) => heads,
-        _ => (1..).zip(&tails).map(|(number, _)| format!("side {number}")).collect(),
-    }
+    let choices: [Vec<String>; 2] = if are_paths { [tails, heads] } else { [heads, tails] };
+    first_apart(choices).unwrap_or_else(|| (1..=names.len()).map(|number| format!("side {number}")).collect())
 }
 
 fn heading(comparison: &Comparison, columns: Columns) -> Vec<Cell> {
@@ -280,46 +261,6 @@ fn mean(comparison: &Comparison) -> Vec<Cell> {
         cells.extend([Cell::left(""), Cell::left(""), Cell::right(ratio), Cell::left(""), Cell::left("")]);
     }
     cells
-}
-
-/// Rates of which nothing can be told, with what would tell: one in a sentence, several in a list.
-pub(super) fn unsettled(comparison: &Comparison) -> Vec<(Vec<String>, String)> {
-    let mut told = Vec::new();
-    for row in comparison.rows.iter().filter(|row| row.measure.is_rate()) {
-        for (change, side) in row.changes.iter().zip(&comparison.sides[1..]) {
-            let Some(change) = change.as_ref().filter(|change| change.answer == Answer::CannotTell) else {
-                continue;
-            };
-            let on = if comparison.sides.len() > 2 { format!(" on {}", side.name) } else { String::new() };
-            told.push((format!("{}{on}", subject(row)), change));
-        }
-    }
-    if let [(subject, change)] = &told[..] {
-        return vec![(vec![subject.clone()], sentence(change, comparison))];
-    }
-    let needed =
-        |change: &Change| change.runs_needed.map_or("more than 1,000".into(), |runs| runs.to_string());
-    let listed: Vec<_> =
-        told.iter().map(|(subject, change)| format!("{subject} ({})", needed(change))).collect();
-    let each = if comparison.is_interleaved { "pairs" } else { "runs a side" };
-    match listed.is_empty() {
-        true => Vec::new(),
-        false => vec![(listed, format!("cannot tell; so many {each} would"))],
-    }
-}
-
-/// What speaks against rows, those together of which the same is said.
-pub(super) fn warnings(comparison: &Comparison) -> Vec<(Vec<String>, String)> {
-    let mut said: Vec<(Vec<String>, String)> = Vec::new();
-    for (row, warning) in
-        comparison.rows.iter().flat_map(|row| row.warnings.iter().map(move |one| (row, one)))
-    {
-        match said.iter_mut().find(|(_, known)| known == warning) {
-            Some((subjects, _)) => subjects.push(subject(row)),
-            None => said.push((vec![subject(row)], warning.clone())),
-        }
-    }
-    said
 }
 
 /// What stands beneath the table: rows that cannot be told, warnings, what was left out, what follows.

@@ -1,5 +1,7 @@
 //! The words and numbers that every form of a comparison uses.
 
+use std::collections::HashSet;
+
 use model::comparison::{Answer, Change, Difference, Direction, Measure, Measured, Row};
 use model::{Comparison, FileVerb};
 
@@ -85,7 +87,7 @@ pub(crate) fn answer(change: &Change) -> String {
 /// The answer as a sentence's end: "changed by +2.2 % (+1.2 to +3.2 %)", "equivalent within ± 3 %", "cannot tell: would
 /// need 16 runs a side".
 pub(crate) fn sentence(change: &Change, comparison: &Comparison) -> String {
-    let each = if comparison.is_interleaved { "pairs" } else { "runs a side" };
+    let each = each(comparison);
     match change.answer {
         Answer::Changed => format!("changed by {} ({})", signed(change.ratio), ends(change)),
         Answer::Equivalent => format!("equivalent within ± {}", margin(comparison.effect)),
@@ -96,6 +98,27 @@ pub(crate) fn sentence(change: &Change, comparison: &Comparison) -> String {
             }
         },
     }
+}
+
+/// What more of would be needed.
+pub(crate) fn each(comparison: &Comparison) -> &'static str {
+    if comparison.is_interleaved { "pairs" } else { "runs a side" }
+}
+
+/// How many of them: "16", "more than 1,000".
+pub(crate) fn needed(change: &Change) -> String {
+    change.runs_needed.map_or("more than 1,000".into(), |runs| runs.to_string())
+}
+
+/// "1 run", "6 runs"
+pub(crate) fn runs(count: u32) -> String {
+    if count == 1 { "1 run".into() } else { format!("{count} runs") }
+}
+
+/// The first of several ways to name things by which no two are the same.
+pub(crate) fn first_apart(choices: impl IntoIterator<Item = Vec<String>>) -> Option<Vec<String>> {
+    let are_apart = |names: &Vec<String>| names.iter().collect::<HashSet<_>>().len() == names.len();
+    choices.into_iter().find(are_apart)
 }
 
 /// "3 %", "0.5 %"
@@ -126,6 +149,43 @@ pub(crate) fn limiters(row: &Row) -> String {
 pub(crate) fn difference(difference: &Difference) -> String {
     let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "not known".into());
     difference.values.iter().map(value).collect::<Vec<_>>().join(" → ")
+}
+
+/// Rates of which nothing can be told, with what would tell: one in a sentence, several in a list.
+pub(crate) fn unsettled(comparison: &Comparison) -> Vec<(Vec<String>, String)> {
+    let mut told = Vec::new();
+    for row in comparison.rows.iter().filter(|row| row.measure.is_rate()) {
+        for (change, side) in row.changes.iter().zip(&comparison.sides[1..]) {
+            let Some(change) = change.as_ref().filter(|change| change.answer == Answer::CannotTell) else {
+                continue;
+            };
+            let on = if comparison.sides.len() > 2 { format!(" on {}", side.name) } else { String::new() };
+            told.push((format!("{}{on}", subject(row)), change));
+        }
+    }
+    if let [(subject, change)] = &told[..] {
+        return vec![(vec![subject.clone()], sentence(change, comparison))];
+    }
+    let listed: Vec<_> =
+        told.iter().map(|(subject, change)| format!("{subject} ({})", needed(change))).collect();
+    match listed.is_empty() {
+        true => Vec::new(),
+        false => vec![(listed, format!("cannot tell; so many {} would", each(comparison)))],
+    }
+}
+
+/// What speaks against rows, those together of which the same is said.
+pub(crate) fn warnings(comparison: &Comparison) -> Vec<(Vec<String>, String)> {
+    let mut said: Vec<(Vec<String>, String)> = Vec::new();
+    for (row, warning) in
+        comparison.rows.iter().flat_map(|row| row.warnings.iter().map(move |one| (row, one)))
+    {
+        match said.iter_mut().find(|(_, known)| known == warning) {
+            Some((subjects, _)) => subjects.push(subject(row)),
+            None => said.push((vec![subject(row)], warning.clone())),
+        }
+    }
+    said
 }
 
 /// What follows from the whole of it, in sentences: how many runs are needed, what could be found, what it cannot say.
@@ -176,7 +236,7 @@ fn unsettled_for_want_of_runs(comparison: &Comparison) -> Option<String> {
     let rates = changes(comparison).filter(|(row, _)| row.measure.is_rate());
     let fewest = rates.filter(|(_, change)| !change.can_be_settled).map(|(_, change)| change.runs).min()?;
     let (rows, needed) = (comparison.claims, comparison.runs_to_settle);
-    let each = if comparison.is_interleaved { "pairs" } else { "runs a side" };
+    let each = each(comparison);
     Some(match rows {
         1 => format!("Fewer than {needed} {each} settle nothing, and here are {fewest}."),
         _ => format!(

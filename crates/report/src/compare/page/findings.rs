@@ -7,7 +7,7 @@ use model::comparison::Row;
 use super::cards::Cards;
 use super::room::{escaped, fitting};
 use super::{PAGE_MAX, Page, name, sentence};
-use crate::compare::text::unsettled;
+use crate::compare::words::unsettled;
 use crate::compare::words::{conclusions, subject};
 use crate::html::{Markup, rendered};
 

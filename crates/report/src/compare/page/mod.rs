@@ -13,15 +13,13 @@ mod results;
 mod room;
 mod strip;
 
-use std::collections::HashSet;
-
 use cards::Cards;
 use forest::Charts;
 use method::Held;
 use model::comparison::{Answer, Change, Direction};
 use model::{Comparison, Run};
 
-use super::words::{headline, margin, signed};
+use super::words::{each, first_apart, headline, margin, needed, runs, signed};
 use crate::html::{Frame, Markup, PAGE_MAX, rendered};
 use crate::text::{fit, fit_end};
 use crate::{printable, time};
@@ -146,9 +144,8 @@ impl Page<'_> {
 
     fn facts(&self) -> Vec<String> {
         let of = |side: &model::comparison::Side| {
-            let runs = if side.runs == 1 { "1 run".to_owned() } else { format!("{} runs", side.runs) };
             let when = side.started_at.as_deref().map(|at| format!(", {}", fit(&time::minute(at), NAME_MAX)));
-            format!("{}: {runs}{}", name(&side.name), when.unwrap_or_default())
+            format!("{}: {}{}", name(&side.name), runs(side.runs), when.unwrap_or_default())
         };
         let mut facts: Vec<_> = self.comparison.sides.iter().take(SIDES_MAX).map(of).collect();
         facts.extend(more_sides(self.sides_left()));
@@ -170,7 +167,6 @@ fn short_names(comparison: &Comparison) -> Vec<String> {
     let of = |short: &dyn Fn(&str) -> String| -> Vec<String> {
         comparison.sides.iter().map(|side| short(&printable(&side.name))).collect()
     };
-    let are_apart = |names: &Vec<String>| names.iter().collect::<HashSet<_>>().len() == names.len();
     let numbered = || {
         let names = of(&|text| fit(text, SHORT_MAX)).into_iter().enumerate();
         names.map(|(index, name)| format!("{} {name}", index + 1)).collect()
@@ -180,7 +176,7 @@ fn short_names(comparison: &Comparison) -> Vec<String> {
         of(&|text| fit(text, SHORT_MAX)),
         of(&|text| fit_end(text, SHORT_MAX)),
     ];
-    choices.into_iter().find(are_apart).unwrap_or_else(numbered)
+    first_apart(choices).unwrap_or_else(numbered)
 }
 
 /// A name that others gave, as it is shown.
@@ -210,16 +206,12 @@ fn class_of(change: &Change) -> &'static str {
 
 /// The answer in a few words, and what goes with it: "better +13.2 %", "cannot tell" with "needs 16 runs a side".
 fn answer(change: &Change, comparison: &Comparison) -> (String, String) {
-    let each = if comparison.is_interleaved { "pairs" } else { "runs a side" };
     match class_of(change) {
         "same" => (format!("same within ± {}", margin(comparison.effect)), signed(change.ratio)),
         "unknown" if change.p.is_none() => {
             (format!("{} ?", signed(change.ratio)), "one run says nothing".into())
         }
-        "unknown" => {
-            let needed = change.runs_needed.map_or("more than 1,000".to_owned(), |runs| runs.to_string());
-            ("cannot tell".into(), format!("needs {needed} {each}"))
-        }
+        "unknown" => ("cannot tell".into(), format!("needs {} {}", needed(change), each(comparison))),
         word => (format!("{word} {}", signed(change.ratio)), String::new()),
     }
 }
