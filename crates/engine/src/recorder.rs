@@ -1,6 +1,8 @@
 //! What a worker counts, and how it leaves the loop: an interval's delta at a time, over a preallocated queue.
 
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::thread;
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
@@ -12,6 +14,9 @@ pub const LATENCY_MAX_NS: u64 = 60_000_000_000;
 pub const STEPS_MAX: usize = 5;
 /// Deltas per worker: one being filled, one under way, and one in reserve for a late reader.
 const DELTAS: usize = 3;
+/// Pause between two looks for a delta that a late reader has yet to return: short beside the interval at which readers
+/// come.
+const READER_WAIT: Duration = Duration::from_millis(1);
 
 /// Latencies in nanoseconds, 2 significant digits from 1 ns to 60 s: 15 KiB, which stays in the cache.
 #[derive(Debug, Clone)]
@@ -253,16 +258,24 @@ impl Recorder {
     #[cold]
     pub fn flush(&mut self, now_ns: u64) {
         self.current.end_ns = now_ns;
-        if let Ok(mut next) = self.empty.recv() {
-            next.reset(now_ns);
-            let _ = self.full.send(std::mem::replace(&mut self.current, next));
-        }
+        // A receive that blocks allocates a waiter, once for the thread and once for the queue.
+        let mut next = loop {
+            match self.empty.try_recv() {
+                Ok(next) => break next,
+                Err(TryRecvError::Empty) => thread::sleep(READER_WAIT),
+                Err(TryRecvError::Disconnected) => return,
+            }
+        };
+        next.reset(now_ns);
+        // Room for all deltas was made.
+        let _ = self.full.try_send(std::mem::replace(&mut self.current, next));
     }
 
-    /// Ends the last interval: hands over what is left, waiting for room if the reader is late.
+    /// Ends the last interval: hands over what is left.
     pub fn finish(mut self, now_ns: u64) {
         self.current.end_ns = now_ns;
-        let _ = self.full.send(self.current);
+        // Room for all deltas was made.
+        let _ = self.full.try_send(self.current);
     }
 }
 
@@ -290,7 +303,7 @@ mod tests {
                 });
             }
         }
-        let drainer = std::thread::spawn(move || {
+        let drainer = thread::spawn(move || {
             let mut total = seen;
             while total.0 < 1000 {
                 reader.drain(|delta| {

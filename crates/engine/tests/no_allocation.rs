@@ -452,6 +452,37 @@ fn operations_of_a_simulated_device_allocate_nothing() {
 }
 
 #[test]
+fn waiting_for_a_late_reader_allocates_nothing() {
+    let (mut recorder, reader) = Recorder::new(Shape::default());
+    let is_waiting = &AtomicBool::new(false);
+    let (allocations, ops) = thread::scope(|scope| {
+        let reading = scope.spawn(move || {
+            // All that the worker has is under way by then.
+            while !is_waiting.load(Ordering::Acquire) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            thread::sleep(Duration::from_millis(20));
+            let mut ops = 0;
+            while !reader.drain_last(|delta| ops += delta.ops) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            ops
+        });
+        let before = ALLOCATIONS.get();
+        for round in 0..5 {
+            recorder.operation(1000, 4096);
+            // As many as a reader may be behind.
+            is_waiting.fetch_or(round == 2, Ordering::Release);
+            recorder.flush(round);
+        }
+        let allocations = ALLOCATIONS.get() - before;
+        drop(recorder);
+        (allocations, reading.join().unwrap())
+    });
+    assert_eq!((allocations, ops), (0, 5));
+}
+
+#[test]
 fn the_measuring_loops_allocate_nothing() {
     let mut loops = Loops::new();
     add_pacings(&mut loops, "read", Read);
