@@ -165,11 +165,12 @@ impl WithVerb for WorkOf {
     fn call<V: Verb + Send + 'static>(self, verb: V) -> Self::Answer {
         let Self { part, engine, options, poisson, timer } = self;
         match engine {
-            Engine::Uring => paced(verb, part, UringMaker::<false>(options), poisson, timer),
+            Engine::Uring => delayed(verb, part, UringMaker::<false>(options), poisson, timer),
+            // Nobody experiments on what does nothing.
             Engine::Nop => paced(verb, part, UringMaker::<true>(options), poisson, timer),
             Engine::Null => paced(verb, part, NullMaker, poisson, timer),
             // Simulated devices have members of their own; bytes have loops of their own.
-            Engine::Sync | Engine::Stdio | Engine::Sim => paced(verb, part, SyncMaker, poisson, timer),
+            Engine::Sync | Engine::Stdio | Engine::Sim => delayed(verb, part, SyncMaker, poisson, timer),
         }
     }
 }
@@ -187,10 +188,21 @@ fn paced<V: Verb + Send + 'static, M: Maker>(
             let pacing = OpenLoop::new(rate, poisson, part.number, part.members, part.draw_seed);
             work_of(verb, part, maker, timer, pacing)
         }
-        None => match part.delay.clone() {
-            Some(delay) => work_of(verb, part, DelayMaker(maker, delay), timer, ClosedLoop),
-            None => work_of(verb, part, maker, timer, ClosedLoop),
-        },
+        None => work_of(verb, part, maker, timer, ClosedLoop),
+    }
+}
+
+/// The same, with the pauses of an experiment where there are any: those are made in closed loops alone.
+fn delayed<V: Verb + Send + 'static, M: Maker>(
+    verb: V,
+    part: Part,
+    maker: M,
+    poisson: bool,
+    timer: Timer,
+) -> (Work<Command, Report>, DeltaReader) {
+    match part.delay.clone().filter(|_| part.rate_ops_per_second.is_none()) {
+        Some(delay) => work_of(verb, part, DelayMaker(maker, delay), timer, ClosedLoop),
+        None => paced(verb, part, maker, poisson, timer),
     }
 }
 
