@@ -2,7 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use stats::{Tick, analyse, interval_of_mean, levels_of_few, modes, quantiles};
+use stats::{STEADY_TICKS, Tick, analyse, interval_of_mean, levels_of_few, modes, quantiles};
 
 /// Numbers as they come, and such as never should.
 fn number() -> impl Strategy<Value = f64> {
@@ -44,7 +44,7 @@ proptest! {
         }
         if let Some(steady) = analysis.steady {
             let last = analysis.segments.last().unwrap();
-            prop_assert!(last.to - last.from >= 30 && last.from <= steady.start && steady.end == last.to);
+            prop_assert!(last.to - last.from >= STEADY_TICKS && last.from <= steady.start && steady.end == last.to);
             prop_assert!(analysis.interval.is_some());
         }
     }
