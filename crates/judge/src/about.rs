@@ -175,7 +175,9 @@ pub const ABOUT: &[About] = &[
     About {
         limiter: Limiter::RateLimitAsked,
         meaning: "The test asked for a rate and got it. Its latencies are the result, not its rate.",
-        evidence: "An open loop (rate=) in which no more than 1 % of what was due never started.",
+        evidence: "An open loop (rate=) in which no more than 1 % of what was due never started. Where the rate is more than \
+            1 % below the one that was asked for, beyond three standard deviations of a Poisson process, it is likely at \
+            best.",
         try_next: "A higher rate, or --sweep rate, to see where latency begins to rise.",
         not_meaning: "Not that the storage can do no more.",
         untested: "Nothing: it follows from what was asked for.",
@@ -233,8 +235,8 @@ pub const ABOUT: &[About] = &[
         limiter: Limiter::MetadataCache,
         meaning: "Names and attributes came from memory. This is the speed of the kernel's look-ups.",
         evidence: "A test that only looks up (stat, open, readdir, missing names); threads on a CPU, or ready \
-            for one, for longer than asleep; the device read less than a byte for each operation, or there is \
-            none.",
+            for one, for longer than asleep; the device read less than 6 bytes for each operation, or the kernel \
+            charged the test with less, or there is no device.",
         try_next: "As root, the key cold with --cache drop-all; or many more --files than memory can hold.",
         not_meaning: "Nothing about the disk, and nothing about a first visit.",
         untested: "ZFS, NFS with attribute caching.",

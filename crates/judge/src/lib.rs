@@ -11,6 +11,7 @@
 pub mod about;
 mod again;
 mod case;
+mod disturbance;
 pub mod fitness;
 #[cfg(test)]
 mod fixtures;
@@ -27,6 +28,7 @@ use model::{Experiment, Limiter, Plan};
 pub use about::{ABOUT, About};
 pub use again::again;
 pub use case::Case;
+pub use disturbance::disturbances;
 pub use traps::direct::disagreement;
 pub use traps::{TRAPS, Trap};
 

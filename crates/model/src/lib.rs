@@ -8,6 +8,7 @@
 //! - The JSON of a [`Run`] only grows within schema `skye.run/1`.
 
 pub mod comparison;
+pub mod disturbance;
 mod document;
 pub mod experiment;
 pub mod health;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::disturbance::Disturbance;
 use crate::limiter::Limiter;
 use crate::run::{Confidence, Verdict};
 
@@ -62,6 +63,9 @@ pub struct Answer {
     pub known_ops_per_second: Option<f64>,
     /// All that was said, with its evidence.
     pub verdict: Option<Verdict>,
+    /// What others did meanwhile that the case has not built in; absent in documents of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disturbance: Option<Disturbance>,
     /// From the start of the case's construction to its end, shared by all tests of the case.
     pub elapsed_ns: u64,
 }
@@ -212,6 +216,7 @@ mod tests {
             ops_per_second: rates.map(|(is, _)| is),
             known_ops_per_second: rates.map(|(_, known)| known),
             verdict: said,
+            disturbance: None,
             elapsed_ns: 1,
         }
     }

@@ -38,6 +38,7 @@ mod group;
 mod holder;
 mod identity;
 mod journal;
+mod lineage;
 mod lines;
 mod mounts;
 mod neighbour;
@@ -61,6 +62,7 @@ pub use group::Group;
 pub use journal::{
     Cleaned, Journal, abandoned, clean, clean_one, is_live, is_mounted, list, plain_directories, steps,
 };
+pub use lineage::is_own;
 pub use neighbour::{Hogs, Neighbour};
 pub use network::Network;
 pub use owner::Rig;

@@ -19,8 +19,8 @@ use crate::terminal;
 #[command(name = "skye", version, about, max_term_width = 100, arg_required_else_help = false)]
 #[command(after_help = "skye DIR is short for skye run DIR: the default run in that directory.\n\
 Exit codes: 0 done, 1 something failed, 2 refused before anything was written,\n\
-3 what was read is not what was written, 4 a comparison went beyond --fail-on, 5 doctor finds that nothing should be measured here,\n\
-or selftest that a limit is not named,\n\
+3 what was read is not what was written, 4 a comparison went beyond --fail-on, 5 with --strict a row is invalid, doctor\n\
+finds that nothing should be measured here, or selftest that a limit is not named,\n\
 128 + N ended by signal N (INT 130, TERM 143, HUP 129) after saving what was measured and removing its files.")]
 pub struct Cli {
     /// What to do.

@@ -31,11 +31,13 @@ fn lookups(reading: &Reading<'_>) -> Option<Found> {
     let case = &reading.case;
     let files = case.files()?;
     let looks_up = matches!(files.verb, FileVerb::Stat | FileVerb::Open | FileVerb::Readdir) || files.missing;
-    let read = case.record.device.as_ref().map(|device| device.bytes_read);
-    // One that memory does not answer reads an inode at least. What others, or the journal, made the device read meanwhile
-    // is nothing against so many look-ups.
+    let device_bytes = case.record.device.as_ref().map(|device| device.bytes_read as f64);
+    // The kernel charges each process with what it makes a device read, inodes included: the rest is others'.
+    let read = device_bytes.map(|bytes| bytes.min(case.charged_read_bytes().unwrap_or(f64::INFINITY)));
+    // One that memory does not answer reads an inode at least. What the journal made the device read meanwhile is nothing
+    // against so many look-ups.
     let inodes_bytes = case.record.ops as f64 * INODE_BYTES_MIN as f64;
-    let is_nil = read.is_some_and(|read| (read as f64) < FROM_DEVICE * inodes_bytes);
+    let is_nil = read.is_some_and(|read| read < FROM_DEVICE * inodes_bytes);
     if !looks_up || !(is_nil || case.target().backing == Backing::Memory) {
         return None;
     }
@@ -45,7 +47,7 @@ fn lookups(reading: &Reading<'_>) -> Option<Found> {
         counters: read.map(|read| {
             format!(
                 "the device read {} for {} look-ups",
-                size::binary(read),
+                size::binary(read as u64),
                 model::numbers::thousands(case.record.ops)
             )
         }),

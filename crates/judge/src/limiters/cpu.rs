@@ -6,6 +6,7 @@ use model::run::{Confidence, Evidence};
 use model::workload::{Arrival, DataVerb};
 
 use super::{Found, budget_sentence, memory_sentence};
+use crate::disturbance::used_cpus;
 use crate::reading::Reading;
 use crate::wait_sites::Class;
 
@@ -41,13 +42,6 @@ fn polls(reading: &Reading<'_>) -> bool {
     reading.case.data().is_some_and(|data| data.iopoll || data.arrival != Arrival::Closed)
 }
 
-/// CPU time that others used meanwhile, in CPUs.
-fn others_cpus(reading: &Reading<'_>) -> Option<f64> {
-    let cpu = reading.case.record.cpu.as_ref()?;
-    let online = f64::from(reading.case.environment.cpus_online.max(1));
-    Some(((cpu.user + cpu.kernel) * online - own_cpus(reading)).max(0.0))
-}
-
 /// Who used the CPUs, in words.
 fn busiest(reading: &Reading<'_>) -> String {
     let helpers = reading.system().map_or(&[][..], |system| &system.helpers);
@@ -75,7 +69,7 @@ pub(super) fn contention(reading: &Reading<'_>) -> Option<Found> {
     {
         return None;
     }
-    let others = others_cpus(reading).filter(|others| *others > OTHER_BUSY);
+    let others = used_cpus(&reading.case).filter(|others| *others > OTHER_BUSY);
     let evidence = Evidence {
         budget: Some(budget_sentence(reading)),
         counters: others.map(|others| format!("others used {others:.1} CPUs meanwhile{}", busiest(reading))),

@@ -347,7 +347,10 @@ fn answers_from_memory() {
     let mut stat = clean("stat:t4").spends(0.3, 0.6, 0.1, 0.0).sleeps(&[]);
     stat.device().bytes_read = 0;
     stat.is(Limiter::MetadataCache, Confirmed);
+    // What others read meanwhile is not charged to the test.
     stat.device().bytes_read = 1 << 30;
+    stat.is(Limiter::MetadataCache, Confirmed);
+    stat.frames(|frame| frame.own_io.device_read_bytes = 1 << 30);
     stat.is(Limiter::KernelCpu, Likely);
 }
 

@@ -1,5 +1,6 @@
 //! Direct I/O that was not direct, or did not reach the device as asked.
 
+use model::disturbance::SHARE_MAX;
 use model::numbers::percent;
 use model::plan::PlannedPhase;
 use model::run::PhaseRecord;
@@ -7,7 +8,6 @@ use model::size;
 use model::target::Backing;
 use model::workload::{DataVerb, Engine, SyncMode};
 
-use super::disturbance::DISTURBANCE;
 use crate::{Case, Finding};
 
 /// Direct I/O and the device's counters must agree within this share; they differ by permilles where all is well.
@@ -168,10 +168,10 @@ pub(super) fn counters_disagree(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let device = case.device()?.bytes_read as f64;
-    let (own, app) = (case.charged_read_bytes(), case.record.app_bytes_read as f64);
+    let (own, app) = (case.charged_read_bytes()?, case.record.app_bytes_read as f64);
     // More from the device than we were charged for is others' I/O, and is told as that.
     let excess = (own - device) / app.max(1.0);
-    (app > 0.0 && excess > DISTURBANCE).then(|| {
+    (app > 0.0 && excess > SHARE_MAX).then(|| {
         Finding::suspect(format!(
             "the kernel charged us with {} more bytes read than the device counted, as a share of what was asked for. Are all devices under {} known?",
             percent(excess),

@@ -1,13 +1,10 @@
 //! Others on the same machine or host.
 
+use model::disturbance::SHARE_MAX;
 use model::numbers::percent;
 use model::run::UpkeepRecord;
-use model::workload::SyncMode;
 
-use crate::{Case, Finding};
-
-/// Foreign I/O, run-queue wait and steal above this share make a number suspect.
-pub(super) const DISTURBANCE: f64 = 0.05;
+use crate::{Case, Finding, disturbance};
 
 /// CPUs that are throttled no more often than this, all together, lose nothing that shows: laptops are now and then.
 const THROTTLED_PER_SECOND: f64 = 1.0;
@@ -15,12 +12,7 @@ const THROTTLED_PER_SECOND: f64 = 1.0;
 /// Bytes on the device that were not ours.
 pub(super) fn foreign_io(case: &Case<'_>) -> Option<Finding> {
     let device = case.device()?;
-    // The journal and the file system's own trees are written by threads of the kernel, as others' bytes are.
-    let data = case.data()?;
-    if case.writes_behind() || (data.writes() && data.sync == SyncMode::Each) {
-        return None;
-    }
-    let share = device.foreign_share.filter(|share| *share > DISTURBANCE)?;
+    let share = disturbance::foreign_io(case).filter(|share| *share > SHARE_MAX)?;
     Some(Finding::suspect(format!(
         "{} of the bytes on {} were not ours. Find who else uses it, and run it again when it is quiet.",
         percent(share),
@@ -31,7 +23,7 @@ pub(super) fn foreign_io(case: &Case<'_>) -> Option<Finding> {
 /// CPU time that the hypervisor gave to others.
 pub(super) fn steal(case: &Case<'_>) -> Option<Finding> {
     let steal = case.record.budget.as_ref()?.steal;
-    (steal > DISTURBANCE).then(|| {
+    (steal > SHARE_MAX).then(|| {
         Finding::suspect(format!(
             "the hypervisor took {} of the threads' time. Run it again when the host is quiet.",
             percent(steal)
@@ -85,7 +77,7 @@ pub(super) fn cpu_contention(case: &Case<'_>) -> Option<Finding> {
     let waited = case.record.budget.as_ref()?.run_queue;
     // More threads than CPUs wait for each other; that is not a disturbance from outside.
     let is_alone = case.phase.workload.threads <= case.environment.cpus;
-    (waited > DISTURBANCE && is_alone).then(|| {
+    (waited > SHARE_MAX && is_alone).then(|| {
         Finding::suspect(format!(
             "its threads waited {} of their time for a CPU. Other programs are busy: stop them and run it again.",
             percent(waited)

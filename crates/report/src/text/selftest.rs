@@ -209,6 +209,7 @@ mod tests {
             ops_per_second: rate.map(|(is, _)| is),
             known_ops_per_second: rate.map(|(_, known)| known),
             verdict: Some(verdict),
+            disturbance: None,
             elapsed_ns: 4_000_000_000,
         }
     }

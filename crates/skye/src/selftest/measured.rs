@@ -8,6 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use model::disturbance::Disturbance;
 use model::run::PhaseRecord;
 use model::selftest::{Answer, Missing, Truth};
 use model::{Limiter, Run, Trouble};
@@ -150,10 +151,18 @@ impl<'a> Bench<'a> {
             Err(trouble) => return missing(trouble.to_string(), false),
         };
         let run = self.run(case, &built);
+        // While what was built still stands, its processes can be told from others.
+        let disturbances = run.as_ref().map_or(Vec::new(), |run| disturbances(case, run));
         left.extend(built.finish());
         match run {
             _ if self.interruption.is_raised() => Measured::Interrupted,
-            Ok(run) => Measured::Answered(answers(case, &run, started.elapsed(), self.arguments.load)),
+            Ok(run) => {
+                let mut answers = answers(case, &run, started.elapsed(), self.arguments.load);
+                for (answer, disturbance) in answers.iter_mut().zip(disturbances) {
+                    answer.disturbance = Some(disturbance);
+                }
+                Measured::Answered(answers)
+            }
             Err(reason) => missing(reason, true),
         }
     }
@@ -285,6 +294,15 @@ fn truth_of(known: &Known, is_loaded: bool) -> Truth {
     }
 }
 
+/// What others did to each test, a neighbour that is built in not among them.
+fn disturbances(case: &Case, run: &Run) -> Vec<Disturbance> {
+    let mut all = judge::disturbances(run, rig::is_own);
+    if matches!(case.beside, Some(Beside::Neighbour(_))) {
+        all.iter_mut().for_each(|disturbance| disturbance.foreign_io = 0.0);
+    }
+    all
+}
+
 fn answers(case: &Case, run: &Run, elapsed: Duration, is_loaded: bool) -> Vec<Answer> {
     let answer = |(known, phase): (&Known, &PhaseRecord)| {
         let (truth, verdict) = (truth_of(known, is_loaded), phase.verdict.clone());
@@ -299,6 +317,7 @@ fn answers(case: &Case, run: &Run, elapsed: Duration, is_loaded: bool) -> Vec<An
             ops_per_second: phase.rate.ops_per_second,
             known_ops_per_second: known.ops_per_second,
             verdict,
+            disturbance: None,
             elapsed_ns: elapsed.as_nanos() as u64,
         }
     };

@@ -1,0 +1,110 @@
+//! What others did to each test of a run.
+
+use model::Run;
+use model::disturbance::Disturbance;
+use model::workload::{Engine, SyncMode};
+
+use crate::Case;
+use crate::planned;
+
+/// The disturbance of each phase, in their order.
+///
+/// `is_ours` says of a process, by its number, whether it belongs to whoever asks: servers and loads that a test has
+/// built are no disturbance. It is asked about processes that were there while the phase was measured.
+pub fn disturbances(run: &Run, is_ours: impl Fn(u64) -> bool) -> Vec<Disturbance> {
+    let of = |record| {
+        let Some(phase) = planned(record, &run.plan) else { return Disturbance::default() };
+        let case = Case::new(record, phase, &run.plan, &run.environment, run.target_probes.as_ref());
+        let budget = record.budget.as_ref();
+        Disturbance {
+            others_cpus: others_cpus(&case, &is_ours),
+            run_queue: budget.map_or(0.0, |budget| budget.run_queue),
+            steal: budget.map_or(0.0, |budget| budget.steal),
+            foreign_io: foreign_io(&case).unwrap_or(0.0),
+        }
+    };
+    run.phases.iter().map(of).collect()
+}
+
+/// CPUs that others used: the processes that were seen, and what nobody who was seen has used. The latter is of processes
+/// that came and went.
+fn others_cpus(case: &Case<'_>, is_ours: impl Fn(u64) -> bool) -> f64 {
+    let helpers = case.record.system.as_ref().map_or(&[][..], |system| &system.helpers);
+    let seen: f64 = helpers.iter().map(|helper| helper.cpu_share).sum();
+    let foreign = helpers.iter().filter(|helper| !helper.is_kernel && !is_ours(helper.pid));
+    let foreign: f64 = foreign.map(|helper| helper.cpu_share).sum();
+    // Workers of a ring are threads of this process that nobody counts.
+    let is_counted = case.phase.engine != Engine::Uring;
+    let unseen = used_cpus(case).filter(|_| is_counted).map_or(0.0, |used| (used - seen).max(0.0));
+    foreign + unseen
+}
+
+/// CPUs that all but the test's own threads used; `None` where the kernel hides it.
+pub(crate) fn used_cpus(case: &Case<'_>) -> Option<f64> {
+    let (cpu, budget) = (case.record.cpu.as_ref()?, case.record.budget.as_ref()?);
+    let online = f64::from(case.environment.cpus_online.max(1));
+    let own = (budget.user + budget.kernel) * f64::from(case.phase.workload.threads);
+    Some(((cpu.user + cpu.kernel) * online - own).max(0.0))
+}
+
+/// Share of the bytes on the device that were not the test's; `None` where that cannot be told.
+pub(crate) fn foreign_io(case: &Case<'_>) -> Option<f64> {
+    let device = case.device()?;
+    // The journal and the file system's own trees are written by threads of the kernel, as others' bytes are.
+    let data = case.data()?;
+    let is_hidden = case.writes_behind() || (data.writes() && data.sync == SyncMode::Each);
+    device.foreign_share.filter(|_| !is_hidden)
+}
+
+#[cfg(test)]
+mod tests {
+    use model::run::{Helper, SystemUse};
+
+    use super::*;
+    use crate::fixtures::{World, clean};
+
+    fn with_helpers(cpu_shares: &[(u64, bool, f64)]) -> World {
+        let mut world = clean("read:rnd4k");
+        let helpers = cpu_shares.iter().map(|&(pid, is_kernel, cpu_share)| Helper {
+            name: format!("p{pid}"),
+            pid,
+            is_kernel,
+            cpu_share,
+        });
+        world.record.system = Some(SystemUse { helpers: helpers.collect(), ..SystemUse::default() });
+        world
+    }
+
+    fn others(world: &World, is_ours: impl Fn(u64) -> bool) -> f64 {
+        let case = Case::new(
+            &world.record,
+            &world.plan.phases[0],
+            &world.plan,
+            &world.environment,
+            Some(&world.probes),
+        );
+        others_cpus(&case, is_ours)
+    }
+
+    #[test]
+    fn servers_and_threads_of_the_kernel_are_no_others() {
+        let world = with_helpers(&[(7, false, 1.0), (8, false, 0.5), (9, true, 0.7)]);
+        // All that was used is of somebody who was seen.
+        assert!((others(&world, |pid| pid == 7) - 0.5).abs() < 1e-9, "{}", others(&world, |pid| pid == 7));
+        assert!((others(&world, |_| true)).abs() < 1e-9);
+        assert!((others(&world, |_| false) - 1.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_nobody_who_was_seen_has_used_is_others() {
+        let mut world = with_helpers(&[]);
+        let own = |world: &World| {
+            let budget = world.record.budget.as_ref().unwrap();
+            budget.user + budget.kernel
+        };
+        let cpu = world.record.cpu.as_mut().unwrap();
+        (cpu.user, cpu.kernel) = (0.25, 0.125);
+        let expected = 3.0 - own(&world);
+        assert!((others(&world, |_| true) - expected).abs() < 1e-9, "{expected}");
+    }
+}

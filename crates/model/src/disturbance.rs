@@ -1,0 +1,71 @@
+//! What others did to a test while it was measured, and from where on that spoils an answer.
+
+use serde::{Deserialize, Serialize};
+
+use crate::numbers::percent;
+
+/// CPUs that others may use before an answer is in doubt: a quarter of one makes a single thread wait for a time slice now
+/// and then. On an idle machine interrupts and the observer of the test itself use up to a tenth.
+pub const OTHERS_CPUS_MAX: f64 = 0.25;
+/// Share of the threads' time, or of the device's bytes, that others may take: more makes a number suspect.
+pub const SHARE_MAX: f64 = 0.05;
+
+/// What others did to a test while it was measured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Disturbance {
+    /// CPUs that were used by processes other than the test and those that serve it.
+    pub others_cpus: f64,
+    /// Share of their time that the test's threads waited for a CPU, 0 to 1. By itself it is no disturbance, as threads of
+    /// the test and its server wait for each other.
+    pub run_queue: f64,
+    /// Share of their time that the hypervisor took, 0 to 1.
+    pub steal: f64,
+    /// Share of the device's bytes that were others', 0 to 1.
+    pub foreign_io: f64,
+}
+
+impl Disturbance {
+    /// Whether it is too little to explain a wrong answer.
+    pub fn is_quiet(&self) -> bool {
+        self.others_cpus <= OTHERS_CPUS_MAX && self.steal <= SHARE_MAX && self.foreign_io <= SHARE_MAX
+    }
+
+    /// The larger of both, figure by figure.
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            others_cpus: self.others_cpus.max(other.others_cpus),
+            run_queue: self.run_queue.max(other.run_queue),
+            steal: self.steal.max(other.steal),
+            foreign_io: self.foreign_io.max(other.foreign_io),
+        }
+    }
+}
+
+impl std::fmt::Display for Disturbance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { others_cpus, run_queue, steal, foreign_io } = *self;
+        write!(
+            f,
+            "others used {others_cpus:.2} CPUs, threads waited {} of their time for a CPU, the hypervisor took {}, \
+             {} of the device's bytes were others'",
+            percent(run_queue),
+            percent(steal),
+            percent(foreign_io)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_figure_alone_can_disturb_but_not_waiting_for_cpus() {
+        let quiet = Disturbance::default();
+        assert!(quiet.is_quiet());
+        assert!(!Disturbance { others_cpus: 0.26, ..quiet }.is_quiet());
+        assert!(!Disturbance { steal: 0.06, ..quiet }.is_quiet());
+        assert!(!Disturbance { foreign_io: 0.06, ..quiet }.is_quiet());
+        assert!(Disturbance { run_queue: 0.9, others_cpus: 0.2, ..quiet }.is_quiet());
+    }
+}
