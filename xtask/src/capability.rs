@@ -8,8 +8,10 @@
 //! ```
 //!
 //! `SKYE_TEST_SKIPS` names the file to which skips are appended (`cargo xtask test` reads it);
-//! `SKYE_TEST_REQUIRE=root,loop` turns skips for want of these capabilities into failures.
+//! `SKYE_TEST_REQUIRE=root,loop` turns skips for want of these capabilities into failures, and `quiet` turns tests that
+//! the machine was too busy to decide into failures.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -20,10 +22,12 @@ use std::sync::OnceLock;
 
 use crate::packages;
 
-/// Environment variable: the file to which skips are appended, `TEST<tab>REASON`.
+/// Environment variable: the file to which skips are appended, a line each.
 pub const SKIPS_VARIABLE: &str = "SKYE_TEST_SKIPS";
 /// Environment variable: comma-separated capabilities whose absence is a failure.
 pub const REQUIRE_VARIABLE: &str = "SKYE_TEST_REQUIRE";
+/// The word in [`REQUIRE_VARIABLE`] that turns undecided tests into failures.
+pub const QUIET: &str = "quiet";
 /// The user that stands for "somebody else".
 pub const OTHER_USER: u32 = 65534;
 
@@ -111,7 +115,7 @@ pub fn skip(here: &str, names: &[&str]) -> bool {
     let required = std::env::var(REQUIRE_VARIABLE).unwrap_or_default();
     for (name, reason) in &lacking {
         assert!(
-            !required.split(',').any(|word| word.trim() == *name),
+            !is_required(&required, name),
             "{test} needs {name}, which {REQUIRE_VARIABLE} says is there: {reason}"
         );
     }
@@ -122,26 +126,84 @@ pub fn skip(here: &str, names: &[&str]) -> bool {
     true
 }
 
+/// A test that did not pass and did not fail.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Skip {
+    /// Whether it ran, and the machine was too busy to tell; else it was not run.
+    pub is_undecided: bool,
+    /// The test.
+    pub test: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl Skip {
+    /// All that a list has, each once and in order.
+    pub fn read_all(list: &str) -> BTreeSet<Self> {
+        let read = |line: &str| {
+            let mut fields = line.splitn(3, '\t');
+            let is_undecided = fields.next()? == "undecided";
+            let [test, reason] = [fields.next()?, fields.next()?].map(str::to_owned);
+            Some(Self { is_undecided, test, reason })
+        };
+        list.lines().filter_map(read).collect()
+    }
+
+    fn word(&self) -> &'static str {
+        if self.is_undecided { "undecided" } else { "skipped" }
+    }
+
+    /// Appends it to the list.
+    fn write(&self) {
+        let line = format!("{}\t{}\t{}\n", self.word(), self.test, self.reason.replace(['\n', '\t'], " "));
+        eprint!("{line}");
+        if let Some(path) = std::env::var_os(SKIPS_VARIABLE) {
+            // One write to a file opened for appending: tests of one process do not tear each other's lines.
+            let file = OpenOptions::new().append(true).create(true).open(&path);
+            let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
+            assert!(written.is_ok(), "cannot record a skip in {}: {written:?}", path.display());
+        }
+    }
+}
+
+impl std::fmt::Display for Skip {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}: {}", self.word(), self.test, self.reason)
+    }
+}
+
 /// Lists a test that was skipped; also for other reasons than a capability.
 ///
 /// # Panics
-/// Where the list cannot be written.
+/// The list cannot be written.
 pub fn list_skip(test: &str, reason: &str) {
-    let line = format!("{test}\t{reason}\n");
-    eprint!("skipped: {line}");
-    if let Some(path) = std::env::var_os(SKIPS_VARIABLE) {
-        // One write to a file opened for appending: tests of one process do not tear each other's lines.
-        let file = OpenOptions::new().append(true).create(true).open(&path);
-        let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
-        assert!(written.is_ok(), "cannot record a skip in {}: {written:?}", path.display());
-    }
+    Skip { is_undecided: false, test: test.to_owned(), reason: reason.to_owned() }.write();
+}
+
+/// Lists a test that the machine was too busy to decide.
+///
+/// # Panics
+/// `SKYE_TEST_REQUIRE` names [`QUIET`], or the list cannot be written.
+pub fn list_undecided(here: &str, reason: &str) {
+    let test = here.strip_suffix("::here").unwrap_or(here);
+    let required = std::env::var(REQUIRE_VARIABLE).unwrap_or_default();
+    assert!(
+        !is_required(&required, QUIET),
+        "{test} is undecided, and {REQUIRE_VARIABLE} says that the machine is quiet: {reason}"
+    );
+    Skip { is_undecided: true, test: test.to_owned(), reason: reason.to_owned() }.write();
+}
+
+/// Whether a list of requirements names a word.
+fn is_required(list: &str, name: &str) -> bool {
+    list.split(',').any(|word| word.trim() == name)
 }
 
 fn lack(name: &str) -> Option<String> {
     let Some(capability) = find(name) else {
         panic!("no capability `{name}`; there are {}", names().join(", "))
     };
-    capability.check().err().map(|reason| reason.replace(['\n', '\t'], " "))
+    capability.check().err()
 }
 
 /// Names of all capabilities.
@@ -362,6 +424,17 @@ mod tests {
         let end = "capability::tests::the_name_of_a_test_is_found_in_a_thread_without_one::here";
         assert!(name.ends_with(end), "{name}");
         assert!(!skip(name, &[]));
+    }
+
+    #[test]
+    fn a_skip_is_listed_once_with_its_reason() {
+        let list = "skipped\tengine::direct\tneeds loop: not root\nundecided\te2e::quota\tothers used 2 CPUs\n\
+                    undecided\te2e::quota\tothers used 2 CPUs\n";
+        let lines: Vec<_> = Skip::read_all(list).iter().map(Skip::to_string).collect();
+        assert_eq!(
+            lines,
+            ["skipped: engine::direct: needs loop: not root", "undecided: e2e::quota: others used 2 CPUs"]
+        );
     }
 
     #[test]

@@ -54,6 +54,14 @@ pub fn release() -> Result<PathBuf> {
     Ok(target_directory().join("release/skye"))
 }
 
+/// Environment variable: whatever has a long size has it. `cargo xtask test --long` sets it.
+pub const LONG_VARIABLE: &str = "SKYE_TEST_LONG";
+
+/// The size of what a test repeats or goes through: the normal one, which takes seconds, or the long one.
+pub fn sized<T>(normal: T, long: T) -> T {
+    if std::env::var_os(LONG_VARIABLE).is_some() { long } else { normal }
+}
+
 /// A command line that is not understood: exit code 2.
 #[derive(Debug)]
 pub struct Usage(pub String);

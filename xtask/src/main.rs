@@ -8,10 +8,14 @@ use xtask::{bench, limiters, rigs, schema, test, tidy};
 const HELP: &str = "\
 Usage: cargo xtask COMMAND
 
-  test [--install] [-- ARGS]   every test; lists lacking system packages and skipped tests
-                               --install, or CI=true: installs the packages first (as root, by apt-get)
-                               ARGS go to `cargo test --workspace`
-                               SKYE_TEST_REQUIRE=root,loop,…: skips for want of these are failures
+  test [--install] [--long] [--undecided-max N] [-- ARGS]
+                               every test; then the slowest, the skipped, the undecided and the failed ones
+                               --install, or CI=true: installs lacking packages first (as root, by apt-get)
+                               --long: more repetitions, and all forms of what has several
+                               --undecided-max: more tests that the machine was too busy to decide are a failure
+                               ARGS go to `cargo test --workspace`: -p skye --test e2e -- signals
+                               SKYE_TEST_REQUIRE=root,loop,…: skips for want of these are failures;
+                               with quiet, undecided tests are, too
   tidy                         the house rules alone (they are among the tests too)
   schema                       writes schema/*.json from the types
   limiters                     writes docs/limiters.md from what skye explain says
@@ -38,6 +42,8 @@ fn main() -> ExitCode {
         "limiters" if rest.is_empty() => limiters::command(),
         "bench" => bench::command(&rest),
         "rigs" => rigs::command(&rest),
+        // Cargo starts each test program through this.
+        "test-program" => test::run_program(&rest),
         // What `bench` runs under other programs' eyes.
         "loop" => bench::loops::command(&rest),
         "help" | "-h" | "--help" => {

@@ -1,95 +1,238 @@
-//! `cargo xtask test`: every test, with what could not be tested said aloud.
+//! `cargo xtask test`: every test, what failed and how to run it alone, and what could not be tested.
 
-use std::collections::BTreeSet;
+mod outcome;
+mod program;
+
 use std::fs;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use tempfile::NamedTempFile;
 
-use crate::capability::{self, REQUIRE_VARIABLE, SKIPS_VARIABLE};
+use crate::capability::{self, REQUIRE_VARIABLE, SKIPS_VARIABLE, Skip};
 use crate::{Usage, packages, rigs};
 
-/// Runs the command; the answer is whether every test passed.
+pub use program::command as run_program;
+
+use outcome::{Outcome, Test};
+
+/// Slowest tests that are listed.
+const SLOWEST: usize = 20;
+
+/// What was asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Wish<'a> {
+    installs: bool,
+    /// Whether tests have their long size.
+    is_long: bool,
+    /// More undecided tests than this fail the run.
+    undecided_max: Option<usize>,
+    for_cargo: &'a [String],
+}
+
+impl<'a> Wish<'a> {
+    fn parse(arguments: &'a [String]) -> Result<Self> {
+        let (own, for_cargo) = match arguments.iter().position(|word| word == "--") {
+            Some(at) => (&arguments[..at], &arguments[at + 1..]),
+            None => (arguments, &[][..]),
+        };
+        let mut wish = Self { for_cargo, ..Self::default() };
+        let mut own = own.iter();
+        while let Some(word) = own.next() {
+            match word.as_str() {
+                "--install" => wish.installs = true,
+                "--long" => wish.is_long = true,
+                "--undecided-max" => {
+                    let number = own.next().and_then(|number| number.parse().ok());
+                    wish.undecided_max =
+                        Some(number.ok_or_else(|| Usage("`--undecided-max` needs a number".into()))?);
+                }
+                _ => return Err(Usage(format!("unknown argument `{word}`")).into()),
+            }
+        }
+        Ok(wish)
+    }
+}
+
+/// Runs the command; true if every test passed, or could not be run or decided for a reason that is listed.
 ///
 /// # Errors
-/// Where the command line is not understood or cargo cannot be run.
+/// The command line is not understood, or cargo cannot be run.
 pub fn command(arguments: &[String]) -> Result<bool> {
-    let (own, for_cargo) = match arguments.iter().position(|word| word == "--") {
-        Some(at) => (&arguments[..at], &arguments[at + 1..]),
-        None => (arguments, &[][..]),
-    };
-    let mut install = std::env::var("CI").is_ok_and(|value| value == "true");
-    for word in own {
-        match word.as_str() {
-            "--install" => install = true,
-            _ => return Err(Usage(format!("unknown argument `{word}`")).into()),
-        }
-    }
+    let mut wish = Wish::parse(arguments)?;
+    wish.installs |= std::env::var("CI").is_ok_and(|value| value == "true");
     check_required_names(&std::env::var(REQUIRE_VARIABLE).unwrap_or_default())?;
-    packages::provide(install);
+    packages::provide(wish.installs);
     if !rig::abandoned().is_empty() {
         println!("left by tests that were killed before:");
         rigs::clean();
     }
 
-    let skips = tempfile::NamedTempFile::new().context("make a file that lists skipped tests")?;
-    let status = Command::new(crate::cargo())
-        .args(["test", "--workspace"])
-        .args(for_cargo)
-        .current_dir(crate::root())
-        .env(SKIPS_VARIABLE, skips.path())
-        .status()
-        .context("run cargo test")?;
-    let list = fs::read_to_string(skips.path()).context("read the list of skipped tests")?;
-    for line in skipped(&list) {
-        println!("{line}");
+    let skips = NamedTempFile::new().context("make a file that lists skipped tests")?;
+    let results = NamedTempFile::new().context("make a file for results")?;
+    // A target of documentation is no test program: rustdoc has its own way of running it.
+    let (runs_doc, runs_programs) = match wish.for_cargo {
+        [] => (true, true),
+        words => {
+            let is_doc = words.iter().any(|word| word == "--doc");
+            (is_doc, !is_doc)
+        }
+    };
+    let cargo = |words: &[&str]| -> Result<bool> {
+        let mut command = Command::new(crate::cargo());
+        if wish.is_long {
+            command.env(crate::LONG_VARIABLE, "1");
+        }
+        // Who names a package wants no other.
+        let names_package = wish.for_cargo.iter().any(|word| word == "-p" || word.starts_with("--package"));
+        let workspace = (!names_package).then_some("--workspace");
+        let status = command
+            .args(["test", "--no-fail-fast"])
+            .args(workspace)
+            .args(words)
+            .args(wish.for_cargo)
+            .current_dir(crate::root())
+            .env(SKIPS_VARIABLE, skips.path())
+            .env(program::RESULTS_VARIABLE, results.path())
+            .status()
+            .context("run cargo test")?;
+        Ok(status.success())
+    };
+    let mut is_good = true;
+    if runs_programs {
+        let runner = runner()?;
+        // All but documentation; where a target was named, cargo has that from its words.
+        let targets: &[&str] =
+            if wish.for_cargo.is_empty() { &["--lib", "--bins", "--tests", "--examples"] } else { &[] };
+        is_good &= cargo(&[&["--config", &runner], targets].concat())?;
     }
-    if !status.success() {
-        println!("cargo test failed ({status})");
+    if runs_doc {
+        let doc: &[&str] = if wish.for_cargo.is_empty() { &["--doc", "--quiet"] } else { &[] };
+        is_good &= cargo(doc)?;
     }
-    let left = rig::abandoned();
-    for journal in &left {
+    let results = fs::read_to_string(results.path()).context("read the results")?;
+    let tests: Vec<_> = results.lines().filter_map(Test::read).collect();
+    let skips = fs::read_to_string(skips.path()).context("read the list of skipped tests")?;
+    is_good &= summary(&tests, &skips, &wish);
+    for journal in rig::abandoned() {
         println!("a test has left what {} says; `cargo xtask rigs --clean` undoes it", journal.display());
+        is_good = false;
     }
-    Ok(status.success() && left.is_empty())
+    Ok(is_good)
+}
+
+/// The setting by which cargo starts test programs through [`run_program`].
+fn runner() -> Result<String> {
+    let own = std::env::current_exe().context("find this program")?;
+    let words = [own.display().to_string(), "test-program".into()];
+    Ok(format!("target.'cfg(all())'.runner = {}", serde_json::to_string(&words)?))
+}
+
+/// Prints what came of all tests; false where that fails the run.
+fn summary(tests: &[Test], skips: &str, wish: &Wish<'_>) -> bool {
+    let all = Skip::read_all(skips);
+    let of = |is_undecided| all.iter().filter(move |one| one.is_undecided == is_undecided);
+    let (skipped, undecided) = (of(false).count(), of(true).count());
+    let is = |outcome: Outcome| tests.iter().filter(move |test| test.outcome == outcome);
+    println!();
+    slowest(tests);
+    for one in &all {
+        println!("{one}");
+    }
+    let failed: Vec<_> = is(Outcome::Failed).collect();
+    for test in &failed {
+        println!("failed: {}", test.command_line());
+    }
+    let is_too_undecided = wish.undecided_max.is_some_and(|max| undecided > max);
+    if undecided > 0 {
+        let verdict =
+            if is_too_undecided { ", which is too many: run it again on a quiet machine" } else { "" };
+        println!("{undecided} undecided as the machine was too busy{verdict}; skipped below counts them");
+    }
+    let not_run = skipped + undecided;
+    let passed = is(Outcome::Passed).count().saturating_sub(not_run);
+    let skipped = not_run + is(Outcome::Ignored).count();
+    println!("{passed} passed, {} failed, {skipped} skipped", failed.len());
+    failed.is_empty() && !is_too_undecided
+}
+
+fn slowest(tests: &[Test]) {
+    let mut by_time: Vec<_> = tests.iter().collect();
+    by_time.sort_by_key(|test| std::cmp::Reverse(test.took));
+    // Of two or three tests that somebody asked for, times are no news.
+    if tests.len() > SLOWEST {
+        println!("slowest tests:");
+        for test in by_time.iter().take(SLOWEST) {
+            println!("  {:6.1} s  {}", test.took.as_secs_f64(), test.full_name());
+        }
+        let sum: Duration = tests.iter().map(|test| test.took).sum();
+        println!("  {:6.1} s  all tests, one after another", sum.as_secs_f64());
+    }
 }
 
 /// A misspelt requirement would require nothing.
 fn check_required_names(list: &str) -> Result<()> {
     let words = list.split(',').map(str::trim).filter(|word| !word.is_empty());
     for word in words {
-        if capability::find(word).is_none() {
+        if capability::find(word).is_none() && word != capability::QUIET {
             let known = capability::names().join(", ");
-            return Err(Usage(format!("{REQUIRE_VARIABLE} names `{word}`; capabilities are {known}")).into());
+            return Err(
+                Usage(format!("{REQUIRE_VARIABLE} names `{word}`; capabilities are {known}, quiet")).into()
+            );
         }
     }
     Ok(())
-}
-
-fn skipped(list: &str) -> BTreeSet<String> {
-    let pairs = list.lines().filter_map(|line| line.split_once('\t'));
-    pairs.map(|(test, reason)| format!("skipped: {test}: {reason}")).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
     #[test]
-    fn a_skipped_test_is_listed_once_with_its_reason() {
-        let list =
-            "engine::direct\tneeds loop: not root\ne2e::quota\tneeds fuse: no\ne2e::quota\tneeds fuse: no\n";
-        let lines: Vec<_> = skipped(list).into_iter().collect();
-        assert_eq!(
-            lines,
-            ["skipped: e2e::quota: needs fuse: no", "skipped: engine::direct: needs loop: not root"]
-        );
+    fn words_before_the_dashes_are_ours_and_behind_them_cargos() {
+        let asked = words("--install --undecided-max 5 -- --test e2e");
+        let wish = Wish::parse(&asked).unwrap();
+        assert_eq!((wish.installs, wish.undecided_max), (true, Some(5)));
+        assert_eq!(wish.for_cargo, words("--test e2e"));
+        for wrong in ["--test e2e", "--undecided-max", "--undecided-max many"] {
+            assert!(Wish::parse(&words(wrong)).is_err(), "{wrong}");
+        }
     }
 
     #[test]
     fn a_misspelt_requirement_is_refused() {
-        assert!(check_required_names("root, loop,").is_ok());
+        assert!(check_required_names("root, loop,quiet,").is_ok());
         let message = format!("{:#}", check_required_names("root,lop").unwrap_err());
         assert!(message.contains("`lop`") && message.contains("loop, zram"), "{message}");
+    }
+
+    fn test(name: &str, outcome: Outcome) -> Test {
+        Test {
+            target: "e2e".into(),
+            selection: "-p skye --test e2e".into(),
+            name: name.into(),
+            outcome,
+            took: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn failures_and_too_many_undecided_tests_fail_the_run() {
+        let undecided = |count| -> String {
+            (0..count).map(|number| format!("undecided\te2e::t{number}\tothers used 2.0 CPUs\n")).collect()
+        };
+        let passed: Vec<_> = (0..9).map(|number| test(&format!("t{number}"), Outcome::Passed)).collect();
+        let failed = [test("x", Outcome::Failed)];
+        let wish = |undecided_max| Wish { undecided_max, ..Wish::default() };
+        assert!(summary(&passed, "", &wish(Some(0))));
+        assert!(summary(&passed, &undecided(5), &wish(Some(5))));
+        assert!(!summary(&passed, &undecided(6), &wish(Some(5))));
+        assert!(summary(&passed, &undecided(6), &wish(None)));
+        assert!(!summary(&failed, "", &wish(None)));
     }
 }

@@ -25,6 +25,8 @@ pub struct File {
 pub struct Tree {
     /// In the order of their paths.
     pub files: Vec<File>,
+    /// Paths of all files and directories, also of those that others made; directories end with a slash.
+    pub paths: Vec<String>,
 }
 
 /// One house rule.
@@ -50,12 +52,16 @@ pub const RULES: &[Rule] = &[
     Rule { asks: "every preset is documented", check: text::presets },
     Rule { asks: "every trap is documented", check: text::traps },
     Rule { asks: "a test that a document links to is there", check: text::linked_tests },
+    Rule { asks: "a file that ARCHITECTURE.md or CONTRIBUTING.md names is there", check: text::named_files },
+    Rule { asks: "CONTRIBUTING.md and .ci/run name every capability", check: text::capabilities },
 ];
 
 /// Extensions of files that are text of ours; files without one in `.ci` are too.
 const EXTENSIONS: &[&str] = &["rs", "toml", "md", "json", "html", "css", "sh", "yml"];
-/// Directories that hold what others made: build products, other machines' files, expected outputs.
-const FOREIGN: &[&str] = &["target", ".git", "fixtures", "snapshots", "golden", "corpus", "artifacts"];
+/// Directories that hold what others made: other machines' files, expected outputs.
+const FOREIGN: &[&str] = &["fixtures", "snapshots", "golden", "corpus", "artifacts"];
+/// Directories that are no part of the repository.
+const NOT_KEPT: &[&str] = &["target", ".git"];
 
 impl Tree {
     /// Reads all text files under a directory.
@@ -64,24 +70,29 @@ impl Tree {
     /// Where a directory or file cannot be read.
     pub fn read(root: &Path) -> Result<Self> {
         let mut tree = Self::default();
-        tree.collect(root, "")?;
+        tree.collect(root, "", true)?;
         tree.files.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(tree)
     }
 
-    fn collect(&mut self, directory: &Path, prefix: &str) -> Result<()> {
+    fn collect(&mut self, directory: &Path, prefix: &str, is_ours: bool) -> Result<()> {
         let entries = fs::read_dir(directory).with_context(|| format!("list {}", directory.display()))?;
         for entry in entries {
             let entry = entry.with_context(|| format!("list {}", directory.display()))?;
             let name = entry.file_name().to_string_lossy().into_owned();
             let path = format!("{prefix}{name}");
             let kind = entry.file_type().with_context(|| format!("look at {path}"))?;
-            if kind.is_dir() && !FOREIGN.contains(&name.as_str()) {
-                self.collect(&entry.path(), &format!("{path}/"))?;
+            if kind.is_dir() && !NOT_KEPT.contains(&name.as_str()) {
+                let is_ours = is_ours && !FOREIGN.contains(&name.as_str());
+                self.collect(&entry.path(), &format!("{path}/"), is_ours)?;
+                self.paths.push(format!("{path}/"));
             }
             let extension = name.rsplit_once('.').map(|(_, extension)| extension);
-            let ours = extension.is_some_and(|e| EXTENSIONS.contains(&e)) || prefix == ".ci/";
-            if kind.is_file() && ours {
+            let is_text = extension.is_some_and(|e| EXTENSIONS.contains(&e)) || prefix == ".ci/";
+            if kind.is_file() {
+                self.paths.push(path.clone());
+            }
+            if kind.is_file() && is_ours && is_text {
                 let text =
                     fs::read_to_string(entry.path()).with_context(|| format!("read {path} as text"))?;
                 self.files.push(File { path, text });
@@ -129,7 +140,8 @@ const NONE: [&str; 0] = [];
 #[cfg(test)]
 fn tree(files: &[(&str, &str)]) -> Tree {
     let file = |(path, text): &(&str, &str)| File { path: (*path).to_owned(), text: (*text).to_owned() };
-    Tree { files: files.iter().map(file).collect() }
+    let paths = files.iter().map(|(path, _)| (*path).to_owned()).collect();
+    Tree { files: files.iter().map(file).collect(), paths }
 }
 
 #[cfg(test)]
@@ -146,6 +158,9 @@ mod tests {
     fn the_tree_holds_sources_but_not_what_others_made() {
         let tree = Tree::read(crate::root()).unwrap();
         assert!(tree.get("xtask/src/tidy.rs").is_some() && tree.get(".ci/run").is_some());
-        assert!(!tree.files.iter().any(|file| file.path.starts_with("target/")));
+        assert!(!tree.paths.iter().any(|path| path.starts_with("target/")));
+        let fixtures = "crates/observe/tests/fixtures/";
+        assert!(tree.paths.iter().any(|path| path.starts_with(fixtures)));
+        assert!(!tree.files.iter().any(|file| file.path.starts_with(fixtures)));
     }
 }

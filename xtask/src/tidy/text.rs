@@ -71,6 +71,57 @@ pub(super) fn linked_tests(tree: &Tree) -> Vec<String> {
     complaints
 }
 
+/// Endings by which a word in backticks is the name of a file.
+const FILE_ENDINGS: &[&str] = &[".rs", ".md", ".toml", ".json", ".css", ".html", ".js", ".sh"];
+
+/// The words in backticks, each within its line.
+fn quoted(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    // Of each pair of backticks, what stands between them.
+    text.lines()
+        .enumerate()
+        .flat_map(|(index, line)| line.split('`').skip(1).step_by(2).map(move |word| (index + 1, word)))
+}
+
+pub(super) fn named_files(tree: &Tree) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for document in ["ARCHITECTURE.md", "CONTRIBUTING.md"] {
+        let text = tree.get(document).map_or("", |file| file.text.as_str());
+        for (line, word) in quoted(text) {
+            // Others' machines have paths from the root; capitals stand for any name, and so does an asterisk.
+            let is_any =
+                word.contains(['*', ' ', '$', '<']) || word.contains("NAME") || word.starts_with(['/', '-']);
+            let is_path = FILE_ENDINGS.iter().any(|ending| word.ends_with(ending)) || word.ends_with('/');
+            let is_built = word.starts_with("target/");
+            // Files of the reader's own.
+            let is_example = word.contains("FILE") || word.contains("mine.");
+            if !is_path || is_any || is_built || is_example {
+                continue;
+            }
+            let below = format!("/{word}");
+            let is_it = |path: &String| path == word || path.ends_with(&below);
+            if !tree.paths.iter().any(is_it) {
+                complaints.push(format!("{document}:{line}: there is no `{word}`"));
+            }
+        }
+    }
+    complaints
+}
+
+pub(super) fn capabilities(tree: &Tree) -> Vec<String> {
+    const LIST: &str = "xtask/src/capability.rs";
+    let names = tree.get(LIST).map_or("", |file| file.text.as_str()).split("Capability::new(\"").skip(1);
+    let names: Vec<_> = names.filter_map(|rest| rest.split('"').next()).collect();
+    let mut complaints = Vec::new();
+    let mut ask = |document: &str, names_it: &dyn Fn(&str, &str) -> bool| {
+        let text = tree.get(document).map_or("", |file| file.text.as_str());
+        let missing = names.iter().filter(|name| !names_it(text, name));
+        complaints.extend(missing.map(|name| format!("{LIST}: {document} does not name {name}")));
+    };
+    ask("CONTRIBUTING.md", &|text, name| text.contains(&format!("`{name}`")));
+    ask(".ci/run", &|text, name| text.split([',', '=', '}', '"', '\n']).any(|word| word == name));
+    complaints
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::{NONE, tree};
@@ -109,5 +160,23 @@ mod tests {
         let preset = ("presets/quick.toml", "");
         assert_eq!(presets(&tree(&[preset, ("README.md", "be quick")])).len(), 1);
         assert_eq!(presets(&tree(&[preset, ("docs/presets.md", "| `quick` | 40 s |")])), NONE);
+    }
+
+    #[test]
+    fn files_that_are_named_and_not_there_are_found() {
+        let text = "`run.rs`, `run/gone.rs`, `parse/`, `crates/x/src/run.rs`,\n`presets/*.toml` `target/x.json` `a b.rs`";
+        let good = [("crates/x/src/run.rs", ""), ("crates/x/src/parse/", "")];
+        let document = [("ARCHITECTURE.md", text)];
+        let complaints = named_files(&tree(&[&good[..], &document].concat()));
+        assert_eq!(complaints, ["ARCHITECTURE.md:1: there is no `run/gone.rs`"]);
+    }
+
+    #[test]
+    fn capabilities_that_nobody_names_are_found() {
+        let list = ("xtask/src/capability.rs", "Capability::new(\"loop\", Capability::new(\"zram\",");
+        let documents = |text, ci| tree(&[list, ("CONTRIBUTING.md", text), (".ci/run", ci)]);
+        assert_eq!(capabilities(&documents("`loop` and `zram`", "=loop,zram}\"")), NONE);
+        let complaints = capabilities(&documents("`loop` and zram", "=loop}\""));
+        assert_eq!(complaints.len(), 2, "{complaints:?}");
     }
 }

@@ -146,7 +146,7 @@ fn versions_have_their_own_lines() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     for (words, count, begins) in [
-        ("--compat 1.03 -n 1", 27, "host,64M,"),
+        ("--compat 1.03 -n 1", 27, "host,16M,"),
         ("--compat 1.97 -n 1", 48, "1.97,1.97,host,1,"),
         ("-n 0", 50, "1.98,2.00a,host,1,"),
         ("-c 2 -n 1 -f", 50, "1.98,2.00a,host,2,"),
@@ -154,7 +154,7 @@ fn versions_have_their_own_lines() {
         ("-n 1:-2:0:4", 50, "1.98,2.00a,host,1,"),
         ("-b -n 1", 50, "1.98,2.00a,host,1,"),
     ] {
-        let program = bonniepp(tmpfs.path(), "-r 0 -s 64 -m host -q -u root");
+        let program = bonniepp(tmpfs.path(), "-r 0 -s 16 -m host -q -u root");
         let ran = program.words(words).run().did_not_panic().exits(0);
         assert!(ran.stdout.starts_with(begins), "{words}: {ran}");
         assert_eq!(csv(&ran).len(), count, "{words}: {ran}");
@@ -320,10 +320,10 @@ fn beside_the_original_fields_and_labels_are_the_same() {
     let tmpfs = tmpfs();
     let directory = tmpfs.path().to_str().unwrap().to_owned();
     for words in [
-        "-r 64 -s 128 -n 1",
-        "-r 0 -s 64:64k:2000:16 -n 1:4096:1024:4 -f",
+        "-r 16 -s 32 -n 1",
+        "-r 0 -s 32:64k:2000:16 -n 1:4096:1024:4 -f",
         "-s 0 -n 1:-1",
-        "-r 0 -s 64 -n 0 -b",
+        "-r 0 -s 32 -n 0 -b",
     ] {
         let words = format!("{words} -m same -u root -z 42");
         let theirs: Vec<_> = ["-d", &directory].into_iter().chain(words.split(' ')).collect();

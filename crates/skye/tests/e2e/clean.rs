@@ -7,13 +7,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::Signal;
 
+use xtask::sized;
+
 use crate::support::mounts::run;
 use crate::support::program::{
     Ran, Skye, assert_nothing_left, give_to_other_user, leftovers, open_to_all, skye,
 };
 use crate::support::scratch;
-
-const KILLS: u32 = 50;
 
 fn program(directory: &Path) -> Skye {
     program_of(directory, 0.1)
@@ -61,7 +61,7 @@ fn files_in(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn fifty_kills_at_random_instants_leave_nothing_that_clean_does_not_find() {
+fn kills_at_random_instants_leave_nothing_that_clean_does_not_find() {
     let home = scratch(64 << 20);
     let precious = scratch(0);
     let outside = precious.path().join("precious");
@@ -72,7 +72,8 @@ fn fifty_kills_at_random_instants_leave_nothing_that_clean_does_not_find() {
     assert_nothing_left(home.path());
 
     let mut left_something = 0;
-    for kill in 0..KILLS {
+    let kills = sized(15, 50);
+    for kill in 0..kills {
         let mut running = program(home.path()).spawn();
         std::thread::sleep(lifetime.mul_f64(fastrand::f64()));
         running.signal(Signal::KILL);
@@ -100,7 +101,7 @@ fn fifty_kills_at_random_instants_leave_nothing_that_clean_does_not_find() {
         }
     }
     assert_eq!(fs::read_to_string(&outside).unwrap(), "precious");
-    assert!(left_something > KILLS / 4, "only {left_something} of {KILLS} kills hit a run with files");
+    assert!(left_something > kills / 4, "only {left_something} of {kills} kills hit a run with files");
 }
 
 #[test]
