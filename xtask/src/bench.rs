@@ -6,7 +6,6 @@
 //! Some benchmarks run the engine's loops in this process, so that they have to be compiled as in the program: in a
 //! build without optimisation the command runs itself again in the release profile.
 
-mod bare_bytes;
 mod bare_ring;
 mod bonnie;
 mod build;
@@ -19,7 +18,6 @@ mod fio;
 mod foreign;
 mod instructions;
 mod looped;
-pub mod loops;
 mod memory;
 mod null;
 mod observing;

@@ -40,18 +40,18 @@ pub fn target_directory() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |path| root().join(path))
 }
 
-/// Builds the program as users do, and returns its path.
+/// Builds the program of that package as users do, and returns its path.
 ///
 /// # Errors
 /// It cannot be built.
-pub fn release() -> Result<PathBuf> {
+pub fn release(package: &str) -> Result<PathBuf> {
     let status = Command::new(cargo())
-        .args(["build", "--release", "--quiet", "--package", "skye"])
+        .args(["build", "--release", "--quiet", "--package", package])
         .current_dir(root())
         .status()
         .context("run cargo build")?;
-    ensure!(status.success(), "cargo build --release: {status}");
-    Ok(target_directory().join("release/skye"))
+    ensure!(status.success(), "cargo build --release --package {package}: {status}");
+    Ok(target_directory().join("release").join(package))
 }
 
 /// Environment variable: whatever has a long size has it. `cargo xtask test --long` sets it.

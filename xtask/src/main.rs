@@ -44,8 +44,6 @@ fn main() -> ExitCode {
         "rigs" => rigs::command(&rest),
         // Cargo starts each test program through this.
         "test-program" => test::run_program(&rest),
-        // What `bench` runs under other programs' eyes.
-        "loop" => bench::loops::command(&rest),
         "help" | "-h" | "--help" => {
             println!("{HELP}");
             Ok(true)

@@ -106,7 +106,7 @@ impl<'a> Wish<'a> {
 
 /// Selftests of the program as users build it, and what they come to.
 fn runs(wish: &Wish<'_>) -> Result<bool> {
-    let built = crate::release()?;
+    let built = crate::release("skye")?;
     let reachable = tempfile::Builder::new().prefix("skye-rigs.").tempdir().context("make a directory")?;
     let binary = if wish.as_nobody { copy_for_all(&built, reachable.path())? } else { built };
     let mut selftests = Vec::new();

@@ -163,46 +163,45 @@ struct WorkOf {
 impl WithVerb for WorkOf {
     type Answer = (Work<Command, Report>, DeltaReader);
     fn call<V: Verb + Send + 'static>(self, verb: V) -> Self::Answer {
-        let Self { part, engine, options, poisson, timer } = self;
-        match engine {
-            Engine::Uring => delayed(verb, part, UringMaker::<false>(options), poisson, timer),
+        let options = self.options;
+        match self.engine {
+            Engine::Uring => self.delayed(verb, UringMaker::<false>(options)),
             // Nobody experiments on what does nothing.
-            Engine::Nop => paced(verb, part, UringMaker::<true>(options), poisson, timer),
-            Engine::Null => paced(verb, part, NullMaker, poisson, timer),
+            Engine::Nop => self.paced(verb, UringMaker::<true>(options)),
+            Engine::Null => self.paced(verb, NullMaker),
             // Simulated devices have members of their own; bytes have loops of their own.
-            Engine::Sync | Engine::Stdio | Engine::Sim => delayed(verb, part, SyncMaker, poisson, timer),
+            Engine::Sync | Engine::Stdio | Engine::Sim => self.delayed(verb, SyncMaker),
         }
     }
 }
 
-/// Chooses the pacing.
-fn paced<V: Verb + Send + 'static, M: Maker>(
-    verb: V,
-    part: Part,
-    maker: M,
-    poisson: bool,
-    timer: Timer,
-) -> (Work<Command, Report>, DeltaReader) {
-    match part.rate_ops_per_second {
-        Some(rate) => {
-            let pacing = OpenLoop::new(rate, poisson, part.number, part.members, part.draw_seed);
-            work_of(verb, part, maker, timer, pacing)
+impl WorkOf {
+    /// Chooses the pacing.
+    fn paced<V, M>(self, verb: V, maker: M) -> (Work<Command, Report>, DeltaReader)
+    where
+        V: Verb + Send + 'static,
+        M: Maker,
+    {
+        let Self { part, poisson, timer, .. } = self;
+        match part.rate_ops_per_second {
+            Some(rate) => {
+                let pacing = OpenLoop::new(rate, poisson, part.number, part.members, part.draw_seed);
+                work_of(verb, part, maker, timer, pacing)
+            }
+            None => work_of(verb, part, maker, timer, ClosedLoop),
         }
-        None => work_of(verb, part, maker, timer, ClosedLoop),
     }
-}
 
-/// The same, with the pauses of an experiment where there are any: those are made in closed loops alone.
-fn delayed<V: Verb + Send + 'static, M: Maker>(
-    verb: V,
-    part: Part,
-    maker: M,
-    poisson: bool,
-    timer: Timer,
-) -> (Work<Command, Report>, DeltaReader) {
-    match part.delay.clone().filter(|_| part.rate_ops_per_second.is_none()) {
-        Some(delay) => work_of(verb, part, DelayMaker(maker, delay), timer, ClosedLoop),
-        None => paced(verb, part, maker, poisson, timer),
+    /// The same, with the pauses of an experiment where there are any: only closed loops have them.
+    fn delayed<V, M>(self, verb: V, maker: M) -> (Work<Command, Report>, DeltaReader)
+    where
+        V: Verb + Send + 'static,
+        M: Maker,
+    {
+        match self.part.delay.clone().filter(|_| self.part.rate_ops_per_second.is_none()) {
+            Some(delay) => work_of(verb, self.part, DelayMaker(maker, delay), self.timer, ClosedLoop),
+            None => self.paced(verb, maker),
+        }
     }
 }
 

@@ -102,7 +102,7 @@ impl Part {
     }
 
     fn compare(&self, directory: &Path, setting: &Setting) -> Result<Vec<Row>> {
-        let binary = crate::release()?.display().to_string();
+        let binary = crate::release("skye")?.display().to_string();
         // Both on any CPU, as they are used; kept on one, theirs is faster by some percent.
         let theirs = self.command(&["bonnie++"], directory);
         let ours = self.command(&[&binary, "bonnie++"], directory);

@@ -9,10 +9,11 @@ use engine::clock::Tsc;
 use engine::pacing::ClosedLoop;
 use engine::sync::SyncEngine;
 use engine::verb::Read;
+use loops::Work;
 
 use super::fio::{self, Job};
 use super::foreign;
-use super::looped::{Work, through_loop};
+use super::looped::through_loop;
 use super::pinned::Pinned;
 use super::{Bench, Limit, Row, Setting, program};
 use crate::pairs::alternate;

@@ -8,11 +8,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use engine::clock::Tsc;
+use loops::{LOOPS, Loop};
 
 use super::callgrind::per_operation;
 use super::fio::{self, Job};
 use super::foreign;
-use super::loops::{LOOPS, Loop};
 use super::pinned::Pinned;
 use super::zram_file::ZramFile;
 use super::{Bench, Limit, Row, Setting};
@@ -33,7 +33,7 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
     if let Some(why) = foreign::absent("valgrind", "valgrind") {
         return Ok(vec![Row::skipped("instructions of an operation", Limit::None, why)]);
     }
-    let binary = std::env::current_exe().context("find this program")?;
+    let binary = crate::release("loops")?;
     let here = Circumstances::here()?;
     let found = count(&binary)?;
     if setting.bless {
@@ -64,7 +64,7 @@ fn count(binary: &Path) -> Result<Vec<(&'static str, f64)>> {
 
 fn loop_command(binary: &Path, name: &str, ops: u64, file: Option<&Path>) -> Vec<String> {
     let binary = binary.display().to_string();
-    let words = [binary, String::from("loop"), name.to_owned(), ops.to_string()];
+    let words = [binary, name.to_owned(), ops.to_string()];
     words.into_iter().chain(file.map(|file| file.display().to_string())).collect()
 }
 
@@ -212,12 +212,7 @@ mod tests {
                 &why,
             );
         }
-        let status = Command::new(crate::cargo())
-            .args(["build", "--release", "--quiet", "--package", "xtask"])
-            .current_dir(crate::root())
-            .status();
-        assert!(status.unwrap().success());
-        let found = count(&crate::target_directory().join("release/xtask")).unwrap();
+        let found = count(&crate::release("loops").unwrap()).unwrap();
         let mut grown = Vec::new();
         for (name, instructions) in &found {
             let known = baseline.loops.iter().find(|(known, _)| known == name);

@@ -7,51 +7,14 @@ use std::time::Instant;
 use anyhow::{Result, anyhow};
 use engine::DataEngine;
 use engine::clock::{Clock, Monotonic, Tsc};
-use engine::data::{Content, STAMP_INTERVAL_BYTES};
 use engine::pacing::Pacing;
-use engine::pattern::Pattern;
 use engine::recorder::Recorder;
 use engine::verb::Verb;
-use engine::worker::{Ended, Layout, Limits, Stamping, Worker};
+use engine::worker::{Ended, Limits, Worker};
+use loops::{Work, worker};
 
 use super::drained::{Counted, while_drained};
 use super::pinned::{Pinned, cpu_seconds};
-
-/// Seed of everything that is drawn.
-pub(super) const SEED: u64 = 0x736b_7965;
-/// What is written, where something is: as by default.
-pub(super) const CONTENT: Content =
-    Content { seed: SEED, interval_bytes: STAMP_INTERVAL_BYTES, compress_percent: 0, dedupe_percent: 0 };
-
-/// What there is to do, on one file.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Work {
-    pub block_bytes: u64,
-    pub blocks: u64,
-    pub is_random: bool,
-    /// Operations, unless the time comes first.
-    pub ops: u64,
-    /// How long operations may start; `u64::MAX` for no limit.
-    pub time_ns: u64,
-}
-
-impl Work {
-    /// 4 KiB blocks of a file in an order that looks random.
-    pub(super) const fn random_4k(size_bytes: u64, ops: u64) -> Self {
-        Self { block_bytes: 4096, blocks: size_bytes / 4096, is_random: true, ops, time_ns: u64::MAX }
-    }
-
-    /// The order of the blocks.
-    pub(super) fn pattern(&self) -> Pattern {
-        Pattern::new(0, self.blocks, self.is_random, SEED, self.ops)
-    }
-
-    /// The places of the same blocks in the same order.
-    pub(super) fn offsets(&self) -> Vec<u64> {
-        let mut pattern = self.pattern();
-        std::iter::from_fn(|| pattern.next_block()).map(|block| block * self.block_bytes).collect()
-    }
-}
 
 /// What was done, and what it took.
 #[derive(Debug)]
@@ -125,28 +88,4 @@ fn with_clock<E: DataEngine, C: Clock, P: Pacing, V: Verb>(
     })?;
     ended.result.map_err(|failure| anyhow!("{failure:?}"))?;
     Ok(Done { cpu_seconds, seconds, start_ns, ended, counted })
-}
-
-/// A worker on one file that compares nothing with what it reads.
-pub(super) fn worker<E: DataEngine, C: Clock, P: Pacing, V: Verb>(
-    engine: E,
-    clock: C,
-    pacing: P,
-    verb: V,
-    work: Work,
-    limits: Limits<'_>,
-    recorder: Recorder,
-) -> Worker<'_, E, C, P, V> {
-    let layout = Layout { block_bytes: work.block_bytes, blocks_per_file: work.blocks };
-    Worker::new(
-        engine,
-        clock,
-        pacing,
-        verb,
-        work.pattern(),
-        layout,
-        Stamping::unverified(SEED),
-        limits,
-        recorder,
-    )
 }

@@ -14,7 +14,7 @@ pub(super) const BENCH: Bench =
     Bench { name: "memory", measures: "peak resident memory of a run over four million files", run };
 
 fn run(_: &Setting) -> Result<Vec<Row>> {
-    let binary = crate::release()?;
+    let binary = crate::release("skye")?;
     let scratch = Tmpfs::mount()?;
     let tests = ["--test", "create:files=4m", "--test", "stat:files=4m"];
     let arguments = [&tests[..], &["--time", "1", "--allow", "low-space,busy", "--quiet"]].concat();

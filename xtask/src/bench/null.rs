@@ -8,10 +8,11 @@ use engine::null::NullEngine;
 use engine::pacing::ClosedLoop;
 use engine::verb::Read;
 use engine::{Completion, DataEngine, Draft, Io};
+use loops::Work;
 use rustix::io::Errno;
 
 use super::fio::{self, Job};
-use super::looped::{Done, Work, through_loop};
+use super::looped::{Done, through_loop};
 use super::pinned::Pinned;
 use super::{Bench, Limit, Row, Setting};
 

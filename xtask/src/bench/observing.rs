@@ -25,7 +25,7 @@ const LOSS: f64 = 0.01;
 const CPU_SHARE: f64 = 0.02;
 
 fn run(setting: &Setting) -> Result<Vec<Row>> {
-    let binary = crate::release()?;
+    let binary = crate::release("skye")?;
     let scratch = program::scratch_in_memory()?;
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let mut rows = Vec::new();

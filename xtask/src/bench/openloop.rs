@@ -11,10 +11,11 @@ use engine::pacing::{ClosedLoop, OpenLoop, Pacing, Start};
 use engine::uring::{Options, UringEngine};
 use engine::verb::Read;
 use engine::{Completion, DataEngine, Draft, Io};
+use loops::{SEED, Work};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::looped::{Done, SEED, Work, through_loop};
+use super::looped::{Done, through_loop};
 use super::pinned::Pinned;
 use super::zram_file::ZramFile;
 use super::{Bench, Limit, Row, Setting};

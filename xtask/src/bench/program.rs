@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use engine::data::Pool;
-
-use super::looped::CONTENT;
+use loops::CONTENT;
 
 /// A directory in memory, where no device blurs what the program itself costs.
 pub(super) fn scratch_in_memory() -> Result<tempfile::TempDir> {

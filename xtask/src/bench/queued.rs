@@ -9,10 +9,11 @@ use engine::pacing::ClosedLoop;
 use engine::sync::SyncEngine;
 use engine::uring::{Options, UringEngine};
 use engine::verb::Read;
+use loops::Work;
 use rig::{Disk, Spec};
 use rustix::fs::{Mode, OFlags};
 
-use super::looped::{Work, through_loop};
+use super::looped::through_loop;
 use super::pinned::Pinned;
 use super::{Bench, Limit, Row, Setting};
 

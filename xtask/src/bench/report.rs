@@ -37,7 +37,7 @@ const INTERVALS_MAX: u64 = model::run::INTERVALS_MAX as u64;
 const BUCKETS: u64 = 80;
 
 fn run(setting: &Setting) -> Result<Vec<Row>> {
-    let binary = crate::release()?;
+    let binary = crate::release("skye")?;
     let scratch = program::scratch_in_memory()?;
     let measured = scratch.path().join("measured.json");
     let mut arguments: Vec<&str> = TESTS.into_iter().flat_map(|test| ["--test", test]).collect();

@@ -9,12 +9,13 @@ use engine::clock::Tsc;
 use engine::pacing::ClosedLoop;
 use engine::uring::{Options, UringEngine};
 use engine::verb::Read;
+use loops::Work;
 use rustix::fs::OFlags;
 
 use super::bare_ring::BareRing;
 use super::drained::while_accompanied;
 use super::fio::{self, Job};
-use super::looped::{Done, Work, in_thread, through_loop};
+use super::looped::{Done, in_thread, through_loop};
 use super::pinned::{Pinned, cpu_seconds};
 use super::zram_file::ZramFile;
 use super::{Bench, Limit, Row, Setting};

@@ -9,9 +9,10 @@ use engine::data::{self, Pool, STAMP_INTERVAL_BYTES, Stamp};
 use engine::pacing::ClosedLoop;
 use engine::sync::SyncEngine;
 use engine::verb::Write;
+use loops::{CONTENT, SEED, Work};
 use rustix::fs::{MemfdFlags, OFlags};
 
-use super::looped::{CONTENT, SEED, Work, through_loop};
+use super::looped::through_loop;
 use super::pinned::{Pinned, cpu_seconds};
 use super::zram_file::ZramFile;
 use super::{Bench, Limit, Row, Setting};

@@ -12,7 +12,7 @@ pub(super) const BENCH: Bench =
     Bench { name: "startup", measures: "time from the start of a run to its first byte on stdout", run };
 
 fn run(setting: &Setting) -> Result<Vec<Row>> {
-    let binary = crate::release()?;
+    let binary = crate::release("skye")?;
     let scratch = program::scratch_in_memory()?;
     let arguments = ["--test", "read:rnd4k", "--size", "1m", "--time", "0.05", "--allow", "low-space,busy"];
     let mut values = Vec::new();

@@ -9,10 +9,11 @@ use engine::clock::Tsc;
 use engine::pacing::ClosedLoop;
 use engine::sync::SyncEngine;
 use engine::verb::Read;
+use loops::Work;
 use rustix::fs::OFlags;
 
 use super::drained::while_accompanied;
-use super::looped::{Work, in_thread, through_loop};
+use super::looped::{in_thread, through_loop};
 use super::pinned::{Pinned, cpu_seconds};
 use super::zram_file::ZramFile;
 use super::{Bench, Limit, Row, Setting};

@@ -30,7 +30,7 @@ fn disk(ops_per_second: u64) -> Spec {
 /// Runs it; the answer is whether intervals hold the truth, and nothing is called equivalent.
 pub(super) fn runs(count: u32) -> Result<bool> {
     ensure!(count > 0, "as many runs as 1 at least");
-    let binary = crate::release()?;
+    let binary = crate::release("skye")?;
     let server: [OsString; 2] = [binary.clone().into(), "rig-server".into()];
     let a = Rig::start(&server, disk(OPS_PER_SECOND)).map_err(anyhow::Error::msg)?;
     let b = Rig::start(&server, disk((OPS_PER_SECOND as f64 * SHARE) as u64)).map_err(anyhow::Error::msg)?;

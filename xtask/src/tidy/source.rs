@@ -15,7 +15,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "crates/observe/tests/no_allocation.rs",
     "crates/skye/tests/known_answers/pinned.rs",
     "crates/skye/tests/support/program.rs",
-    "xtask/src/bench/bare_bytes.rs",
+    "xtask/loops/src/bare_bytes.rs",
     "xtask/src/bench/bare_ring.rs",
 ];
 /// Lines above an `unsafe` in which its reason must begin.

@@ -157,11 +157,8 @@ impl<'a> Bench<'a> {
         match run {
             _ if self.interruption.is_raised() => Measured::Interrupted,
             Ok(run) => {
-                let mut answers = answers(case, &run, started.elapsed(), self.arguments.load);
-                for (answer, disturbance) in answers.iter_mut().zip(disturbances) {
-                    answer.disturbance = Some(disturbance);
-                }
-                Measured::Answered(answers)
+                let is_loaded = self.arguments.load;
+                Measured::Answered(answers(case, &run, disturbances, started.elapsed(), is_loaded))
             }
             Err(reason) => missing(reason, true),
         }
@@ -303,8 +300,14 @@ fn disturbances(case: &Case, run: &Run) -> Vec<Disturbance> {
     all
 }
 
-fn answers(case: &Case, run: &Run, elapsed: Duration, is_loaded: bool) -> Vec<Answer> {
-    let answer = |(known, phase): (&Known, &PhaseRecord)| {
+fn answers(
+    case: &Case,
+    run: &Run,
+    disturbances: Vec<Disturbance>,
+    elapsed: Duration,
+    is_loaded: bool,
+) -> Vec<Answer> {
+    let answer = |((known, phase), disturbance): ((&Known, &PhaseRecord), Disturbance)| {
         let (truth, verdict) = (truth_of(known, is_loaded), phase.verdict.clone());
         Answer {
             case: case.name.into(),
@@ -317,11 +320,11 @@ fn answers(case: &Case, run: &Run, elapsed: Duration, is_loaded: bool) -> Vec<An
             ops_per_second: phase.rate.ops_per_second,
             known_ops_per_second: known.ops_per_second,
             verdict,
-            disturbance: None,
+            disturbance: Some(disturbance),
             elapsed_ns: elapsed.as_nanos() as u64,
         }
     };
-    case.tests.iter().zip(&run.phases).map(answer).collect()
+    case.tests.iter().zip(&run.phases).zip(disturbances).map(answer).collect()
 }
 
 fn start(spec: Spec) -> Result<Rig, Trouble> {

@@ -1,5 +1,11 @@
-//! Loops that can be run one at a time, so many operations long, in a process with a single thread and nothing else:
-//! `xtask loop NAME OPS [FILE]`. What looks at them from outside is [`super::instructions`].
+//! The engine's measuring loops, each in a process with a single thread and nothing else: `loops NAME OPS [FILE]`.
+//!
+//! Callgrind counts their instructions (`cargo xtask bench instructions bytes`). The crate is small, so that a test
+//! can build it in the release profile.
+
+mod bare_bytes;
+mod bytes;
+mod work;
 
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
@@ -22,9 +28,8 @@ use engine::worker::{Limits, Worker};
 use model::sim::SimDevice;
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 
-use super::bytes;
-use super::looped::{CONTENT, SEED, Work, worker};
-use crate::Usage;
+pub use bytes::{BYTE_LOOPS, ByteLoop};
+pub use work::{CONTENT, SEED, Work, worker};
 
 /// One loop.
 #[derive(Debug)]
@@ -69,25 +74,11 @@ pub const LOOPS: &[Loop] = &[
 /// The file, where a loop has one and none is given.
 const SIZE_BYTES: u64 = 64 << 20;
 
-/// Runs the loop that the command line names.
-///
-/// # Errors
-/// Where there is no such loop, and where it fails.
-pub fn command(arguments: &[String]) -> Result<bool> {
-    let usage = || {
-        let bytes = bytes::PAIRS.iter().map(|pair| pair.name);
-        let names: Vec<_> = LOOPS.iter().map(|known| known.name).chain(bytes).collect();
-        Usage(format!("loop NAME OPS [FILE]; NAME is one of {}", names.join(", ")))
-    };
-    let (name, ops, file) = match arguments {
-        [name, ops] => (name, ops, None),
-        [name, ops, file] => (name, ops, Some(Path::new(file))),
-        _ => return Err(usage().into()),
-    };
-    let ops = ops.parse().map_err(|_| usage())?;
-    let known = LOOPS.iter().find(|known| known.name == name).map(|known| (known.run)(ops, file));
-    known.or_else(|| bytes::run_loop(name, ops)).ok_or_else(usage)??;
-    Ok(true)
+/// Runs the loop of that name: one of [`LOOPS`], one of [`BYTE_LOOPS`], or one of these bare (`bare-NAME`).
+/// `None` if there is none.
+pub fn run(name: &str, ops: u64, file: Option<&Path>) -> Option<Result<()>> {
+    let known = LOOPS.iter().find(|known| known.name == name);
+    known.map(|known| (known.run)(ops, file)).or_else(|| bytes::run(name, ops))
 }
 
 fn null(depth: u32, ops: u64) -> Result<()> {
@@ -153,6 +144,7 @@ fn file(path: Option<&Path>) -> Result<(Arc<[OwnedFd]>, u64)> {
     Ok((Arc::new([file]), size_bytes))
 }
 
+/// Runs the work with the clock that the program takes.
 fn finish<E: DataEngine, V: Verb>(engine: E, verb: V, work: Work) -> Result<()> {
     match Tsc::calibrate() {
         Some(tsc) => with_clock(engine, tsc, verb, work),
@@ -182,18 +174,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_loop_runs_and_unknown_ones_are_refused() {
+    fn every_loop_runs() {
         for known in LOOPS.iter().filter(|known| known.runs_here()) {
-            assert!(command(&[known.name.into(), "1000".into()]).unwrap(), "{}", known.does);
+            run(known.name, 1000, None).unwrap().unwrap();
         }
-        for pair in bytes::PAIRS {
-            for name in [pair.name.to_owned(), format!("bare-{}", pair.name)] {
-                assert!(command(&[name.clone(), "10000".into()]).unwrap(), "{name}");
+        for known in BYTE_LOOPS {
+            for name in [known.name.to_owned(), format!("bare-{}", known.name)] {
+                run(&name, 10_000, None).unwrap().unwrap();
             }
         }
-        for words in [&["null-32"][..], &["nothing", "7"], &["null-32", "many"]] {
-            let words: Vec<String> = words.iter().map(ToString::to_string).collect();
-            assert!(command(&words).unwrap_err().is::<Usage>(), "{words:?}");
-        }
+        assert!(run("nothing", 7, None).is_none());
     }
 }

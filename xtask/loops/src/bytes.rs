@@ -1,0 +1,88 @@
+//! The loops on bytes, ours and bare. glibc is slower from the second thread of a process on.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use engine::bytes::{ByteCalls, ByteWorker, Recorded, Span, SystemCalls};
+use engine::clock::{Clock, Monotonic, Tsc};
+use engine::recorder::{Recorder, Shape};
+use engine::stdio::Stream;
+use engine::worker::Stamping;
+use rustix::fs::MemfdFlags;
+
+use super::bare_bytes;
+use super::work::{CONTENT, SEED};
+
+/// A byte verb, through our loop and bare.
+#[derive(Debug)]
+pub struct ByteLoop {
+    /// Name on the command line.
+    pub name: &'static str,
+    ours: fn(u64) -> Result<()>,
+    bare: fn(OwnedFd, u64) -> Result<()>,
+}
+
+/// Every verb on bytes.
+pub const BYTE_LOOPS: &[ByteLoop] = &[
+    ByteLoop { name: "byte-write", ours: |ops| by_call(true, ops), bare: bare_bytes::write },
+    ByteLoop { name: "byte-read", ours: |ops| by_call(false, ops), bare: bare_bytes::read },
+    ByteLoop { name: "putc", ours: |ops| by_stream::<false>(true, ops), bare: bare_bytes::put::<false> },
+    ByteLoop { name: "getc", ours: |ops| by_stream::<false>(false, ops), bare: bare_bytes::get::<false> },
+    ByteLoop {
+        name: "putc_unlocked",
+        ours: |ops| by_stream::<true>(true, ops),
+        bare: bare_bytes::put::<true>,
+    },
+    ByteLoop {
+        name: "getc_unlocked",
+        ours: |ops| by_stream::<true>(false, ops),
+        bare: bare_bytes::get::<true>,
+    },
+];
+
+const SIZE_BYTES: u64 = 16 << 20;
+
+/// Runs the loop of that name, or its bare fellow; `None` if there is none.
+pub(super) fn run(name: &str, ops: u64) -> Option<Result<()>> {
+    let bare = name.strip_prefix("bare-");
+    let pair = BYTE_LOOPS.iter().find(|pair| pair.name == bare.unwrap_or(name))?;
+    Some(match bare {
+        Some(_) => file().and_then(|file| (pair.bare)(file, ops)),
+        None => (pair.ours)(ops),
+    })
+}
+
+/// A file in memory.
+fn file() -> Result<OwnedFd> {
+    let file =
+        rustix::fs::memfd_create("skye-bench", MemfdFlags::CLOEXEC).context("make a file in memory")?;
+    rustix::fs::ftruncate(&file, SIZE_BYTES).context("give it a size")?;
+    Ok(file)
+}
+
+fn by_call(writes: bool, ops: u64) -> Result<()> {
+    let calls = SystemCalls::new(vec![file()?]);
+    match Tsc::calibrate() {
+        Some(tsc) => ours(calls, tsc.anchored(), writes, ops),
+        None => ours(calls, Monotonic, writes, ops),
+    }
+}
+
+fn by_stream<const UNLOCKED: bool>(writes: bool, ops: u64) -> Result<()> {
+    ours(Stream::<UNLOCKED>::new(vec![file()?], writes, None), Monotonic, writes, ops)
+}
+
+fn ours<C: Clock, B: ByteCalls>(calls: B, clock: C, writes: bool, ops: u64) -> Result<()> {
+    let (recorder, reader) = Recorder::new(Shape::default());
+    let stop = AtomicBool::new(false);
+    let tally = Recorded { recorder, stop: &stop };
+    let spans = vec![Span { file: 0, start_bytes: 0, end_bytes: SIZE_BYTES }];
+    let content = writes.then_some(CONTENT);
+    let worker = ByteWorker::new(calls, clock, tally, spans, content, Stamping::unverified(SEED), ops);
+    worker.run(Monotonic.now_ns(), u64::MAX).result.map_err(|failure| anyhow!("{failure:?}"))?;
+    let mut counted = 0;
+    reader.drain(|delta| counted += delta.ops);
+    ensure!(counted == ops, "{counted} bytes counted of {ops}");
+    Ok(())
+}
