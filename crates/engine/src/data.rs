@@ -231,6 +231,8 @@ pub struct Mismatch {
     pub found: [u8; Mismatch::SHOWN],
     /// The bytes are those of another place or time: what its stamp says.
     pub belongs_to: Option<Stamp>,
+    /// Bytes from there to the end of what is stamped at once, if all of them are zeros; else 0.
+    pub zeros_bytes: u64,
 }
 
 impl Mismatch {
@@ -246,7 +248,10 @@ impl Mismatch {
             shown
         };
         let offset_bytes = offset_bytes + differs as u64;
-        Self { offset_bytes, expected: shown(expected), found: shown(found), belongs_to }
+        let rest = &found[differs..];
+        let zeros_bytes = if rest.iter().all(|byte| *byte == 0) { rest.len() as u64 } else { 0 };
+        let belongs_to = belongs_to.filter(|_| zeros_bytes == 0);
+        Self { offset_bytes, expected: shown(expected), found: shown(found), belongs_to, zeros_bytes }
     }
 }
 
@@ -301,7 +306,7 @@ impl Verifier {
                 let generation =
                     if generations.contains(&claimed_generation) { claimed_generation } else { generation };
                 let expected = Stamp { seed, file, generation, offset_bytes, phase_bytes }.to_bytes();
-                return Err(Mismatch::new(offset_bytes, &expected, &interval[..STAMP_BYTES], None));
+                return Err(Mismatch::new(offset_bytes, &expected, interval, None));
             };
             let is_duplicate = found.file == NO_FILE && self.content.dedupe_percent > 0;
             let is_here = found.file == file
@@ -310,7 +315,7 @@ impl Verifier {
             if found.seed != seed || !(is_here || is_duplicate) {
                 let generation = *generations.end();
                 let expected = Stamp { seed, file, generation, offset_bytes, ..found }.to_bytes();
-                return Err(Mismatch::new(offset_bytes, &expected, &interval[..STAMP_BYTES], Some(found)));
+                return Err(Mismatch::new(offset_bytes, &expected, interval, Some(found)));
             }
             let phase = found.phase_bytes as usize % self.content.period_bytes();
             let expected = &self.period[phase + STAMP_BYTES..phase + interval_bytes];
@@ -422,6 +427,28 @@ mod tests {
         assert_eq!(misplaced.belongs_to.unwrap().offset_bytes, 8192);
         let stale = Verifier::new(CONTENT, 2..=3).verify(&block, 3, 8192).unwrap_err();
         assert_eq!(stale.belongs_to.unwrap().generation, 1);
+    }
+
+    #[test]
+    fn zeros_are_called_zeros() {
+        let mut pool = Pool::new(CONTENT, 8192, 1);
+        let verifier = Verifier::new(CONTENT, 1..=1);
+        let block = write(&mut pool, 0, CONTENT, 3, 8192);
+        let said = |from: usize, to: usize| {
+            let mut zeroed = block.clone();
+            zeroed[from..to].fill(0);
+            let mismatch = verifier.verify(&zeroed, 3, 8192).unwrap_err();
+            (mismatch.zeros_bytes, crate::failure::Cause::Mismatch(mismatch).to_string())
+        };
+        // The first bytes of a stamp may be zeros themselves.
+        let (zeros_bytes, text) = said(0, 8192);
+        assert!(
+            (4000..=4096).contains(&zeros_bytes) && text.ends_with(" bytes from there on are zeros)"),
+            "{text}"
+        );
+        let (zeros_bytes, text) = said(4096 + 2000, 8192);
+        assert!((2090..=2096).contains(&zeros_bytes) && !text.contains("these are bytes of"), "{text}");
+        assert_eq!(said(2000, 2008).0, 0, "others follow");
     }
 
     #[test]

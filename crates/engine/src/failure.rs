@@ -54,7 +54,7 @@ impl std::fmt::Display for Cause {
                 write!(f, "only {got_bytes} of {wanted_bytes} bytes were moved")
             }
             Self::Names { came, files } => write!(f, "{files} files were expected and {came} came"),
-            Self::Mismatch(Mismatch { offset_bytes, expected, found, belongs_to }) => {
+            Self::Mismatch(Mismatch { offset_bytes, expected, found, belongs_to, zeros_bytes }) => {
                 let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
                 write!(
                     f,
@@ -68,6 +68,9 @@ impl std::fmt::Display for Cause {
                         " (these are bytes of file {}, offset {}, generation {}, seed {})",
                         stamp.file, stamp.offset_bytes, stamp.generation, stamp.seed
                     ),
+                    None if *zeros_bytes > 0 => {
+                        write!(f, " (all {zeros_bytes} bytes from there on are zeros)")
+                    }
                     None => Ok(()),
                 }
             }

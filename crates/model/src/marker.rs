@@ -6,6 +6,14 @@ use serde::{Deserialize, Serialize};
 pub const FILE_NAME: &str = "skye-marker";
 /// What names of work directories begin with.
 pub const DIRECTORY_PREFIX: &str = "skye.";
+/// Letters and digits that they end with.
+pub const LETTERS: usize = 6;
+
+/// Whether skye could have made a directory of that name.
+pub fn is_work_directory(name: &[u8]) -> bool {
+    let letters = name.strip_prefix(DIRECTORY_PREFIX.as_bytes()).unwrap_or_default();
+    letters.len() == LETTERS && letters.iter().all(u8::is_ascii_alphanumeric)
+}
 
 /// Written and made durable before the first file, so that whatever is left can be told from what is not ours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -23,6 +23,7 @@ use crate::target::{Backing, Target};
 use crate::trouble::Trouble;
 use crate::workload::{Arrival, CacheMode, DataWork, Engine, Probing, SyncMode, Work, Workload};
 use asked::{Asked, Swept, add_possible, check_shares, expand, phase_id};
+pub use checks::shared_directory;
 use checks::{check_buffers, check_cold, check_direct, check_links, check_polling};
 use choice::{agree_within_sweeps, choose, depth_notes};
 use dataset::{check_room_for_files, plan_dataset};
@@ -98,6 +99,9 @@ pub struct Plan {
     pub allow_busy: bool,
     /// Whether leaving less than the reserve free is accepted.
     pub allow_low_space: bool,
+    /// Whether a directory in which others may rename is accepted of root.
+    #[serde(default)]
+    pub allow_shared_directory: bool,
 }
 
 /// When a phase that is not counted ends before its time: when it is steady and its rate is known well enough.
@@ -199,6 +203,12 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
         return Err(refused(format!("{} is mounted read-only", target.mount_point))
             .remedy("choose a directory on a file system that can be written"));
     }
+    let allow_shared_directory = request.allow.contains(&Allow::SharedDirectory);
+    if let Some(danger) = shared_directory(target, machine).filter(|_| !allow_shared_directory) {
+        return Err(Trouble::new(format!("run as root in {}", target.path), danger).remedy(
+            "name a directory that only root may write to, or run it as another user; --allow shared-directory lifts this",
+        ));
+    }
     let time = request.time.unwrap_or(Seconds(PHASE_SECONDS));
     let until = until(request, time)?;
     let cache = request.cache.unwrap_or(CacheMode::Cold);
@@ -270,6 +280,7 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
         notes,
         allow_busy: request.allow.contains(&Allow::Busy),
         allow_low_space,
+        allow_shared_directory,
     })
 }
 
@@ -347,6 +358,9 @@ impl Plan {
         }
         if self.allow_busy {
             allow.push(Allow::Busy);
+        }
+        if self.allow_shared_directory {
+            allow.push(Allow::SharedDirectory);
         }
         let fixed = self.dataset.as_ref().filter(|dataset| dataset.size_is_fixed);
         Request {

@@ -87,6 +87,8 @@ pub enum Allow {
     LowSpace,
     /// A target that others are using now.
     Busy,
+    /// As root, a directory in which others may rename what is made there.
+    SharedDirectory,
 }
 
 impl Request {

@@ -18,7 +18,7 @@ pub struct SimDevice {
     #[serde(default = "default_name")]
     pub name: String,
     /// Bytes that it holds.
-    #[serde(rename = "size", default = "default_size_bytes", deserialize_with = "amount")]
+    #[serde(rename = "size", default = "default_size_bytes", deserialize_with = "device_size")]
     pub size_bytes: u64,
     /// Requests that it serves at once.
     #[serde(default = "one", deserialize_with = "servers")]
@@ -50,7 +50,7 @@ pub struct SimDevice {
     #[serde(default)]
     pub errors: Vec<Fault>,
     /// Kernel's CPU time that a worker spends on each request.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "cpu_time")]
     pub cpu_ns_per_op: u64,
 }
 
@@ -94,7 +94,7 @@ pub struct Cache {
     #[serde(deserialize_with = "amount")]
     pub bytes: u64,
     /// How long a write takes while there is room.
-    #[serde(deserialize_with = "not_negative")]
+    #[serde(deserialize_with = "latency")]
     pub latency_us: f64,
     /// Bytes per second that leave it for the medium.
     #[serde(deserialize_with = "amount")]
@@ -184,7 +184,7 @@ impl Distribution {
 struct DistributionWords {
     #[serde(default)]
     kind: Kind,
-    #[serde(deserialize_with = "not_negative")]
+    #[serde(deserialize_with = "latency")]
     mean_us: f64,
     #[serde(default, deserialize_with = "maybe_positive")]
     sigma: Option<f64>,
@@ -233,6 +233,12 @@ impl TryFrom<DistributionWords> for Distribution {
 
 /// Longest latency: an hour.
 const LATENCY_US_MAX: f64 = 3.6e9;
+/// Shortest latency: that of memory. Simulated time must pass, or a test never ends.
+const LATENCY_US_MIN: f64 = 0.1;
+/// Smallest device: one on which blocks of all usual sizes have a place.
+const SIZE_BYTES_MIN: u64 = 1 << 20;
+/// Most CPU time of a request: a second.
+const CPU_NS_MAX: u64 = 1_000_000_000;
 /// Largest standard deviation of a logarithm: a few then take ten thousand times as long as most.
 const SIGMA_MAX: f64 = 5.0;
 /// Most requests that a device serves at once.
@@ -305,6 +311,26 @@ fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
         Size::Bytes(amount) => Ok(amount),
         _ => Err(de::Error::custom("it must be absolute here, such as 64k or 1g")),
     }
+}
+
+fn device_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    match amount(deserializer)? {
+        size if size < SIZE_BYTES_MIN => Err(de::Error::custom("no device is smaller than 1m")),
+        size => Ok(size),
+    }
+}
+
+fn cpu_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    match u64::deserialize(deserializer)? {
+        time_ns if time_ns > CPU_NS_MAX => {
+            Err(de::Error::custom("no request takes more than a second of CPU time"))
+        }
+        time_ns => Ok(time_ns),
+    }
+}
+
+fn latency<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    number(deserializer, |number| number >= LATENCY_US_MIN, "no latency is shorter than 0.1 µs")
 }
 
 fn maybe_amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {

@@ -18,6 +18,10 @@ pub struct Target {
     pub mount_options: Vec<String>,
     /// Whether it is mounted read-only.
     pub read_only: bool,
+    /// Whether users besides its owner and root may rename and replace what is made in it: its mode lets a group or all
+    /// write, and it has no sticky bit.
+    #[serde(default)]
+    pub others_write: bool,
     /// What holds the data.
     pub backing: Backing,
     /// How the file system is laid out, where the kernel shows it.

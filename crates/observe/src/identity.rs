@@ -28,6 +28,8 @@ pub struct Identity {
     pub minor: u32,
     /// Room on its file system.
     pub space: Space,
+    /// Whether users besides its owner and root may rename what is in it.
+    pub others_write: bool,
     /// Bytes of a block of its file system, where `statfs` tells it.
     pub block_bytes: Option<u64>,
     /// Alignment for direct I/O, where it is known already.
@@ -64,11 +66,20 @@ impl Identity {
             major: statx.stx_dev_major,
             minor: statx.stx_dev_minor,
             space: space_of(&statfs),
+            others_write: others_write(statx.stx_mode.into(), statx.stx_uid, statx.stx_gid),
             block_bytes: u64::try_from(statfs.f_bsize).ok().filter(|bytes| *bytes > 0),
             direct_io: None,
             geometry: geometry.map(of_xfs),
         })
     }
+}
+
+/// Whether a directory of that mode lets users besides its owner and root rename what is in it. A group that has the
+/// number of the owner is the owner's own: so distributions give one to each user.
+fn others_write(mode: u32, owner: u32, group: u32) -> bool {
+    const STICKY: u32 = 0o1000;
+    let writers = if group == 0 || group == owner { 0o002 } else { 0o022 };
+    mode & STICKY == 0 && mode & writers != 0
 }
 
 /// Room on the file system of a directory, for this user.
@@ -121,7 +132,23 @@ mod tests {
     use std::os::fd::AsFd;
     use std::path::Path;
 
-    use super::{Identity, direct_io, space};
+    use super::{Identity, direct_io, others_write, space};
+
+    #[test]
+    fn others_may_rename_where_they_may_write_without_a_sticky_bit() {
+        let cases = [
+            (0o755, 0, 0, false),
+            (0o777, 0, 0, true),
+            (0o1777, 0, 0, false),
+            (0o775, 0, 0, false),
+            (0o775, 1000, 1000, false),
+            (0o775, 1000, 100, true),
+            (0o1775, 1000, 100, false),
+        ];
+        for (mode, owner, group, expected) in cases {
+            assert_eq!(others_write(mode, owner, group), expected, "{mode:o} {owner}:{group}");
+        }
+    }
 
     #[test]
     fn a_missing_directory_says_what_to_do() {

@@ -56,6 +56,7 @@ pub fn resolve(root: &Root, identity: &Identity) -> Result<Target, Trouble> {
         read_only: [&mount.options, &mount.super_options]
             .iter()
             .any(|options| options.iter().any(|option| option == "ro")),
+        others_write: identity.others_write,
         backing: stack.backing,
         geometry,
         space: identity.space,

@@ -82,10 +82,37 @@ pub fn unzipped(bytes: &[u8]) -> Option<Result<String, String>> {
 pub fn read(text: &str) -> Result<Run, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match serde_json::from_str::<Run>(text) {
-        Ok(run) if is_ours(&run.schema) => Ok(run),
+        Ok(run) if is_ours(&run.schema) => check(&run).map(|()| run),
         Ok(run) => Err(foreign(&run.schema)),
         Err(error) => Err(explain(text, &error)),
     }
+}
+
+/// No storage does more in a second, operations or bytes: a thousand times what all memory of a machine moves.
+const RATE_MAX: f64 = 1e18;
+
+/// Refuses rates that nothing can have: whatever is made of them would be nonsense.
+fn check(run: &Run) -> Result<(), String> {
+    for phase in &run.phases {
+        let rate = &phase.rate;
+        let rates = [
+            rate.ops_per_second,
+            rate.bytes_per_second,
+            rate.steady_ops_per_second,
+            rate.whole_ops_per_second,
+            rate.durable_ops_per_second,
+            rate.into_cache_ops_per_second,
+            rate.ci95_low_ops_per_second,
+            rate.ci95_high_ops_per_second,
+        ];
+        if let Some(rate) = rates.into_iter().flatten().find(|rate| !(0.0..=RATE_MAX).contains(rate)) {
+            return Err(format!(
+                "{} has a rate of {rate:e} a second, which nothing reaches; the document was changed by hand",
+                printable(&phase.id)
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn is_ours(schema: &str) -> bool {
@@ -253,6 +280,16 @@ mod tests {
         let mut run = sample::run();
         run.phases.truncate(1);
         insta::assert_snapshot!(write(&run));
+    }
+
+    #[test]
+    fn a_rate_that_nothing_has_is_refused() {
+        for rate in [1e308, -1.0] {
+            let mut run = sample::run();
+            run.phases[1].rate.whole_ops_per_second = Some(rate);
+            let problem = read(&write(&run)).unwrap_err();
+            assert!(problem.contains(&run.phases[1].id) && problem.contains("nothing reaches"), "{problem}");
+        }
     }
 
     #[test]

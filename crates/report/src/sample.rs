@@ -86,6 +86,7 @@ pub(crate) fn disk() -> Target {
         file_system: "xfs".into(),
         mount_options: options.map(String::from).into(),
         read_only: false,
+        others_write: false,
         backing: Backing::Devices,
         geometry: Geometry { block_bytes: Some(4096), ..Geometry::default() },
         space: Space {

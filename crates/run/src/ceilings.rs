@@ -4,7 +4,7 @@
 //! own cost, in CPU time; the same calls on memory are what the kernel asks for them without any storage.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use engine::DataEngine;
@@ -253,7 +253,7 @@ fn twins(
         return found;
     }
     // A run that was killed while it measured here left its files in memory, and nobody would look for them.
-    let _ = crate::clean(MEMORY.as_ref());
+    let _ = crate::clean(MEMORY.as_ref(), &AtomicU64::new(0));
     for phase in &plan.phases {
         let is_measured = phase.workload.data().is_none() || phase.engine.needs_files();
         let is_known = phase.engine != Engine::Stdio;
@@ -303,8 +303,8 @@ fn twin_rate(
     let time = Time { measured_ns: time_ns, budget_ns };
     let phase = plan.phases.first().filter(|_| laid_out.is_ok());
     let record = phase.map(|phase| session.phase(phase, 1, time, &mut |_| {}));
-    let removed = session.close();
-    let record = record.filter(|_| removed.is_ok())?;
+    let is_removed = session.close().is_none_or(|removing| removing.wait().is_ok());
+    let record = record.filter(|_| is_removed)?;
     // Where a file system in memory hands the calls of a ring to threads of the kernel, a device may well be faster.
     let is_ring = phase.is_some_and(|phase| phase.engine == Engine::Uring);
     let is_alike = !is_ring || record.engine.features.iter().any(|feature| feature == "nowait");

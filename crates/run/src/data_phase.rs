@@ -16,7 +16,7 @@ use model::Trouble;
 use model::machine::ring_bytes;
 use model::plan::PlannedPhase;
 use model::run::{Extents, Residency};
-use model::workload::{Access, CacheMode, DataVerb, DataWork, Engine, SyncMode, Workload};
+use model::workload::{Access, Arrival, CacheMode, DataVerb, DataWork, Engine, SyncMode, Workload};
 use rustix::fs::{Advice, OFlags};
 
 use crate::dataset::{DataSet, FileGroup, Filled};
@@ -124,7 +124,6 @@ pub fn run(
         }
         None => (Vec::new().into(), Extent::pretended(dataset.size_bytes, data), Prepared::default()),
     };
-    let held = Arc::clone(&files);
     let mut works = Vec::new();
     let members = workload.threads;
     // Bytes are shared out by whole pieces between two stamps, which stay whole.
@@ -189,9 +188,14 @@ pub fn run(
     measure(task, data, gang, drive, group.as_deref_mut(), &mut outcome);
     // A device that has just failed or hangs is asked for nothing more.
     if let (Some(group), Some(residency), None) = (&group, &mut outcome.residency, &outcome.failure) {
-        let file_bytes = group.file_bytes;
+        let (held, file_bytes) = (Arc::clone(&files), group.file_bytes);
         let look = move || resident_share(&held, file_bytes).map(|(share, _)| share);
         residency.after = patience::wait_while_it_moves("look at the page cache", || 0, look).ok().flatten();
+    }
+    if patience::hanging().is_none() {
+        // The last to close a file may wait for a server.
+        let closed = patience::wait_while_it_moves("close the files", || 0, move || drop(files));
+        outcome.failure = outcome.failure.or(closed.err());
     }
     if let Some(group) = group {
         group.is_torn |= data.writes() && outcome.failure.is_some();
@@ -272,7 +276,12 @@ fn measure(
         drive.start_ns = Monotonic.now_ns() + lead_ns;
         let (start_ns, deadline_ns) = (drive.start_ns, drive.start_ns.saturating_add(task.time_ns));
         (0..gang.len()).for_each(|index| gang.command(index, Command::Start { start_ns, deadline_ns }));
-        let (reports, trouble) = drive.answers(&mut gang, Expected::By(deadline_ns), true);
+        // Where operations are due now and then, none may be under way for a while.
+        let expected = match data.arrival {
+            Arrival::Closed => Expected::WhileItMoves { deadline_ns },
+            Arrival::Open { .. } => Expected::By(deadline_ns),
+        };
+        let (reports, trouble) = drive.answers(&mut gang, expected, true);
         // Who did not answer is still at it.
         let now_ns = Monotonic.now_ns();
         let ends = || {
@@ -319,8 +328,8 @@ fn measure(
     let each = data.writes() && data.sync == SyncMode::Each && group.is_some();
     outcome.is_durable |= failure.is_none() && each;
     drive.end();
-    gang.dismiss();
-    outcome.failure = failure;
+    let dismissed = gang.dismiss();
+    outcome.failure = failure.or(dismissed.err());
 }
 
 /// The first call that failed, and whether it is a block that is not what was written.

@@ -1,7 +1,7 @@
 //! The files that data tests work on: fully written before anything is measured, but for those that a test makes.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -175,6 +175,7 @@ impl DataSet {
             stop: Arc::clone(stop),
             bytes: Arc::clone(&progress.bytes),
             attempt: attempt.clone(),
+            path: directory.path().to_owned(),
             deadline_ns,
         };
         // In a thread of its own: a device that hangs must not keep us from saying so.
@@ -192,6 +193,8 @@ struct Layout {
     stop: Arc<AtomicBool>,
     bytes: Arc<AtomicU64>,
     attempt: String,
+    /// The directory's, for messages.
+    path: PathBuf,
     deadline_ns: u64,
 }
 
@@ -267,11 +270,13 @@ impl Layout {
     fn create(&self, directory: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Trouble> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR)
-            .map_err(|errno| self.fail(name, errno))
+            .map_err(|errno| self.fail("make", name, None, errno))
     }
 
-    fn fail(&self, name: &str, errno: Errno) -> Trouble {
-        let trouble = Trouble::new(&self.attempt, format!("{name}: {}", std::io::Error::from(errno)));
+    fn fail(&self, call: &str, name: &str, offset_bytes: Option<u64>, errno: Errno) -> Trouble {
+        let place = offset_bytes.map_or(String::new(), |offset| format!(" at offset {offset}"));
+        let attempt = format!("{call} {}{place} for the data set", self.path.join(name).display());
+        let trouble = Trouble::new(attempt, std::io::Error::from(errno));
         match errno {
             Errno::NOSPC | Errno::DQUOT => trouble.remedy("make room, or ask for a smaller --size"),
             Errno::IO => trouble.remedy("the device failed; look at the kernel's log"),
@@ -360,14 +365,18 @@ impl<'a> Writer<'a> {
             match rustix::io::pwrite(&self.file, &chunk[written..], offset_bytes + written as u64) {
                 Ok(bytes) => written += bytes,
                 Err(Errno::INTR) => {}
-                Err(errno) => return Err(self.layout.fail(&self.name, errno)),
+                Err(errno) => {
+                    let offset_bytes = offset_bytes + written as u64;
+                    return Err(self.layout.fail("write", &self.name, Some(offset_bytes), errno));
+                }
             }
         }
         Ok(())
     }
 
     fn make_durable(&mut self) -> Result<(), Trouble> {
-        rustix::fs::fdatasync(&self.file).map_err(|errno| self.layout.fail(&self.name, errno))?;
+        rustix::fs::fdatasync(&self.file)
+            .map_err(|errno| self.layout.fail("sync", &self.name, Some(self.durable_bytes), errno))?;
         // Advice only: a file system that does not take it keeps its pages.
         let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed);
         self.durable_bytes = self.written_bytes;

@@ -1,50 +1,103 @@
 //! The only place that skye writes in: a directory of its own, with a marker that outlives a kill.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, Weak};
 
 use model::Trouble;
-use model::marker::{DIRECTORY_PREFIX, FILE_NAME, Marker, NameRule};
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
+use model::marker::{DIRECTORY_PREFIX, FILE_NAME, LETTERS, NameRule};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use crate::patience;
+use crate::patience::{self, Patient};
 use crate::process;
-use crate::removal::{self, DIRECTORY_FLAGS, Removal};
+use crate::removal::{self, DIRECTORY_FLAGS};
 
 /// Name of the marker while it is being written.
-const UNFINISHED_NAME: &str = "skye-marker.new";
-/// An empty work directory without a lock is taken for dead when it is older than this: the time between making it
-/// and locking its marker is microseconds.
-const UNMARKED_DEAD_AFTER: Duration = Duration::from_secs(10);
+pub(crate) const UNFINISHED_NAME: &str = "skye-marker.new";
+/// Coarsest units in which file systems keep births: whole seconds (HFS+), or else hundredths (exFAT).
+const BIRTH_UNITS_NS: (i64, i64) = (1_000_000_000, 10_000_000);
+/// File systems without a device of their own that take births from this machine's clock (`linux/magic.h`; ZFS, bcachefs).
+const LOCAL_MAGICS: [u32; 5] = [0x9123_683E, 0x0102_1994, 0x794C_7630, 0x2FC1_2FC1, 0xCA45_1A4E];
 
 /// A work directory of this process: `skye.XXXXXX`, mode 0700, locked while the run lives.
 ///
 /// Everything in it is opened relative to its descriptor, so that nobody who renames it can lead us elsewhere.
 #[derive(Debug)]
 pub struct WorkDirectory {
-    parent: OwnedFd,
-    name: CString,
+    place: Arc<Place>,
     path: PathBuf,
-    directory: OwnedFd,
     /// Holds the lock; closed, and so unlocked, when the process ends in whatever way.
     marker: Option<File>,
     rules: Vec<NameRule>,
+    /// Descriptors for the removal, which must not fail because the run has used up all others.
+    reserve: Vec<OwnedFd>,
     removed: bool,
+}
+
+/// Work directories that are there, for who has to leave without a return.
+static ALL: Mutex<Vec<(Weak<Place>, Vec<NameRule>)>> = Mutex::new(Vec::new());
+
+/// Removes all work directories of this process, while other threads may still be at work in them: for who has to leave
+/// without a return.
+pub fn remove_all_at_once() {
+    // Who holds the lock is about to add one, or to leave as well.
+    let Ok(all) = ALL.try_lock() else { return };
+    for (place, rules) in all.iter() {
+        let Some(place) = place.upgrade() else { continue };
+        remove_work_directory(&place, Path::new(""), None, rules, &AtomicU64::new(0));
+    }
+}
+
+/// A directory, and where it was made.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub parent: OwnedFd,
+    pub name: CString,
+    pub directory: OwnedFd,
+}
+
+/// The removal of a work directory.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// Files and directories removed from it.
+    pub files: u64,
+    /// Paths that are left, and why.
+    pub left: Vec<(PathBuf, String)>,
+}
+
+/// Why a directory that was just made is not used.
+enum Unusable {
+    /// A call failed.
+    Failed(Errno),
+    /// It is not the one that was made.
+    Other(String),
+}
+
+impl From<Errno> for Unusable {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::LOOP | Errno::NOTDIR | Errno::NOENT => {
+                Self::Other("its name means something else now".into())
+            }
+            Errno::XDEV => Self::Other("something is mounted on it".into()),
+            errno => Self::Failed(errno),
+        }
+    }
 }
 
 impl WorkDirectory {
     /// Makes a work directory in `target`, whose files will have names that `rules` produce.
     ///
     /// # Errors
-    /// What was attempted, on which path, and why it failed; nothing is left behind then.
+    /// What was attempted, on which path, and why it failed. Nothing is left behind then, but for a directory that
+    /// somebody has put in the place of ours: that is named, and not touched.
     pub fn create(target: &Path, rules: Vec<NameRule>) -> Result<Self, Trouble> {
         let attempt = || format!("make a work directory in {}", target.display());
         let fail = |errno: Errno| {
@@ -54,26 +107,47 @@ impl WorkDirectory {
                     trouble.remedy("choose a directory that you can write to")
                 }
                 Errno::NOSPC | Errno::DQUOT => trouble.remedy("make room there first"),
+                Errno::MFILE => trouble.remedy("raise the limit of open files (ulimit -n)"),
                 _ => trouble,
             }
         };
         let parent =
             rustix::fs::open(target, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
         let parent = parent.map_err(fail)?;
+        // The last two are for the directory and its marker: once it is made, neither may be lacking.
+        let mut reserve = reserved(&parent, removal::descriptors(&rules) + 2).map_err(fail)?;
+        let before = clock_gettime(ClockId::RealtimeCoarse);
         let name = make_unique(parent.as_fd()).map_err(fail)?;
-        // From here on the directory exists: whatever fails must take it away again.
-        let made = open_and_mark(parent.as_fd(), &name, &rules);
-        let (directory, marker) = made.map_err(|errno| {
-            let _ = rustix::fs::openat(&parent, &name, DIRECTORY_FLAGS, Mode::empty()).map(|directory| {
-                let _ = rustix::fs::unlinkat(&directory, UNFINISHED_NAME, AtFlags::empty());
-                rustix::fs::unlinkat(&directory, FILE_NAME, AtFlags::empty())
-            });
-            let _ = rustix::fs::unlinkat(&parent, &name, AtFlags::REMOVEDIR);
+        reserve.truncate(removal::descriptors(&rules));
+        let path = target.join(name.to_string_lossy().as_ref());
+        let directory = match open_made(parent.as_fd(), &name, before) {
+            Ok(directory) => directory,
+            Err(Unusable::Failed(errno)) => {
+                remove_unopened(parent.as_fd(), &name, before);
+                return Err(fail(errno));
+            }
+            Err(Unusable::Other(why)) => {
+                let cause = format!("{} is not the directory that was just made: {why}", path.display());
+                return Err(Trouble::new(attempt(), cause).remedy(
+                    "nothing in it was touched; choose a directory in which nobody else can rename files",
+                ));
+            }
+        };
+        let place = Arc::new(Place { parent, name, directory });
+        // From here on the directory is known to be ours: whatever fails must take it away again.
+        let marker = mark(&place, &rules).map_err(|errno| {
+            for name in [UNFINISHED_NAME, FILE_NAME] {
+                let _ = rustix::fs::unlinkat(&place.directory, name, AtFlags::empty());
+            }
+            let _ = place.remove();
             fail(errno)
         })?;
-        let path = target.join(name.to_string_lossy().as_ref());
+        if let Ok(mut all) = ALL.lock() {
+            all.retain(|(place, _)| place.strong_count() > 0);
+            all.push((Arc::downgrade(&place), rules.clone()));
+        }
         log::debug!("made {}", path.display());
-        Ok(Self { parent, name, path, directory, marker: Some(marker), rules, removed: false })
+        Ok(Self { place, path, marker: Some(marker), rules, reserve, removed: false })
     }
 
     /// Its path, for messages.
@@ -83,7 +157,7 @@ impl WorkDirectory {
 
     /// What files are opened relative to.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.directory.as_fd()
+        self.place.directory.as_fd()
     }
 
     /// Removes what the rules with this prefix produce, or all of it for an empty one, but keeps the directory.
@@ -94,43 +168,53 @@ impl WorkDirectory {
         let attempt = format!("empty {}", self.path.display());
         let rules: Vec<_> =
             self.rules.iter().filter(|rule| rule.prefix.starts_with(prefix)).cloned().collect();
-        let directory = self.directory.try_clone().map_err(|error| Trouble::new(&attempt, error))?;
+        let place = Arc::clone(&self.place);
         let progress = Arc::new(AtomicU64::new(0));
         let seen = Arc::clone(&progress);
-        let work = move || removal::remove_contents(directory.as_fd(), &rules, &seen);
+        let work = move || removal::remove_contents(place.directory.as_fd(), &rules, &seen);
         let removal = patience::wait_while_it_moves(&attempt, || progress.load(Ordering::Relaxed), work)?;
         // What no rule produces is somebody else's and in nobody's way.
         let stuck = removal.left.into_iter().find(|(_, why)| why != removal::NOT_OURS);
         stuck.map_or(Ok(()), |(name, why)| Err(Trouble::new(attempt, format!("{name}: {why}"))))
     }
 
-    /// Removes it with all that the rules produce. What is left, and why, is in the answer.
-    ///
-    /// # Errors
-    /// A removal that hangs: the path that is left.
-    pub fn remove(mut self) -> Result<Removal, Trouble> {
-        self.remove_now()
+    /// Begins to remove it with all that the rules produce, in a thread of its own: a removal that hangs must not keep
+    /// the run from saying so.
+    pub fn remove(mut self) -> Removing {
+        self.begin_to_remove()
     }
 
-    fn remove_now(&mut self) -> Result<Removal, Trouble> {
-        let attempt = format!("remove {}", self.path.display());
-        let marker = self.marker.take();
-        let clones = (self.parent.try_clone(), self.directory.try_clone());
-        let removed = if let (Ok(parent), Ok(directory)) = clones {
-            let (name, rules) = (self.name.clone(), self.rules.clone());
-            let progress = Arc::new(AtomicU64::new(0));
-            let seen = Arc::clone(&progress);
-            // In a thread of its own: a removal that never ends must not keep us from saying so.
-            let work = move || {
-                remove_work_directory(parent.as_fd(), &name, directory.as_fd(), marker, &rules, &seen)
-            };
-            patience::wait_while_it_moves(&attempt, || progress.load(Ordering::Relaxed), work)
-        } else {
-            let (parent, directory) = (self.parent.as_fd(), self.directory.as_fd());
-            Ok(remove_work_directory(parent, &self.name, directory, marker, &self.rules, &AtomicU64::new(0)))
-        };
+    fn begin_to_remove(&mut self) -> Removing {
         self.removed = true;
-        removed
+        self.reserve.clear();
+        let (place, path, rules) = (Arc::clone(&self.place), self.path.clone(), self.rules.clone());
+        let marker = self.marker.take();
+        let progress = Arc::new(AtomicU64::new(0));
+        let seen = Arc::clone(&progress);
+        let work = patience::begin(&format!("remove {}", self.path.display()), move || {
+            remove_work_directory(&place, &path, marker, &rules, &seen)
+        });
+        Removing { work, progress, path: self.path.clone() }
+    }
+}
+
+/// The removal of a work directory, under way.
+pub struct Removing {
+    path: PathBuf,
+    work: Patient<Removed>,
+    progress: Arc<AtomicU64>,
+}
+
+impl Removing {
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// It hangs: the path that is left.
+    pub fn wait(self) -> Result<Removed, Trouble> {
+        self.work.wait(|| self.progress.load(Ordering::Relaxed)).map_err(|trouble| {
+            let target = self.path.parent().unwrap_or(&self.path).display();
+            trouble.remedy(format!("when it answers again, `skye clean {target}` removes it"))
+        })
     }
 }
 
@@ -138,67 +222,194 @@ impl Drop for WorkDirectory {
     /// The way out of a panic.
     fn drop(&mut self) {
         if !self.removed {
-            let _ = self.remove_now();
+            let _ = self.begin_to_remove().wait();
         }
     }
 }
 
+impl Place {
+    /// Removes the directory itself, which must be empty; where it is now, if it was renamed. A name is no more than a
+    /// hint: only the directory that the descriptor means is removed.
+    pub fn remove(&self) -> Result<(), (Option<PathBuf>, Errno)> {
+        match remove_if_it_is(self.parent.as_fd(), &self.name, &self.directory) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(errno) => return Err((None, errno)),
+        }
+        if rustix::fs::fstat(&self.directory).is_ok_and(|stat| stat.st_nlink == 0) {
+            return Ok(());
+        }
+        // Somebody has renamed it, and the kernel knows to what.
+        let path = self.path_now();
+        let lost = |errno| (path.clone(), errno);
+        let name =
+            path.as_deref().and_then(Path::file_name).and_then(|name| CString::new(name.as_bytes()).ok());
+        let name = name.ok_or(lost(Errno::NOENT))?;
+        let parent =
+            rustix::fs::openat(&self.directory, "..", DIRECTORY_FLAGS, Mode::empty()).map_err(lost)?;
+        match remove_if_it_is(parent.as_fd(), &name, &self.directory) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(lost(Errno::NOENT)),
+            Err(errno) => Err(lost(errno)),
+        }
+    }
+
+    fn path_now(&self) -> Option<PathBuf> {
+        std::fs::read_link(format!("/proc/self/fd/{}", self.directory.as_raw_fd())).ok()
+    }
+
+    /// Whether its name still leads to it.
+    fn is_where_it_was(&self) -> bool {
+        means(self.parent.as_fd(), &self.name, &self.directory).unwrap_or(true)
+    }
+}
+
+/// Whether a name leads to this directory.
+fn means(parent: BorrowedFd<'_>, name: &CStr, directory: &OwnedFd) -> Result<bool, Errno> {
+    let ours = rustix::fs::fstat(directory)?;
+    match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(found) => Ok((found.st_dev, found.st_ino) == (ours.st_dev, ours.st_ino)),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Removes an empty directory by its name if the name leads to this one; whether it did. Linux removes by name alone, so
+/// that between the two calls another empty directory may take its place: that one would be gone.
+fn remove_if_it_is(parent: BorrowedFd<'_>, name: &CStr, directory: &OwnedFd) -> Result<bool, Errno> {
+    let is = means(parent, name, directory)?;
+    if is {
+        rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)?;
+    }
+    Ok(is)
+}
+
 /// Removes contents, marker and directory, in this order: a marker must not go before what it vouches for.
-fn remove_work_directory(
-    parent: BorrowedFd<'_>,
-    name: &CString,
-    directory: BorrowedFd<'_>,
+pub(crate) fn remove_work_directory(
+    place: &Place,
+    path: &Path,
     marker: Option<File>,
     rules: &[NameRule],
     progress: &AtomicU64,
-) -> Removal {
-    let mut removal = removal::remove_contents(directory, rules, progress);
+) -> Removed {
+    let removal = removal::remove_contents(place.directory.as_fd(), rules, progress);
+    let mut stays = None;
     // Once nothing of ours is left, the marker has nothing to vouch for, whatever others have put there.
     if removal.left.iter().all(|(_, why)| why == removal::NOT_OURS) {
-        let _ = rustix::fs::unlinkat(directory, FILE_NAME, AtFlags::empty());
+        let _ = rustix::fs::unlinkat(&place.directory, FILE_NAME, AtFlags::empty());
         // NFS keeps a removed file under another name as long as it is open, and its directory with it.
         drop(marker);
-        match rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR) {
-            Ok(()) => {}
-            Err(_) if !removal.left.is_empty() => {}
-            Err(errno) => {
-                removal
-                    .left
-                    .push((name.to_string_lossy().into_owned(), std::io::Error::from(errno).to_string()));
-            }
-        }
+        stays = place.remove().err().filter(|_| removal.left.is_empty());
     }
-    removal
+    let moved = (!place.is_where_it_was()).then(|| place.path_now()).flatten();
+    let at = moved.as_deref().unwrap_or(path);
+    let left = removal.left.into_iter().map(|(name, why)| (at.join(name), why));
+    let stays = stays.map(|(now, errno)| {
+        (now.unwrap_or_else(|| path.to_owned()), std::io::Error::from(errno).to_string())
+    });
+    Removed { files: removal.removed, left: left.chain(stays).collect() }
+}
+
+/// So many descriptors, to be closed when others are needed.
+fn reserved(any: &OwnedFd, count: usize) -> Result<Vec<OwnedFd>, Errno> {
+    (0..count).map(|_| rustix::io::fcntl_dupfd_cloexec(any, 0)).collect()
 }
 
 /// Not through the tempfile crate: its removal goes by path, and ours must go by descriptor.
 fn make_unique(parent: BorrowedFd<'_>) -> Result<CString, Errno> {
     loop {
-        let letters: String = std::iter::repeat_with(fastrand::alphanumeric).take(6).collect();
+        let letters: String = std::iter::repeat_with(fastrand::alphanumeric).take(LETTERS).collect();
         let name = CString::new(format!("{DIRECTORY_PREFIX}{letters}")).map_err(|_| Errno::INVAL)?;
-        match rustix::fs::mkdirat(parent, &name, Mode::RWXU) {
+        // The user's mask must not take away what makes the directory known again.
+        let mask = rustix::process::umask(Mode::RWXG | Mode::RWXO);
+        let made = rustix::fs::mkdirat(parent, &name, Mode::RWXU);
+        rustix::process::umask(mask);
+        match made {
             Err(Errno::EXIST) => {}
             made => return made.map(|()| name),
         }
     }
 }
 
-fn open_and_mark(
-    parent: BorrowedFd<'_>,
-    name: &CString,
-    rules: &[NameRule],
-) -> Result<(OwnedFd, File), Errno> {
+/// Opens the directory that was just made, and by nothing but the descriptor finds out whether it is that one: in a
+/// directory in which others may rename, somebody may have put another in its place.
+fn open_made(parent: BorrowedFd<'_>, name: &CStr, before: Timespec) -> Result<OwnedFd, Unusable> {
     let directory = removal::open_directory(parent, name)?;
-    // In a directory that others may write to, somebody may have put another one in its place: ours is empty.
-    let stat = rustix::fs::fstat(&directory)?;
-    if stat.st_uid != rustix::process::geteuid().as_raw() || !removal::is_empty(&directory)? {
-        return Err(Errno::PERM);
+    let other = |why: &str| Unusable::Other(why.to_owned());
+    let stat = statx(directory.as_fd(), c"")?;
+    check_made(&stat).map_err(Unusable::Other)?;
+    let above = statx(parent, c"")?;
+    let knows_mounts = stat.stx_mask & above.stx_mask & StatxFlags::MNT_ID.bits() != 0;
+    if knows_mounts && stat.stx_mnt_id != above.stx_mnt_id {
+        return Err(other("something is mounted on it"));
     }
-    // A set-group-id parent, or a strange umask, must not leave it open to others.
-    rustix::fs::fchmod(&directory, Mode::RWXU)?;
+    if !born_since(parent, &stat, before) {
+        return Err(other("it is older"));
+    }
+    if !removal::is_empty(&directory)? {
+        return Err(other("it is not empty"));
+    }
+    // A set-group-id parent hands its bit on.
+    if u32::from(stat.stx_mode) & 0o7777 != 0o700 {
+        rustix::fs::fchmod(&directory, Mode::RWXU)?;
+    }
+    Ok(directory)
+}
+
+fn statx(directory: BorrowedFd<'_>, name: &CStr) -> Result<Statx, Errno> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
+    rustix::fs::statx(
+        directory,
+        name,
+        flags,
+        StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID,
+    )
+}
+
+/// Checks what mkdir makes: a directory of ours, with mode 0700.
+fn check_made(stat: &Statx) -> Result<(), String> {
+    let mode = u32::from(stat.stx_mode);
+    let own = rustix::process::geteuid().as_raw();
+    if mode & 0o170_000 != 0o040_000 {
+        Err("it is no directory".into())
+    } else if stat.stx_uid != own {
+        Err(format!("it belongs to user {}, not to {own}", stat.stx_uid))
+    } else if mode & 0o5777 != 0o700 {
+        Err(format!("its mode is {:04o}, not 0700", mode & 0o7777))
+    } else {
+        Ok(())
+    }
+}
+
+/// Whether it was made at this time or later. Where the file system does not tell, or goes by another machine's clock,
+/// nothing speaks against it.
+fn born_since(parent: BorrowedFd<'_>, stat: &Statx, before: Timespec) -> bool {
+    let tells = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
+    let is_local = stat.stx_dev_major != 0
+        || rustix::fs::fstatfs(parent)
+            .is_ok_and(|statfs| LOCAL_MAGICS.iter().any(|magic| i128::from(*magic) == statfs.f_type as i128));
+    let (seconds, born_ns) = (stat.stx_btime.tv_sec, i64::from(stat.stx_btime.tv_nsec));
+    let unit_ns = if born_ns == 0 { BIRTH_UNITS_NS.0 } else { BIRTH_UNITS_NS.1 };
+    let later_ns =
+        (before.tv_sec - seconds).saturating_mul(1_000_000_000).saturating_add(before.tv_nsec - born_ns);
+    !(tells && is_local) || later_ns <= unit_ns
+}
+
+/// Removes the directory that was just made and could not be opened, if by its name it looks like that one.
+fn remove_unopened(parent: BorrowedFd<'_>, name: &CStr, before: Timespec) {
+    let looks_like_it =
+        statx(parent, name).is_ok_and(|stat| check_made(&stat).is_ok() && born_since(parent, &stat, before));
+    if looks_like_it {
+        let _ = rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR);
+    }
+}
+
+/// Writes the marker, and locks it.
+fn mark(place: &Place, rules: &[NameRule]) -> Result<File, Errno> {
+    let directory = &place.directory;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     // Under another name until it is whole and locked: a marker that can be found can be believed.
-    let marker = rustix::fs::openat(&directory, UNFINISHED_NAME, flags, Mode::RUSR | Mode::WUSR)?;
+    let marker = rustix::fs::openat(directory, UNFINISHED_NAME, flags, Mode::RUSR | Mode::WUSR)?;
     match rustix::fs::flock(&marker, FlockOperation::NonBlockingLockExclusive) {
         // Without locks, host, boot and process in the marker tell whether it lives.
         Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK) => {}
@@ -208,187 +419,22 @@ fn open_and_mark(
     let text = serde_json::to_vec(&process::marker(rules.to_vec())).map_err(|_| Errno::INVAL)?;
     let written = marker.write_all(&text).and_then(|()| marker.sync_all());
     written.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-    rustix::fs::renameat(&directory, UNFINISHED_NAME, &directory, FILE_NAME)?;
+    rustix::fs::renameat(directory, UNFINISHED_NAME, directory, FILE_NAME)?;
     // File systems that cannot sync directories make them durable with the file.
-    let _ = rustix::fs::fsync(&directory);
-    let _ = rustix::fs::fsync(parent);
-    Ok((directory, marker))
-}
-
-/// What `skye clean` did with one directory.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Cleaned {
-    /// It is gone, with so many files.
-    Removed(u64),
-    /// It was left, or some of it was: why.
-    Left(String),
-    /// A live run is using it.
-    Live(u32),
-}
-
-/// Removes what killed runs left in `target`. Touches only directories that the caller owns, with mode 0700 and a
-/// dead marker of this host, and in them only names that the marker's rules produce.
-///
-/// # Errors
-/// The directory cannot be read.
-pub fn clean(target: &Path) -> Result<Vec<(PathBuf, Cleaned)>, Trouble> {
-    let fail = |errno: Errno| {
-        Trouble::new(format!("look for leftovers in {}", target.display()), std::io::Error::from(errno))
-            .remedy("name the directory that was tested")
-    };
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let parent = rustix::fs::open(target, flags, Mode::empty()).map_err(fail)?;
-    let mut found = Vec::new();
-    for entry in rustix::fs::Dir::read_from(&parent).map_err(fail)? {
-        let entry = entry.map_err(fail)?;
-        let name = entry.file_name();
-        if name.to_bytes().starts_with(DIRECTORY_PREFIX.as_bytes()) {
-            found.push(name.to_owned());
-        }
-    }
-    found.sort();
-    let clean = |name: CString| {
-        let path = target.join(name.to_string_lossy().as_ref());
-        clean_one(parent.as_fd(), &name).map(|cleaned| (path, cleaned))
-    };
-    Ok(found.into_iter().filter_map(clean).collect())
-}
-
-/// `None` for what is not a directory, and so never was ours.
-fn clean_one(parent: BorrowedFd<'_>, name: &CString) -> Option<Cleaned> {
-    let left = |why: &str| Some(Cleaned::Left(why.to_owned()));
-    let directory = match removal::open_directory(parent, name) {
-        Ok(directory) => File::from(directory),
-        Err(Errno::XDEV) => return left("it is a mount point"),
-        Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => return None,
-        Err(errno) => return left(&std::io::Error::from(errno).to_string()),
-    };
-    let Ok(metadata) = directory.metadata() else { return left("it cannot be examined") };
-    if metadata.uid() != rustix::process::geteuid().as_raw() {
-        return left("it belongs to another user");
-    }
-    if metadata.mode() & 0o7777 != 0o700 {
-        return left("its mode is not 0700, so skye did not make it");
-    }
-    let marker = match read_marker(&directory) {
-        Ok(marker) => marker,
-        Err(MarkerProblem::None) => return clean_unmarked(parent, name, &directory, &metadata),
-        Err(MarkerProblem::Live(pid)) => return Some(Cleaned::Live(pid)),
-        Err(MarkerProblem::Bad(why)) => return left(&why),
-    };
-    let (marker, file) = marker;
-    let removal =
-        remove_work_directory(parent, name, directory.as_fd(), Some(file), &marker.rules, &AtomicU64::new(0));
-    if removal.left.is_empty() {
-        return Some(Cleaned::Removed(removal.removed));
-    }
-    let names: Vec<_> = removal.left.iter().map(|(path, why)| format!("{path} ({why})")).collect();
-    left(&format!("{} of its files removed, left: {}", removal.removed, names.join(", ")))
-}
-
-/// Killed between making the directory and finishing its marker.
-fn clean_unmarked(
-    parent: BorrowedFd<'_>,
-    name: &CString,
-    directory: &File,
-    metadata: &std::fs::Metadata,
-) -> Option<Cleaned> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    match rustix::fs::openat(directory, UNFINISHED_NAME, flags, Mode::empty()) {
-        Ok(unfinished)
-            if rustix::fs::flock(&unfinished, FlockOperation::NonBlockingLockExclusive).is_err() =>
-        {
-            return Some(Cleaned::Live(0));
-        }
-        Ok(_) => {
-            let _ = rustix::fs::unlinkat(directory, UNFINISHED_NAME, AtFlags::empty());
-        }
-        Err(_) => {
-            let age = metadata.modified().ok().and_then(|modified| modified.elapsed().ok());
-            if age.is_none_or(|age| age < UNMARKED_DEAD_AFTER) {
-                return Some(Cleaned::Left(
-                    "it has no marker yet; a run may just be starting, try again in 10 s".into(),
-                ));
-            }
-        }
-    }
-    Some(match rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR) {
-        Ok(()) => Cleaned::Removed(0),
-        Err(_) => Cleaned::Left("it has no marker and is not empty, so skye did not make it".into()),
-    })
-}
-
-enum MarkerProblem {
-    /// There is none, or it was never finished.
-    None,
-    /// Its process is running.
-    Live(u32),
-    /// It is not one that skye wrote here.
-    Bad(String),
-}
-
-/// The marker, and the lock on it that keeps a second cleaner away.
-fn read_marker(directory: &File) -> Result<(Marker, File), MarkerProblem> {
-    // For writing, too: over NFS an exclusive lock needs it.
-    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = match rustix::fs::openat(directory, FILE_NAME, flags, Mode::empty()) {
-        Ok(file) => File::from(file),
-        Err(Errno::NOENT) => return Err(MarkerProblem::None),
-        Err(errno) => {
-            return Err(MarkerProblem::Bad(format!(
-                "its marker cannot be read: {}",
-                std::io::Error::from(errno)
-            )));
-        }
-    };
-    let bad = |why: &str| MarkerProblem::Bad(why.to_owned());
-    let metadata = file.metadata().map_err(|_| bad("its marker cannot be examined"))?;
-    if !metadata.is_file() || metadata.uid() != rustix::process::geteuid().as_raw() {
-        return Err(bad("its marker is not a file of yours"));
-    }
-    // Where locks do not work, the process decides.
-    let is_locked =
-        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
-    let text = std::io::read_to_string(&file).map_err(|_| bad("its marker is not text"))?;
-    let marker: Marker = serde_json::from_str(&text).map_err(|_| bad("its marker is not whole"))?;
-    if !marker.is_sound() {
-        return Err(bad("its marker is not one that skye writes"));
-    }
-    if is_locked {
-        return Err(MarkerProblem::Live(marker.pid));
-    }
-    if process::may_live(&marker) {
-        // Locks may not work here, or the host's name changed: the process decides.
-        let other_host = marker.host != process::marker(vec![]).host;
-        return Err(if other_host {
-            MarkerProblem::Bad(format!("it was made on host {}; clean it there", marker.host))
-        } else {
-            MarkerProblem::Live(marker.pid)
-        });
-    }
-    Ok((marker, file))
+    let _ = rustix::fs::fsync(directory);
+    let _ = rustix::fs::fsync(&place.parent);
+    Ok(marker)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clean::{Cleaned, clean};
     use std::fs;
+    use std::os::unix::fs::MetadataExt;
 
     fn rules() -> Vec<NameRule> {
         vec![NameRule::files("data-", 4, 2)]
-    }
-
-    /// A work directory as a killed run leaves it.
-    fn leftover(target: &Path, change: impl FnOnce(&mut Marker)) -> PathBuf {
-        let path = target.join("skye.abc123");
-        fs::create_dir(&path).unwrap();
-        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
-        let mut marker = process::marker(rules());
-        marker.start_ticks += 1;
-        change(&mut marker);
-        fs::write(path.join(FILE_NAME), serde_json::to_vec(&marker).unwrap()).unwrap();
-        fs::write(path.join("data-0001"), "x").unwrap();
-        path
     }
 
     #[test]
@@ -398,15 +444,18 @@ mod tests {
         let path = work.path().to_owned();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o700);
         fs::write(path.join("data-0000"), "x").unwrap();
-        assert_eq!(clean(temp.path()).unwrap(), [(path.clone(), Cleaned::Live(std::process::id()))]);
-        assert_eq!(work.remove().unwrap().left, []);
+        assert_eq!(
+            clean(temp.path(), &AtomicU64::new(0)).unwrap(),
+            [(path.clone(), Cleaned::Live(std::process::id()))]
+        );
+        assert_eq!(work.remove().wait().unwrap().left, []);
         assert!(!path.exists());
 
         let work = WorkDirectory::create(temp.path(), rules()).unwrap();
         let path = work.path().to_owned();
         fs::write(path.join("data-0000"), "x").unwrap();
         fs::write(path.join("mine"), "precious").unwrap();
-        assert_eq!(work.remove().unwrap().left[0].0, "mine");
+        assert_eq!(work.remove().wait().unwrap().left[0].0, path.join("mine"));
         assert!(
             path.join("mine").exists() && !path.join(FILE_NAME).exists() && !path.join("data-0000").exists()
         );
@@ -424,63 +473,61 @@ mod tests {
     }
 
     #[test]
-    fn clean_removes_what_the_dead_left() {
+    fn a_directory_that_is_renamed_meanwhile_goes_all_the_same() {
         let temp = tempfile::tempdir().unwrap();
-        let path = leftover(temp.path(), |_| {});
-        assert_eq!(clean(temp.path()).unwrap(), [(path.clone(), Cleaned::Removed(1))]);
-        assert!(!path.exists());
-        let path = leftover(temp.path(), |_| {});
-        fs::write(path.join("mine"), "precious").unwrap();
-        std::os::unix::fs::symlink("/etc/hostname", path.join("data-0000")).unwrap();
-        let cleaned = clean(temp.path()).unwrap();
-        assert!(
-            matches!(&cleaned[0].1, Cleaned::Left(why) if why.contains("mine (not made by skye)")),
-            "{cleaned:?}"
+        let work = WorkDirectory::create(temp.path(), rules()).unwrap();
+        let path = work.path().to_owned();
+        fs::write(path.join("data-0000"), "x").unwrap();
+        let elsewhere = temp.path().join("elsewhere");
+        fs::rename(&path, &elsewhere).unwrap();
+        // One that has taken its name is not ours.
+        fs::create_dir(&path).unwrap();
+        assert_eq!(work.remove().wait().unwrap().left, []);
+        assert!(path.exists() && !elsewhere.exists());
+        fs::remove_dir(&path).unwrap();
+
+        // What is left is told by the path that it has now.
+        let work = WorkDirectory::create(temp.path(), rules()).unwrap();
+        fs::write(work.path().join("mine"), "precious").unwrap();
+        fs::rename(work.path(), &elsewhere).unwrap();
+        assert_eq!(
+            work.remove().wait().unwrap().left[0].0,
+            fs::canonicalize(elsewhere).unwrap().join("mine")
         );
-        assert!(path.join("mine").exists() && !path.join("data-0001").exists());
-        assert!(Path::new("/etc/hostname").exists());
     }
 
     #[test]
-    fn clean_leaves_what_is_not_surely_ours() {
-        let mode = |path: &Path, mode| {
-            fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap()
-        };
-        for (case, why) in [
-            ("host", "made on host"),
-            ("mode", "mode is not 0700"),
-            ("marker", "not whole"),
-            ("young", "no marker yet"),
-        ] {
-            let temp = tempfile::tempdir().unwrap();
-            let path = leftover(temp.path(), |marker| {
-                if case == "host" {
-                    marker.host = "elsewhere".into();
-                }
-            });
-            match case {
-                "mode" => mode(&path, 0o750),
-                "marker" => fs::write(path.join(FILE_NAME), "{\"host\":").unwrap(),
-                "young" => fs::remove_file(path.join(FILE_NAME)).unwrap(),
-                _ => {}
-            }
-            let cleaned = clean(temp.path()).unwrap();
-            assert!(
-                matches!(&cleaned[0].1, Cleaned::Left(text) if text.contains(why)),
-                "{case}: {cleaned:?}"
-            );
-            assert!(path.join("data-0001").exists(), "{case}");
-        }
-    }
-
-    #[test]
-    fn links_and_files_that_look_like_ours_are_not_followed() {
+    fn only_what_was_just_made_is_taken() {
+        let now = clock_gettime(ClockId::RealtimeCoarse);
         let temp = tempfile::tempdir().unwrap();
-        let elsewhere = tempfile::tempdir().unwrap();
-        let path = leftover(elsewhere.path(), |_| {});
-        std::os::unix::fs::symlink(&path, temp.path().join("skye.link00")).unwrap();
-        fs::write(temp.path().join("skye.file00"), "x").unwrap();
-        assert_eq!(clean(temp.path()).unwrap(), []);
-        assert!(path.join("data-0001").exists());
+        let parent = rustix::fs::open(temp.path(), DIRECTORY_FLAGS, Mode::empty()).unwrap();
+        let made = |mode: u32, before: Timespec, fill: &dyn Fn(&Path)| {
+            let path = temp.path().join("skye.abc123");
+            fs::create_dir(&path).unwrap();
+            fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+            fill(&path);
+            let opened = open_made(parent.as_fd(), c"skye.abc123", before);
+            let mode_after = fs::symlink_metadata(&path).unwrap().mode() & 0o7777;
+            if opened.is_err() {
+                assert_eq!(mode_after, mode, "what is not ours is not changed");
+            }
+            fs::remove_dir_all(&path).unwrap();
+            match opened {
+                Ok(_) => format!("{mode_after:o}"),
+                Err(Unusable::Other(why)) => why,
+                Err(Unusable::Failed(errno)) => panic!("{errno}"),
+            }
+        };
+        let later = Timespec { tv_sec: now.tv_sec + 60, ..now };
+        assert_eq!(made(0o700, now, &|_| {}), "700");
+        assert_eq!(made(0o2700, now, &|_| {}), "700", "a set-group-id parent hands its bit on");
+        assert_eq!(made(0o755, now, &|_| {}), "its mode is 0755, not 0700");
+        assert_eq!(made(0o700, now, &|path| fs::write(path.join("file"), "x").unwrap()), "it is not empty");
+        // The file system of the test may not keep births.
+        if statx(parent.as_fd(), c"").unwrap().stx_mask & StatxFlags::BTIME.bits() != 0 {
+            assert_eq!(made(0o700, later, &|_| {}), "it is older");
+        }
+        std::os::unix::fs::symlink("/", temp.path().join("skye.link00")).unwrap();
+        assert!(matches!(open_made(parent.as_fd(), c"skye.link00", now), Err(Unusable::Other(_))));
     }
 }

@@ -15,7 +15,7 @@ use crate::collect::Collected;
 use crate::course::{self, Known};
 use crate::gang::{Event, Gang};
 use crate::meter::Meter;
-use crate::patience::{self, PATIENCE};
+use crate::patience;
 
 /// What whoever looks on is told while a phase runs. One that is simulated has ticks only.
 #[derive(Debug)]
@@ -52,6 +52,11 @@ pub struct Tick<'a> {
 pub enum Expected {
     /// By an instant that the members know too.
     By(u64),
+    /// As long as operations end or data moves; by that instant, too.
+    WhileItMoves {
+        /// The instant.
+        deadline_ns: u64,
+    },
     /// As long as data moves: writing back a full cache takes as long as it takes.
     WhileDataMoves,
 }
@@ -72,8 +77,8 @@ pub struct Drive<'a> {
     pub readers: Vec<DeltaReader>,
     /// When the phase began.
     pub start_ns: u64,
-    /// Dirty pages of the machine at the last tick.
-    pub cached_bytes: u64,
+    /// Fewest dirty pages that the machine has had.
+    pub cached_bytes_min: u64,
     /// When the workers have done enough; `None` where something else ends the phase.
     pub until: Option<Until>,
     /// Whether one measured part is all that there is. Rounds have gaps between them, and end the phase by themselves.
@@ -97,7 +102,7 @@ fn panicked(attempt: &str, message: &str) -> Trouble {
 impl Drive<'_> {
     /// Waits until every member has answered; answers come in the order of the members, `None` from one that failed.
     ///
-    /// The trouble beside them: a member panicked, or one has not answered [`PATIENCE`] after it should have. The
+    /// The trouble beside them: a member panicked, or one has not answered in time, with [`patience::patience`] added. The
     /// others were told to stop then.
     pub fn answers<C: Send + 'static, R: Send + 'static>(
         &mut self,
@@ -108,11 +113,9 @@ impl Drive<'_> {
         let mut answers: Vec<Option<R>> = (0..gang.len()).map(|_| None).collect();
         let mut trouble = None;
         let mut next_tick_ns = Monotonic.now_ns() + INTERVAL_NS;
-        let patience_ns = PATIENCE.as_nanos() as u64;
-        let mut give_up_ns = match expected {
-            Expected::By(deadline_ns) => deadline_ns.saturating_add(patience_ns),
-            Expected::WhileDataMoves => Monotonic.now_ns() + patience_ns,
-        };
+        let (mut moved_ns, mut ops) = (Monotonic.now_ns(), self.collected.ops);
+        let mut stopped_ns = None;
+        self.cached_bytes_min = u64::MAX;
         while gang.is_busy() {
             let now_ns = Monotonic.now_ns();
             let next_ns = if measured { next_tick_ns.min(self.meter.next_look_ns()) } else { next_tick_ns };
@@ -126,26 +129,33 @@ impl Drive<'_> {
             }
             let now_ns = Monotonic.now_ns();
             if self.interrupt.load(Ordering::Relaxed) && !self.stop.swap(true, Ordering::Relaxed) {
-                give_up_ns = now_ns.saturating_add(patience_ns);
+                stopped_ns = Some(now_ns);
             }
             if measured && now_ns >= self.meter.next_look_ns() {
                 self.meter.look(now_ns);
             }
             if now_ns >= next_tick_ns {
-                let moved = self.tick(now_ns, measured);
+                let data_moved = self.tick(now_ns, measured, expected == Expected::WhileDataMoves);
                 // What the workers do beyond an instant can be enough; what they sync takes as long as it takes.
-                let can_end = measured && matches!(expected, Expected::By(_));
+                let can_end = measured && expected != Expected::WhileDataMoves;
                 if can_end && self.has_enough(now_ns) && !self.stop.swap(true, Ordering::Relaxed) {
-                    give_up_ns = now_ns.saturating_add(patience_ns);
+                    stopped_ns = Some(now_ns);
                 }
-                if moved && expected == Expected::WhileDataMoves && !self.is_stopped() {
-                    give_up_ns = now_ns + patience_ns;
+                if data_moved || ops != self.collected.ops {
+                    (moved_ns, ops) = (now_ns, self.collected.ops);
                 }
                 next_tick_ns = now_ns + INTERVAL_NS - (now_ns - next_tick_ns) % INTERVAL_NS;
             }
-            if now_ns > give_up_ns {
+            let expected_ns = match (expected, stopped_ns) {
+                (_, Some(stopped_ns)) => stopped_ns,
+                (Expected::By(deadline_ns), None) => deadline_ns,
+                (Expected::WhileItMoves { deadline_ns }, None) => deadline_ns.min(moved_ns),
+                (Expected::WhileDataMoves, None) => moved_ns,
+            };
+            if now_ns > expected_ns.saturating_add(patience::patience().as_nanos() as u64) {
                 self.stop.store(true, Ordering::Relaxed);
-                trouble = Some(patience::hangs("go on: an operation does not end"));
+                let still_for = Duration::from_nanos(now_ns - moved_ns);
+                trouble = Some(patience::hangs("go on", &gang.busy_threads(), still_for));
                 break;
             }
         }
@@ -163,13 +173,15 @@ impl Drive<'_> {
     ) -> Result<(), Trouble> {
         let mut workers = Vec::new();
         while gang.is_busy() {
-            match gang.wait(PATIENCE) {
+            match gang.wait(patience::patience()) {
                 Some((_, Event::Ready(worker))) => workers.push(worker),
                 Some((_, Event::Panicked(message))) => {
                     return Err(panicked("get ready", &message));
                 }
                 Some((_, Event::Report(_))) => {}
-                None => return Err(patience::hangs("get ready")),
+                None => {
+                    return Err(patience::hangs("get ready", &gang.busy_threads(), patience::patience()));
+                }
             }
         }
         self.meter.reset(&workers, !self.collected.steps.is_empty());
@@ -183,8 +195,9 @@ impl Drive<'_> {
         }
     }
 
-    /// Tells whether any device of the target has moved data since the last tick.
-    fn tick(&mut self, now_ns: u64, measured: bool) -> bool {
+    /// Tells whether any device of the target has moved data since the last tick. Where there is none, `by_cache` takes
+    /// what the machine has in its cache for a sign of it.
+    fn tick(&mut self, now_ns: u64, measured: bool, by_cache: bool) -> bool {
         self.drain();
         let elapsed_ns = now_ns.saturating_sub(self.start_ns);
         let frame = measured.then(|| self.meter.tick());
@@ -197,12 +210,13 @@ impl Drive<'_> {
             frame: frame.as_ref(),
         }));
         let Some(frame) = frame else { return false };
-        // Without devices, what is on its way to a server still shrinks.
+        // Without devices, what is on its way to a server still shrinks. Others' dirty pages come and go: only a new low tells.
         let cached_bytes = frame.dirty_bytes + frame.writeback_bytes;
-        let shrunk = std::mem::replace(&mut self.cached_bytes, cached_bytes) > cached_bytes;
+        let shrunk = cached_bytes < self.cached_bytes_min;
+        self.cached_bytes_min = self.cached_bytes_min.min(cached_bytes);
         let moved = frame.devices.iter().any(|device| device.read_bytes + device.written_bytes > 0);
         self.collected.add_frame(frame, elapsed_ns);
-        moved || (shrunk && self.meter.has_no_devices())
+        moved || (by_cache && shrunk && self.meter.has_no_devices())
     }
 
     /// Whether workers have been told to stop before they had done what they should.

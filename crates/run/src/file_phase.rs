@@ -257,8 +257,8 @@ fn drive_rounds(
     let mut rounds = Rounds { task, work, set, drive, outcome };
     let result = rounds.run(&mut gang);
     rounds.set.is_unknown |= result.is_err() || rounds.drive.is_stopped();
-    gang.dismiss();
-    outcome.failure = result.err();
+    let dismissed = gang.dismiss();
+    outcome.failure = result.and(dismissed).err();
 }
 
 /// What the rounds of a phase share.
@@ -789,8 +789,9 @@ mod tests {
             session.phase(phase, 1, time, &mut |_| {})
         });
         let records = records.collect();
-        let left = session.close().unwrap().left.into_iter().map(|(path, _)| path).collect();
-        (records, left)
+        let left = session.close().unwrap().wait().unwrap().left;
+        let below = |path: &Path| path.strip_prefix(&work).unwrap_or(path).display().to_string();
+        (records, left.iter().map(|(path, _)| below(path)).collect())
     }
 
     /// Where files are made at once, whatever the file systems of this machine have been through.

@@ -3,7 +3,11 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use model::Trouble;
+
+use crate::patience::{hangs, patience};
 
 /// What a member tells.
 #[derive(Debug)]
@@ -54,10 +58,26 @@ impl<C, R> Mailbox<C, R> {
     }
 }
 
+/// How often a thread is looked at that is about to end.
+const END_LOOK: Duration = Duration::from_micros(200);
+/// How long threads may take to their end where another hangs.
+const END_GRACE: Duration = Duration::from_secs(1);
+
 struct Member<C> {
     commands: Sender<C>,
     thread: JoinHandle<()>,
+    worker: Option<Worker>,
     busy: bool,
+}
+
+impl<C> Member<C> {
+    /// The thread's number; none where a process does the work.
+    fn number(&self) -> Option<i32> {
+        match self.worker {
+            Some(Worker::Thread(number)) => Some(number),
+            Some(Worker::Process(_)) | None => None,
+        }
+    }
 }
 
 /// A group of threads.
@@ -94,7 +114,7 @@ impl<C: Send + 'static, R: Send + 'static> Gang<C, R> {
                 .stack_size(256 << 10)
                 .spawn(body)?;
             // Getting ready is the first thing that each is busy with.
-            members.push(Member { commands, thread, busy: true });
+            members.push(Member { commands, thread, worker: None, busy: true });
         }
         Ok(Self { members, events })
     }
@@ -119,7 +139,11 @@ impl<C: Send + 'static, R: Send + 'static> Gang<C, R> {
     pub fn wait(&mut self, timeout: Duration) -> Option<(usize, Event<R>)> {
         match self.events.recv_timeout(timeout) {
             Ok((index, event)) => {
-                self.members[index].busy = false;
+                let member = &mut self.members[index];
+                member.busy = false;
+                if let Event::Ready(worker) = event {
+                    member.worker = Some(worker);
+                }
                 Some((index, event))
             }
             // All have gone without a word, which a member never does: each answers or panics aloud.
@@ -131,14 +155,45 @@ impl<C: Send + 'static, R: Send + 'static> Gang<C, R> {
         }
     }
 
-    /// Sends everybody home. Those that hang are left behind.
-    pub fn dismiss(self) {
-        for Member { commands, thread, busy } in self.members {
+    /// Numbers of the threads that have not answered.
+    pub fn busy_threads(&self) -> Vec<i32> {
+        self.members.iter().filter(|member| member.busy).filter_map(Member::number).collect()
+    }
+
+    /// Sends everybody home, and waits for those who have answered: on their way they close files. Those that hang are left
+    /// behind.
+    ///
+    /// # Errors
+    /// One that had answered does not come to its end.
+    pub fn dismiss(self) -> Result<(), Trouble> {
+        // Where one hangs, the others may, too; nobody waits for that again.
+        let patience = if self.is_busy() { END_GRACE } else { patience() };
+        let mut leaving = Vec::new();
+        for member in self.members {
+            let number = member.number();
+            let Member { commands, thread, busy, .. } = member;
             drop(commands);
             if !busy {
-                let _ = thread.join();
+                leaving.push((thread, number));
             }
         }
+        let mut moved_at = Instant::now();
+        while !leaving.is_empty() {
+            let before = leaving.len();
+            let (ended, still): (Vec<_>, Vec<_>) =
+                leaving.into_iter().partition(|(thread, _)| thread.is_finished());
+            ended.into_iter().for_each(|(thread, _)| drop(thread.join()));
+            leaving = still;
+            if leaving.len() < before {
+                moved_at = Instant::now();
+            } else if moved_at.elapsed() > patience {
+                let numbers: Vec<_> = leaving.iter().filter_map(|(_, number)| *number).collect();
+                return Err(hangs("close files", &numbers, moved_at.elapsed()));
+            } else {
+                std::thread::sleep(END_LOOK);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -177,7 +232,7 @@ mod tests {
         collect(&mut gang);
         (0..3).for_each(|index| gang.command(index, 21));
         collect(&mut gang);
-        gang.dismiss();
+        gang.dismiss().unwrap();
         let reports = events.iter().filter(|(_, event)| matches!(event, Event::Report(42))).count();
         let panics: Vec<_> = events
             .iter()

@@ -9,6 +9,7 @@
 //! - What was counted before a failure is kept.
 
 pub mod ceilings;
+mod clean;
 mod collect;
 mod course;
 mod data_phase;
@@ -22,7 +23,7 @@ mod knee;
 mod member;
 mod meter;
 mod notes;
-mod patience;
+pub mod patience;
 mod probes;
 mod process;
 mod record;
@@ -31,11 +32,11 @@ mod session;
 mod sim_phase;
 mod stdio_child;
 
+pub use clean::{Cleaned, clean};
 pub use course::Known;
 pub use dataset::LayoutProgress;
-pub use directory::{Cleaned, WorkDirectory, clean};
+pub use directory::{Removed, Removing, WorkDirectory};
 pub use drive::{Moment, Tick};
 pub use knee::knee;
 pub use record::phase_id;
-pub use removal::Removal;
 pub use session::{Session, Time};

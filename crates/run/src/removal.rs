@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use model::marker::{FILE_NAME, NameRule};
-use rustix::fs::{AtFlags, Mode, OFlags, RawDir, ResolveFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir, ResolveFlags, SeekFrom};
 use rustix::io::Errno;
 
 /// Opens directories for reading, never through a link.
@@ -41,6 +41,16 @@ pub fn is_empty(directory: &OwnedFd) -> Result<bool, Errno> {
         }
     }
     Ok(true)
+}
+
+/// How many descriptors a removal by these rules opens at a time: one for each level of directories below.
+pub fn descriptors(rules: &[NameRule]) -> usize {
+    rules
+        .iter()
+        .filter_map(|rule| rule.inside.as_deref())
+        .map(|inside| 1 + descriptors(inside))
+        .max()
+        .unwrap_or(0)
 }
 
 /// What a removal did.
@@ -89,10 +99,10 @@ fn remove_pass(
     progress: &AtomicU64,
     removal: &mut Removal,
 ) -> Result<(), Errno> {
-    // A descriptor of its own: the position of the one that was handed in is not ours to move.
-    let reader = rustix::fs::openat(directory, ".", DIRECTORY_FLAGS, Mode::empty())?;
+    // No descriptor of its own, as there may be none left.
+    rustix::fs::seek(directory, SeekFrom::Start(0))?;
     let mut buffer = [MaybeUninit::<u8>::uninit(); 16 << 10];
-    let mut entries = RawDir::new(&reader, &mut buffer);
+    let mut entries = RawDir::new(directory, &mut buffer);
     while let Some(entry) = entries.next() {
         let entry = entry?;
         let name = entry.file_name();

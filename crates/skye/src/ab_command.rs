@@ -357,19 +357,18 @@ fn finish(arguments: &AbArguments, measured: Measured, shows_text: bool) -> Done
         let run = ended.run;
         let mut file = String::new();
         if !run.phases.is_empty() && !interruption.is_repeated() {
-            let homeless = "the runs are not saved: neither XDG_STATE_HOME nor HOME is set; use -o DIR";
-            match store::keep(&run, arguments.output.as_deref(), None, homeless) {
-                Ok(Some(path)) => {
+            let homeless = "cannot save the runs: neither XDG_STATE_HOME nor HOME is set; name a directory with -o DIR, or add --no-save";
+            let keep = || store::keep(&run, arguments.output.as_deref(), None, homeless);
+            match (!arguments.no_save).then(keep).transpose() {
+                Ok(Some(Some(path))) => {
                     file = path.display().to_string();
                     saved.push(path);
                 }
-                Ok(None) => {}
-                Err(message) if arguments.output.is_some() => {
+                Ok(_) => {}
+                Err(message) => {
                     terminal::error(&message);
-                    code = exit::FAILED;
+                    code = exit::worse(code, exit::FAILED);
                 }
-                Err(message) if !arguments.quiet => terminal::message("warning", &message),
-                Err(_) => {}
             }
         }
         (name, [(file, run)])

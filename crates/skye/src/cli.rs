@@ -201,6 +201,9 @@ pub struct RunArguments {
     /// Only results: no title and no plan on stdout, no progress and no warnings on stderr.
     #[arg(short, long)]
     pub quiet: bool,
+    /// Do not save the run.
+    #[arg(long, conflicts_with_all = ["output", "beside"])]
+    pub no_save: bool,
 }
 
 /// What to do, wherever it is done.
@@ -350,6 +353,9 @@ pub struct AbArguments {
     /// Only the comparison: no plan on stdout, no progress and no warnings on stderr.
     #[arg(short, long)]
     pub quiet: bool,
+    /// Do not save the runs.
+    #[arg(long, conflicts_with = "output")]
+    pub no_save: bool,
 }
 
 /// Which runs to compare, and how.
@@ -442,6 +448,8 @@ value_words! {
         LowSpace,
         /// Do not warn about a target that others are using.
         Busy,
+        /// As root, run in a directory in which others may rename what is made there.
+        SharedDirectory,
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime};
 
 use family::words::Command;
 use model::plan::{self, Plan};
-use model::request::Request;
+use model::request::{Allow, Request};
 use model::run::{Environment, PhaseRecord, Status};
 use model::{Machine, SimDevice};
 use observe::Root;
@@ -19,7 +19,7 @@ use crate::exit::{self, Failure};
 use crate::live_view::LiveView;
 use crate::privileges::{self, Identity};
 use crate::signals::Interruption;
-use crate::{Done, cli, outputs, simulation, terminal};
+use crate::{Done, cli, outputs, place, simulation, terminal};
 
 /// A machine and a target that are known, on which something is to be measured.
 pub struct Bench {
@@ -40,7 +40,7 @@ impl Bench {
         let machine = driver::machine(&root);
         let (device, target) = match simulation::target(directory)? {
             Some((device, target)) => (Some(device), target),
-            None => (None, observe::target(&root, directory).map_err(Failure::failed)?),
+            None => (None, place::directory(&root, directory).map_err(Failure::failed)?),
         };
         let environment = Environment::new(&machine, target, observe::settings(&root), Vec::new());
         Ok(Self { root, machine, environment, device })
@@ -66,7 +66,15 @@ impl Bench {
     /// # Errors
     /// It is refused; nothing was written.
     pub fn plan(&self, request: &Request) -> Result<Plan, Failure> {
-        plan::plan(request, &self.environment.target, &self.machine).map_err(Failure::failed)
+        let target = &self.environment.target;
+        // The originals run there, too.
+        let allow = request.allow.iter().copied().chain([Allow::SharedDirectory]).collect();
+        let plan = plan::plan(&Request { allow, ..request.clone() }, target, &self.machine);
+        let plan = plan.map_err(Failure::failed)?;
+        if let Some(danger) = plan::shared_directory(target, &self.machine) {
+            terminal::message("warning", &format!("running as root in {}: {danger}", target.path));
+        }
+        Ok(plan)
     }
 
     /// Measures what was planned, once, and removes it again; the audience is told on stderr how far it is, none of it

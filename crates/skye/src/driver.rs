@@ -1,7 +1,6 @@
 //! The session's driver: phase after phase of a plan, with what is found out before, beside and after them, to the
 //! document.
 
-use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use model::plan::PlannedPhase;
@@ -15,15 +14,17 @@ use model::workload::Engine;
 use model::{Limiter, Machine, Plan, Trouble, spec};
 use observe::Root;
 use run::ceilings::Ceilings;
-use run::{LayoutProgress, Moment, Session, Time};
+use run::{LayoutProgress, Moment, Session, Time, patience};
 use rustix::time::{ClockId, clock_gettime};
 
 mod experiments;
 
 use crate::beside::Beside;
+use crate::closing;
 use crate::exit::{self, Failure};
 use crate::live_view::{LiveView, Position};
 use crate::marks::Marks;
+use crate::memory;
 use crate::signals::Interruption;
 use crate::terminal;
 
@@ -134,8 +135,15 @@ impl Turns {
         driver.deadline = driver.started + Duration::from_nanos(driver.plan.total_ns);
         driver.written_bytes = 0;
         driver.measuring_since.get_or_insert_with(|| (Instant::now(), own_cpu_seconds()));
-        let measured = driver.lay_out(session).map(|()| driver.repetition(session, repetition));
-        let Err(trouble) = measured.and_then(|()| session.clear()) else {
+        let laid_out = driver.lay_out(session);
+        let is_complete = laid_out.is_ok();
+        if is_complete || !driver.interruption.is_raised() {
+            driver.repetition(session, repetition, laid_out);
+        }
+        if !is_complete || patience::hanging().is_some() {
+            return false;
+        }
+        let Err(trouble) = session.clear() else {
             let has_failed =
                 |phase: &PhaseRecord| phase.repetition == repetition && phase.status == Status::Failed;
             return !driver.interruption.is_raised() && !driver.phases.iter().any(has_failed);
@@ -182,6 +190,8 @@ struct Driver {
     clock_read_ns: Option<f64>,
     /// Something besides a phase failed.
     failed: bool,
+    /// Whether files are still being removed, from a target that hangs.
+    is_closing: bool,
     /// What was found out about the target before the first test.
     target_probes: Option<TargetProbes>,
     /// The user's command beside each test.
@@ -203,6 +213,8 @@ pub struct Ended {
     pub failed: bool,
     /// What could not be removed, and why.
     pub left: Vec<String>,
+    /// Whether files are still being removed, from a target that hangs.
+    is_closing: bool,
     quiet: bool,
 }
 
@@ -222,9 +234,16 @@ impl Ended {
     /// Says which signal ended it, and whether its files are removed.
     pub fn tell_signal(&self) {
         if self.interruption.is_raised() && !self.quiet && !self.reader_is_gone() {
-            let files =
-                if self.left.is_empty() { "its files are removed" } else { "some of its files are left" };
-            terminal::message("skye", &format!("ended by SIG{}; {files}", self.interruption.name()));
+            let files = match self.left.is_empty() {
+                _ if self.is_closing => "its files are not removed yet",
+                true => "its files are removed",
+                false => "some of its files are left",
+            };
+            let why = match memory::is_short() {
+                true => "ended as memory ran out".to_owned(),
+                false => format!("ended by SIG{}", self.interruption.name()),
+            };
+            terminal::message("skye", &format!("{why}; {files}"));
         }
     }
 
@@ -283,6 +302,7 @@ impl Driver {
             cpus: machine.cpus,
             clock_read_ns: None,
             failed: false,
+            is_closing: false,
             target_probes: None,
             beside,
             marks: Marks::open(),
@@ -335,37 +355,39 @@ impl Driver {
             if self.interruption.is_raised() {
                 break;
             }
-            if let Err(trouble) = self.lay_out(&mut session) {
-                if !self.interruption.is_raised() {
-                    self.fail(&trouble);
-                }
+            let laid_out = self.lay_out(&mut session);
+            if self.interruption.is_raised() {
                 break;
             }
-            if repetition == 1 && !self.interruption.is_raised() {
+            if repetition == 1 && laid_out.is_ok() {
                 self.view.preparing("looking below this system");
                 self.target_probes = session.probe_target();
                 let probe = self.target_probes.as_ref().and_then(|probes| probes.compressible.as_ref());
                 self.written_bytes += probe.map_or(0, |probe| probe.bytes);
             }
-            self.repetition(&mut session, repetition);
+            self.repetition(&mut session, repetition, laid_out);
         }
         let before = self.limiters();
-        self.experiment(&mut session);
+        if patience::hanging().is_none() {
+            self.experiment(&mut session);
+        }
         self.show_judged_later(&before);
         self.close(session)
     }
 
-    /// Removes everything; gives what could not be removed.
+    /// Removes everything; gives what could not be removed. Where the target hangs, that goes on behind, as what was
+    /// measured must not wait for it.
     fn close(&mut self, session: Session) -> Vec<String> {
         self.clock_read_ns = Some(session.clock_read_ns());
         self.view.preparing("removing files");
-        let path = session.path().map(Path::to_owned).unwrap_or_default();
         let left = match session.close() {
-            Ok(removal) => {
-                let left = removal.left.into_iter();
-                left.map(|(name, why)| format!("left {}: {why}", path.join(name).display())).collect()
+            None => Vec::new(),
+            Some(removing) if patience::hanging().is_some() => {
+                closing::later(removing);
+                self.is_closing = true;
+                Vec::new()
             }
-            Err(trouble) => vec![trouble.to_string()],
+            Some(removing) => closing::left(removing.wait()),
         };
         self.view.end();
         left
@@ -387,13 +409,21 @@ impl Driver {
         Ok(())
     }
 
-    fn repetition(&mut self, session: &mut Session, repetition: u32) {
+    /// Runs all tests once; those that need data which could not be laid out are not tried.
+    fn repetition(&mut self, session: &mut Session, repetition: u32, laid_out: Result<(), Trouble>) {
+        let lacking = laid_out.err().map(|trouble| {
+            self.fail(&trouble);
+            format!("its files could not be laid out: {}", trouble.cause)
+        });
         let phases = self.plan.phases.clone();
         for (index, phase) in phases.iter().enumerate() {
             let rest = &phases[index..];
             let repetitions_left = u64::from(self.plan.repetitions - repetition);
+            let needed = lacking.as_deref().filter(|_| phase.workload.data().is_some());
             let record = match self.time_for(rest, &phases, repetitions_left) {
                 _ if self.interruption.is_raised() => return,
+                _ if needed.is_some() => skipped(phase, repetition, needed.unwrap_or_default()),
+                _ if patience::hanging().is_some() => skipped(phase, repetition, "the target hangs"),
                 None => {
                     skipped(phase, repetition, "the run's total time is used up; give it more with --time")
                 }
@@ -633,6 +663,7 @@ impl Driver {
             beside: self.beside,
             failed: self.failed,
             left,
+            is_closing: self.is_closing,
             quiet: self.quiet,
         }
     }

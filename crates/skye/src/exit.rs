@@ -18,6 +18,13 @@ pub const BEYOND: u8 = 4;
 /// numbers from here could not be believed, or a run would be refused. From `selftest`: a limit was not named.
 pub const INVALID: u8 = 5;
 
+/// The code that says more of two: damage is worse than a failure, and a failure than a number that is invalid.
+pub fn worse(one: u8, other: u8) -> u8 {
+    let order = [DONE, INVALID, BEYOND, FAILED, DAMAGED];
+    let place = |code: u8| order.iter().position(|known| *known == code);
+    if place(one) >= place(other) { one } else { other }
+}
+
 /// Why a command ends.
 #[derive(Debug)]
 pub enum Failure {
@@ -31,16 +38,16 @@ pub enum Failure {
 
 impl Failure {
     /// Prints the message and gives the code.
-    pub fn report(self) -> ExitCode {
+    pub fn report(self) -> u8 {
         match self {
-            Self::ReaderGone => ExitCode::from(DONE),
+            Self::ReaderGone => DONE,
             Self::Refused(message) => {
                 crate::terminal::error(&message);
-                ExitCode::from(REFUSED)
+                REFUSED
             }
             Self::Failed(message) => {
                 crate::terminal::error(&message);
-                ExitCode::from(FAILED)
+                FAILED
             }
         }
     }

@@ -1,7 +1,6 @@
 //! Programs of the family whose place this one takes, by a command or by the name under which it is started.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -12,7 +11,7 @@ use report::compare::{ForeignRate, Side};
 
 use crate::cli::FamilyCommand;
 use crate::exit::{self, Failure};
-use crate::{Done, bonnie, bonniepp as measuring, getc_putc, gobonniego, terminal, zcav};
+use crate::{Done, bonnie, bonniepp as measuring, getc_putc, gobonniego, inputs, terminal, zcav};
 
 /// One of them: its name, as a command and as a program, and what it does with the words after its name.
 pub struct FrontEnd {
@@ -95,7 +94,7 @@ fn convert(program: &str, form: &str, words: &[OsString], render: fn(&[Line]) ->
         [] => read("stdin", || Ok(std::io::stdin())).and_then(|found| show("stdin", &found, render)),
         [file] => {
             let name = file.to_string_lossy();
-            read(&name, || File::open(file)).and_then(|found| show(&name, &found, render))
+            read(&name, || inputs::open(Path::new(file))).and_then(|found| show(&name, &found, render))
         }
         [_, second, ..] => Err(Failure::Failed(format!(
             "{program}: `{}` is one file too many; write skye {program} FILE, or cat FILE… | skye {program}",
@@ -108,9 +107,8 @@ fn convert(program: &str, form: &str, words: &[OsString], render: fn(&[Line]) ->
 type Lines = (Vec<Line>, Vec<Problem>);
 
 fn read<R: Read>(source: &str, open: impl FnOnce() -> std::io::Result<R>) -> Result<Lines, Failure> {
-    let mut bytes = Vec::new();
-    open()
-        .and_then(|mut reader| reader.read_to_end(&mut bytes))
+    let bytes = open()
+        .and_then(|reader| inputs::whole(reader, inputs::DOCUMENT_BYTES_MAX))
         .map_err(|error| Failure::failed(Trouble::new(format!("read results from {source}"), error)))?;
     Ok(bonniepp::read(&String::from_utf8_lossy(&bytes)))
 }

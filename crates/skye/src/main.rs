@@ -10,6 +10,7 @@ mod beside;
 mod bonnie;
 mod bonniepp;
 mod cli;
+mod closing;
 mod compare_command;
 mod dialect;
 mod doctor;
@@ -19,9 +20,11 @@ mod explain;
 mod front_ends;
 mod getc_putc;
 mod gobonniego;
+mod inputs;
 mod live_view;
 mod logger;
 mod marks;
+mod memory;
 mod outputs;
 mod place;
 mod preset;
@@ -44,7 +47,11 @@ use crate::cli::{Cli, Command};
 use crate::exit::Failure;
 use crate::front_ends::FrontEnd;
 
+#[global_allocator]
+static ALLOCATOR: memory::Reserving = memory::Reserving;
+
 fn main() -> ExitCode {
+    memory::keep();
     let words: Vec<_> = std::env::args_os().collect();
     // Such a worker has one thread and treats signals in its own way. The run is told what goes wrong, and says it.
     if let Some(parent) = cli::parent_of_stdio_worker(&words) {
@@ -76,12 +83,13 @@ fn main() -> ExitCode {
 /// Does it, and gives the code to end with.
 fn ended(command: impl FnOnce() -> Done + UnwindSafe) -> ExitCode {
     raise_descriptor_limit();
-    match std::panic::catch_unwind(command) {
-        Ok(Ok(code)) => ExitCode::from(code),
+    let code = match std::panic::catch_unwind(command) {
+        Ok(Ok(code)) => code,
         Ok(Err(failure)) => failure.report(),
         // The message is out, and unwinding has removed what the run had made.
-        Err(_) => ExitCode::from(exit::FAILED),
-    }
+        Err(_) => exit::FAILED,
+    };
+    ExitCode::from(closing::finish(code))
 }
 
 fn dispatch(cli: Cli) -> Done {

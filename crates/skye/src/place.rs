@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use model::{Plan, SimDevice, Target};
+use model::{Plan, SimDevice, Target, Trouble};
 use observe::Root;
-use run::Session;
+use run::{Session, patience};
 
 use crate::exit::Failure;
 use crate::{cli, simulation};
@@ -26,7 +26,7 @@ impl Place {
     pub fn find(root: &Root, word: &Path) -> Result<Self, Failure> {
         Ok(match simulation::target(word)? {
             Some((device, target)) => Self { target, device: Some(device) },
-            None => Self { target: observe::target(root, word).map_err(Failure::refused)?, device: None },
+            None => Self { target: directory(root, word).map_err(Failure::refused)?, device: None },
         })
     }
 
@@ -48,4 +48,14 @@ impl Place {
         session.set_stdio_program(cli::stdio_program());
         Ok(session)
     }
+}
+
+/// The directory that a word means. It may lie on a server that does not answer.
+///
+/// # Errors
+/// There is none, or it does not answer.
+pub fn directory(root: &Root, word: &Path) -> Result<Target, Trouble> {
+    let (root, word) = (root.clone(), word.to_owned());
+    let attempt = format!("use {} as the target", word.display());
+    patience::wait_while_it_moves(&attempt, || 0, move || observe::target(&root, &word))?
 }

@@ -1,11 +1,14 @@
 //! Presets: shipped inside the program, or read from a file of the same words.
 
+use std::path::Path;
+
 use model::nearest;
 use model::request::Request;
 use model::spec::{self, Defaults};
 
 use crate::cli::WorkArguments;
 use crate::exit::Failure;
+use crate::inputs;
 
 const SHIPPED: &[(&str, &str)] = &[
     ("quick", include_str!("../../../presets/quick.toml")),
@@ -41,7 +44,7 @@ pub fn load(name: &str) -> Result<Request, Failure> {
         return parse(name, text);
     }
     if name.ends_with(".toml") || name.contains('/') {
-        let text = std::fs::read_to_string(name).map_err(|error| {
+        let text = inputs::read_text(Path::new(name), inputs::DESCRIPTION_BYTES_MAX).map_err(|error| {
             Failure::Refused(format!(
                 "cannot read the preset {name}: {error}; name a TOML file, or one of {}",
                 names()
@@ -86,6 +89,7 @@ mod tests {
             file_system: "ext4".into(),
             mount_options: vec![],
             read_only: false,
+            others_write: false,
             backing: Backing::Devices,
             geometry: Geometry::default(),
             space: Space {

@@ -52,7 +52,22 @@ pub fn become_user(user: Option<&str>, group: Option<&str>) -> Result<Identity, 
         .and_then(|()| setresgid(gid, gid, gid))
         .and_then(|()| setresuid(uid, uid, uid))
         .map_err(|errno| Trouble::new(attempt(), std::io::Error::from(errno)))?;
+    if !wanted.is_root() {
+        give_up_capabilities().map_err(|error| Trouble::new(attempt(), error))?;
+    }
     Ok(wanted)
+}
+
+/// Gives up what root may do, which a process keeps with the user where its security bits say so.
+fn give_up_capabilities() -> std::io::Result<()> {
+    use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
+    let none = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?;
+    let left = capabilities(None)?;
+    match left.effective | left.permitted | left.inheritable {
+        left if left.is_empty() => Ok(()),
+        _ => Err(std::io::Error::other("the kernel keeps privileges of root for it")),
+    }
 }
 
 /// The numbers of those who were named.

@@ -168,20 +168,19 @@ fn finish(arguments: &RunArguments, ended: Ended, style: &Style, shows_text: boo
     let mut saved = None;
     // With nothing measured there is nothing to save; a second signal skips the saving, too.
     if !run.phases.is_empty() && !interruption.is_repeated() && !gone {
-        match save(arguments, &run, beside.as_ref().map(Beside::document)) {
-            Ok(path) => saved = path,
-            Err(message) if arguments.output.is_some() => {
+        let keeps = !arguments.no_save;
+        match keeps.then(|| save(arguments, &run, beside.as_ref().map(Beside::document))).transpose() {
+            Ok(path) => saved = path.flatten(),
+            Err(message) => {
                 terminal::error(&message);
-                code = exit::FAILED;
+                code = exit::worse(code, exit::FAILED);
             }
-            Err(message) if !quiet => terminal::message("warning", &message),
-            Err(_) => {}
         }
         match write_outputs(arguments, &run) {
             Err(Failure::ReaderGone) => return Ok(exit::DONE),
             Err(Failure::Failed(message) | Failure::Refused(message)) => {
                 terminal::error(&message);
-                code = exit::FAILED;
+                code = exit::worse(code, exit::FAILED);
             }
             Ok(()) => {}
         }
@@ -214,8 +213,7 @@ fn finish(arguments: &RunArguments, ended: Ended, style: &Style, shows_text: boo
 /// Saves a run, as CSV too where the user named the directory.
 fn save(arguments: &RunArguments, run: &Run, reserved: Option<&Path>) -> Result<Option<PathBuf>, String> {
     let wanted = arguments.output.as_deref();
-    let homeless =
-        "the run is not saved: neither XDG_STATE_HOME nor HOME is set; use -o DIR or --json FILE to keep it";
+    let homeless = "cannot save the run: neither XDG_STATE_HOME nor HOME is set; name a directory with -o DIR, or add --no-save";
     let saved = store::keep(run, wanted, reserved, homeless)?;
     if let Some(path) = saved.as_ref().filter(|_| wanted.is_some()) {
         let csv = path.with_extension("csv");

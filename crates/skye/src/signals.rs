@@ -7,6 +7,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGXCPU, SI
 use signal_hook::iterator::Signals;
 
 use crate::exit::Failure;
+use crate::memory;
 
 /// What has arrived.
 #[derive(Debug, Clone, Default)]
@@ -55,8 +56,8 @@ impl Interruption {
         // Only the first decides about the exit code.
         let _ = self.first.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
         // A reader that is gone is no user who insists.
-        if signal != SIGPIPE {
-            self.count.fetch_add(1, Ordering::SeqCst);
+        if signal != SIGPIPE && self.count.fetch_add(1, Ordering::SeqCst) > 0 {
+            run::patience::insist();
         }
         self.raised.store(true, Ordering::SeqCst);
     }
@@ -80,6 +81,7 @@ impl Interruption {
     pub fn exit_code(&self) -> Option<u8> {
         match self.first.load(Ordering::SeqCst) {
             0 => None,
+            _ if memory::is_short() => Some(crate::exit::FAILED),
             SIGPIPE => Some(crate::exit::DONE),
             signal => Some(128 + signal as u8),
         }

@@ -6,6 +6,7 @@ use model::target::{Backing, Geometry, Space};
 use model::{SimDevice, Target};
 
 use crate::exit::Failure;
+use crate::inputs;
 
 /// What the name of a simulated target begins with.
 const PREFIX: &str = "sim:";
@@ -22,7 +23,7 @@ pub fn is_named(word: &Path) -> bool {
 pub fn target(word: &Path) -> Result<Option<(SimDevice, Target)>, Failure> {
     let Some(file) = word.to_str().and_then(|word| word.strip_prefix(PREFIX)) else { return Ok(None) };
     let refused = |problem: String| Failure::Refused(format!("cannot simulate {file}: {problem}"));
-    let text = std::fs::read_to_string(file).map_err(|error| {
+    let text = inputs::read_text(Path::new(file), inputs::DESCRIPTION_BYTES_MAX).map_err(|error| {
         refused(format!("{error}; name a file that describes a device, as in docs/simulated-devices.md"))
     })?;
     let device = SimDevice::from_toml(&text).map_err(refused)?;
@@ -33,6 +34,7 @@ pub fn target(word: &Path) -> Result<Option<(SimDevice, Target)>, Failure> {
         file_system: "simulated".into(),
         mount_options: Vec::new(),
         read_only: false,
+        others_write: false,
         backing: Backing::Simulated,
         geometry: Geometry::default(),
         space: Space {

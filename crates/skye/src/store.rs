@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use model::{Plan, Run, Trouble};
 
+use crate::inputs;
+
 /// Where runs are saved: `$XDG_STATE_HOME/skye/runs`, or below `$HOME/.local/state`; `None` without either.
 pub fn directory() -> Option<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -81,7 +83,7 @@ pub fn save(run: &Run, directory: &Path, reserved: Option<&Path>) -> Result<Path
 }
 
 /// Saves a run where the user wants it, or else in the store, which takes none that was never on a device; where it lies
-/// then. Only in the former case is an error one: the store is a convenience.
+/// then.
 ///
 /// # Errors
 /// Why it is not saved, and what to do; `homeless` where there is no store.
@@ -210,7 +212,7 @@ pub fn read(path: &Path) -> Result<Run, String> {
 /// # Errors
 /// The path, and why it cannot be read.
 pub fn text(path: &Path) -> Result<String, String> {
-    let bytes = std::fs::read(path).map_err(|error| {
+    let bytes = inputs::read(path, inputs::DOCUMENT_BYTES_MAX).map_err(|error| {
         Trouble::new(format!("read the run {}", path.display()), error)
             .remedy("name a saved run; skye list shows them")
             .to_string()

@@ -1,12 +1,15 @@
 //! Commands on what is already there: saved runs, and leftovers of killed ones.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use model::Trouble;
 use report::html::Embed;
 use report::list::{Entry, Summary};
 use report::trend::Measured;
-use run::Cleaned;
 use run::ceilings::MEMORY;
+use run::{Cleaned, patience};
 
 use crate::Done;
 use crate::cli::{ListArguments, ReportArguments};
@@ -89,11 +92,11 @@ pub fn list(arguments: &ListArguments) -> Done {
 
 /// `skye clean`
 pub fn clean(directory: &Path) -> Done {
-    let mut found = run::clean(directory).map_err(Failure::refused)?;
+    let mut found = clean_in(directory).map_err(Failure::failed)?.map_err(Failure::refused)?;
     // There a killed run may have left the files of its comparison with memory.
     if directory != Path::new(MEMORY) {
         let removed = |cleaned: &Cleaned| matches!(cleaned, Cleaned::Removed(_));
-        let in_memory = run::clean(MEMORY.as_ref()).unwrap_or_default();
+        let in_memory = run::clean(MEMORY.as_ref(), &AtomicU64::new(0)).unwrap_or_default();
         found.extend(in_memory.into_iter().filter(|(_, cleaned)| removed(cleaned)));
     }
     let mut code = exit::DONE;
@@ -118,4 +121,18 @@ pub fn clean(directory: &Path) -> Done {
         terminal::print_line(&line)?;
     }
     Ok(code)
+}
+
+type Found = Vec<(PathBuf, Cleaned)>;
+
+/// Cleans as long as something is removed: the target may be on a server that does not answer.
+fn clean_in(directory: &Path) -> Result<Result<Found, Trouble>, Trouble> {
+    let progress = Arc::new(AtomicU64::new(0));
+    let (seen, theirs) = (Arc::clone(&progress), directory.to_owned());
+    let attempt = format!("clean {}", directory.display());
+    patience::wait_while_it_moves(
+        &attempt,
+        || progress.load(Ordering::Relaxed),
+        move || run::clean(&theirs, &seen),
+    )
 }

@@ -257,9 +257,9 @@ fn print_failure(failure: &Failure, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Cause::Errno(errno) => write!(f, "errno {}", errno.raw_os_error()),
         Cause::Short { got_bytes, wanted_bytes } => write!(f, "short {got_bytes} {wanted_bytes}"),
         Cause::Names { came, files } => write!(f, "names {came} {files}"),
-        Cause::Mismatch(Mismatch { offset_bytes, expected, found, belongs_to }) => {
+        Cause::Mismatch(Mismatch { offset_bytes, expected, found, belongs_to, zeros_bytes }) => {
             let [expected, found] = [expected, found].map(|bytes| u64::from_le_bytes(*bytes));
-            write!(f, "mismatch {offset_bytes} {expected} {found} ")?;
+            write!(f, "mismatch {offset_bytes} {expected} {found} {zeros_bytes} ")?;
             match belongs_to {
                 Some(Stamp { seed, file, generation, offset_bytes, phase_bytes }) => {
                     write!(f, "{seed} {file} {generation} {offset_bytes} {phase_bytes}")
@@ -308,6 +308,7 @@ fn parse_failure(call: &str, words: &mut Words<'_>) -> Option<Failure> {
             offset_bytes: words.number()?,
             expected: u64::to_le_bytes(words.number()?),
             found: u64::to_le_bytes(words.number()?),
+            zeros_bytes: words.number()?,
             belongs_to: match words.option()? {
                 Some(seed) => Some(Stamp {
                     seed,
@@ -469,7 +470,7 @@ mod tests {
         let stamp = Stamp { seed: 1, file: 2, generation: 3, offset_bytes: 4, phase_bytes: 5 };
         let mismatch = |belongs_to| {
             let (expected, found) = ([1, 2, 3, 4, 5, 6, 7, 255], [0; 8]);
-            Cause::Mismatch(Mismatch { offset_bytes: 77, expected, found, belongs_to })
+            Cause::Mismatch(Mismatch { offset_bytes: 77, expected, found, belongs_to, zeros_bytes: 7 })
         };
         for (offset_bytes, cause) in [
             (None, Errno::NOSPC.into()),

@@ -46,6 +46,7 @@ fn sound() -> Health {
             file_system: "ext4".into(),
             mount_options: vec!["rw".into(), "relatime".into()],
             read_only: false,
+            others_write: false,
             backing: Backing::Devices,
             geometry: Geometry::default(),
             space: Space {

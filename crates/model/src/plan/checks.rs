@@ -15,6 +15,13 @@ const POOL_BYTES_MIN: u64 = 1 << 20;
 /// What a worker counts into: three sets of histograms, and its stack.
 const COUNTS_BYTES: u64 = 256 << 10;
 
+/// The danger that root runs into where others may rename what it makes; `None` where they may not.
+pub fn shared_directory(target: &Target, machine: &Machine) -> Option<&'static str> {
+    (machine.root && target.others_write).then_some(
+        "other users may write there and it has no sticky bit, so they can put a directory of theirs in place of skye's",
+    )
+}
+
 /// Refuses blocks that `O_DIRECT` does not take on this target.
 pub(super) fn check_direct(phases: &[PlannedPhase], target: &Target) -> Result<(), Trouble> {
     let Some(align) =

@@ -16,6 +16,7 @@ fn target(backing: Backing) -> Target {
         file_system: "xfs".into(),
         mount_options: Vec::new(),
         read_only: false,
+        others_write: false,
         backing,
         geometry: Geometry::default(),
         space: Space { total_bytes: 900 * GIB, free_bytes: 600 * GIB, inodes_total: None, inodes_free: None },

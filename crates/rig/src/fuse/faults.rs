@@ -4,6 +4,19 @@ use std::time::Duration;
 
 use fuser::Errno;
 
+/// A call that can be told to hang.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hangs {
+    /// fsync and fdatasync of a file.
+    Sync,
+    /// Removal of a file.
+    Unlink,
+    /// Listing of a directory.
+    Readdir,
+    /// Closing of a descriptor of a file.
+    Close,
+}
+
 /// What goes wrong, and when. Amounts are counted from the last [`Fuse::set`](super::Fuse::set).
 #[derive(Debug, Clone, Copy)]
 pub struct Faults {
@@ -24,6 +37,9 @@ pub struct Faults {
     pub hang_from_read: Option<u64>,
     /// Once so many bytes are written, writes are done and not answered before [`Fuse::release`](super::Fuse::release).
     pub hang_after_written: Option<u64>,
+    /// From this call on (the first is 1), such calls are done and not answered before
+    /// [`Fuse::release`](super::Fuse::release).
+    pub hang: Option<(Hangs, u64)>,
     /// Each removal of a file takes so long, and everything else waits: time for a signal to arrive in.
     pub unlink_time: Duration,
     /// What statfs says of size, free space (bytes), files and free files.
@@ -54,6 +70,7 @@ impl Default for Faults {
             sync_error_after: None,
             hang_from_read: None,
             hang_after_written: None,
+            hang: None,
             unlink_time: Duration::ZERO,
             space: Space { total_bytes: 64 << 30, free_bytes: 60 << 30, files: 1 << 22, free_files: 1 << 22 },
         }
@@ -75,6 +92,10 @@ pub struct Counts {
     pub syncs: u64,
     /// Files that were removed, or should have been.
     pub unlinks: u64,
-    /// Reads and writes that wait for an answer.
+    /// Listings of directories.
+    pub readdirs: u64,
+    /// Descriptors of files that were closed.
+    pub closes: u64,
+    /// Requests that wait for an answer.
     pub hanging: usize,
 }

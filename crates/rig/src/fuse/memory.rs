@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use fuser::{Errno, FileAttr, FileType, INodeNo, RenameFlags};
 
 use super::answers::Answer;
-use super::faults::{Counts, Faults};
+use super::faults::{Counts, Faults, Hangs};
 use crate::served::Request;
 
 pub(super) const BLOCK_BYTES: u32 = 4096;
@@ -53,6 +53,19 @@ impl Memory {
         let root = Node::new(Kind::Directory(BTreeMap::new()), 0o755, 0, 0);
         let nodes = HashMap::from([(INodeNo::ROOT.0, root)]);
         Self { faults, counts: Counts::default(), nodes, next: INodeNo::ROOT.0 + 1, hanging: Vec::new() }
+    }
+
+    /// Counts a call; whether it is to hang.
+    pub(super) fn hangs(&mut self, call: Hangs) -> bool {
+        let Counts { syncs, unlinks, readdirs, closes, .. } = &mut self.counts;
+        let count = match call {
+            Hangs::Sync => syncs,
+            Hangs::Unlink => unlinks,
+            Hangs::Readdir => readdirs,
+            Hangs::Close => closes,
+        };
+        *count += 1;
+        self.faults.hang.is_some_and(|(hangs, from)| hangs == call && *count >= from)
     }
 
     pub(super) fn node(&mut self, number: INodeNo) -> Result<&mut Node, Errno> {

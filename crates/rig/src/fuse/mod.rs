@@ -15,7 +15,7 @@ use std::thread;
 use fuser::{BackgroundSession, Config, INodeNo, MountOption, Session, SessionACL};
 use model::Trouble;
 
-pub use faults::{Counts, Faults, Space};
+pub use faults::{Counts, Faults, Hangs, Space};
 /// What a request fails with.
 pub use fuser::Errno;
 
@@ -194,6 +194,7 @@ impl Server {
     fn release(&self) {
         let mut memory = self.shared.memory();
         (memory.faults.hang_from_read, memory.faults.hang_after_written) = (None, None);
+        memory.faults.hang = None;
         for (request, answer) in memory.hanging.drain(..) {
             self.shared.answers.now(request, answer);
         }
@@ -239,6 +240,18 @@ impl Shared {
         match due_ns {
             Some(due_ns) => self.answers.at(due_ns, request, answer),
             None => self.answers.now(request, answer),
+        }
+    }
+
+    /// Answers such a call, unless it is to hang.
+    fn answer_unless_it_hangs(&self, call: Hangs, give: impl FnOnce() + Send + 'static) {
+        let mut memory = self.memory();
+        if memory.hangs(call) {
+            let request = Request::now(Direction::Name, 0, 0);
+            memory.hanging.push((request, Answer::Name(Box::new(give))));
+        } else {
+            drop(memory);
+            self.answer_name(give);
         }
     }
 

@@ -18,6 +18,7 @@ use rustix::fs::OFlags;
 
 use super::Shared;
 use super::answers::Answer;
+use super::faults::Hangs;
 use super::memory::{BLOCK_BYTES, Kind, Node};
 use crate::served::{self, Direction};
 use crate::spec::Opened;
@@ -158,12 +159,13 @@ impl Filesystem for Server {
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let mut memory = self.0.memory();
-        memory.counts.unlinks += 1;
-        let time = memory.faults.unlink_time;
-        drop(memory);
+        let time = self.0.memory().faults.unlink_time;
         thread::sleep(time);
-        answer!(self.0, reply, self.0.memory().remove(parent, name, false), give_nothing);
+        let removed = self.0.memory().remove(parent, name, false);
+        self.0.answer_unless_it_hangs(Hangs::Unlink, move || match removed {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(error),
+        });
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -290,15 +292,16 @@ impl Filesystem for Server {
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        reply.ok();
+        self.0.answer_unless_it_hangs(Hangs::Close, move || reply.ok());
     }
 
     fn fsync(&self, _: &Request, number: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         let request = served::Request::now(Direction::Sync, 0, 0);
         let mut memory = self.0.memory();
-        memory.counts.syncs += 1;
+        let hangs = memory.hangs(Hangs::Sync);
         match memory.faults.sync_error_after {
             Some((after, error)) if memory.counts.syncs > after => reply.error(error),
+            _ if hangs => memory.hanging.push((request, Answer::Done(reply))),
             _ => {
                 drop(memory);
                 self.0.answer(number.0, request, Answer::Done(reply));
@@ -331,7 +334,8 @@ impl Filesystem for Server {
                 break;
             }
         }
-        self.0.answer_name(move || reply.ok());
+        drop(memory);
+        self.0.answer_unless_it_hangs(Hangs::Readdir, move || reply.ok());
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::AtomicU64;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -90,7 +91,7 @@ impl Built {
 /// Removes what a run that was killed has left in a directory of ours.
 pub fn clear(directory: &Path) {
     // What it leaves is told by whoever removes the directory.
-    let _ = run::clean(directory);
+    let _ = run::clean(directory, &AtomicU64::new(0));
 }
 
 impl Standing {
@@ -191,12 +192,19 @@ impl<'a> Bench<'a> {
     fn run(&self, case: &Case, built: &Built) -> Result<Run, String> {
         let path = built.place.path();
         let mut command = self.command(case, built);
-        command.arg("run").arg(path).args(["--json", "-", "--quiet", "--allow", "low-space,busy"]);
+        command.arg("run").arg(path).args([
+            "--json",
+            "-",
+            "--quiet",
+            "--no-save",
+            "--allow",
+            "low-space,busy",
+        ]);
         command.args(case.words.split_whitespace());
         command.args(case.tests.iter().flat_map(|known| ["--test", known.spec.as_str()]));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // Without either, a run is not saved: this is no result of anything.
-        command.env_remove("HOME").env_remove("XDG_STATE_HOME").current_dir("/");
+        command.current_dir("/");
         let mut child = command.spawn().map_err(|error| format!("cannot start {command:?}: {error}"))?;
         let (stdout, stderr) = (child.stdout.take().map(collect), child.stderr.take().map(collect));
         let loses = case.beside == Some(Beside::Loss);

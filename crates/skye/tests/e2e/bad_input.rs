@@ -98,7 +98,7 @@ fn sizes_that_mean_nothing() {
         ("--size=-5", "-5"),
         ("--size 16q", "16q"),
         ("--size 99999999999t", "99999999999t"),
-        ("--size 9999999t", "free"),
+        ("--size 999999t", "free"),
         ("--size 5000%", "5000%"),
         ("--size 1000", "--size 4k"),
         ("--time 0", "--time"),
@@ -192,5 +192,56 @@ fn an_output_that_cannot_be_written_is_refused_before_anything_is_measured() {
         ran.says(&[nowhere.to_str().unwrap(), "No such file or directory"]).has_no_result();
     }
     fs::set_permissions(home.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    assert_nothing_left(home.path());
+}
+
+#[test]
+fn files_without_end_are_not_read() {
+    let home = scratch(0);
+    let sparse = home.path().join("sparse.toml");
+    fs::File::create(&sparse).unwrap().set_len(3 << 30).unwrap();
+    let pipe = home.path().join("pipe.toml");
+    crate::support::mounts::run(std::process::Command::new("mkfifo").arg(&pipe));
+    let cases = [
+        (sparse.as_path(), "holds more than"),
+        (&pipe, "a device or a pipe"),
+        (Path::new("/dev/zero"), "a device or a pipe"),
+    ];
+    for (file, why) in cases {
+        let path = file.to_str().unwrap();
+        // Much less than what the file says that it has.
+        let limited = || skye().within("-v 1000000");
+        let runs = [
+            limited().arg("report").arg(file),
+            limited().arg("compare").arg(file).arg(file),
+            limited().arg("run").arg(home.path()).arg("--preset").arg(file),
+            limited().arg("run").arg(format!("sim:{path}")),
+        ];
+        for run in runs {
+            run.run().did_not_panic().exits(2).says(&[path, why]);
+        }
+        limited().arg("bon_csv2html").arg(file).run().did_not_panic().exits(1).says(&[path, why]);
+    }
+}
+
+#[test]
+fn numbers_that_mean_nothing_are_refused() {
+    let home = scratch(0);
+    let file = home.path().join("device.toml");
+    for (text, said) in [
+        ("latency = { mean_us = 0 }", "no latency is shorter than 0.1"),
+        ("latency = { mean_us = 1e-30 }", "no latency is shorter than 0.1"),
+        ("latency = { mean_us = 100 }\nsize = \"1\"", "no device is smaller than 1m"),
+        ("latency = { mean_us = 100 }\ncpu_ns_per_op = 9223372036854775807", "a second of CPU time"),
+        (
+            "latency = { mean_us = 100 }\n[cache]\nbytes = \"1m\"\nlatency_us = 0\ndrain_bytes_per_second = 1",
+            "0.1",
+        ),
+    ] {
+        fs::write(&file, text).unwrap();
+        let ran = skye().arg("run").arg(format!("sim:{}", file.display())).words("--test read:rnd4k").run();
+        ran.did_not_panic().exits(2).says(&[file.to_str().unwrap(), said]);
+    }
+    refused(home.path(), "--write-limit 18446744073709551615", &["18446744073709551615"]);
     assert_nothing_left(home.path());
 }

@@ -4,11 +4,13 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::support::fuse::{Errno, Faults, Fuse};
+use rustix::process::Signal;
+
+use crate::support::fuse::{Errno, Faults, Fuse, Hangs};
 use crate::support::mounts::Tmpfs;
-use crate::support::program::{Ran, Skye, assert_nothing_left, document, leftovers, phases, skye};
+use crate::support::program::{Ran, Running, Skye, assert_nothing_left, document, leftovers, phases, skye};
 use crate::support::scratch;
 
 /// A program that meets an operation that never ends must have left by then.
@@ -78,12 +80,17 @@ fn the_device_fails_to_read_or_to_sync() {
 }
 
 #[test]
-fn space_runs_out_while_the_data_set_is_laid_out() {
+fn a_data_set_that_does_not_fit_costs_its_own_tests_alone() {
     xtask::require!(root, fuse);
     let fuse = Fuse::new(Faults { write_error_after: Some((2 << 20, Errno::ENOSPC)), ..Faults::default() });
     let program = on(fuse.path()).words("--size 4m --time 0.2 --test read:rnd4k --test create:files=20");
-    let ran = program.run().did_not_panic().exits(1);
-    ran.tells(&["No space left", fuse.path().to_str().unwrap()]);
+    let json = program.home().join("run.json");
+    let ran = program.arg("--json").arg(&json).run().did_not_panic().exits(1);
+    let ran = ran.tells(&["No space left", fuse.path().to_str().unwrap(), "data-0000 at offset 1048576"]);
+    let run = document(&json);
+    assert_eq!(phases(&run), [("read", "skipped"), ("create", "done")], "{ran}");
+    assert!(run["phases"][0]["reason"].as_str().unwrap().contains("No space left"), "{ran}");
+    assert_eq!(ran.saved().len(), 2, "the run is saved besides --json\n{ran}");
     assert_nothing_left(fuse.path());
 }
 
@@ -109,39 +116,116 @@ fn a_file_system_that_is_really_full() {
     assert_nothing_left(&path);
 }
 
-#[test]
-fn a_read_that_never_ends_does_not_hang_the_program() {
-    xtask::require!(root, fuse);
-    let fuse = Fuse::new(Faults { hang_from_read: Some(200), ..Faults::default() });
-    let program = on(fuse.path()).words("--size 4m --time 0.3 --test write:seq64k --test read:rnd4k");
-    let json = program.home().join("run.json");
-    let mut running = program.arg("--json").arg(&json).spawn();
-    // The kernel keeps a process whose thread waits for a server; all that the program can do is to leave.
+/// Waits until a run has done all that it can do: the kernel keeps a process whose thread waits for a server.
+fn until_it_has_left(running: &mut Running) {
     while !running.has_left() {
         assert!(running.age() < HANG_MAX, "the program hangs with what it tests");
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert!(fuse.counts().hanging > 0, "nothing hung");
+}
+
+#[test]
+fn what_hangs_is_named_and_what_was_measured_is_kept() {
+    xtask::require!(root, fuse);
+    let hang = |hangs| Faults { hang: Some((hangs, 1)), ..Faults::default() };
+    let of_data = "data-0000 has not returned since";
+    let cases = [
+        (Faults { hang_from_read: Some(1), ..Faults::default() }, "pread64 of", of_data),
+        (Faults { hang_after_written: Some(1 << 20), ..Faults::default() }, "pwrite64 of", of_data),
+        (hang(Hangs::Sync), "sync of", of_data),
+        (hang(Hangs::Close), "cannot close the files", "close has not returned since"),
+        (hang(Hangs::Unlink), "`skye clean", "unlinkat of"),
+        (hang(Hangs::Readdir), "`skye clean", "getdents64 of"),
+    ];
+    let tests = "--test stat:files=20 --test write:seq64k:buffered --test read:rnd4k:buffered";
+    let started = cases.map(|(faults, call, since)| {
+        let fuse = Fuse::new(Faults::default());
+        let program = on(fuse.path()).words("--size 4m --time 0.5 --no-probe").words(tests);
+        let json = program.home().join("run.json");
+        let mut running = program.arg("--json").arg(&json).spawn();
+        // The data set is laid out, and the test that writes has begun.
+        assert!(running.wait_until(|| fuse.counts().bytes_written > 5 << 20), "{call}");
+        fuse.set(faults);
+        (running, fuse, json, call, since)
+    });
+    for (mut running, fuse, json, call, since) in started {
+        until_it_has_left(&mut running);
+        assert!(fuse.counts().hanging > 0, "{call}: nothing hung");
+        // Nothing but the kernel is waited for: the document is there, whole.
+        let run = document(&json);
+        fuse.release();
+        let ran = running.wait().did_not_panic().exits(1).tells(&[call, since, "all else is done"]);
+        assert_eq!(phases(&run)[0], ("stat", "done"), "{ran}");
+        assert!(ran.stdout.contains("stat "), "{ran}");
+        assert_eq!(ran.saved().len(), 2, "{call}\n{ran}");
+        skye().arg("clean").arg(fuse.path()).run().exits(0);
+        assert_nothing_left(fuse.path());
+    }
+}
+
+#[test]
+fn who_insists_does_not_wait_for_what_hangs() {
+    xtask::require!(root, fuse);
+    let fuse = Fuse::new(Faults { hang: Some((Hangs::Unlink, 1)), ..Faults::default() });
+    let program = on(fuse.path()).words("--size 1m --time 0.2 --test read:rnd4k");
+    let mut running = program.spawn();
+    assert!(running.wait_until(|| fuse.counts().hanging > 0));
+    let hung = Instant::now();
+    for _ in 0..2 {
+        running.signal(Signal::INT);
+        // Of two signals that are pending at once, one is delivered.
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    until_it_has_left(&mut running);
+    let waited = hung.elapsed();
     fuse.release();
-    let ran = running.wait().did_not_panic().exits(1).tells(&[fuse.path().to_str().unwrap()]);
-    let run = document(&json);
-    assert_eq!(run["run_status"], "partial", "{ran}");
-    assert_eq!(phases(&run)[0], ("write", "done"), "{ran}");
+    let ran = running.wait().did_not_panic().tells(&["unlinkat of", "all else is done"]);
+    assert!(waited < Duration::from_secs(15), "{waited:?}\n{ran}");
     skye().arg("clean").arg(fuse.path()).run().exits(0);
     assert_nothing_left(fuse.path());
 }
 
 #[test]
-fn a_full_disk_while_saving_costs_the_copy_not_the_result() {
+fn descriptors_and_memory_run_out() {
+    let home = scratch(0);
+    let words =
+        "--size 1m --time 0.1 --files 50 --no-save --test read:rnd4k:t4 --test create:dirs=4:levels=3";
+    let mut said = String::new();
+    for limit in [6, 8, 10, 12, 14, 16, 20, 24, 32, 48] {
+        let ran = on(home.path()).words(words).within(&format!("-n {limit}")).run().did_not_panic();
+        said.push_str(&ran.to_string());
+        assert_nothing_left(home.path());
+    }
+    assert!(said.contains("Too many open files"), "{said}");
+    said.clear();
+    for mebibytes in [20, 24, 28, 32, 36, 40, 48, 56, 64, 80, 96, 128] {
+        let limit = format!("-v {}", mebibytes << 10);
+        let ran = on(home.path()).words(words).within(&limit).run();
+        said.push_str(&format!("{mebibytes} MiB\n{ran}"));
+        assert_ne!(ran.signal, Some(6), "aborted\n{said}");
+        assert_nothing_left(home.path());
+    }
+    assert!(said.contains("memory ran out"), "{said}");
+}
+
+#[test]
+fn a_run_that_cannot_be_saved_has_failed() {
     xtask::require!(root, tmpfs);
     let home = scratch(0);
     let full = Tmpfs::new("64k", None);
     fs::write(full.path().join("filler"), vec![1; 128 << 10]).unwrap_err();
-    let program = on(home.path()).words("--size 1m --time 0.1 --test read:rnd4k");
-    let ran = program.env("XDG_STATE_HOME", full.path()).run().did_not_panic();
-    // As with a home that cannot be written: the result is on the screen, so it warns and goes on.
-    let ran = ran.exits(0).says(&[full.path().to_str().unwrap(), "No space left"]);
-    assert!(ran.stdout.contains("RND4K"), "{ran}");
+    let words = "--size 1m --time 0.1 --test read:rnd4k";
+    let into_store = |more: &str| {
+        let program = on(home.path()).words(words).words(more).env("XDG_STATE_HOME", full.path());
+        let ran = program.run().did_not_panic();
+        assert!(ran.stdout.contains("RND4K"), "{ran}");
+        ran
+    };
+    for more in ["", "--quiet"] {
+        into_store(more).exits(1).says(&[full.path().to_str().unwrap(), "No space left"]);
+    }
+    let ran = into_store("--quiet --no-save").exits(0);
+    assert_eq!(ran.stderr, "");
     let half_written: Vec<_> =
         walk(full.path()).into_iter().filter(|name| !name.ends_with("filler")).collect();
     assert!(half_written.is_empty(), "{half_written:?}");
@@ -181,12 +265,15 @@ fn a_standard_output_that_is_full() {
 #[test]
 fn no_home() {
     let home = scratch(0);
-    let words = "--size 1m --time 0.1 --test read:rnd4k";
-    let ran = on(home.path()).words(words).without("HOME").without("XDG_STATE_HOME").run();
-    let ran = ran.did_not_panic().exits(0).says(&["HOME"]);
-    assert!(ran.stdout.contains("RND4K"), "{ran}");
-    let unwritable = on(home.path()).words(words).env("XDG_STATE_HOME", "/proc/nowhere");
-    let ran = unwritable.run().did_not_panic().exits(0).says(&["/proc/nowhere"]);
-    assert!(ran.stdout.contains("RND4K"), "{ran}");
+    for more in ["", "--quiet"] {
+        let program = || on(home.path()).words("--size 1m --time 0.1 --test read:rnd4k").words(more);
+        let homeless = || program().without("HOME").without("XDG_STATE_HOME");
+        let ran = homeless().run().did_not_panic().exits(1).says(&["HOME", "--no-save"]);
+        assert!(ran.stdout.contains("RND4K"), "{ran}");
+        homeless().arg("--no-save").run().exits(0);
+        let unwritable = program().env("XDG_STATE_HOME", "/proc/nowhere");
+        let ran = unwritable.run().did_not_panic().exits(1).says(&["/proc/nowhere"]);
+        assert!(ran.stdout.contains("RND4K"), "{ran}");
+    }
     assert_nothing_left(home.path());
 }

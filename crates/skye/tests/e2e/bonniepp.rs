@@ -13,7 +13,7 @@ use xtask::capability::OTHER_USER;
 use crate::support::fuse::{Faults, Fuse};
 use crate::support::mounts::Tmpfs;
 use crate::support::program::{
-    Ran, Skye, assert_nothing_left, document, give_to_other_user, open_to_all, skye,
+    Ran, Skye, assert_nothing_left, document, give_to_other_user, leftovers, open_to_all, skye,
 };
 use crate::support::scratch;
 
@@ -393,4 +393,29 @@ fn lines_that_are_none_are_named_and_the_others_shown() {
     let nothing =
         skye().arg("bon_csv2html").arg(home.path().join("missing.csv")).run().did_not_panic().exits(1);
     nothing.tells(&["missing.csv", "No such file"]);
+}
+
+#[test]
+fn what_root_may_do_is_given_up_where_the_kernel_would_keep_it() {
+    xtask::require!(root, user);
+    let home = scratch(16 << 20);
+    give_to_other_user(home.path());
+    let program = skye()
+        .arg("bonnie++")
+        .arg("-d")
+        .arg(home.path())
+        .words("-s 8 -r 4 -n 0 -q -u")
+        .arg(OTHER_USER.to_string());
+    let mut running = program.through("setpriv", &["--securebits", "+no_setuid_fixup"]).spawn();
+    let status = format!("/proc/{}/status", running.id());
+    let line = |name: &str| {
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        text.lines()
+            .find_map(|line| line.strip_prefix(name).map(|rest| rest.trim().to_owned()))
+            .unwrap_or_default()
+    };
+    assert!(running.wait_until(|| !leftovers(home.path()).is_empty()), "it made no directory");
+    let sets = ["CapInh:", "CapPrm:", "CapEff:", "CapAmb:"].map(line);
+    let ran = running.wait().did_not_panic().exits(0);
+    assert_eq!(sets, ["0000000000000000"; 4], "{ran}");
 }

@@ -21,6 +21,7 @@ mod gobonniego;
 mod limiters;
 mod measured;
 mod output;
+mod races;
 mod signals;
 mod support_works;
 mod trend;

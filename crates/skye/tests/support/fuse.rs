@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 use rig::Spec;
-pub use rig::fuse::{Counts, Errno, Faults};
+pub use rig::fuse::{Counts, Errno, Faults, Hangs};
 
 /// The mounted file system; dropped, it answers what hangs, and goes.
 pub struct Fuse(rig::fuse::Fuse);

@@ -135,14 +135,23 @@ impl Skye {
         self
     }
 
-    /// Runs it where the kernel's trace is mounted at its place, among mounts of its own.
-    pub fn with_tracefs(mut self) -> Self {
-        let mut command = Command::new("unshare");
-        command.args(["--mount", "sh", "-c", &format!("{MOUNT_TRACEFS} && exec \"$@\""), "sh"]);
-        command.arg(self.command.get_program()).current_dir(self.home.path());
+    /// Runs it within a limit of the shell's ulimit: `-n 16`.
+    pub fn within(self, limit: &str) -> Self {
+        self.through("sh", &["-c", &format!("ulimit {limit} && exec \"$@\""), "sh"])
+    }
+
+    /// Runs it by another program, which is told so by its last arguments.
+    pub fn through(mut self, program: &str, arguments: &[&str]) -> Self {
+        let mut command = Command::new(program);
+        command.args(arguments).arg(self.command.get_program()).current_dir(self.home.path());
         self.hand_on(&mut command);
         self.command = command;
         self
+    }
+
+    /// Runs it where the kernel's trace is mounted at its place, among mounts of its own.
+    pub fn with_tracefs(self) -> Self {
+        self.through("unshare", &["--mount", "sh", "-c", &format!("{MOUNT_TRACEFS} && exec \"$@\""), "sh"])
     }
 
     /// Gives what was put together so far to another command: arguments, environment, no standard input.

@@ -1,0 +1,122 @@
+//! The call that a thread of this process does not come back from, and on which file.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use crate::calls;
+use crate::parse::task_syscall;
+
+/// Longest name that is looked for in memory, with the byte that ends it.
+const NAME_BYTES_MAX: usize = 256;
+/// `AT_FDCWD`, as the kernel shows it.
+const HERE: i32 = -100;
+
+/// Which of a call's arguments lead to its file.
+enum Argument {
+    /// A descriptor.
+    Descriptor(usize),
+    /// The descriptor of a directory, and behind it the address of a name in it.
+    Name(usize),
+}
+
+/// The call that a thread is blocked in, and its file where that is known: "fsync of /mnt/a/file". `None` where it runs, is
+/// blocked in no call that tests make, or the kernel does not show it.
+pub fn stuck_call(thread: i32) -> Option<String> {
+    let text = fs::read(task(thread, "syscall")).ok()?;
+    let (number, arguments) = task_syscall::call(&text)?;
+    let call = calls::position(number).and_then(calls::name)?;
+    Some(match path(call, &arguments) {
+        Some(path) => format!("{call} of {}", path.display()),
+        None => call.to_owned(),
+    })
+}
+
+/// Whether a thread of this process is still there.
+pub fn thread_lives(thread: i32) -> bool {
+    task(thread, "").exists()
+}
+
+fn task(thread: i32, name: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/self/task/{thread}/{name}"))
+}
+
+fn path(call: &str, arguments: &[u64]) -> Option<PathBuf> {
+    let descriptor = |at: usize| {
+        // The kernel shows all 64 bits of what is an int.
+        let number = *arguments.get(at)? as i32;
+        let link = if number == HERE { "/proc/self/cwd".into() } else { format!("/proc/self/fd/{number}") };
+        fs::read_link(link).ok()
+    };
+    match argument(call)? {
+        Argument::Descriptor(at) => descriptor(at),
+        Argument::Name(at) => Some(descriptor(at)?.join(name(*arguments.get(at + 1)?)?)),
+    }
+}
+
+fn argument(call: &str) -> Option<Argument> {
+    Some(match call {
+        "read" | "write" | "pread64" | "pwrite64" | "preadv2" | "pwritev2" | "fsync" | "fdatasync"
+        | "sync_file_range" | "ftruncate" | "fallocate" | "close" | "fstat" | "getdents64" => {
+            Argument::Descriptor(0)
+        }
+        "openat" | "unlinkat" | "mkdirat" | "renameat2" | "linkat" | "readlinkat" | "newfstatat"
+        | "statx" | "utimensat" => Argument::Name(0),
+        "symlinkat" => Argument::Name(1),
+        _ => return None,
+    })
+}
+
+/// The name at an address of this process. It is read as a file, which refuses an address that is none.
+fn name(address: u64) -> Option<String> {
+    let mut bytes = [0; NAME_BYTES_MAX];
+    let read = File::open("/proc/self/mem").ok()?.read_at(&mut bytes, address).ok()?;
+    let end = bytes[..read].iter().position(|byte| *byte == 0)?;
+    Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_named_with_their_files() {
+        let temp = tempfile::tempdir().unwrap();
+        let file = File::create(temp.path().join("file")).unwrap();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&file) as u64;
+        assert_eq!(path("fsync", &[number]), Some(temp.path().join("file")));
+        let directory = File::open(temp.path()).unwrap();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&directory) as u64;
+        let gone = c"data-0001";
+        assert_eq!(path("unlinkat", &[number, gone.as_ptr() as u64, 0]), Some(temp.path().join("data-0001")));
+        let here = HERE as u64;
+        assert_eq!(
+            path("symlinkat", &[0, here, gone.as_ptr() as u64]),
+            std::env::current_dir().ok().map(|here| here.join("data-0001"))
+        );
+        assert_eq!(path("unlinkat", &[number, 1, 0]), None, "no address");
+        assert_eq!(path("fsync", &[u64::MAX]), None, "no descriptor");
+        assert_eq!(path("futex", &[0]), None);
+    }
+
+    #[test]
+    fn a_thread_that_waits_is_seen_and_one_that_is_gone_is_not() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            sender.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+            std::io::Read::read(&mut { reader }, &mut [0]).unwrap()
+        });
+        let number = receiver.recv().unwrap();
+        let stuck = loop {
+            match stuck_call(number) {
+                Some(call) if call.starts_with("read") => break call,
+                _ => std::thread::yield_now(),
+            }
+        };
+        assert!(stuck.starts_with("read of pipe:["), "{stuck}");
+        assert!(thread_lives(number));
+        drop(writer);
+        thread.join().unwrap();
+    }
+}

@@ -1,0 +1,313 @@
+//! `skye clean`: removes what killed runs have left.
+
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use model::Trouble;
+use model::marker::{FILE_NAME, Marker, is_work_directory};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::directory::{Place, UNFINISHED_NAME, remove_work_directory};
+use crate::process;
+use crate::removal;
+
+/// An empty work directory without a lock is taken for dead when it is older than this: the time between making it
+/// and locking its marker is microseconds.
+const UNMARKED_DEAD_AFTER: Duration = Duration::from_secs(10);
+/// Longest marker that is read: one with a rule for each of 1,000 data sets has 100 kB.
+const MARKER_BYTES_MAX: u64 = 1 << 20;
+
+/// What `skye clean` did with one directory.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Cleaned {
+    /// It is gone, with so many files.
+    Removed(u64),
+    /// It was left, or some of it was: why.
+    Left(String),
+    /// A live run is using it.
+    Live(u32),
+}
+
+/// Removes what killed runs left in `target`. Touches only directories that the caller owns, with a name as skye makes
+/// them, mode 0700 and a dead marker of this host, and in them only names that the marker's rules produce. `progress` is
+/// raised with every removal.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn clean(target: &Path, progress: &AtomicU64) -> Result<Vec<(PathBuf, Cleaned)>, Trouble> {
+    let fail = |errno: Errno| {
+        Trouble::new(format!("look for leftovers in {}", target.display()), std::io::Error::from(errno))
+            .remedy("name the directory that was tested")
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let parent = rustix::fs::open(target, flags, Mode::empty()).map_err(fail)?;
+    let mut found = Vec::new();
+    for entry in rustix::fs::Dir::read_from(&parent).map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        let name = entry.file_name();
+        if is_work_directory(name.to_bytes()) {
+            found.push(name.to_owned());
+        }
+    }
+    found.sort();
+    let clean = |name: CString| {
+        let path = target.join(name.to_string_lossy().as_ref());
+        clean_one(parent.as_fd(), &name, &path, progress).map(|cleaned| (path, cleaned))
+    };
+    Ok(found.into_iter().filter_map(clean).collect())
+}
+
+/// `None` for what is not a directory, and so never was ours.
+fn clean_one(parent: BorrowedFd<'_>, name: &CStr, path: &Path, progress: &AtomicU64) -> Option<Cleaned> {
+    let left = |why: &str| Some(Cleaned::Left(why.to_owned()));
+    let directory = match removal::open_directory(parent, name) {
+        Ok(directory) => directory,
+        Err(Errno::XDEV) => return left("it is a mount point"),
+        Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => return None,
+        Err(errno) => return left(&std::io::Error::from(errno).to_string()),
+    };
+    let Ok(stat) = rustix::fs::fstat(&directory) else { return left("it cannot be examined") };
+    if stat.st_uid != rustix::process::geteuid().as_raw() {
+        return left("it belongs to another user");
+    }
+    if stat.st_mode & 0o7777 != 0o700 {
+        return left("its mode is not 0700, so skye did not make it");
+    }
+    let Ok(parent) = parent.try_clone_to_owned() else { return left("too many files are open") };
+    let place = Place { parent, name: name.to_owned(), directory };
+    let (marker, file) = match read_marker(&place.directory) {
+        Ok(found) => found,
+        Err(MarkerProblem::None) => return Some(clean_unmarked(&place)),
+        Err(MarkerProblem::Live(pid)) => return Some(Cleaned::Live(pid)),
+        Err(MarkerProblem::Bad(why)) => return left(&why),
+    };
+    let removed = remove_work_directory(&place, path, Some(file), &marker.rules, progress);
+    if removed.left.is_empty() {
+        return Some(Cleaned::Removed(removed.files));
+    }
+    let shown = |left: &Path| left.strip_prefix(path).unwrap_or(left).display().to_string();
+    let names: Vec<_> = removed.left.iter().map(|(left, why)| format!("{} ({why})", shown(left))).collect();
+    left(&format!("{} of its files removed, left: {}", removed.files, names.join(", ")))
+}
+
+/// Removes one whose run was killed between making it and finishing its marker.
+fn clean_unmarked(place: &Place) -> Cleaned {
+    const NOT_OURS: &str = "it has no marker and is not empty, so skye did not make it";
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    match rustix::fs::openat(&place.directory, UNFINISHED_NAME, flags, Mode::empty()) {
+        Ok(unfinished) => {
+            if !is_own_file(&unfinished) {
+                return Cleaned::Left(NOT_OURS.into());
+            }
+            if rustix::fs::flock(&unfinished, FlockOperation::NonBlockingLockExclusive).is_err() {
+                return Cleaned::Live(0);
+            }
+            let _ = rustix::fs::unlinkat(&place.directory, UNFINISHED_NAME, AtFlags::empty());
+        }
+        Err(_) => {
+            let modified = rustix::fs::fstat(&place.directory).map(|stat| stat.st_mtime);
+            let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec;
+            let dead_after = UNMARKED_DEAD_AFTER.as_secs() as i64;
+            if modified.is_err() || modified.is_ok_and(|modified| now - modified <= dead_after) {
+                return Cleaned::Left(
+                    "it has no marker yet; a run may just be starting, try again in 10 s".into(),
+                );
+            }
+        }
+    }
+    place.remove().map_or_else(|_| Cleaned::Left(NOT_OURS.into()), |()| Cleaned::Removed(0))
+}
+
+/// Whether it is a regular file of this user.
+fn is_own_file(file: &OwnedFd) -> bool {
+    rustix::fs::fstat(file).is_ok_and(|stat| {
+        rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file()
+            && stat.st_uid == rustix::process::geteuid().as_raw()
+    })
+}
+
+enum MarkerProblem {
+    /// There is none, or it was never finished.
+    None,
+    /// Its process is running.
+    Live(u32),
+    /// It is not one that skye wrote here.
+    Bad(String),
+}
+
+/// The marker, and the lock on it that keeps a second cleaner away.
+fn read_marker(directory: &OwnedFd) -> Result<(Marker, File), MarkerProblem> {
+    // For writing, too: over NFS an exclusive lock needs it.
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match rustix::fs::openat(directory, FILE_NAME, flags, Mode::empty()) {
+        Ok(file) => file,
+        Err(Errno::NOENT) => return Err(MarkerProblem::None),
+        Err(errno) => {
+            return Err(MarkerProblem::Bad(format!(
+                "its marker cannot be read: {}",
+                std::io::Error::from(errno)
+            )));
+        }
+    };
+    let bad = |why: &str| MarkerProblem::Bad(why.to_owned());
+    if !is_own_file(&file) {
+        return Err(bad("its marker is not a file of yours"));
+    }
+    let file = File::from(file);
+    // Where locks do not work, the process decides.
+    let is_locked =
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
+    let mut text = String::new();
+    (&file).take(MARKER_BYTES_MAX).read_to_string(&mut text).map_err(|_| bad("its marker is not text"))?;
+    let marker: Marker = serde_json::from_str(&text).map_err(|_| bad("its marker is not whole"))?;
+    if !marker.is_sound() {
+        return Err(bad("its marker is not one that skye writes"));
+    }
+    if is_locked {
+        return Err(MarkerProblem::Live(marker.pid));
+    }
+    if process::may_live(&marker) {
+        // Locks may not work here, or the host's name changed: the process decides.
+        let other_host = marker.host != process::marker(vec![]).host;
+        return Err(if other_host {
+            MarkerProblem::Bad(format!("it was made on host {}; clean it there", marker.host))
+        } else {
+            MarkerProblem::Live(marker.pid)
+        });
+    }
+    Ok((marker, file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::marker::NameRule;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn rules() -> Vec<NameRule> {
+        vec![NameRule::files("data-", 4, 2)]
+    }
+
+    fn clean(target: &Path) -> Result<Vec<(PathBuf, Cleaned)>, Trouble> {
+        super::clean(target, &AtomicU64::new(0))
+    }
+
+    /// A work directory as a killed run leaves it.
+    fn leftover(target: &Path, change: impl FnOnce(&mut Marker)) -> PathBuf {
+        let path = target.join("skye.abc123");
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o700)).unwrap();
+        let mut marker = process::marker(rules());
+        marker.start_ticks += 1;
+        change(&mut marker);
+        fs::write(path.join(FILE_NAME), serde_json::to_vec(&marker).unwrap()).unwrap();
+        fs::write(path.join("data-0001"), "x").unwrap();
+        path
+    }
+
+    #[test]
+    fn clean_removes_what_the_dead_left() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = leftover(temp.path(), |_| {});
+        assert_eq!(clean(temp.path()).unwrap(), [(path.clone(), Cleaned::Removed(1))]);
+        assert!(!path.exists());
+        let path = leftover(temp.path(), |_| {});
+        fs::write(path.join("mine"), "precious").unwrap();
+        std::os::unix::fs::symlink("/etc/hostname", path.join("data-0000")).unwrap();
+        let cleaned = clean(temp.path()).unwrap();
+        assert!(
+            matches!(&cleaned[0].1, Cleaned::Left(why) if why.contains("mine (not made by skye)")),
+            "{cleaned:?}"
+        );
+        assert!(path.join("mine").exists() && !path.join("data-0001").exists());
+        assert!(Path::new("/etc/hostname").exists());
+    }
+
+    #[test]
+    fn clean_leaves_what_is_not_surely_ours() {
+        let mode = |path: &Path, mode| fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+        for (case, why) in [
+            ("host", "made on host"),
+            ("mode", "mode is not 0700"),
+            ("marker", "not whole"),
+            ("young", "no marker yet"),
+        ] {
+            let temp = tempfile::tempdir().unwrap();
+            let path = leftover(temp.path(), |marker| {
+                if case == "host" {
+                    marker.host = "elsewhere".into();
+                }
+            });
+            match case {
+                "mode" => mode(&path, 0o750),
+                "marker" => fs::write(path.join(FILE_NAME), "{\"host\":").unwrap(),
+                "young" => fs::remove_file(path.join(FILE_NAME)).unwrap(),
+                _ => {}
+            }
+            let cleaned = clean(temp.path()).unwrap();
+            assert!(
+                matches!(&cleaned[0].1, Cleaned::Left(text) if text.contains(why)),
+                "{case}: {cleaned:?}"
+            );
+            assert!(path.join("data-0001").exists(), "{case}");
+        }
+    }
+
+    #[test]
+    fn links_and_files_that_look_like_ours_are_not_followed() {
+        let temp = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let path = leftover(elsewhere.path(), |_| {});
+        std::os::unix::fs::symlink(&path, temp.path().join("skye.link00")).unwrap();
+        fs::write(temp.path().join("skye.file00"), "x").unwrap();
+        assert_eq!(clean(temp.path()).unwrap(), []);
+        assert!(path.join("data-0001").exists());
+    }
+
+    /// An old, empty directory of mode 0700.
+    fn empty(path: &Path) {
+        fs::create_dir(path).unwrap();
+        fs::set_permissions(path, PermissionsExt::from_mode(0o700)).unwrap();
+        let old = std::time::SystemTime::now() - Duration::from_secs(60);
+        File::open(path).unwrap().set_modified(old).unwrap();
+    }
+
+    #[test]
+    fn only_names_as_skye_makes_them_are_looked_at() {
+        let temp = tempfile::tempdir().unwrap();
+        let long = format!("skye.{}", "a".repeat(240));
+        for name in ["skye.", "skye.abc12", "skye.abc1234", "skye.abc-12", "skye.conf.d", &long] {
+            empty(&temp.path().join(name));
+            assert_eq!(clean(temp.path()).unwrap(), [], "{name}");
+            assert!(temp.path().join(name).exists(), "{name}");
+        }
+        empty(&temp.path().join("skye.abc123"));
+        assert_eq!(clean(temp.path()).unwrap(), [(temp.path().join("skye.abc123"), Cleaned::Removed(0))]);
+    }
+
+    #[test]
+    fn what_is_no_marker_of_ours_is_not_removed() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("skye.abc123");
+        empty(&path);
+        let fifo = path.join(UNFINISHED_NAME);
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
+        assert!(matches!(&clean(temp.path()).unwrap()[..], [(_, Cleaned::Left(_))]));
+        assert!(fifo.exists());
+        // A marker without end is not read to its end.
+        fs::remove_file(&fifo).unwrap();
+        File::create(path.join(FILE_NAME)).unwrap().set_len(1 << 40).unwrap();
+        let cleaned = clean(temp.path()).unwrap();
+        assert!(
+            matches!(&cleaned[..], [(_, Cleaned::Left(why))] if why.contains("not whole")),
+            "{cleaned:?}"
+        );
+    }
+}

@@ -1,0 +1,41 @@
+//! The end of the program: what a target that hangs has kept from being removed, and what the kernel still waits for.
+
+use std::sync::{Mutex, PoisonError};
+
+use model::Trouble;
+use run::{Removed, Removing, patience};
+
+use crate::exit;
+use crate::terminal;
+
+/// Removals that are under way.
+static REMOVALS: Mutex<Vec<Removing>> = Mutex::new(Vec::new());
+
+/// Leaves a removal to [`finish`].
+pub fn later(removing: Removing) {
+    REMOVALS.lock().unwrap_or_else(PoisonError::into_inner).push(removing);
+}
+
+/// A line for each path that a removal has left.
+pub fn left(removed: Result<Removed, Trouble>) -> Vec<String> {
+    match removed {
+        Ok(removed) => {
+            removed.left.into_iter().map(|(path, why)| format!("left {}: {why}", path.display())).collect()
+        }
+        Err(trouble) => vec![trouble.to_string()],
+    }
+}
+
+/// Waits for removals as long as they move, says what is left and what keeps the process; the code to end with.
+pub fn finish(code: u8) -> u8 {
+    let removals = std::mem::take(&mut *REMOVALS.lock().unwrap_or_else(PoisonError::into_inner));
+    let lines: Vec<_> = removals.into_iter().flat_map(|removing| left(removing.wait())).collect();
+    lines.iter().for_each(|line| terminal::error(line));
+    if let Some(call) = patience::hanging() {
+        terminal::message(
+            "skye",
+            &format!("{call}: the process ends when the kernel lets go of it; all else is done"),
+        );
+    }
+    if code == exit::DONE && !lines.is_empty() { exit::FAILED } else { code }
+}

@@ -1,0 +1,83 @@
+//! Files that are read whole: no more of them than fits their kind, and nothing that has no end.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Error, Read, Result};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use model::size;
+
+/// Longest document of a run, and longest table of an older program. A test of an hour has some 20 MB.
+pub const DOCUMENT_BYTES_MAX: u64 = 256 << 20;
+/// Longest description that somebody writes: a preset, a simulated device.
+pub const DESCRIPTION_BYTES_MAX: u64 = 1 << 20;
+
+/// Opens a regular file; devices and pipes are refused, as they may have no end.
+///
+/// # Errors
+/// It is none, or cannot be opened.
+pub fn open(path: &Path) -> Result<File> {
+    // Without this, a pipe that nobody writes to would be waited for.
+    let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let file = OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_dir() {
+        return Err(Error::other("it is a directory"));
+    }
+    if !kind.is_file() {
+        return Err(Error::other("it is a device or a pipe; name a file"));
+    }
+    Ok(file)
+}
+
+/// All of a regular file.
+///
+/// # Errors
+/// It is none, cannot be read, or is longer than that.
+pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>> {
+    whole(open(path)?, bytes_max)
+}
+
+/// The same as text.
+///
+/// # Errors
+/// As [`read`], and where it is no text.
+pub fn read_text(path: &Path, bytes_max: u64) -> Result<String> {
+    String::from_utf8(read(path, bytes_max)?).map_err(|_| Error::other("it is no text"))
+}
+
+/// All that a reader gives.
+///
+/// # Errors
+/// It cannot be read, or gives more than that.
+pub fn whole(reader: impl Read, bytes_max: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    reader.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > bytes_max {
+        true => Err(Error::other(format!("it holds more than {}", size::binary(bytes_max)))),
+        false => Ok(bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_long_or_has_no_end_is_refused() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("file");
+        std::fs::write(&path, "12345").unwrap();
+        assert_eq!(read(&path, 5).unwrap(), b"12345");
+        assert_eq!(read(&path, 4).unwrap_err().to_string(), "it holds more than 4 B");
+        File::options().write(true).open(&path).unwrap().set_len(3 << 30).unwrap();
+        assert!(read_text(&path, DESCRIPTION_BYTES_MAX).unwrap_err().to_string().contains("more than 1"));
+        let pipe = temp.path().join("pipe");
+        let mode = rustix::fs::Mode::RWXU;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        for endless in [Path::new("/dev/zero"), &pipe] {
+            assert!(read(endless, 5).unwrap_err().to_string().contains("a device or a pipe"), "{endless:?}");
+        }
+        assert!(read(temp.path(), 5).unwrap_err().to_string().contains("directory"));
+    }
+}
