@@ -352,7 +352,7 @@ impl Driver {
     fn measure(&mut self, mut session: Session) -> Vec<String> {
         self.measuring_since = Some((Instant::now(), own_cpu_seconds()));
         for repetition in 1..=self.plan.repetitions {
-            if self.interruption.is_raised() {
+            if self.interruption.is_raised() || patience::hanging().is_some() {
                 break;
             }
             let laid_out = self.lay_out(&mut session);
