@@ -95,6 +95,9 @@ pub struct DataTask<'a> {
 const LEAD_NS: u64 = 500_000;
 const LEAD_NS_PER_WORKER: u64 = 20_000;
 
+/// A target that moves less than this is taken to hang: half of what the slowest memory cards write.
+const SLOWEST_BYTES_PER_SECOND: u64 = 1_000_000;
+
 /// Runs the test. `drive.start_ns` is set to the instant at which workers began.
 ///
 /// # Errors
@@ -190,12 +193,12 @@ pub fn run(
     if let (Some(group), Some(residency), None) = (&group, &mut outcome.residency, &outcome.failure) {
         let (held, file_bytes) = (Arc::clone(&files), group.file_bytes);
         let look = move || resident_share(&held, file_bytes).map(|(share, _)| share);
-        residency.after = patience::wait_while_it_moves("look at the page cache", || 0, look).ok().flatten();
+        residency.after = patience::look("look at the page cache", look).flatten();
     }
+    // The last to close a file waits for what is written back, and for the server.
+    let closing = patience::begin("close the files", move || drop(files));
     if patience::hanging().is_none() {
-        // The last to close a file may wait for a server.
-        let closed = patience::wait_while_it_moves("close the files", || 0, move || drop(files));
-        outcome.failure = outcome.failure.or(closed.err());
+        outcome.failure = outcome.failure.or(closing.wait(drive.meter.movement()).err());
     }
     if let Some(group) = group {
         group.is_torn |= data.writes() && outcome.failure.is_some();
@@ -278,7 +281,12 @@ fn measure(
         (0..gang.len()).for_each(|index| gang.command(index, Command::Start { start_ns, deadline_ns }));
         // Where operations are due now and then, none may be under way for a while.
         let expected = match data.arrival {
-            Arrival::Closed => Expected::WhileItMoves { deadline_ns },
+            Arrival::Closed => {
+                let block_bytes = if data.verb.is_bytes() { 0 } else { data.block_bytes };
+                let bytes = block_bytes.saturating_mul(task.phase.workload.in_flight().into());
+                let slack_ns = bytes.saturating_mul(1_000_000_000 / SLOWEST_BYTES_PER_SECOND);
+                Expected::WhileItMoves { deadline_ns, slack_ns }
+            }
             Arrival::Open { .. } => Expected::By(deadline_ns),
         };
         let (reports, trouble) = drive.answers(&mut gang, expected, true);
@@ -328,7 +336,7 @@ fn measure(
     let each = data.writes() && data.sync == SyncMode::Each && group.is_some();
     outcome.is_durable |= failure.is_none() && each;
     drive.end();
-    let dismissed = gang.dismiss();
+    let dismissed = gang.dismiss(drive.meter.movement());
     outcome.failure = failure.or(dismissed.err());
 }
 
@@ -547,7 +555,8 @@ fn prepare_cache(
             extents: if reads { extents_of(&files, file_bytes) } else { None },
         })
     };
-    let movement = || if raised.load(Ordering::Relaxed) { 0 } else { drive.meter.movement() };
+    let mut moved = drive.meter.movement();
+    let movement = || if raised.load(Ordering::Relaxed) { 0 } else { moved() };
     patience::wait_while_it_moves(attempt, movement, prepare)?.map_err(|error| Trouble::new(attempt, error))
 }
 

@@ -165,6 +165,7 @@ impl DataSet {
         stop: &Arc<AtomicBool>,
         deadline_ns: u64,
         progress: &LayoutProgress,
+        mut movement: impl FnMut() -> u64,
     ) -> Result<Self, Trouble> {
         let attempt = format!("lay out the data set in {}", directory.path().display());
         let descriptor = directory.descriptor().try_clone_to_owned();
@@ -176,14 +177,17 @@ impl DataSet {
             bytes: Arc::clone(&progress.bytes),
             attempt: attempt.clone(),
             path: directory.path().to_owned(),
+            is_given_up: Arc::default(),
             deadline_ns,
         };
+        let is_given_up = Arc::clone(&task.is_given_up);
         // In a thread of its own: a device that hangs must not keep us from saying so.
         patience::wait_while_it_moves(
             &attempt,
-            || progress.bytes.load(Ordering::Relaxed),
+            || progress.bytes.load(Ordering::Relaxed).wrapping_add(movement()),
             move || task.run(descriptor.as_fd()),
-        )?
+        )
+        .inspect_err(|_| is_given_up.store(true, Ordering::Relaxed))?
     }
 }
 
@@ -195,6 +199,8 @@ struct Layout {
     attempt: String,
     /// The directory's, for messages.
     path: PathBuf,
+    /// Raised when nobody waits for it any more.
+    is_given_up: Arc<AtomicBool>,
     deadline_ns: u64,
 }
 
@@ -214,6 +220,9 @@ impl Layout {
             };
             let mut file_bytes = plan.group_file_bytes(group, size_bytes);
             for file in 0..group.files {
+                if self.is_given_up.load(Ordering::Relaxed) {
+                    return Err(Trouble::new(&self.attempt, "it took too long"));
+                }
                 let name = format!("{prefix}{file:0DIGITS$x}");
                 if group.fresh {
                     self.create(directory, &name)?;
@@ -337,7 +346,8 @@ impl<'a> Writer<'a> {
                 return Err(Trouble::new(&self.layout.attempt, cause)
                     .remedy("ask for a smaller --size, or a longer --time"));
             }
-            if self.layout.stop.load(Ordering::Relaxed) {
+            let Layout { stop, is_given_up, .. } = self.layout;
+            if stop.load(Ordering::Relaxed) || is_given_up.load(Ordering::Relaxed) {
                 return Err(Trouble::new(&self.layout.attempt, "interrupted"));
             }
             let len = CHUNK_BYTES.min(end_bytes - self.written_bytes) as usize;

@@ -45,9 +45,8 @@ pub struct WorkDirectory {
 static ALL: Mutex<Vec<(Weak<Place>, Vec<NameRule>)>> = Mutex::new(Vec::new());
 
 /// Removes all work directories of this process, while other threads may still be at work in them: for who has to leave
-/// without a return.
+/// without a return. One that is being made at this moment is not among them.
 pub fn remove_all_at_once() {
-    // Who holds the lock is about to add one, or to leave as well.
     let Ok(all) = ALL.try_lock() else { return };
     for (place, rules) in all.iter() {
         let Some(place) = place.upgrade() else { continue };
@@ -142,9 +141,10 @@ impl WorkDirectory {
             let _ = place.remove();
             fail(errno)
         })?;
+        let entry = (Arc::downgrade(&place), rules.clone());
         if let Ok(mut all) = ALL.lock() {
             all.retain(|(place, _)| place.strong_count() > 0);
-            all.push((Arc::downgrade(&place), rules.clone()));
+            all.push(entry);
         }
         log::debug!("made {}", path.display());
         Ok(Self { place, path, marker: Some(marker), rules, reserve, removed: false })
@@ -179,12 +179,12 @@ impl WorkDirectory {
     }
 
     /// Begins to remove it with all that the rules produce, in a thread of its own: a removal that hangs must not keep
-    /// the run from saying so.
-    pub fn remove(mut self) -> Removing {
-        self.begin_to_remove()
+    /// the run from saying so. It moves as long as files go or `movement` changes: a file may wait for its data first.
+    pub fn remove(mut self, movement: impl FnMut() -> u64 + Send + 'static) -> Removing {
+        self.begin_to_remove(Box::new(movement))
     }
 
-    fn begin_to_remove(&mut self) -> Removing {
+    fn begin_to_remove(&mut self, movement: Box<dyn FnMut() -> u64 + Send>) -> Removing {
         self.removed = true;
         self.reserve.clear();
         let (place, path, rules) = (Arc::clone(&self.place), self.path.clone(), self.rules.clone());
@@ -194,7 +194,7 @@ impl WorkDirectory {
         let work = patience::begin(&format!("remove {}", self.path.display()), move || {
             remove_work_directory(&place, &path, marker, &rules, &seen)
         });
-        Removing { work, progress, path: self.path.clone() }
+        Removing { work, progress, movement, path: self.path.clone() }
     }
 }
 
@@ -203,6 +203,7 @@ pub struct Removing {
     path: PathBuf,
     work: Patient<Removed>,
     progress: Arc<AtomicU64>,
+    movement: Box<dyn FnMut() -> u64 + Send>,
 }
 
 impl Removing {
@@ -210,8 +211,9 @@ impl Removing {
     ///
     /// # Errors
     /// It hangs: the path that is left.
-    pub fn wait(self) -> Result<Removed, Trouble> {
-        self.work.wait(|| self.progress.load(Ordering::Relaxed)).map_err(|trouble| {
+    pub fn wait(mut self) -> Result<Removed, Trouble> {
+        let movement = || self.progress.load(Ordering::Relaxed).wrapping_add((self.movement)());
+        self.work.wait(movement).map_err(|trouble| {
             let target = self.path.parent().unwrap_or(&self.path).display();
             trouble.remedy(format!("when it answers again, `skye clean {target}` removes it"))
         })
@@ -222,7 +224,7 @@ impl Drop for WorkDirectory {
     /// The way out of a panic.
     fn drop(&mut self) {
         if !self.removed {
-            let _ = self.begin_to_remove().wait();
+            let _ = self.begin_to_remove(Box::new(|| 0)).wait();
         }
     }
 }
@@ -320,11 +322,7 @@ fn make_unique(parent: BorrowedFd<'_>) -> Result<CString, Errno> {
     loop {
         let letters: String = std::iter::repeat_with(fastrand::alphanumeric).take(LETTERS).collect();
         let name = CString::new(format!("{DIRECTORY_PREFIX}{letters}")).map_err(|_| Errno::INVAL)?;
-        // The user's mask must not take away what makes the directory known again.
-        let mask = rustix::process::umask(Mode::RWXG | Mode::RWXO);
-        let made = rustix::fs::mkdirat(parent, &name, Mode::RWXU);
-        rustix::process::umask(mask);
-        match made {
+        match rustix::fs::mkdirat(parent, &name, Mode::RWXU) {
             Err(Errno::EXIST) => {}
             made => return made.map(|()| name),
         }
@@ -335,25 +333,49 @@ fn make_unique(parent: BorrowedFd<'_>) -> Result<CString, Errno> {
 /// directory in which others may rename, somebody may have put another in its place.
 fn open_made(parent: BorrowedFd<'_>, name: &CStr, before: Timespec) -> Result<OwnedFd, Unusable> {
     let directory = removal::open_directory(parent, name)?;
-    let other = |why: &str| Unusable::Other(why.to_owned());
-    let stat = statx(directory.as_fd(), c"")?;
-    check_made(&stat).map_err(Unusable::Other)?;
     let above = statx(parent, c"")?;
-    let knows_mounts = stat.stx_mask & above.stx_mask & StatxFlags::MNT_ID.bits() != 0;
-    if knows_mounts && stat.stx_mnt_id != above.stx_mnt_id {
-        return Err(other("something is mounted on it"));
+    let stat = statx(directory.as_fd(), c"")?;
+    let is_exchangeable = others_rename(&above);
+    if let Err(why) = check_opened(parent, &directory, &above, &stat, before, is_exchangeable) {
+        // Where nobody else can rename, it is ours in any case: a server may give what root makes to somebody else.
+        if !is_exchangeable {
+            let _ = remove_if_it_is(parent, name, &directory);
+        }
+        return Err(why);
     }
-    if !born_since(parent, &stat, before) {
-        return Err(other("it is older"));
-    }
-    if !removal::is_empty(&directory)? {
-        return Err(other("it is not empty"));
-    }
-    // A set-group-id parent hands its bit on.
+    // A set-group-id parent hands its bit on, and some file systems have modes of their own.
     if u32::from(stat.stx_mode) & 0o7777 != 0o700 {
         rustix::fs::fchmod(&directory, Mode::RWXU)?;
     }
     Ok(directory)
+}
+
+/// Whether anybody but this user and root may rename what is in a directory.
+fn others_rename(directory: &Statx) -> bool {
+    let (mode, owner) = (u32::from(directory.stx_mode), directory.stx_uid);
+    let has_foreign_owner = owner != 0 && owner != rustix::process::geteuid().as_raw();
+    has_foreign_owner || (mode & 0o022 != 0 && mode & 0o1000 == 0)
+}
+
+/// Checks that a directory is the one that was just made; of its mode, where others can exchange it.
+fn check_opened(
+    parent: BorrowedFd<'_>,
+    directory: &OwnedFd,
+    above: &Statx,
+    stat: &Statx,
+    before: Timespec,
+    is_exchangeable: bool,
+) -> Result<(), Unusable> {
+    let other = |why: &str| Err(Unusable::Other(why.to_owned()));
+    check_made(stat, is_exchangeable).map_err(Unusable::Other)?;
+    let knows_mounts = stat.stx_mask & above.stx_mask & StatxFlags::MNT_ID.bits() != 0;
+    if knows_mounts && stat.stx_mnt_id != above.stx_mnt_id {
+        return other("something is mounted on it");
+    }
+    if !born_since(parent, stat, before) {
+        return other("it is older");
+    }
+    if removal::is_empty(directory)? { Ok(()) } else { other("it is not empty") }
 }
 
 fn statx(directory: BorrowedFd<'_>, name: &CStr) -> Result<Statx, Errno> {
@@ -366,15 +388,15 @@ fn statx(directory: BorrowedFd<'_>, name: &CStr) -> Result<Statx, Errno> {
     )
 }
 
-/// Checks what mkdir makes: a directory of ours, with mode 0700.
-fn check_made(stat: &Statx) -> Result<(), String> {
+/// Checks what mkdir makes: a directory of ours, and with mode 0700 where the mode counts.
+fn check_made(stat: &Statx, mode_counts: bool) -> Result<(), String> {
     let mode = u32::from(stat.stx_mode);
     let own = rustix::process::geteuid().as_raw();
     if mode & 0o170_000 != 0o040_000 {
         Err("it is no directory".into())
     } else if stat.stx_uid != own {
         Err(format!("it belongs to user {}, not to {own}", stat.stx_uid))
-    } else if mode & 0o5777 != 0o700 {
+    } else if mode_counts && mode & 0o5777 != 0o700 {
         Err(format!("its mode is {:04o}, not 0700", mode & 0o7777))
     } else {
         Ok(())
@@ -397,8 +419,8 @@ fn born_since(parent: BorrowedFd<'_>, stat: &Statx, before: Timespec) -> bool {
 
 /// Removes the directory that was just made and could not be opened, if by its name it looks like that one.
 fn remove_unopened(parent: BorrowedFd<'_>, name: &CStr, before: Timespec) {
-    let looks_like_it =
-        statx(parent, name).is_ok_and(|stat| check_made(&stat).is_ok() && born_since(parent, &stat, before));
+    let looks_like_it = statx(parent, name)
+        .is_ok_and(|stat| check_made(&stat, true).is_ok() && born_since(parent, &stat, before));
     if looks_like_it {
         let _ = rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR);
     }
@@ -448,14 +470,14 @@ mod tests {
             clean(temp.path(), &AtomicU64::new(0)).unwrap(),
             [(path.clone(), Cleaned::Live(std::process::id()))]
         );
-        assert_eq!(work.remove().wait().unwrap().left, []);
+        assert_eq!(work.remove(|| 0).wait().unwrap().left, []);
         assert!(!path.exists());
 
         let work = WorkDirectory::create(temp.path(), rules()).unwrap();
         let path = work.path().to_owned();
         fs::write(path.join("data-0000"), "x").unwrap();
         fs::write(path.join("mine"), "precious").unwrap();
-        assert_eq!(work.remove().wait().unwrap().left[0].0, path.join("mine"));
+        assert_eq!(work.remove(|| 0).wait().unwrap().left[0].0, path.join("mine"));
         assert!(
             path.join("mine").exists() && !path.join(FILE_NAME).exists() && !path.join("data-0000").exists()
         );
@@ -482,7 +504,7 @@ mod tests {
         fs::rename(&path, &elsewhere).unwrap();
         // One that has taken its name is not ours.
         fs::create_dir(&path).unwrap();
-        assert_eq!(work.remove().wait().unwrap().left, []);
+        assert_eq!(work.remove(|| 0).wait().unwrap().left, []);
         assert!(path.exists() && !elsewhere.exists());
         fs::remove_dir(&path).unwrap();
 
@@ -491,7 +513,7 @@ mod tests {
         fs::write(work.path().join("mine"), "precious").unwrap();
         fs::rename(work.path(), &elsewhere).unwrap();
         assert_eq!(
-            work.remove().wait().unwrap().left[0].0,
+            work.remove(|| 0).wait().unwrap().left[0].0,
             fs::canonicalize(elsewhere).unwrap().join("mine")
         );
     }
@@ -519,6 +541,12 @@ mod tests {
             }
         };
         let later = Timespec { tv_sec: now.tv_sec + 60, ..now };
+        let open_to = |mode| {
+            fs::set_permissions(temp.path(), std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+        };
+        assert_eq!(made(0o755, now, &|_| {}), "700", "some file systems have modes of their own");
+        // From here on, others could exchange it.
+        open_to(0o777);
         assert_eq!(made(0o700, now, &|_| {}), "700");
         assert_eq!(made(0o2700, now, &|_| {}), "700", "a set-group-id parent hands its bit on");
         assert_eq!(made(0o755, now, &|_| {}), "its mode is 0755, not 0700");

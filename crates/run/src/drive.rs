@@ -14,7 +14,7 @@ use model::run::Frame;
 use crate::collect::Collected;
 use crate::course::{self, Known};
 use crate::gang::{Event, Gang};
-use crate::meter::Meter;
+use crate::meter::{Lows, Meter};
 use crate::patience;
 
 /// What whoever looks on is told while a phase runs. One that is simulated has ticks only.
@@ -52,10 +52,12 @@ pub struct Tick<'a> {
 pub enum Expected {
     /// By an instant that the members know too.
     By(u64),
-    /// As long as operations end or data moves; by that instant, too.
+    /// By an instant, and before it as long as operations end or data moves.
     WhileItMoves {
         /// The instant.
         deadline_ns: u64,
+        /// What a single operation may take beyond what is usual.
+        slack_ns: u64,
     },
     /// As long as data moves: writing back a full cache takes as long as it takes.
     WhileDataMoves,
@@ -77,8 +79,8 @@ pub struct Drive<'a> {
     pub readers: Vec<DeltaReader>,
     /// When the phase began.
     pub start_ns: u64,
-    /// Fewest dirty pages that the machine has had.
-    pub cached_bytes_min: u64,
+    /// Pages of the machine that wait to be written.
+    pub lows: Lows,
     /// When the workers have done enough; `None` where something else ends the phase.
     pub until: Option<Until>,
     /// Whether one measured part is all that there is. Rounds have gaps between them, and end the phase by themselves.
@@ -90,6 +92,9 @@ pub struct Drive<'a> {
     /// When that was last looked at, from the start of the phase.
     pub looked_ns: u64,
 }
+
+/// Who looks ten times a second and comes later than this was stopped meanwhile.
+const LONGEST_LOOK_NS: u64 = 1_000_000_000;
 
 /// How often it is looked at whether the rate is known: it costs far less than this, but not nothing.
 const LOOK_EVERY_NS: u64 = 500_000_000;
@@ -115,7 +120,8 @@ impl Drive<'_> {
         let mut next_tick_ns = Monotonic.now_ns() + INTERVAL_NS;
         let (mut moved_ns, mut ops) = (Monotonic.now_ns(), self.collected.ops);
         let mut stopped_ns = None;
-        self.cached_bytes_min = u64::MAX;
+        self.lows = Lows::default();
+        let mut looked_ns = moved_ns;
         while gang.is_busy() {
             let now_ns = Monotonic.now_ns();
             let next_ns = if measured { next_tick_ns.min(self.meter.next_look_ns()) } else { next_tick_ns };
@@ -128,6 +134,9 @@ impl Drive<'_> {
                 }
             }
             let now_ns = Monotonic.now_ns();
+            // Nobody moves while the machine or this process is stopped.
+            moved_ns += (now_ns - looked_ns).saturating_sub(LONGEST_LOOK_NS);
+            looked_ns = now_ns;
             if self.interrupt.load(Ordering::Relaxed) && !self.stop.swap(true, Ordering::Relaxed) {
                 stopped_ns = Some(now_ns);
             }
@@ -147,9 +156,10 @@ impl Drive<'_> {
                 next_tick_ns = now_ns + INTERVAL_NS - (now_ns - next_tick_ns) % INTERVAL_NS;
             }
             let expected_ns = match (expected, stopped_ns) {
-                (_, Some(stopped_ns)) => stopped_ns,
-                (Expected::By(deadline_ns), None) => deadline_ns,
-                (Expected::WhileItMoves { deadline_ns }, None) => deadline_ns.min(moved_ns),
+                (_, Some(stopped_ns)) if patience::is_insistent() => stopped_ns,
+                (_, Some(stopped_ns)) => stopped_ns.max(moved_ns),
+                (Expected::By(deadline_ns), None) => deadline_ns.max(moved_ns),
+                (Expected::WhileItMoves { slack_ns, .. }, None) => moved_ns.saturating_add(slack_ns),
                 (Expected::WhileDataMoves, None) => moved_ns,
             };
             if now_ns > expected_ns.saturating_add(patience::patience().as_nanos() as u64) {
@@ -210,10 +220,8 @@ impl Drive<'_> {
             frame: frame.as_ref(),
         }));
         let Some(frame) = frame else { return false };
-        // Without devices, what is on its way to a server still shrinks. Others' dirty pages come and go: only a new low tells.
-        let cached_bytes = frame.dirty_bytes + frame.writeback_bytes;
-        let shrunk = cached_bytes < self.cached_bytes_min;
-        self.cached_bytes_min = self.cached_bytes_min.min(cached_bytes);
+        // Without devices, what is on its way to a server still shrinks.
+        let shrunk = self.lows.is_new(frame.dirty_bytes + frame.writeback_bytes);
         let moved = frame.devices.iter().any(|device| device.read_bytes + device.written_bytes > 0);
         self.collected.add_frame(frame, elapsed_ns);
         moved || (by_cache && shrunk && self.meter.has_no_devices())

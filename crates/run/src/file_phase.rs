@@ -257,7 +257,7 @@ fn drive_rounds(
     let mut rounds = Rounds { task, work, set, drive, outcome };
     let result = rounds.run(&mut gang);
     rounds.set.is_unknown |= result.is_err() || rounds.drive.is_stopped();
-    let dismissed = gang.dismiss();
+    let dismissed = gang.dismiss(drive.meter.movement());
     outcome.failure = result.and(dismissed).err();
 }
 

@@ -1,6 +1,8 @@
 //! Threads that work on command: start together, report, and may panic or hang without taking the run with them.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -66,18 +68,9 @@ const END_GRACE: Duration = Duration::from_secs(1);
 struct Member<C> {
     commands: Sender<C>,
     thread: JoinHandle<()>,
-    worker: Option<Worker>,
+    /// The thread's number, once it runs.
+    number: Arc<AtomicI32>,
     busy: bool,
-}
-
-impl<C> Member<C> {
-    /// The thread's number; none where a process does the work.
-    fn number(&self) -> Option<i32> {
-        match self.worker {
-            Some(Worker::Thread(number)) => Some(number),
-            Some(Worker::Process(_)) | None => None,
-        }
-    }
 }
 
 /// A group of threads.
@@ -100,7 +93,10 @@ impl<C: Send + 'static, R: Send + 'static> Gang<C, R> {
         for (index, work) in works.into_iter().enumerate() {
             let (commands, receiver) = channel();
             let mailbox = Mailbox { index, commands: receiver, events: sender.clone() };
+            let number = Arc::new(AtomicI32::new(0));
+            let own = Arc::clone(&number);
             let body = move || {
+                own.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Relaxed);
                 // A panic is told to the driver, who keeps the rest of the run; the hook has printed where it was.
                 if let Err(panic) = std::panic::catch_unwind(AssertUnwindSafe(|| work(&mailbox))) {
                     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
@@ -114,7 +110,7 @@ impl<C: Send + 'static, R: Send + 'static> Gang<C, R> {
                 .stack_size(256 << 10)
                 .spawn(body)?;
             // Getting ready is the first thing that each is busy with.
-            members.push(Member { commands, thread, worker: None, busy: true });
+            members.push(Member { commands, thread, number, busy: true });
         }
         Ok(Self { members, events })
     }
@@ -139,11 +135,7 @@ impl<C: Send + 'static, R: Send + 'static> Gang<C, R> {
     pub fn wait(&mut self, timeout: Duration) -> Option<(usize, Event<R>)> {
         match self.events.recv_timeout(timeout) {
             Ok((index, event)) => {
-                let member = &mut self.members[index];
-                member.busy = false;
-                if let Event::Ready(worker) = event {
-                    member.worker = Some(worker);
-                }
+                self.members[index].busy = false;
                 Some((index, event))
             }
             // All have gone without a word, which a member never does: each answers or panics aloud.
@@ -157,7 +149,8 @@ impl<C: Send + 'static, R: Send + 'static> Gang<C, R> {
 
     /// Numbers of the threads that have not answered.
     pub fn busy_threads(&self) -> Vec<i32> {
-        self.members.iter().filter(|member| member.busy).filter_map(Member::number).collect()
+        let busy = self.members.iter().filter(|member| member.busy);
+        busy.map(|member| member.number.load(Ordering::Relaxed)).collect()
     }
 
     /// Sends everybody home, and waits for those who have answered: on their way they close files. Those that hang are left
@@ -165,29 +158,30 @@ impl<C: Send + 'static, R: Send + 'static> Gang<C, R> {
     ///
     /// # Errors
     /// One that had answered does not come to its end.
-    pub fn dismiss(self) -> Result<(), Trouble> {
+    pub fn dismiss(self, mut movement: impl FnMut() -> u64) -> Result<(), Trouble> {
         // Where one hangs, the others may, too; nobody waits for that again.
         let patience = if self.is_busy() { END_GRACE } else { patience() };
         let mut leaving = Vec::new();
         for member in self.members {
-            let number = member.number();
-            let Member { commands, thread, busy, .. } = member;
+            let Member { commands, thread, number, busy } = member;
             drop(commands);
             if !busy {
                 leaving.push((thread, number));
             }
         }
-        let mut moved_at = Instant::now();
+        let (mut moved_at, mut seen) = (Instant::now(), movement());
         while !leaving.is_empty() {
             let before = leaving.len();
             let (ended, still): (Vec<_>, Vec<_>) =
                 leaving.into_iter().partition(|(thread, _)| thread.is_finished());
             ended.into_iter().for_each(|(thread, _)| drop(thread.join()));
             leaving = still;
-            if leaving.len() < before {
+            let now = movement();
+            if leaving.len() < before || std::mem::replace(&mut seen, now) != now {
                 moved_at = Instant::now();
             } else if moved_at.elapsed() > patience {
-                let numbers: Vec<_> = leaving.iter().filter_map(|(_, number)| *number).collect();
+                let numbers: Vec<_> =
+                    leaving.iter().map(|(_, number)| number.load(Ordering::Relaxed)).collect();
                 return Err(hangs("close files", &numbers, moved_at.elapsed()));
             } else {
                 std::thread::sleep(END_LOOK);
@@ -232,7 +226,7 @@ mod tests {
         collect(&mut gang);
         (0..3).for_each(|index| gang.command(index, 21));
         collect(&mut gang);
-        gang.dismiss().unwrap();
+        gang.dismiss(|| 0).unwrap();
         let reports = events.iter().filter(|(_, event)| matches!(event, Event::Report(42))).count();
         let panics: Vec<_> = events
             .iter()

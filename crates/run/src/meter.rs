@@ -107,12 +107,27 @@ impl Meter {
         self.begun.devices.is_empty()
     }
 
-    /// Device bytes and pages under way of the machine: changes as long as anything moves.
-    pub fn movement(&mut self) -> u64 {
+    /// Changes as long as anything moves: bytes of the target's devices, or where there are none, pages of the machine
+    /// that wait for a server.
+    pub fn movement(&mut self) -> impl FnMut() -> u64 {
+        let mut lows = Lows::default();
+        move || self.moved(&mut lows)
+    }
+
+    /// The same, for who keeps it.
+    pub fn into_movement(mut self) -> impl FnMut() -> u64 + Send {
+        let mut lows = Lows::default();
+        move || self.moved(&mut lows)
+    }
+
+    fn moved(&mut self, lows: &mut Lows) -> u64 {
         self.probe.snapshot(&mut self.current);
+        if self.has_no_devices() {
+            lows.is_new(self.current.dirty_bytes + self.current.writeback_bytes);
+            return lows.count;
+        }
         let bytes = |device: &observe::DeviceCounters| device.read_bytes.wrapping_add(device.written_bytes);
-        let moved = self.current.devices.iter().map(bytes).fold(0, u64::wrapping_add);
-        moved.wrapping_add(self.current.dirty_bytes).wrapping_add(self.current.writeback_bytes)
+        self.current.devices.iter().map(bytes).fold(0, u64::wrapping_add)
     }
 
     /// Starts another phase with these workers, of which it is also counted in which calls they sleep if `counts_calls`.
@@ -366,6 +381,35 @@ impl Observed {
             return None;
         }
         Some((1.0 - sum.own_io.device_read_bytes as f64 / read_bytes as f64).clamp(0.0, 1.0))
+    }
+}
+
+/// New lows of pages that wait to be written: others' come and go, but the fewest so far are fewer again only as long as
+/// something is written.
+#[derive(Debug)]
+pub struct Lows {
+    least_bytes: u64,
+    count: u64,
+}
+
+/// A new low is lower by this at least: less comes of itself.
+const LOW_BYTES: u64 = 1 << 20;
+
+impl Default for Lows {
+    fn default() -> Self {
+        Self { least_bytes: u64::MAX, count: 0 }
+    }
+}
+
+impl Lows {
+    /// Takes note of how many there are now; whether that is a new low.
+    pub fn is_new(&mut self, bytes: u64) -> bool {
+        let is_new = bytes.saturating_add(LOW_BYTES) <= self.least_bytes;
+        if is_new {
+            self.least_bytes = bytes;
+            self.count += 1;
+        }
+        is_new
     }
 }
 

@@ -9,10 +9,13 @@ use model::Trouble;
 
 /// Work that has not moved for so long is taken to hang. Slow media and busy servers answer within seconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-/// The same once the user insists on the end.
-const PATIENCE_OF_INSISTENT: Duration = Duration::from_secs(1);
+/// The same once the user insists on the end. Removing a file may wait for its data.
+const PATIENCE_OF_INSISTENT: Duration = Duration::from_secs(5);
 /// How often work is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Who comes later than this for a look was stopped meanwhile.
+const LONGEST_LOOK: Duration = Duration::from_secs(1);
 
 static IS_INSISTENT: AtomicBool = AtomicBool::new(false);
 /// Threads that were left behind in a call.
@@ -25,10 +28,15 @@ struct Left {
 
 /// How long to wait for work that does not move.
 pub fn patience() -> Duration {
-    if IS_INSISTENT.load(Ordering::Relaxed) { PATIENCE_OF_INSISTENT } else { PATIENCE }
+    if is_insistent() { PATIENCE_OF_INSISTENT } else { PATIENCE }
 }
 
-/// From now on, waits a second instead of twenty for work that does not move.
+/// Whether the user insists on the end.
+pub fn is_insistent() -> bool {
+    IS_INSISTENT.load(Ordering::Relaxed)
+}
+
+/// From now on, waits five seconds instead of twenty for work that does not move.
 pub fn insist() {
     IS_INSISTENT.store(true, Ordering::Relaxed);
 }
@@ -87,7 +95,11 @@ impl<T> Patient<T> {
         };
         let mut seen = progress();
         let mut moved_at = Instant::now();
+        let mut looked_at = moved_at;
         loop {
+            // Nobody moves while the machine or this process is stopped.
+            moved_at += looked_at.elapsed().saturating_sub(LONGEST_LOOK);
+            looked_at = Instant::now();
             match receiver.recv_timeout(LOOK_EVERY) {
                 Ok(result) => return Ok(result),
                 Err(RecvTimeoutError::Disconnected) => {
@@ -115,6 +127,16 @@ pub fn wait_while_it_moves<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Trouble> {
     begin(attempt, work).wait(progress)
+}
+
+/// Runs a look at something that nobody depends on; `None` where it hangs, which is no reason to take the target for one
+/// that does.
+pub fn look<T: Send + 'static>(attempt: &str, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    match begin(attempt, work).state {
+        State::Working(receiver) => receiver.recv_timeout(patience()).ok(),
+        State::Done(result) => Some(result),
+        State::Lost => None,
+    }
 }
 
 /// The message about threads that hang, which are left behind; the call of the first that is in one is named.

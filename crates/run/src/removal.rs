@@ -99,10 +99,18 @@ fn remove_pass(
     progress: &AtomicU64,
     removal: &mut Removal,
 ) -> Result<(), Errno> {
-    // No descriptor of its own, as there may be none left.
-    rustix::fs::seek(directory, SeekFrom::Start(0))?;
-    let mut buffer = [MaybeUninit::<u8>::uninit(); 16 << 10];
-    let mut entries = RawDir::new(directory, &mut buffer);
+    // A descriptor of its own: the position of the one that was handed in may be somebody else's. Without any left, that
+    // one must do.
+    let own = match rustix::fs::openat(directory, ".", DIRECTORY_FLAGS, Mode::empty()) {
+        Ok(own) => Some(own),
+        Err(Errno::MFILE | Errno::NFILE) => None,
+        Err(errno) => return Err(errno),
+    };
+    let reader = own.as_ref().map_or(directory, AsFd::as_fd);
+    rustix::fs::seek(reader, SeekFrom::Start(0))?;
+    // Small, as each level has one, on the stack of whoever removes.
+    let mut buffer = [MaybeUninit::<u8>::uninit(); 4 << 10];
+    let mut entries = RawDir::new(reader, &mut buffer);
     while let Some(entry) = entries.next() {
         let entry = entry?;
         let name = entry.file_name();

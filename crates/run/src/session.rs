@@ -25,7 +25,7 @@ use crate::directory::{Removing, WorkDirectory};
 use crate::drive::{Drive, Moment};
 use crate::file_phase::{self, FileSet, FileTask};
 use crate::member;
-use crate::meter::{Meter, Observed};
+use crate::meter::{Lows, Meter, Observed};
 use crate::patience;
 use crate::probes;
 use crate::record::{self, Circumstances, Measured, phase_id};
@@ -74,6 +74,8 @@ struct OnDisk {
     root: Root,
     directory: WorkDirectory,
     dataset: Option<DataSet>,
+    /// Whether files may have been laid out since it was last emptied.
+    is_dirty: bool,
     files: FileSet,
     meter: Meter,
 }
@@ -124,8 +126,14 @@ impl Session {
         let directory =
             patience::wait_while_it_moves(&attempt, || 0, move || WorkDirectory::create(&path, rules))??;
         let meter = Meter::new(root, target);
-        let on_disk =
-            OnDisk { root: root.clone(), directory, meter, dataset: None, files: FileSet::default() };
+        let on_disk = OnDisk {
+            root: root.clone(),
+            directory,
+            meter,
+            dataset: None,
+            is_dirty: false,
+            files: FileSet::default(),
+        };
         let near = observe::near_cpus(root, target).map(Into::into);
         let session = Self::new(plan, target, seed, interrupt, Place::Directory(Box::new(on_disk)));
         Ok(Self { near, timer: Timer::best(), ..session })
@@ -200,11 +208,13 @@ impl Session {
         let Place::Directory(on_disk) = &mut self.place else { return Ok(()) };
         if let Some(plan) = &self.plan.dataset {
             let deadline_ns = Monotonic.now_ns().saturating_add(time_ns);
-            let laid_out =
-                DataSet::lay_out(&on_disk.directory, plan, self.seed, &self.interrupt, deadline_ns, progress);
+            on_disk.is_dirty = true;
+            let OnDisk { directory, meter, .. } = &mut **on_disk;
+            let (moved, stop) = (meter.movement(), &self.interrupt);
+            let laid_out = DataSet::lay_out(directory, plan, self.seed, stop, deadline_ns, progress, moved);
             // What is there of it would be in the way of the other tests.
             if laid_out.is_err() && patience::hanging().is_none() {
-                on_disk.directory.empty_of("")?;
+                let _ = on_disk.directory.empty_of("");
             }
             on_disk.dataset = Some(laid_out?);
         }
@@ -217,9 +227,11 @@ impl Session {
     /// A removal that fails or hangs.
     pub fn clear(&mut self) -> Result<(), Trouble> {
         let Place::Directory(on_disk) = &mut self.place else { return Ok(()) };
-        if on_disk.dataset.take().is_some() || self.phases_run > 0 {
+        on_disk.dataset = None;
+        if on_disk.is_dirty || self.phases_run > 0 {
             on_disk.directory.empty_of("")?;
             on_disk.files = FileSet::default();
+            on_disk.is_dirty = false;
         }
         Ok(())
     }
@@ -330,7 +342,7 @@ impl Session {
                     meter,
                     on_moment,
                     stop: Arc::clone(&stop.0),
-                    cached_bytes_min: u64::MAX,
+                    lows: Lows::default(),
                     collected: Collected::new(steps.len()),
                     readers: Vec::new(),
                     start_ns: now_ns,
@@ -482,7 +494,10 @@ impl Session {
     /// Begins to remove everything; `None` where there is nothing.
     pub fn close(self) -> Option<Removing> {
         match self.place {
-            Place::Directory(on_disk) => Some(on_disk.directory.remove()),
+            Place::Directory(on_disk) => {
+                let OnDisk { directory, meter, .. } = *on_disk;
+                Some(directory.remove(meter.into_movement()))
+            }
             Place::Simulated(_) => None,
         }
     }
@@ -492,7 +507,7 @@ impl Session {
 fn conditions_since(throttled_before: Option<u64>, root: &Root, target: &Target) -> Option<Conditions> {
     let (root, target) = (root.clone(), target.clone());
     let look = move || observe::conditions(&root, &target);
-    let conditions = patience::wait_while_it_moves("look at sensors", || 0, look).ok()?;
+    let conditions = patience::look("look at sensors", look)?;
     let cpu_throttled =
         conditions.cpu_throttled.zip(throttled_before).map(|(now, before)| now.saturating_sub(before));
     Some(Conditions { cpu_throttled, ..conditions })

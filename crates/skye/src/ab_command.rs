@@ -343,7 +343,8 @@ fn finish(arguments: &AbArguments, measured: Measured, shows_text: bool) -> Done
     let Measured { pairs, enough, ended, names, effect } = measured;
     let is_whole = ended.each_ref().map(|ended| ended.tell_failures()) == [true, true];
     // The same signal ended both.
-    ended.iter().max_by_key(|ended| ended.left.len()).into_iter().for_each(Ended::tell_signal);
+    let left = |ended: &&Ended| (ended.is_closing(), ended.left.len());
+    ended.iter().max_by_key(left).into_iter().for_each(Ended::tell_signal);
     let mut code = if is_whole { exit::DONE } else { exit::FAILED };
     let interruption = ended[0].interruption.clone();
     if ended[0].reader_is_gone() {

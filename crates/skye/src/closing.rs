@@ -34,7 +34,7 @@ pub fn finish(code: u8) -> u8 {
     if let Some(call) = patience::hanging() {
         terminal::message(
             "skye",
-            &format!("{call}: the process ends when the kernel lets go of it; all else is done"),
+            &format!("{call}: the process ends when the kernel lets go of it; nothing else is outstanding"),
         );
     }
     if code == exit::DONE && !lines.is_empty() { exit::FAILED } else { code }

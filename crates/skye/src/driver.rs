@@ -224,6 +224,11 @@ impl Ended {
         self.interruption.exit_code() == Some(exit::DONE)
     }
 
+    /// Whether files are still being removed, from a target that hangs.
+    pub fn is_closing(&self) -> bool {
+        self.is_closing
+    }
+
     /// Says on stderr what failed, what is left, and which signal ended it; whether all went well is the answer.
     pub fn tell(&self) -> bool {
         let went_well = self.tell_failures();
@@ -423,7 +428,10 @@ impl Driver {
             let record = match self.time_for(rest, &phases, repetitions_left) {
                 _ if self.interruption.is_raised() => return,
                 _ if needed.is_some() => skipped(phase, repetition, needed.unwrap_or_default()),
-                _ if patience::hanging().is_some() => skipped(phase, repetition, "the target hangs"),
+                _ if patience::hanging().is_some() => {
+                    let call = patience::hanging().unwrap_or_default();
+                    skipped(phase, repetition, &format!("the target hangs: {call}"))
+                }
                 None => {
                     skipped(phase, repetition, "the run's total time is used up; give it more with --time")
                 }

@@ -18,7 +18,7 @@ pub const BEYOND: u8 = 4;
 /// numbers from here could not be believed, or a run would be refused. From `selftest`: a limit was not named.
 pub const INVALID: u8 = 5;
 
-/// The code that says more of two: damage is worse than a failure, and a failure than a number that is invalid.
+/// The worse of two codes: damage is worse than a failure, and a failure than a number that is invalid.
 pub fn worse(one: u8, other: u8) -> u8 {
     let order = [DONE, INVALID, BEYOND, FAILED, DAMAGED];
     let place = |code: u8| order.iter().position(|known| *known == code);

@@ -15,7 +15,7 @@ pub const DESCRIPTION_BYTES_MAX: u64 = 1 << 20;
 /// Opens a regular file; devices and pipes are refused, as they may have no end.
 ///
 /// # Errors
-/// It is none, or cannot be opened.
+/// It is no regular file, or cannot be opened.
 pub fn open(path: &Path) -> Result<File> {
     // Without this, a pipe that nobody writes to would be waited for.
     let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
@@ -33,7 +33,7 @@ pub fn open(path: &Path) -> Result<File> {
 /// All of a regular file.
 ///
 /// # Errors
-/// It is none, cannot be read, or is longer than that.
+/// It is no regular file, cannot be read, or is longer than that.
 pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>> {
     whole(open(path)?, bytes_max)
 }

@@ -3,30 +3,67 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use rustix::process::{Signal, getpid, kill_process};
+use nix::libc;
 
 use crate::exit;
 
-/// What is kept: enough to collect, judge, save and print a run of usual length.
-const RESERVE: Layout = match Layout::from_size_align(1 << 20, 16) {
-    Ok(layout) => layout,
-    Err(_) => panic!("a megabyte is a size"),
-};
-
-static KEPT: AtomicPtr<u8> = AtomicPtr::new(null_mut());
+/// What is kept for an end in order: enough to collect, judge, save and print a run of usual length.
+static FOR_THE_END: Reserve = Reserve::of(1 << 20);
+/// What is kept for removing files at once.
+static FOR_THE_REMOVAL: Reserve = Reserve::of(256 << 10);
 static IS_SHORT: AtomicBool = AtomicBool::new(false);
+/// What ends a run.
+static END: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+/// The thread that removes files at once.
+static REMOVER: AtomicI32 = AtomicI32::new(0);
 
 /// Keeps a part of the memory from now on.
 pub fn keep() {
-    // SAFETY: the layout has a size.
-    KEPT.store(unsafe { System.alloc(RESERVE) }, Ordering::Relaxed);
+    FOR_THE_END.keep();
+    FOR_THE_REMOVAL.keep();
+}
+
+/// Raises this flag where memory runs out. Before there is one, the process ends at once.
+pub fn raise_when_short(flag: &Arc<AtomicBool>) {
+    let _ = END.set(Arc::clone(flag));
 }
 
 /// Whether memory has run out.
 pub fn is_short() -> bool {
     IS_SHORT.load(Ordering::Relaxed)
+}
+
+/// Memory that is kept.
+struct Reserve {
+    memory: AtomicPtr<u8>,
+    layout: Layout,
+}
+
+impl Reserve {
+    const fn of(bytes: usize) -> Self {
+        match Layout::from_size_align(bytes, 16) {
+            Ok(layout) => Self { memory: AtomicPtr::new(null_mut()), layout },
+            Err(_) => panic!("it has a size"),
+        }
+    }
+
+    fn keep(&self) {
+        // SAFETY: the layout has a size.
+        self.memory.store(unsafe { System.alloc(self.layout) }, Ordering::Relaxed);
+    }
+
+    /// Gives it back.
+    fn release(&self) {
+        let memory = self.memory.swap(null_mut(), Ordering::AcqRel);
+        if !memory.is_null() {
+            // SAFETY: it was allocated by this layout, and the swap has given it to us alone.
+            unsafe { System.dealloc(memory, self.layout) };
+        }
+    }
 }
 
 /// The system's allocator, with a reserve.
@@ -60,25 +97,35 @@ fn or_from_reserve(allocate: impl Fn() -> *mut u8) -> *mut u8 {
     if memory.is_null() { short(&allocate) } else { memory }
 }
 
-/// Gives the reserve back, and ends the run as a signal does. Whoever asks for more than that ends it here and now.
+/// Ends the run in order, from the reserve. Whoever finds no memory even then removes the files and ends the process.
 #[cold]
 fn short(allocate: &dyn Fn() -> *mut u8) -> *mut u8 {
-    let kept = KEPT.swap(null_mut(), Ordering::Relaxed);
-    if !kept.is_null() {
+    if let Some(end) = END.get() {
         IS_SHORT.store(true, Ordering::Relaxed);
-        // SAFETY: it was allocated by this layout, and the swap has given it to us alone.
-        unsafe { System.dealloc(kept, RESERVE) };
-        let _ = kill_process(getpid(), Signal::TERM);
+        end.store(true, Ordering::SeqCst);
+        FOR_THE_END.release();
+        // Another thread may have released it just before.
         let memory = allocate();
         if !memory.is_null() {
             return memory;
         }
     }
-    run::directory::remove_all_at_once();
+    let own = rustix::thread::gettid().as_raw_nonzero().get();
+    match REMOVER.compare_exchange(0, own, Ordering::SeqCst, Ordering::SeqCst) {
+        Ok(_) => {
+            FOR_THE_REMOVAL.release();
+            run::directory::remove_all_at_once();
+        }
+        // Even for that there was too little.
+        Err(remover) if remover == own => {}
+        // The process ends when the other thread is done.
+        Err(_) => loop {
+            std::thread::sleep(Duration::from_secs(1));
+        },
+    }
     // Nothing that is formatted: it may need memory.
-    let _ = rustix::io::write(
-        rustix::stdio::stderr(),
-        b"error: cannot go on: memory ran out; ask for less, or give it more\n",
-    );
-    std::process::exit(exit::FAILED.into())
+    let message = b"skye: cannot go on: memory ran out; ask for less, or give it more\n";
+    let _ = rustix::io::write(rustix::stdio::stderr(), message);
+    // SAFETY: it does not return, and runs nothing of ours: what would be run may need memory.
+    unsafe { libc::_exit(exit::FAILED.into()) }
 }

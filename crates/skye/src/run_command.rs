@@ -204,7 +204,7 @@ fn finish(arguments: &RunArguments, ended: Ended, style: &Style, shows_text: boo
         // A reader that has gone away misses nothing that is not saved.
         if let Err(Failure::Failed(message)) = terminal::print_line(&format!("\n{}", parts.join("\n\n"))) {
             terminal::error(&message);
-            code = exit::FAILED;
+            code = exit::worse(code, exit::FAILED);
         }
     }
     Ok(interruption.exit_code().unwrap_or(code))

@@ -44,6 +44,7 @@ impl Interruption {
 
     fn try_catch(signals: &[i32]) -> std::io::Result<Self> {
         let interruption = Self::default();
+        memory::raise_when_short(&interruption.raised);
         let mut signals = Signals::new(signals)?;
         let seen = interruption.clone();
         std::thread::Builder::new().name("signals".into()).stack_size(64 << 10).spawn(move || {
@@ -55,8 +56,8 @@ impl Interruption {
     fn note(&self, signal: i32) {
         // Only the first decides about the exit code.
         let _ = self.first.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
-        // A reader that is gone is no user who insists.
-        if signal != SIGPIPE && self.count.fetch_add(1, Ordering::SeqCst) > 0 {
+        // A reader that is gone is no user who insists, nor is a limit of CPU time, which the kernel repeats every second.
+        if !matches!(signal, SIGPIPE | SIGXCPU) && self.count.fetch_add(1, Ordering::SeqCst) > 0 {
             run::patience::insist();
         }
         self.raised.store(true, Ordering::SeqCst);
@@ -80,8 +81,8 @@ impl Interruption {
     /// The exit code that a signal calls for, if one arrived; a reader that is gone is no error.
     pub fn exit_code(&self) -> Option<u8> {
         match self.first.load(Ordering::SeqCst) {
-            0 => None,
             _ if memory::is_short() => Some(crate::exit::FAILED),
+            0 => None,
             SIGPIPE => Some(crate::exit::DONE),
             signal => Some(128 + signal as u8),
         }

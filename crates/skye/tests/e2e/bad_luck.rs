@@ -117,9 +117,9 @@ fn a_file_system_that_is_really_full() {
 }
 
 /// Waits until a run has done all that it can do: the kernel keeps a process whose thread waits for a server.
-fn until_it_has_left(running: &mut Running) {
+fn until_it_has_left(running: &mut Running, call: &str) {
     while !running.has_left() {
-        assert!(running.age() < HANG_MAX, "the program hangs with what it tests");
+        assert!(running.age() < HANG_MAX, "{call}: the program hangs with what it tests");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -149,12 +149,13 @@ fn what_hangs_is_named_and_what_was_measured_is_kept() {
         (running, fuse, json, call, since)
     });
     for (mut running, fuse, json, call, since) in started {
-        until_it_has_left(&mut running);
+        until_it_has_left(&mut running, call);
         assert!(fuse.counts().hanging > 0, "{call}: nothing hung");
         // Nothing but the kernel is waited for: the document is there, whole.
         let run = document(&json);
         fuse.release();
-        let ran = running.wait().did_not_panic().exits(1).tells(&[call, since, "all else is done"]);
+        let ran =
+            running.wait().did_not_panic().exits(1).tells(&[call, since, "nothing else is outstanding"]);
         assert_eq!(phases(&run)[0], ("stat", "done"), "{ran}");
         assert!(ran.stdout.contains("stat "), "{ran}");
         assert_eq!(ran.saved().len(), 2, "{call}\n{ran}");
@@ -176,10 +177,10 @@ fn who_insists_does_not_wait_for_what_hangs() {
         // Of two signals that are pending at once, one is delivered.
         std::thread::sleep(Duration::from_millis(200));
     }
-    until_it_has_left(&mut running);
+    until_it_has_left(&mut running, "unlinkat");
     let waited = hung.elapsed();
     fuse.release();
-    let ran = running.wait().did_not_panic().tells(&["unlinkat of", "all else is done"]);
+    let ran = running.wait().did_not_panic().tells(&["unlinkat of", "nothing else is outstanding"]);
     assert!(waited < Duration::from_secs(15), "{waited:?}\n{ran}");
     skye().arg("clean").arg(fuse.path()).run().exits(0);
     assert_nothing_left(fuse.path());

@@ -89,7 +89,7 @@ fn hostile_documents_are_harmless() {
         run["environment"]["kernel"] = format!("{evil}{at}").into();
         run["phases"][0]["label"] = evil.into();
         if at > 3 {
-            run["phases"][0]["rate"]["bytes_per_second"] = 1e18.into();
+            run["phases"][0]["rate"]["bytes_per_second"] = 1e24.into();
         }
     };
     let ran = store(&measured(), 8, hostile).run().did_not_panic().exits(0);
