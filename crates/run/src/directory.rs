@@ -212,7 +212,12 @@ impl Removing {
     /// # Errors
     /// It hangs: the path that is left.
     pub fn wait(mut self) -> Result<Removed, Trouble> {
-        let movement = || self.progress.load(Ordering::Relaxed).wrapping_add((self.movement)());
+        // Where another call hangs, what the devices move is others'.
+        let counts = patience::hanging().is_none();
+        let movement = || {
+            let moved = if counts { (self.movement)() } else { 0 };
+            self.progress.load(Ordering::Relaxed).wrapping_add(moved)
+        };
         self.work.wait(movement).map_err(|trouble| {
             let target = self.path.parent().unwrap_or(&self.path).display();
             trouble.remedy(format!("when it answers again, `skye clean {target}` removes it"))

@@ -392,8 +392,9 @@ pub struct Lows {
     count: u64,
 }
 
-/// A new low is lower by this at least: less comes of itself.
-const LOW_BYTES: u64 = 1 << 20;
+/// A new low is lower by this at least: in the time that is waited for one, that is 1 MB/s, and others' pages seldom go
+/// so far.
+const LOW_BYTES: u64 = 16 << 20;
 
 impl Default for Lows {
     fn default() -> Self {

@@ -9,8 +9,8 @@ use model::Trouble;
 
 /// Work that has not moved for so long is taken to hang. Slow media and busy servers answer within seconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-/// The same once the user insists on the end. Removing a file may wait for its data.
-const PATIENCE_OF_INSISTENT: Duration = Duration::from_secs(5);
+/// The same once the user insists on the end, or another call hangs. Removing a file may wait for its data.
+const LITTLE_PATIENCE: Duration = Duration::from_secs(5);
 /// How often work is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -28,7 +28,7 @@ struct Left {
 
 /// How long to wait for work that does not move.
 pub fn patience() -> Duration {
-    if is_insistent() { PATIENCE_OF_INSISTENT } else { PATIENCE }
+    if is_insistent() || hanging().is_some() { LITTLE_PATIENCE } else { PATIENCE }
 }
 
 /// Whether the user insists on the end.

@@ -256,11 +256,12 @@ impl Running {
 
     /// Waits for its end.
     pub fn wait(mut self) -> Ran {
+        let waits = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("our own child") {
                 break status;
             }
-            if self.started.elapsed() > DEADLINE {
+            if waits.elapsed() > DEADLINE {
                 // What it said cannot be asked for: its end of the pipe is open as long as it is.
                 panic!("the program hangs");
             }
