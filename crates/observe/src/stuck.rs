@@ -37,6 +37,12 @@ pub fn thread_lives(thread: i32) -> bool {
     task(thread, "").exists()
 }
 
+/// How often a thread of this process got a CPU: one that waits for a single answer gets none.
+pub fn times_scheduled(thread: i32) -> Option<u64> {
+    // Time on a CPU, time waited for one, and how often it got one (Documentation/scheduler/sched-stats.rst).
+    fs::read_to_string(task(thread, "schedstat")).ok()?.split_ascii_whitespace().nth(2)?.parse().ok()
+}
+
 fn task(thread: i32, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/self/task/{thread}/{name}"))
 }
@@ -116,6 +122,8 @@ mod tests {
         };
         assert!(stuck.starts_with("read of pipe:["), "{stuck}");
         assert!(thread_lives(number));
+        assert_eq!(times_scheduled(number), times_scheduled(number), "it sleeps");
+        assert!(times_scheduled(number) > Some(0));
         drop(writer);
         thread.join().unwrap();
     }

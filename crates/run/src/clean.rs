@@ -76,7 +76,8 @@ fn clean_one(parent: BorrowedFd<'_>, name: &CStr, path: &Path, progress: &Atomic
     if stat.st_uid != rustix::process::geteuid().as_raw() {
         return left("it belongs to another user");
     }
-    if stat.st_mode & 0o7777 != 0o700 {
+    // A set-group-id parent hands its bit on, and a run that was killed may not have taken it away yet.
+    if stat.st_mode & 0o5777 != 0o700 {
         return left("its mode is not 0700, so skye did not make it");
     }
     let Ok(parent) = parent.try_clone_to_owned() else { return left("too many files are open") };
@@ -108,6 +109,9 @@ fn clean_unmarked(place: &Place) -> Cleaned {
             if rustix::fs::flock(&unfinished, FlockOperation::NonBlockingLockExclusive).is_err() {
                 return Cleaned::Live(0);
             }
+            if !has_nothing_else(&place.directory) {
+                return Cleaned::Left(NOT_OURS.into());
+            }
             let _ = rustix::fs::unlinkat(&place.directory, UNFINISHED_NAME, AtFlags::empty());
         }
         Err(_) => {
@@ -122,6 +126,13 @@ fn clean_unmarked(place: &Place) -> Cleaned {
         }
     }
     place.remove().map_or_else(|_| Cleaned::Left(NOT_OURS.into()), |()| Cleaned::Removed(0))
+}
+
+/// Whether there is nothing in a directory besides a marker that is not finished.
+fn has_nothing_else(directory: &OwnedFd) -> bool {
+    let Ok(entries) = rustix::fs::Dir::read_from(directory) else { return false };
+    let is_known = |name: &[u8]| matches!(name, b"." | b"..") || name == UNFINISHED_NAME.as_bytes();
+    entries.into_iter().all(|entry| entry.is_ok_and(|entry| is_known(entry.file_name().to_bytes())))
 }
 
 /// Whether it is a regular file of this user.
@@ -301,6 +312,13 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
         assert!(matches!(&clean(temp.path()).unwrap()[..], [(_, Cleaned::Left(_))]));
         assert!(fifo.exists());
+        // One that looks like ours, beside what does not.
+        fs::remove_file(&fifo).unwrap();
+        fs::write(&fifo, "diary").unwrap();
+        fs::write(path.join("other"), "").unwrap();
+        assert!(matches!(&clean(temp.path()).unwrap()[..], [(_, Cleaned::Left(_))]));
+        assert_eq!(fs::read_to_string(&fifo).unwrap(), "diary");
+        fs::remove_file(path.join("other")).unwrap();
         // A marker without end is not read to its end.
         fs::remove_file(&fifo).unwrap();
         File::create(path.join(FILE_NAME)).unwrap().set_len(1 << 40).unwrap();

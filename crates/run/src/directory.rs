@@ -92,12 +92,14 @@ impl From<Errno> for Unusable {
 }
 
 impl WorkDirectory {
-    /// Makes a work directory in `target`, whose files will have names that `rules` produce.
+    /// Makes a work directory in `target`, whose files will have names that `rules` produce. `progress` is raised with every
+    /// step.
     ///
     /// # Errors
     /// What was attempted, on which path, and why it failed. Nothing is left behind then, but for a directory that
     /// somebody has put in the place of ours: that is named, and not touched.
-    pub fn create(target: &Path, rules: Vec<NameRule>) -> Result<Self, Trouble> {
+    pub fn create(target: &Path, rules: Vec<NameRule>, progress: &AtomicU64) -> Result<Self, Trouble> {
+        let moved = || progress.fetch_add(1, Ordering::Relaxed);
         let attempt = || format!("make a work directory in {}", target.display());
         let fail = |errno: Errno| {
             let trouble = Trouble::new(attempt(), std::io::Error::from(errno));
@@ -116,7 +118,9 @@ impl WorkDirectory {
         // The last two are for the directory and its marker: once it is made, neither may be lacking.
         let mut reserve = reserved(&parent, removal::descriptors(&rules) + 2).map_err(fail)?;
         let before = clock_gettime(ClockId::RealtimeCoarse);
+        moved();
         let name = make_unique(parent.as_fd()).map_err(fail)?;
+        moved();
         reserve.truncate(removal::descriptors(&rules));
         let path = target.join(name.to_string_lossy().as_ref());
         let directory = match open_made(parent.as_fd(), &name, before) {
@@ -134,7 +138,8 @@ impl WorkDirectory {
         };
         let place = Arc::new(Place { parent, name, directory });
         // From here on the directory is known to be ours: whatever fails must take it away again.
-        let marker = mark(&place, &rules).map_err(|errno| {
+        moved();
+        let marker = mark(&place, &rules, &moved).map_err(|errno| {
             for name in [UNFINISHED_NAME, FILE_NAME] {
                 let _ = rustix::fs::unlinkat(&place.directory, name, AtFlags::empty());
             }
@@ -239,11 +244,11 @@ impl Place {
     /// hint: only the directory that the descriptor means is removed.
     pub fn remove(&self) -> Result<(), (Option<PathBuf>, Errno)> {
         match remove_if_it_is(self.parent.as_fd(), &self.name, &self.directory) {
-            Ok(true) => return Ok(()),
-            Ok(false) => {}
+            Ok(true) if self.is_gone() => return Ok(()),
+            Ok(_) => {}
             Err(errno) => return Err((None, errno)),
         }
-        if rustix::fs::fstat(&self.directory).is_ok_and(|stat| stat.st_nlink == 0) {
+        if self.is_gone() {
             return Ok(());
         }
         // Somebody has renamed it, and the kernel knows to what.
@@ -255,10 +260,17 @@ impl Place {
         let parent =
             rustix::fs::openat(&self.directory, "..", DIRECTORY_FLAGS, Mode::empty()).map_err(lost)?;
         match remove_if_it_is(parent.as_fd(), &name, &self.directory) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(lost(Errno::NOENT)),
+            Ok(true) if self.is_gone() => Ok(()),
+            Ok(_) => Err(lost(Errno::EXIST)),
             Err(errno) => Err(lost(errno)),
         }
+    }
+
+    /// Whether it has no name any more: a name that was removed may have been another's by then.
+    fn is_gone(&self) -> bool {
+        let is_deleted = |path: PathBuf| path.as_os_str().as_bytes().ends_with(b" (deleted)");
+        rustix::fs::fstat(&self.directory).is_ok_and(|stat| stat.st_nlink == 0)
+            || self.path_now().is_none_or(is_deleted)
     }
 
     fn path_now(&self) -> Option<PathBuf> {
@@ -432,7 +444,7 @@ fn remove_unopened(parent: BorrowedFd<'_>, name: &CStr, before: Timespec) {
 }
 
 /// Writes the marker, and locks it.
-fn mark(place: &Place, rules: &[NameRule]) -> Result<File, Errno> {
+fn mark(place: &Place, rules: &[NameRule], moved: &dyn Fn() -> u64) -> Result<File, Errno> {
     let directory = &place.directory;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     // Under another name until it is whole and locked: a marker that can be found can be believed.
@@ -442,13 +454,17 @@ fn mark(place: &Place, rules: &[NameRule]) -> Result<File, Errno> {
         Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK) => {}
         Err(errno) => return Err(errno),
     }
+    moved();
     let mut marker = File::from(marker);
     let text = serde_json::to_vec(&process::marker(rules.to_vec())).map_err(|_| Errno::INVAL)?;
     let written = marker.write_all(&text).and_then(|()| marker.sync_all());
     written.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    moved();
     rustix::fs::renameat(directory, UNFINISHED_NAME, directory, FILE_NAME)?;
     // File systems that cannot sync directories make them durable with the file.
+    moved();
     let _ = rustix::fs::fsync(directory);
+    moved();
     let _ = rustix::fs::fsync(&place.parent);
     Ok(marker)
 }
@@ -467,7 +483,7 @@ mod tests {
     #[test]
     fn a_work_directory_goes_with_its_files_and_keeps_others() {
         let temp = tempfile::tempdir().unwrap();
-        let work = WorkDirectory::create(temp.path(), rules()).unwrap();
+        let work = WorkDirectory::create(temp.path(), rules(), &AtomicU64::new(0)).unwrap();
         let path = work.path().to_owned();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o700);
         fs::write(path.join("data-0000"), "x").unwrap();
@@ -478,7 +494,7 @@ mod tests {
         assert_eq!(work.remove(|| 0).wait().unwrap().left, []);
         assert!(!path.exists());
 
-        let work = WorkDirectory::create(temp.path(), rules()).unwrap();
+        let work = WorkDirectory::create(temp.path(), rules(), &AtomicU64::new(0)).unwrap();
         let path = work.path().to_owned();
         fs::write(path.join("data-0000"), "x").unwrap();
         fs::write(path.join("mine"), "precious").unwrap();
@@ -492,7 +508,7 @@ mod tests {
     fn a_panic_removes_it_too() {
         let temp = tempfile::tempdir().unwrap();
         let panicked = std::panic::catch_unwind(|| {
-            let _work = WorkDirectory::create(temp.path(), rules()).unwrap();
+            let _work = WorkDirectory::create(temp.path(), rules(), &AtomicU64::new(0)).unwrap();
             panic!("as asked");
         });
         assert!(panicked.is_err());
@@ -502,7 +518,7 @@ mod tests {
     #[test]
     fn a_directory_that_is_renamed_meanwhile_goes_all_the_same() {
         let temp = tempfile::tempdir().unwrap();
-        let work = WorkDirectory::create(temp.path(), rules()).unwrap();
+        let work = WorkDirectory::create(temp.path(), rules(), &AtomicU64::new(0)).unwrap();
         let path = work.path().to_owned();
         fs::write(path.join("data-0000"), "x").unwrap();
         let elsewhere = temp.path().join("elsewhere");
@@ -514,7 +530,7 @@ mod tests {
         fs::remove_dir(&path).unwrap();
 
         // What is left is told by the path that it has now.
-        let work = WorkDirectory::create(temp.path(), rules()).unwrap();
+        let work = WorkDirectory::create(temp.path(), rules(), &AtomicU64::new(0)).unwrap();
         fs::write(work.path().join("mine"), "precious").unwrap();
         fs::rename(work.path(), &elsewhere).unwrap();
         assert_eq!(

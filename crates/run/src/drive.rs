@@ -58,6 +58,9 @@ pub enum Expected {
         deadline_ns: u64,
         /// What a single operation may take beyond what is usual.
         slack_ns: u64,
+        /// Whether a worker that gets a CPU moves, too: a ring may make many calls one after the other before any is
+        /// counted. A worker that fills the page cache is woken in vain.
+        by_cpu: bool,
     },
     /// As long as data moves: writing back a full cache takes as long as it takes.
     WhileDataMoves,
@@ -93,6 +96,8 @@ pub struct Drive<'a> {
     pub looked_ns: u64,
 }
 
+/// A gang that has not moved for so long is looked at more closely.
+const STILL_NS: u64 = 2_000_000_000;
 /// Who looks ten times a second and comes later than this was stopped meanwhile.
 const LONGEST_LOOK_NS: u64 = 1_000_000_000;
 
@@ -120,6 +125,7 @@ impl Drive<'_> {
         let mut next_tick_ns = Monotonic.now_ns() + INTERVAL_NS;
         let (mut moved_ns, mut ops) = (Monotonic.now_ns(), self.collected.ops);
         let mut stopped_ns = None;
+        let mut scheduled: u64 = 0;
         self.lows = Lows::default();
         let mut looked_ns = moved_ns;
         while gang.is_busy() {
@@ -149,6 +155,15 @@ impl Drive<'_> {
                 let can_end = measured && expected != Expected::WhileDataMoves;
                 if can_end && self.has_enough(now_ns) && !self.stop.swap(true, Ordering::Relaxed) {
                     stopped_ns = Some(now_ns);
+                }
+                let by_cpu = matches!(expected, Expected::WhileItMoves { by_cpu: true, .. });
+                // Looked at only where there is nothing else to be seen.
+                if by_cpu && now_ns - moved_ns > STILL_NS {
+                    let threads = gang.busy_threads();
+                    let now = threads.iter().filter_map(|thread| observe::times_scheduled(*thread)).sum();
+                    if std::mem::replace(&mut scheduled, now) != now {
+                        moved_ns = now_ns;
+                    }
                 }
                 if data_moved || ops != self.collected.ops {
                     (moved_ns, ops) = (now_ns, self.collected.ops);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use engine::clock::{Clock, Monotonic, Timer, read_cost_ns};
@@ -123,8 +123,15 @@ impl Session {
         rules.extend(probes::rules(target));
         let path = std::path::PathBuf::from(&target.path);
         let attempt = format!("make a work directory in {}", path.display());
-        let directory =
-            patience::wait_while_it_moves(&attempt, || 0, move || WorkDirectory::create(&path, rules))??;
+        let remedy = format!(
+            "what is there of it is removed by `skye clean {}` when it answers again",
+            path.display()
+        );
+        let made = Arc::new(AtomicU64::new(0));
+        let theirs = Arc::clone(&made);
+        let work = move || WorkDirectory::create(&path, rules, &theirs);
+        let directory = patience::wait_while_it_moves(&attempt, || made.load(Ordering::Relaxed), work)
+            .map_err(|trouble| trouble.remedy(remedy))??;
         let meter = Meter::new(root, target);
         let on_disk = OnDisk {
             root: root.clone(),
@@ -548,7 +555,6 @@ pub(crate) mod tests {
     use model::request::{Count, Request, Seconds};
     use model::size::Size;
     use std::cell::Cell;
-    use std::sync::atomic::AtomicU64;
 
     /// Which worker panics in the next phase; none if it is `u64::MAX`.
     static PANICS: AtomicU64 = AtomicU64::new(u64::MAX);

@@ -8,6 +8,9 @@ use run::{Removed, Removing, patience};
 use crate::exit;
 use crate::terminal;
 
+/// Paths that are named one by one.
+const SHOWN: usize = 5;
+
 /// Removals that are under way.
 static REMOVALS: Mutex<Vec<Removing>> = Mutex::new(Vec::new());
 
@@ -16,11 +19,16 @@ pub fn later(removing: Removing) {
     REMOVALS.lock().unwrap_or_else(PoisonError::into_inner).push(removing);
 }
 
-/// A line for each path that a removal has left.
+/// What a removal has left, in lines.
 pub fn left(removed: Result<Removed, Trouble>) -> Vec<String> {
     match removed {
         Ok(removed) => {
-            removed.left.into_iter().map(|(path, why)| format!("left {}: {why}", path.display())).collect()
+            let more = removed.left.len().saturating_sub(SHOWN);
+            let shown = removed.left.iter().take(SHOWN);
+            let lines = shown.map(|(path, why)| format!("left {}: {why}", path.display()));
+            let rest = (more > 0)
+                .then(|| format!("left {more} more; `skye clean` removes what it can, when it can"));
+            lines.chain(rest).collect()
         }
         Err(trouble) => vec![trouble.to_string()],
     }

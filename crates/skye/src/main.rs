@@ -52,6 +52,9 @@ static ALLOCATOR: memory::Reserving = memory::Reserving;
 
 fn main() -> ExitCode {
     memory::keep();
+    // What we make we must be able to read and remove, whatever mask we were started with.
+    let mask = rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+    rustix::process::umask(mask.difference(rustix::fs::Mode::RWXU));
     let words: Vec<_> = std::env::args_os().collect();
     // Such a worker has one thread and treats signals in its own way. The run is told what goes wrong, and says it.
     if let Some(parent) = cli::parent_of_stdio_worker(&words) {

@@ -64,15 +64,42 @@ pub fn check_apart(output: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
     }
 }
 
-/// Whether two documents would share stdout.
+/// Whether two documents would share stdout, or a file.
 ///
 /// # Errors
 /// They would.
 pub fn check_stdout<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), Failure> {
-    match files.into_iter().filter(|file| is_stdout(file)).count() {
-        0 | 1 => Ok(()),
-        _ => Err(Failure::Refused("cannot print more than one form on stdout: give the others files".into())),
+    let files: Vec<_> = files.into_iter().collect();
+    if files.iter().filter(|file| is_stdout(file)).count() > 1 {
+        return Err(Failure::Refused(
+            "cannot print more than one form on stdout: give the others files".into(),
+        ));
     }
+    check_distinct(files.into_iter().map(PathBuf::as_path))
+}
+
+/// Whether two documents would share a file that is there or is to be made; pipes and devices take several.
+///
+/// # Errors
+/// They would.
+pub fn check_distinct<'a>(files: impl IntoIterator<Item = &'a Path>) -> Result<(), Failure> {
+    let place = |file: &Path| {
+        let there = file.canonicalize().ok();
+        there.or_else(|| Some(file.parent()?.canonicalize().ok()?.join(file.file_name()?)))
+    };
+    let mut seen: Vec<PathBuf> = Vec::new();
+    for file in files.into_iter().filter(|file| !is_stdout(file)) {
+        let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file()) || !file.exists();
+        let Some(place) = place(file).filter(|_| is_file) else { continue };
+        if seen.contains(&place) {
+            return Err(Failure::refused(
+                Trouble::new(format!("write {}", file.display()), "two documents would have that name")
+                    .remedy("give each a name of its own"),
+            ));
+        }
+        seen.push(place);
+    }
+    Ok(())
 }
 
 /// The same for a directory that will be made if need be.

@@ -43,7 +43,14 @@ impl Place {
     ) -> Result<Session, Failure> {
         let mut session = match &self.device {
             Some(device) => Session::simulated(plan, &self.target, device.clone(), seed, raised),
-            None => Session::open(root, plan, &self.target, seed, raised).map_err(Failure::refused)?,
+            None => Session::open(root, plan, &self.target, seed, raised).map_err(|trouble| {
+                // Then something may have been made.
+                if patience::hanging().is_some() {
+                    Failure::failed(trouble)
+                } else {
+                    Failure::refused(trouble)
+                }
+            })?,
         };
         session.set_stdio_program(cli::stdio_program());
         Ok(session)

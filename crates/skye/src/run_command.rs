@@ -44,6 +44,7 @@ pub fn run(arguments: &RunArguments) -> Done {
         terminal::print_bytes(text::dry_run(&plan, &environment).as_bytes())?;
         return Ok(exit::DONE);
     }
+    outputs::check_distinct(documents(arguments))?;
     for file in documents(arguments) {
         outputs::check(file)?;
     }
@@ -167,7 +168,7 @@ fn finish(arguments: &RunArguments, ended: Ended, style: &Style, shows_text: boo
     }
     let mut saved = None;
     // With nothing measured there is nothing to save; a second signal skips the saving, too.
-    if !run.phases.is_empty() && !interruption.is_repeated() && !gone {
+    if !run.phases.is_empty() && !interruption.is_repeated() {
         let keeps = !arguments.no_save;
         match keeps.then(|| save(arguments, &run, beside.as_ref().map(Beside::document))).transpose() {
             Ok(path) => saved = path.flatten(),

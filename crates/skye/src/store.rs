@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use model::{Plan, Run, Trouble};
@@ -75,11 +75,20 @@ pub fn save(run: &Run, directory: &Path, reserved: Option<&Path>) -> Result<Path
     };
     std::fs::create_dir_all(directory).map_err(fail)?;
     let reserved = reserved.map(Path::to_owned).filter(|path| !path.exists());
-    let mut free = names(directory, &run.started_at, &run.environment.host)
-        .filter(|path| !path.exists() && !beside_of(path).exists());
-    let path = reserved.or_else(|| free.next()).unwrap_or_else(|| directory.join("run.json"));
-    write_whole(&path, report::json::write(run).as_bytes()).map_err(fail)?;
-    Ok(path)
+    // Whatever has the same stem belongs to another run.
+    let is_free =
+        |path: &PathBuf| !(path.exists() || path.with_extension("csv").exists() || beside_of(path).exists());
+    let free = names(directory, &run.started_at, &run.environment.host).filter(is_free);
+    let document = report::json::write(run);
+    for path in reserved.into_iter().chain(free) {
+        match write_new(&path, document.as_bytes()) {
+            Ok(()) => return Ok(path),
+            // Another run that ended in the same moment.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(fail(error)),
+        }
+    }
+    Err(fail(std::io::Error::other("all names are taken")))
 }
 
 /// Saves a run where the user wants it, or else in the store, which takes none that was never on a device; where it lies
@@ -123,14 +132,45 @@ pub fn write_whole_by(
         }
         _ => {}
     }
+    in_part(path, |part, file| {
+        if let Ok(before) = path.metadata() {
+            // As far as we may: what takes the place of a file is no more open than that was.
+            file.set_permissions(before.permissions())?;
+            let _ = std::os::unix::fs::fchown(&*file, Some(before.uid()), Some(before.gid()));
+        }
+        write(file)?;
+        file.sync_all()?;
+        std::fs::rename(part, path)
+    })
+}
+
+/// The same of a file that must not be there yet.
+fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+    in_part(path, |part, file| {
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        match renameat_with(CWD, part, CWD, path, RenameFlags::NOREPLACE) {
+            // This file system cannot: then a second name, which is refused as well where there is one.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                std::fs::hard_link(part, path)?;
+                std::fs::remove_file(part)
+            }
+            renamed => Ok(renamed?),
+        }
+    })
+}
+
+/// Makes the unfinished form of a file, and removes it where it does not become one.
+fn in_part(path: &Path, fill: impl FnOnce(&Path, &mut File) -> std::io::Result<()>) -> std::io::Result<()> {
     let part = part_of(path);
-    let written = File::create_new(&part)
-        .and_then(|mut file| write(&mut file).and_then(|()| file.sync_all()))
-        .and_then(|()| std::fs::rename(&part, path));
-    if written.is_err() {
+    let mut file = File::create_new(&part)?;
+    let filled = fill(&part, &mut file);
+    if filled.is_err() {
         let _ = std::fs::remove_file(&part);
     }
-    written
+    filled
 }
 
 /// The file that a name means: a link is not replaced, what it leads to is.
@@ -144,7 +184,9 @@ fn behind_links(path: &Path) -> std::io::Result<PathBuf> {
 /// What a file is called until it is whole.
 fn part_of(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
+    // Of two processes in containers, each may have the same number.
+    let letters: String = std::iter::repeat_with(fastrand::alphanumeric).take(6).collect();
+    name.push(format!(".{letters}.part"));
     path.with_file_name(name)
 }
 

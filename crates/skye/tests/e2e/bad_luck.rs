@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use rig::{Span, Timed, Timing};
+
 use crate::support::fuse::{Errno, Faults, Fuse, Hangs};
 use crate::support::mounts::Tmpfs;
 use crate::support::program::{Ran, Running, Skye, assert_nothing_left, document, leftovers, phases, skye};
@@ -163,6 +165,22 @@ fn what_hangs_is_named_and_what_was_measured_is_kept() {
         skye().arg("clean").arg(fuse.path()).run().exits(0);
         assert_nothing_left(fuse.path());
     }
+}
+
+/// One after the other, as a ring makes calls of a file system that cannot refuse to wait, none is counted for 26 s.
+#[test]
+fn a_slow_target_is_not_called_one_that_hangs() {
+    xtask::require!(root, fuse);
+    let fuse = Fuse::new(Faults::default());
+    let program =
+        on(fuse.path()).words("--size 1m --time 1 --no-probe --test stat:files=20 --test read:rnd4k:q32");
+    let mut running = program.spawn();
+    assert!(running.wait_until(|| fuse.counts().bytes_written >= 1 << 20));
+    let timing = Timing { service: Span::ns(800_000_000), timed: Timed::Reads, ..Timing::default() };
+    fuse.server().set_timing(timing);
+    let ran = running.wait().did_not_panic().exits(0);
+    assert!(!ran.stderr.contains("has not returned"), "{ran}");
+    assert_nothing_left(fuse.path());
 }
 
 #[test]

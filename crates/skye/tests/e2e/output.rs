@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use xtask::capability::OTHER_USER;
+
 use crate::support::program::{Skye, assert_nothing_left, document, parse_document, phases, skye};
 use crate::support::scratch;
 
@@ -200,4 +202,55 @@ fn the_default_run_needs_no_words() {
     // The short form and the long one plan the same.
     let short = skye().arg(home.path()).words("--dry-run").run().did_not_panic().exits(0);
     assert!(short.stdout.contains("preset = \"standard\""), "{short}");
+}
+
+#[test]
+fn runs_that_end_at_once_are_all_saved() {
+    let home = scratch(4 << 20);
+    let store = home.path().join("store");
+    let run = || {
+        let program = skye().arg("run").arg(home.path()).words("--test stat:files=20 --time 0.05 --quiet");
+        program.words("--allow low-space,busy -o").arg(&store).spawn()
+    };
+    for expected in 1..=4 {
+        let running: Vec<_> = (0..3).map(|_| run()).collect();
+        running.into_iter().for_each(|running| drop(running.wait().exits(0)));
+        for ending in ["json", "csv"] {
+            let files = fs::read_dir(&store).unwrap().map(|entry| entry.unwrap().path());
+            let count = files.filter(|path| path.extension().is_some_and(|found| found == ending)).count();
+            assert_eq!(count, 3 * expected, "{ending}");
+        }
+    }
+}
+
+#[test]
+fn a_document_takes_the_place_of_a_file_and_of_nothing_else() {
+    let home = scratch(4 << 20);
+    let run = |more: &str| {
+        let program = skye().arg("run").arg(home.path()).words("--test stat:files=20 --time 0.05 --quiet");
+        program.words("--allow low-space,busy --no-save").words(more).run().did_not_panic()
+    };
+    let path = home.path().join("run.json");
+    fs::write(&path, "before").unwrap();
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    run(&format!("--json {}", path.display())).exits(0);
+    document(&path);
+    assert_eq!(std::os::unix::fs::MetadataExt::mode(&fs::metadata(&path).unwrap()) & 0o777, 0o600);
+    let twice = format!("--json {0}/new --csv {0}/./new", home.path().display());
+    run(&twice).exits(2).says(&["two documents would have that name"]);
+    assert!(!home.path().join("new").exists());
+}
+
+#[test]
+fn a_mask_that_takes_all_rights_leaves_nothing() {
+    xtask::require!(root, user);
+    let home = scratch(4 << 20);
+    crate::support::program::give_to_other_user(home.path());
+    let program =
+        skye().arg("run").arg(home.path()).words("--test create:files=20 --test read:rnd4k --size 1m");
+    let program = program.words("--time 0.1 --allow low-space,busy --no-save").by_other_user();
+    let user = OTHER_USER.to_string();
+    let shell = ["--reuid", &user, "--clear-groups", "sh", "-c", "umask 0777 && exec \"$@\"", "sh"];
+    program.through("setpriv", &shell).run().did_not_panic().exits(0);
+    assert_nothing_left(home.path());
 }
