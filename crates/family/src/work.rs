@@ -1,5 +1,6 @@
 //! What the programs of the family have in common in what they do.
 
+use model::plan::WRITE_LIMIT_BYTES_MAX;
 use model::request::{Allow, Request, Seconds};
 use model::size::Size;
 use model::workload::{CacheMode, Probing};
@@ -17,7 +18,7 @@ pub fn request(program: impl Into<String>, tests: Vec<String>, size_bytes: Optio
         cache: Some(CacheMode::AsIs),
         probe: Some(Probing::None),
         // What was asked for is what is written.
-        write_limit: Some(Size::Bytes(i64::MAX as u64)),
+        write_limit: Some(Size::Bytes(WRITE_LIMIT_BYTES_MAX)),
         // The originals leave nothing free; what does not fit is refused all the same.
         allow: vec![Allow::LowSpace],
         ..Request::default()

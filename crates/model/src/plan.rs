@@ -32,7 +32,7 @@ use volume::{
 };
 
 pub use dataset::{DATASET_BYTES_MAX, DATASET_BYTES_MIN, DataGroup, Dataset, RESERVE_BYTES};
-pub use volume::{EXPERIMENTS_NS, PROBE_BYTES, WRITE_LIMIT_BYTES};
+pub use volume::{EXPERIMENTS_NS, PROBE_BYTES, WRITE_LIMIT_BYTES, WRITE_LIMIT_BYTES_MAX};
 
 /// Longest measured time of a phase where neither preset nor flag says.
 pub const PHASE_SECONDS: f64 = 20.0;
@@ -238,6 +238,10 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
     let write_limit_bytes = request
         .write_limit
         .map_or(WRITE_LIMIT_BYTES, |limit| limit.resolve(target.space.free_bytes, machine.memory_bytes));
+    if write_limit_bytes > WRITE_LIMIT_BYTES_MAX {
+        let cause = format!("a write limit of {write_limit_bytes} bytes limits nothing");
+        return Err(Trouble::new("make a plan", cause).remedy("write at most 1024t"));
+    }
     let has_files = dataset.as_ref().is_some_and(|dataset| !dataset.groups.is_empty());
     let probed_bytes = if target.may_compress() && has_files { PROBE_BYTES } else { 0 };
     let bytes_to_write_max =

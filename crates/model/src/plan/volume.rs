@@ -14,6 +14,8 @@ pub const PROBE_BYTES: u64 = 1 << 20;
 pub const EXPERIMENTS_NS: u64 = 7_000_000_000;
 /// A run without a preset writes at most this much unless `--write-limit` says otherwise.
 pub const WRITE_LIMIT_BYTES: u64 = 40_000_000_000;
+/// Largest write limit: a pebibyte takes a year at 30 MB/s.
+pub const WRITE_LIMIT_BYTES_MAX: u64 = 1 << 50;
 
 /// When a phase ends, before the write limit is shared out: at its counts if it has any, else with the time.
 pub(super) fn stop_of(
