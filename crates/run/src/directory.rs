@@ -412,7 +412,10 @@ fn check_made(stat: &Statx, mode_counts: bool) -> Result<(), String> {
     if mode & 0o170_000 != 0o040_000 {
         Err("it is no directory".into())
     } else if stat.stx_uid != own {
-        Err(format!("it belongs to user {}, not to {own}", stat.stx_uid))
+        Err(format!(
+            "it belongs to user {}, not to {own}; some servers give what root makes to another",
+            stat.stx_uid
+        ))
     } else if mode_counts && mode & 0o5777 != 0o700 {
         Err(format!("its mode is {:04o}, not 0700", mode & 0o7777))
     } else {
