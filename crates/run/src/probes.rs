@@ -94,7 +94,7 @@ fn reread(
         let blocks = second.len() as u64;
         Some(Reread { blocks, first_mean_ns, first_p99_ns, second_mean_ns, second_p99_ns })
     };
-    patience::look(attempt, work).flatten()
+    patience::wait_while_it_moves(attempt, || 0, work).ok().flatten()
 }
 
 /// How long each block takes, one after the other, until `time_ns` are used up; `None` if one cannot be read.
@@ -145,5 +145,5 @@ fn compressible(directory: &WorkDirectory) -> Option<CompressibleProbe> {
         let _ = rustix::fs::unlinkat(&descriptor, name.as_str(), AtFlags::empty());
         found
     };
-    patience::look(attempt, work).flatten()
+    patience::wait_while_it_moves(attempt, || 0, work).ok().flatten()
 }

@@ -14,6 +14,7 @@ use run::{Cleaned, patience};
 use crate::Done;
 use crate::cli::{ListArguments, ReportArguments};
 use crate::exit::{self, Failure};
+use crate::signals::Interruption;
 use crate::{front_ends, outputs, store, terminal};
 
 type Form = fn(&model::Run) -> String;
@@ -92,6 +93,8 @@ pub fn list(arguments: &ListArguments) -> Done {
 
 /// `skye clean`
 pub fn clean(directory: &Path) -> Done {
+    // Who presses ^C while a removal hangs is told so all the same.
+    let interruption = Interruption::catch()?;
     let mut found = clean_in(directory).map_err(Failure::failed)?.map_err(Failure::refused)?;
     // There a killed run may have left the files of its comparison with memory.
     if directory != Path::new(MEMORY) {
@@ -120,7 +123,7 @@ pub fn clean(directory: &Path) -> Done {
         };
         terminal::print_line(&line)?;
     }
-    Ok(code)
+    Ok(interruption.exit_code().unwrap_or(code))
 }
 
 type Found = Vec<(PathBuf, Cleaned)>;
