@@ -285,7 +285,7 @@ fn measure(
                 let block_bytes = if data.verb.is_bytes() { 0 } else { data.block_bytes };
                 let bytes = block_bytes.saturating_mul(task.phase.workload.in_flight().into());
                 let slack_ns = bytes.saturating_mul(1_000_000_000 / SLOWEST_BYTES_PER_SECOND);
-                Expected::WhileItMoves { deadline_ns, slack_ns, by_cpu: data.direct }
+                Expected::WhileItMoves { slack_ns, by_cpu: data.direct }
             }
             Arrival::Open { .. } => Expected::By(deadline_ns),
         };

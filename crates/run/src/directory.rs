@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use model::Trouble;
 use model::marker::{DIRECTORY_PREFIX, FILE_NAME, LETTERS, NameRule};
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Statx, StatxFlags};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
@@ -409,7 +409,7 @@ fn statx(directory: BorrowedFd<'_>, name: &CStr) -> Result<Statx, Errno> {
 fn check_made(stat: &Statx, mode_counts: bool) -> Result<(), String> {
     let mode = u32::from(stat.stx_mode);
     let own = rustix::process::geteuid().as_raw();
-    if mode & 0o170_000 != 0o040_000 {
+    if !FileType::from_raw_mode(mode).is_dir() {
         Err("it is no directory".into())
     } else if stat.stx_uid != own {
         Err(format!(

@@ -52,10 +52,8 @@ pub struct Tick<'a> {
 pub enum Expected {
     /// By an instant that the members know too.
     By(u64),
-    /// By an instant, and before it as long as operations end or data moves.
+    /// As long as operations end or data moves.
     WhileItMoves {
-        /// The instant.
-        deadline_ns: u64,
         /// What a single operation may take beyond what is usual.
         slack_ns: u64,
         /// Whether a worker that gets a CPU moves, too: a ring may make many calls one after the other before any is
@@ -98,9 +96,6 @@ pub struct Drive<'a> {
 
 /// A gang that has not moved for so long is looked at more closely.
 const STILL_NS: u64 = 2_000_000_000;
-/// Who looks ten times a second and comes later than this was stopped meanwhile.
-const LONGEST_LOOK_NS: u64 = 1_000_000_000;
-
 /// How often it is looked at whether the rate is known: it costs far less than this, but not nothing.
 const LOOK_EVERY_NS: u64 = 500_000_000;
 
@@ -141,7 +136,7 @@ impl Drive<'_> {
             }
             let now_ns = Monotonic.now_ns();
             // Nobody moves while the machine or this process is stopped.
-            moved_ns += (now_ns - looked_ns).saturating_sub(LONGEST_LOOK_NS);
+            moved_ns += (now_ns - looked_ns).saturating_sub(patience::LONGEST_LOOK.as_nanos() as u64);
             looked_ns = now_ns;
             if self.interrupt.load(Ordering::Relaxed) && !self.stop.swap(true, Ordering::Relaxed) {
                 stopped_ns = Some(now_ns);

@@ -15,7 +15,7 @@ const LITTLE_PATIENCE: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Who comes later than this for a look was stopped meanwhile.
-const LONGEST_LOOK: Duration = Duration::from_secs(1);
+pub(crate) const LONGEST_LOOK: Duration = Duration::from_secs(1);
 
 static IS_INSISTENT: AtomicBool = AtomicBool::new(false);
 /// Threads that were left behind in a call.

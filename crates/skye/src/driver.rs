@@ -424,18 +424,15 @@ impl Driver {
         for (index, phase) in phases.iter().enumerate() {
             let rest = &phases[index..];
             let repetitions_left = u64::from(self.plan.repetitions - repetition);
-            let needed = lacking.as_deref().filter(|_| phase.workload.data().is_some());
-            let record = match self.time_for(rest, &phases, repetitions_left) {
+            let hangs = || patience::hanging().map(|call| format!("the target hangs: {call}"));
+            let obstacle = lacking.clone().filter(|_| phase.workload.data().is_some()).or_else(hangs);
+            let record = match (obstacle, self.time_for(rest, &phases, repetitions_left)) {
                 _ if self.interruption.is_raised() => return,
-                _ if needed.is_some() => skipped(phase, repetition, needed.unwrap_or_default()),
-                _ if patience::hanging().is_some() => {
-                    let call = patience::hanging().unwrap_or_default();
-                    skipped(phase, repetition, &format!("the target hangs: {call}"))
-                }
-                None => {
+                (Some(obstacle), _) => skipped(phase, repetition, &obstacle),
+                (None, None) => {
                     skipped(phase, repetition, "the run's total time is used up; give it more with --time")
                 }
-                Some(budget) => {
+                (None, Some(budget)) => {
                     self.tell(|audience, driver| audience.begins(&driver.view, index));
                     let record = self.phase(session, phase, index, repetition, budget);
                     self.agreeing(session, phase, index, repetition, budget, record)
