@@ -11,7 +11,7 @@ Usage: cargo xtask COMMAND
   test [--install] [--long] [--undecided-max N] [-- ARGS]
                                every test; then the slowest, the skipped, the undecided and the failed ones
                                --install, or CI=true: installs lacking packages first (as root, by apt-get)
-                               --long: more repetitions, and all forms of what has several
+                               --long: more repetitions, all forms of what has several, new random cases
                                --undecided-max: more tests that the machine was too busy to decide are a failure
                                ARGS go to `cargo test --workspace`: -p skye --test e2e -- signals
                                SKYE_TEST_REQUIRE=root,loop,…: skips for want of these are failures;

@@ -4,6 +4,7 @@ mod outcome;
 mod program;
 
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::process::Command;
 use std::time::Duration;
 
@@ -83,6 +84,8 @@ pub fn command(arguments: &[String]) -> Result<bool> {
         let mut command = Command::new(crate::cargo());
         if wish.is_long {
             command.env(crate::LONG_VARIABLE, "1");
+            // Without this, `.cargo/config.toml` gives property tests the same cases each time.
+            command.env("PROPTEST_RNG_SEED", RandomState::new().hash_one("cases").to_string());
         }
         // Who names a package wants no other.
         let names_package = wish.for_cargo.iter().any(|word| word == "-p" || word.starts_with("--package"));
