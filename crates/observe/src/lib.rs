@@ -46,7 +46,7 @@ pub use extents::{FileExtents, extents};
 pub use health::health;
 pub use identity::{Identity, direct_io, space};
 pub use idle::{IdleTraffic, idle_traffic};
-pub use machine::{lockable_bytes, machine};
+pub use machine::{lockable_bytes, machine, unwritten_bytes};
 pub use numa::near_cpus;
 pub use probe::Probe;
 pub use residency::{Resident, resident};

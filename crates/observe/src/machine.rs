@@ -13,6 +13,12 @@ use crate::virtualisation::virtualisation;
 /// make.
 const CPUINFO_BYTES: usize = 4096;
 
+/// Bytes of the machine's pages that wait to be written or are being written; 0 where this cannot be read.
+pub fn unwritten_bytes(root: &Root) -> u64 {
+    let memory = meminfo::parse(root.read("proc/meminfo").unwrap_or_default().as_bytes());
+    memory.dirty_bytes + memory.writeback_bytes
+}
+
 /// What the machine is, as far as it matters for a storage test.
 pub fn machine(root: &Root) -> Machine {
     let mounts = mountinfo::parse(&root.read("proc/self/mountinfo").unwrap_or_default());

@@ -124,7 +124,7 @@ impl Meter {
         self.probe.snapshot(&mut self.current);
         if self.has_no_devices() {
             lows.is_new(self.current.dirty_bytes + self.current.writeback_bytes);
-            return lows.count;
+            return lows.count();
         }
         let bytes = |device: &observe::DeviceCounters| device.read_bytes.wrapping_add(device.written_bytes);
         self.current.devices.iter().map(bytes).fold(0, u64::wrapping_add)
@@ -411,6 +411,11 @@ impl Lows {
             self.count += 1;
         }
         is_new
+    }
+
+    /// Lows so far.
+    pub fn count(&self) -> u64 {
+        self.count
     }
 }
 

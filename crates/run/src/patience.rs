@@ -1,11 +1,14 @@
 //! Waiting for work that may hang: as long as it moves, and no longer. What hangs is named, and left to itself.
 
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use model::Trouble;
+use observe::Root;
+
+use crate::meter::Lows;
 
 /// Work that has not moved for so long is taken to hang. Slow media and busy servers answer within seconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -127,6 +130,25 @@ pub fn wait_while_it_moves<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Trouble> {
     begin(attempt, work).wait(progress)
+}
+
+/// Makes a file or changes one in a thread of its own, and waits as long as bytes are written or the machine writes pages:
+/// a sync may have to wait for pages of others.
+///
+/// # Errors
+/// As [`Patient::wait`].
+pub fn write_patiently<T: Send + 'static>(
+    attempt: &str,
+    work: impl FnOnce(&AtomicU64) -> T + Send + 'static,
+) -> Result<T, Trouble> {
+    let written = Arc::new(AtomicU64::new(0));
+    let theirs = Arc::clone(&written);
+    let (root, mut lows) = (Root::system(), Lows::default());
+    let progress = move || {
+        lows.is_new(observe::unwritten_bytes(&root));
+        lows.count() + written.load(Ordering::Relaxed)
+    };
+    wait_while_it_moves(attempt, progress, move || work(&theirs))
 }
 
 /// Runs a look at something that nobody depends on; `None` where it hangs, which is no reason to take the target for one

@@ -356,7 +356,7 @@ impl Running {
 
     fn save(&mut self) -> std::io::Result<()> {
         self.output.rewind()?;
-        store::write_whole_by(&self.path, |file| std::io::copy(&mut self.output, file).map(drop))
+        store::write_whole(&self.path, |file| std::io::copy(&mut self.output, file).map(drop))
     }
 }
 

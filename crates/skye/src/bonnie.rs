@@ -45,10 +45,10 @@ fn show(options: &Options, translation: &Translation, ended: &Ended, host: &str)
         Form::Text => table.text(),
         Form::Html => table.html(),
     };
-    dialect::save_document(options.json.as_deref(), 1, ended)?;
+    let mut printed = Ok(());
     // A table of which a part is missing would be taken for a result.
     if is_well && !ended.interruption.is_raised() {
-        terminal::print_line(text.trim_end())?;
+        printed = terminal::print_line(text.trim_end());
     } else if !tests.is_empty() && !ended.reader_is_gone() {
         tell(table.text().trim_end());
     }
@@ -56,6 +56,9 @@ fn show(options: &Options, translation: &Translation, ended: &Ended, host: &str)
         let rows: Vec<_> = tests.iter().map(|(test, phase)| (test.title(), *phase)).collect();
         dialect::tell_limits(&rows);
     }
+    // In this order: a place that hangs keeps nobody from the results, nor does a reader that has gone from the document.
+    dialect::save_document(options.json.as_deref(), 1, ended)?;
+    printed?;
     Ok(dialect::code(ended, is_well))
 }
 

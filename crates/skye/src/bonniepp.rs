@@ -108,7 +108,7 @@ impl Once<'_> {
         let is_well = ended.tell();
         let measured = self.measured(&ended.run);
         let line = line_of(options, self.translation, &measured, self.seed, self.bench.host());
-        dialect::save_document(options.json.as_deref(), number, ended)?;
+        let mut printed = Ok(());
         let is_whole = is_well && !ended.interruption.is_raised();
         // A line of which a part is missing would be taken for a result.
         if is_whole {
@@ -116,9 +116,9 @@ impl Once<'_> {
             if shows_table && options.quiet {
                 tell(table(&line).trim_end());
             } else if shows_table {
-                terminal::print_line(table(&line).trim_end())?;
+                printed = terminal::print_line(table(&line).trim_end());
             }
-            terminal::print_line(line.to_csv().trim_end())?;
+            printed = printed.and_then(|()| terminal::print_line(line.to_csv().trim_end()));
         } else if !measured.is_empty() && !ended.reader_is_gone() {
             tell(table(&line).trim_end());
         }
@@ -126,6 +126,8 @@ impl Once<'_> {
             let rows: Vec<_> = measured.iter().map(|(test, phase)| (test.title(), *phase)).collect();
             dialect::tell_limits(&rows);
         }
+        dialect::save_document(options.json.as_deref(), number, ended)?;
+        printed?;
         Ok(self.code(ended, is_well))
     }
 

@@ -78,7 +78,7 @@ pub fn is_text(shown: &ShownArguments) -> bool {
 /// The page cannot be written.
 pub fn show(comparison: &Comparison, runs: &[Vec<Run>], shown: &ShownArguments) -> Result<(), Failure> {
     if let Some(file) = &shown.html {
-        outputs::write(file, compare::html(comparison, runs).as_bytes())?;
+        outputs::write(file, compare::html(comparison, runs))?;
         if outputs::is_stdout(file) {
             return Ok(());
         }

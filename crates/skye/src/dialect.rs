@@ -225,7 +225,7 @@ pub fn check_documents(file: Option<&Path>, runs: u32) -> Result<(), Failure> {
 pub fn save_document(file: Option<&Path>, run: u32, ended: &Ended) -> Result<(), Failure> {
     match file {
         Some(file) if !ended.run.phases.is_empty() => {
-            outputs::write(&numbered(file, run), report::json::write(&ended.run).as_bytes())
+            outputs::write(&numbered(file, run), report::json::write(&ended.run))
         }
         _ => Ok(()),
     }

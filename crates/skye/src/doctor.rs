@@ -13,7 +13,7 @@ use report::text;
 use crate::Done;
 use crate::exit::{self, Failure};
 use crate::live_view::LiveView;
-use crate::{preset, simulation, terminal};
+use crate::{place, preset, simulation, terminal};
 
 /// How long the machine is watched: long enough to see what a neighbour does every second.
 const WATCHED: Duration = Duration::from_millis(2500);
@@ -29,7 +29,7 @@ pub fn doctor(directory: &Path) -> Done {
     let style = terminal::style();
     let root = Root::system();
     let machine = Machine { io_uring_refused: engine::uring::refusal(), ..observe::machine(&root) };
-    let target = observe::target(&root, directory).map_err(Failure::refused)?;
+    let target = place::directory(&root, directory).map_err(Failure::refused)?;
     let environment = Environment::new(&machine, target, Vec::new(), Vec::new());
     terminal::print_line(&format!("{}\n", text::examined(&environment, &style)))?;
 

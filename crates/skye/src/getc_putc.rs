@@ -38,18 +38,20 @@ fn measure(options: &Options) -> Done {
     let audience = (!options.quiet).then(|| Phrases::audience(Test::ALL.iter().map(phrase).collect()));
     let ended = bench.measure(&plan, dialect::fresh_seed(), &interruption, audience)?;
     let is_well = ended.tell() && !ended.interruption.is_raised();
-    dialect::save_document(options.json.as_deref(), 1, &ended)?;
+    let mut printed = Ok(());
     let all = Test::ALL.into_iter().zip(&ended.run.phases);
     let measured: Vec<_> = all.filter(|(_, phase)| phase.status == Status::Done).collect();
     let line = line_of(options.name.as_deref().unwrap_or(bench.host()), &measured);
     // A line of which a part is missing would be taken for a result.
     if is_well {
         tell(line.to_text().trim_end());
-        terminal::print_line(&line.to_csv())?;
+        printed = terminal::print_line(&line.to_csv());
     }
     if !ended.reader_is_gone() {
         let rows: Vec<_> = measured.iter().map(|(test, phase)| (test.title(), *phase)).collect();
         dialect::tell_limits(&rows);
     }
+    dialect::save_document(options.json.as_deref(), 1, &ended)?;
+    printed?;
     Ok(dialect::code(&ended, is_well))
 }

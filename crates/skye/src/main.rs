@@ -86,7 +86,11 @@ fn main() -> ExitCode {
 /// Does it, and gives the code to end with.
 fn ended(command: impl FnOnce() -> Done + UnwindSafe) -> ExitCode {
     raise_descriptor_limit();
-    let code = match std::panic::catch_unwind(command) {
+    let checked = move || {
+        terminal::check_stdout()?;
+        command()
+    };
+    let code = match std::panic::catch_unwind(checked) {
         Ok(Ok(code)) => code,
         Ok(Err(failure)) => failure.report(),
         // The message is out, and unwinding has removed what the run had made.

@@ -1,9 +1,12 @@
 //! Files that were asked for by name.
 
+use std::io::Write;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 
 use model::Trouble;
+use run::patience;
 
 use crate::exit::Failure;
 use crate::{store, terminal};
@@ -37,16 +40,27 @@ pub fn check(path: &Path) -> Result<(), Failure> {
     if is_stdout(path) {
         return Ok(());
     }
-    let refused = |error: std::io::Error| Failure::refused(trouble(path, &error));
-    match path.metadata() {
+    patiently(path, |path, _| match path.metadata() {
         // Written to, not replaced: pipes, /dev/null and the like; but never a disk.
         Ok(metadata) if metadata.file_type().is_block_device() => {
-            Err(refused(std::io::Error::other("it is a block device")))
+            Err(std::io::Error::other("it is a block device"))
         }
-        Ok(metadata) if metadata.is_dir() => Err(refused(std::io::Error::other("it is a directory"))),
+        Ok(metadata) if metadata.is_dir() => Err(std::io::Error::other("it is a directory")),
         Ok(metadata) if !metadata.is_file() => Ok(()),
-        _ => store::try_part(path).map_err(refused),
-    }
+        _ => store::try_part(path),
+    })
+    .map_err(Failure::refused)
+}
+
+/// Makes or changes a file in a place that may hang.
+fn patiently<T: Send + 'static>(
+    path: &Path,
+    work: impl FnOnce(&Path, &AtomicU64) -> std::io::Result<T> + Send + 'static,
+) -> Result<T, Trouble> {
+    let theirs = path.to_owned();
+    let attempt = format!("write {}", path.display());
+    patience::write_patiently(&attempt, move |written| work(&theirs, written))?
+        .map_err(|error| trouble(path, &error))
 }
 
 /// Whether a file would take the place of one that it is made from.
@@ -107,7 +121,7 @@ pub fn check_distinct<'a>(files: impl IntoIterator<Item = &'a Path>) -> Result<(
 /// # Errors
 /// It cannot be made, or nothing can be written in it.
 pub fn check_directory(directory: &Path) -> Result<(), Failure> {
-    try_directory(directory).map_err(|error| Failure::refused(trouble(directory, &error)))
+    patiently(directory, |directory, _| try_directory(directory)).map_err(Failure::refused)
 }
 
 /// Makes a directory if need be, and tries whether a file can be made in it.
@@ -122,9 +136,25 @@ pub fn try_directory(directory: &Path) -> std::io::Result<()> {
 ///
 /// # Errors
 /// The path, and why.
-pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+pub fn write(path: &Path, document: impl Into<Vec<u8>>) -> Result<(), Failure> {
+    let bytes = document.into();
     if is_stdout(path) {
-        return terminal::print_bytes(bytes);
+        return terminal::print_bytes(&bytes);
     }
-    store::write_whole(path, bytes).map_err(|error| Failure::failed(trouble(path, &error)))
+    write_file(path, bytes).map_err(Failure::failed)
+}
+
+/// Writes a document to a file.
+///
+/// # Errors
+/// The path, why, and what to do.
+pub fn write_file(path: &Path, bytes: Vec<u8>) -> Result<(), Trouble> {
+    if patiently(path, |path, _| Ok(path.metadata().is_ok_and(|metadata| !metadata.is_file())))? {
+        // A reader may take its time.
+        return store::write_whole(path, |file| file.write_all(&bytes))
+            .map_err(|error| trouble(path, &error));
+    }
+    patiently(path, move |path, written| {
+        store::write_whole(path, |file| store::write_counted(file, &bytes, written))
+    })
 }

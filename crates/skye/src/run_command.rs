@@ -166,6 +166,12 @@ fn finish(arguments: &RunArguments, ended: Ended, style: &Style, shows_text: boo
     if run.phases.iter().any(is_damaged) {
         code = exit::DAMAGED;
     }
+    let tells = shows_text && !gone && !run.phases.is_empty();
+    if tells {
+        // What was measured is said before it is saved, in a place that may hang.
+        let parts = [text::notes(&run.phases, style), text::limits(&run.phases, style)];
+        print_parts(&parts, &mut code);
+    }
     let mut saved = None;
     // With nothing measured there is nothing to save; a second signal skips the saving, too.
     if !run.phases.is_empty() && !interruption.is_repeated() {
@@ -193,22 +199,25 @@ fn finish(arguments: &RunArguments, ended: Ended, style: &Style, shows_text: boo
             &format!("what ran beside the tests has left its output in {}", kept.display()),
         );
     }
-    if shows_text && !gone && !run.phases.is_empty() {
+    if tells {
         let name = saved.as_ref().map(|path| match arguments.output {
             Some(_) => path.display().to_string(),
             None => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         });
-        let notes = text::notes(&run.phases, style);
-        let limits = text::limits(&run.phases, style);
-        let footer = text::footer(&run, name.as_deref(), style);
-        let parts: Vec<_> = [notes, limits, footer].into_iter().filter(|part| !part.is_empty()).collect();
-        // A reader that has gone away misses nothing that is not saved.
-        if let Err(Failure::Failed(message)) = terminal::print_line(&format!("\n{}", parts.join("\n\n"))) {
-            terminal::error(&message);
-            code = exit::worse(code, exit::FAILED);
-        }
+        print_parts(&[text::footer(&run, name.as_deref(), style)], &mut code);
     }
     Ok(interruption.exit_code().unwrap_or(code))
+}
+
+/// Prints the parts that say something, each after an empty line. A reader that has gone away misses nothing that is not
+/// saved.
+fn print_parts(parts: &[String], code: &mut u8) {
+    for part in parts.iter().filter(|part| !part.is_empty()) {
+        if let Err(Failure::Failed(message)) = terminal::print_line(&format!("\n{part}")) {
+            terminal::error(&message);
+            *code = exit::worse(*code, exit::FAILED);
+        }
+    }
 }
 
 /// Saves a run, as CSV too where the user named the directory.
@@ -217,22 +226,21 @@ fn save(arguments: &RunArguments, run: &Run, reserved: Option<&Path>) -> Result<
     let homeless = "cannot save the run: neither XDG_STATE_HOME nor HOME is set; name a directory with -o DIR, or add --no-save";
     let saved = store::keep(run, wanted, reserved, homeless)?;
     if let Some(path) = saved.as_ref().filter(|_| wanted.is_some()) {
-        let csv = path.with_extension("csv");
-        store::write_whole(&csv, report::csv::write(run).as_bytes())
-            .map_err(|error| format!("cannot write {}: {error}; make room there", csv.display()))?;
+        outputs::write_file(&path.with_extension("csv"), report::csv::write(run).into_bytes())
+            .map_err(|trouble| trouble.to_string())?;
     }
     Ok(saved)
 }
 
 fn write_outputs(arguments: &RunArguments, run: &Run) -> Result<(), Failure> {
     if let Some(file) = &arguments.json {
-        outputs::write(file, report::json::write(run).as_bytes())?;
+        outputs::write(file, report::json::write(run))?;
     }
     if let Some(file) = &arguments.csv {
-        outputs::write(file, report::csv::write(run).as_bytes())?;
+        outputs::write(file, report::csv::write(run))?;
     }
     if let Some(file) = &arguments.html {
-        outputs::write(file, report::html::page(run, Embed::Run).as_bytes())?;
+        outputs::write(file, report::html::page(run, Embed::Run))?;
     }
     Ok(())
 }

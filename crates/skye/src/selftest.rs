@@ -106,7 +106,7 @@ pub fn selftest(arguments: &SelfTestArguments) -> Done {
         reader = terminal::print_line(&text::selftest::summary(&selftest, &style));
     }
     if let Some(path) = &arguments.json {
-        outputs::write(path, report::json::write_selftest(&selftest).as_bytes())?;
+        outputs::write(path, report::json::write_selftest(&selftest))?;
     }
     reader?;
     Ok(interruption.exit_code().unwrap_or_else(|| code(&selftest)))

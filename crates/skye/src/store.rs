@@ -4,10 +4,15 @@ use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use model::{Plan, Run, Trouble};
+use run::patience;
 
 use crate::inputs;
+
+/// Bytes that the slowest place writes in much less time than it is waited for.
+const CHUNK_BYTES: usize = 64 << 10;
 
 /// Where runs are saved: `$XDG_STATE_HOME/skye/runs`, or below `$HOME/.local/state`; `None` without either.
 pub fn directory() -> Option<PathBuf> {
@@ -27,7 +32,7 @@ fn stem(started_at: &str, host: &str) -> String {
 }
 
 /// The names that a run's document may have in a directory, in the order in which they are tried.
-fn names(directory: &Path, started_at: &str, host: &str) -> impl Iterator<Item = PathBuf> {
+fn names(directory: &Path, started_at: &str, host: &str) -> impl Iterator<Item = PathBuf> + use<> {
     let (directory, stem) = (directory.to_owned(), stem(started_at, host));
     (1u64..).map(move |number| match number {
         1 => directory.join(format!("{stem}.json")),
@@ -69,26 +74,30 @@ pub fn takes(plan: &Plan) -> bool {
 /// # Errors
 /// The path, why, and what to do.
 pub fn save(run: &Run, directory: &Path, reserved: Option<&Path>) -> Result<PathBuf, Trouble> {
-    let fail = |error: std::io::Error| {
-        Trouble::new(format!("save the run in {}", directory.display()), error)
-            .remedy("make room or name another place with -o DIR; the run is still printed here")
-    };
-    std::fs::create_dir_all(directory).map_err(fail)?;
-    let reserved = reserved.map(Path::to_owned).filter(|path| !path.exists());
-    // Whatever has the same stem belongs to another run.
-    let is_free =
-        |path: &PathBuf| !(path.exists() || path.with_extension("csv").exists() || beside_of(path).exists());
-    let free = names(directory, &run.started_at, &run.environment.host).filter(is_free);
-    let document = report::json::write(run);
-    for path in reserved.into_iter().chain(free) {
-        match write_new(&path, document.as_bytes()) {
-            Ok(()) => return Ok(path),
-            // Another run that ended in the same moment.
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(fail(error)),
+    let attempt = format!("save the run in {}", directory.display());
+    let document = report::json::write(run).into_bytes();
+    let names = names(directory, &run.started_at, &run.environment.host);
+    let (directory, reserved) = (directory.to_owned(), reserved.map(Path::to_owned));
+    let work = move |written: &AtomicU64| {
+        std::fs::create_dir_all(directory)?;
+        let reserved = reserved.filter(|path| !path.exists());
+        // Whatever has the same stem belongs to another run.
+        let is_free = |path: &PathBuf| {
+            !(path.exists() || path.with_extension("csv").exists() || beside_of(path).exists())
+        };
+        for path in reserved.into_iter().chain(names.filter(is_free)) {
+            match write_new(&path, &document, written) {
+                // Another run that ended in the same moment.
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                done => return done.map(|()| path),
+            }
         }
-    }
-    Err(fail(std::io::Error::other("all names are taken")))
+        Err(std::io::Error::other("all names are taken"))
+    };
+    patience::write_patiently(&attempt, work)?.map_err(|error| {
+        Trouble::new(attempt, error)
+            .remedy("make room or name another place with -o DIR; the run is still printed here")
+    })
 }
 
 /// Saves a run where the user wants it, or else in the store, which takes none that was never on a device; where it lies
@@ -111,15 +120,7 @@ pub fn keep(
 }
 
 /// Writes a file so that it is there whole or not at all.
-pub fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    write_whole_by(path, |file| file.write_all(bytes))
-}
-
-/// The same with bytes that somebody else writes.
-pub fn write_whole_by(
-    path: &Path,
-    write: impl FnOnce(&mut File) -> std::io::Result<()>,
-) -> std::io::Result<()> {
+pub fn write_whole(path: &Path, write: impl FnOnce(&mut File) -> std::io::Result<()>) -> std::io::Result<()> {
     let path = &behind_links(path)?;
     match path.metadata() {
         // A disk is never meant.
@@ -145,11 +146,11 @@ pub fn write_whole_by(
 }
 
 /// The same of a file that must not be there yet.
-fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+fn write_new(path: &Path, bytes: &[u8], written: &AtomicU64) -> std::io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     use rustix::io::Errno;
     in_part(path, |part, file| {
-        file.write_all(bytes)?;
+        write_counted(file, bytes, written)?;
         file.sync_all()?;
         match renameat_with(CWD, part, CWD, path, RenameFlags::NOREPLACE) {
             // This file system cannot: then a second name, which is refused as well where there is one.
@@ -159,6 +160,15 @@ fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
             }
             renamed => Ok(renamed?),
         }
+    })
+}
+
+/// Writes bytes, and counts those that are written.
+pub fn write_counted(file: &mut File, bytes: &[u8], written: &AtomicU64) -> std::io::Result<()> {
+    bytes.chunks(CHUNK_BYTES).try_for_each(|chunk| {
+        file.write_all(chunk)?;
+        written.fetch_add(chunk.len() as u64, Ordering::Relaxed);
+        Ok(())
     })
 }
 

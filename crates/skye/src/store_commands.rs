@@ -55,7 +55,7 @@ pub fn report(arguments: &ReportArguments) -> Done {
     ];
     for (file, form) in forms {
         if let Some(file) = file {
-            outputs::write(file, form(&run).as_bytes())?;
+            outputs::write(file, form(&run))?;
             written = true;
         }
     }

@@ -7,6 +7,22 @@ use report::text::Style;
 
 use crate::exit::Failure;
 
+/// Whether stdout can be written to: `1</dev/null` makes one that cannot, and the standard library takes what is written
+/// to it for written.
+///
+/// # Errors
+/// It cannot.
+pub fn check_stdout() -> Result<(), Failure> {
+    use rustix::fs::OFlags;
+    match rustix::fs::fcntl_getfl(rustix::stdio::stdout()) {
+        Ok(flags) if flags & OFlags::RWMODE == OFlags::RDONLY => Err(Failure::Refused(
+            "cannot write to stdout: it is open for reading alone; use `>`, not `<`, for where results go"
+                .into(),
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Prints a line, or several, to stdout; styles are removed where it is not a terminal.
 ///
 /// # Errors

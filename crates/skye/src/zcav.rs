@@ -217,7 +217,7 @@ impl<'a> Teller<'a> {
         keep(self.print(&outcomes));
         for (index, outcome) in outcomes.iter().enumerate() {
             if let Some(path) = self.scans.log_path(index).filter(|_| !outcome.log.lines.is_empty()) {
-                let written = outputs::write(path, outcome.log.text().as_bytes());
+                let written = outputs::write(path, outcome.log.text());
                 // It took its time to measure, and is not lost for want of room.
                 if written.is_err() {
                     let text = format!("{}{}", outcome.log.title(), outcome.log.text());
@@ -228,7 +228,7 @@ impl<'a> Teller<'a> {
         }
         if let Some(path) = &options.svg {
             let logs: Vec<_> = outcomes.iter().map(|outcome| outcome.log.clone()).collect();
-            keep(outputs::write(path, form::plot(&logs).as_bytes()));
+            keep(outputs::write(path, form::plot(&logs)));
         }
         let is_well = self.tell_end(&outcomes) & failures.is_empty();
         for failure in failures {

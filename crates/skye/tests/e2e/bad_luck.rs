@@ -167,6 +167,43 @@ fn what_hangs_is_named_and_what_was_measured_is_kept() {
     }
 }
 
+#[test]
+fn where_saving_hangs_the_results_are_printed_all_the_same() {
+    xtask::require!(root, fuse);
+    let hang = |hangs| Fuse::new(Faults { hang: Some((hangs, 1)), ..Faults::default() });
+    let words = "--size 1m --time 0.1 --test read:rnd4k";
+    let home = scratch(0);
+    let started = [Hangs::Sync, Hangs::Unlink].map(|hangs| {
+        let fuse = hang(hangs);
+        let program = on(home.path()).words(words).arg("-o").arg(fuse.path());
+        (program.spawn(), fuse)
+    });
+    let fuse_of_json = hang(Hangs::Sync);
+    let json = fuse_of_json.path().join("run.json");
+    let mut dialect =
+        skye().words("bonnie++ -s 4m -r 0 -n 0 -u root -d").arg(home.path()).arg("--json").arg(&json).spawn();
+    let [(mut sync, fuse_of_sync), (mut unlink, fuse_of_unlink)] = started;
+
+    until_it_has_left(&mut sync, "-o");
+    fuse_of_sync.release();
+    let ran = sync.wait().did_not_panic().exits(1).tells(&[
+        "cannot save the run in",
+        "sync of",
+        "has not returned since",
+        "nothing else is outstanding",
+    ]);
+    assert!(ran.stdout.contains("explain") && ran.stdout.contains("seed"), "{ran}");
+    // Before a run, the place is tried.
+    until_it_has_left(&mut unlink, "-o");
+    fuse_of_unlink.release();
+    unlink.wait().did_not_panic().exits(2).tells(&["cannot write", "unlink has not returned since"]);
+    until_it_has_left(&mut dialect, "--json");
+    fuse_of_json.release();
+    let ran = dialect.wait().did_not_panic().exits(1).tells(&["cannot write", "has not returned since"]);
+    assert!(ran.stdout.contains("Version"), "{ran}");
+    assert_nothing_left(home.path());
+}
+
 /// One after the other, as a ring makes calls of a file system that cannot refuse to wait, none is counted for 26 s.
 #[test]
 fn a_slow_target_is_not_called_one_that_hangs() {
@@ -279,6 +316,15 @@ fn a_standard_output_that_is_full() {
     let program = on(home.path()).words("--size 1m --time 0.1 --test read:rnd4k");
     let ran = program.stdout(Stdio::from(full)).run().did_not_panic();
     ran.exits(1).says(&["No space left"]);
+    assert_nothing_left(home.path());
+}
+
+#[test]
+fn a_standard_output_that_is_only_read_from() {
+    let home = scratch(0);
+    let program = on(home.path()).words("--size 1m --time 0.1 --test read:rnd4k");
+    let ran = program.stdout(Stdio::from(File::open("/dev/null").unwrap())).run().did_not_panic();
+    ran.exits(2).says(&["cannot write to stdout"]);
     assert_nothing_left(home.path());
 }
 
