@@ -87,6 +87,9 @@ impl Completion {
 
 /// Issues calls on data: up to [`DataEngine::depth`] at a time, one per slot.
 pub trait DataEngine {
+    /// Whether [`DataEngine::reap`] may keep back calls that have ended.
+    const KEEPS_BACK: bool = false;
+
     /// Calls that may be in flight; slots are numbered below it.
     fn depth(&self) -> u32;
 
@@ -107,6 +110,11 @@ pub trait DataEngine {
     /// # Errors
     /// What the kernel said to the submission or the waiting as a whole; failed calls are completions.
     fn reap(&mut self, done: &mut [Completion], until_ns: u64) -> Result<usize, rustix::io::Errno>;
+
+    /// Calls that it has kept back.
+    fn left(&self) -> usize {
+        0
+    }
 }
 
 /// A block that is about to be written.

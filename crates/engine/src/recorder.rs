@@ -89,6 +89,8 @@ pub struct Delta {
     pub written_bytes: u64,
     /// Visits to the engine that brought at least one completion: operations over visits is the batch.
     pub visits: u64,
+    /// Time for which slots waited for the loop and not for the kernel, summed over the slots.
+    pub idle_slots_ns: u64,
     /// Blocks that were read and compared byte by byte.
     pub verified: u64,
     /// Longest time of [`CHUNK_CALLS`](crate::bytes::CHUNK_CALLS) calls in a row; 0 where none was timed.
@@ -114,7 +116,7 @@ impl Delta {
         self.start_ns = start_ns;
         self.end_ns = start_ns;
         (self.ops, self.bytes, self.read_bytes, self.written_bytes) = (0, 0, 0, 0);
-        (self.visits, self.verified, self.slowest_chunk_ns) = (0, 0, 0);
+        (self.visits, self.idle_slots_ns, self.verified, self.slowest_chunk_ns) = (0, 0, 0, 0);
         self.latencies.reset();
         self.queueing.iter_mut().for_each(Latencies::reset);
         self.steps.iter_mut().for_each(Latencies::reset);
@@ -205,6 +207,12 @@ impl Recorder {
     #[inline]
     pub fn visit(&mut self) {
         self.current.visits += 1;
+    }
+
+    /// Counts the time for which `slots` waited for the loop.
+    #[inline]
+    pub fn idle_slots(&mut self, slots: u64, time_ns: u64) {
+        self.current.idle_slots_ns += slots * time_ns;
     }
 
     /// Counts a block that was compared.

@@ -103,6 +103,9 @@ pub struct Worker<'a, E, C, P, V> {
     held: Option<u64>,
     /// Blocks to be read until the next one is compared.
     until_verified: u32,
+    /// When the engine handed out completions last, and what it kept back.
+    landed_ns: u64,
+    left: usize,
     next_tick_ns: u64,
     /// At which of tick and deadline the loop looks up next: one comparison a visit.
     look_up_ns: u64,
@@ -169,6 +172,8 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
             completions: vec![Completion { slot: 0, result: 0 }; depth].into(),
             of_last_pass: 0,
             held: None,
+            landed_ns: 0,
+            left: 0,
             next_tick_ns: 0,
             look_up_ns: 0,
             due_ns: 0,
@@ -186,6 +191,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     pub fn start(&mut self, start_ns: u64) {
         self.recorder.start(start_ns);
         self.pacing.begin(start_ns);
+        self.landed_ns = start_ns;
         self.next_tick_ns = start_ns + INTERVAL_NS;
         self.look_up_ns = self.next_tick_ns.min(self.limits.deadline_ns);
         self.drained = start_ns >= self.limits.deadline_ns;
@@ -231,6 +237,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         // Blocks are stamped by now: that is our work, not the device's. What starts together has one start, which is
         // never later than the call itself.
         let now_ns = self.clock.now_ns();
+        self.recorder.idle_slots(self.ready.len() as u64, now_ns.saturating_sub(self.landed_ns));
         for &slot in &self.ready {
             let state = &mut self.slots[slot as usize];
             state.step_start_ns = now_ns;
@@ -385,6 +392,11 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         };
         // One instant for all that came together: the time that we take for one must not lengthen the next.
         let now_ns = self.clock.now_ns();
+        if E::KEEPS_BACK {
+            self.recorder.idle_slots(self.left as u64, now_ns.saturating_sub(self.landed_ns));
+            self.left = self.engine.left();
+        }
+        self.landed_ns = now_ns;
         if count > 0 {
             self.recorder.visit();
         }

@@ -11,7 +11,7 @@ pub(crate) fn phase(spec: &str, ops: u64, bytes: u64, elapsed_ns: u64) -> PhaseR
     serde_json::from_value(json!({
         "id": "1", "spec": spec, "name": workload.name(), "label": workload.label(), "group": null, "repetition": 1,
         "workload": WorkloadRecord::new(&workload, bytes, 1, CacheMode::AsIs),
-        "engine": {"name": "sync", "features": [], "mean_batch": null},
+        "engine": {"name": "sync", "features": [], "mean_batch": null, "idle_slots": null},
         "status": "done", "reason": null, "start_ns": 0, "ops": ops, "bytes": bytes,
         "app_bytes_read": 0, "app_bytes_written": bytes, "elapsed_ns": elapsed_ns, "passes": 1.0,
         "rate": {

@@ -396,7 +396,8 @@ pub const ABOUT: &[About] = &[
         limiter: Limiter::BenchmarkItself,
         meaning: "skye's own loop is the limit: nothing faster could have been measured.",
         evidence: "The rate is above 0.7 of what skye reaches without I/O (the null engine) or with requests \
-            that do nothing (a nop ring).",
+            that do nothing (a nop ring). Or in a direct test at depth, more than 10 % of the slots waited for skye's \
+            loop: likely at best.",
         try_next: "More threads, larger blocks.",
         not_meaning: "Not a limit of the storage or the kernel: this number says nothing about either.",
         untested: "No device was fast enough to show it.",

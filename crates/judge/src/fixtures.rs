@@ -87,7 +87,7 @@ fn record(plan: &Plan) -> PhaseRecord {
         "id": phase.id, "spec": model::spec::print(workload), "name": workload.name(), "label": workload.label(),
         "group": null, "repetition": 1,
         "workload": WorkloadRecord::new(workload, size_bytes, 4, plan.cache),
-        "engine": {"name": phase.engine.word(), "features": [], "mean_batch": null},
+        "engine": {"name": phase.engine.word(), "features": [], "mean_batch": null, "idle_slots": null},
         "status": "done", "reason": null, "start_ns": 0, "ops": ops, "bytes": ops * block,
         "app_bytes_read": read * INTERVALS, "app_bytes_written": written * INTERVALS,
         "elapsed_ns": INTERVALS * 100_000_000, "passes": if data.is_some() { 0.9 } else { 6.0 },

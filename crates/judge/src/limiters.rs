@@ -117,6 +117,7 @@ const RULES: &[Rule] = &[
     cache::rule,
     cpu::saturated,
     cpu::rule,
+    own_loop::slots,
     lock::rule,
     sync::rule,
     queue::rule,

@@ -426,6 +426,10 @@ document! {
         pub features: Vec<String>,
         /// Operations completed per visit to the engine; null where it was not counted.
         pub mean_batch: Option<f64>,
+        /// Slots of all threads that waited for skye's loop, on average over time: their operation had ended, and the
+        /// next was not handed to the kernel yet. Null where no operations overlap.
+        #[serde(default)]
+        pub idle_slots: Option<f64>,
     }
 
     /// Rates of a phase. The first two are the headline.

@@ -155,6 +155,7 @@ const fn columns() -> &'static [Column] {
                 Confidence::Confirmed => "confirmed",
             }))
         }),
+        ("idle_slots", |_, phase| optional(phase.engine.idle_slots)),
     ]
 }
 

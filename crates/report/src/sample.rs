@@ -269,7 +269,12 @@ pub(crate) fn phase(spec: &str) -> PhaseRecord {
         group: None,
         repetition: 1,
         workload: WorkloadRecord::new(&workload, size_bytes, files, CacheMode::Cold),
-        engine: EngineRecord { name: "sync".into(), features: vec!["o_direct".into()], mean_batch: None },
+        engine: EngineRecord {
+            name: "sync".into(),
+            features: vec!["o_direct".into()],
+            mean_batch: None,
+            idle_slots: None,
+        },
         status: Status::Done,
         reason: None,
         start_ns: 1_500_000_000,
@@ -624,7 +629,12 @@ fn swept(tests: &[&str], sweep: &str) -> Run {
     };
     let plan = plan(&request, &disk(), &machine()).unwrap();
     let phases = plan.phases.iter().map(|planned| {
-        let engine = EngineRecord { name: "uring".into(), features: Vec::new(), mean_batch: Some(1.0) };
+        let engine = EngineRecord {
+            name: "uring".into(),
+            features: Vec::new(),
+            mean_batch: Some(1.0),
+            idle_slots: None,
+        };
         let workload = phase(&spec::print(&planned.workload));
         PhaseRecord { id: planned.id.clone(), group: planned.group.clone(), engine, ..workload }
     });

@@ -92,6 +92,8 @@ pub struct Collected {
     pub written_bytes: u64,
     /// Visits to the engine that brought a completion.
     pub visits: u64,
+    /// Time for which slots waited for the loop, summed over the slots.
+    pub idle_slots_ns: u64,
     /// Blocks that were read and compared byte by byte.
     pub verified: u64,
     /// Longest time of many calls in a row that have no latency of their own; 0 where none was timed.
@@ -124,6 +126,7 @@ impl Collected {
         self.read_bytes += delta.read_bytes;
         self.written_bytes += delta.written_bytes;
         self.visits += delta.visits;
+        self.idle_slots_ns += delta.idle_slots_ns;
         self.verified += delta.verified;
         self.slowest_chunk_ns = self.slowest_chunk_ns.max(delta.slowest_chunk_ns);
         let queueing = delta.queueing.iter().flat_map(|queueing| queueing.buckets());

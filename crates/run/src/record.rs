@@ -47,7 +47,12 @@ pub fn untried(phase: &PlannedPhase, repetition: u32, status: Status, reason: &s
         group: phase.group.clone(),
         repetition,
         workload: WorkloadRecord::new(workload, 0, 0, CacheMode::AsIs),
-        engine: EngineRecord { name: phase.engine.word().into(), features: Vec::new(), mean_batch: None },
+        engine: EngineRecord {
+            name: phase.engine.word().into(),
+            features: Vec::new(),
+            mean_batch: None,
+            idle_slots: None,
+        },
         status,
         reason: Some(reason.into()),
         start_ns: 0,
@@ -124,6 +129,10 @@ pub fn record(
         }
     };
     let mean_batch = (collected.visits > 0).then(|| collected.ops as f64 / collected.visits as f64);
+    // Buffered calls end when they are made: nothing is kept waiting.
+    let keeps_slots_full = data.is_some_and(|data| data.direct) && workload.iodepth > 1;
+    let idle_slots = (keeps_slots_full && measured.elapsed_ns > 0 && collected.visits > 0)
+        .then(|| collected.idle_slots_ns as f64 / measured.elapsed_ns as f64);
     let mut features = vec![format!("clock={}", circumstances.clock)];
     features.extend(paths(phase, plan.cache));
     features.extend(circumstances.near.map(|cpus| format!("near_device_cpus={}", cpus.len())));
@@ -147,7 +156,7 @@ pub fn record(
     let mut record = PhaseRecord {
         reason,
         workload: workload_record,
-        engine: EngineRecord { features, mean_batch, ..untried.engine },
+        engine: EngineRecord { features, mean_batch, idle_slots, ..untried.engine },
         start_ns: circumstances.start_ns,
         ops: collected.ops,
         bytes: collected.bytes,

@@ -109,7 +109,12 @@ fn nop(depth: u32, ops: u64) -> Result<()> {
 }
 
 fn ring(depth: u32, ops: u64, path: Option<&Path>) -> Result<()> {
-    let (files, size_bytes) = file(path)?;
+    // Whether a ring waits for a file in memory depends on the threads of the kernel that read it; zeros come at once.
+    let zeros = || rustix::fs::open("/dev/zero", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    let (files, size_bytes) = match path {
+        Some(_) => file(path)?,
+        None => (Arc::from([zeros().context("open /dev/zero")?]), SIZE_BYTES),
+    };
     let engine = UringEngine::<false>::new(files, 4096, depth, true, None, Options::default());
     finish(engine.context("make a ring")?, Read, Work::random_4k(size_bytes, ops))
 }

@@ -413,6 +413,11 @@ fn what_was_asked_for_and_skye_itself() {
     let mut own = clean("read:rnd4k:q32").spends(0.8, 0.2, 0.0, 0.0).sleeps(&[]);
     own.record.ceiling_shares = Some(CeilingShares { own_loop: Some(0.9), memory: None });
     own.is(Limiter::BenchmarkItself, Confirmed);
+    let mut late = clean("read:rnd4k:q32").spends(0.1, 0.5, 0.0, 0.4).queues(28.0);
+    late.record.engine.idle_slots = Some(3.5);
+    late.is(Limiter::BenchmarkItself, Likely);
+    late.record.engine.idle_slots = Some(3.0);
+    assert_ne!(judged(&late), Limiter::BenchmarkItself);
 }
 
 #[test]

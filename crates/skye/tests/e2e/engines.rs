@@ -276,7 +276,9 @@ fn engines_without_io_count_and_are_not_saved() {
         (phase["ops"].as_u64().unwrap(), phase["engine"]["mean_batch"].as_f64().unwrap())
     };
     assert_eq!(of(0), (100 << 10, 32.0));
-    assert_eq!(of(1), (10 << 10, 8.0));
+    let (ops, batch) = of(1);
+    // The first come by twos, until it is known that nobody waits.
+    assert!(ops == 10 << 10 && (7.9..=8.0).contains(&batch), "{batch}");
     let names: Vec<_> =
         run["ceilings"].as_array().unwrap().iter().filter_map(|c| c["name"].as_str()).collect();
     for name in ["null engine, batch 32", "nop ring, batch 1", "memory copy"] {
