@@ -12,6 +12,7 @@ mod build;
 mod bytes;
 mod cache;
 mod callgrind;
+mod disk;
 mod drained;
 mod files;
 mod fio;
@@ -65,6 +66,7 @@ pub const BENCHES: &[Bench] = &[
     files::BENCH,
     zram::BENCH,
     ring::BENCH,
+    disk::BENCH,
     cache::BENCH,
     stamps::BENCH,
     observing::BENCH,
@@ -94,6 +96,10 @@ pub enum Limit {
     AtLeast(f64),
     /// It should be this or less.
     AtMost(f64),
+    /// Its median should be the first or more, and its interval not reach below the second.
+    AtLeastBoth(f64, f64),
+    /// Its median should be the first or less, and its interval not reach above the second.
+    AtMostBoth(f64, f64),
     /// It may well be this or more: its interval reaches so far.
     Reaches(f64),
     /// It is only shown.
@@ -146,6 +152,12 @@ impl Row {
             Limit::None => return Outcome::NoLimit,
             Limit::AtLeast(limit) => (found.low >= limit, found.high < limit),
             Limit::AtMost(limit) => (found.high <= limit, found.low > limit),
+            Limit::AtLeastBoth(median, low) => {
+                (found.value >= median && found.low >= low, found.high < median)
+            }
+            Limit::AtMostBoth(median, high) => {
+                (found.value <= median && found.high <= high, found.low > median)
+            }
             Limit::Reaches(limit) => (found.high >= limit, found.high < limit),
         };
         match (good, bad) {
@@ -244,6 +256,10 @@ fn line(name: &str, row: &Row, found: Option<&Median>) -> String {
     let asked = match row.limit {
         Limit::AtLeast(limit) => format!("≥ {}", number(limit, row.unit)),
         Limit::AtMost(limit) => format!("≤ {}", number(limit, row.unit)),
+        Limit::AtLeastBoth(median, low) => {
+            format!("≥ {}, from {}", number(median, row.unit), number(low, ""))
+        }
+        Limit::AtMostBoth(median, high) => format!("≤ {}, to {}", number(median, row.unit), number(high, "")),
         Limit::Reaches(limit) => format!("reaches {}", number(limit, row.unit)),
         Limit::None => String::new(),
     };
@@ -283,6 +299,8 @@ fn document(name: &str, row: &Row, found: Option<&Median>) -> Value {
     let (limit_kind, limit) = match row.limit {
         Limit::AtLeast(limit) => (Some("at_least"), Some(limit)),
         Limit::AtMost(limit) => (Some("at_most"), Some(limit)),
+        Limit::AtLeastBoth(limit, _) => (Some("at_least"), Some(limit)),
+        Limit::AtMostBoth(limit, _) => (Some("at_most"), Some(limit)),
         Limit::Reaches(limit) => (Some("reaches"), Some(limit)),
         Limit::None => (None, None),
     };

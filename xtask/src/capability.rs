@@ -61,7 +61,7 @@ impl Capability {
 }
 
 /// Every capability; a new one is one line here and one function below.
-pub static CAPABILITIES: [Capability; 19] = [
+pub static CAPABILITIES: [Capability; 21] = [
     Capability::new("root", "run as user 0", probe_root),
     Capability::new("loop", "attach loop devices", probe_loop),
     Capability::new("zram", "make compressed memory devices", probe_zram),
@@ -80,6 +80,8 @@ pub static CAPABILITIES: [Capability; 19] = [
     Capability::new("sshfs", "mount a directory of a server by sshfs", probe_sshfs),
     Capability::new("bonnie", "run bonnie++ itself", probe_bonnie),
     Capability::new("valgrind", "count instructions", probe_valgrind),
+    Capability::new("strace", "count system calls", probe_strace),
+    Capability::new("fio", "run fio", probe_fio),
     Capability::new("tracefs", "mark and read the kernel's trace", probe_tracefs),
     Capability::new("user", "run a program as another user", probe_user),
     Capability::new("chromium", "open pages in a browser", probe_chromium),
@@ -333,6 +335,14 @@ fn probe_user() -> Result<(), String> {
         Ok(OTHER_USER) => Ok(()),
         _ => Err(format!("a child that should run as {OTHER_USER} ran as {}", printed.trim())),
     }
+}
+
+fn probe_strace() -> Result<(), String> {
+    run(Command::new("strace").args(["-o", "/dev/null", "true"]).stdin(Stdio::null())).map(drop)
+}
+
+fn probe_fio() -> Result<(), String> {
+    run(Command::new("fio").arg("--version").stdin(Stdio::null())).map(drop)
 }
 
 fn probe_valgrind() -> Result<(), String> {

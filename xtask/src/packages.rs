@@ -27,6 +27,7 @@ pub const PACKAGES: &[Package] = &[
     Package::new("btrfs-progs", "mkfs.btrfs", "making btrfs on loop devices"),
     Package::new("chromium", "chromium", "looking at pages as people see them"),
     Package::new("e2fsprogs", "mkfs.ext4", "making ext4 on loop devices"),
+    Package::new("fio", "fio", "system calls of the same work, beside ours"),
     Package::new("fuse3", "fusermount3", "mounting a network file system"),
     Package::new("iproute2", "tc", "networks of a known rate"),
     Package::new("mount", "losetup", "loop devices, mounting"),
@@ -36,6 +37,7 @@ pub const PACKAGES: &[Package] = &[
         ..Package::new("openssh-server", "sshd", "the server of a network file system, in a namespace")
     },
     Package::new("sshfs", "sshfs", "mounting a network file system"),
+    Package::new("strace", "strace", "counting system calls"),
     Package::new("util-linux", "chrt", "servers whose answers are not late"),
     Package::new("valgrind", "valgrind", "counting instructions of the measuring loops"),
     Package::new("xfsprogs", "mkfs.xfs", "making xfs on loop devices"),

@@ -11,19 +11,27 @@ pub(super) fn absent() -> Option<String> {
     foreign::absent("fio", "fio")
 }
 
-/// One job that reads, in one thread on the CPU of what is measured.
+/// Options of a job whose latencies are asked for.
+pub(super) const LATENCIES: [&str; 3] =
+    ["--lat_percentiles=1", "--clat_percentiles=0", "--percentile_list=50:99"];
+
+/// One job that reads or writes, in one thread on the CPU of what is measured.
 #[derive(Debug, Clone)]
 pub(super) struct Job(Vec<String>);
 
 /// What fio says about a job.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Answer {
-    /// Reads.
+    /// Reads, or writes of a job that writes.
     pub ios: u64,
-    /// Reads a second, by its own clock.
+    /// The same a second, by its own clock.
     pub iops: f64,
-    /// CPU time of a read, user's and system's.
+    /// CPU time of one, user's and system's.
     pub cpu_ns_per_io: f64,
+    /// Medians of the time from before its submission until it was reaped; 0 unless a job has [`LATENCIES`].
+    pub p50_ns: f64,
+    /// The same that 99 of 100 do not exceed.
+    pub p99_ns: f64,
 }
 
 impl Job {
@@ -57,12 +65,16 @@ fn answer(stdout: &str) -> Result<Answer> {
     let job = &document["jobs"][0];
     let number = |value: &Value, what: &str| value.as_f64().with_context(|| format!("{what} is missing"));
     ensure!(number(&job["error"], "error")? == 0.0, "it says that it failed");
-    let ios = number(&job["read"]["total_ios"], "read.total_ios")?;
-    let iops = number(&job["read"]["iops"], "read.iops")?;
+    let part = ["read", "write"].into_iter().map(|part| &job[part]);
+    let part = part.max_by_key(|part| part["total_ios"].as_u64()).context("no part")?;
+    let ios = number(&part["total_ios"], "total_ios")?;
+    let iops = number(&part["iops"], "iops")?;
     let percent = number(&job["usr_cpu"], "usr_cpu")? + number(&job["sys_cpu"], "sys_cpu")?;
     let seconds = number(&job["job_runtime"], "job_runtime")? / 1e3;
-    ensure!(ios > 0.0 && iops > 0.0, "it read nothing");
-    Ok(Answer { ios: ios as u64, iops, cpu_ns_per_io: percent / 100.0 * seconds * 1e9 / ios })
+    ensure!(ios > 0.0 && iops > 0.0, "it did nothing");
+    let latency_ns = |name: &str| part["lat_ns"]["percentile"][name].as_f64().unwrap_or(0.0);
+    let (p50_ns, p99_ns) = (latency_ns("50.000000"), latency_ns("99.000000"));
+    Ok(Answer { ios: ios as u64, iops, cpu_ns_per_io: percent / 100.0 * seconds * 1e9 / ios, p50_ns, p99_ns })
 }
 
 #[cfg(test)]
@@ -73,9 +85,12 @@ mod tests {
     fn its_answer_is_read() {
         let text = r#"note: something
             { "jobs": [ { "error": 0, "job_runtime": 500, "usr_cpu": 60.0, "sys_cpu": 40.0,
-              "read": { "total_ios": 1000000, "iops": 2000000.5 } } ] }"#;
+              "read": { "total_ios": 0, "iops": 0.0 },
+              "write": { "total_ios": 1000000, "iops": 2000000.5,
+                "lat_ns": { "percentile": { "50.000000": 1500, "99.000000": 9000 } } } } ] }"#;
         let found = answer(text).unwrap();
         assert_eq!((found.ios, found.iops), (1_000_000, 2_000_000.5));
+        assert_eq!((found.p50_ns, found.p99_ns), (1500.0, 9000.0));
         assert!((found.cpu_ns_per_io - 500.0).abs() < 1e-6, "{found:?}");
         assert!(answer(&text.replace("\"error\": 0", "\"error\": 5")).is_err());
         assert!(answer("fio: no such thing").is_err());

@@ -22,14 +22,19 @@ pub(super) fn scratch_in_memory() -> Result<tempfile::TempDir> {
 
 /// Makes a file of bytes that cannot be compressed, and opens it for reading through the page cache.
 pub(super) fn file_of(path: &std::path::Path, size_bytes: u64) -> Result<Arc<[OwnedFd]>> {
-    const CHUNK_BYTES: u64 = 1 << 20;
     let mut file = File::create_new(path).context("make a file")?;
+    fill(&mut file, size_bytes)?;
+    Ok(Arc::new([File::open(path).context("open a file")?.into()]))
+}
+
+/// Fills a file or device with bytes that cannot be compressed.
+pub(super) fn fill(file: &mut File, size_bytes: u64) -> Result<()> {
+    const CHUNK_BYTES: u64 = 1 << 20;
     let mut pool = Pool::new(CONTENT, CHUNK_BYTES as usize, 1);
     for _ in 0..size_bytes / CHUNK_BYTES {
         file.write_all(pool.draft(0).bytes).context("write a file")?;
     }
-    file.sync_all().context("write a file")?;
-    Ok(Arc::new([File::open(path).context("open a file")?.into()]))
+    file.sync_all().context("write a file")
 }
 
 /// A run of the program that leaves the user's own results alone.

@@ -10,6 +10,7 @@ mod beside;
 mod bonnie;
 mod bonniepp;
 mod browser;
+mod calls;
 mod clean;
 mod compare;
 mod dials;

@@ -1,0 +1,71 @@
+//! System calls of an operation, against those of fio for the same work.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::support::scratch;
+
+/// Operations for each thread. The calls that a thread makes once are few beside them.
+const OPS: u64 = 2000;
+/// Calls that a thread makes once, divided by its operations.
+const ONCE: f64 = 0.1;
+
+/// All calls of the thread that moved most blocks, for each of them.
+fn calls(traced: &mut Command, trace: &Path) -> f64 {
+    let output = traced.stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{traced:?}\n{}", String::from_utf8_lossy(&output.stderr));
+    let text = fs::read_to_string(trace).unwrap();
+    let mut threads: HashMap<&str, (u64, u64)> = HashMap::new();
+    for (thread, call) in text.lines().filter_map(|line| line.split_once(' ')) {
+        // What is resumed was counted when it began.
+        let name = call.trim_start().split('(').next().unwrap_or_default();
+        let (blocks, all) = threads.entry(thread).or_default();
+        *blocks += u64::from(["pread64", "pwrite64"].contains(&name));
+        *all += u64::from(!name.starts_with('<'));
+    }
+    let (blocks, all) = threads.into_values().max().unwrap();
+    assert!(blocks > OPS / 2, "{traced:?}\nmoved {blocks} blocks\n{text:.2000}");
+    all as f64 / blocks as f64
+}
+
+fn strace(trace: &Path) -> Command {
+    let mut command = Command::new("strace");
+    // Waiting for its turn is not the work.
+    command.args(["-f", "-qq", "-e", "trace=!futex,clock_nanosleep,sched_yield", "-o"]).arg(trace);
+    command
+}
+
+#[test]
+fn no_operation_makes_more_calls_than_in_fio() {
+    xtask::require!(strace, fio);
+    let home = scratch(32 << 20);
+    let trace = home.path().join("trace");
+    let cases = [
+        ("read:rnd4k:t2:buffered", 2, "--rw=randread --numjobs=2", 1.0),
+        ("write:seq4k:buffered", 1, "--rw=write", 1.0),
+        ("read:rnd4k:q2:engine=sync", 2, "--rw=randread --numjobs=2 --direct=1", 1.0),
+        ("fsync:rnd4k", 1, "--rw=randwrite --fdatasync=1", 1.0),
+        // fio counts the read and the write of a block as two.
+        ("rewrite:seq4k:buffered", 1, "--rw=rw", 2.0),
+    ];
+    for (test, threads, words, ios) in cases {
+        let target = home.path().join("target");
+        fs::create_dir_all(&target).unwrap();
+        let mut ours = strace(&trace);
+        ours.arg(env!("CARGO_BIN_EXE_skye"))
+            .arg("run")
+            .arg(&target)
+            .args(["--test", &format!("{test}:ops={}", OPS * threads)]);
+        ours.args("--size 16m --time 30 --no-probe --no-save --allow low-space,busy -q".split(' '));
+        ours.env("HOME", home.path());
+        let ours = calls(&mut ours, &trace);
+        let mut theirs = strace(&trace);
+        let file = home.path().join("file");
+        theirs.args(["fio", "--name=x", "--thread", "--bs=4k", "--size=16m"]);
+        theirs.args([format!("--filename={}", file.display()), format!("--number_ios={}", OPS as f64 * ios)]);
+        let theirs = calls(theirs.args(words.split(' ')), &trace);
+        assert!(ours <= theirs + ONCE, "{test}: {ours} calls for each block, {theirs} in fio");
+    }
+}

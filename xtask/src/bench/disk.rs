@@ -1,0 +1,245 @@
+//! Our ring against fio on storage: a disk, a loop device with direct I/O, a device behind a server of our own.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use engine::clock::Tsc;
+use engine::pacing::ClosedLoop;
+use engine::uring::{Options, UringEngine};
+use engine::verb::{Read, Write};
+use loops::{CONTENT, Work};
+use rig::{Disk, Spec};
+use rustix::fs::{Mode, OFlags};
+
+use super::fio::{self, Job, LATENCIES};
+use super::looped::through_loop;
+use super::pinned::Pinned;
+use super::program::{file_of, fill};
+use super::{Bench, Limit, Row, Setting};
+
+pub(super) const BENCH: Bench = Bench {
+    name: "disk",
+    measures: "rates and latencies at depth on a disk, a loop device and a served device: our ring against fio",
+    run,
+};
+
+/// More than a device caches, and quickly written.
+const SIZE_BYTES: u64 = 2 << 30;
+const SERVED_MIB: u64 = 256;
+/// Long enough for a rate to settle.
+const SECONDS: f64 = 2.0;
+/// Pairs after which both sides get other files.
+const PAIRS_PER_FILE: usize = 4;
+/// A server with this many slots makes this many reads a second.
+const SLOTS: u32 = 4;
+const SERVICE_US: u64 = 1000;
+const SERVED_PER_SECOND: f64 = SLOTS as f64 * 1e6 / SERVICE_US as f64;
+/// How far from it a rate may be.
+const SERVED_OFF: f64 = 0.005;
+
+/// What is done.
+#[derive(Debug, Clone, Copy)]
+struct Test {
+    name: &'static str,
+    writes: bool,
+    is_random: bool,
+    block_bytes: u64,
+    depth: u32,
+}
+
+const TESTS: [Test; 5] = [
+    Test { name: "read 4 KiB random q32", writes: false, is_random: true, block_bytes: 4096, depth: 32 },
+    Test { name: "read 4 KiB random q1", writes: false, is_random: true, block_bytes: 4096, depth: 1 },
+    Test { name: "read 1 MiB q8", writes: false, is_random: false, block_bytes: 1 << 20, depth: 8 },
+    Test { name: "write 1 MiB q8", writes: true, is_random: false, block_bytes: 1 << 20, depth: 8 },
+    Test { name: "write 4 KiB random q32", writes: true, is_random: true, block_bytes: 4096, depth: 32 },
+];
+
+/// A rate, and latencies of the same time.
+#[derive(Debug, Clone, Copy)]
+struct Figures {
+    per_second: f64,
+    p50_ns: f64,
+    p99_ns: f64,
+}
+
+fn run(setting: &Setting) -> Result<Vec<Row>> {
+    let limit = Limit::AtLeastBoth(0.98, 0.93);
+    let refusal = engine::uring::refusal().map(|why| format!("io_uring: {why}"));
+    if let Some(why) = refusal.or_else(fio::absent) {
+        return Ok(vec![Row::skipped("ours over fio", limit, why)]);
+    }
+    let pinned = Pinned::new()?;
+    let tsc = Tsc::calibrate();
+    let mut rows = Vec::new();
+    let scratch = tempfile::Builder::new().prefix("skye-bench.").tempdir_in(crate::target_directory());
+    let scratch = scratch.context("make a directory on the disk")?;
+    for test in TESTS {
+        let fresh = |name: &str| {
+            let path = scratch.path().join(name);
+            let _ = std::fs::remove_file(&path);
+            file_of(&path, SIZE_BYTES).map(|_| path)
+        };
+        rows.extend(of_test("disk", test, fresh, setting, tsc, &pinned)?);
+    }
+    if let Some(why) = absent() {
+        rows.push(Row::skipped("loop device, ours over fio", limit, &why));
+        rows.push(Row::skipped("served device, ours over fio", limit, &why));
+        return Ok(rows);
+    }
+    {
+        let disk = Disk::build(&Spec::disk().size_mib(SIZE_BYTES >> 20).in_directory(scratch.path()))?;
+        let device = std::fs::File::options().write(true).open(disk.path());
+        fill(&mut device.context("open the loop device")?, SIZE_BYTES)?;
+        for test in TESTS {
+            rows.extend(of_test("loop device", test, |_| Ok(disk.path()), setting, tsc, &pinned)?);
+        }
+    }
+    let server = Spec::fuse().slots(SLOTS).service_us(SERVICE_US);
+    let disk = Disk::build(&Spec::disk().size_mib(SERVED_MIB).over(server))?;
+    for test in TESTS.iter().filter(|test| test.block_bytes == 4096) {
+        rows.extend(of_test("served device", *test, |_| Ok(disk.path()), setting, tsc, &pinned)?);
+    }
+    for depth in [4, 8, 32] {
+        let test = Test { depth, ..TESTS[0] };
+        let values = (0..setting.pairs).map(|_| {
+            let found = ours(test, &disk.path(), tsc, &pinned)?;
+            Ok((found.per_second / SERVED_PER_SECOND - 1.0).abs())
+        });
+        let what = format!("{SLOTS} at a time of 1 ms, q{depth}: off by");
+        rows.push(Row::new(what, "", values.collect::<Result<_>>()?, Limit::AtMost(SERVED_OFF)));
+    }
+    Ok(rows)
+}
+
+/// Why this machine cannot have the devices; `None` where it can.
+fn absent() -> Option<String> {
+    ["root", "fuse", "loop"].iter().find_map(|name| {
+        let check = crate::capability::find(name).map_or(Ok(()), crate::capability::Capability::check);
+        check.err().map(|reason| format!("needs {name}: {reason}"))
+    })
+}
+
+/// Ratios of a test, ours over the faster of fio's two ways; both on each of two files in turn, which are made anew.
+fn of_test(
+    place: &str,
+    test: Test,
+    fresh: impl Fn(&str) -> Result<PathBuf>,
+    setting: &Setting,
+    tsc: Option<Tsc>,
+    pinned: &Pinned,
+) -> Result<[Row; 3]> {
+    let mut files = [fresh("one")?, fresh("other")?];
+    let tuned = fastest(test, &files, pinned)?;
+    let mut ratios = [const { Vec::new() }; 3];
+    for pair in 0..=setting.pairs {
+        if pair > 0 && pair.is_multiple_of(PAIRS_PER_FILE) {
+            files = [fresh("one")?, fresh("other")?];
+        }
+        let file = &files[pair / 2 % 2];
+        let ours = || ours(test, file, tsc, pinned);
+        let theirs = || theirs(test, file, tuned, pinned);
+        let (a, b) = if pair.is_multiple_of(2) {
+            let a = ours()?;
+            (a, theirs()?)
+        } else {
+            let b = theirs()?;
+            (ours()?, b)
+        };
+        // The first loads programs and caches.
+        if pair > 0 {
+            ratios[0].push(a.per_second / b.per_second);
+            ratios[1].push(a.p50_ns / b.p50_ns);
+            ratios[2].push(a.p99_ns / b.p99_ns);
+        }
+    }
+    let command = job(test, &files[0], tuned, pinned).command_line();
+    let [rate, p50, p99] = ratios;
+    let latency = Limit::AtMostBoth(1.05, 1.10);
+    let Test { name, .. } = test;
+    Ok([
+        Row::new(format!("{place}, {name}"), "×", rate, Limit::AtLeastBoth(0.98, 0.93)),
+        Row::new(format!("{place}, {name}: p50"), "×", p50, latency),
+        Row::new(format!("{place}, {name}: p99"), "×", p99, latency),
+    ]
+    .map(|row| row.noted(&command)))
+}
+
+/// What our worker reaches on a file.
+fn ours(test: Test, file: &Path, tsc: Option<Tsc>, pinned: &Pinned) -> Result<Figures> {
+    let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
+    let file = rustix::fs::open(file, flags, Mode::empty()).context("open the file")?;
+    let size_bytes = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0)).context("ask for its size")?;
+    let files: Arc<[OwnedFd]> = Arc::new([file]);
+    let work = Work {
+        block_bytes: test.block_bytes,
+        blocks: size_bytes / test.block_bytes,
+        is_random: test.is_random,
+        ops: u64::MAX,
+        time_ns: (SECONDS * 1e9) as u64,
+    };
+    let engine = || {
+        let (reads, writes) = (!test.writes, test.writes.then_some(CONTENT));
+        let block_bytes = test.block_bytes as usize;
+        UringEngine::<false>::new(files, block_bytes, test.depth, reads, writes, Options::default())
+            .context("make a ring")
+    };
+    let done = if test.writes {
+        through_loop(engine, tsc, ClosedLoop, Write, work, pinned)?
+    } else {
+        through_loop(engine, tsc, ClosedLoop, Read, work, pinned)?
+    };
+    let quantile_ns = |share| done.counted.latencies.quantile_ns(share) as f64;
+    Ok(Figures { per_second: done.ops_per_second(), p50_ns: quantile_ns(0.5), p99_ns: quantile_ns(0.99) })
+}
+
+/// Ways of fio: as it comes, with files and buffers registered, and that in batches.
+const WAYS: [&[&str]; 3] = [
+    &[],
+    &["--fixedbufs", "--registerfiles"],
+    &[
+        "--fixedbufs",
+        "--registerfiles",
+        "--iodepth_batch_submit=8",
+        "--iodepth_batch_complete_min=1",
+        "--iodepth_batch_complete_max=8",
+    ],
+];
+
+fn job(test: Test, file: &Path, way: usize, pinned: &Pinned) -> Job {
+    let name = format!("--filename={}", file.display());
+    let block = format!("--bs={}", test.block_bytes);
+    let depth = format!("--iodepth={}", test.depth);
+    let time = format!("--runtime={SECONDS}");
+    let verb = match (test.writes, test.is_random) {
+        (false, false) => "--rw=read",
+        (false, true) => "--rw=randread",
+        (true, false) => "--rw=write",
+        (true, true) => "--rw=randwrite",
+    };
+    let shape = ["--ioengine=io_uring", "--direct=1", "--time_based", "--randrepeat=0", verb];
+    let own = [&name[..], &block, &depth, &time];
+    Job::new(&[&shape[..], &own, &LATENCIES, WAYS[way]].concat(), pinned)
+}
+
+fn theirs(test: Test, file: &Path, way: usize, pinned: &Pinned) -> Result<Figures> {
+    let answer = job(test, file, way, pinned).run(pinned)?;
+    ensure!(answer.p50_ns > 0.0 && answer.p99_ns > 0.0, "fio tells no latencies");
+    Ok(Figures { per_second: answer.iops, p50_ns: answer.p50_ns, p99_ns: answer.p99_ns })
+}
+
+/// The way with the highest rate of one run on each file.
+fn fastest(test: Test, files: &[PathBuf; 2], pinned: &Pinned) -> Result<usize> {
+    let mut best = (0, 0.0);
+    for file in files {
+        for way in 0..WAYS.len() {
+            let rate = theirs(test, file, way, pinned)?.per_second;
+            if rate > best.1 {
+                best = (way, rate);
+            }
+        }
+    }
+    Ok(best.0)
+}
