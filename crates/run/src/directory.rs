@@ -71,6 +71,21 @@ pub struct Removed {
     pub left: Vec<(PathBuf, String)>,
 }
 
+/// Why there is no work directory.
+#[derive(Debug)]
+pub struct Unmade {
+    /// What failed.
+    pub trouble: Trouble,
+    /// Whether something of it may be left in the target.
+    pub leaves: bool,
+}
+
+impl From<Trouble> for Unmade {
+    fn from(trouble: Trouble) -> Self {
+        Self { trouble, leaves: false }
+    }
+}
+
 /// Why a directory that was just made is not used.
 enum Unusable {
     /// A call failed.
@@ -96,9 +111,9 @@ impl WorkDirectory {
     /// step.
     ///
     /// # Errors
-    /// What was attempted, on which path, and why it failed. Nothing is left behind then, but for a directory that
-    /// somebody has put in the place of ours: that is named, and not touched.
-    pub fn create(target: &Path, rules: Vec<NameRule>, progress: &AtomicU64) -> Result<Self, Trouble> {
+    /// What was attempted, on which path, and why it failed. What of it could not be removed is named, and so is a
+    /// directory that somebody has put in the place of ours, which is not touched.
+    pub fn create(target: &Path, rules: Vec<NameRule>, progress: &AtomicU64) -> Result<Self, Unmade> {
         let moved = || progress.fetch_add(1, Ordering::Relaxed);
         let attempt = || format!("make a work directory in {}", target.display());
         let fail = |errno: Errno| {
@@ -115,27 +130,39 @@ impl WorkDirectory {
         let parent =
             rustix::fs::open(target, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
         let parent = parent.map_err(fail)?;
+        let left = |name: &CStr, errno| {
+            let Trouble { attempt, cause, .. } = fail(errno);
+            let left = target.join(name.to_string_lossy().as_ref());
+            let cause = format!("{cause}, and {} is left: it cannot be removed", left.display());
+            let remedy = format!("when it can, `skye clean {}` removes it", target.display());
+            Unmade { trouble: Trouble::new(attempt, cause).remedy(remedy), leaves: true }
+        };
         // The last two are for the directory and its marker: once it is made, neither may be lacking.
         let mut reserve = reserved(&parent, removal::descriptors(&rules) + 2).map_err(fail)?;
         let before = clock_gettime(ClockId::RealtimeCoarse);
         moved();
-        let name = make_unique(parent.as_fd()).map_err(fail)?;
+        let name = make_unique(parent.as_fd()).map_err(|(name, errno)| {
+            // A server may have made it all the same.
+            let is_gone = remove_unopened(parent.as_fd(), &name, before);
+            if is_gone { fail(errno).into() } else { left(&name, errno) }
+        })?;
         moved();
         reserve.truncate(removal::descriptors(&rules));
         let path = target.join(name.to_string_lossy().as_ref());
-        let directory = match open_made(parent.as_fd(), &name, before) {
-            Ok(directory) => directory,
-            Err(Unusable::Failed(errno)) => {
-                remove_unopened(parent.as_fd(), &name, before);
-                return Err(fail(errno));
-            }
-            Err(Unusable::Other(why)) => {
-                let cause = format!("{} is not the directory that was just made: {why}", path.display());
-                return Err(Trouble::new(attempt(), cause).remedy(
+        let directory =
+            match open_made(parent.as_fd(), &name, before) {
+                Ok(directory) => directory,
+                Err(Unusable::Failed(errno)) => {
+                    let is_gone = remove_unopened(parent.as_fd(), &name, before);
+                    return Err(if is_gone { fail(errno).into() } else { left(&name, errno) });
+                }
+                Err(Unusable::Other(why)) => {
+                    let cause = format!("{} is not the directory that was just made: {why}", path.display());
+                    return Err(Trouble::new(attempt(), cause).remedy(
                     "nothing in it was touched; choose a directory in which nobody else can rename files",
-                ));
-            }
-        };
+                ).into());
+                }
+            };
         let place = Arc::new(Place { parent, name, directory });
         // From here on the directory is known to be ours: whatever fails must take it away again.
         moved();
@@ -143,8 +170,7 @@ impl WorkDirectory {
             for name in [UNFINISHED_NAME, FILE_NAME] {
                 let _ = rustix::fs::unlinkat(&place.directory, name, AtFlags::empty());
             }
-            let _ = place.remove();
-            fail(errno)
+            if place.remove().is_ok() { fail(errno).into() } else { left(&place.name, errno) }
         })?;
         let entry = (Arc::downgrade(&place), rules.clone());
         if let Ok(mut all) = ALL.lock() {
@@ -335,13 +361,17 @@ fn reserved(any: &OwnedFd, count: usize) -> Result<Vec<OwnedFd>, Errno> {
 }
 
 /// Not through the tempfile crate: its removal goes by path, and ours must go by descriptor.
-fn make_unique(parent: BorrowedFd<'_>) -> Result<CString, Errno> {
+///
+/// # Errors
+/// The name that was tried last, and why it cannot be made.
+fn make_unique(parent: BorrowedFd<'_>) -> Result<CString, (CString, Errno)> {
     loop {
         let letters: String = std::iter::repeat_with(fastrand::alphanumeric).take(LETTERS).collect();
-        let name = CString::new(format!("{DIRECTORY_PREFIX}{letters}")).map_err(|_| Errno::INVAL)?;
+        let Ok(name) = CString::new(format!("{DIRECTORY_PREFIX}{letters}")) else { continue };
         match rustix::fs::mkdirat(parent, &name, Mode::RWXU) {
+            Ok(()) => return Ok(name),
             Err(Errno::EXIST) => {}
-            made => return made.map(|()| name),
+            Err(errno) => return Err((name, errno)),
         }
     }
 }
@@ -437,12 +467,14 @@ fn born_since(parent: BorrowedFd<'_>, stat: &Statx, before: Timespec) -> bool {
     !(tells && is_local) || later_ns <= unit_ns
 }
 
-/// Removes the directory that was just made and could not be opened, if by its name it looks like that one.
-fn remove_unopened(parent: BorrowedFd<'_>, name: &CStr, before: Timespec) {
-    let looks_like_it = statx(parent, name)
-        .is_ok_and(|stat| check_made(&stat, true).is_ok() && born_since(parent, &stat, before));
-    if looks_like_it {
-        let _ = rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR);
+/// Removes the directory that was just made and could not be opened, if by its name it looks like that one. Tells whether
+/// nothing of that name is left.
+fn remove_unopened(parent: BorrowedFd<'_>, name: &CStr, before: Timespec) -> bool {
+    match statx(parent, name) {
+        Ok(stat) if check_made(&stat, true).is_ok() && born_since(parent, &stat, before) => {
+            rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR).is_ok()
+        }
+        found => found.is_err(),
     }
 }
 

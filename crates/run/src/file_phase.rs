@@ -37,6 +37,9 @@ use verbs::{MeasuredRound, WithVerb, with_verb};
 
 pub use verbs::steps;
 
+/// Work on one file after the other gets a CPU in between, whether it is measured or not.
+const FILE_BY_FILE: Expected = Expected::WhileItMoves { slack_ns: 0, by_cpu: true };
+
 /// Hexadecimal digits in the names of the threads' directories.
 const THREAD_DIGITS: usize = 4;
 /// A phase begins no round after so many times its measured time: making and removing files may take far longer
@@ -351,7 +354,7 @@ impl Rounds<'_, '_> {
         let left_ns = self.task.time_ns.saturating_sub(self.outcome.measured_ns);
         let deadline_ns = now_ns.saturating_add(left_ns).min(self.task.deadline_ns.max(now_ns + 1));
         order(gang, 0..gang.len(), Command::Measure { deadline_ns });
-        let (reports, trouble) = self.drive.answers(gang, Expected::By(deadline_ns), true);
+        let (reports, trouble) = self.drive.answers(gang, FILE_BY_FILE, true);
         self.drive.end();
         let now_ns = Monotonic.now_ns();
         // A round lasts from the start of its first worker: waking the others up is not the file system's time.
@@ -385,7 +388,7 @@ impl Rounds<'_, '_> {
         let deadline_ns =
             now_ns.saturating_add(longest_ns).min(self.task.deadline_ns.max(now_ns + UNTIMED_NS_MIN));
         order(gang, members, command(deadline_ns));
-        let (reports, trouble) = self.drive.answers(gang, Expected::By(deadline_ns), false);
+        let (reports, trouble) = self.drive.answers(gang, FILE_BY_FILE, false);
         self.take(reports, trouble)
     }
 

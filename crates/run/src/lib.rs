@@ -35,7 +35,7 @@ mod stdio_child;
 pub use clean::{Cleaned, clean};
 pub use course::Known;
 pub use dataset::LayoutProgress;
-pub use directory::{Removed, Removing, WorkDirectory};
+pub use directory::{Removed, Removing, Unmade, WorkDirectory};
 pub use drive::{Moment, Tick};
 pub use knee::knee;
 pub use record::phase_id;

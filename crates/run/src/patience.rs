@@ -85,17 +85,35 @@ pub fn begin<T: Send + 'static>(attempt: &str, work: impl FnOnce() -> T + Send +
     Patient { attempt: attempt.to_owned(), thread, state }
 }
 
+/// How often the thread of work got a CPU: what goes on from call to call does, and what waits for a single answer
+/// does not. A thread that writes is woken in vain while the cache is full.
+fn turns_of(thread: i32, before: &mut u64) -> u64 {
+    let writes = || {
+        observe::stuck_call(thread).is_some_and(|call| call.starts_with(['w', 'p']) && call.contains("write"))
+    };
+    if let Some(turns) = observe::times_scheduled(thread).filter(|_| !writes()) {
+        *before = turns;
+    }
+    *before
+}
+
 impl<T> Patient<T> {
-    /// Waits for it as long as what `progress` gives changes.
+    /// Waits for it as long as what `progress` gives changes, or its thread goes on from call to call.
     ///
     /// # Errors
     /// It stood still for too long, and its thread is left to itself. Or it panicked.
-    pub fn wait(self, mut progress: impl FnMut() -> u64) -> Result<T, Trouble> {
+    pub fn wait(self, progress: impl FnMut() -> u64) -> Result<T, Trouble> {
+        self.wait_with(patience, progress)
+    }
+
+    fn wait_with(self, patience: fn() -> Duration, mut progress: impl FnMut() -> u64) -> Result<T, Trouble> {
         let receiver = match self.state {
             State::Working(receiver) => receiver,
             State::Done(result) => return Ok(result),
             State::Lost => return Err(Trouble::new(self.attempt, "no thread can be made")),
         };
+        let (thread, mut turns) = (Arc::clone(&self.thread), 0);
+        let mut progress = || (progress(), turns_of(thread.load(Ordering::Relaxed), &mut turns));
         let mut seen = progress();
         let mut moved_at = Instant::now();
         let mut looked_at = moved_at;
@@ -120,7 +138,7 @@ impl<T> Patient<T> {
     }
 }
 
-/// Runs `work` in a thread of its own and waits for it as long as what `progress` gives changes.
+/// Runs `work` in a thread of its own and waits for it as long as it moves.
 ///
 /// # Errors
 /// As [`Patient::wait`].
@@ -187,6 +205,17 @@ mod tests {
         assert_eq!(wait_while_it_moves("add", || 0, || 1 + 1).unwrap(), 2);
         let trouble = wait_while_it_moves("add", || 0, || panic!("as asked")).unwrap_err();
         assert_eq!(trouble.cause, "a thread of skye panicked");
+    }
+
+    #[test]
+    fn work_that_goes_on_from_call_to_call_is_waited_for() {
+        const SHORT: fn() -> Duration = || Duration::from_millis(500);
+        let naps = |count: u32, nap: Duration| move || (0..count).for_each(|_| std::thread::sleep(nap));
+        let many = begin("nap", naps(15, Duration::from_millis(100)));
+        many.wait_with(SHORT, || 0).unwrap();
+        let one = begin("sleep", naps(1, Duration::from_secs(3)));
+        let trouble = one.wait_with(SHORT, || 0).unwrap_err();
+        assert!(trouble.cause.contains("since"), "{}", trouble.cause);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use observe::Root;
 use crate::collect::Collected;
 use crate::data_phase::{self, DataTask};
 use crate::dataset::{self, DataSet, Filled, LayoutProgress};
-use crate::directory::{Removing, WorkDirectory};
+use crate::directory::{Removing, Unmade, WorkDirectory};
 use crate::drive::{Drive, Moment};
 use crate::file_phase::{self, FileSet, FileTask};
 use crate::member;
@@ -117,7 +117,7 @@ impl Session {
         target: &Target,
         seed: u64,
         interrupt: Arc<AtomicBool>,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, Unmade> {
         let mut rules = plan.dataset.as_ref().map_or_else(Vec::new, dataset::rules);
         rules.extend(file_phase::rules(plan));
         rules.extend(probes::rules(target));
@@ -131,7 +131,7 @@ impl Session {
         let theirs = Arc::clone(&made);
         let work = move || WorkDirectory::create(&path, rules, &theirs);
         let directory = patience::wait_while_it_moves(&attempt, || made.load(Ordering::Relaxed), work)
-            .map_err(|trouble| trouble.remedy(remedy))??;
+            .map_err(|trouble| Unmade { trouble: trouble.remedy(remedy), leaves: true })??;
         let meter = Meter::new(root, target);
         let on_disk = OnDisk {
             root: root.clone(),

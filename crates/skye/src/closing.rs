@@ -39,11 +39,12 @@ pub fn finish(code: u8) -> u8 {
     let removals = std::mem::take(&mut *REMOVALS.lock().unwrap_or_else(PoisonError::into_inner));
     let lines: Vec<_> = removals.into_iter().flat_map(|removing| left(removing.wait())).collect();
     lines.iter().for_each(|line| terminal::error(line));
-    if let Some(call) = patience::hanging() {
+    let hanging = patience::hanging();
+    if let Some(call) = &hanging {
         terminal::message(
             "skye",
             &format!("{call}: the process ends when the kernel lets go of it; nothing else is outstanding"),
         );
     }
-    if code == exit::DONE && !lines.is_empty() { exit::FAILED } else { code }
+    if code == exit::DONE && (!lines.is_empty() || hanging.is_some()) { exit::FAILED } else { code }
 }

@@ -93,7 +93,8 @@ impl Bench {
         let raised = interruption.raised.clone();
         let mut session = match &self.device {
             Some(device) => Session::simulated(plan, target, device.clone(), seed, raised),
-            None => Session::open(&self.root, plan, target, seed, raised).map_err(Failure::failed)?,
+            None => Session::open(&self.root, plan, target, seed, raised)
+                .map_err(|unmade| Failure::failed(unmade.trouble))?,
         };
         session.set_stdio_program(cli::stdio_program());
         let hidden_sources = session.hidden_sources().to_vec();

@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use model::size;
+use run::patience;
 
 /// Longest document of a run, and longest table of an older program. A test of an hour has some 20 MB.
 pub const DOCUMENT_BYTES_MAX: u64 = 256 << 20;
@@ -35,7 +36,21 @@ pub fn open(path: &Path) -> Result<File> {
 /// # Errors
 /// It is no regular file, cannot be read, or is longer than that.
 pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>> {
-    whole(open(path)?, bytes_max)
+    patiently(path, move |path| whole(open(path)?, bytes_max))
+}
+
+/// Looks at a path that may lie on a server that does not answer.
+///
+/// # Errors
+/// Those of the look, or that it hangs.
+pub fn patiently<T: Send + 'static>(
+    path: &Path,
+    look: impl FnOnce(&Path) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let theirs = path.to_owned();
+    let attempt = format!("look at {}", path.display());
+    patience::wait_while_it_moves(&attempt, || 0, move || look(&theirs))
+        .map_err(|trouble| Error::other(trouble.cause))?
 }
 
 /// The same as text.

@@ -51,6 +51,9 @@ use crate::front_ends::FrontEnd;
 static ALLOCATOR: memory::Reserving = memory::Reserving;
 
 fn main() -> ExitCode {
+    if let Err(failure) = check_stack() {
+        return ExitCode::from(failure.report());
+    }
     memory::keep();
     // What we make we must be able to read and remove, whatever mask we were started with.
     let mask = rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
@@ -123,6 +126,30 @@ fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     // What may not be raised stays, and what does not fit says so when it is opened.
     let _ = setrlimit(Resource::Nofile, rustix::process::Rlimit { current: limit.maximum, ..limit });
+}
+
+/// The kernel lets a stack grow as far as its limit allows at that moment.
+fn check_stack() -> Result<(), Failure> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    const WISHED_BYTES: u64 = 8 << 20;
+    const LEAST_BYTES: u64 = 256 << 10;
+    let limit = getrlimit(Resource::Stack);
+    let is_less = |bytes: Option<u64>, than| bytes.is_some_and(|bytes| bytes < than);
+    if is_less(limit.current, WISHED_BYTES) {
+        let maximum = limit.maximum.map(|bytes| bytes.max(WISHED_BYTES));
+        // The first is root's alone.
+        let wished = [maximum, limit.maximum].map(|maximum| Rlimit {
+            current: Some(maximum.map_or(WISHED_BYTES, |bytes| bytes.min(WISHED_BYTES))),
+            maximum,
+        });
+        let _ = wished.into_iter().any(|limit| setrlimit(Resource::Stack, limit).is_ok());
+    }
+    if is_less(getrlimit(Resource::Stack).current, LEAST_BYTES) {
+        return Err(Failure::Refused(
+            "the stack may not grow enough: raise its limit (ulimit -s 8192)".into(),
+        ));
+    }
+    Ok(())
 }
 
 /// What every command gives: its exit code, or why it failed.

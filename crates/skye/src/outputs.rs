@@ -1,6 +1,5 @@
 //! Files that were asked for by name.
 
-use std::io::Write;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
@@ -9,7 +8,7 @@ use model::Trouble;
 use run::patience;
 
 use crate::exit::Failure;
-use crate::{store, terminal};
+use crate::{inputs, store, terminal};
 
 /// Whether a name means stdout: `-`, or a name of the very file that stdout leads to, such as /dev/stdout.
 pub fn is_stdout(path: &Path) -> bool {
@@ -23,7 +22,7 @@ fn leads_to_stdout(path: &Path) -> Option<bool> {
 
 /// What tells the file behind a name from all others.
 fn identity(path: &Path) -> Option<(u64, u64)> {
-    let metadata = path.metadata().ok()?;
+    let metadata = inputs::patiently(path, Path::metadata).ok()?;
     Some((metadata.dev(), metadata.ino()))
 }
 
@@ -97,14 +96,16 @@ pub fn check_stdout<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Result<
 /// # Errors
 /// They would.
 pub fn check_distinct<'a>(files: impl IntoIterator<Item = &'a Path>) -> Result<(), Failure> {
+    // Where it will be; `None` of what takes several documents, and of what hangs, which is told when it is tried.
     let place = |file: &Path| {
+        let takes_one = file.metadata().is_ok_and(|metadata| metadata.is_file()) || !file.exists();
         let there = file.canonicalize().ok();
-        there.or_else(|| Some(file.parent()?.canonicalize().ok()?.join(file.file_name()?)))
+        let made = || Some(file.parent()?.canonicalize().ok()?.join(file.file_name()?));
+        Ok(there.or_else(made).filter(|_| takes_one))
     };
     let mut seen: Vec<PathBuf> = Vec::new();
     for file in files.into_iter().filter(|file| !is_stdout(file)) {
-        let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file()) || !file.exists();
-        let Some(place) = place(file).filter(|_| is_file) else { continue };
+        let Some(place) = inputs::patiently(file, place).ok().flatten() else { continue };
         if seen.contains(&place) {
             return Err(Failure::refused(
                 Trouble::new(format!("write {}", file.display()), "two documents would have that name")
@@ -149,11 +150,6 @@ pub fn write(path: &Path, document: impl Into<Vec<u8>>) -> Result<(), Failure> {
 /// # Errors
 /// The path, why, and what to do.
 pub fn write_file(path: &Path, bytes: Vec<u8>) -> Result<(), Trouble> {
-    if patiently(path, |path, _| Ok(path.metadata().is_ok_and(|metadata| !metadata.is_file())))? {
-        // A reader may take its time.
-        return store::write_whole(path, |file| file.write_all(&bytes))
-            .map_err(|error| trouble(path, &error));
-    }
     patiently(path, move |path, written| {
         store::write_whole(path, |file| store::write_counted(file, &bytes, written))
     })

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use model::{Plan, SimDevice, Target, Trouble};
 use observe::Root;
-use run::{Session, patience};
+use run::{Session, Unmade, patience};
 
 use crate::exit::Failure;
 use crate::{cli, simulation};
@@ -43,26 +43,35 @@ impl Place {
     ) -> Result<Session, Failure> {
         let mut session = match &self.device {
             Some(device) => Session::simulated(plan, &self.target, device.clone(), seed, raised),
-            None => Session::open(root, plan, &self.target, seed, raised).map_err(|trouble| {
-                // Then something may have been made.
-                if patience::hanging().is_some() {
-                    Failure::failed(trouble)
-                } else {
-                    Failure::refused(trouble)
-                }
-            })?,
+            None => Session::open(root, plan, &self.target, seed, raised).map_err(
+                |Unmade { trouble, leaves }| {
+                    if leaves { Failure::failed(trouble) } else { Failure::refused(trouble) }
+                },
+            )?,
         };
         session.set_stdio_program(cli::stdio_program());
         Ok(session)
     }
 }
 
-/// The directory that a word means. It may lie on a server that does not answer.
+/// The directory that a word means, by a name that documents can hold. It may lie on a server that does not answer.
 ///
 /// # Errors
 /// There is none, or it does not answer.
 pub fn directory(root: &Root, word: &Path) -> Result<Target, Trouble> {
     let (root, word) = (root.clone(), word.to_owned());
     let attempt = format!("use {} as the target", word.display());
-    patience::wait_while_it_moves(&attempt, || 0, move || observe::target(&root, &word))?
+    patience::wait_while_it_moves(
+        &attempt,
+        || 0,
+        move || {
+            // Where it does not resolve, that is told below.
+            if word.canonicalize().is_ok_and(|path| path.to_str().is_none()) {
+                let attempt = format!("use {} as the target", word.display());
+                return Err(Trouble::new(attempt, "its name is not UTF-8, as documents of runs are")
+                    .remedy("rename it, or mount it by another name (mount --bind)"));
+            }
+            observe::target(&root, &word)
+        },
+    )?
 }

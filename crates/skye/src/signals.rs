@@ -3,11 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGXCPU, SIGXFSZ};
+use signal_hook::consts::{
+    SIGALRM, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGXFSZ,
+};
 use signal_hook::iterator::Signals;
 
 use crate::exit::Failure;
 use crate::memory;
+
+/// What ends a run. XFSZ, the file size limit, does not: it becomes an error of the write (EFBIG) once it is caught.
+const ENDING: [i32; 9] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM, SIGXFSZ];
 
 /// What has arrived.
 #[derive(Debug, Clone, Default)]
@@ -24,8 +29,7 @@ impl Interruption {
     /// # Errors
     /// The system refuses a handler or a thread.
     pub fn catch() -> Result<Self, Failure> {
-        // XFSZ, the file size limit, becomes an error of the write (EFBIG) once it is caught.
-        Self::catch_these(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGPIPE, SIGXFSZ])
+        Self::catch_these(&[&ENDING[..], &[SIGPIPE]].concat())
     }
 
     /// The same for who writes into other pipes than stdout: a reader that goes away is an error of the write.
@@ -33,7 +37,7 @@ impl Interruption {
     /// # Errors
     /// As [`Interruption::catch`].
     pub fn catch_but_pipes() -> Result<Self, Failure> {
-        Self::catch_these(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGXFSZ])
+        Self::catch_these(&ENDING)
     }
 
     fn catch_these(signals: &[i32]) -> Result<Self, Failure> {
@@ -90,13 +94,7 @@ impl Interruption {
 
     /// Name of the first signal, for messages.
     pub fn name(&self) -> &'static str {
-        match self.first.load(Ordering::SeqCst) {
-            SIGINT => "INT",
-            SIGTERM => "TERM",
-            SIGHUP => "HUP",
-            SIGQUIT => "QUIT",
-            SIGXCPU => "XCPU",
-            _ => "PIPE",
-        }
+        let name = signal_hook::low_level::signal_name(self.first.load(Ordering::SeqCst));
+        name.and_then(|name| name.strip_prefix("SIG")).unwrap_or("PIPE")
     }
 }

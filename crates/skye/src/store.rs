@@ -183,12 +183,30 @@ fn in_part(path: &Path, fill: impl FnOnce(&Path, &mut File) -> std::io::Result<(
     filled
 }
 
-/// The file that a name means: a link is not replaced, what it leads to is.
+/// The file that a name means: a link is not replaced, what it leads to is. A link that another user has put where others
+/// write may lead to anything, and is refused, as by `fs.protected_symlinks`.
 fn behind_links(path: &Path) -> std::io::Result<PathBuf> {
-    match path.symlink_metadata() {
-        Ok(metadata) if metadata.is_symlink() => path.canonicalize(),
-        _ => Ok(path.to_owned()),
+    const OTHERS_WRITE: u32 = 0o022;
+    /// As many as the kernel follows (path_resolution(7)).
+    const LINKS_MAX: u32 = 40;
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let Some(link) = path.symlink_metadata().ok().filter(|metadata| metadata.is_symlink()) else {
+            return Ok(path);
+        };
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let directory = parent.metadata()?;
+        let own = rustix::process::geteuid().as_raw();
+        if directory.mode() & OTHERS_WRITE != 0 && ![own, directory.uid()].contains(&link.uid()) {
+            let user = link.uid();
+            return Err(std::io::Error::other(format!(
+                "{} is a link of user {user} in a directory that others write in",
+                path.display()
+            )));
+        }
+        path = parent.join(path.read_link()?);
     }
+    Err(std::io::Error::other("too many links"))
 }
 
 /// What a file is called until it is whole.
@@ -212,10 +230,15 @@ pub fn try_part(path: &Path) -> std::io::Result<()> {
 
 /// Paths of saved runs, newest first.
 pub fn runs() -> Vec<PathBuf> {
-    let entries = directory().and_then(|directory| std::fs::read_dir(directory).ok());
-    let paths = entries.into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut paths: Vec<_> =
-        paths.filter(|path| path.extension().is_some_and(|ending| ending == "json")).collect();
+    let paths = |directory: &Path| -> std::io::Result<Vec<_>> {
+        Ok(std::fs::read_dir(directory)?.flatten().map(|entry| entry.path()).collect())
+    };
+    let paths = directory().and_then(|directory| inputs::patiently(&directory, paths).ok());
+    let mut paths: Vec<_> = paths
+        .into_iter()
+        .flatten()
+        .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
+        .collect();
     // Of two that began in the same second, the one with a number is the later.
     paths.sort_by_key(|path| path.file_stem().map(std::ffi::OsStr::to_owned));
     paths.reverse();
@@ -286,4 +309,31 @@ pub fn text(path: &Path) -> Result<String, String> {
 /// The path, and what was expected where.
 pub fn parse(path: &Path, text: &str) -> Result<Run, String> {
     report::json::read(text).map_err(|problem| format!("cannot read the run {}: {problem}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+
+    #[test]
+    fn own_links_are_followed_and_those_of_others_only_where_they_could_not_be_planted() {
+        xtask::require!(root);
+        let temp = tempfile::tempdir().unwrap();
+        let at = |name: &str| temp.path().join(name);
+        std::fs::write(at("file"), "precious").unwrap();
+        symlink("file", at("own")).unwrap();
+        symlink("own", at("theirs")).unwrap();
+        lchown(at("theirs"), Some(xtask::capability::OTHER_USER), None).unwrap();
+        symlink("theirs", at("own-to-theirs")).unwrap();
+        symlink("gone", at("dangling")).unwrap();
+        let leads = |name: &str| behind_links(&at(name)).ok();
+        assert_eq!(["file", "own", "theirs"].map(leads), [const { "file" }; 3].map(|name| Some(at(name))));
+        assert_eq!(leads("dangling"), Some(at("gone")));
+        std::fs::set_permissions(temp.path(), PermissionsExt::from_mode(0o1777)).unwrap();
+        assert_eq!(["file", "own"].map(leads), [Some(at("file")), Some(at("file"))]);
+        assert_eq!(["theirs", "own-to-theirs"].map(leads), [None, None]);
+        assert!(write_whole(&at("theirs"), |file| file.write_all(b"new")).is_err());
+        assert_eq!(std::fs::read_to_string(at("file")).unwrap(), "precious");
+    }
 }

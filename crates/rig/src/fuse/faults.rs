@@ -15,6 +15,8 @@ pub enum Hangs {
     Readdir,
     /// Closing of a descriptor of a file.
     Close,
+    /// Search for a name.
+    Lookup,
 }
 
 /// What goes wrong, and when. Amounts are counted from the last [`Fuse::set`](super::Fuse::set).
@@ -96,6 +98,8 @@ pub struct Counts {
     pub readdirs: u64,
     /// Descriptors of files that were closed.
     pub closes: u64,
+    /// Names that were searched for.
+    pub lookups: u64,
     /// Requests that wait for an answer.
     pub hanging: usize,
 }

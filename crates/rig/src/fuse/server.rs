@@ -82,9 +82,14 @@ impl Filesystem for Server {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let mut memory = self.0.memory();
-        let found = memory.find(parent, name).and_then(|number| memory.entry(number));
-        answer!(self.0, reply, found, give_entry);
+        let found = {
+            let mut memory = self.0.memory();
+            memory.find(parent, name).and_then(|number| memory.entry(number))
+        };
+        self.0.answer_unless_it_hangs(Hangs::Lookup, move || match found {
+            Ok(found) => give_entry(reply, found),
+            Err(error) => reply.error(error),
+        });
     }
 
     fn forget(&self, _: &Request, number: INodeNo, lookups: u64) {

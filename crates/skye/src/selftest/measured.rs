@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use model::disturbance::Disturbance;
+use model::disturbance::{Disturbance, OTHERS_CPUS_MAX};
 use model::run::PhaseRecord;
 use model::selftest::{Answer, Missing, Truth};
 use model::{Limiter, Run, Trouble};
@@ -289,10 +289,10 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// What is right to say of a test: with all CPUs kept busy, whoever does so is built in, too.
-fn truth_of(known: &Known, is_loaded: bool) -> Truth {
+/// What is right to say of a test: where others use the CPUs, built in or not, to name them is.
+fn truth_of(known: &Known, has_others: bool) -> Truth {
     match &known.truth {
-        Truth::Limiters(limiters) if is_loaded => {
+        Truth::Limiters(limiters) if has_others => {
             Truth::Limiters(limiters.iter().copied().chain([Limiter::CpuContention]).collect())
         }
         truth => truth.clone(),
@@ -316,7 +316,8 @@ fn answers(
     is_loaded: bool,
 ) -> Vec<Answer> {
     let answer = |((known, phase), disturbance): ((&Known, &PhaseRecord), Disturbance)| {
-        let (truth, verdict) = (truth_of(known, is_loaded), phase.verdict.clone());
+        let has_others = is_loaded || disturbance.others_cpus > OTHERS_CPUS_MAX;
+        let (truth, verdict) = (truth_of(known, has_others), phase.verdict.clone());
         Answer {
             case: case.name.into(),
             built_in: case.built_in.into(),

@@ -1,6 +1,7 @@
 //! What cannot work is refused before anything is written: exit code 2, with the path, the cause and what to do.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -244,4 +245,17 @@ fn numbers_that_mean_nothing_are_refused() {
     }
     refused(home.path(), "--write-limit 18446744073709551615", &["limits nothing"]);
     assert_nothing_left(home.path());
+}
+
+#[test]
+fn a_directory_whose_name_no_document_can_hold_is_refused() {
+    let home = scratch(0);
+    let named = home.path().join(std::ffi::OsStr::from_bytes(b"\xff"));
+    // What its name becomes where what is no UTF-8 is replaced.
+    let other = home.path().join("\u{fffd}");
+    [&named, &other].into_iter().for_each(|directory| fs::create_dir(directory).unwrap());
+    let ran = skye().arg("run").arg(&named).words("--size 1m --time 0.1 --test read:rnd4k").run();
+    ran.exits(2).tells(&["not UTF-8"]).has_no_result();
+    assert_nothing_left(&named);
+    assert_nothing_left(&other);
 }

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use rig::{Span, Timed, Timing};
 
 use crate::support::fuse::{Errno, Faults, Fuse, Hangs};
-use crate::support::mounts::Tmpfs;
+use crate::support::mounts::{LoopFs, Tmpfs};
 use crate::support::program::{Ran, Running, Skye, assert_nothing_left, document, leftovers, phases, skye};
 use crate::support::scratch;
 
@@ -201,6 +201,73 @@ fn where_saving_hangs_the_results_are_printed_all_the_same() {
     fuse_of_json.release();
     let ran = dialect.wait().did_not_panic().exits(1).tells(&["cannot write", "has not returned since"]);
     assert!(ran.stdout.contains("Version"), "{ran}");
+    assert_nothing_left(home.path());
+}
+
+#[test]
+fn what_hangs_without_a_limit_of_time_or_before_a_run_is_named() {
+    xtask::require!(root, fuse);
+    let hang = |hangs, from| Fuse::new(Faults { hang: Some((hangs, from)), ..Faults::default() });
+    let home = scratch(0);
+    let tests = || hang(Hangs::Unlink, 50);
+    let once = tests();
+    let once_running = on(once.path()).words("--test unlink:files=100:passes=1").spawn();
+    let bonnie = tests();
+    let bonnie_running = skye().words("bonnie++ -s 0 -n 1 -u root -d").arg(bonnie.path()).spawn();
+    let result = hang(Hangs::Lookup, 1);
+    let program = on(home.path()).words("--size 1m --time 0.1 --test read:rnd4k --json");
+    let result_running = program.arg(result.path().join("run.json")).spawn();
+    let pipe = home.path().join("pipe");
+    crate::support::mounts::run(Command::new("mkfifo").arg(&pipe));
+    let pipe_running =
+        on(home.path()).words("--size 1m --time 0.1 --test read:rnd4k --json").arg(&pipe).spawn();
+    for (mut running, fuse, says) in [
+        (once_running, Some(once), "unlinkat of"),
+        (bonnie_running, Some(bonnie), "unlinkat of"),
+        (result_running, Some(result), "cannot write"),
+        (pipe_running, None, "pipe has not returned since"),
+    ] {
+        until_it_has_left(&mut running, says);
+        let code = if says == "cannot write" { 2 } else { 1 };
+        if let Some(fuse) = &fuse {
+            fuse.release();
+        }
+        running.wait().did_not_panic().exits(code).tells(&[says, "has not returned since"]);
+        if let Some(fuse) = &fuse {
+            skye().arg("clean").arg(fuse.path()).run().exits(0);
+            assert_nothing_left(fuse.path());
+        }
+    }
+    assert_nothing_left(home.path());
+}
+
+#[test]
+fn a_directory_that_can_neither_be_used_nor_removed_is_named() {
+    xtask::require!(root, ext4);
+    let disk = LoopFs::new("ext4", 16, &[], "noatime");
+    let chattr = |word: &str| crate::support::mounts::run(Command::new("chattr").arg(word).arg(disk.path()));
+    // Nothing is removed from such a directory, and no byte is written to the marker.
+    chattr("+a");
+    let program = on(disk.path()).words("--size 1m --time 0.1 --no-save --test read:rnd4k");
+    let ran = program.within("-f 0").run().did_not_panic().exits(1);
+    chattr("-a");
+    let left = leftovers(disk.path());
+    assert_eq!(left.len(), 1, "{ran}");
+    ran.tells(&[left[0].to_str().unwrap(), "is left", "skye clean"]);
+    assert!(
+        fs::read_dir(&left[0])
+            .unwrap()
+            .next()
+            .is_none_or(|entry| entry.unwrap().metadata().unwrap().len() == 0)
+    );
+}
+
+#[test]
+fn a_stack_that_may_not_grow_is_refused_or_grows() {
+    let home = scratch(0);
+    let program = on(home.path()).words("--size 1m --time 0.1 --no-save --test read:rnd4k");
+    let ran = program.within("-s 96").run().did_not_panic();
+    assert!([Some(0), Some(2)].contains(&ran.code), "{ran}");
     assert_nothing_left(home.path());
 }
 
