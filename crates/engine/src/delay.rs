@@ -105,6 +105,8 @@ impl<E: DataEngine> Delayed<E> {
 }
 
 impl<E: DataEngine> DataEngine for Delayed<E> {
+    const KEEPS_BACK: bool = E::KEEPS_BACK;
+
     fn depth(&self) -> u32 {
         self.inner.depth()
     }
@@ -148,6 +150,10 @@ impl<E: DataEngine> DataEngine for Delayed<E> {
                 return Ok(0);
             }
         }
+    }
+
+    fn left(&self) -> usize {
+        self.inner.left()
     }
 }
 

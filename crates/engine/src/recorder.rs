@@ -72,8 +72,10 @@ impl Shape {
     }
 }
 
-/// What one worker counted between two instants.
+/// What one worker counted between two instants. Another worker's may lie beside it in memory, and must not share its
+/// cache lines, of which processors fetch two at a time.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub struct Delta {
     /// When it began, on the worker's clock.
     pub start_ns: u64,
@@ -173,6 +175,12 @@ impl Recorder {
         }
         let current = Box::new(Delta::new(shape));
         (Self { current, full, empty }, DeltaReader { full: full_reader, empty: empty_writer })
+    }
+
+    /// What is being filled.
+    #[cfg(test)]
+    pub(crate) fn current(&self) -> &Delta {
+        &self.current
     }
 
     /// Starts counting at `now_ns`. What a late reader could not take yet stays, and leaves with what follows.

@@ -517,7 +517,10 @@ fn failure(slot: &Slot, call: Call, completion: Completion, wanted_bytes: u64) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Monotonic;
+    use crate::null::NullEngine;
     use crate::pacing::{ClosedLoop, OpenLoop};
+    use crate::recorder::Delta;
     use crate::verb;
     use crate::{Draft, Io};
     use rustix::io::Errno;
@@ -756,7 +759,7 @@ mod tests {
     fn what_was_read_is_compared() {
         // The device gives nothing but zeros, which nobody wrote.
         let content = data::Content { seed: 1, interval_bytes: 4096, compress_percent: 0, dedupe_percent: 0 };
-        let mut engine = crate::null::NullEngine::new(1, 4096);
+        let mut engine = NullEngine::new(1, 4096);
         assert_eq!(engine.draft(0).bytes.len(), 4096);
         let clock = Virtual::default();
         let (recorder, reader) = Recorder::new(Shape::default());
@@ -802,5 +805,66 @@ mod tests {
         assert_eq!((outcome.ops, outcome.ended.unwrap().missed), (40, 0));
         assert!(outcome.latencies.iter().all(|(upper_ns, _)| upper_ns.abs_diff(1_000_000) < 10_000));
         assert!(outcome.queueing.iter().all(|(upper_ns, _)| *upper_ns <= 1), "{:?}", outcome.queueing);
+    }
+
+    /// Cache lines, by number, of what a worker writes in its loop.
+    fn lines_written(worker: &Worker<'_, NullEngine, Monotonic, ClosedLoop, verb::Read>) -> Vec<usize> {
+        const LINE_BYTES: usize = 64;
+        let of = |start: usize, bytes: usize| start / LINE_BYTES..(start + bytes).div_ceil(LINE_BYTES);
+        fn place<T: ?Sized>(value: &T) -> (usize, usize) {
+            (std::ptr::from_ref(value).cast::<u8>().addr(), size_of_val(value))
+        }
+        let capacity = |vec: &Vec<u32>| (vec.as_ptr().addr(), vec.capacity() * size_of::<u32>());
+        let places = [
+            place(worker),
+            place(worker.recorder.current()),
+            place(&*worker.slots),
+            place(&*worker.completions),
+            capacity(&worker.free),
+            capacity(&worker.ready),
+        ];
+        places.into_iter().flat_map(|(start, bytes)| of(start, bytes)).collect()
+    }
+
+    #[test]
+    fn workers_share_no_cache_line_that_they_write() {
+        const WORKERS: usize = 4;
+        let barrier = std::sync::Barrier::new(WORKERS);
+        // As in a run: recorders are made by one thread, what is behind them by each worker's own.
+        let recorders: Vec<_> = (0..WORKERS).map(|_| Recorder::new(Shape::default())).collect();
+        let mut lines: Vec<usize> = std::thread::scope(|scope| {
+            let threads: Vec<_> = recorders
+                .into_iter()
+                .map(|(recorder, _reader)| {
+                    let barrier = &barrier;
+                    scope.spawn(move || {
+                        let stop = AtomicBool::new(false);
+                        let worker = Worker::new(
+                            NullEngine::new(8, 4096),
+                            Monotonic,
+                            ClosedLoop,
+                            verb::Read,
+                            Pattern::new(0, 100, false, 1, 100),
+                            Layout { block_bytes: 4096, blocks_per_file: 100 },
+                            Stamping::unverified(1),
+                            Limits { deadline_ns: u64::MAX, stop: &stop },
+                            recorder,
+                        );
+                        let mut lines = lines_written(&worker);
+                        // While all are there: memory that is given back may be given out again.
+                        barrier.wait();
+                        lines.sort_unstable();
+                        lines.dedup();
+                        lines
+                    })
+                })
+                .collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(align_of::<Delta>() >= 128, "it may lie beside another worker's");
+        let all = lines.len();
+        lines.sort_unstable();
+        lines.dedup();
+        assert_eq!(lines.len(), all);
     }
 }
