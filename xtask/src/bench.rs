@@ -32,6 +32,7 @@ mod ring;
 mod stamps;
 mod startup;
 mod tmpfs;
+mod workers;
 mod zram;
 mod zram_file;
 
@@ -67,6 +68,7 @@ pub const BENCHES: &[Bench] = &[
     zram::BENCH,
     ring::BENCH,
     disk::BENCH,
+    workers::BENCH,
     cache::BENCH,
     stamps::BENCH,
     observing::BENCH,
