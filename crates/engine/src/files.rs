@@ -7,10 +7,11 @@ mod directories;
 mod verbs;
 
 use std::ffi::CStr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use crate::clock::Clock;
 use crate::failure::{Cause, Failure};
@@ -70,6 +71,20 @@ impl<C: Clock> Laps<'_, C> {
 
 /// A call that failed: its step, and why.
 type CallError = (usize, Cause);
+
+/// Closes a file. What a network file system has not written yet fails here, where a dropped descriptor says nothing.
+///
+/// # Errors
+/// What the kernel said. The file is closed all the same.
+#[inline]
+pub fn close(file: OwnedFd) -> Result<(), Errno> {
+    // SAFETY: its only owner gives the number up, and nobody uses it again.
+    match unsafe { rustix::io::try_close(file.into_raw_fd()) } {
+        // Linux has closed it by then (close(2)).
+        Err(Errno::INTR) => Ok(()),
+        closed => closed,
+    }
+}
 
 /// One operation on a file of a set, by its number.
 pub trait FileOps {

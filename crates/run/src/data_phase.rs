@@ -196,9 +196,18 @@ pub fn run(
         residency.after = patience::look("look at the page cache", look).flatten();
     }
     // The last to close a file waits for what is written back, and for the server.
-    let closing = patience::begin("close the files", move || drop(files));
+    let attempt = format!("close the files in {}", task.directory.path().display());
+    let writes = data.writes();
+    let closing = patience::begin(&attempt, move || {
+        // Each close of a descriptor asks for what was not written; the last of the others tell nobody what is answered.
+        let tell = |file: &OwnedFd| engine::files::close(rustix::io::fcntl_dupfd_cloexec(file, 0)?);
+        if writes { files.iter().try_for_each(tell) } else { Ok(()) }
+    });
     if patience::hanging().is_none() {
-        outcome.failure = outcome.failure.or(closing.wait(drive.meter.movement()).err());
+        let closed = closing.wait(drive.meter.movement());
+        let closed = closed
+            .and_then(|closed| closed.map_err(|errno| Trouble::new(attempt, std::io::Error::from(errno))));
+        outcome.failure = outcome.failure.or(closed.err());
     }
     if let Some(group) = group {
         group.is_torn |= data.writes() && outcome.failure.is_some();
@@ -586,17 +595,27 @@ fn open_spans(
     unit_bytes: u64,
 ) -> Result<Vec<(Span, OwnedFd)>, Trouble> {
     let access = if data.writes() { OFlags::WRONLY } else { OFlags::RDONLY };
+    let attempt = format!("open the data set in {}", directory.path().display());
+    let descriptor = directory.descriptor().try_clone_to_owned();
+    let descriptor = descriptor.map_err(|error| Trouble::new(&attempt, error))?;
+    let (group, path) = (group.clone(), directory.path().to_owned());
     let (start, end) = (share.first_unit * unit_bytes, (share.first_unit + share.units) * unit_bytes);
-    let mut spans = Vec::new();
-    for file in 0..group.files {
-        let first = u64::from(file) * group.file_bytes;
-        let (from, to) = (start.max(first), end.min(first + group.file_bytes));
-        if from < to {
-            let opened = group.open_file(directory.descriptor(), directory.path(), file.into(), access)?;
-            spans.push((Span { file, start_bytes: from - first, end_bytes: to - first }, opened));
-        }
-    }
-    Ok(spans)
+    patience::wait_while_it_moves(
+        &attempt,
+        || 0,
+        move || {
+            let mut spans = Vec::new();
+            for file in 0..group.files {
+                let first = u64::from(file) * group.file_bytes;
+                let (from, to) = (start.max(first), end.min(first + group.file_bytes));
+                if from < to {
+                    let opened = group.open_file(descriptor.as_fd(), &path, file.into(), access)?;
+                    spans.push((Span { file, start_bytes: from - first, end_bytes: to - first }, opened));
+                }
+            }
+            Ok(spans)
+        },
+    )?
 }
 
 /// The part of the data set that a thread works on.

@@ -216,7 +216,8 @@ pub fn check_documents(file: Option<&Path>, runs: u32) -> Result<(), Failure> {
     if outputs::is_stdout(file) {
         return Err(Failure::Failed("--json `-`: stdout is for the results; name a file".into()));
     }
-    (1..=runs).try_for_each(|run| outputs::check(&numbered(file, run)))
+    (1..=runs).try_for_each(|run| outputs::check(&numbered(file, run)))?;
+    outputs::check_distinct((1..=runs).map(|run| numbered(file, run)))
 }
 
 /// Saves the document of a run, where that was asked for and there is anything in it.

@@ -13,7 +13,7 @@ use report::text;
 use crate::Done;
 use crate::exit::{self, Failure};
 use crate::live_view::LiveView;
-use crate::{place, preset, simulation, terminal};
+use crate::{inputs, place, preset, simulation, terminal};
 
 /// How long the machine is watched: long enough to see what a neighbour does every second.
 const WATCHED: Duration = Duration::from_millis(2500);
@@ -36,8 +36,11 @@ pub fn doctor(directory: &Path) -> Done {
     let view = LiveView::new(false, style);
     view.preparing("watching the machine for some seconds");
     let clock_read_ns = read_cost_ns(&Timer::best());
-    let health = observe::health(&root, &machine, &environment.target, WATCHED);
+    let (theirs, target) = (machine.clone(), environment.target.clone());
+    let health = inputs::patiently(directory, move |_| Ok(observe::health(&root, &theirs, &target, WATCHED)));
     view.end();
+    let health = health
+        .map_err(|error| Failure::Failed(format!("cannot look at {}: {error}", directory.display())))?;
 
     let checks = judged(Health { clock_read_ns: Some(clock_read_ns), ..health })?;
     terminal::print_line(&text::doctor(&checks, &style))?;

@@ -1,5 +1,6 @@
 //! Files that were asked for by name.
 
+use std::collections::HashSet;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
@@ -95,24 +96,25 @@ pub fn check_stdout<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Result<
 ///
 /// # Errors
 /// They would.
-pub fn check_distinct<'a>(files: impl IntoIterator<Item = &'a Path>) -> Result<(), Failure> {
+pub fn check_distinct(files: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<(), Failure> {
     // Where it will be; `None` of what takes several documents, and of what hangs, which is told when it is tried.
     let place = |file: &Path| {
         let takes_one = file.metadata().is_ok_and(|metadata| metadata.is_file()) || !file.exists();
-        let there = file.canonicalize().ok();
-        let made = || Some(file.parent()?.canonicalize().ok()?.join(file.file_name()?));
-        Ok(there.or_else(made).filter(|_| takes_one))
+        Ok(store::resolved(file).ok().filter(|_| takes_one))
     };
-    let mut seen: Vec<PathBuf> = Vec::new();
-    for file in files.into_iter().filter(|file| !is_stdout(file)) {
+    let mut seen = HashSet::new();
+    for file in files {
+        let file = file.as_ref();
+        if is_stdout(file) {
+            continue;
+        }
         let Some(place) = inputs::patiently(file, place).ok().flatten() else { continue };
-        if seen.contains(&place) {
+        if !seen.insert(place) {
             return Err(Failure::refused(
                 Trouble::new(format!("write {}", file.display()), "two documents would have that name")
                     .remedy("give each a name of its own"),
             ));
         }
-        seen.push(place);
     }
     Ok(())
 }
@@ -130,7 +132,8 @@ pub fn check_directory(directory: &Path) -> Result<(), Failure> {
 /// # Errors
 /// It cannot.
 pub fn try_directory(directory: &Path) -> std::io::Result<()> {
-    std::fs::create_dir_all(directory).and_then(|()| store::try_part(&directory.join("run.json")))
+    let directory = store::resolved(directory)?;
+    std::fs::create_dir_all(&directory).and_then(|()| store::try_part(&directory.join("run.json")))
 }
 
 /// Writes a document to a file, or to stdout.

@@ -1,9 +1,9 @@
 //! The store of runs: one JSON file each, named by time and host, in the state directory of the user.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{Error, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use model::{Plan, Run, Trouble};
@@ -61,7 +61,7 @@ pub fn reserve(directory: &Path, started_at: &str, host: &str) -> std::io::Resul
             Err(error) => return Err(error),
         }
     }
-    Err(std::io::Error::other("all names are taken"))
+    Err(Error::other("all names are taken"))
 }
 
 /// Whether a run with this plan belongs into the store: what was never on a device must not be found among results.
@@ -79,7 +79,7 @@ pub fn save(run: &Run, directory: &Path, reserved: Option<&Path>) -> Result<Path
     let names = names(directory, &run.started_at, &run.environment.host);
     let (directory, reserved) = (directory.to_owned(), reserved.map(Path::to_owned));
     let work = move |written: &AtomicU64| {
-        std::fs::create_dir_all(directory)?;
+        std::fs::create_dir_all(resolved(&directory)?)?;
         let reserved = reserved.filter(|path| !path.exists());
         // Whatever has the same stem belongs to another run.
         let is_free = |path: &PathBuf| {
@@ -92,7 +92,7 @@ pub fn save(run: &Run, directory: &Path, reserved: Option<&Path>) -> Result<Path
                 done => return done.map(|()| path),
             }
         }
-        Err(std::io::Error::other("all names are taken"))
+        Err(Error::other("all names are taken"))
     };
     patience::write_patiently(&attempt, work)?.map_err(|error| {
         Trouble::new(attempt, error)
@@ -121,11 +121,10 @@ pub fn keep(
 
 /// Writes a file so that it is there whole or not at all.
 pub fn write_whole(path: &Path, write: impl FnOnce(&mut File) -> std::io::Result<()>) -> std::io::Result<()> {
-    let path = &behind_links(path)?;
     match path.metadata() {
         // A disk is never meant.
         Ok(metadata) if metadata.file_type().is_block_device() => {
-            return Err(std::io::Error::other("it is a block device"));
+            return Err(Error::other("it is a block device"));
         }
         // Other devices, pipes and the like cannot be replaced; they are written to.
         Ok(metadata) if !metadata.is_file() => {
@@ -133,6 +132,7 @@ pub fn write_whole(path: &Path, write: impl FnOnce(&mut File) -> std::io::Result
         }
         _ => {}
     }
+    let path = &resolved(path)?;
     in_part(path, |part, file| {
         if let Ok(before) = path.metadata() {
             // As far as we may: what takes the place of a file is no more open than that was.
@@ -177,36 +177,57 @@ fn in_part(path: &Path, fill: impl FnOnce(&Path, &mut File) -> std::io::Result<(
     let part = part_of(path);
     let mut file = File::create_new(&part)?;
     let filled = fill(&part, &mut file);
-    if filled.is_err() {
-        let _ = std::fs::remove_file(&part);
-    }
-    filled
+    filled.map_err(|error| match std::fs::remove_file(&part) {
+        Err(why) if why.kind() != std::io::ErrorKind::NotFound => left(&part, &error),
+        _ => error,
+    })
 }
 
-/// The file that a name means: a link is not replaced, what it leads to is. A link that another user has put where others
-/// write may lead to anything, and is refused, as by `fs.protected_symlinks`.
-fn behind_links(path: &Path) -> std::io::Result<PathBuf> {
-    const OTHERS_WRITE: u32 = 0o022;
+/// The path without links: they are not replaced, what they lead to is. A link of another user may lead to anything, and
+/// is refused, wherever in the path it is.
+///
+/// # Errors
+/// It has such a link, or too many.
+pub fn resolved(path: &Path) -> std::io::Result<PathBuf> {
     /// As many as the kernel follows (path_resolution(7)).
-    const LINKS_MAX: u32 = 40;
-    let mut path = path.to_owned();
-    for _ in 0..LINKS_MAX {
-        let Some(link) = path.symlink_metadata().ok().filter(|metadata| metadata.is_symlink()) else {
-            return Ok(path);
-        };
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let directory = parent.metadata()?;
-        let own = rustix::process::geteuid().as_raw();
-        if directory.mode() & OTHERS_WRITE != 0 && ![own, directory.uid()].contains(&link.uid()) {
-            let user = link.uid();
-            return Err(std::io::Error::other(format!(
-                "{} is a link of user {user} in a directory that others write in",
-                path.display()
-            )));
+    const LINKS_MAX: usize = 40;
+    let own = rustix::process::geteuid().as_raw();
+    let parts =
+        |path: &Path| path.components().rev().map(|part| part.as_os_str().to_owned()).collect::<Vec<_>>();
+    let mut left = parts(&std::path::absolute(path)?);
+    let (mut at, mut links) = (PathBuf::new(), 0);
+    while let Some(part) = left.pop() {
+        match Path::new(&part).components().next() {
+            Some(Component::ParentDir) => {
+                at.pop();
+                continue;
+            }
+            Some(Component::CurDir) | None => continue,
+            _ => {}
         }
-        path = parent.join(path.read_link()?);
+        let next = at.join(part);
+        match next.symlink_metadata() {
+            Ok(link) if link.is_symlink() => {
+                links += 1;
+                if ![own, 0].contains(&link.uid()) {
+                    let (path, user) = (next.display(), link.uid());
+                    return Err(Error::other(format!("{path} is a link of user {user}")));
+                }
+                if links > LINKS_MAX {
+                    return Err(Error::other("it has too many links"));
+                }
+                left.extend(parts(&next.read_link()?));
+            }
+            // What is not there will be made, or the error is told then.
+            _ => at = next,
+        }
     }
-    Err(std::io::Error::other("too many links"))
+    Ok(at)
+}
+
+/// The same error, and that a file is left.
+fn left(part: &Path, error: &Error) -> Error {
+    Error::new(error.kind(), format!("{error}, and {} is left", part.display()))
 }
 
 /// What a file is called until it is whole.
@@ -223,9 +244,9 @@ fn part_of(path: &Path) -> PathBuf {
 /// # Errors
 /// It could not.
 pub fn try_part(path: &Path) -> std::io::Result<()> {
-    let part = part_of(&behind_links(path)?);
+    let part = part_of(&resolved(path)?);
     File::create_new(&part)?;
-    std::fs::remove_file(&part)
+    std::fs::remove_file(&part).map_err(|error| left(&part, &error))
 }
 
 /// Paths of saved runs, newest first.
@@ -314,26 +335,37 @@ pub fn parse(path: &Path, text: &str) -> Result<Run, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+    use std::os::unix::fs::{lchown, symlink};
 
     #[test]
-    fn own_links_are_followed_and_those_of_others_only_where_they_could_not_be_planted() {
+    fn own_links_are_followed_and_those_of_others_are_not() {
         xtask::require!(root);
         let temp = tempfile::tempdir().unwrap();
-        let at = |name: &str| temp.path().join(name);
-        std::fs::write(at("file"), "precious").unwrap();
-        symlink("file", at("own")).unwrap();
-        symlink("own", at("theirs")).unwrap();
-        lchown(at("theirs"), Some(xtask::capability::OTHER_USER), None).unwrap();
-        symlink("theirs", at("own-to-theirs")).unwrap();
-        symlink("gone", at("dangling")).unwrap();
-        let leads = |name: &str| behind_links(&at(name)).ok();
-        assert_eq!(["file", "own", "theirs"].map(leads), [const { "file" }; 3].map(|name| Some(at(name))));
-        assert_eq!(leads("dangling"), Some(at("gone")));
-        std::fs::set_permissions(temp.path(), PermissionsExt::from_mode(0o1777)).unwrap();
-        assert_eq!(["file", "own"].map(leads), [Some(at("file")), Some(at("file"))]);
-        assert_eq!(["theirs", "own-to-theirs"].map(leads), [None, None]);
+        let temp = temp.path().canonicalize().unwrap();
+        let at = |name: &str| temp.join(name);
+        std::fs::create_dir(at("below")).unwrap();
+        std::fs::write(at("below/file"), "precious").unwrap();
+        for (name, to) in [("own", "below/file"), ("theirs", "own"), ("to-theirs", "theirs"), ("gone", "new")]
+        {
+            symlink(to, at(name)).unwrap();
+        }
+        symlink("below", at("directory")).unwrap();
+        symlink(at("below"), at("their-directory")).unwrap();
+        for name in ["theirs", "their-directory"] {
+            lchown(at(name), Some(xtask::capability::OTHER_USER), None).unwrap();
+        }
+        let leads = |name: &str| resolved(&at(name)).ok();
+        for name in ["below/file", "own", "directory/file", "below/../own", "./directory/../below/file"] {
+            assert_eq!(leads(name), Some(at("below/file")), "{name}");
+        }
+        assert_eq!(leads("gone"), Some(at("new")));
+        for name in ["theirs", "to-theirs", "their-directory", "their-directory/file"] {
+            assert_eq!(leads(name), None, "{name}");
+        }
+        symlink("loop", at("loop")).unwrap();
+        assert_eq!(leads("loop"), None);
         assert!(write_whole(&at("theirs"), |file| file.write_all(b"new")).is_err());
-        assert_eq!(std::fs::read_to_string(at("file")).unwrap(), "precious");
+        assert!(try_part(&at("their-directory/file")).is_err());
+        assert_eq!(std::fs::read_to_string(at("own")).unwrap(), "precious");
     }
 }

@@ -6,7 +6,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{CallError, FileOps, Laps, NameOps, Place, READ_FLAGS};
+use super::{CallError, FileOps, Laps, NameOps, Place, READ_FLAGS, close};
 use crate::clock::Clock;
 use crate::data::{self, Pool, Stamp};
 use crate::failure::Cause;
@@ -136,7 +136,7 @@ impl<const MISSING: bool> NameOps for Open<MISSING> {
         let opened = rustix::fs::openat(directory, name, self.flags, Mode::empty());
         laps.lap(0);
         if !MISSING && let Ok(opened) = opened {
-            drop(opened);
+            close(opened).map_err(|errno| (1, errno.into()))?;
             laps.lap(1);
             return Ok(());
         }
@@ -198,7 +198,7 @@ impl NameOps for StatContents {
         self.read(&opened, size_bytes).map_err(|cause| (2, cause))?;
         laps.recorder.read(size_bytes);
         laps.lap(2);
-        drop(opened);
+        close(opened).map_err(|errno| (3, errno.into()))?;
         laps.lap(3);
         Ok(())
     }
@@ -376,7 +376,7 @@ impl<S: Spelling> FileOps for Create<S> {
             laps.lap(2);
             step = 3;
         }
-        drop(made);
+        close(made).map_err(|errno| (step, errno.into()))?;
         laps.lap(step);
         Ok(())
     }
@@ -423,7 +423,7 @@ impl<const SYMBOLIC: bool, S: Spelling> FileOps for CreateLinks<SYMBOLIC, S> {
             let made = rustix::fs::openat(directory, name, CREATE_FLAGS, CREATE_MODE);
             let made = made.map_err(|errno| (1, errno.into()))?;
             laps.lap(1);
-            drop(made);
+            close(made).map_err(|errno| (2, errno.into()))?;
             laps.lap(2);
         } else {
             let made = if SYMBOLIC {

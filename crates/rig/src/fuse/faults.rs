@@ -17,6 +17,10 @@ pub enum Hangs {
     Close,
     /// Search for a name.
     Lookup,
+    /// Opening of a file.
+    Open,
+    /// Question for free space.
+    Statfs,
 }
 
 /// What goes wrong, and when. Amounts are counted from the last [`Fuse::set`](super::Fuse::set).
@@ -35,6 +39,8 @@ pub struct Faults {
     pub create_error_after: Option<(u64, Errno)>,
     /// fsync and fdatasync of files fail with this once there were so many.
     pub sync_error_after: Option<(u64, Errno)>,
+    /// Closing of descriptors fails with this.
+    pub close_error: Option<Errno>,
     /// From this read on (the first is 1), reads are not answered before [`Fuse::release`](super::Fuse::release).
     pub hang_from_read: Option<u64>,
     /// Once so many bytes are written, writes are done and not answered before [`Fuse::release`](super::Fuse::release).
@@ -70,6 +76,7 @@ impl Default for Faults {
             reads_end_at: None,
             create_error_after: None,
             sync_error_after: None,
+            close_error: None,
             hang_from_read: None,
             hang_after_written: None,
             hang: None,
@@ -100,6 +107,10 @@ pub struct Counts {
     pub closes: u64,
     /// Names that were searched for.
     pub lookups: u64,
+    /// Files that were opened.
+    pub opens: u64,
+    /// Questions for free space.
+    pub statfs: u64,
     /// Requests that wait for an answer.
     pub hanging: usize,
 }

@@ -57,13 +57,15 @@ impl Memory {
 
     /// Counts a call; whether it is to hang.
     pub(super) fn hangs(&mut self, call: Hangs) -> bool {
-        let Counts { syncs, unlinks, readdirs, closes, lookups, .. } = &mut self.counts;
+        let Counts { syncs, unlinks, readdirs, closes, lookups, opens, statfs, .. } = &mut self.counts;
         let count = match call {
             Hangs::Sync => syncs,
             Hangs::Unlink => unlinks,
             Hangs::Readdir => readdirs,
             Hangs::Close => closes,
             Hangs::Lookup => lookups,
+            Hangs::Open => opens,
+            Hangs::Statfs => statfs,
         };
         *count += 1;
         self.faults.hang.is_some_and(|(hangs, from)| hangs == call && *count >= from)

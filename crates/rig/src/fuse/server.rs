@@ -218,8 +218,12 @@ impl Filesystem for Server {
             return reply.error(Errno::EINVAL);
         }
         let found = memory.node(number).map(drop);
+        drop(memory);
         let flags = self.fopen_flags();
-        answer!(self.0, reply, found, |reply: ReplyOpen, ()| reply.opened(FileHandle(0), flags));
+        self.0.answer_unless_it_hangs(Hangs::Open, move || match found {
+            Ok(()) => reply.opened(FileHandle(0), flags),
+            Err(error) => reply.error(error),
+        });
     }
 
     fn create(
@@ -297,7 +301,11 @@ impl Filesystem for Server {
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        self.0.answer_unless_it_hangs(Hangs::Close, move || reply.ok());
+        let error = self.0.memory().faults.close_error;
+        self.0.answer_unless_it_hangs(Hangs::Close, move || match error {
+            Some(error) => reply.error(error),
+            None => reply.ok(),
+        });
     }
 
     fn fsync(&self, _: &Request, number: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
@@ -348,6 +356,9 @@ impl Filesystem for Server {
         let blocks = |bytes: u64| bytes / u64::from(BLOCK_BYTES);
         let free = blocks(space.free_bytes);
         let (files, free_files) = (space.files, space.free_files);
-        reply.statfs(blocks(space.total_bytes), free, free, files, free_files, BLOCK_BYTES, 255, BLOCK_BYTES);
+        self.0.answer_unless_it_hangs(Hangs::Statfs, move || {
+            let total = blocks(space.total_bytes);
+            reply.statfs(total, free, free, files, free_files, BLOCK_BYTES, 255, BLOCK_BYTES);
+        });
     }
 }

@@ -221,8 +221,20 @@ fn what_hangs_without_a_limit_of_time_or_before_a_run_is_named() {
     crate::support::mounts::run(Command::new("mkfifo").arg(&pipe));
     let pipe_running =
         on(home.path()).words("--size 1m --time 0.1 --test read:rnd4k --json").arg(&pipe).spawn();
+    // The first is found, and the second is asked for by whoever watches the machine.
+    let watched = hang(Hangs::Statfs, 2);
+    let watched_running = skye().arg("doctor").arg(watched.path()).spawn();
+    let bytes = Fuse::new(Faults::default());
+    let words = "--size 256k --time 0.2 --no-probe --test stat:files=20 --test byte-write --test byte-read";
+    let mut bytes_running = on(bytes.path()).words(words).spawn();
+    assert!(
+        bytes_running.wait_until(|| bytes.counts().unlinks > 0 || bytes.counts().bytes_written > 200_000)
+    );
+    bytes.set(Faults { hang: Some((Hangs::Open, 1)), ..Faults::default() });
     for (mut running, fuse, says) in [
         (once_running, Some(once), "unlinkat of"),
+        (watched_running, Some(watched), "cannot look at"),
+        (bytes_running, Some(bytes), "openat of"),
         (bonnie_running, Some(bonnie), "unlinkat of"),
         (result_running, Some(result), "cannot write"),
         (pipe_running, None, "pipe has not returned since"),
@@ -232,12 +244,35 @@ fn what_hangs_without_a_limit_of_time_or_before_a_run_is_named() {
         if let Some(fuse) = &fuse {
             fuse.release();
         }
-        running.wait().did_not_panic().exits(code).tells(&[says, "has not returned since"]);
+        running.wait().did_not_panic().exits(code).tells(&[says, " since "]);
         if let Some(fuse) = &fuse {
             skye().arg("clean").arg(fuse.path()).run().exits(0);
             assert_nothing_left(fuse.path());
         }
     }
+    assert_nothing_left(home.path());
+}
+
+#[test]
+fn an_error_of_close_is_one() {
+    xtask::require!(root, fuse);
+    let fuse = Fuse::new(Faults::default());
+    let tests = "--test create:files=20:size=4k --test write:seq64k:buffered:sync=none --test stat:files=20";
+    let mut running = on(fuse.path()).words("--size 1m --time 0.3 --no-probe").words(tests).spawn();
+    assert!(running.wait_until(|| fuse.counts().bytes_written > 0));
+    fuse.set(Faults { close_error: Some(Errno::EDQUOT), ..Faults::default() });
+    let ran = running.wait().did_not_panic().exits(1);
+    ran.says(&["create", "quota"]);
+    assert_nothing_left(fuse.path());
+}
+
+#[test]
+fn two_documents_never_share_a_file_that_is_yet_to_be_made() {
+    let home = scratch(0);
+    std::os::unix::fs::symlink("x", home.path().join("y")).unwrap();
+    let [x, y] = ["x", "y"].map(|name| home.path().join(name));
+    let program = on(home.path()).words("--size 1m --time 0.1 --test read:rnd4k --json");
+    program.arg(&x).arg("--html").arg(&y).run().exits(2).tells(&["two documents"]);
     assert_nothing_left(home.path());
 }
 
