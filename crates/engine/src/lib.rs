@@ -104,7 +104,7 @@ pub trait DataEngine {
     fn queue(&mut self, io: Io);
 
     /// Sees to it that all queued calls are on their way, waits until at least one call has ended or `until_ns` has
-    /// come on the clock of the worker, and hands out as many as have ended, without waiting for more. `u64::MAX`
+    /// come on the clock of the worker, and hands out of those that have ended, without waiting for more. `u64::MAX`
     /// waits for a call, however long it takes.
     ///
     /// # Errors

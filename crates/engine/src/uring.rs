@@ -1,8 +1,8 @@
 //! io_uring: many calls in flight from one thread.
 //!
 //! One ring a worker, made by the thread that uses it. As long as that thread has to wait for completions, it submits
-//! anew what it reaps by ones and twos, so that the device never waits for the rest; where it does not, all at once,
-//! which costs less CPU. The kernel's work for a completion is done when we ask for it
+//! again by ones and twos, so that the device never waits for the rest of a batch; a thread that never waits submits
+//! all at once, which costs less CPU. The kernel's work for a completion is done when we ask for it
 //! (`DEFER_TASKRUN`), ring, files and buffers are registered, so that a call costs neither an interruption nor a
 //! look-up nor the pinning of pages. What a kernel or a limit does not allow is done without and said
 //! ([`UringEngine::features`]).

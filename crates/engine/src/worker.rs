@@ -390,7 +390,8 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
                 return Progress::Done;
             }
         };
-        // One instant for all that came together: the time that we take for one must not lengthen the next.
+        // One instant for all that are handed out together. What the engine keeps back ends later by our own doing, as
+        // `idle_slots` tells.
         let now_ns = self.clock.now_ns();
         if E::KEEPS_BACK {
             self.recorder.idle_slots(self.left as u64, now_ns.saturating_sub(self.landed_ns));

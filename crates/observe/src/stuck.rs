@@ -37,6 +37,12 @@ pub fn thread_lives(thread: i32) -> bool {
     task(thread, "").exists()
 }
 
+/// What tells the call that a thread of this process is in from another: its number, arguments and place. `None` where it
+/// runs, or the kernel does not show it.
+pub fn call_of(thread: i32) -> Option<Vec<u8>> {
+    fs::read(task(thread, "syscall")).ok().filter(|line| !line.starts_with(b"running"))
+}
+
 /// How often a thread of this process got a CPU: one that waits for a single answer gets none.
 pub fn times_scheduled(thread: i32) -> Option<u64> {
     // Time on a CPU, time waited for one, and how often it got one (Documentation/scheduler/sched-stats.rst).

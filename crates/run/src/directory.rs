@@ -143,7 +143,9 @@ impl WorkDirectory {
         moved();
         let name = make_unique(parent.as_fd()).map_err(|(name, errno)| {
             // A server may have made it all the same.
-            let is_gone = remove_unopened(parent.as_fd(), &name, before);
+            let is_refused =
+                matches!(errno, Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::NOSPC | Errno::DQUOT);
+            let is_gone = is_refused || remove_unopened(parent.as_fd(), &name, before);
             if is_gone { fail(errno).into() } else { left(&name, errno) }
         })?;
         moved();
@@ -474,7 +476,7 @@ fn remove_unopened(parent: BorrowedFd<'_>, name: &CStr, before: Timespec) -> boo
         Ok(stat) if check_made(&stat, true).is_ok() && born_since(parent, &stat, before) => {
             rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR).is_ok()
         }
-        found => found.is_err(),
+        found => found.err() == Some(Errno::NOENT),
     }
 }
 

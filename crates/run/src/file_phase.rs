@@ -28,6 +28,7 @@ use rustix::fs::Mode;
 use rustix::io::Errno;
 
 use crate::course;
+use crate::data_phase::SLOWEST_BYTES_PER_SECOND;
 use crate::data_phase::{drop_all_caches, remedy};
 use crate::directory::WorkDirectory;
 use crate::drive::{Drive, Expected};
@@ -36,9 +37,6 @@ use crate::removal::DIRECTORY_FLAGS;
 use verbs::{MeasuredRound, WithVerb, with_verb};
 
 pub use verbs::steps;
-
-/// Work on one file after the other gets a CPU in between, whether it is measured or not.
-const FILE_BY_FILE: Expected = Expected::WhileItMoves { slack_ns: 0, by_cpu: true };
 
 /// Hexadecimal digits in the names of the threads' directories.
 const THREAD_DIGITS: usize = 4;
@@ -354,7 +352,12 @@ impl Rounds<'_, '_> {
         let left_ns = self.task.time_ns.saturating_sub(self.outcome.measured_ns);
         let deadline_ns = now_ns.saturating_add(left_ns).min(self.task.deadline_ns.max(now_ns + 1));
         order(gang, 0..gang.len(), Command::Measure { deadline_ns });
-        let (reports, trouble) = self.drive.answers(gang, FILE_BY_FILE, true);
+        // What fills files may be woken in vain, while the cache is full.
+        let bytes = self.work.size_max_bytes.saturating_mul(gang.len() as u64);
+        let fills = self.work.verb == FileVerb::Create && bytes > 0;
+        let slack_ns = bytes.saturating_mul(1_000_000_000 / SLOWEST_BYTES_PER_SECOND);
+        let expected = Expected::WhileItMoves { slack_ns, by_cpu: !fills };
+        let (reports, trouble) = self.drive.answers(gang, expected, true);
         self.drive.end();
         let now_ns = Monotonic.now_ns();
         // A round lasts from the start of its first worker: waking the others up is not the file system's time.
@@ -388,7 +391,8 @@ impl Rounds<'_, '_> {
         let deadline_ns =
             now_ns.saturating_add(longest_ns).min(self.task.deadline_ns.max(now_ns + UNTIMED_NS_MIN));
         order(gang, members, command(deadline_ns));
-        let (reports, trouble) = self.drive.answers(gang, FILE_BY_FILE, false);
+        let expected = Expected::WhileItMoves { slack_ns: 0, by_cpu: true };
+        let (reports, trouble) = self.drive.answers(gang, expected, false);
         self.take(reports, trouble)
     }
 

@@ -85,16 +85,22 @@ pub fn begin<T: Send + 'static>(attempt: &str, work: impl FnOnce() -> T + Send +
     Patient { attempt: attempt.to_owned(), thread, state }
 }
 
-/// How often the thread of work got a CPU: what goes on from call to call does, and what waits for a single answer
-/// does not. A thread that writes is woken in vain while the cache is full.
-fn turns_of(thread: i32, before: &mut u64) -> u64 {
-    let writes = || {
-        observe::stuck_call(thread).is_some_and(|call| call.starts_with(['w', 'p']) && call.contains("write"))
-    };
-    if let Some(turns) = observe::times_scheduled(thread).filter(|_| !writes()) {
-        *before = turns;
+/// Calls that the thread of work was seen in, one after the other. That it got a CPU would not tell: the kernel wakes a
+/// thread that waits for a dead server now and then, or one that fills the cache.
+#[derive(Default)]
+struct Calls {
+    last: Option<Vec<u8>>,
+    count: u64,
+}
+
+impl Calls {
+    fn look(&mut self, thread: i32) -> u64 {
+        let now = observe::call_of(thread);
+        if now.is_some() && now != self.last {
+            (self.last, self.count) = (now, self.count + 1);
+        }
+        self.count
     }
-    *before
 }
 
 impl<T> Patient<T> {
@@ -112,8 +118,8 @@ impl<T> Patient<T> {
             State::Done(result) => return Ok(result),
             State::Lost => return Err(Trouble::new(self.attempt, "no thread can be made")),
         };
-        let (thread, mut turns) = (Arc::clone(&self.thread), 0);
-        let mut progress = || (progress(), turns_of(thread.load(Ordering::Relaxed), &mut turns));
+        let (thread, mut calls) = (Arc::clone(&self.thread), Calls::default());
+        let mut progress = || (progress(), calls.look(thread.load(Ordering::Relaxed)));
         let mut seen = progress();
         let mut moved_at = Instant::now();
         let mut looked_at = moved_at;
@@ -210,12 +216,20 @@ mod tests {
     #[test]
     fn work_that_goes_on_from_call_to_call_is_waited_for() {
         const SHORT: fn() -> Duration = || Duration::from_millis(500);
-        let naps = |count: u32, nap: Duration| move || (0..count).for_each(|_| std::thread::sleep(nap));
-        let many = begin("nap", naps(15, Duration::from_millis(100)));
-        many.wait_with(SHORT, || 0).unwrap();
-        let one = begin("sleep", naps(1, Duration::from_secs(3)));
-        let trouble = one.wait_with(SHORT, || 0).unwrap_err();
-        assert!(trouble.cause.contains("since"), "{}", trouble.cause);
+        const NAP: Duration = Duration::from_millis(150);
+        let calls = || {
+            let (_sender, receiver) = sync_channel::<()>(1);
+            for _ in 0..5 {
+                std::thread::sleep(NAP);
+                receiver.recv_timeout(NAP).unwrap_err();
+            }
+        };
+        begin("wait by turns", calls).wait_with(SHORT, || 0).unwrap();
+        let (reader, writer) = std::io::pipe().unwrap();
+        let reads = move || std::io::Read::read(&mut { reader }, &mut [0]).unwrap();
+        let trouble = begin("read", reads).wait_with(SHORT, || 0).unwrap_err();
+        assert!(trouble.cause.starts_with("read of pipe:["), "{}", trouble.cause);
+        drop(writer);
     }
 
     #[test]

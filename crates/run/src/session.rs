@@ -131,7 +131,10 @@ impl Session {
         let theirs = Arc::clone(&made);
         let work = move || WorkDirectory::create(&path, rules, &theirs);
         let directory = patience::wait_while_it_moves(&attempt, || made.load(Ordering::Relaxed), work)
-            .map_err(|trouble| Unmade { trouble: trouble.remedy(remedy), leaves: true })??;
+            .map_err(|trouble| Unmade {
+                trouble: trouble.remedy(remedy),
+                leaves: made.load(Ordering::Relaxed) > 0,
+            })??;
         let meter = Meter::new(root, target);
         let on_disk = OnDisk {
             root: root.clone(),

@@ -21,7 +21,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use crate::cli::RunArguments;
 use crate::exit::Failure;
 use crate::signals::Interruption;
-use crate::{outputs, store};
+use crate::{inputs, outputs, store};
 
 /// What a command may print beside one test: it is held in memory meanwhile.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
@@ -86,7 +86,8 @@ impl Beside {
                 "what null and nop give is not in the store, and neither would be what it prints",
                 "name a place with -o DIR",
             ),
-            Some(place) => outputs::try_directory(&place).map_err(|error| no_place(command, &place, error)),
+            Some(place) => inputs::patiently(&place, outputs::try_directory)
+                .map_err(|error| no_place(command, &place, error)),
         }
     }
 

@@ -51,6 +51,7 @@ fn beside_of(document: &Path) -> PathBuf {
 /// # Errors
 /// It cannot be made.
 pub fn reserve(directory: &Path, started_at: &str, host: &str) -> std::io::Result<(PathBuf, PathBuf)> {
+    let directory = &resolved(directory)?;
     std::fs::create_dir_all(directory)?;
     for document in names(directory, started_at, host).filter(|document| !document.exists()) {
         let beside = beside_of(&document);
@@ -79,8 +80,12 @@ pub fn save(run: &Run, directory: &Path, reserved: Option<&Path>) -> Result<Path
     let names = names(directory, &run.started_at, &run.environment.host);
     let (directory, reserved) = (directory.to_owned(), reserved.map(Path::to_owned));
     let work = move |written: &AtomicU64| {
-        std::fs::create_dir_all(resolved(&directory)?)?;
-        let reserved = reserved.filter(|path| !path.exists());
+        let place = resolved(&directory)?;
+        std::fs::create_dir_all(&place)?;
+        // Under the name that the user knows, but not through it.
+        let there = |path: PathBuf| Some(place.join(path.file_name()?));
+        let names = names.filter_map(there);
+        let reserved = reserved.and_then(there).filter(|path| !path.exists());
         // Whatever has the same stem belongs to another run.
         let is_free = |path: &PathBuf| {
             !(path.exists() || path.with_extension("csv").exists() || beside_of(path).exists())
@@ -89,7 +94,7 @@ pub fn save(run: &Run, directory: &Path, reserved: Option<&Path>) -> Result<Path
             match write_new(&path, &document, written) {
                 // Another run that ended in the same moment.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                done => return done.map(|()| path),
+                done => return done.map(|()| directory.join(path.file_name().unwrap_or_default())),
             }
         }
         Err(Error::other("all names are taken"))
@@ -183,14 +188,15 @@ fn in_part(path: &Path, fill: impl FnOnce(&Path, &mut File) -> std::io::Result<(
     })
 }
 
-/// The path without links: they are not replaced, what they lead to is. A link of another user may lead to anything, and
-/// is refused, wherever in the path it is.
+/// The path without links: they are not replaced, what they lead to is. A link that another user has put where others
+/// write may lead to anything, and is refused, wherever in the path it is.
 ///
 /// # Errors
-/// It has such a link, or too many.
+/// It has such a link, or too many, or means something that no path leads to, as `/dev/fd/3` may.
 pub fn resolved(path: &Path) -> std::io::Result<PathBuf> {
     /// As many as the kernel follows (path_resolution(7)).
     const LINKS_MAX: usize = 40;
+    const OTHERS_WRITE: u32 = 0o022;
     let own = rustix::process::geteuid().as_raw();
     let parts =
         |path: &Path| path.components().rev().map(|part| part.as_os_str().to_owned()).collect::<Vec<_>>();
@@ -209,9 +215,12 @@ pub fn resolved(path: &Path) -> std::io::Result<PathBuf> {
         match next.symlink_metadata() {
             Ok(link) if link.is_symlink() => {
                 links += 1;
-                if ![own, 0].contains(&link.uid()) {
+                let others_write = at.metadata()?.mode() & OTHERS_WRITE != 0;
+                if others_write && ![own, 0].contains(&link.uid()) {
                     let (path, user) = (next.display(), link.uid());
-                    return Err(Error::other(format!("{path} is a link of user {user}")));
+                    return Err(Error::other(format!(
+                        "{path} is a link of user {user}, put where others write"
+                    )));
                 }
                 if links > LINKS_MAX {
                     return Err(Error::other("it has too many links"));
@@ -222,7 +231,11 @@ pub fn resolved(path: &Path) -> std::io::Result<PathBuf> {
             _ => at = next,
         }
     }
-    Ok(at)
+    let identity = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
+    match (identity(path), identity(&at)) {
+        (Some(meant), found) if found != Some(meant) => Err(Error::other("no path leads to it")),
+        _ => Ok(at),
+    }
 }
 
 /// The same error, and that a file is left.
@@ -335,7 +348,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Run, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::{lchown, symlink};
+    use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 
     #[test]
     fn own_links_are_followed_and_those_of_others_are_not() {
@@ -355,6 +368,8 @@ mod tests {
             lchown(at(name), Some(xtask::capability::OTHER_USER), None).unwrap();
         }
         let leads = |name: &str| resolved(&at(name)).ok();
+        assert!(leads("theirs").is_some(), "nobody else could have put it there");
+        std::fs::set_permissions(&temp, PermissionsExt::from_mode(0o1777)).unwrap();
         for name in ["below/file", "own", "directory/file", "below/../own", "./directory/../below/file"] {
             assert_eq!(leads(name), Some(at("below/file")), "{name}");
         }
@@ -362,6 +377,10 @@ mod tests {
         for name in ["theirs", "to-theirs", "their-directory", "their-directory/file"] {
             assert_eq!(leads(name), None, "{name}");
         }
+        let gone = File::create(at("removed")).unwrap();
+        std::fs::remove_file(at("removed")).unwrap();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&gone);
+        assert!(resolved(Path::new(&format!("/proc/self/fd/{number}"))).is_err());
         symlink("loop", at("loop")).unwrap();
         assert_eq!(leads("loop"), None);
         assert!(write_whole(&at("theirs"), |file| file.write_all(b"new")).is_err());

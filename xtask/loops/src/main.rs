@@ -2,6 +2,7 @@
 //! See the library.
 #![allow(clippy::print_stderr)]
 
+use std::num::NonZero;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -10,8 +11,8 @@ use loops::{BYTE_LOOPS, LOOPS};
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (threads, arguments) = match &arguments[..] {
-        [word, threads, rest @ ..] if word == "--threads" => (threads.parse().ok(), rest),
-        all => (Some(1), all),
+        [word, threads, rest @ ..] if word == "--threads" => (threads.parse::<NonZero<usize>>().ok(), rest),
+        all => (Some(NonZero::<usize>::MIN), all),
     };
     let Some(threads) = threads else { return usage() };
     let (name, ops, file) = match arguments {
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     };
+    let threads = threads.get();
     if threads == 1 {
         return run();
     }

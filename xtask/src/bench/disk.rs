@@ -122,7 +122,7 @@ fn absent() -> Option<String> {
     })
 }
 
-/// Ratios of a test, ours over the faster of fio's two ways; both on each of two files in turn, which are made anew.
+/// Ratios of a test, ours over the fastest of fio's ways; both on each of two files in turn, which `fresh` makes anew.
 fn of_test(
     place: &str,
     test: Test,

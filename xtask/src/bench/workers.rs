@@ -17,6 +17,8 @@ pub(super) const BENCH: Bench = Bench {
     run,
 };
 
+/// Least rate of workers, of that of processes.
+const LIMIT: Limit = Limit::AtLeast(0.97);
 /// More would need more memory devices than a small machine has room for.
 const WORKERS_MAX: usize = 8;
 const SIZE_BYTES: u64 = 512 << 20;
@@ -25,15 +27,14 @@ const NULL_OPS: u64 = 40 << 20;
 const RING_OPS: u64 = 512 << 10;
 
 fn run(setting: &Setting) -> Result<Vec<Row>> {
-    let limit = Limit::AtLeast(0.97);
     let workers = thread::available_parallelism().map_or(1, usize::from).min(WORKERS_MAX);
     if workers < 2 {
-        return Ok(vec![Row::skipped("workers over processes", limit, "this machine has one CPU")]);
+        return Ok(vec![Row::skipped("workers over processes", LIMIT, "this machine has one CPU")]);
     }
     let binary = crate::release("loops")?;
     let mut rows = of(&binary, "null-32", NULL_OPS, None, workers, setting)?.to_vec();
     match engine::uring::refusal() {
-        Some(why) => rows.push(Row::skipped("rings over processes", limit, format!("io_uring: {why}"))),
+        Some(why) => rows.push(Row::skipped("rings over processes", LIMIT, format!("io_uring: {why}"))),
         None => {
             let file = ZramFile::new(SIZE_BYTES)?;
             rows.extend(of(&binary, "ring-32", RING_OPS, Some(&file.path()), workers, setting)?);

@@ -256,14 +256,19 @@ fn what_hangs_without_a_limit_of_time_or_before_a_run_is_named() {
 #[test]
 fn an_error_of_close_is_one() {
     xtask::require!(root, fuse);
-    let fuse = Fuse::new(Faults::default());
-    let tests = "--test create:files=20:size=4k --test write:seq64k:buffered:sync=none --test stat:files=20";
-    let mut running = on(fuse.path()).words("--size 1m --time 0.3 --no-probe").words(tests).spawn();
-    assert!(running.wait_until(|| fuse.counts().bytes_written > 0));
-    fuse.set(Faults { close_error: Some(Errno::EDQUOT), ..Faults::default() });
-    let ran = running.wait().did_not_panic().exits(1);
-    ran.says(&["create", "quota"]);
-    assert_nothing_left(fuse.path());
+    for test in ["create:files=20:size=4k", "write:seq64k:buffered:sync=none"] {
+        let fuse = Fuse::new(Faults::default());
+        let program = on(fuse.path()).words("--size 1m --time 0.3 --no-probe --test read:rnd4k:buffered");
+        let json = program.home().join("run.json");
+        let mut running = program.arg("--test").arg(test).arg("--json").arg(&json).spawn();
+        assert!(running.wait_until(|| fuse.counts().bytes_written > 0));
+        fuse.set(Faults { close_error: Some(Errno::EDQUOT), ..Faults::default() });
+        let ran = running.wait().did_not_panic().exits(1);
+        let run = document(&json);
+        assert_eq!(phases(&run)[1].1, "failed", "{test}\n{ran}");
+        assert!(run["phases"][1]["reason"].as_str().unwrap().contains("quota"), "{test}\n{ran}");
+        assert_nothing_left(fuse.path());
+    }
 }
 
 #[test]
