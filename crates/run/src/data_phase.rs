@@ -21,7 +21,7 @@ use rustix::fs::{Advice, OFlags};
 
 use crate::dataset::{DataSet, FileGroup, Filled};
 use crate::directory::WorkDirectory;
-use crate::drive::{Drive, Expected};
+use crate::drive::{self, Drive, Expected};
 use crate::gang::Gang;
 use crate::member::{self, BytePart, Command, Part, Report};
 use crate::patience;
@@ -94,9 +94,6 @@ pub struct DataTask<'a> {
 /// Each worker is awake when the first begins: this long after it was told, and so much more for each.
 const LEAD_NS: u64 = 500_000;
 const LEAD_NS_PER_WORKER: u64 = 20_000;
-
-/// A target that moves less than this is taken to hang: half of what the slowest memory cards write.
-pub(crate) const SLOWEST_BYTES_PER_SECOND: u64 = 1_000_000;
 
 /// Runs the test. `drive.start_ns` is set to the instant at which workers began.
 ///
@@ -296,8 +293,7 @@ fn measure(
             Arrival::Closed => {
                 let block_bytes = if data.verb.is_bytes() { 0 } else { data.block_bytes };
                 let bytes = block_bytes.saturating_mul(task.phase.workload.in_flight().into());
-                let slack_ns = bytes.saturating_mul(1_000_000_000 / SLOWEST_BYTES_PER_SECOND);
-                Expected::WhileItMoves { slack_ns, by_cpu: data.direct }
+                Expected::WhileItMoves { slack_ns: drive::time_for_ns(bytes), by_cpu: data.direct }
             }
             Arrival::Open { .. } => Expected::By(deadline_ns),
         };

@@ -94,6 +94,14 @@ pub struct Drive<'a> {
     pub looked_ns: u64,
 }
 
+/// A target that moves less than this is taken to hang: half of what the slowest memory cards write.
+const SLOWEST_BYTES_PER_SECOND: u64 = 1_000_000;
+
+/// The longest that so many bytes may take.
+pub fn time_for_ns(bytes: u64) -> u64 {
+    bytes.saturating_mul(1_000_000_000 / SLOWEST_BYTES_PER_SECOND)
+}
+
 /// A gang that has not moved for so long is looked at more closely.
 const STILL_NS: u64 = 2_000_000_000;
 /// How often it is looked at whether the rate is known: it costs far less than this, but not nothing.

@@ -28,10 +28,9 @@ use rustix::fs::Mode;
 use rustix::io::Errno;
 
 use crate::course;
-use crate::data_phase::SLOWEST_BYTES_PER_SECOND;
 use crate::data_phase::{drop_all_caches, remedy};
 use crate::directory::WorkDirectory;
-use crate::drive::{Drive, Expected};
+use crate::drive::{self, Drive, Expected};
 use crate::gang::{Gang, Mailbox, Work, place_near};
 use crate::removal::DIRECTORY_FLAGS;
 use verbs::{MeasuredRound, WithVerb, with_verb};
@@ -355,8 +354,7 @@ impl Rounds<'_, '_> {
         // What fills files may be woken in vain, while the cache is full.
         let bytes = self.work.size_max_bytes.saturating_mul(gang.len() as u64);
         let fills = self.work.verb == FileVerb::Create && bytes > 0;
-        let slack_ns = bytes.saturating_mul(1_000_000_000 / SLOWEST_BYTES_PER_SECOND);
-        let expected = Expected::WhileItMoves { slack_ns, by_cpu: !fills };
+        let expected = Expected::WhileItMoves { slack_ns: drive::time_for_ns(bytes), by_cpu: !fills };
         let (reports, trouble) = self.drive.answers(gang, expected, true);
         self.drive.end();
         let now_ns = Monotonic.now_ns();

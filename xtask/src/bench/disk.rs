@@ -17,6 +17,7 @@ use super::fio::{self, Job, LATENCIES};
 use super::looped::through_loop;
 use super::pinned::Pinned;
 use super::program::{file_of, fill};
+use super::queued::absent;
 use super::{Bench, Limit, Row, Setting};
 
 pub(super) const BENCH: Bench = Bench {
@@ -25,6 +26,8 @@ pub(super) const BENCH: Bench = Bench {
     run,
 };
 
+/// Least rate, of that of fio: of the median, and of the lower end of its interval.
+const RATE: Limit = Limit::AtLeastBoth(0.98, 0.93);
 /// More than a device caches, and quickly written.
 const SIZE_BYTES: u64 = 2 << 30;
 const SERVED_MIB: u64 = 256;
@@ -66,10 +69,9 @@ struct Figures {
 }
 
 fn run(setting: &Setting) -> Result<Vec<Row>> {
-    let limit = Limit::AtLeastBoth(0.98, 0.93);
     let refusal = engine::uring::refusal().map(|why| format!("io_uring: {why}"));
     if let Some(why) = refusal.or_else(fio::absent) {
-        return Ok(vec![Row::skipped("ours over fio", limit, why)]);
+        return Ok(vec![Row::skipped("ours over fio", RATE, why)]);
     }
     let pinned = Pinned::new()?;
     let tsc = Tsc::calibrate();
@@ -85,8 +87,8 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
         rows.extend(of_test("disk", test, fresh, setting, tsc, &pinned)?);
     }
     if let Some(why) = absent() {
-        rows.push(Row::skipped("loop device, ours over fio", limit, &why));
-        rows.push(Row::skipped("served device, ours over fio", limit, &why));
+        rows.push(Row::skipped("loop device, ours over fio", RATE, &why));
+        rows.push(Row::skipped("served device, ours over fio", RATE, &why));
         return Ok(rows);
     }
     {
@@ -112,14 +114,6 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
         rows.push(Row::new(what, "", values.collect::<Result<_>>()?, Limit::AtMost(SERVED_OFF)));
     }
     Ok(rows)
-}
-
-/// Why this machine cannot have the devices; `None` where it can.
-fn absent() -> Option<String> {
-    ["root", "fuse", "loop"].iter().find_map(|name| {
-        let check = crate::capability::find(name).map_or(Ok(()), crate::capability::Capability::check);
-        check.err().map(|reason| format!("needs {name}: {reason}"))
-    })
 }
 
 /// Ratios of a test, ours over the fastest of fio's ways; both on each of two files in turn, which `fresh` makes anew.
@@ -160,7 +154,7 @@ fn of_test(
     let latency = Limit::AtMostBoth(1.05, 1.10);
     let Test { name, .. } = test;
     Ok([
-        Row::new(format!("{place}, {name}"), "×", rate, Limit::AtLeastBoth(0.98, 0.93)),
+        Row::new(format!("{place}, {name}"), "×", rate, RATE),
         Row::new(format!("{place}, {name}: p50"), "×", p50, latency),
         Row::new(format!("{place}, {name}: p99"), "×", p99, latency),
     ]

@@ -102,8 +102,8 @@ fn of<E: DataEngine>(
     Ok(rows.collect())
 }
 
-/// Why this machine cannot have such a device; `None` where it can.
-fn absent() -> Option<String> {
+/// Why this machine cannot have a device with a server behind it; `None` where it can.
+pub(super) fn absent() -> Option<String> {
     ["root", "fuse", "loop"].iter().find_map(|name| {
         let check = crate::capability::find(name).map_or(Ok(()), crate::capability::Capability::check);
         check.err().map(|reason| format!("needs {name}: {reason}"))
