@@ -1,6 +1,7 @@
 //! Runs one test on data: disjoint ranges of the data set, a thread for each, the sync at the end.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -433,11 +434,20 @@ fn open_files(
         (true, true) => OFlags::RDWR,
     };
     let flags = if data.direct { access | OFlags::DIRECT } else { access };
+    open_patiently(group, directory, move |group, descriptor, path| group.open(descriptor, path, flags))
+}
+
+/// Opens files of a group in a directory that may hang.
+fn open_patiently<T: Send + 'static>(
+    group: &FileGroup,
+    directory: &WorkDirectory,
+    open: impl FnOnce(&FileGroup, BorrowedFd<'_>, &Path) -> Result<T, Trouble> + Send + 'static,
+) -> Result<T, Trouble> {
     let attempt = format!("open the data set in {}", directory.path().display());
     let descriptor = directory.descriptor().try_clone_to_owned();
     let descriptor = descriptor.map_err(|error| Trouble::new(&attempt, error))?;
     let (group, path) = (group.clone(), directory.path().to_owned());
-    patience::wait_while_it_moves(&attempt, || 0, move || group.open(descriptor.as_fd(), &path, flags))?
+    patience::wait_while_it_moves(&attempt, || 0, move || open(&group, descriptor.as_fd(), &path))?
 }
 
 /// The file itself may need more than its device does.
@@ -594,27 +604,19 @@ fn open_spans(
     unit_bytes: u64,
 ) -> Result<Vec<(Span, OwnedFd)>, Trouble> {
     let access = if data.writes() { OFlags::WRONLY } else { OFlags::RDONLY };
-    let attempt = format!("open the data set in {}", directory.path().display());
-    let descriptor = directory.descriptor().try_clone_to_owned();
-    let descriptor = descriptor.map_err(|error| Trouble::new(&attempt, error))?;
-    let (group, path) = (group.clone(), directory.path().to_owned());
     let (start, end) = (share.first_unit * unit_bytes, (share.first_unit + share.units) * unit_bytes);
-    patience::wait_while_it_moves(
-        &attempt,
-        || 0,
-        move || {
-            let mut spans = Vec::new();
-            for file in 0..group.files {
-                let first = u64::from(file) * group.file_bytes;
-                let (from, to) = (start.max(first), end.min(first + group.file_bytes));
-                if from < to {
-                    let opened = group.open_file(descriptor.as_fd(), &path, file.into(), access)?;
-                    spans.push((Span { file, start_bytes: from - first, end_bytes: to - first }, opened));
-                }
+    open_patiently(group, directory, move |group, descriptor, path| {
+        let mut spans = Vec::new();
+        for file in 0..group.files {
+            let first = u64::from(file) * group.file_bytes;
+            let (from, to) = (start.max(first), end.min(first + group.file_bytes));
+            if from < to {
+                let opened = group.open_file(descriptor, path, file.into(), access)?;
+                spans.push((Span { file, start_bytes: from - first, end_bytes: to - first }, opened));
             }
-            Ok(spans)
-        },
-    )?
+        }
+        Ok(spans)
+    })
 }
 
 /// The part of the data set that a thread works on.
