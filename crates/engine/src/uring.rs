@@ -202,46 +202,50 @@ impl<const NOP: bool> UringEngine<NOP> {
         }
     }
 
-    /// Submits and waits for a completion, and finds out whether there was none to be had without waiting.
+    /// Submits without waiting. Only a call that asks for events runs the work that brings them.
     #[inline]
-    fn wait(&mut self) -> io::Result<usize> {
+    fn submit(&mut self) -> io::Result<usize> {
         let parts = &mut *self.parts;
-        if self.batches_after == 0 {
-            return parts.submitter.submit_and_wait(1);
-        }
-        if self.since_wait >= self.batches_after {
-            let queued = parts.submissions.len() as u32;
-            // SAFETY: no pointer is passed along, and all submitted requests are kept alive as `queue` promises.
-            let entered =
-                unsafe { parts.submitter.enter::<()>(queued, 0, EnterFlags::GETEVENTS.bits(), None) };
-            parts.submissions.sync();
-            parts.completions.sync();
-            if entered.is_err() || !parts.completions.is_empty() {
-                return entered;
-            }
-        }
-        if parts.completions.is_empty() {
-            self.since_wait = 0;
-        }
-        parts.submitter.submit_and_wait(1)
+        let queued = parts.submissions.len() as u32;
+        // SAFETY: no pointer is passed along, and all submitted requests are kept alive as `queue` promises.
+        let entered = unsafe { parts.submitter.enter::<()>(queued, 0, EnterFlags::GETEVENTS.bits(), None) };
+        parts.submissions.sync();
+        parts.completions.sync();
+        entered
     }
 
-    /// Submits and waits until `until_ns`, sleeping until shortly before; then looks without waiting.
+    /// Submits where nobody knows whether the thread will have to wait. `None`: it will.
+    #[inline]
+    fn submit_unless_waiting(&mut self) -> Option<io::Result<usize>> {
+        if self.batches_after > 0 && self.since_wait >= self.batches_after {
+            let entered = self.submit();
+            if entered.is_err() || !self.parts.completions.is_empty() {
+                return Some(entered);
+            }
+        }
+        if self.parts.completions.is_empty() {
+            self.since_wait = 0;
+        }
+        None
+    }
+
+    /// Submits, and waits for a completion.
+    #[inline]
+    fn wait(&mut self) -> io::Result<usize> {
+        self.submit_unless_waiting().unwrap_or_else(|| self.parts.submitter.submit_and_wait(1))
+    }
+
+    /// Submits, and waits for a completion until `until_ns`: asleep until shortly before, then without waiting.
     #[cold]
     fn wait_for(&mut self, until_ns: u64) -> io::Result<usize> {
         let left_ns = until_ns.saturating_sub(Monotonic.now_ns());
-        let sleeps = self.waits_until && left_ns > SPIN_NS;
-        let (want, left_ns) = if sleeps { (1, left_ns - SPIN_NS) } else { (0, 0) };
-        let time = Timespec::from(Duration::from_nanos(left_ns));
-        if want == 0 {
-            // Only a call that asks for events runs the work that brings them.
-            let queued = self.parts.submissions.len() as u32;
-            // SAFETY: no pointer is passed along, and all submitted requests are kept alive as `queue` promises.
-            return unsafe {
-                self.parts.submitter.enter::<()>(queued, 0, EnterFlags::GETEVENTS.bits(), None)
-            };
+        if !self.waits_until || left_ns <= SPIN_NS {
+            return self.submit();
         }
-        self.parts.submitter.submit_with_args(want, &SubmitArgs::new().timespec(&time))
+        self.submit_unless_waiting().unwrap_or_else(|| {
+            let time = Timespec::from(Duration::from_nanos(left_ns - SPIN_NS));
+            self.parts.submitter.submit_with_args(1, &SubmitArgs::new().timespec(&time))
+        })
     }
 
     #[inline]
@@ -424,8 +428,9 @@ impl<const NOP: bool> DataEngine for UringEngine<NOP> {
         if self.overran {
             return Err(Errno::BUSY);
         }
-        // In an open loop, what has ended makes room for nothing that is due.
         let is_closed = until_ns == u64::MAX;
+        // In an open loop with a free slot, what has ended makes room for nothing that is due.
+        let is_full = is_closed || self.in_flight == self.depth as usize;
         while self.in_flight > 0 {
             let entered = if is_closed { self.wait() } else { self.wait_for(until_ns) };
             if let Err(error) = entered {
@@ -435,7 +440,7 @@ impl<const NOP: bool> DataEngine for UringEngine<NOP> {
                     errno => return Err(errno.unwrap_or(Errno::IO)),
                 }
             }
-            let is_hurried = is_closed && self.since_wait < self.batches_after;
+            let is_hurried = is_full && self.since_wait < self.batches_after;
             let count = self.take(done, if is_hurried { UNPLUGGED_MAX } else { usize::MAX });
             if count > 0 || (!is_closed && Monotonic.now_ns() >= until_ns) {
                 return Ok(count);

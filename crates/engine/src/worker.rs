@@ -360,10 +360,11 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         self.ready.push(slot);
     }
 
-    /// When something is to be done even if nothing completes: an operation of an open loop is due, or the loop wants
-    /// to look up. `None` in a closed loop, where something is always in flight until the end.
+    /// Time at which something is to be done even if nothing completes: an operation of an open loop is due and has a
+    /// slot, or the loop wants to look up. `None` in a closed loop, where something is always in flight until the end.
     pub fn wakes_at(&self) -> Option<u64> {
-        (P::IS_OPEN && !self.drained).then(|| self.due_ns.min(self.look_up_ns))
+        let due_ns = if self.free.is_empty() { u64::MAX } else { self.due_ns };
+        (P::IS_OPEN && !self.drained).then(|| due_ns.min(self.look_up_ns))
     }
 
     /// Whether nothing is in flight and nothing will start.
