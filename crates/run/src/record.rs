@@ -386,7 +386,8 @@ fn rate(
         whole_ops_per_second: whole,
         durable_ops_per_second: durable,
         into_cache_ops_per_second: whole.filter(|_| times.cached_writes),
-        ci95_low_ops_per_second: ci95.map(|(low, _)| low),
+        // Where little is known, the interval of a mean reaches below zero, where no rate is.
+        ci95_low_ops_per_second: ci95.map(|(low, _)| low.max(0.0)),
         ci95_high_ops_per_second: ci95.map(|(_, high)| high),
         first_done_ns: times.first_done_ns,
         last_done_ns: times.last_done_ns,
@@ -427,6 +428,15 @@ fn paths(phase: &PlannedPhase, cache: CacheMode) -> Vec<String> {
 mod tests {
     use super::*;
     use model::run::{ChangePoint, Steady};
+
+    #[test]
+    fn no_interval_reaches_below_zero() {
+        let wide = Course { ci95: Some((-900.0, 2_900.0)), ..course(1_000.0, 0) };
+        let (collected, times) = times(false);
+        let rate = rate(&collected, &Times { durable_ns: None, ..times }, None, Some(&wide), &[]);
+        assert_eq!(rate.ci95_low_ops_per_second, Some(0.0));
+        assert!(rate.ci95_high_ops_per_second > Some(2_000.0));
+    }
 
     fn course(ops_per_second: f64, changes: usize) -> Course {
         let point = ChangePoint { at_ns: 1, before_ops_per_second: 1.0, after_ops_per_second: 2.0, bytes: 0 };

@@ -16,6 +16,12 @@ pub const DIRECTORY_FLAGS: OFlags =
 /// Why a file is left that no rule produces.
 pub const NOT_OURS: &str = "not made by skye";
 
+/// Names that a pass over a directory may meet without removing one of them: nobody else makes any in a directory that
+/// is ours alone.
+const PASSED_OVER_MAX: u64 = 10_000;
+/// Passes in a row that may remove no less than the pass before: each is over what that one has left.
+const STALLED_PASSES_MAX: u32 = 3;
+
 /// Opens a directory by its name in another one; never through a link, never across a mount, not even a bind mount
 /// of the same file system.
 pub fn open_directory(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
@@ -78,18 +84,42 @@ fn remove_level(
     progress: &AtomicU64,
     removal: &mut Removal,
 ) {
+    let stop = |reason: String, removal: &mut Removal| removal.left.push((format!("{path}."), reason));
+    let (mut last, mut stalled) = (u64::MAX, 0);
     // Entries may be passed over while others are removed; so read again until a pass removes nothing.
     loop {
         let before = removal.removed;
         removal.left.retain(|(left, _)| !left.starts_with(path) || left.len() <= path.len());
-        if let Err(errno) = remove_pass(directory, path, rules, progress, removal) {
-            removal.left.push((format!("{path}."), std::io::Error::from(errno).to_string()));
+        match remove_pass(directory, path, rules, progress, removal) {
+            Ok(PassEnd::Reached) => {}
+            Ok(PassEnd::Endless) => {
+                // None of those names says more than that there are so many.
+                removal.left.retain(|(left, _)| !left.starts_with(path) || left.len() <= path.len());
+                return stop(
+                    format!("it lists more than {PASSED_OVER_MAX} names that cannot be removed"),
+                    removal,
+                );
+            }
+            Err(errno) => return stop(std::io::Error::from(errno).to_string(), removal),
+        }
+        let removed = removal.removed - before;
+        if removed == 0 {
             return;
         }
-        if removal.removed == before {
-            return;
+        stalled = if removed >= last { stalled + 1 } else { 0 };
+        last = removed;
+        if stalled == STALLED_PASSES_MAX {
+            return stop("it still lists names after their removal has succeeded".into(), removal);
         }
     }
+}
+
+/// How a pass over a directory ended.
+enum PassEnd {
+    /// At the end of the directory.
+    Reached,
+    /// Before it: no directory of ours has so many names.
+    Endless,
 }
 
 fn remove_pass(
@@ -98,7 +128,7 @@ fn remove_pass(
     rules: &[NameRule],
     progress: &AtomicU64,
     removal: &mut Removal,
-) -> Result<(), Errno> {
+) -> Result<PassEnd, Errno> {
     // A descriptor of its own: the position of the one that was handed in may be somebody else's. Without any left, that
     // one must do.
     let own = match rustix::fs::openat(directory, ".", DIRECTORY_FLAGS, Mode::empty()) {
@@ -111,9 +141,14 @@ fn remove_pass(
     // Small, as each level has one, on the stack of whoever removes.
     let mut buffer = [MaybeUninit::<u8>::uninit(); 4 << 10];
     let mut entries = RawDir::new(reader, &mut buffer);
+    let (mut met, before) = (0, removal.removed);
     while let Some(entry) = entries.next() {
         let entry = entry?;
         let name = entry.file_name();
+        met += 1;
+        if met - (removal.removed - before).min(met) > PASSED_OVER_MAX {
+            return Ok(PassEnd::Endless);
+        }
         let is_dot = matches!(name.to_bytes(), b"." | b"..");
         let is_marker = path.is_empty() && name.to_bytes() == FILE_NAME.as_bytes();
         if is_dot || is_marker {
@@ -142,7 +177,7 @@ fn remove_pass(
             Err(errno) => removal.left.push((shown(), std::io::Error::from(errno).to_string())),
         }
     }
-    Ok(())
+    Ok(PassEnd::Reached)
 }
 
 fn remove_directory(

@@ -573,7 +573,7 @@ pub(crate) mod tests {
         let root = Root::system();
         let target = observe::target(&root, temp.path()).unwrap();
         let request = Request {
-            tests: ["read:rnd4k:buffered:ops=10", "stat:files=10"].map(Into::into).into(),
+            tests: ["read:rnd4k:buffered:ops=10", "stat:files=300"].map(Into::into).into(),
             size: Some(Size::Bytes(1 << 20)),
             time: Some(Seconds(0.5)),
             allow: vec![model::request::Allow::LowSpace],

@@ -2,21 +2,27 @@
 //!
 //! Only ever from the command line: a preset may come from somebody else, and must not bring commands along. What it
 //! prints is held in memory while its test runs, and saved when that is over: the disk that is measured may be the one
-//! on which results are saved. It has a process group of its own, which ends with its test, in whatever way that ends.
+//! on which results are saved. It has a process group of its own, which ends with its test, in whatever way that ends;
+//! so does what has left the group.
 
-use std::fs::File;
-use std::io::Seek;
+use std::io::{ErrorKind, PipeReader, PipeWriter, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use model::plan::Plan;
 use model::run::{BesideRecord, Environment};
 use model::workload::Engine;
 use model::{PlannedPhase, Trouble};
-use rustix::fs::{MemfdFlags, OFlags, fcntl_setfl, memfd_create};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, getpid, kill_process, kill_process_group, set_child_subreaper, waitid,
+};
 
 use crate::cli::RunArguments;
 use crate::exit::Failure;
@@ -37,6 +43,8 @@ const CALLS: [(Duration, Signal, &str); 3] = [
 ];
 /// Who is left so long after the last of them will not go.
 const GIVE_UP: Duration = Duration::from_secs(1);
+/// Longest wait for what it prints.
+const TAKE_LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// How often it is looked at whether it has ended.
 const LOOK_FOR_END: Duration = Duration::from_millis(10);
 
@@ -186,11 +194,11 @@ impl Beside {
             let remedy = format!("what it printed is in {}", running.path.display());
             self.warn(Trouble::new(attempt, format!("it had ended before with {how}")).remedy(remedy));
         }
-        if ending.is_left {
+        if !ending.left.is_empty() {
             let attempt = format!("end `{}` beside {id}", self.command);
-            let group = running.group.as_raw_nonzero();
+            let left = ending.left.iter().map(i32::to_string).collect::<Vec<_>>().join(", ");
             let cause = "some of its processes outlived INT, TERM and KILL";
-            let remedy = format!("end process group {group} as the user to whom it belongs");
+            let remedy = format!("end {left} as the user to whom they belong");
             self.warn(Trouble::new(attempt, cause).remedy(remedy));
         } else if ending.ended_with == Some("KILL") && !self.interruption.is_repeated() {
             let attempt = format!("let `{}` beside {id} end by itself", self.command);
@@ -252,8 +260,8 @@ struct Running {
     group: Pid,
     /// The test that it runs beside.
     id: String,
-    /// What it and all that it starts have printed.
-    output: File,
+    /// What it and all that it starts print.
+    output: Output,
     path: PathBuf,
     is_over: bool,
     /// It was killed for printing too much.
@@ -269,17 +277,17 @@ struct Ending {
     ended_with: Option<&'static str>,
     /// How, if it had failed before it was to end.
     failed_early: Option<String>,
-    /// Whether some of its processes could not be ended.
-    is_left: bool,
+    /// Its processes that could not be ended.
+    left: Vec<i32>,
     saved: std::io::Result<()>,
 }
 
 impl Running {
     fn start(mut command: Command, id: String, path: PathBuf) -> std::io::Result<Self> {
-        let output = File::from(memfd_create("skye-beside", MemfdFlags::CLOEXEC)?);
-        // As in a file that is opened anew, say as /dev/stderr: nobody overwrites what another has printed.
-        fcntl_setfl(&output, OFlags::APPEND)?;
-        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output.try_clone()?).process_group(0);
+        // Whoever leaves the group and loses its parent becomes our child, and can still be found.
+        set_child_subreaper(Some(getpid()))?;
+        let (output, writer) = Output::new()?;
+        command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).process_group(0);
         let leader = command.spawn()?;
         let group = Pid::from_child(&leader);
         Ok(Self { leader, group, id, output, path, is_over: false, is_flooding: false })
@@ -287,7 +295,7 @@ impl Running {
 
     /// Whether it has printed more than may be held.
     fn floods(&self) -> bool {
-        self.output.metadata().is_ok_and(|output| output.len() > OUTPUT_BYTES_MAX)
+        self.output.printed.has_more.load(Ordering::Relaxed)
     }
 
     /// Waits until all of its processes sleep and have done so for a while: compiling a program for the kernel, say, takes
@@ -323,7 +331,12 @@ impl Running {
     }
 
     fn lives(&self) -> bool {
-        self.leader_ended().is_none() || members(self.group).iter().any(|member| member.state != 'Z')
+        self.leader_ended().is_none() || !self.alive().is_empty()
+    }
+
+    /// Its processes that have not ended, whether in its group or not.
+    fn alive(&self) -> Vec<Member> {
+        members(self.group).into_iter().filter(|member| member.state != 'Z').collect()
     }
 
     /// Ends it, with all that it started; `in_haste` without waiting for what they may have to write down.
@@ -337,27 +350,31 @@ impl Running {
         let begun = Instant::now();
         let mut calls = CALLS.iter().peekable();
         let mut ended_with = None;
-        let mut is_left = false;
+        let mut left = Vec::new();
         while self.lives() {
             if let Some((_, signal, name)) =
                 calls.next_if(|(after, ..)| begun.elapsed() >= *after || in_haste())
             {
                 // Some may belong to another user, which is seen by their going on.
                 let _ = kill_process_group(self.group, *signal);
+                for member in self.alive().iter().filter(|member| member.is_outside) {
+                    // A child of ours, whose number is nobody else's until it is buried, which it is not.
+                    let _ = Pid::from_raw(member.pid).map(|pid| kill_process(pid, *signal));
+                }
                 ended_with = Some(*name);
             } else if calls.peek().is_none() && begun.elapsed() >= CALLS[2].0 + GIVE_UP {
-                is_left = true;
+                left = self.alive().iter().map(|member| member.pid).collect();
                 break;
             }
             std::thread::sleep(LOOK_FOR_END);
         }
         let status = self.leader.try_wait().ok().flatten();
-        Ending { status, ended_with, failed_early, is_left, saved: self.save() }
+        Ending { status, ended_with, failed_early, left, saved: self.save() }
     }
 
     fn save(&mut self) -> std::io::Result<()> {
-        self.output.rewind()?;
-        store::write_whole(&self.path, |file| std::io::copy(&mut self.output, file).map(drop))
+        let printed = self.output.end();
+        outputs::write_file(&self.path, printed).map_err(|trouble| std::io::Error::other(trouble.cause))
     }
 }
 
@@ -369,32 +386,112 @@ impl Drop for Running {
     }
 }
 
-/// A process of a group.
+/// Takes up what a command prints, as fast as it does: a pipe, so that who opens it anew, say as /dev/stderr, takes
+/// nothing from what another has printed.
+#[derive(Debug)]
+struct Output {
+    printed: Arc<Printed>,
+    taker: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Printed {
+    bytes: Mutex<Vec<u8>>,
+    /// Whether there was more than may be held.
+    has_more: AtomicBool,
+    /// Whether it takes no more than what is in the pipe.
+    is_over: AtomicBool,
+}
+
+impl Output {
+    fn new() -> std::io::Result<(Self, PipeWriter)> {
+        let (mut reader, writer) = std::io::pipe()?;
+        fcntl_setfl(&reader, OFlags::NONBLOCK)?;
+        let printed = Arc::<Printed>::default();
+        let theirs = Arc::clone(&printed);
+        let taker = std::thread::Builder::new().name("beside".into()).stack_size(128 << 10);
+        let taker = taker.spawn(move || theirs.take_all(&mut reader))?;
+        Ok((Self { printed, taker: Some(taker) }, writer))
+    }
+
+    /// All that was printed, without waiting for those who could still print.
+    fn end(&mut self) -> Vec<u8> {
+        self.printed.is_over.store(true, Ordering::Release);
+        if let Some(taker) = self.taker.take() {
+            let _ = taker.join();
+        }
+        std::mem::take(&mut self.printed.bytes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Printed {
+    fn take_all(&self, reader: &mut PipeReader) {
+        let mut part = [0; 16 << 10];
+        loop {
+            // Read before the look at the pipe: what was printed until then is taken.
+            let is_over = self.is_over.load(Ordering::Acquire);
+            match reader.read(&mut part) {
+                Ok(0) => return,
+                Ok(length) => {
+                    let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+                    let room = (OUTPUT_BYTES_MAX as usize).saturating_sub(bytes.len());
+                    bytes.extend_from_slice(&part[..length.min(room)]);
+                    self.has_more.fetch_or(length > room, Ordering::Relaxed);
+                    // Those whom nobody could end may go on for ever.
+                    if is_over && length > room {
+                        return;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock && !is_over => {
+                    let _ = poll(&mut [PollFd::new(reader, PollFlags::IN)], Some(&TAKE_LOOK));
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// A process of a command.
 #[derive(Debug, PartialEq)]
 struct Member {
+    pid: i32,
+    /// Whether it has left the group, and lost its parent to become our child.
+    is_outside: bool,
     state: char,
     /// CPU time that it has taken.
     cpu_ticks: u64,
 }
 
-/// The processes of a group, as far as they can be seen.
+/// The processes of a command, by its group, as far as they can be seen.
 fn members(group: Pid) -> Vec<Member> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let processes = entries.filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit());
     let stats = processes.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
-    stats.filter_map(|stat| member(&stat, group.as_raw_nonzero().get())).collect()
+    let own = std::process::id() as i32;
+    let all = stats.filter_map(|stat| member(&stat, group.as_raw_nonzero().get(), own));
+    all.filter(|member| !member.is_outside || was_started_beside(member.pid)).collect()
 }
 
-/// What a process's `stat` says of it, if it is of that group.
-fn member(stat: &str, group: i32) -> Option<Member> {
+/// Whether a child of ours comes from the command: its environment tells it from others.
+fn was_started_beside(pid: i32) -> bool {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|variable| variable.starts_with(b"SKYE_PHASE="))
+}
+
+/// What a process's `stat` says of it, if it is of that group, or a child of `own` in another.
+fn member(stat: &str, group: i32, own: i32) -> Option<Member> {
     // The command's name may contain blanks and parentheses; what follows the last one does not.
-    let (_, rest) = stat.rsplit_once(')')?;
+    let (before, rest) = stat.rsplit_once(')')?;
+    let pid = before.split_once(' ')?.0.parse().ok()?;
     let words: Vec<_> = rest.split_ascii_whitespace().collect();
     let number = |index: usize| words.get(index).and_then(|word| word.parse::<u64>().ok());
-    if words.get(2)?.parse() != Ok(group) {
+    let is_outside = words.get(2)?.parse() != Ok(group);
+    if is_outside && words.get(1)?.parse() != Ok(own) {
         return None;
     }
-    Some(Member { state: words.first()?.chars().next()?, cpu_ticks: number(11)? + number(12)? })
+    let state = words.first()?.chars().next()?;
+    Some(Member { pid, is_outside, state, cpu_ticks: number(11)? + number(12)? })
 }
 
 #[cfg(test)]
@@ -438,6 +535,44 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_has_left_the_group_is_ended_too_and_nobody_takes_what_others_print() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("01-read.txt");
+        let script = "echo first; setsid sh -c 'echo $$; exec sleep 1000' & \
+            sleep 0.2; echo second >/dev/stderr; echo third | tee /dev/stderr >/dev/stdout; exit 0";
+        let mut command = sh(script);
+        command.env("SKYE_PHASE", "01-read");
+        let mut running = Running::start(command, "01-read".into(), path.clone()).unwrap();
+        running.leader_has_ended_within(Duration::from_secs(20));
+        let ending = running.end(|| false);
+        // A shell starts what stands in the background with INT ignored.
+        assert_eq!((ending.left.as_slice(), ending.ended_with), (&[][..], Some("TERM")));
+        let printed = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<_> = printed.lines().collect();
+        assert!(
+            lines.len() == 5 && ["first", "second", "third"].iter().all(|line| lines.contains(line)),
+            "{printed}"
+        );
+        let pid: i32 = lines.iter().find_map(|line| line.parse().ok()).unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
+    }
+
+    #[test]
+    fn no_more_than_the_limit_is_held() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("01-read.txt");
+        let mut running = Running::start(sh("exec yes"), String::new(), path.clone()).unwrap();
+        let begun = Instant::now();
+        while !running.floods() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it prints too little");
+            std::thread::sleep(LOOK_FOR_END);
+        }
+        running.end(|| true);
+        assert_eq!(path.metadata().unwrap().len(), OUTPUT_BYTES_MAX);
+    }
+
     impl Running {
         fn leader_has_ended_within(&self, longest: Duration) {
             let begun = Instant::now();
@@ -451,9 +586,11 @@ mod tests {
     #[test]
     fn members_of_a_group_are_told_by_their_stat() {
         let stat = "77 (a) (b c) S 1 70 70 0 -1 4194304 1 0 0 0 12 30 0 0 20 0 1 0 5 1 1";
-        assert_eq!(member(stat, 70), Some(Member { state: 'S', cpu_ticks: 42 }));
-        assert_eq!(member(stat, 77), None);
-        assert_eq!(member("", 77), None);
-        assert_eq!(member("77 (a) S 1 77", 77), None);
+        let known = |is_outside| Some(Member { pid: 77, is_outside, state: 'S', cpu_ticks: 42 });
+        assert_eq!(member(stat, 70, 5), known(false));
+        assert_eq!(member(stat, 77, 1), known(true), "a child of ours");
+        assert_eq!(member(stat, 77, 5), None);
+        assert_eq!(member("", 77, 5), None);
+        assert_eq!(member("77 (a) S 1 77", 77, 5), None);
     }
 }

@@ -14,7 +14,7 @@ use crate::dialect::{self, Bench, Phrase, Phrases, Program, tell};
 use crate::driver::{Audience, Ended};
 use crate::exit::{self, Failure};
 use crate::signals::Interruption;
-use crate::{Done, terminal};
+use crate::{Done, inputs, terminal};
 
 /// The original's code for INT while the tests on data ran.
 const INTERRUPTED: u8 = 5;
@@ -64,7 +64,7 @@ fn measure(options: &Options) -> Done {
 fn seed_of(path: &Path) -> Result<u64, Failure> {
     let attempt = || format!("take random numbers from {}", path.display());
     let mut bytes = Vec::new();
-    std::fs::File::open(path)
+    inputs::open_any(path)
         .and_then(|file| file.take(SEED_BYTES_MAX).read_to_end(&mut bytes))
         .map_err(|error| Failure::failed(Trouble::new(attempt(), error)))?;
     if bytes.is_empty() {

@@ -1,9 +1,10 @@
 //! Files that are read whole: no more of them than fits their kind, and nothing that has no end.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Error, Read, Result};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use model::size;
 use run::patience;
@@ -13,14 +14,20 @@ pub const DOCUMENT_BYTES_MAX: u64 = 256 << 20;
 /// Longest description that somebody writes: a preset, a simulated device.
 pub const DESCRIPTION_BYTES_MAX: u64 = 1 << 20;
 
+/// Device and inode of each file that was read.
+static READ: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
+
+/// Whether a file was read: nothing that is made from it may take its place.
+pub fn was_read(metadata: &Metadata) -> bool {
+    READ.lock().unwrap_or_else(PoisonError::into_inner).contains(&(metadata.dev(), metadata.ino()))
+}
+
 /// Opens a regular file; devices and pipes are refused, as they may have no end.
 ///
 /// # Errors
 /// It is no regular file, or cannot be opened.
 pub fn open(path: &Path) -> Result<File> {
-    // Without this, a pipe that nobody writes to would be waited for.
-    let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-    let file = OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;
+    let file = open_any(path)?;
     let kind = file.metadata()?.file_type();
     if kind.is_dir() {
         return Err(Error::other("it is a directory"));
@@ -28,6 +35,18 @@ pub fn open(path: &Path) -> Result<File> {
     if !kind.is_file() {
         return Err(Error::other("it is a device or a pipe; name a file"));
     }
+    Ok(file)
+}
+
+/// Opens a file of any kind, without waiting for somebody who writes into a pipe.
+///
+/// # Errors
+/// It cannot be opened.
+pub fn open_any(path: &Path) -> Result<File> {
+    let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let file = OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;
+    let metadata = file.metadata()?;
+    READ.lock().unwrap_or_else(PoisonError::into_inner).push((metadata.dev(), metadata.ino()));
     Ok(file)
 }
 

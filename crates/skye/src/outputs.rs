@@ -47,6 +47,9 @@ pub fn check(path: &Path) -> Result<(), Failure> {
         }
         Ok(metadata) if metadata.is_dir() => Err(std::io::Error::other("it is a directory")),
         Ok(metadata) if !metadata.is_file() => Ok(()),
+        Ok(metadata) if inputs::was_read(&metadata) => {
+            Err(std::io::Error::other("it was read for this very run"))
+        }
         _ => store::try_part(path),
     })
     .map_err(Failure::refused)

@@ -52,6 +52,9 @@ pub fn become_user(user: Option<&str>, group: Option<&str>) -> Result<Identity, 
         .and_then(|()| setresgid(gid, gid, gid))
         .and_then(|()| setresuid(uid, uid, uid))
         .map_err(|errno| Trouble::new(attempt(), std::io::Error::from(errno)))?;
+    if Identity::current() != wanted {
+        return Err(Trouble::new(attempt(), format!("the kernel made it {} instead", Identity::current())));
+    }
     if !wanted.is_root() {
         give_up_capabilities().map_err(|error| Trouble::new(attempt(), error))?;
     }
@@ -70,6 +73,9 @@ fn give_up_capabilities() -> std::io::Result<()> {
     }
 }
 
+/// The number that tells the kernel to leave a user or group as it is (setresuid(2)): nobody's.
+const NOBODYS: u32 = u32::MAX;
+
 /// The numbers of those who were named.
 fn wanted(user: Option<&str>, group: Option<&str>, current: Identity) -> Result<Identity, Trouble> {
     let mut identity = current;
@@ -84,8 +90,8 @@ fn wanted(user: Option<&str>, group: Option<&str>, current: Identity) -> Result<
         identity = match (found, number) {
             (Some(user), _) => Identity { uid: user.uid.as_raw(), gid: user.gid.as_raw() },
             // Whom nobody knows by name belongs to no group.
-            (None, Some(uid)) => Identity { uid, gid: group_of("nogroup")?.unwrap_or(uid) },
-            (None, None) => {
+            (None, Some(uid)) if uid != NOBODYS => Identity { uid, gid: group_of("nogroup")?.unwrap_or(uid) },
+            (None, _) => {
                 return Err(Trouble::new(attempt(), "there is no such user")
                     .remedy("write the name or number of one; getent passwd lists them"));
             }
@@ -103,7 +109,7 @@ fn wanted(user: Option<&str>, group: Option<&str>, current: Identity) -> Result<
 /// The number of a group by its name or number; a number need not have a name.
 fn group_of(word: &str) -> Result<Option<u32>, Trouble> {
     if let Ok(number) = word.parse() {
-        return Ok(Some(number));
+        return Ok(Some(number).filter(|number| *number != NOBODYS));
     }
     let found = Group::from_name(word)
         .map_err(|errno| Trouble::new(format!("become the group `{word}`"), std::io::Error::from(errno)))?;
@@ -123,6 +129,9 @@ mod tests {
                 .map_err(|trouble| trouble.to_string())
         };
         assert_eq!(of(None, None), Ok((7, 8)));
+        for (user, group) in [(Some("4294967295"), None), (None, Some("4294967295"))] {
+            assert!(of(user, group).is_err(), "the kernel would leave it as it is");
+        }
         assert_eq!(of(Some("root"), None), Ok((0, 0)));
         assert_eq!(of(Some("0"), Some("5")), Ok((0, 5)));
         assert_eq!(of(None, Some("root")), Ok((7, 0)));

@@ -1,7 +1,8 @@
 //! Signals as flags: the first ends the run and keeps what was measured, a second skips the saving, none the removing.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{
     SIGALRM, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGXFSZ,
@@ -13,6 +14,14 @@ use crate::memory;
 
 /// What ends a run. XFSZ, the file size limit, does not: it becomes an error of the write (EFBIG) once it is caught.
 const ENDING: [i32; 9] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM, SIGXFSZ];
+
+/// When the first one arrived that asked for an end; one for the process, as stdout is.
+static FIRST: OnceLock<Instant> = OnceLock::new();
+
+/// Whether a signal asked for an end so long ago, or a user insisted since.
+pub fn first_was_before(age: Duration) -> bool {
+    FIRST.get().is_some_and(|first| first.elapsed() >= age) || run::patience::is_insistent()
+}
 
 /// What has arrived.
 #[derive(Debug, Clone, Default)]
@@ -58,6 +67,7 @@ impl Interruption {
     }
 
     fn note(&self, signal: i32) {
+        let _ = FIRST.set(Instant::now());
         // Only the first decides about the exit code.
         let _ = self.first.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
         // A reader that is gone is no user who insists, nor is a limit of CPU time, which the kernel repeats every second.

@@ -1,11 +1,16 @@
 //! Stdout and stderr: what may be printed where, and in which style.
 
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use report::printable;
 use report::text::Style;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 
 use crate::exit::Failure;
+use crate::signals;
 
 /// Whether stdout can be written to: `1</dev/null` makes one that cannot, and the standard library takes what is written
 /// to it for written.
@@ -28,8 +33,9 @@ pub fn check_stdout() -> Result<(), Failure> {
 /// # Errors
 /// [`Failure::ReaderGone`] if nobody reads it any more.
 pub fn print_line(text: &str) -> Result<(), Failure> {
-    let mut out = anstream::stdout().lock();
-    writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| of_write(&error))
+    let mut styled = anstream::AutoStream::new(Vec::new(), anstream::AutoStream::choice(&std::io::stdout()));
+    writeln!(styled, "{text}").map_err(|error| of_write(&error))?;
+    print_bytes(&styled.into_inner())
 }
 
 /// Prints bytes to stdout as they are.
@@ -37,15 +43,41 @@ pub fn print_line(text: &str) -> Result<(), Failure> {
 /// # Errors
 /// [`Failure::ReaderGone`] if nobody reads it any more.
 pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| of_write(&error))
+    write_while_read(rustix::stdio::stdout(), bytes).map_err(|error| of_write(&error))
+}
+
+/// Bytes that a pipe takes at once when it has room at all (PIPE_BUF of Linux, pipe(7)).
+const PIPE_BYTES: usize = 4096;
+/// How often it is looked at whether a signal has arrived while nobody reads.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// After a signal, a reader has this long to go on reading: what is left behind elsewhere matters more.
+const READER_MAX: Duration = Duration::from_secs(5);
+
+/// Writes to a descriptor that may be a pipe whose reader takes its time, which must not keep a signal from ending us.
+fn write_while_read(out: BorrowedFd<'_>, mut bytes: &[u8]) -> std::io::Result<()> {
+    while !bytes.is_empty() {
+        let mut polled = [PollFd::from_borrowed_fd(out, PollFlags::OUT)];
+        match rustix::event::poll(&mut polled, Some(&LOOK)) {
+            Ok(0) if signals::first_was_before(READER_MAX) => return Err(ErrorKind::BrokenPipe.into()),
+            Ok(0) | Err(Errno::INTR) => continue,
+            // What cannot be polled is written to as it is.
+            Ok(_) | Err(_) => {}
+        }
+        match rustix::io::write(out, &bytes[..bytes.len().min(PIPE_BYTES)]) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(())
 }
 
 fn of_write(error: &std::io::Error) -> Failure {
     match error.kind() {
         ErrorKind::BrokenPipe => Failure::ReaderGone,
         // Closed before we began: the same, from the user's side.
-        _ if error.raw_os_error() == Some(rustix::io::Errno::BADF.raw_os_error()) => Failure::ReaderGone,
+        _ if error.raw_os_error() == Some(Errno::BADF.raw_os_error()) => Failure::ReaderGone,
         _ => Failure::Failed(format!("cannot write to stdout: {error}; make room where it leads")),
     }
 }
@@ -57,7 +89,8 @@ pub fn error(message: &str) {
 
 /// Prints a message to stderr, after a word that says what it is. A stderr that is closed cannot be told so.
 pub fn message(word: &str, message: &str) {
-    let _ = writeln!(anstream::stderr(), "{word}: {}", printable(message));
+    let text = format!("{word}: {}\n", printable(message));
+    let _ = write_while_read(rustix::stdio::stderr(), text.as_bytes());
 }
 
 /// What stdout can show.

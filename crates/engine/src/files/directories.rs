@@ -183,12 +183,13 @@ impl<O: NameOps, S: Spelling> Entries<O, S> {
             }
             let Some(entry) = entry else { return Ok(true) };
             let entry = entry.map_err(|errno| failed(steps[getdents], walk.done, errno.into()))?;
+            // Also where none of the names is of the set, as a directory may have no end.
+            if walk.laps.last_ns >= walk.limits.deadline_ns {
+                return Ok(false);
+            }
             let name = entry.file_name();
             if !self.spelling.can_be(name.to_bytes(), O::KIND) {
                 continue;
-            }
-            if walk.laps.last_ns >= walk.limits.deadline_ns {
-                return Ok(false);
             }
             self.operation
                 .operate(directory.as_fd(), name, &mut walk.laps)

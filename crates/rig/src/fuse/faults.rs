@@ -41,6 +41,10 @@ pub struct Faults {
     pub sync_error_after: Option<(u64, Errno)>,
     /// Closing of descriptors fails with this.
     pub close_error: Option<Errno>,
+    /// Removals of files are confirmed and not made.
+    pub keeps_files: bool,
+    /// Directories list names of files that are not there, without end.
+    pub lists_endlessly: bool,
     /// From this read on (the first is 1), reads are not answered before [`Fuse::release`](super::Fuse::release).
     pub hang_from_read: Option<u64>,
     /// Once so many bytes are written, writes are done and not answered before [`Fuse::release`](super::Fuse::release).
@@ -77,6 +81,8 @@ impl Default for Faults {
             create_error_after: None,
             sync_error_after: None,
             close_error: None,
+            keeps_files: false,
+            lists_endlessly: false,
             hang_from_read: None,
             hang_after_written: None,
             hang: None,

@@ -26,6 +26,9 @@ use crate::spec::Opened;
 /// How long the kernel may remember what it was told; everything changes through the kernel, so it is never wrong.
 const REMEMBER: Duration = Duration::from_secs(1);
 
+/// Place in a directory behind all that is there.
+const ENDLESS_FROM: u64 = 1 << 40;
+
 /// Answers a request on names with what was found, or with its error, when it is due.
 macro_rules! answer {
     ($shared:expr, $reply:ident, $found:expr, $ok:expr) => {{
@@ -166,7 +169,9 @@ impl Filesystem for Server {
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let time = self.0.memory().faults.unlink_time;
         thread::sleep(time);
-        let removed = self.0.memory().remove(parent, name, false);
+        let mut memory = self.0.memory();
+        let removed = if memory.faults.keeps_files { Ok(()) } else { memory.remove(parent, name, false) };
+        drop(memory);
         self.0.answer_unless_it_hangs(Hangs::Unlink, move || match removed {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(error),
@@ -345,6 +350,12 @@ impl Filesystem for Server {
             let kind = if place <= 2 { FileType::Directory } else { kind(child) };
             if reply.add(INodeNo(child), place, kind, name) {
                 break;
+            }
+        }
+        if memory.faults.lists_endlessly {
+            let mut place = offset.max(ENDLESS_FROM);
+            while !reply.add(number, place + 1, FileType::RegularFile, format!("x{place}")) {
+                place += 1;
             }
         }
         drop(memory);

@@ -272,6 +272,42 @@ fn an_error_of_close_is_one() {
 }
 
 #[test]
+fn a_server_that_lies_about_names_keeps_nobody_waiting() {
+    xtask::require!(root, fuse);
+    let keeps = Faults { keeps_files: true, ..Faults::default() };
+    let lists = Faults { lists_endlessly: true, ..Faults::default() };
+    for (faults, test, says) in [
+        (keeps, "stat:files=50", "it still lists names after their removal has succeeded"),
+        (lists, "stat:files=50", "it lists more than 10000 names that cannot be removed"),
+        (lists, "unlink:files=50:order=dir", "it lists more than 10000 names that cannot be removed"),
+    ] {
+        let fuse = Fuse::new(Faults::default());
+        let mut running = on(fuse.path()).words("--time 0.5 --no-probe --test").arg(test).spawn();
+        assert!(running.wait_until(|| fuse.counts().creates >= 50));
+        fuse.set(faults);
+        let ran = running.wait().did_not_panic().exits(1);
+        assert!(ran.stderr.contains(says), "{test}\n{ran}");
+        fuse.set(Faults::default());
+        skye().arg("clean").arg(fuse.path()).run().exits(0);
+        assert_nothing_left(fuse.path());
+    }
+}
+
+#[test]
+fn nothing_takes_the_place_of_what_a_run_is_made_from() {
+    let home = scratch(1 << 20);
+    let preset = home.path().join("mine.toml");
+    fs::write(&preset, "tests = [\"read:rnd4k\"]\nsize = \"1m\"\n").unwrap();
+    for words in ["run --preset", "bonnie++ -s 0 -n 1 -u root -d . -Z"] {
+        let program = skye().words(words).arg(&preset).arg("--json").arg(&preset);
+        let program = if words.starts_with("run") { program.arg(home.path()) } else { program };
+        let ran = program.run().did_not_panic();
+        assert!(ran.stderr.contains("it was read for this very run"), "{ran}");
+        assert!(fs::read_to_string(&preset).unwrap().starts_with("tests"), "{ran}");
+    }
+}
+
+#[test]
 fn two_documents_never_share_a_file_that_is_yet_to_be_made() {
     let home = scratch(0);
     std::os::unix::fs::symlink("x", home.path().join("y")).unwrap();

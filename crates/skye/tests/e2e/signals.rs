@@ -1,10 +1,13 @@
 //! Signals and readers that go away, in every stage: the partial result is saved, nothing is left behind.
 
+use std::io::Write;
 use std::time::Duration;
 
+use rustix::fs::OFlags;
 use rustix::process::Signal;
 
 use crate::support::fuse::{Counts, Faults, Fuse};
+use crate::support::mounts::Tmpfs;
 use crate::support::program::{Ran, Skye, assert_nothing_left, document, phases, skye};
 
 /// A stage of a run, recognised by what it asks of the file system.
@@ -81,6 +84,25 @@ fn a_pipe_signal_by_itself_ends_nothing_badly() {
     for stage in &STAGES {
         interrupted(stage, &[Signal::PIPE]).exits(0);
     }
+}
+
+#[test]
+fn a_reader_that_does_not_read_keeps_no_signal_from_ending_it() {
+    xtask::require!(root, tmpfs);
+    let tmpfs = Tmpfs::new("64m", None);
+    let (_reader, mut writer) = std::io::pipe().unwrap();
+    // Full before it begins.
+    rustix::fs::fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
+    while writer.write(&[b'x'; 4096]).is_ok() {}
+    rustix::fs::fcntl_setfl(&writer, OFlags::empty()).unwrap();
+    let program = skye().words("gobonniego -size 0.002 -threads 1 -iops-duration 0.1 -runs 1000 -dir");
+    let mut running = program.arg(tmpfs.path()).stdout(writer.into()).spawn();
+    assert!(running.wait_until(|| std::fs::read_dir(tmpfs.path()).unwrap().next().is_some()));
+    // Until it has something to say that nobody takes.
+    std::thread::sleep(Duration::from_secs(2));
+    running.signal(Signal::TERM);
+    running.wait().did_not_panic().exits(143);
+    assert_nothing_left(tmpfs.path());
 }
 
 #[test]
