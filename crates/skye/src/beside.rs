@@ -20,6 +20,7 @@ use model::workload::Engine;
 use model::{PlannedPhase, Trouble};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::pipe::fcntl_setpipe_size;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, getpid, kill_process, kill_process_group, set_child_subreaper, waitid,
 };
@@ -43,6 +44,8 @@ const CALLS: [(Duration, Signal, &str); 3] = [
 ];
 /// Who is left so long after the last of them will not go.
 const GIVE_UP: Duration = Duration::from_secs(1);
+/// What a pipe may hold that nobody but root has widened (/proc/sys/fs/pipe-max-size).
+const PIPE_BYTES: usize = 1 << 20;
 /// Longest wait for what it prints.
 const TAKE_LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// How often it is looked at whether it has ended.
@@ -407,6 +410,8 @@ impl Output {
     fn new() -> std::io::Result<(Self, PipeWriter)> {
         let (mut reader, writer) = std::io::pipe()?;
         fcntl_setfl(&reader, OFlags::NONBLOCK)?;
+        // Whoever prints much wakes us less often; where that is refused, it is as large as the kernel makes it.
+        let _ = fcntl_setpipe_size(&reader, PIPE_BYTES);
         let printed = Arc::<Printed>::default();
         let theirs = Arc::clone(&printed);
         let taker = std::thread::Builder::new().name("beside".into()).stack_size(128 << 10);
@@ -426,7 +431,7 @@ impl Output {
 
 impl Printed {
     fn take_all(&self, reader: &mut PipeReader) {
-        let mut part = [0; 16 << 10];
+        let mut part = vec![0; PIPE_BYTES];
         loop {
             // Read before the look at the pipe: what was printed until then is taken.
             let is_over = self.is_over.load(Ordering::Acquire);

@@ -228,7 +228,7 @@ fn marks_in_the_kernels_trace_enclose_each_measured_part() {
 fn one_that_prints_without_end_is_ended() {
     let home = scratch(256 << 20);
     // As fast as it can: no more of it is held than is looked at in time, and the test goes on.
-    let program = on(home.path(), "1", "echo group=$$; exec yes").words("--test stat");
+    let program = on(home.path(), "3", "echo group=$$; exec yes").words("--test stat");
     let ran = program.arg("-o").arg(home.path()).run().did_not_panic().exits(0);
     ran.tells(&["yes", "printed more than 64 MiB", "$SKYE_OUTPUT"]);
     assert_nothing_left(home.path());
