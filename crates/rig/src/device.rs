@@ -34,6 +34,8 @@ impl LoopDevice {
             let known = Some((device.0.clone(), sequence));
             journal.note(Step::Loop { backing: backing.to_owned(), known })?;
         }
+        // A number that somebody has set read-only stays so for whoever gets it next.
+        journal.run(Command::new("blockdev").arg("--setrw").arg(device.path()), &attempt)?;
         if direct && device.attribute("loop/dio")? != "1" {
             return Err(Trouble::new(attempt, "its file system takes no direct I/O"));
         }

@@ -162,8 +162,8 @@ enum Command {
     Enter,
     /// Make what a round needs, untimed, until this instant.
     Prepare { deadline_ns: u64 },
-    /// Visit every file once, until this instant.
-    Measure { deadline_ns: u64 },
+    /// Visit every file once, for this time from when it has a CPU, and at most until this instant.
+    Measure { time_ns: u64, deadline_ns: u64 },
     /// Put back what the round changed, untimed.
     Settle { deadline_ns: u64 },
 }
@@ -349,8 +349,8 @@ impl Rounds<'_, '_> {
         self.drive.begin();
         let now_ns = Monotonic.now_ns();
         let left_ns = self.task.time_ns.saturating_sub(self.outcome.measured_ns);
-        let deadline_ns = now_ns.saturating_add(left_ns).min(self.task.deadline_ns.max(now_ns + 1));
-        order(gang, 0..gang.len(), Command::Measure { deadline_ns });
+        let deadline_ns = self.task.deadline_ns.max(now_ns + 1);
+        order(gang, 0..gang.len(), Command::Measure { time_ns: left_ns, deadline_ns });
         // What fills files may be woken in vain, while the cache is full.
         let bytes = self.work.size_max_bytes.saturating_mul(gang.len() as u64);
         let fills = self.work.verb == FileVerb::Create && bytes > 0;
@@ -499,7 +499,8 @@ impl Member {
             let (round, is_whole) = match command {
                 Command::Enter => (nothing(), true),
                 Command::Prepare { deadline_ns } => self.prepare(names, &place, deadline_ns),
-                Command::Measure { deadline_ns } => {
+                Command::Measure { time_ns, deadline_ns } => {
+                    let deadline_ns = start_ns.saturating_add(time_ns).min(deadline_ns);
                     let round = self.measure(&place, deadline_ns, &mut recorder, &mut measured);
                     last_done = round.done;
                     (round, true)
