@@ -172,15 +172,24 @@ impl Beside {
 
     /// Ends a command at once that prints more than may be held in memory while others are measured there.
     pub fn watch(&mut self) {
-        let Some(running) = &mut self.running else { return };
-        if running.floods() && !running.is_flooding {
-            running.is_flooding = true;
+        let Some(mut running) = self.running.take() else { return };
+        if self.tell_flood(&mut running) {
             let _ = kill_process_group(running.group, Signal::KILL);
+        }
+        self.running = Some(running);
+    }
+
+    /// Warns once of a command that has printed more than is held; whether it does so now.
+    fn tell_flood(&mut self, running: &mut Running) -> bool {
+        let is_new = running.floods() && !running.is_flooding;
+        if is_new {
+            running.is_flooding = true;
             let attempt = format!("keep `{}` beside {} to its end", self.command, running.id);
             let cause = format!("it had printed more than {}", model::size::binary(OUTPUT_BYTES_MAX));
             let remedy = "have it write into files in $SKYE_OUTPUT, on another disk";
             self.warn(Trouble::new(attempt, cause).remedy(remedy));
         }
+        is_new
     }
 
     /// The test is over, and so is the command.
@@ -188,6 +197,7 @@ impl Beside {
         self.has_begun = false;
         let Some(mut running) = self.running.take() else { return };
         let ending = running.end(|| self.interruption.is_repeated());
+        self.tell_flood(&mut running);
         let name = running.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let id = &running.id;
         let in_directory = self.directory.file_name().unwrap_or_default().to_string_lossy();
