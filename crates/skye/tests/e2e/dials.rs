@@ -350,11 +350,11 @@ fn a_stream_that_is_killed_is_no_damage() {
 #[test]
 fn a_read_that_is_short_is_told_with_its_place() {
     xtask::require!(root, fuse);
-    const END: u64 = (128 << 10) + 1000;
+    const END: u64 = (64 << 10) + 1000;
     let fuse = Fuse::new(Faults { reads_end_at: Some(END), ..Faults::default() });
     let tests = "--test read:seq64k --test read:rnd4k --test read:rnd4k:q8 --test rewrite:seq64k:q2:direct \
                  --test byte-read --test getc-read --test write:seq64k:q4:passes=1 --test create:files=20";
-    let program = on(fuse.path()).words("--size 4m --time 0.5").words(tests);
+    let program = on(fuse.path()).words("--size 4m --time 1").words(tests);
     let json = program.home().join("run.json");
     let ran = program.arg("--json").arg(&json).run().did_not_panic().exits(1);
     let run = document(&json);
@@ -369,7 +369,7 @@ fn a_read_that_is_short_is_told_with_its_place() {
         assert!(ran.stderr.contains(&moved), "{ran}");
     }
     // One after the other, the first that cannot be read whole is known.
-    assert_eq!(offset_in(&run["phases"][0]), 128 << 10);
+    assert_eq!(offset_in(&run["phases"][0]), 64 << 10);
     for index in [4, 5] {
         assert_eq!((offset_in(&run["phases"][index]), &run["phases"][index]["ops"]), (END, &END.into()));
     }
