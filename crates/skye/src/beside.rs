@@ -5,6 +5,7 @@
 //! on which results are saved. It has a process group of its own, which ends with its test, in whatever way that ends;
 //! so does what has left the group.
 
+use std::collections::HashSet;
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -155,7 +156,7 @@ impl Beside {
         let path = again.into_iter().find(|path| !path.exists()).unwrap_or_default();
         let mut command = Command::new("sh");
         command.args(["-c", &self.command]);
-        command.env("SKYE_PHASE", id).env("SKYE_SPEC", spec).env("SKYE_TARGET", &self.target);
+        command.env("SKYE_SPEC", spec).env("SKYE_TARGET", &self.target);
         command.env("SKYE_PID", std::process::id().to_string()).env("SKYE_OUTPUT", &self.directory);
         match Running::start(command, id.to_owned(), path) {
             Ok(running) => {
@@ -300,6 +301,7 @@ impl Running {
         // Whoever leaves the group and loses its parent becomes our child, and can still be found.
         set_child_subreaper(Some(getpid()))?;
         let (output, writer) = Output::new()?;
+        command.env("SKYE_PHASE", &id);
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).process_group(0);
         let leader = command.spawn()?;
         let group = Pid::from_child(&leader);
@@ -318,7 +320,7 @@ impl Running {
         let mut worked_before = 0;
         while begun.elapsed() < READY_MAX && !interruption.is_raised() && !self.floods() {
             std::thread::sleep(LOOK);
-            let members = members(self.group);
+            let members = self.members();
             let worked: u64 = members.iter().map(|member| member.cpu_ticks).sum();
             let is_asleep = members.iter().all(|member| matches!(member.state, 'S' | 'I' | 'T' | 'Z'));
             if is_asleep && worked == worked_before {
@@ -347,9 +349,13 @@ impl Running {
         self.leader_ended().is_none() || !self.alive().is_empty()
     }
 
+    fn members(&self) -> Vec<Member> {
+        members(self.group, &self.id)
+    }
+
     /// Its processes that have not ended, whether in its group or not.
     fn alive(&self) -> Vec<Member> {
-        members(self.group).into_iter().filter(|member| member.state != 'Z').collect()
+        self.members().into_iter().filter(|member| member.state != 'Z').collect()
     }
 
     /// Ends it, with all that it started; `in_haste` without waiting for what they may have to write down.
@@ -364,23 +370,29 @@ impl Running {
         let mut calls = CALLS.iter().peekable();
         let mut ended_with = None;
         let mut left = Vec::new();
+        // Those outside of the group that know of the last call: whoever loses its parent then is seen only later.
+        let mut told = HashSet::new();
         while self.lives() {
             if let Some((_, signal, name)) =
                 calls.next_if(|(after, ..)| begun.elapsed() >= *after || in_haste())
             {
                 // Some may belong to another user, which is seen by their going on.
                 let _ = kill_process_group(self.group, *signal);
-                for member in self.alive().iter().filter(|member| member.is_outside) {
-                    // A child of ours, whose number is nobody else's until it is buried, which it is not.
-                    let _ = Pid::from_raw(member.pid).map(|pid| kill_process(pid, *signal));
-                }
-                ended_with = Some(*name);
+                ended_with = Some((*signal, *name));
+                told.clear();
             } else if calls.peek().is_none() && begun.elapsed() >= CALLS[2].0 + GIVE_UP {
                 left = self.alive().iter().map(|member| member.pid).collect();
                 break;
             }
+            let outside = self.alive().into_iter().filter(|member| member.is_outside);
+            for pid in outside.map(|member| member.pid).filter(|pid| told.insert(*pid)) {
+                // A child of ours, whose number is nobody else's until it is buried, which it is not.
+                let _ =
+                    ended_with.zip(Pid::from_raw(pid)).map(|((signal, _), pid)| kill_process(pid, signal));
+            }
             std::thread::sleep(LOOK_FOR_END);
         }
+        let ended_with = ended_with.map(|(_, name)| name);
         let status = self.leader.try_wait().ok().flatten();
         Ending { status, ended_with, failed_early, left, saved: self.save() }
     }
@@ -478,20 +490,22 @@ struct Member {
     cpu_ticks: u64,
 }
 
-/// The processes of a command, by its group, as far as they can be seen.
-fn members(group: Pid) -> Vec<Member> {
+/// The processes of a command beside a test, by its group, as far as they can be seen.
+fn members(group: Pid, id: &str) -> Vec<Member> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let processes = entries.filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit());
     let stats = processes.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
     let own = std::process::id() as i32;
     let all = stats.filter_map(|stat| member(&stat, group.as_raw_nonzero().get(), own));
-    all.filter(|member| !member.is_outside || was_started_beside(member.pid)).collect()
+    all.filter(|member| !member.is_outside || was_started_beside(member.pid, id)).collect()
 }
 
-/// Whether a child of ours comes from the command: its environment tells it from others.
-fn was_started_beside(pid: i32) -> bool {
+/// Whether a child of ours comes from the command beside this test: its environment tells it from others.
+fn was_started_beside(pid: i32, id: &str) -> bool {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    environment.split(|byte| *byte == 0).any(|variable| variable.starts_with(b"SKYE_PHASE="))
+    environment
+        .split(|byte| *byte == 0)
+        .any(|variable| variable.strip_prefix(b"SKYE_PHASE=") == Some(id.as_bytes()))
 }
 
 /// What a process's `stat` says of it, if it is of that group, or a child of `own` in another.
@@ -529,7 +543,7 @@ mod tests {
         let group = running.group;
         running.wait_until_ready(&Interruption::default());
         // What is dead may wait for somebody to bury it.
-        let alive = || members(group).iter().filter(|member| member.state != 'Z').count();
+        let alive = || members(group, "01-read").iter().filter(|member| member.state != 'Z').count();
         assert_ne!(alive(), 0);
         drop(running);
         assert_eq!(alive(), 0);
@@ -542,7 +556,7 @@ mod tests {
     fn one_that_has_ended_is_not_sent_anything() {
         let temp = tempfile::tempdir().unwrap();
         for (script, early, code) in [("exit 0", None, 0), ("exit 3", Some("exit code 3"), 3)] {
-            let mut running = Running::start(sh(script), String::new(), temp.path().join("x")).unwrap();
+            let mut running = Running::start(sh(script), "04-ended".into(), temp.path().join("x")).unwrap();
             running.leader_has_ended_within(Duration::from_secs(20));
             let ending = running.end(|| false);
             assert_eq!((ending.failed_early.as_deref(), ending.ended_with), (early, None));
@@ -556,9 +570,7 @@ mod tests {
         let path = temp.path().join("01-read.txt");
         let script = "echo first; setsid sh -c 'echo $$; exec sleep 1000' & \
             sleep 0.2; echo second >/dev/stderr; echo third | tee /dev/stderr >/dev/stdout; exit 0";
-        let mut command = sh(script);
-        command.env("SKYE_PHASE", "01-read");
-        let mut running = Running::start(command, "01-read".into(), path.clone()).unwrap();
+        let mut running = Running::start(sh(script), "02-left".into(), path.clone()).unwrap();
         running.leader_has_ended_within(Duration::from_secs(20));
         let ending = running.end(|| false);
         // A shell starts what stands in the background with INT ignored.
@@ -575,10 +587,25 @@ mod tests {
     }
 
     #[test]
+    fn who_loses_its_parent_only_to_kill_gets_it_too() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("01-read.txt");
+        let command = sh("setsid sh -c 'trap \"\" INT TERM HUP; echo $$; sleep 1000 & sleep 1000'");
+        let mut running = Running::start(command, "03-loses".into(), path.clone()).unwrap();
+        running.wait_until_ready(&Interruption::default());
+        let ending = running.end(|| true);
+        assert_eq!((ending.left.as_slice(), ending.ended_with), (&[][..], Some("KILL")));
+        let session = std::fs::read_to_string(&path).unwrap();
+        // Of the session that the command made for itself, nobody is left.
+        let group = Pid::from_raw(session.trim().parse().unwrap()).unwrap();
+        assert!(members(group, "03-loses").iter().all(|member| member.state == 'Z'));
+    }
+
+    #[test]
     fn no_more_than_the_limit_is_held() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("01-read.txt");
-        let mut running = Running::start(sh("exec yes"), String::new(), path.clone()).unwrap();
+        let mut running = Running::start(sh("exec yes"), "05-yes".into(), path.clone()).unwrap();
         let begun = Instant::now();
         while !running.floods() {
             assert!(begun.elapsed() < Duration::from_secs(60), "it prints too little");

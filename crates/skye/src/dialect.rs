@@ -312,6 +312,6 @@ impl Audience for Phrases {
 pub fn say(view: &LiveView, words: &str) {
     view.above(|| {
         // A stderr that is closed cannot be told so.
-        let _ = std::io::stderr().write_all(words.as_bytes());
+        terminal::tell(words.as_bytes());
     });
 }

@@ -456,7 +456,8 @@ impl Driver {
         let points: Vec<_> = self.phases.iter().filter(|record| is_point(record)).collect();
         let Some((index, note)) = run::knee(&points) else { return };
         if let Some(record) = self.phases.iter_mut().filter(|record| is_point(record)).nth(index) {
-            record.notes.push(note);
+            // Before what the judge finds, as where the run is judged again.
+            record.notes.insert(0, note);
         }
     }
 
@@ -581,14 +582,9 @@ impl Driver {
         {
             return first;
         }
-        second.notes.push(Note {
-            mark: Mark::Info,
-            code: "repeated".into(),
-            text: format!(
-                "measured twice: the first time the device's bytes differed by {:.1} %",
-                before * 100.0
-            ),
-        });
+        let text =
+            format!("measured twice: the first time the device's bytes differed by {:.1} %", before * 100.0);
+        second.notes.insert(0, Note { mark: Mark::Info, code: "repeated".into(), text });
         second
     }
 

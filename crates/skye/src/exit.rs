@@ -40,7 +40,7 @@ impl Failure {
     /// Prints the message and gives the code.
     pub fn report(self) -> u8 {
         match self {
-            Self::ReaderGone => DONE,
+            Self::ReaderGone => crate::signals::exit_code_unread(),
             Self::Refused(message) => {
                 crate::terminal::error(&message);
                 REFUSED

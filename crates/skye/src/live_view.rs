@@ -8,6 +8,8 @@ use report::live::{Live, LiveCpu, LiveDevice};
 use report::text::{Kind, Style};
 use run::Tick;
 
+use crate::terminal;
+
 /// Rates that the sparkline remembers.
 const HISTORY: usize = 60;
 
@@ -51,8 +53,20 @@ impl LiveView {
 
     /// Shows what is being prepared.
     pub fn preparing(&self, what: &str) {
-        self.bar.set_message(format!("  {what}"));
-        self.bar.tick();
+        self.show(format!("  {what}"));
+    }
+
+    fn show(&self, text: String) {
+        if self.is_taken() {
+            self.bar.set_message(text);
+            self.bar.tick();
+        }
+    }
+
+    /// Whether the terminal takes what is shown. One whose output was stopped (Ctrl-S) would keep us waiting, with a test
+    /// under way.
+    fn is_taken(&self) -> bool {
+        terminal::is_ready(rustix::stdio::stderr())
     }
 
     /// Another phase begins.
@@ -102,17 +116,19 @@ impl LiveView {
             cpu,
             next: position.next,
         };
-        self.bar.set_message(report::live::lines(&live, &self.style).join("\n"));
-        self.bar.tick();
+        self.show(report::live::lines(&live, &self.style).join("\n"));
     }
 
     /// Prints something above the view.
     pub fn above<T>(&self, print: impl FnOnce() -> T) -> T {
-        self.bar.suspend(print)
+        if self.is_taken() { self.bar.suspend(print) } else { print() }
     }
 
     /// Takes the view away.
     pub fn end(&self) {
+        if !self.is_taken() {
+            self.bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
         self.bar.finish_and_clear();
     }
 }

@@ -184,7 +184,7 @@ fn finish(arguments: &RunArguments, ended: Ended, style: &Style, shows_text: boo
             }
         }
         match write_outputs(arguments, &run) {
-            Err(Failure::ReaderGone) => return Ok(exit::DONE),
+            Err(failure @ Failure::ReaderGone) => return Err(failure),
             Err(Failure::Failed(message) | Failure::Refused(message)) => {
                 terminal::error(&message);
                 code = exit::worse(code, exit::FAILED);

@@ -15,12 +15,22 @@ use crate::memory;
 /// What ends a run. XFSZ, the file size limit, does not: it becomes an error of the write (EFBIG) once it is caught.
 const ENDING: [i32; 9] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM, SIGXFSZ];
 
-/// When the first one arrived that asked for an end; one for the process, as stdout is.
-static FIRST: OnceLock<Instant> = OnceLock::new();
+/// The first one that asked for an end, and when; one for the process, as stdout is.
+static FIRST: OnceLock<(i32, Instant)> = OnceLock::new();
 
 /// Whether a signal asked for an end so long ago, or a user insisted since.
 pub fn first_was_before(age: Duration) -> bool {
-    FIRST.get().is_some_and(|first| first.elapsed() >= age) || run::patience::is_insistent()
+    FIRST.get().is_some_and(|(_, since)| since.elapsed() >= age) || run::patience::is_insistent()
+}
+
+/// The exit code of a program whose output nobody reads any more: that of the signal that came first, if any did.
+pub fn exit_code_unread() -> u8 {
+    FIRST.get().map_or(crate::exit::DONE, |(signal, _)| exit_code(*signal))
+}
+
+/// The exit code that a signal calls for; a reader that is gone is no error.
+fn exit_code(signal: i32) -> u8 {
+    if signal == SIGPIPE { crate::exit::DONE } else { 128 + signal as u8 }
 }
 
 /// What has arrived.
@@ -67,7 +77,7 @@ impl Interruption {
     }
 
     fn note(&self, signal: i32) {
-        let _ = FIRST.set(Instant::now());
+        let _ = FIRST.set((signal, Instant::now()));
         // Only the first decides about the exit code.
         let _ = self.first.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
         // A reader that is gone is no user who insists, nor is a limit of CPU time, which the kernel repeats every second.
@@ -92,13 +102,12 @@ impl Interruption {
         self.count.load(Ordering::SeqCst) > 1
     }
 
-    /// The exit code that a signal calls for, if one arrived; a reader that is gone is no error.
+    /// The exit code that a signal calls for, if one arrived.
     pub fn exit_code(&self) -> Option<u8> {
         match self.first.load(Ordering::SeqCst) {
             _ if memory::is_short() => Some(crate::exit::FAILED),
             0 => None,
-            SIGPIPE => Some(crate::exit::DONE),
-            signal => Some(128 + signal as u8),
+            signal => Some(exit_code(signal)),
         }
     }
 

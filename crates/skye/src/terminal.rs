@@ -53,6 +53,14 @@ const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// After a signal, a reader has this long to go on reading: what is left behind elsewhere matters more.
 const READER_MAX: Duration = Duration::from_secs(5);
 
+/// Whether a descriptor takes something without making us wait.
+pub fn is_ready(out: BorrowedFd<'_>) -> bool {
+    const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut polled = [PollFd::from_borrowed_fd(out, PollFlags::OUT)];
+    // What cannot be polled never makes anybody wait.
+    rustix::event::poll(&mut polled, Some(&NO_TIME)) != Ok(0)
+}
+
 /// Writes to a descriptor that may be a pipe whose reader takes its time, which must not keep a signal from ending us.
 fn write_while_read(out: BorrowedFd<'_>, mut bytes: &[u8]) -> std::io::Result<()> {
     while !bytes.is_empty() {
@@ -89,8 +97,12 @@ pub fn error(message: &str) {
 
 /// Prints a message to stderr, after a word that says what it is. A stderr that is closed cannot be told so.
 pub fn message(word: &str, message: &str) {
-    let text = format!("{word}: {}\n", printable(message));
-    let _ = write_while_read(rustix::stdio::stderr(), text.as_bytes());
+    tell(format!("{word}: {}\n", printable(message)).as_bytes());
+}
+
+/// Prints bytes to stderr as they are.
+pub fn tell(bytes: &[u8]) {
+    let _ = write_while_read(rustix::stdio::stderr(), bytes);
 }
 
 /// What stdout can show.

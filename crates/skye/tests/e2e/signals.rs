@@ -1,14 +1,19 @@
 //! Signals and readers that go away, in every stage: the partial result is saved, nothing is left behind.
 
+use std::ffi::OsStr;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use rustix::fs::OFlags;
 use rustix::process::Signal;
+use rustix::pty::OpenptFlags;
+use rustix::termios::Action;
 
 use crate::support::fuse::{Counts, Faults, Fuse};
 use crate::support::mounts::Tmpfs;
-use crate::support::program::{Ran, Skye, assert_nothing_left, document, phases, skye};
+use crate::support::program::{Ran, Skye, assert_nothing_left, document, leftovers, phases, skye};
+use crate::support::scratch;
 
 /// A stage of a run, recognised by what it asks of the file system.
 struct Stage {
@@ -103,6 +108,29 @@ fn a_reader_that_does_not_read_keeps_no_signal_from_ending_it() {
     running.signal(Signal::TERM);
     running.wait().did_not_panic().exits(143);
     assert_nothing_left(tmpfs.path());
+}
+
+#[test]
+fn a_terminal_whose_output_is_stopped_keeps_no_signal_from_ending_it() {
+    let home = scratch(16 << 20);
+    let owner = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    rustix::pty::grantpt(&owner).unwrap();
+    rustix::pty::unlockpt(&owner).unwrap();
+    let name = rustix::pty::ptsname(&owner, Vec::new()).unwrap();
+    let name = OsStr::from_bytes(name.as_bytes());
+    let terminal = std::fs::OpenOptions::new().read(true).write(true).open(name).unwrap();
+    let program = skye().arg("run").arg(home.path()).words("--size 1m --time 1 --allow low-space,busy");
+    let program =
+        program.words("--test read:rnd4k --test stat:files=50").stdout(terminal.try_clone().unwrap().into());
+    let mut running = program.stderr(terminal.try_clone().unwrap().into()).spawn();
+    assert!(running.wait_until(|| !leftovers(home.path()).is_empty()));
+    // As Ctrl-S does.
+    rustix::termios::tcflow(&terminal, Action::OOff).unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    running.signal(Signal::TERM);
+    let ran = running.wait().exits(143);
+    assert!(ran.took < Duration::from_secs(60), "{:?}", ran.took);
+    assert_nothing_left(home.path());
 }
 
 #[test]

@@ -26,6 +26,7 @@ pub struct Skye {
     command: Command,
     home: TempDir,
     stdout_is_set: bool,
+    stderr_is_set: bool,
     reads_stdout: bool,
 }
 
@@ -41,7 +42,7 @@ pub fn skye() -> Skye {
     command.current_dir(home.path()).stdin(Stdio::null());
     command.env("HOME", home.path()).env("XDG_STATE_HOME", home.path().join("state"));
     command.env("NO_COLOR", "1").env("LC_ALL", "C").env_remove("RUST_LOG");
-    Skye { command, home, stdout_is_set: false, reads_stdout: true }
+    Skye { command, home, stdout_is_set: false, stderr_is_set: false, reads_stdout: true }
 }
 
 impl Skye {
@@ -76,6 +77,13 @@ impl Skye {
         self
     }
 
+    /// Gives it another standard error than ours.
+    pub fn stderr(mut self, stderr: Stdio) -> Self {
+        self.command.stderr(stderr);
+        self.stderr_is_set = true;
+        self
+    }
+
     /// Leaves its standard output unread, until [`Running::close_stdout`].
     pub fn unread(mut self) -> Self {
         self.reads_stdout = false;
@@ -98,7 +106,7 @@ impl Skye {
         let mut command = Command::new(&binary);
         self.hand_on(&mut command);
         command.current_dir(self.home.path()).uid(OTHER_USER).gid(OTHER_USER);
-        Self { command, home: self.home, stdout_is_set: false, reads_stdout: true }
+        Self { command, home: self.home, stdout_is_set: false, stderr_is_set: false, reads_stdout: true }
     }
 
     /// Runs it in the cgroup of a rig, from its first instruction on.
@@ -167,7 +175,9 @@ impl Skye {
 
     /// Starts it.
     pub fn spawn(mut self) -> Running {
-        self.command.stderr(Stdio::piped());
+        if !self.stderr_is_set {
+            self.command.stderr(Stdio::piped());
+        }
         if !self.stdout_is_set {
             self.command.stdout(Stdio::piped());
         }
