@@ -1,15 +1,14 @@
 //! Cases to test the traps with: a test that went well, on a healthy disk, of which one thing at a time is changed.
 
+use model::finding::Finding;
 use model::plan::{Plan, plan};
-use model::run::{
-    DeviceFrame, Environment, Frame, Mark, Note, PhaseRecord, TargetProbes, Trust, WorkloadRecord,
-};
+use model::run::{DeviceFrame, Environment, Frame, Note, PhaseRecord, TargetProbes, Trust, WorkloadRecord};
 use model::size::Size;
 use model::target::{Backing, Device, DeviceKind, Target};
 use model::{Machine, Request};
 use serde_json::json;
 
-use crate::{Case, Finding, TRAPS, judge};
+use crate::{Case, Caught, TRAPS, judge};
 
 /// Operations of each interval of 100 ms, about.
 const INTERVAL_OPS: u64 = 10_000;
@@ -261,12 +260,13 @@ impl World {
         (rate.ci95_low_ops_per_second, rate.ci95_high_ops_per_second) = (None, None);
     }
 
-    pub fn note(&mut self, code: &str) {
-        self.record.notes.push(Note { mark: Mark::Act, code: code.into(), text: "told by the run".into() });
+    /// A note of the run itself.
+    pub fn note(&mut self, finding: Finding) {
+        self.record.notes.push(Note::new(finding, Vec::new()));
     }
 
     /// What each trap finds.
-    pub fn findings(&self) -> Vec<(&'static str, Finding)> {
+    pub fn findings(&self) -> Vec<(&'static str, Caught)> {
         let phase = &self.plan.phases[0];
         let case = Case::new(&self.record, phase, &self.plan, &self.environment, Some(&self.probes));
         TRAPS.iter().filter_map(|trap| Some((trap.code, (trap.check)(&case)?))).collect()

@@ -22,7 +22,9 @@ mod tests;
 mod traps;
 mod wait_sites;
 
-use model::run::{Confidence, Environment, Mark, Note, PhaseRecord, Status, TargetProbes, Trust, Verdict};
+use model::finding::{Advice, Finding, Grade};
+use model::run::{Confidence, Environment, Note, PhaseRecord, Status, TargetProbes, Trust, Verdict};
+use model::workload::DataWork;
 use model::{Experiment, Limiter, Plan};
 
 pub use about::{ABOUT, About};
@@ -32,32 +34,32 @@ pub use disturbance::disturbances;
 pub use traps::direct::disagreement;
 pub use traps::{TRAPS, Trap};
 
-/// What a trap says about a row.
+/// A finding of a trap about a row.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Finding {
-    /// What it costs.
-    pub trust: Trust,
-    /// What to do about it; a finding that costs trust is always marked with distrust.
-    pub mark: Mark,
-    /// One sentence of evidence with figures, and one of advice.
-    pub text: String,
+pub struct Caught {
+    /// The finding.
+    pub finding: Finding,
+    /// What to do about it.
+    pub advice: Vec<Advice>,
+    /// How grave it is.
+    pub grade: Grade,
 }
 
-impl Finding {
-    fn info(text: impl Into<String>) -> Self {
-        Self { trust: Trust::Ok, mark: Mark::Info, text: text.into() }
+impl Caught {
+    fn new(finding: Finding, advice: impl IntoIterator<Item = Advice>) -> Self {
+        Self { grade: finding.grade(), finding, advice: advice.into_iter().collect() }
     }
 
-    fn act(text: impl Into<String>) -> Self {
-        Self { trust: Trust::Ok, mark: Mark::Act, text: text.into() }
+    /// Direct I/O helps as well, except with single bytes, which go through the page cache whatever one asks for.
+    fn or_direct(mut self, data: &DataWork) -> Self {
+        self.advice.extend((!data.verb.is_bytes()).then_some(Advice::OrDirect {}));
+        self
     }
+}
 
-    fn suspect(text: impl Into<String>) -> Self {
-        Self { trust: Trust::Suspect, mark: Mark::Distrust, text: text.into() }
-    }
-
-    fn invalid(text: impl Into<String>) -> Self {
-        Self { trust: Trust::Invalid, mark: Mark::Distrust, text: text.into() }
+impl From<Finding> for Caught {
+    fn from(finding: Finding) -> Self {
+        Self::new(finding, [])
     }
 }
 
@@ -84,9 +86,9 @@ pub fn judge(
     let mut costs: Vec<(Trust, String)> = Vec::new();
     let mut found = Vec::new();
     for trap in TRAPS {
-        let Some(Finding { trust, mark, text }) = (trap.check)(&case) else { continue };
-        costs.push((trust, trap.code.to_owned()));
-        found.push(Note { mark, code: trap.code.to_owned(), text });
+        let Some(Caught { finding, advice, grade }) = (trap.check)(&case) else { continue };
+        costs.push((grade.trust(), trap.code.to_owned()));
+        found.push(Note { mark: grade.mark(), ..Note::new(finding, advice) });
     }
     costs.extend(record.notes.iter().filter_map(|note| {
         let (code, trust) = OF_THE_RUN.iter().find(|(code, _)| *code == note.code)?;

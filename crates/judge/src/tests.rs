@@ -3,12 +3,13 @@
 mod examples;
 mod limiters;
 
+use model::finding::Finding;
 use model::run::{Mark, PhaseRecord, Status, Trust};
 use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::fixtures::{World, clean};
-use crate::{TRAPS, judge};
+use crate::{Caught, TRAPS, judge};
 
 /// Tests of every kind.
 const SPECS: &[&str] = &[
@@ -44,12 +45,15 @@ fn what_went_well_is_believed() {
 #[test]
 fn every_trap_has_a_case_that_falls_into_it_and_one_that_does_not() {
     for trap in TRAPS {
-        let of: Vec<bool> =
-            examples::ALL.iter().filter(|(code, _)| *code == trap.code).map(|(_, fires)| *fires).collect();
+        let of: Vec<bool> = examples::ALL
+            .iter()
+            .filter(|example| example.code == trap.code)
+            .map(|example| example.fires)
+            .collect();
         assert!(of.contains(&true) && of.contains(&false), "{}: {of:?}", trap.code);
     }
     let is_known = |code: &str| TRAPS.iter().any(|trap| trap.code == code);
-    assert!(examples::ALL.iter().all(|(code, _)| is_known(code)));
+    assert!(examples::ALL.iter().all(|example| is_known(example.code)));
 }
 
 #[test]
@@ -58,6 +62,29 @@ fn no_two_traps_have_a_code() {
     codes.sort_unstable();
     codes.dedup();
     assert_eq!(codes.len(), TRAPS.len());
+}
+
+/// The figures that each trap finds, and what is said of them at each length: to be read from top to bottom.
+#[test]
+fn what_is_said_of_each_trap() {
+    let mut told = String::new();
+    for example in examples::ALL.iter().filter(|example| example.fires) {
+        let Caught { finding, advice, grade } = example.caught().unwrap();
+        let trust = grade.trust().word();
+        told.push_str(&format!("{} ({trust}): {}\n", example.code, example.name.replace('_', " ")));
+        told.push_str(&format!("  figures    {}\n", serde_json::to_string(&finding).unwrap()));
+        told.push_str(&format!("  clause     {}\n", wording::clause(&finding)));
+        told.push_str(&format!("  paragraph  {}\n\n", wording::paragraph(&[&finding], &advice)));
+    }
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn each_trap_is_a_code_of_findings_in_the_same_order() {
+    let told: Vec<_> = TRAPS.iter().map(|trap| trap.code).collect();
+    let mut codes: Vec<_> = Finding::CODES.iter().copied().filter(|code| told.contains(code)).collect();
+    codes.dedup();
+    assert_eq!(codes, told);
 }
 
 /// With a cause for an invalid row, for suspect ones, and remarks.
@@ -69,8 +96,8 @@ fn troubled() -> World {
     world.latency().modes =
         vec![model::run::Mode { at_ns: 100, share: 0.5 }, model::run::Mode { at_ns: 9_000, share: 0.5 }];
     world.record.status = Status::Partial;
-    world.note("not_compared");
-    world.note("verification_failed");
+    world.note(Finding::NotCompared {});
+    world.note(Finding::DataDiffers {});
     world
 }
 
@@ -80,7 +107,7 @@ fn the_gravest_reason_stands_first_and_remarks_are_none() {
     assert_eq!(troubled().verdict(), (Trust::Invalid, reasons.map(String::from).to_vec()));
     let mut damaged = clean("read:rnd4k:q32");
     damaged.budget().steal = 0.2;
-    damaged.note("verification_failed");
+    damaged.note(Finding::DataDiffers {});
     let reasons = ["verification_failed", "steal"].map(String::from).to_vec();
     assert_eq!(damaged.verdict(), (Trust::Invalid, reasons));
 }
@@ -156,8 +183,9 @@ fn assert_sound(record: &PhaseRecord) {
     let is_reason = |code: &str| verdict.trust_reasons.iter().any(|reason| reason == code);
     for note in record.notes.iter().filter(|note| TRAPS.iter().any(|trap| trap.code == note.code)) {
         assert_eq!(note.mark == Mark::Distrust, is_reason(&note.code), "{note:?}");
-        assert!(!note.text.is_empty() && !note.text.contains("  "), "{note:?}");
-        let words = || note.text.split(|c: char| !c.is_alphanumeric());
+        let text = wording::paragraph(&[&note.finding], &note.advice);
+        assert!(!text.is_empty() && !text.contains("  "), "{note:?}");
+        let words = || text.split(|c: char| !c.is_alphanumeric());
         assert!(!words().any(|word| word == "inf" || word == "NaN"), "{note:?}");
     }
     assert_eq!(verdict.trust == Trust::Ok, verdict.trust_reasons.is_empty());

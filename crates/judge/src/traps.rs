@@ -11,7 +11,7 @@ mod layout;
 mod steadiness;
 mod target;
 
-use crate::{Case, Finding};
+use crate::{Case, Caught};
 
 /// A rule that tells whether a row fell into a trap.
 #[derive(Debug)]
@@ -19,10 +19,10 @@ pub struct Trap {
     /// Its name in notes and in the reasons of distrust.
     pub code: &'static str,
     /// What it finds in a case that was measured; `None` where all is well or nothing can be told.
-    pub check: fn(&Case<'_>) -> Option<Finding>,
+    pub check: fn(&Case<'_>) -> Option<Caught>,
 }
 
-const fn trap(code: &'static str, check: fn(&Case<'_>) -> Option<Finding>) -> Trap {
+const fn trap(code: &'static str, check: fn(&Case<'_>) -> Option<Caught>) -> Trap {
     Trap { code, check }
 }
 

@@ -11,6 +11,7 @@ pub mod comparison;
 pub mod disturbance;
 mod document;
 pub mod experiment;
+pub mod finding;
 pub mod health;
 pub mod limiter;
 pub mod machine;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::document::{document, words};
+use crate::finding::{Advice, Finding};
 use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::target::Target;
@@ -675,7 +676,13 @@ document! {
         pub mark: Mark,
         /// A word for programs: "o_direct_ineffective".
         pub code: String,
-        /// One sentence of evidence, with figures, and one of advice.
+        /// What was found, with its figures.
+        #[serde(default)]
+        pub finding: Finding,
+        /// What to do about it.
+        #[serde(default)]
+        pub advice: Vec<Advice>,
+        /// Both in words.
         pub text: String,
     }
 
@@ -713,6 +720,14 @@ words! {
         Distrust,
         /// Worth knowing, nothing to do.
         Info,
+    }
+}
+
+impl Note {
+    /// A note on a finding, as grave as its kind, without words.
+    pub fn new(finding: Finding, advice: Vec<Advice>) -> Self {
+        let (mark, code) = (finding.grade().mark(), finding.code().to_owned());
+        Self { mark, code, finding, advice, text: String::new() }
     }
 }
 

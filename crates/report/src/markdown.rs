@@ -5,8 +5,8 @@ use model::run::{Evidence, Mark, PhaseRecord, Sensed, Sensitivity, Verdict, Wait
 
 use crate::numbers::{amount, percent};
 use crate::text::{
-    Finding, Kind, crossed, facts, findings, interval_cell, latency_cells, loose, mark, megabytes_cell,
-    missing_reason, ops_cell, ranking, steps, subject, surely, words,
+    Kind, Remark, crossed, facts, interval_cell, latency_cells, loose, mark, megabytes_cell, missing_reason,
+    ops_cell, ranking, remarks, steps, subject, surely, words,
 };
 use crate::{printable, time};
 
@@ -31,11 +31,11 @@ pub fn write(run: &Run) -> String {
             table(&mut text, kind, &phases);
         }
     }
-    let findings = findings(&run.phases);
-    if !findings.is_empty() {
+    let remarks = remarks(&run.phases);
+    if !remarks.is_empty() {
         text.push('\n');
     }
-    for Finding { mark, subject, text: sentence, .. } in &findings {
+    for Remark { mark, subject, text: sentence, .. } in &remarks {
         let sign = sign(*mark);
         let separator = if sign.is_empty() { "" } else { " " };
         text.push_str(&format!("- {sign}{separator}{}: {}\n", escaped(subject), escaped(sentence)));

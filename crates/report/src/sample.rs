@@ -1,11 +1,12 @@
 //! Runs to test with: a plausible default run, and what can be wrong with one.
 
+use model::finding::{Advice, Bytes, BytesPerSecond, Count, Finding, LatencyNs, Mean, Seconds, Share};
 use model::plan::{Plan, plan};
 use model::run::{
     Budget, ChangePoint, CpuShares, CpuTimes, DeviceFrame, DeviceUse, Ends, EngineRecord, Environment,
-    Extents, Frame, Interval, Latency, LatencyIntervals, Mark, Note, OwnIo, PhaseRecord, Rate, Reread,
-    Residency, RunStatus, SCHEMA, Setting, Status, Steady, Step, TargetProbes, ThreadTimes, Tool, Trust,
-    Verdict, WorkloadRecord,
+    Extents, Frame, Interval, Latency, LatencyIntervals, Note, OwnIo, PhaseRecord, Rate, Reread, Residency,
+    RunStatus, SCHEMA, Setting, Status, Steady, Step, TargetProbes, ThreadTimes, Tool, Trust, Verdict,
+    WorkloadRecord,
 };
 use model::spec::{self, Defaults};
 use model::target::{Backing, Device, DeviceKind, DirectIo, Geometry, Space};
@@ -252,8 +253,9 @@ pub(crate) fn simulated_plan() -> (Plan, Environment) {
     (plan(&request, &target, &machine()).unwrap(), environment(target))
 }
 
-pub(crate) fn note(mark: Mark, text: &str) -> Note {
-    Note { mark, code: "sample".into(), text: text.into() }
+/// Threads of a test waited for a CPU.
+pub(crate) fn waited_for_cpu(share: f64) -> Note {
+    wording::note(Finding::WaitedForCpu { waited: Share(share) }, [Advice::StopOthers {}])
 }
 
 /// A phase of that spec which went well: 100,000 operations a second.
@@ -467,11 +469,9 @@ pub(crate) fn run() -> Run {
         .collect();
     phases[2].rate.into_cache_ops_per_second = Some(17_624.0);
     phases[2].rate.durable_ops_per_second = Some(7_538.1);
-    phases[2].notes.push(note(
-        Mark::Act,
-        "one thread spent 96 % of a core copying; the device was 31 % busy. \
-         This is not a storage limit. Try rewrite:seq128k:t4, or rewrite:seq128k:q8:direct.",
-    ));
+    let (first, then) = (BytesPerSecond(1_830e6), BytesPerSecond(988e6));
+    let ran_out = Finding::RanOutMean { moved: Bytes(4_200_000_000), first, then, at: Seconds(2.3) };
+    phases[2].notes.push(wording::note(ran_out, []));
     if let Some(device) = phases[6].device.as_mut() {
         device.bytes_per_app_byte = Some(3.12);
     }
@@ -496,10 +496,8 @@ pub(crate) fn run() -> Run {
             histogram: None,
         })
         .into();
-    phases[8].notes.push(note(
-        Mark::Distrust,
-        "served from memory, so it says nothing about the disk. Run as root with stat:t4:cold --cache drop-all.",
-    ));
+    let from_memory = Finding::NamesFromMemory { operations: Count(65_536) };
+    phases[8].notes.push(wording::note(from_memory, [Advice::ColdNames {}]));
     limited::all(&mut phases);
     Run {
         schema: SCHEMA.into(),
@@ -552,8 +550,14 @@ pub(crate) fn troubled() -> Vec<PhaseRecord> {
     partial.reason = Some("interrupted after 3.2 s of 10 s".into());
     let mut distrusted = phase("write:rnd4k:q32t4");
     distrusted.notes = vec![
-        note(Mark::Distrust, "the device counted 3 % of the bytes; the file system keeps them in memory."),
-        note(Mark::Act, "the device was busy with others: 40 % of its bytes were not ours."),
+        wording::note(
+            Finding::DirectMissedDevice { moved: Share(0.03), file_system: "zfs".into() },
+            [Advice::ZfsDirect {}],
+        ),
+        wording::note(
+            Finding::TooEven { variation: Share(0.001), p50: LatencyNs(76_000), p99: LatencyNs(101_000_000) },
+            [Advice::FindLimit {}],
+        ),
     ];
     let used_up = Some("the total time of 2 min 50 s was used up");
     vec![
@@ -617,10 +621,6 @@ pub(crate) fn extremes() -> Vec<PhaseRecord> {
     ]
 }
 
-fn knee(text: &str) -> Note {
-    Note { code: "knee".into(), ..note(Mark::Info, text) }
-}
-
 fn swept(tests: &[&str], sweep: &str) -> Run {
     let request = Request {
         tests: tests.iter().map(|test| (*test).to_owned()).collect(),
@@ -657,19 +657,12 @@ pub(crate) fn swept_run() -> Run {
     for (phase, (ops_per_second, latencies)) in run.phases.iter_mut().zip(measured) {
         measure(phase, ops_per_second, latencies);
     }
-    for (index, waited) in [(1, 33), (4, 16), (5, 18), (6, 25), (7, 31)] {
-        let text = format!(
-            "its threads waited {waited} % of their time for a CPU. Other programs are busy: stop them and run it again."
-        );
-        run.phases[index].notes.push(Note { code: "cpu_contention".into(), ..note(Mark::Distrust, &text) });
+    for (index, waited) in [(1, 0.33), (4, 0.16), (5, 0.18), (6, 0.25), (7, 0.31)] {
+        run.phases[index].notes.push(waited_for_cpu(waited));
     }
-    run.phases[2].notes.push(knee(
-        "the knee of this sweep: 96 % of the highest throughput at 52 % of the longest mean latency; beyond it, load \
-         buys more waiting than work",
-    ));
-    run.phases[7]
-        .notes
-        .push(knee("no knee up to here: more load still buys more work than waiting. Sweep further"));
+    let knee = Finding::Knee { throughput: Share(0.96), latency: Share(0.52) };
+    run.phases[2].notes.push(wording::note(knee, []));
+    run.phases[7].notes.push(wording::note(Finding::NoKnee {}, [Advice::SweepFurther {}]));
     run
 }
 
@@ -758,7 +751,9 @@ pub(crate) fn hostile_run() -> Run {
     let phase = &mut run.phases[0];
     phase.name = "\twr\x1b[31m".into();
     phase.label = "=SUM(A1:A9)".into();
-    phase.notes = vec![note(Mark::Act, "-2+3 \x1b[5m blinking | pipes")];
+    let member = "-2+3 \x1b[5m blinking | pipes";
+    let busy = Finding::BusyMember { member: member.into(), times: Mean(2.0), array: "md0".into() };
+    phase.notes = vec![wording::note(busy, [])];
     run.phases[1].status = Status::Failed;
     run.phases[1].reason = Some("@import\n\u{2028}|x| /path/\u{2066}name".into());
     run

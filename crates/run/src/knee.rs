@@ -1,6 +1,7 @@
 //! The knee of a sweep: the point beyond which more load buys more waiting than work.
 
-use model::run::{Mark, Note, PhaseRecord, Status};
+use model::finding::{Advice, Finding, Share};
+use model::run::{Note, PhaseRecord, Status};
 
 /// Where the knee of a sweep lies, as the place in `records` and the note for that row: the point with the highest
 /// power, which is throughput over latency (Kleinrock, "Power and deterministic rules of thumb for probabilistic
@@ -27,16 +28,13 @@ pub fn knee(records: &[&PhaseRecord]) -> Option<(usize, Note)> {
     let most = points.iter().map(|(_, throughput, _)| *throughput).fold(0.0, f64::max);
     let (index, throughput, latency) = *best;
     let slowest = points.iter().map(|(_, _, latency)| *latency).fold(0.0, f64::max);
-    let text = if Some(index) == points.last().map(|(index, ..)| *index) {
-        String::from("no knee up to here: more load still buys more work than waiting. Sweep further")
+    let note = if Some(index) == points.last().map(|(index, ..)| *index) {
+        Note::new(Finding::NoKnee {}, vec![Advice::SweepFurther {}])
     } else {
-        format!(
-            "the knee of this sweep: {:.0} % of the highest throughput at {:.0} % of the longest mean latency; beyond it, load buys more waiting than work",
-            throughput / most * 100.0,
-            latency / slowest * 100.0
-        )
+        let (throughput, latency) = (Share(throughput / most), Share(latency / slowest));
+        Note::new(Finding::Knee { throughput, latency }, Vec::new())
     };
-    Some((index, Note { mark: Mark::Info, code: "knee".into(), text }))
+    Some((index, note))
 }
 
 /// In bytes where operations move some, as block sizes may be what is swept.

@@ -1,7 +1,8 @@
 //! What only the run itself knows about a row; everything that follows from the record is the judge's.
 
+use model::finding::{Advice, Count, Finding};
 use model::plan::PlannedPhase;
-use model::run::{Mark, Note, PhaseRecord};
+use model::run::{Note, PhaseRecord};
 use model::workload::{DataVerb, SyncMode};
 
 use crate::record::Measured;
@@ -13,48 +14,34 @@ const MISSED_SHARE_MAX: f64 = 0.01;
 pub fn notes(phase: &PlannedPhase, measured: &Measured, record: &PhaseRecord) -> Vec<Note> {
     let Measured { missed, ref lost, is_damaged, is_torn, .. } = *measured;
     let mut notes = Vec::new();
-    let mut add = |mark, code: &str, text: String| notes.push(Note { mark, code: code.into(), text });
+    let mut add = |finding: Finding, advice: &[Advice]| notes.push(Note::new(finding, advice.to_vec()));
     if is_damaged {
-        let text = "what was read is not what was written. Nothing that this storage says can be trusted before the reason is known.";
-        add(Mark::Act, "verification_failed", text.into());
+        add(Finding::DataDiffers {}, &[]);
     }
     if is_torn {
-        let text = "what it read was compared with nothing: an earlier test failed while it wrote";
-        add(Mark::Info, "not_compared", text.into());
+        add(Finding::NotCompared {}, &[]);
     }
     if let Some(asked) = &phase.instead_of {
-        let why = if asked.data().is_some_and(|data| {
+        let (depth, threads) = (Count(asked.iodepth.into()), Count(asked.threads.into()));
+        let would_be_ring = asked.data().is_some_and(|data| {
             data.direct
                 && data.verb != DataVerb::Fsync
                 && data.sync != SyncMode::Each
                 && data.engine.is_none()
-        }) {
-            "io_uring cannot be used here"
-        } else {
-            "plain system calls have no depth"
+        });
+        let finding = match would_be_ring {
+            true => Finding::ThreadsForRing { depth, threads },
+            false => Finding::ThreadsForDepth { depth, threads },
         };
-        add(
-            Mark::Info,
-            "depth_by_threads",
-            format!(
-                "asked for as Q{}T{}; {why}, so each operation in flight is a thread",
-                asked.iodepth, asked.threads
-            ),
-        );
+        add(finding, &[]);
     }
     if !lost.is_empty() {
-        add(Mark::Info, "engine_features_lost", format!("io_uring had to do without {}", lost.join("; ")));
+        add(Finding::RingWithout { features: lost.join("; ").into() }, &[]);
     }
     let due = record.ops + missed;
     // Where a queue is stable, something waits at the end of a phase all the same.
     if missed as f64 > due as f64 * MISSED_SHARE_MAX {
-        add(
-            Mark::Act,
-            "fell_behind",
-            format!(
-                "{missed} of {due} operations that were due never started: it cannot keep this rate. The latencies hold for those that did; ask for a lower rate"
-            ),
-        );
+        add(Finding::FellBehind { missed: Count(missed), due: Count(due) }, &[Advice::LowerRate {}]);
     }
     notes
 }

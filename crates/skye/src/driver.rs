@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
+use model::finding::{Finding, Share};
 use model::plan::PlannedPhase;
 use model::run::{
-    Confidence, Environment, Mark, Note, Pairing, PhaseRecord, Run, RunStatus, SCHEMA, Status, TargetProbes,
-    Tool,
+    Confidence, Environment, Pairing, PhaseRecord, Run, RunStatus, SCHEMA, Status, TargetProbes, Tool,
 };
 use model::size;
 use model::target::Backing;
@@ -458,6 +458,7 @@ impl Driver {
         if let Some(record) = self.phases.iter_mut().filter(|record| is_point(record)).nth(index) {
             // Before what the judge finds, as where the run is judged again.
             record.notes.insert(0, note);
+            wording::fill(record);
         }
     }
 
@@ -541,6 +542,7 @@ impl Driver {
         record.ceiling_shares = self.ceilings.shares(&record, self.cpus);
         self.written_bytes += record.app_bytes_written + session.untimed_bytes() - untimed_bytes;
         judge::judge(&mut record, &self.plan, &self.environment, self.target_probes.as_ref());
+        wording::fill(&mut record);
         record
     }
 
@@ -582,9 +584,7 @@ impl Driver {
         {
             return first;
         }
-        let text =
-            format!("measured twice: the first time the device's bytes differed by {:.1} %", before * 100.0);
-        second.notes.insert(0, Note { mark: Mark::Info, code: "repeated".into(), text });
+        second.notes.insert(0, wording::note(Finding::MeasuredTwice { difference: Share(before) }, []));
         second
     }
 

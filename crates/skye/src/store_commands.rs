@@ -45,6 +45,7 @@ pub fn report(arguments: &ReportArguments) -> Done {
     let mut run = store::parse(&path, &text).map_err(Failure::Refused)?;
     if arguments.rejudge {
         judge::again(&mut run);
+        run.phases.iter_mut().for_each(wording::fill);
     }
     let mut written = false;
     let forms: [(_, Form); 4] = [

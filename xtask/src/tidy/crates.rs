@@ -10,11 +10,18 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("observe", &["model"]),
     ("run", &["engine", "observe", "stats", "model"]),
     ("judge", &["stats", "model"]),
-    ("report", &["stats", "model"]),
+    ("wording", &["model"]),
+    ("report", &["stats", "model", "wording"]),
     ("family", &["model"]),
     ("rig", &["model"]),
     ("fleet", &["run", "model"]),
-    ("skye", &["model", "stats", "engine", "observe", "run", "judge", "report", "family", "rig", "fleet"]),
+    (
+        "skye",
+        &[
+            "model", "stats", "engine", "observe", "run", "judge", "wording", "report", "family", "rig",
+            "fleet",
+        ],
+    ),
 ];
 
 fn manifests(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {

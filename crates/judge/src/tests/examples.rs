@@ -1,6 +1,7 @@
 //! Cases that fall into a trap, each with its trust and its figures, and cases beside them that do not.
 
 use model::Request;
+use model::finding::{Count, Finding};
 use model::request::Seconds;
 use model::run::{
     CompressibleProbe, Conditions, DriveTemperature, Mark, Mode, Reread, RoundRecord, Trust, UpkeepRecord,
@@ -9,6 +10,7 @@ use model::size::Size;
 use model::target::{Backing, Device, DeviceKind};
 use model::workload::CacheMode;
 
+use crate::Caught;
 use crate::fixtures::{World, clean, clean_of, device};
 
 /// What a trap says about a case.
@@ -49,9 +51,11 @@ fn check_world(code: &str, expected: Says, world: &World) {
         (Says::Nothing, found) => assert_eq!(found, None),
         (Says::This(..), None) => panic!("{code} does not fire: {findings:?}"),
         (Says::This(trust, mark, words), Some(found)) => {
-            assert_eq!((found.trust, found.mark), (trust, mark), "{}", found.text);
+            let text = wording::paragraph(&[&found.finding], &found.advice);
+            assert_eq!((found.grade.trust(), found.grade.mark()), (trust, mark), "{text}");
+            assert_eq!(found.finding.code(), code);
             for words in words {
-                assert!(found.text.contains(words), "{words:?} is not in {:?}", found.text);
+                assert!(text.contains(words), "{words:?} is not in {text:?}");
             }
             let (overall, reasons) = world.verdict();
             assert!(overall >= trust, "{overall:?}");
@@ -83,14 +87,40 @@ fn conditions(celsius: f64, cpu_throttled: Option<u64>, upkeep: &[(&str, bool)])
     }
 }
 
+/// A case that falls into a trap, or one beside it.
+pub struct Example {
+    /// What it is called.
+    pub name: &'static str,
+    /// The trap.
+    pub code: &'static str,
+    /// Whether it falls into it.
+    pub fires: bool,
+    spec: &'static str,
+    change: fn(&mut World),
+}
+
+impl Example {
+    /// What its trap finds.
+    pub fn caught(&self) -> Option<Caught> {
+        let mut world = clean(self.spec);
+        (self.change)(&mut world);
+        world.findings().into_iter().find(|(code, _)| *code == self.code).map(|(_, caught)| caught)
+    }
+}
+
 /// Each line is a test: its name, the trap, what that says, the test's spec, and what is changed in a healthy case.
 macro_rules! examples {
     ($($name:ident: $code:ident $expected:expr, $spec:literal, $change:expr;)+) => {
         $(#[test] fn $name() { check(stringify!($code), $expected, $spec, $change); })+
 
-        /// The trap of each example, and whether it falls into it.
-        pub const ALL: &[(&str, bool)] =
-            &[$((stringify!($code), !matches!($expected, Says::Nothing)),)+];
+        /// Every example.
+        pub const ALL: &[Example] = &[$(Example {
+            name: stringify!($name),
+            code: stringify!($code),
+            fires: !matches!($expected, Says::Nothing),
+            spec: $spec,
+            change: $change,
+        },)+];
     };
 }
 
@@ -151,14 +181,14 @@ examples! {
             w.target().file_system = "btrfs".into();
             w.record.residency.as_mut().unwrap().after = Some(0.88);
         };
-    compressed_files_are_buffered: o_direct_ineffective invalid(&["It compresses"]), "read:rnd4k",
+    compressed_files_are_buffered: o_direct_ineffective invalid(&["Compressed files"]), "read:rnd4k",
         |w| {
             w.target().file_system = "btrfs".into();
             w.target().mount_options.push("compress=zstd:3".into());
             w.device().bytes_per_app_byte = Some(0.2);
         };
     direct_writes_with_a_checksum: o_direct_ineffective
-        invalid(&["100 % of what was written went through the page cache", "chattr +C"]), "write:rnd4k",
+        invalid(&["100 % of the bytes written went through the page cache", "chattr +C"]), "write:rnd4k",
         |w| {
             w.target().file_system = "btrfs".into();
             all_dirty(w);
@@ -187,15 +217,15 @@ examples! {
 
     bytes_that_never_arrived: device_disagrees invalid(&["only 0.970 bytes per byte asked for"]), "read:rnd4k",
         |w| w.device().bytes_per_app_byte = Some(0.97);
-    bytes_of_others: device_disagrees suspect(&["moved 1.300 bytes", "Something else is using it"]), "read:rnd4k",
+    bytes_of_others: device_disagrees suspect(&["moved 1.30 bytes", "something else used it"]), "read:rnd4k",
         |w| {
             let device = w.device();
             (device.bytes_per_app_byte, device.foreign_share) = (Some(1.3), Some(0.23));
         };
     bytes_of_ours_beyond_those_asked_for: device_disagrees
-        suspect(&["moved 1.500 bytes", "all of them ours", "ext4"]), "write:rnd4k",
+        suspect(&["moved 1.50 bytes", "all of them for this test", "ext4"]), "write:rnd4k",
         |w| w.device().bytes_per_app_byte = Some(1.5);
-    trees_of_a_copy_on_write_file_system: device_disagrees info(&["moved 1.800 bytes", "btrfs writes its own trees"]),
+    trees_of_a_copy_on_write_file_system: device_disagrees info(&["moved 1.80 bytes", "btrfs writes its own trees"]),
         "write:rnd4k",
         |w| {
             w.target().file_system = "btrfs".into();
@@ -209,14 +239,14 @@ examples! {
     room_for_a_new_file_is_written_down: device_disagrees QUIET, "write:seq64k:fresh",
         |w| w.device().bytes_per_app_byte = Some(1.1);
 
-    charged_for_more_than_the_device_read: counters_disagree suspect(&["90 % more bytes read"]), "read:rnd4k",
+    charged_for_more_than_the_device_read: counters_disagree suspect(&["90 % of what was asked for"]), "read:rnd4k",
         |w| {
             let device = w.device();
             device.bytes_read /= 10;
             device.bytes_per_app_byte = Some(0.1);
         };
     a_device_that_counts_nothing: counters_disagree
-        suspect(&["nvme0n1p2 counted 0 requests while this moved 1.64 GB", "iostats"]), "write:rnd4k",
+        suspect(&["nvme0n1p2 counted 0 requests while this test moved 1.64 GB", "iostats"]), "write:rnd4k",
         |w| w.device().operations = 0;
     charged_for_as_much: counters_disagree QUIET, "read:buffered",
         |w| { let device = w.device(); device.bytes_read -= device.bytes_read / 25; };
@@ -229,7 +259,7 @@ examples! {
         };
 
     requests_that_wait_above_the_device: depth_not_reached
-        info(&["32.0 operations were in flight here and 2.0 in the device"]), "read:rnd4k:q32",
+        info(&["32.0 operations were in flight and 2.0 in the device"]), "read:rnd4k:q32",
         |w| w.device_frames(|device| device.in_flight_ns = 200_000_000);
     two_thirds_arrive: depth_not_reached QUIET, "read:rnd4k:q32",
         |w| w.device_frames(|device| device.in_flight_ns = 2_100_000_000);
@@ -238,7 +268,7 @@ examples! {
     an_array_that_does_not_count_time: depth_not_reached QUIET, "read:rnd4k:q32",
         |w| w.device_frames(|device| device.in_flight_ns = 0);
 
-    written_and_never_synced: nothing_durable invalid(&["of 1.64 GB nothing was made durable", "sync=end, or with"]),
+    written_and_never_synced: nothing_durable invalid(&["of 1.64 GB nothing was made durable", "sync=end. Or add"]),
         "write:rnd4k:buffered:sync=none", |_| {};
     synced_at_the_end: nothing_durable QUIET, "write:rnd4k:buffered", |_| {};
     direct_writes_reach_the_device_unsynced: nothing_durable QUIET, "write:rnd4k:sync=none", |_| {};
@@ -271,7 +301,7 @@ examples! {
     a_cache_that_is_safe_needs_no_flush: flush_too_fast QUIET, "fsync",
         |w| w.record.steps[0].latency_ns.as_mut().unwrap().p50 = Some(8_000);
 
-    writes_that_did_not_arrive: absorbed_by_page_cache invalid(&["only 50 % of what was written and synced"]),
+    writes_that_did_not_arrive: absorbed_by_page_cache invalid(&["only 50 % of the bytes written and synced"]),
         "write:rnd4k:buffered", |w| w.device().bytes_written /= 2;
     several_passes_that_were_asked_for: absorbed_by_page_cache
         suspect(&["only 33 %", "each block was written 3.0 times", ":passes=1"]), "write:rnd4k:buffered:passes=3",
@@ -323,7 +353,7 @@ examples! {
         };
 
     a_host_that_keeps_blocks: below_os_cache
-        suspect(&["1000 blocks took 736 µs on average the first time and 46.0 µs the second", "read its set 2.0 times"]),
+        suspect(&["1,000 blocks took 736 µs on average the first time and 46.0 µs the second", "read its set 2.0 times"]),
         "read:rnd4k",
         |w| {
             w.record.passes = 2.0;
@@ -347,7 +377,7 @@ examples! {
         |w| w.lies_on(Backing::Unknown, "zfs");
     writes_are_made_durable: nothing_to_compare QUIET, "write:rnd4k", |w| w.lies_on(Backing::Unknown, "zfs");
 
-    a_server_of_which_nothing_is_known: server_cache suspect(&["the set is 1.7 GiB only", "--server-ram"]),
+    a_server_of_which_nothing_is_known: server_cache suspect(&["the set is only 1.7 GiB", "--server-ram"]),
         "read:rnd4k", |w| w.lies_on(Backing::RemoteOrUserSpace, "fuse.sshfs");
     a_set_that_a_server_can_hold: server_cache suspect(&["memory of 1 GiB can hold 59 % of the set"]), "read:rnd4k",
         |w| {
@@ -360,7 +390,7 @@ examples! {
             w.plan.server_ram_bytes = Some(800 << 20);
         };
 
-    later_passes_are_faster: several_passes suspect(&["read the set 2.0 times", "was 50 % faster"]), "read:rnd4k",
+    later_passes_are_faster: several_passes suspect(&["read the set 2.0 times", "were 50 % faster"]), "read:rnd4k",
         |w| {
             w.record.passes = 2.0;
             w.record.workload.size_bytes = 200_000 * 4096;
@@ -400,9 +430,9 @@ examples! {
             w.budget().kernel = 0.9;
         };
 
-    over_before_it_began: too_few_samples suspect(&["0.5 s of 400,000 operations are too few", "longer --time"]),
+    over_before_it_began: too_few_samples suspect(&["400,000 operations in 0.5 s are too few", "longer --time"]),
         "read:rnd4k", |w| w.ends_after(5);
-    too_short_to_be_steady: too_few_samples suspect(&["1.9 s of"]), "read:rnd4k", |w| w.ends_after(19);
+    too_short_to_be_steady: too_few_samples suspect(&["operations in 1.9 s are"]), "read:rnd4k", |w| w.ends_after(19);
     a_pass_that_is_soon_over: too_few_samples suspect(&["Ask for a larger --size"]), "read:buffered",
         |w| {
             w.ends_after(6);
@@ -415,9 +445,9 @@ examples! {
             w.record.rate.last_done_ns = 1_000_000_000;
             w.record.rate.whole_ops_per_second = Some(4e5);
         };
-    two_rounds: too_few_samples suspect(&["2 rounds of 131,072 operations", "fewer files"]), "create",
+    two_rounds: too_few_samples suspect(&["131,072 operations in 2 rounds are", "fewer files"]), "create",
         |w| rounds(w, 2);
-    a_round_that_may_not_be_repeated: too_few_samples suspect(&["1 round of 65,536", "Ask for more --files"]), "create",
+    a_round_that_may_not_be_repeated: too_few_samples suspect(&["65,536 operations in 1 round are", "Ask for more --files"]), "create",
         |w| {
             rounds(w, 1);
             w.plan.phases[0].stop.passes = Some(1);
@@ -437,9 +467,9 @@ examples! {
             w.steady().found = false;
             w.without_interval();
         };
-    a_late_change: not_steady suspect(&["from 10,000 to 2,000 per second after 3.0 s"]), "read:rnd4k",
+    a_late_change: not_steady suspect(&["from 10,000/s to 2,000/s after 3.0 s"]), "read:rnd4k",
         |w| w.changes(3.0, 10_000.0, 2_000.0, 1 << 20);
-    up_and_down: not_steady suspect(&["changed 2 times, between 900 and 2,000 per second"]), "read:rnd4k",
+    up_and_down: not_steady suspect(&["changed 2 times, between 900/s and 2,000/s"]), "read:rnd4k",
         |w| {
             w.changes(1.0, 1_000.0, 2_000.0, 1 << 20);
             w.changes(3.0, 2_000.0, 900.0, 1 << 21);
@@ -466,7 +496,7 @@ examples! {
     a_rate_that_was_not_kept: not_steady suspect(&["drifted"]), "read:rnd4k:q32:rate=500",
         |w| {
             w.steady().found = false;
-            w.note("fell_behind");
+            w.note(Finding::FellBehind { missed: Count(500), due: Count(1000) });
         };
 
     known_within_three_percent: wide_interval suspect(&["± 3.0 %", "2.0 % was wanted"]), "read:rnd4k",
@@ -486,7 +516,7 @@ examples! {
             w.steady().found = true;
         };
     a_credit_that_ran_out_late: rate_dropped
-        act(&["for 3.5 s it went at 65,536 per second, then at 512", "mean over both"]), "create",
+        act(&["for 3.5 s it went at 65,536/s, then at 512/s", "mean over both"]), "create",
         |w| {
             w.record.steady = clean("read").record.steady;
             w.record.workload.block_bytes = None;
@@ -507,13 +537,13 @@ examples! {
         };
 
     a_limit_that_somebody_set: rate_capped
-        act(&["differed from another by 0 %", "from 76.0 µs to 101 ms", "a limit that somebody set"]), "read:rnd4k:q32",
+        act(&["half seconds differ by 0 %", "from 76.0 µs to 101 ms", "a limit that somebody set"]), "read:rnd4k:q32",
         |w| limited(w, |_| 500);
     a_device_that_collects_garbage: rate_capped QUIET, "write:rnd4k:q32", |w| limited(w, |index| 480 + index as u64 % 9 * 5);
     many_operations_are_even_by_themselves: rate_capped QUIET, "read:rnd4k:q32",
         // So many that chance alone makes no more than a tenth of a percent, and this is about that.
         |w| limited(w, |index| 5_000_000 + (index as u64 / 5 % 4) * 4_000);
-    lots_at_a_boundary: rate_capped act(&["half a second differed from another by 0 %"]), "read:rnd4k:q32",
+    lots_at_a_boundary: rate_capped act(&["half seconds differ by 0 %"]), "read:rnd4k:q32",
         |w| limited(w, |index| match index % 50 { 24 => 900, 25 => 100, _ => 500 });
     a_fixed_time_for_each: rate_capped QUIET, "read:rnd4k:q32",
         |w| {
@@ -529,13 +559,13 @@ examples! {
     a_limit_that_we_set: rate_capped QUIET, "read:rnd4k:q32:rate=500", |w| limited(w, |_| 500);
 
     quick_ones_and_slow_ones: several_modes
-        info(&["two kinds of operations: 98 % took 40.0 µs, 1.5 % took 21.0 ms"]), "read:rnd4k",
+        info(&["several kinds of operations: 98 % took 40.0 µs, 1.5 % took 21.0 ms"]), "read:rnd4k",
         |w| w.latency().modes = vec![Mode { at_ns: 40_000, share: 0.985 }, Mode { at_ns: 21_000_000, share: 0.015 }];
-    three_kinds: several_modes info(&["3 kinds of operations"]), "stat",
+    three_kinds: several_modes info(&["several kinds of operations: 33 % took 1 ns"]), "stat",
         |w| w.latency().modes = [1, 2, 3].map(|at_ns| Mode { at_ns, share: 0.33 }).to_vec();
     one_kind: several_modes QUIET, "read:rnd4k", |_| {};
 
-    a_neighbour: foreign_io suspect(&["30 % of the bytes on nvme0n1p2 were not ours"]), "read:rnd4k",
+    a_neighbour: foreign_io suspect(&["30 % of the bytes on nvme0n1p2 were not this test's"]), "read:rnd4k",
         |w| w.device().foreign_share = Some(0.3);
     next_to_nobody: foreign_io QUIET, "read:rnd4k", |w| w.device().foreign_share = Some(0.049);
     trees_are_not_a_neighbour: foreign_io QUIET, "write:rnd4k",
@@ -593,7 +623,7 @@ examples! {
         |w| w.array("raid10", &[(12_000_000, 0), (0, 0), (12_000_000, 0), (0, 0)]);
     disks_in_a_row: members_unbalanced QUIET, "read:rnd4k", |w| w.array("linear", &[(12_000_000, 0), (0, 0)]);
 
-    pieces_on_a_disk_that_spins: fragmented info(&["in 10000 pieces of 159 KiB", "says that it spins"]), "read:rnd4k",
+    pieces_on_a_disk_that_spins: fragmented info(&["in 10,000 pieces of 159 KiB", "says that it spins"]), "read:rnd4k",
         |w| {
             w.target().device_stack[1].rotational = Some(true);
             w.record.extents.as_mut().unwrap().extents = 10_000;
@@ -601,7 +631,7 @@ examples! {
         };
     pieces_on_flash: fragmented QUIET, "read:rnd4k", |w| w.record.extents.as_mut().unwrap().extents = 10_000;
 
-    a_file_system_that_compresses: compressible_target info(&["this btrfs compresses", "for data that does not"]),
+    a_file_system_that_compresses: compressible_target info(&["this btrfs compresses", "of which 0 % compresses away"]),
         "write:rnd4k",
         |w| {
             w.target().file_system = "btrfs".into();
@@ -609,7 +639,7 @@ examples! {
                 bytes: 1 << 20, allocated_bytes: 1 << 20, encoded_share: Some(1.0),
             });
         };
-    stored_in_a_tenth: compressible_target info(&["what compresses in 12 % of its size", "of which 50 % compresses"]),
+    stored_in_a_tenth: compressible_target info(&["compressible data in 12 % of its size", "of which 50 % compresses"]),
         "write:rnd4k:compress=50",
         |w| w.probes.compressible = Some(CompressibleProbe {
             bytes: 1 << 20, allocated_bytes: 1 << 17, encoded_share: None,

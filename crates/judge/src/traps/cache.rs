@@ -1,12 +1,11 @@
 //! Reads that did not come from where the row says: from the page cache, or from a cache beyond this system.
 
 use model::DataVerb;
-use model::numbers::{latency, percent};
-use model::size;
+use model::finding::{Advice, Count, Finding, LatencyNs, Mean, MemoryBytes, Ratio, Share};
 use model::target::Backing;
 use model::workload::{Access, CacheMode, DataWork};
 
-use crate::{Case, Finding};
+use crate::{Case, Caught};
 
 /// More than this share of bytes from memory, where none was to come from there, is another test.
 const CONTAMINATION: f64 = 0.05;
@@ -32,7 +31,7 @@ const HELD: f64 = 0.5;
 const PAGE_BYTES: u64 = 4096;
 
 /// Bytes that memory gave, where the device was to give them.
-pub(super) fn served_from_page_cache(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn served_from_page_cache(case: &Case<'_>) -> Option<Caught> {
     let data = case.data_in_files().filter(|data| data.reads() && !data.direct)?;
     // Without a device that counts, or where it holds fewer bytes than the file, what lay in memory at the start is
     // what came from there.
@@ -44,31 +43,25 @@ pub(super) fn served_from_page_cache(case: &Case<'_>) -> Option<Finding> {
     if case.target().backing == Backing::Memory || (share <= CONTAMINATION && !is_warm) {
         return None;
     }
-    let told = format!("{} of the bytes came from memory", percent(share));
-    // Bytes go through the cache whatever one asks for.
-    let or_direct = if data.verb.is_bytes() { "" } else { ", or with :direct" };
+    let cached = Share(share);
     Some(match case.plan.cache {
-        CacheMode::Warm if share > WARM => {
-            Finding::info(format!("{told}, as asked for: the speed of the page cache"))
+        CacheMode::Warm if share > WARM => Finding::CacheWarm { cached }.into(),
+        CacheMode::Warm => Caught::new(Finding::CacheHalfWarm { cached }, [Advice::SizeWithinMemory {}]),
+        CacheMode::AsIs => {
+            Caught::new(Finding::CacheAnswered { cached }, [Advice::ColdCache {}]).or_direct(data)
         }
-        CacheMode::Warm => Finding::suspect(format!(
-            "{told}, though the cache was to be warm, so this is a mixture of two speeds. Ask for a --size that fits into memory."
-        )),
-        CacheMode::AsIs => Finding::suspect(format!(
-            "{told}, so this is not the device's speed. Try it with --cache cold{or_direct}."
-        )),
-        CacheMode::Cold | CacheMode::DropAll if case.record.passes > AGAIN => Finding::invalid(format!(
-            "{told}, as each block was read {:.1} times and the first time left it there, so this is not the device's speed. Try one pass{or_direct}.",
-            case.record.passes
-        )),
-        CacheMode::Cold | CacheMode::DropAll => Finding::invalid(format!(
-            "{told}, though the cache was to be cold, so this is not the device's speed. Something else reads these files or keeps them in memory: look for it{or_direct}."
-        )),
+        CacheMode::Cold | CacheMode::DropAll if case.record.passes > AGAIN => {
+            let finding = Finding::CacheAnsweredAgain { cached, passes: Mean(case.record.passes) };
+            Caught::new(finding, [Advice::OnePass {}]).or_direct(data)
+        }
+        CacheMode::Cold | CacheMode::DropAll => {
+            Caught::new(Finding::CacheNotCold { cached }, [Advice::FindReader {}]).or_direct(data)
+        }
     })
 }
 
 /// Pages that could not be dropped before a cold read.
-pub(super) fn cache_not_cold(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn cache_not_cold(case: &Case<'_>) -> Option<Caught> {
     let is_cold = matches!(case.plan.cache, CacheMode::Cold | CacheMode::DropAll);
     let _ = case.data_in_files().filter(|data| data.reads() && !data.direct && is_cold)?;
     let share = case.record.residency.as_ref()?.before.filter(|share| *share > COLD)?;
@@ -76,48 +69,49 @@ pub(super) fn cache_not_cold(case: &Case<'_>) -> Option<Finding> {
     if served_from_page_cache(case).is_some() || case.target().backing == Backing::Memory {
         return None;
     }
-    Some(Finding::suspect(format!(
-        "{} of the set could not be dropped from the page cache before it was read. Look for a program that maps these files.",
-        percent(share)
-    )))
+    Some(Caught::new(Finding::CacheNotDropped { cached: Share(share) }, [Advice::FindMapper {}]))
 }
 
 /// A host, an array, a controller or the drive itself keeps what was read.
-pub(super) fn below_os_cache(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn below_os_cache(case: &Case<'_>) -> Option<Caught> {
     let _ = case.data_in_files().filter(|data| data.reads() && !is_asked_warm(case, data))?;
     let reread = case.probes?.reread.as_ref()?;
     let is_faster = |first_ns: u64, second_ns: u64| {
         first_ns as f64 > REREAD_FASTER * second_ns as f64 && first_ns - second_ns > REREAD_GAIN_NS
     };
-    let mean = is_faster(reread.first_mean_ns, reread.second_mean_ns);
-    let (what, first_ns, second_ns) = match mean {
-        true => ("on average", reread.first_mean_ns, reread.second_mean_ns),
-        // Ten slow operations of a thousand may be anybody's; what a cache answers is faster on average, too.
-        false
-            if is_faster(reread.first_p99_ns, reread.second_p99_ns)
-                && reread.first_mean_ns as f64 > MEAN_FASTER * reread.second_mean_ns as f64 =>
-        {
-            ("at the 99th percentile", reread.first_p99_ns, reread.second_p99_ns)
-        }
-        false => return None,
-    };
-    let told = format!(
-        "a cache below this system (host, array, controller or drive) serves what was read before: {} blocks took {} {what} the first time and {} the second",
-        reread.blocks,
-        latency(first_ns),
-        latency(second_ns)
-    );
+    let by_mean = is_faster(reread.first_mean_ns, reread.second_mean_ns);
+    // Ten slow operations of a thousand may be anybody's; what a cache answers is faster on average, too.
+    let by_p99 = is_faster(reread.first_p99_ns, reread.second_p99_ns)
+        && reread.first_mean_ns as f64 > MEAN_FASTER * reread.second_mean_ns as f64;
+    let (blocks, passes) = (Count(reread.blocks), Mean(case.record.passes));
+    let mean = [reread.first_mean_ns, reread.second_mean_ns].map(LatencyNs);
+    let p99 = [reread.first_p99_ns, reread.second_p99_ns].map(LatencyNs);
     // What such a cache holds of data that was just written, nobody here knows.
-    Some(match case.record.passes {
-        passes if passes > AGAIN => Finding::suspect(format!(
-            "{told}. This test read its set {passes:.1} times: read it once, with :passes=1, or ask for a --size that it cannot hold."
-        )),
-        _ => Finding::info(format!("{told}; this test read no block twice")),
-    })
+    let is_used = case.record.passes > AGAIN;
+    let finding = match (by_mean, by_p99, is_used) {
+        (true, _, true) => {
+            let [first, second] = mean;
+            Finding::LowerCache { blocks, first, second, passes }
+        }
+        (true, _, false) => {
+            let [first, second] = mean;
+            Finding::LowerCacheUnused { blocks, first, second }
+        }
+        (false, true, true) => {
+            let [first, second] = p99;
+            Finding::LowerCacheByP99 { blocks, first, second, passes }
+        }
+        (false, true, false) => {
+            let [first, second] = p99;
+            Finding::LowerCacheUnusedByP99 { blocks, first, second }
+        }
+        (false, false, _) => return None,
+    };
+    Some(Caught::new(finding, is_used.then_some(Advice::OnePassOrLargerSize {})))
 }
 
 /// A server whose memory may have answered.
-pub(super) fn server_cache(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn server_cache(case: &Case<'_>) -> Option<Caught> {
     let _ = case.data_in_files().filter(|data| data.reads() && !is_asked_warm(case, data))?;
     if case.target().backing != Backing::RemoteOrUserSpace {
         return None;
@@ -125,16 +119,15 @@ pub(super) fn server_cache(case: &Case<'_>) -> Option<Finding> {
     let size_bytes = case.record.workload.size_bytes;
     match case.plan.server_ram_bytes.map(|memory| (memory, memory as f64 / size_bytes.max(1) as f64)) {
         Some((_, held)) if held <= HELD => None,
-        Some((memory, held)) => Some(Finding::suspect(format!(
-            "the server's memory of {} can hold {} of the set of {}, which then need not come from its disks. Ask for a --size of twice that memory.",
-            size::binary(memory),
-            percent(held.min(1.0)),
-            size::binary(size_bytes)
-        ))),
-        None => Some(Finding::suspect(format!(
-            "the server may have answered from its memory, which nobody here sees: the set is {} only. Say how much it has with --server-ram, and ask for a --size of twice that.",
-            size::binary(size_bytes)
-        ))),
+        Some((memory, held)) => {
+            let (memory, held) = (MemoryBytes(memory), Share(held.min(1.0)));
+            let finding = Finding::ServerHolds { memory, held, size: MemoryBytes(size_bytes) };
+            Some(Caught::new(finding, [Advice::SizeTwiceServer {}]))
+        }
+        None => {
+            let finding = Finding::ServerMemoryUnknown { size: MemoryBytes(size_bytes) };
+            Some(Caught::new(finding, [Advice::ServerRam {}]))
+        }
     }
 }
 
@@ -144,7 +137,7 @@ fn is_asked_warm(case: &Case<'_>, data: &DataWork) -> bool {
 }
 
 /// The same data read more than once, the first time slower: something below kept it.
-pub(super) fn several_passes(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn several_passes(case: &Case<'_>) -> Option<Caught> {
     let data = case.data_in_files().filter(|data| data.direct && data.verb == DataVerb::Read)?;
     if case.record.passes < AGAIN || case.rate_is_given() {
         return None;
@@ -154,11 +147,8 @@ pub(super) fn several_passes(case: &Case<'_>) -> Option<Finding> {
     let chance = 3.0 * case.half_width().unwrap_or(0.0);
     let gain = later / first - 1.0;
     (gain > (LATER_FASTER - 1.0).max(chance)).then(|| {
-        Finding::suspect(format!(
-            "read the set {:.1} times, and what came after the first was {} faster: a cache below this system may have been filled by it. Ask for a larger --size, or add :passes=1.",
-            case.record.passes,
-            percent(gain)
-        ))
+        let finding = Finding::LaterPassesFaster { passes: Mean(case.record.passes), gain: Share(gain) };
+        Caught::new(finding, [Advice::LargerSizeOrOnePass {}])
     })
 }
 
@@ -174,16 +164,16 @@ fn first_and_later(case: &Case<'_>, blocks: u64) -> Option<(f64, f64)> {
 }
 
 /// Bytes that the kernel fetched and nobody asked for.
-pub(super) fn read_ahead(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn read_ahead(case: &Case<'_>) -> Option<Caught> {
     let data = case.data_in_files().filter(|data| data.verb == DataVerb::Read && !data.direct)?;
     let ratio = case.ratio().filter(|ratio| *ratio > 1.1)?;
     // What others read is told as that.
     if super::disturbance::foreign_io(case).is_some() {
         return None;
     }
-    let why = match data.access == Access::Random && data.block_bytes < PAGE_BYTES {
-        true => "the kernel reads whole pages",
-        false => "read-ahead that was not used",
-    };
-    Some(Finding::info(format!("the device read {ratio:.2} bytes per byte asked for: {why}")))
+    let ratio = Ratio(ratio);
+    Some(match data.access == Access::Random && data.block_bytes < PAGE_BYTES {
+        true => Finding::WholePages { ratio }.into(),
+        false => Finding::ReadAheadUnused { ratio }.into(),
+    })
 }

@@ -1,14 +1,13 @@
 //! Direct I/O that was not direct, or did not reach the device as asked.
 
 use model::disturbance::SHARE_MAX;
-use model::numbers::percent;
+use model::finding::{Advice, Bytes, Finding, Mean, Ratio, Share};
 use model::plan::PlannedPhase;
 use model::run::PhaseRecord;
-use model::size;
 use model::target::Backing;
 use model::workload::{DataVerb, Engine, SyncMode};
 
-use crate::{Case, Finding};
+use crate::{Case, Caught};
 
 /// Direct I/O and the device's counters must agree within this share; they differ by permilles where all is well.
 const AGREEMENT: f64 = 0.02;
@@ -34,20 +33,17 @@ pub fn disagreement(record: &PhaseRecord, phase: &PlannedPhase) -> Option<f64> {
 }
 
 /// Reads of what was never written: the file system answers them with zeros, without the device.
-pub(super) fn unwritten_extents(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn unwritten_extents(case: &Case<'_>) -> Option<Caught> {
     let extents = case.record.extents.as_ref()?;
     let share = extents.hole_share + extents.unwritten_share;
     (share > NEGLIGIBLE).then(|| {
-        Finding::invalid(format!(
-            "{} of the files are holes and {} are allocated but unwritten, which are read without the device. Something has changed them since they were laid out; run it again.",
-            percent(extents.hole_share),
-            percent(extents.unwritten_share)
-        ))
+        let (holes, unwritten) = (Share(extents.hole_share), Share(extents.unwritten_share));
+        Caught::new(Finding::FilesNotWritten { holes, unwritten }, [Advice::RunAgain {}])
     })
 }
 
 /// `O_DIRECT` was taken and did nothing.
-pub(crate) fn o_direct_ineffective(case: &Case<'_>) -> Option<Finding> {
+pub(crate) fn o_direct_ineffective(case: &Case<'_>) -> Option<Caught> {
     let data = case.data_in_files().filter(|data| data.direct)?;
     if case.target().backing == Backing::Memory || unwritten_extents(case).is_some() {
         return None;
@@ -66,21 +62,14 @@ pub(crate) fn o_direct_ineffective(case: &Case<'_>) -> Option<Finding> {
     let is_synced = data.verb == DataVerb::Fsync || data.sync == SyncMode::Each;
     let dirtied =
         dirtied_share(case).filter(|share| AS_MUCH.contains(share) && !is_synced && may_buffer(case));
-    let evidence = match (missing, cached, dirtied) {
-        (Some(ratio), ..) => format!("the device moved only {} of the bytes", percent(ratio)),
-        (None, Some(share), _) => {
-            format!("{} of the files had come into the page cache afterwards", percent(share))
-        }
-        (None, None, Some(share)) => {
-            format!("{} of what was written went through the page cache", percent(share.min(1.0)))
-        }
+    let file_system = case.target().file_system.as_str().into();
+    let finding = match (missing, cached, dirtied) {
+        (Some(ratio), ..) => Finding::DirectMissedDevice { moved: Share(ratio), file_system },
+        (None, Some(share), _) => Finding::DirectFilledCache { cached: Share(share), file_system },
+        (None, None, Some(share)) => Finding::DirectMadeDirty { dirtied: Share(share.min(1.0)), file_system },
         (None, None, None) => return None,
     };
-    Some(Finding::invalid(format!(
-        "{evidence}, so O_DIRECT was not direct on this {}. {}",
-        case.target().file_system,
-        why_buffered(case)
-    )))
+    Some(Caught::new(finding, [why_buffered(case)]))
 }
 
 /// Whether this file system is known to buffer direct writes: pages that are made dirty are those of the whole machine,
@@ -98,29 +87,23 @@ fn dirtied_share(case: &Case<'_>) -> Option<f64> {
 }
 
 /// What makes this file system take direct I/O through the page cache.
-fn why_buffered(case: &Case<'_>) -> &'static str {
+fn why_buffered(case: &Case<'_>) -> Advice {
     let compresses = case
         .target()
         .mount_options
         .iter()
         .any(|option| option.starts_with("compress") && option != "compress=no");
     match case.target().file_system.as_str() {
-        "ext4" if case.has_mount_option("data=journal") => {
-            "It is mounted with data=journal, which buffers everything: mount it with data=ordered."
-        }
-        "btrfs" if compresses => "It compresses, and compressed files are always buffered: mount it without.",
-        "btrfs" => {
-            "It computes checksums, for which direct writes are buffered; a directory with `chattr +C` has none."
-        }
-        "zfs" => {
-            "Before version 2.3 it takes O_DIRECT and ignores it; later ones follow the property `direct`."
-        }
-        _ => "Its mount options or features make it buffered.",
+        "ext4" if case.has_mount_option("data=journal") => Advice::MountOrdered {},
+        "btrfs" if compresses => Advice::MountUncompressed {},
+        "btrfs" => Advice::NoChecksums {},
+        "zfs" => Advice::ZfsDirect {},
+        _ => Advice::BufferingOptions {},
     }
 }
 
 /// The device's bytes differ from ours.
-pub(super) fn device_disagrees(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn device_disagrees(case: &Case<'_>) -> Option<Caught> {
     let _ = disagreement(case.record, case.phase)?;
     let ratio = case.ratio()?;
     if o_direct_ineffective(case).is_some() || unwritten_extents(case).is_some() {
@@ -132,37 +115,34 @@ pub(super) fn device_disagrees(case: &Case<'_>) -> Option<Finding> {
         .as_ref()
         .and_then(|device| device.foreign_share)
         .is_some_and(|share| share < AGREEMENT);
-    Some(match ratio {
-        ratio if ratio < 1.0 => Finding::invalid(format!(
-            "the device moved only {ratio:.3} bytes per byte asked for; the rest never reached it. Look for compression, deduplication or a cache in this {}.",
-            case.target().file_system
-        )),
-        ratio if case.writes_behind() => Finding::info(format!(
-            "the device moved {ratio:.3} bytes per byte asked for: {} writes its own trees besides, from which others' I/O cannot be told",
-            case.target().file_system
-        )),
-        ratio if is_ours => Finding::suspect(format!(
-            "the device moved {ratio:.3} bytes per byte asked for, all of them ours: this {} writes or reads more than it is asked to. Compare the row with care.",
-            case.target().file_system
-        )),
-        ratio => Finding::suspect(format!(
-            "the device moved {ratio:.3} bytes per byte asked for. Something else is using it: look at the noise, and run it again when it is quiet."
-        )),
-    })
+    let file_system = || case.target().file_system.as_str().into();
+    let (finding, advice) = match Ratio(ratio) {
+        ratio if ratio.0 < 1.0 => (
+            Finding::DeviceMovedLess { ratio, file_system: file_system() },
+            Some(Advice::FindReduction { file_system: file_system() }),
+        ),
+        ratio if case.writes_behind() => {
+            (Finding::DeviceMovedTrees { ratio, file_system: file_system() }, None)
+        }
+        ratio if is_ours => {
+            (Finding::DeviceMovedMore { ratio, file_system: file_system() }, Some(Advice::CompareWithCare {}))
+        }
+        ratio => (Finding::DeviceMovedForOthers { ratio }, Some(Advice::QuietDevice {})),
+    };
+    Some(Caught::new(finding, advice))
 }
 
 /// Two counters of the kernel for the same bytes differ.
-pub(super) fn counters_disagree(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn counters_disagree(case: &Case<'_>) -> Option<Caught> {
     let data = case.data_in_files()?;
     if !case.is_on_devices() {
         return None;
     }
     if case.is_uncounted() {
-        let name = &case.record.device.as_ref()?.name;
-        return Some(Finding::suspect(format!(
-            "{name} counted 0 requests while this moved {}, so nothing could be compared with it. Look whether its counters are on (/sys/class/block/{name}/queue/iostats).",
-            size::decimal(case.record.app_bytes_read.saturating_add(case.record.app_bytes_written))
-        )));
+        let name = case.record.device.as_ref()?.name.as_str();
+        let moved = Bytes(case.record.app_bytes_read.saturating_add(case.record.app_bytes_written));
+        let finding = Finding::DeviceCountedNothing { device: name.into(), moved };
+        return Some(Caught::new(finding, [Advice::CheckIostats { device: name.into() }]));
     }
     if data.verb != DataVerb::Read {
         return None;
@@ -172,16 +152,14 @@ pub(super) fn counters_disagree(case: &Case<'_>) -> Option<Finding> {
     // More from the device than we were charged for is others' I/O, and is told as that.
     let excess = (own - device) / app.max(1.0);
     (app > 0.0 && excess > SHARE_MAX).then(|| {
-        Finding::suspect(format!(
-            "the kernel charged us with {} more bytes read than the device counted, as a share of what was asked for. Are all devices under {} known?",
-            percent(excess),
-            case.target().mount_point
-        ))
+        let mount_point = || case.target().mount_point.as_str().into();
+        let finding = Finding::ChargedMore { excess: Share(excess), mount_point: mount_point() };
+        Caught::new(finding, [Advice::CheckDevices { mount_point: mount_point() }])
     })
 }
 
 /// Operations in flight that the device never saw: "asynchronous" calls that waited somewhere above it.
-pub(super) fn depth_not_reached(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn depth_not_reached(case: &Case<'_>) -> Option<Caught> {
     let _ = case.data_in_files().filter(|data| data.direct)?;
     let _ = case.device()?;
     if case.phase.engine != Engine::Uring || !case.is_on_devices() || case.rate_is_given() {
@@ -198,9 +176,5 @@ pub(super) fn depth_not_reached(case: &Case<'_>) -> Option<Finding> {
             / elapsed_ns;
     // Some kernels do not count the time that requests spend in an array or a mapping.
     let waits_above = asked >= DEPTH_MIN && ours > 0.8 * asked && devices > 0.0 && devices < 0.5 * ours;
-    waits_above.then(|| {
-        Finding::info(format!(
-            "{ours:.1} operations were in flight here and {devices:.1} in the device: the others waited above it"
-        ))
-    })
+    waits_above.then(|| Finding::DepthNotReached { in_flight: Mean(ours), at_device: Mean(devices) }.into())
 }

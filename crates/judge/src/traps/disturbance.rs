@@ -1,86 +1,64 @@
 //! Others on the same machine or host.
 
 use model::disturbance::SHARE_MAX;
-use model::numbers::percent;
-use model::run::UpkeepRecord;
+use model::finding::{Advice, Celsius, Count, Finding, Share, Work};
 
-use crate::{Case, Finding, disturbance};
+use crate::{Case, Caught, disturbance};
 
 /// CPUs that are throttled no more often than this, all together, lose nothing that shows: laptops are now and then.
 const THROTTLED_PER_SECOND: f64 = 1.0;
 
 /// Bytes on the device that were not ours.
-pub(super) fn foreign_io(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn foreign_io(case: &Case<'_>) -> Option<Caught> {
     let device = case.device()?;
     let share = disturbance::foreign_io(case).filter(|share| *share > SHARE_MAX)?;
-    Some(Finding::suspect(format!(
-        "{} of the bytes on {} were not ours. Find who else uses it, and run it again when it is quiet.",
-        percent(share),
-        device.name
-    )))
+    let finding = Finding::ForeignIo { foreign: Share(share), device: device.name.as_str().into() };
+    Some(Caught::new(finding, [Advice::FindOthers { device: device.name.as_str().into() }]))
 }
 
 /// CPU time that the hypervisor gave to others.
-pub(super) fn steal(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn steal(case: &Case<'_>) -> Option<Caught> {
     let steal = case.record.budget.as_ref()?.steal;
-    (steal > SHARE_MAX).then(|| {
-        Finding::suspect(format!(
-            "the hypervisor took {} of the threads' time. Run it again when the host is quiet.",
-            percent(steal)
-        ))
-    })
+    (steal > SHARE_MAX).then(|| Caught::new(Finding::Steal { stolen: Share(steal) }, [Advice::QuietHost {}]))
 }
 
 /// Drives or CPUs that slow down because they are hot.
-pub(super) fn thermal(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn thermal(case: &Case<'_>) -> Option<Caught> {
     let conditions = case.record.conditions.as_ref()?;
     let hot = conditions.drives.iter().find_map(|drive| {
         let limit = drive.celsius_max?;
         (drive.celsius >= limit).then_some((drive, limit))
     });
-    let evidence = match (hot, conditions.cpu_throttled) {
-        (Some((drive, limit)), _) => format!(
-            "{} was at {:.0} °C when it ended, and protects itself from {limit:.0} °C on",
-            drive.device, drive.celsius
-        ),
+    let finding = match (hot, conditions.cpu_throttled) {
+        (Some((drive, limit)), _) => Finding::DriveHot {
+            device: drive.device.as_str().into(),
+            celsius: Celsius(drive.celsius),
+            limit: Celsius(limit),
+        },
         (None, Some(times)) if times as f64 > THROTTLED_PER_SECOND * case.seconds() => {
-            format!("CPUs were throttled {times} times for their temperature")
+            Finding::CpuThrottled { times: Count(times) }
         }
         _ => return None,
     };
-    Some(Finding::suspect(format!(
-        "{evidence}: what is cool is faster. Let it cool down, and look at the airflow."
-    )))
+    Some(Caught::new(finding, [Advice::CoolDown {}]))
 }
 
 /// Arrays and file systems that work on themselves.
-pub(super) fn upkeep(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn upkeep(case: &Case<'_>) -> Option<Caught> {
     let conditions = case.record.conditions.as_ref()?;
-    let told = |upkeep: &UpkeepRecord| {
-        let device = upkeep.device.as_ref().map_or(String::new(), |device| format!("{device}: "));
-        let done = upkeep.progress.map_or(String::new(), |share| format!(", {} done", percent(share)));
-        format!("{device}{}{done}", upkeep.work)
-    };
-    let own: Vec<_> = conditions.upkeep.iter().filter(|upkeep| upkeep.is_of_target).map(told).collect();
+    let own: Vec<_> = conditions.upkeep.iter().filter(|upkeep| upkeep.is_of_target).cloned().collect();
     if !own.is_empty() {
-        return Some(Finding::suspect(format!(
-            "it was busy with itself ({}). Wait until that is done, and run it again.",
-            own.join("; ")
-        )));
+        return Some(Caught::new(Finding::TargetUpkeep { work: Work(own) }, [Advice::WaitForUpkeep {}]));
     }
-    let other = conditions.upkeep.first()?;
-    Some(Finding::info(format!("{} was at work meanwhile, on this file system or another", told(other))))
+    let other = conditions.upkeep.first()?.clone();
+    Some(Finding::OtherUpkeep { work: Work(vec![other]) }.into())
 }
 
 /// Threads that had to wait for a CPU.
-pub(super) fn cpu_contention(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn cpu_contention(case: &Case<'_>) -> Option<Caught> {
     let waited = case.record.budget.as_ref()?.run_queue;
     // More threads than CPUs wait for each other; that is not a disturbance from outside.
     let is_alone = case.phase.workload.threads <= case.environment.cpus;
-    (waited > SHARE_MAX && is_alone).then(|| {
-        Finding::suspect(format!(
-            "its threads waited {} of their time for a CPU. Other programs are busy: stop them and run it again.",
-            percent(waited)
-        ))
-    })
+    (waited > SHARE_MAX && is_alone)
+        .then(|| Caught::new(Finding::WaitedForCpu { waited: Share(waited) }, [Advice::StopOthers {}]))
 }

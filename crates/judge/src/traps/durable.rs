@@ -1,11 +1,11 @@
 //! Writes that are not as durable as they look.
 
 use model::DataVerb;
-use model::numbers::{latency, percent};
+use model::finding::{Advice, Bytes, Finding, LatencyNs, Mean, Share};
 use model::target::{DeviceKind, Target};
 use model::workload::SyncMode;
 
-use crate::{Case, Finding};
+use crate::{Case, Caught};
 
 /// A flush of a volatile cache that takes less than this stored nothing: that is little more than the way to a device
 /// and back.
@@ -18,19 +18,16 @@ const CACHE_SHARE_MAX: f64 = 1.0 / 3.0;
 const SYNC_IS_OFF: &[&str] = &["volatile", "fsync=volatile", "journal_flush_disabled"];
 
 /// Writes that nobody asked to be durable.
-pub(super) fn nothing_durable(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn nothing_durable(case: &Case<'_>) -> Option<Caught> {
     let data = case.data_in_files()?;
-    let or_direct = if data.verb.is_bytes() { "" } else { ", or with :direct" };
     (data.writes() && !data.direct && data.sync == SyncMode::None).then(|| {
-        Finding::invalid(format!(
-            "of {} nothing was made durable, so this is the speed of memory. Try it with sync=end{or_direct}.",
-            model::size::decimal(case.record.app_bytes_written)
-        ))
+        let finding = Finding::NothingDurable { written: Bytes(case.record.app_bytes_written) };
+        Caught::new(finding, [Advice::SyncEnd {}]).or_direct(data)
     })
 }
 
 /// Options of the mount by which syncing means nothing.
-pub(super) fn durability_void(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn durability_void(case: &Case<'_>) -> Option<Caught> {
     let syncs = match (case.data_in_files(), case.files()) {
         (Some(data), _) => data.verb == DataVerb::Fsync || (data.writes() && data.sync != SyncMode::None),
         (None, Some(files)) => files.sync != SyncMode::None,
@@ -43,14 +40,13 @@ pub(super) fn durability_void(case: &Case<'_>) -> Option<Finding> {
         && leaves.all(|leaf| leaf.write_cache.as_deref() == Some("write through"))
         && !SYNC_IS_OFF.contains(option);
     (!is_safe).then(|| {
-        Finding::suspect(format!(
-            "mounted with {option}: what was synced was not flushed to the medium, and may be lost with the power. Mount it without."
-        ))
+        let finding = Finding::SyncsNotFlushed { option: (*option).into() };
+        Caught::new(finding, [Advice::MountWithout { option: (*option).into() }])
     })
 }
 
 /// Flushes that are faster than any medium.
-pub(super) fn flush_too_fast(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn flush_too_fast(case: &Case<'_>) -> Option<Caught> {
     let _ = case.data_in_files().filter(|data| data.verb == DataVerb::Fsync)?;
     let leaves = || case.target().device_stack.iter().filter(|device| device.is_leaf());
     let leaf = leaves().find(|leaf| leaf.write_cache.as_deref() == Some("write back"))?;
@@ -60,16 +56,13 @@ pub(super) fn flush_too_fast(case: &Case<'_>) -> Option<Finding> {
     // Without flushes there is nothing to be too fast: the file system may do its durability with the write.
     let is_flushed = case.flushes() > 0.5 * case.record.ops as f64;
     (!in_memory && is_flushed && typical_ns < FLUSH_NS_MIN).then(|| {
-        Finding::suspect(format!(
-            "half of the flushes took no more than {}, less than a medium needs to store anything, though {} says that its cache is volatile: either that cache outlives a loss of power, or flushes are ignored. Find out which before relying on it.",
-            latency(typical_ns),
-            leaf.name
-        ))
+        let device = leaf.name.as_str().into();
+        Caught::new(Finding::FlushTooFast { typical: LatencyNs(typical_ns), device }, [Advice::FindFlush {}])
     })
 }
 
 /// Buffered writes that were replaced in memory before they reached the device.
-pub(super) fn absorbed_by_page_cache(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn absorbed_by_page_cache(case: &Case<'_>) -> Option<Caught> {
     let data = case.data_in_files().filter(|data| {
         data.writes() && !data.direct && data.sync == SyncMode::End && data.verb != DataVerb::Fsync
     })?;
@@ -83,21 +76,20 @@ pub(super) fn absorbed_by_page_cache(case: &Case<'_>) -> Option<Finding> {
     if reached >= REACHED || case.record.rate.durable_ops_per_second.is_none() {
         return None;
     }
-    let or_direct = if data.verb.is_bytes() { "" } else { ", or with :direct" };
-    Some(match case.record.passes > 1.0 {
+    let reached = Share(reached);
+    let caught = match case.record.passes > 1.0 {
         // Who asks for it gets it, but its bytes are not the device's.
-        true => Finding::suspect(format!(
-            "only {} of what was written reached the device, as each block was written {:.1} times and replaced in memory before. Try it with :passes=1{or_direct}.",
-            percent(reached),
-            case.record.passes
-        )),
-        false => Finding::invalid(format!(
-            "only {} of what was written and synced reached the device. Look for what keeps it in this {}{or_direct_too}.",
-            percent(reached),
-            case.target().file_system,
-            or_direct_too = if or_direct.is_empty() { "" } else { ", and try it with :direct" }
-        )),
-    })
+        true => {
+            let finding = Finding::ReplacedInMemory { reached, passes: Mean(case.record.passes) };
+            Caught::new(finding, [Advice::OnePass {}])
+        }
+        false => {
+            let file_system = || case.target().file_system.as_str().into();
+            let finding = Finding::DidNotReachDevice { reached, file_system: file_system() };
+            Caught::new(finding, [Advice::FindKeeper { file_system: file_system() }])
+        }
+    };
+    Some(caught.or_direct(data))
 }
 
 fn compresses(case: &Case<'_>) -> bool {
@@ -105,17 +97,15 @@ fn compresses(case: &Case<'_>) -> bool {
 }
 
 /// Bytes and flushes that the device needed for each byte that was made durable.
-pub(super) fn amplification(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn amplification(case: &Case<'_>) -> Option<Caught> {
     let _ = case.data_in_files().filter(|data| data.verb == DataVerb::Fsync)?;
     let ratio = case.ratio()?;
-    Some(Finding::info(format!(
-        "the device wrote {ratio:.1} bytes per byte asked for and made {:.1} flushes per operation",
-        case.flushes() / case.record.ops.max(1) as f64
-    )))
+    let flushes = Mean(case.flushes() / case.record.ops.max(1) as f64);
+    Some(Finding::Amplification { ratio: Mean(ratio), flushes }.into())
 }
 
 /// A cache in the device that a short test may have stayed in.
-pub(super) fn volatile_write_cache(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn volatile_write_cache(case: &Case<'_>) -> Option<Caught> {
     let data = case.data_in_files().filter(|data| data.writes() && data.verb != DataVerb::Fsync)?;
     let leaf = case.target().device_stack.iter().find(|device| {
         device.is_leaf()
@@ -125,11 +115,11 @@ pub(super) fn volatile_write_cache(case: &Case<'_>) -> Option<Finding> {
     let has_dropped = super::steadiness::rate_dropped(case).is_some();
     let written = case.record.app_bytes_written;
     let is_small = (written as f64) < CACHE_SHARE_MAX * leaf.size_bytes as f64;
-    (data.sync != SyncMode::None && !has_dropped && !case.rate_is_given() && written > 0 && is_small).then(|| {
-        Finding::info(format!(
-            "{} has a write cache and took {} without slowing down; whether it keeps that up is not known. A longer --time and a larger --write-limit tell",
-            leaf.name,
-            model::size::decimal(written)
-        ))
-    })
+    (data.sync != SyncMode::None && !has_dropped && !case.rate_is_given() && written > 0 && is_small).then(
+        || {
+            let finding =
+                Finding::WriteCacheHeld { device: leaf.name.as_str().into(), written: Bytes(written) };
+            Caught::new(finding, [Advice::LongerTimeAndLimit {}])
+        },
+    )
 }

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use model::size;
+use model::finding::{Advice, Bytes, Count, Finding, Mean, MemoryBytes};
 use model::target::{Device, DeviceKind};
 
-use crate::{Case, Finding};
+use crate::{Case, Caught};
 
 /// Bytes that members write per byte that the array was given, beyond its redundancy, from which on it reads and writes
 /// parity for parts of stripes.
@@ -20,7 +20,7 @@ const STRIPED_LEVELS: &[&str] = &["raid0", "raid4", "raid5", "raid6"];
 const EXTENT_BYTES_MIN: u64 = 1 << 20;
 
 /// Reads of the members of an array while it was only written to: parity of parts of stripes.
-pub(super) fn parity_writes(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn parity_writes(case: &Case<'_>) -> Option<Caught> {
     let record = case.record;
     let raid = case.target().device_stack.iter().find(|device| device.kind == DeviceKind::Raid)?;
     if record.app_bytes_written == 0 || record.app_bytes_read > 0 || !has_level(raid, PARITY_LEVELS) {
@@ -31,18 +31,14 @@ pub(super) fn parity_writes(case: &Case<'_>) -> Option<Finding> {
     let written = members.values().map(|(_, written)| *written).fold(0, u64::saturating_add);
     let share = read as f64 / record.app_bytes_written as f64;
     (share > PARITY_READS).then(|| {
-        Finding::act(format!(
-            "members of {} read {} and wrote {} for {} of writes: parity of parts of stripes is read first. Try blocks of a whole stripe.",
-            raid.name,
-            size::decimal(read),
-            size::decimal(written),
-            size::decimal(record.app_bytes_written)
-        ))
+        let (array, asked) = (raid.name.as_str().into(), Bytes(record.app_bytes_written));
+        let finding = Finding::ParityWrites { array, read: Bytes(read), written: Bytes(written), asked };
+        Caught::new(finding, [Advice::WholeStripes {}])
     })
 }
 
 /// One member that does more than the others.
-pub(super) fn members_unbalanced(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn members_unbalanced(case: &Case<'_>) -> Option<Caught> {
     let raid = case.target().device_stack.iter().find(|device| device.kind == DeviceKind::Raid)?;
     // Of mirrors one may do all the reading, of disks in a row one has all the data, and a journal gets every write.
     let is_spread =
@@ -60,11 +56,9 @@ pub(super) fn members_unbalanced(case: &Case<'_>) -> Option<Finding> {
     let mean = all as f64 / bytes.len().max(1) as f64;
     let (name, most) = bytes.into_iter().max_by_key(|(_, bytes)| *bytes)?;
     (mean > 1e6 && most as f64 > UNBALANCED * mean).then(|| {
-        Finding::act(format!(
-            "{name} moved {:.1} times as many bytes as the mean of the members of {}: the others wait for it. Look at its layout.",
-            most as f64 / mean,
-            raid.name
-        ))
+        let array = raid.name.as_str().into();
+        let finding = Finding::BusyMember { member: name.into(), times: Mean(most as f64 / mean), array };
+        Caught::new(finding, [Advice::CheckLayout { member: name.into() }])
     })
 }
 
@@ -85,19 +79,14 @@ fn has_level(raid: &Device, levels: &[&str]) -> bool {
 }
 
 /// Files in many small pieces, on a device that has to move for each.
-pub(super) fn fragmented(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn fragmented(case: &Case<'_>) -> Option<Caught> {
     let extents = case.record.extents.as_ref().filter(|extents| extents.extents > 0)?;
     let mean_bytes = case.record.workload.size_bytes / extents.extents;
     let spins =
         case.target().device_stack.iter().any(|device| device.is_leaf() && device.rotational == Some(true));
     let is_compressed = extents.encoded_share > 0.0;
-    (spins && mean_bytes < EXTENT_BYTES_MIN && extents.extents > case.record.workload.files && !is_compressed).then(
-        || {
-            Finding::info(format!(
-                "the files lie in {} pieces of {} on average, on a device that says that it spins: an aged or full file system",
-                extents.extents,
-                size::binary(mean_bytes)
-            ))
-        },
-    )
+    (spins && mean_bytes < EXTENT_BYTES_MIN && extents.extents > case.record.workload.files && !is_compressed)
+        .then(|| {
+            Finding::Fragmented { extents: Count(extents.extents), mean: MemoryBytes(mean_bytes) }.into()
+        })
 }

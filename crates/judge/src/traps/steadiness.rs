@@ -1,10 +1,11 @@
 //! Whether there is one rate, how well it is known, and what its course tells.
 
-use model::numbers::{MISSING, amount, latency, megabytes, percent};
+use model::finding::{
+    Advice, Bytes, BytesPerSecond, Count, Finding, Grade, LatencyNs, Modes, OpsPerSecond, Seconds, Share,
+};
 use model::run::Interval;
-use model::size;
 
-use crate::{Case, Finding};
+use crate::{Case, Caught};
 
 /// How well a rate must be known where nobody said.
 const PRECISION: f64 = 0.05;
@@ -27,7 +28,7 @@ const CAP_EVENNESS: f64 = 5.0;
 const CAP_SPREAD: u64 = 20;
 
 /// Too short to tell how sure the number is.
-pub(super) fn too_few_samples(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn too_few_samples(case: &Case<'_>) -> Option<Caught> {
     if case.rate_is_given() || case.record.rate.ops_per_second.is_none() {
         return None;
     }
@@ -37,28 +38,20 @@ pub(super) fn too_few_samples(case: &Case<'_>) -> Option<Finding> {
     }
     // All bytes over all the time is what it says, though nobody knows how far another would lie from it.
     if has_long_sync(case) || record.rate.into_cache_ops_per_second.is_some() {
-        return Some(Finding::info(format!(
-            "the sync at the end took {} of {:.1} s, so the rate is one observation without an interval; --repeat 3 shows how far others lie from it",
-            percent(1.0 - record.rate.last_done_ns as f64 / record.elapsed_ns.max(1) as f64),
-            case.seconds()
-        )));
+        let share = Share(1.0 - record.rate.last_done_ns as f64 / record.elapsed_ns.max(1) as f64);
+        return Some(Caught::new(Finding::LongSync { share, elapsed: elapsed(case) }, [Advice::Repeat {}]));
     }
-    let counted = match case.files() {
-        Some(_) => match record.rounds.len() {
-            1 => "1 round".to_owned(),
-            rounds => format!("{rounds} rounds"),
-        },
-        None => format!("{:.1} s", case.seconds()),
+    let operations = Count(record.ops);
+    let finding = match case.files() {
+        Some(_) => Finding::FewRounds { rounds: Count(record.rounds.len() as u64), operations },
+        None => Finding::Short { elapsed: elapsed(case), operations },
     };
     let remedy = match (case.files(), case.phase.stop.passes) {
-        (Some(_), Some(_)) => "Ask for more --files",
-        (Some(_), None) => "Ask for fewer files or a longer --time",
+        (Some(_), Some(_)) => Advice::MoreFiles {},
+        (Some(_), None) => Advice::FewerFilesOrLongerTime {},
         (None, _) => longer(case),
     };
-    Some(Finding::suspect(format!(
-        "{counted} of {} operations are too few to tell how sure the rate is. {remedy}.",
-        model::numbers::thousands(record.ops)
-    )))
+    Some(Caught::new(finding, [remedy]))
 }
 
 /// Whether no steady part was found because there was no time for one, and for no other reason.
@@ -75,14 +68,18 @@ fn is_older(case: &Case<'_>) -> bool {
     record.steady.is_none() && record.rounds.is_empty() && record.intervals.len() >= STEADY_INTERVALS
 }
 
-/// What makes a test last longer.
-fn longer(case: &Case<'_>) -> &'static str {
+fn elapsed(case: &Case<'_>) -> Seconds {
+    Seconds(case.seconds())
+}
+
+/// Advice that makes a test last longer.
+fn longer(case: &Case<'_>) -> Advice {
     match case.phase.stop.time_ns {
-        None if case.data().is_some_and(|data| data.fresh) => "Ask for a larger --size",
-        None => "Ask for more operations",
-        Some(_) if is_one_pass(case) => "Ask for a larger --size",
-        Some(_) if write_limit(case).is_some() => "Raise --write-limit",
-        Some(_) => "Ask for a longer --time",
+        None if case.data().is_some_and(|data| data.fresh) => Advice::LargerSize {},
+        None => Advice::MoreOperations {},
+        Some(_) if is_one_pass(case) => Advice::LargerSize {},
+        Some(_) if write_limit(case).is_some() => Advice::RaiseWriteLimit {},
+        Some(_) => Advice::LongerTime {},
     }
 }
 
@@ -93,7 +90,7 @@ fn has_long_sync(case: &Case<'_>) -> bool {
 }
 
 /// No part of it had one rate for long enough.
-pub(super) fn not_steady(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn not_steady(case: &Case<'_>) -> Option<Caught> {
     let steady = case.record.steady.as_ref().filter(|steady| !steady.found)?;
     // What memory took is not the number of the row.
     let is_cached = case.record.rate.into_cache_ops_per_second.is_some();
@@ -101,43 +98,35 @@ pub(super) fn not_steady(case: &Case<'_>) -> Option<Finding> {
     if is_elsewhere {
         return None;
     }
-    let course = match (steady.change_points.first(), steady.change_points.len()) {
+    let finding = match (steady.change_points.first(), steady.change_points.len()) {
         (None, _) => match case.half_width().filter(|half| *half > HALF_WIDTH_MAX) {
-            Some(half) => format!("its rate is only known within ± {} of it", percent(half)),
-            None => format!("its rate drifted for {:.1} s", case.seconds()),
+            Some(half) => Finding::Unsteady { half_width: Share(half) },
+            None => Finding::Drift { elapsed: elapsed(case) },
         },
-        (Some(first), 1) => format!(
-            "its rate went from {} to {} per second after {:.1} s",
-            shown(amount(first.before_ops_per_second)),
-            shown(amount(first.after_ops_per_second)),
-            first.at_ns as f64 / 1e9
-        ),
+        (Some(first), 1) => Finding::Step {
+            before: OpsPerSecond(first.before_ops_per_second),
+            after: OpsPerSecond(first.after_ops_per_second),
+            at: Seconds(first.at_ns as f64 / 1e9),
+        },
         (Some(first), changes) => {
             let rates = || {
                 let after = steady.change_points.iter().map(|change| change.after_ops_per_second);
                 std::iter::once(first.before_ops_per_second).chain(after)
             };
-            format!(
-                "its rate changed {changes} times, between {} and {} per second",
-                shown(amount(rates().fold(f64::INFINITY, f64::min))),
-                shown(amount(rates().fold(0.0, f64::max)))
-            )
+            Finding::Steps {
+                changes: Count(changes as u64),
+                lowest: OpsPerSecond(rates().fold(f64::INFINITY, f64::min)),
+                highest: OpsPerSecond(rates().fold(0.0, f64::max)),
+            }
         }
     };
-    let text = format!("not steady: {course}, so this is a mean over all of it. {}.", longer(case));
-    Some(match case.half_width() {
-        None if !is_cached => Finding::invalid(text),
-        _ => Finding::suspect(text),
-    })
-}
-
-/// A figure, or that it is none.
-fn shown(figure: Option<String>) -> String {
-    figure.unwrap_or_else(|| MISSING.into())
+    let caught = Caught::new(finding, [longer(case)]);
+    let has_rate = case.half_width().is_some() || is_cached;
+    Some(Caught { grade: if has_rate { Grade::Suspect } else { Grade::Invalid }, ..caught })
 }
 
 /// Known less well than was asked for.
-pub(super) fn wide_interval(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn wide_interval(case: &Case<'_>) -> Option<Caught> {
     let half = case.half_width()?;
     let wanted = case.plan.until.map_or(PRECISION, |until| until.precision);
     // Whoever is told that it has no one rate need not be told how well that is known.
@@ -145,28 +134,20 @@ pub(super) fn wide_interval(case: &Case<'_>) -> Option<Finding> {
     if half <= wanted * SLACK || is_told || case.rate_is_given() {
         return None;
     }
-    Some(Finding::suspect(format!(
-        "the rate is only known within ± {} of it; {} was wanted. {}.",
-        percent(half),
-        percent(wanted),
-        longer(case)
-    )))
+    let finding = Finding::WideInterval { half_width: Share(half), wanted: Share(wanted) };
+    Some(Caught::new(finding, [longer(case)]))
 }
 
 /// A single run on a disk that the guests of a host share.
-pub(super) fn one_run(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn one_run(case: &Case<'_>) -> Option<Caught> {
     let is_shared = case.environment.virtualisation.is_some() && case.is_on_devices();
     let half = case.half_width()?;
-    (is_shared && case.plan.repetitions == 1 && !case.rate_is_given()).then(|| {
-        Finding::info(format!(
-            "± {} is of this run; on a disk of a virtual machine another run may lie further away, which --repeat 3 shows",
-            percent(half)
-        ))
-    })
+    (is_shared && case.plan.repetitions == 1 && !case.rate_is_given())
+        .then(|| Caught::new(Finding::OneRun { half_width: Share(half) }, [Advice::Repeat {}]))
 }
 
 /// A cache, or a credit, that ran out.
-pub(super) fn rate_dropped(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn rate_dropped(case: &Case<'_>) -> Option<Caught> {
     let steady = case.record.steady.as_ref()?;
     let change = steady
         .change_points
@@ -182,37 +163,30 @@ pub(super) fn rate_dropped(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let bytes = case.record.workload.block_bytes.filter(|_| change.bytes > 0);
-    let (first, then) = (change.before_ops_per_second, last.after_ops_per_second);
-    let told = match bytes {
-        Some(block) => format!(
-            "the first {} went at {}, the rest at {}",
-            size::decimal(change.bytes),
-            shown(megabytes(first * block as f64)),
-            shown(megabytes(then * block as f64))
-        ),
-        None => format!(
-            "for {:.1} s it went at {} per second, then at {}",
-            change.at_ns as f64 / 1e9,
-            shown(amount(first)),
-            shown(amount(then))
-        ),
-    };
-    if case.record.rate.into_cache_ops_per_second.is_some() {
-        return Some(Finding::info(format!(
-            "{told}: after {:.1} s memory was full of what waits to be written. The row has all of it, with the sync",
-            change.at_ns as f64 / 1e9
-        )));
-    }
+    let (moved, at) = (Bytes(change.bytes), Seconds(change.at_ns as f64 / 1e9));
+    let ops = [change.before_ops_per_second, last.after_ops_per_second];
+    let is_cached = case.record.rate.into_cache_ops_per_second.is_some();
     let is_after = steady.found && case.record.rate.steady_ops_per_second.is_some();
-    let row = if is_after { "The row has the rate after it" } else { "The row is a mean over both" };
-    Some(Finding::act(format!(
-        "{told}: a cache or a credit ran out after {:.1} s. {row}.",
-        change.at_ns as f64 / 1e9
-    )))
+    let finding = if let Some(block) = bytes {
+        let [first, then] = ops.map(|ops| BytesPerSecond(ops * block as f64));
+        match (is_cached, is_after) {
+            (true, _) => Finding::MemoryFilled { moved, first, then, at },
+            (false, true) => Finding::RanOut { moved, first, then, at },
+            (false, false) => Finding::RanOutMean { moved, first, then, at },
+        }
+    } else {
+        let [first, then] = ops.map(OpsPerSecond);
+        match (is_cached, is_after) {
+            (true, _) => Finding::MemoryFilledByOps { first, then, at },
+            (false, true) => Finding::RanOutByOps { first, then, at },
+            (false, false) => Finding::RanOutMeanByOps { first, then, at },
+        }
+    };
+    Some(finding.into())
 }
 
 /// A rate more even than its own latencies allow, which only a rule makes.
-pub(super) fn rate_capped(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn rate_capped(case: &Case<'_>) -> Option<Caught> {
     let record = case.record;
     let steady = record.steady.as_ref().filter(|steady| steady.found)?;
     let is_closed = record.workload.arrival == "closed_loop";
@@ -248,12 +222,11 @@ pub(super) fn rate_capped(case: &Case<'_>) -> Option<Finding> {
     let expected = variation(&buckets)? / ops_mean.sqrt();
     let is_even = varies < CAP_VARIATION && varies * CAP_EVENNESS < expected;
     (rates.len() >= CAP_HALVES && is_even && p99 > CAP_SPREAD.saturating_mul(p50)).then(|| {
-        Finding::act(format!(
-            "half a second differed from another by {} while latencies differ from {} to {}: this looks like a limit that somebody set (cgroup, volume type, provider), not like a device. Look for one.",
-            percent(varies),
-            latency(p50),
-            latency(p99)
-        ))
+        let variation = Share(varies);
+        Caught::new(
+            Finding::TooEven { variation, p50: LatencyNs(p50), p99: LatencyNs(p99) },
+            [Advice::FindLimit {}],
+        )
     })
 }
 
@@ -281,27 +254,21 @@ fn variation(weighted: &[(f64, f64)]) -> Option<f64> {
 }
 
 /// Two kinds of operations, of which a mean says nothing.
-pub(super) fn several_modes(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn several_modes(case: &Case<'_>) -> Option<Caught> {
     let modes = &case.record.latency_ns.as_ref()?.modes;
     if modes.len() < 2 {
         return None;
     }
-    let told = modes.iter().map(|mode| format!("{} took {}", percent(mode.share), latency(mode.at_ns)));
-    let kinds = if modes.len() == 2 { "two".to_owned() } else { modes.len().to_string() };
-    Some(Finding::info(format!("{kinds} kinds of operations: {}", told.collect::<Vec<_>>().join(", "))))
+    Some(Finding::SeveralModes { modes: Modes(modes.clone()) }.into())
 }
 
 /// Ended with the set.
-pub(super) fn one_pass(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn one_pass(case: &Case<'_>) -> Option<Caught> {
     is_one_pass(case).then(|| {
-        let why = match case.data().is_some_and(|data| data.writes()) {
-            true => "a second would replace in memory what the first left there",
-            false => "a second would be served from memory",
-        };
-        Finding::info(format!(
-            "ended after one pass of {:.1} s: {why}; a larger --size lasts longer",
-            case.seconds()
-        ))
+        let elapsed = elapsed(case);
+        let writes = case.data().is_some_and(|data| data.writes());
+        let finding = if writes { Finding::WrittenOnce { elapsed } } else { Finding::ReadOnce { elapsed } };
+        Caught::new(finding, [Advice::LargerSize {}])
     })
 }
 
@@ -311,13 +278,8 @@ fn is_one_pass(case: &Case<'_>) -> bool {
 }
 
 /// Ended with its part of the write limit.
-pub(super) fn write_limit(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn write_limit(case: &Case<'_>) -> Option<Caught> {
     let limit = case.phase.stop.bytes.filter(|_| case.phase.stop.time_ns.is_some())?;
-    (!is_one_pass(case) && case.record.bytes >= limit - limit / 50).then(|| {
-        Finding::info(format!(
-            "ended after {:.1} s, when it had written its part of the write limit, {}",
-            case.seconds(),
-            size::decimal(limit)
-        ))
-    })
+    (!is_one_pass(case) && case.record.bytes >= limit - limit / 50)
+        .then(|| Finding::WriteLimitReached { elapsed: elapsed(case), limit: Bytes(limit) }.into())
 }

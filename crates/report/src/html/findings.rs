@@ -11,7 +11,7 @@ use super::test::{Test, chip};
 use super::{Figure, Markup, near, rendered, timeline};
 use crate::printable;
 use crate::svg::{Bar, bars};
-use crate::text::{findings, told};
+use crate::text::{remarks, told};
 
 /// Findings that the rate over time shows.
 const OVER_TIME: [&str; 6] =
@@ -66,7 +66,7 @@ pub(super) fn section(run: &Run, tests: &[Test<'_>]) -> Option<Markup> {
         rows.first().and_then(|row| anchors.get(row)).map_or(String::new(), |anchor| (*anchor).to_owned())
     };
     let (mut marked, mut known) = (Vec::new(), Vec::new());
-    for finding in findings(&run.phases) {
+    for finding in remarks(&run.phases) {
         let (meaning, class) = match finding.mark {
             Mark::Act => ("act on it", "other"),
             Mark::Distrust => ("do not trust it as storage", "other"),

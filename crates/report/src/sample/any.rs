@@ -1,12 +1,13 @@
 //! Runs with anything in them.
 
 use model::Limiter;
+use model::finding::{Finding, Share};
 use model::run::{
-    CallUse, Confidence, Evidence, Mark, NetworkUse, Ranked, Run, Status, SystemUse, Trust, Verdict,
+    CallUse, Confidence, Evidence, Mark, NetworkUse, Note, Ranked, Run, Status, SystemUse, Trust, Verdict,
 };
 use proptest::prelude::*;
 
-use super::{note, phase, run};
+use super::{phase, run};
 
 /// A number that JSON can hold.
 fn finite() -> impl Strategy<Value = f64> {
@@ -86,7 +87,9 @@ pub(crate) fn any_run() -> impl Strategy<Value = Run> {
             let mut phase = phase("rw:rnd4k:q4");
             (phase.id, phase.name, phase.label, phase.reason) = (id, name, label, reason);
             (phase.status, phase.repetition) = (status, repetition);
-            phase.notes = vec![note(mark, &text)];
+            let finding =
+                Finding::ForeignIo { foreign: Share(numbers.1.unwrap_or(0.5)), device: text.as_str().into() };
+            phase.notes = vec![Note { mark, text, ..wording::note(finding, []) }];
             let ([ops, bytes, read, written, elapsed_ns, start_ns], a, b, c, d) = numbers;
             (phase.ops, phase.bytes, phase.app_bytes_read, phase.app_bytes_written) =
                 (ops, bytes, read, written);

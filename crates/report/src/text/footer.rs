@@ -217,10 +217,7 @@ mod tests {
         phases[1].verified_blocks = 1;
         assert_eq!(compared(&phases).unwrap(), "1 block compared byte by byte, all as written");
         phases[3].verified_blocks = 1_233;
-        phases[3].notes.push(model::run::Note {
-            code: "verification_failed".into(),
-            ..sample::note(model::run::Mark::Act, "what was read is not what was written.")
-        });
+        phases[3].notes.push(wording::note(model::finding::Finding::DataDiffers {}, []));
         assert_eq!(compared(&phases).unwrap(), "1,234 blocks compared byte by byte, not all as written");
     }
 

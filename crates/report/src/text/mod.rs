@@ -34,7 +34,7 @@ pub(crate) use footer::{compared, noise, partial, tool};
 pub(crate) use layers::{crossed, steps};
 pub(crate) use limiter::{is_of_device, of as limiter_of, ranking, surely, words};
 pub(crate) use limits::told;
-pub(crate) use notes::{Finding, base_id, findings, is_knee, mark, remark, subject};
+pub(crate) use notes::{Remark, base_id, is_knee, mark, remark, remarks, subject};
 pub(crate) use preamble::{describe, facts};
 pub(crate) use style::{BOLD, DIM, GREEN, YELLOW, paint};
 pub(crate) use table::{aligned, interval_cell, latency_cells, megabytes_cell, missing_reason, ops_cell};

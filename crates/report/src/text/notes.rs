@@ -1,19 +1,18 @@
 //! What a reader should know about rows: one paragraph a finding, equal findings of several tests in one.
 
-use model::run::{Mark, PhaseRecord, Status};
+use model::finding::{BytesPerSecond, Count, Finding, LatencyNs, OpsPerSecond, Share};
+use model::run::{Mark, Note, PhaseRecord, Status};
 use model::workload::Access;
 
-use super::figures;
 use super::limiter;
 use super::style::{Style, YELLOW, paint};
-use super::table::{KNEE, Kind, short_reason};
+use super::table::{KNEE, short_reason};
 use super::wrap::wrap;
-use crate::numbers::{amount, latency, megabytes, percent};
 use crate::printable;
 
 /// One thing to know, and the tests that it holds for.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Finding {
+pub(crate) struct Remark {
     /// Whether to act or to distrust.
     pub mark: Mark,
     /// Whether it tells where a sweep has its knee.
@@ -28,33 +27,11 @@ pub(crate) struct Finding {
     pub text: String,
 }
 
-/// What is to be known about one row.
-struct Remark {
-    mark: Mark,
-    is_knee: bool,
-    code: String,
-    text: String,
-    /// Remarks of several rows with the same key are one finding.
-    key: String,
-}
-
-impl Remark {
-    /// One that is the same for other rows if all of it is.
-    fn alone(mark: Mark, text: String) -> Self {
-        Self { mark, is_knee: false, code: String::new(), key: text.clone(), text }
-    }
-
-    /// One that is the same for other rows if it differs in its figures only.
-    fn with_figures(mark: Mark, code: &str, text: String) -> Self {
-        let key = format!("{code}\0{}", figures::pattern(&text));
-        Self { mark, is_knee: false, code: code.to_owned(), key, text }
-    }
-}
-
 /// The code of the note that tells where a sweep has its knee, or that it has none.
 const KNEE_CODE: &str = "knee";
 /// Findings whose figures belong together: as ranges over several rows they would make no sense.
-const TOLD_ALONE: &[&str] = &["not_steady", "several_modes", "rate_dropped", "rate_capped", "several_passes"];
+const TOLD_ALONE: &[&str] =
+    &["not_steady", "several_modes", "rate_dropped", "rate_capped", "several_passes", KNEE_CODE];
 /// Rows named one by one before those of a verb are only counted.
 const SUBJECTS_MAX: usize = 4;
 /// From this share of a latency on, the wait for the start is worth a remark.
@@ -84,80 +61,80 @@ pub(crate) fn is_knee(phases: &[PhaseRecord], index: usize) -> bool {
 }
 
 /// Everything to know about the phases: marked things first, each in the order of the phases.
-pub(crate) fn findings(phases: &[PhaseRecord]) -> Vec<Finding> {
-    let mut grouped: Vec<(Remark, Vec<(usize, String)>)> = Vec::new();
+pub(crate) fn remarks(phases: &[PhaseRecord]) -> Vec<Remark> {
+    let mut grouped: Vec<Vec<(usize, Note)>> = Vec::new();
     for index in 0..phases.len() {
-        for remark in of_row(phases, index) {
-            let text = remark.text.clone();
-            let group = grouped.iter_mut().find(|(first, members)| {
+        for note in of_row(phases, index) {
+            let group = grouped.iter_mut().find(|members| {
+                let (last, known) = &members[members.len() - 1];
                 // Two figures of the same row are no range.
-                let is_second = members.last().is_some_and(|(last, known)| *last == index && *known != text);
-                (first.mark, &first.key) == (remark.mark, &remark.key) && !is_second
+                is_same(&members[0].1, &note) && (*last != index || known.finding == note.finding)
             });
             match group {
-                Some((_, members)) if members.last().is_some_and(|(last, _)| *last == index) => {}
-                Some((_, members)) => members.push((index, text)),
-                None => grouped.push((remark, vec![(index, text)])),
+                Some(members) if members.last().is_some_and(|(last, _)| *last == index) => {}
+                Some(members) => members.push((index, note)),
+                None => grouped.push(vec![(index, note)]),
             }
         }
     }
-    grouped.sort_by_key(|(remark, _)| remark.mark == Mark::Info);
-    let finding = |(remark, members): (Remark, Vec<(usize, String)>)| {
-        let (rows, texts): (Vec<usize>, Vec<&str>) =
-            members.iter().map(|(index, text)| (*index, text.as_str())).unzip();
-        Finding {
-            mark: remark.mark,
-            is_knee: remark.is_knee,
-            code: remark.code,
+    grouped.sort_by_key(|members| members[0].1.mark == Mark::Info);
+    let remark = |members: Vec<(usize, Note)>| {
+        let rows: Vec<usize> = members.iter().map(|(index, _)| *index).collect();
+        let all: Vec<_> = members.iter().map(|(_, note)| note).collect();
+        let first = all[0];
+        Remark {
+            mark: first.mark,
+            is_knee: first.code == KNEE_CODE && is_knee(phases, rows[0]),
+            code: first.code.clone(),
             subject: subject(phases, &rows),
-            text: figures::merged(&texts),
+            text: wording::of_notes(&all),
             rows,
         }
     };
-    grouped.into_iter().map(finding).collect()
+    grouped.into_iter().map(remark).collect()
 }
 
-fn of_row(phases: &[PhaseRecord], index: usize) -> Vec<Remark> {
+/// Whether one sentence can tell both.
+fn is_same(one: &Note, other: &Note) -> bool {
+    let may_differ = !TOLD_ALONE.contains(&one.code.as_str());
+    wording::are_alike(one, other) && (may_differ || one.finding == other.finding)
+}
+
+fn of_row(phases: &[PhaseRecord], index: usize) -> Vec<Note> {
     let phase = &phases[index];
-    let mut found = Vec::new();
-    let mut act = |text: String| found.push(Remark::alone(Mark::Act, text));
-    let reason = || short_reason(phase);
-    match phase.status {
-        Status::Failed => act(format!("failed: {}", reason())),
-        Status::Skipped => act(format!("skipped: {}", reason())),
-        Status::Partial => act(format!("ended early: {}", reason())),
-        Status::Done if phase.rate.ops_per_second.is_none() => act(format!("there is no rate: {}", reason())),
-        Status::Done => {}
-    }
-    found.extend(phase.notes.iter().map(|note| match note.code.as_str() {
-        // Each sweep has its own.
-        KNEE_CODE => {
-            Remark { is_knee: is_knee(phases, index), ..Remark::alone(note.mark, printable(&note.text)) }
-        }
-        code if TOLD_ALONE.contains(&code) => {
-            Remark { code: code.to_owned(), ..Remark::alone(note.mark, printable(&note.text)) }
-        }
-        code => Remark::with_figures(note.mark, code, printable(&note.text)),
-    }));
-    found.extend(between_runs(phases, phase).map(|text| Remark::alone(Mark::Info, text)));
-    found.extend(into_cache(phase).map(|text| Remark::with_figures(Mark::Info, "", text)));
-    // Two figures of a row that belong together would make no sense as ranges.
-    found.extend(waiting(phase).map(|text| Remark::alone(Mark::Info, text)));
-    found
+    let reason = || short_reason(phase).into();
+    let ended = match phase.status {
+        Status::Failed => Some(Finding::Failed { reason: reason() }),
+        Status::Skipped => Some(Finding::Skipped { reason: reason() }),
+        Status::Partial => Some(Finding::EndedEarly { reason: reason() }),
+        Status::Done if phase.rate.ops_per_second.is_none() => Some(Finding::NoRate { reason: reason() }),
+        Status::Done => None,
+    };
+    let mut notes: Vec<_> = ended.into_iter().map(note).collect();
+    notes.extend(phase.notes.iter().cloned());
+    let shown = [between_runs(phases, phase), into_cache(phase), waiting(phase)];
+    notes.extend(shown.into_iter().flatten().map(note));
+    notes
+}
+
+fn note(finding: Finding) -> Note {
+    Note::new(finding, Vec::new())
 }
 
 /// The rate at which the page cache took buffered writes, which is what other tools would have shown.
-fn into_cache(phase: &PhaseRecord) -> Option<String> {
+fn into_cache(phase: &PhaseRecord) -> Option<Finding> {
     let ops_per_second = phase.rate.into_cache_ops_per_second?;
-    let rate = match phase.rate.bytes_per_second {
-        Some(_) if phase.ops > 0 => megabytes(ops_per_second * phase.bytes as f64 / phase.ops as f64)?,
-        _ => format!("{} per second", amount(ops_per_second)?),
-    };
-    Some(format!("into the cache at {rate}; the headline includes the sync"))
+    Some(match phase.rate.bytes_per_second {
+        Some(_) if phase.ops > 0 => {
+            let bytes = phase.bytes as f64 / phase.ops as f64;
+            Finding::IntoCache { rate: BytesPerSecond(ops_per_second * bytes) }
+        }
+        _ => Finding::IntoCacheByOps { rate: OpsPerSecond(ops_per_second) },
+    })
 }
 
 /// How far repetitions of a test lie apart: more than the interval of any of them, which knows of one run only.
-fn between_runs(phases: &[PhaseRecord], phase: &PhaseRecord) -> Option<String> {
+fn between_runs(phases: &[PhaseRecord], phase: &PhaseRecord) -> Option<Finding> {
     let of_test = |other: &&PhaseRecord| base_id(other) == base_id(phase);
     let rates: Vec<f64> =
         phases.iter().filter(of_test).filter_map(|other| other.rate.ops_per_second).collect();
@@ -166,17 +143,12 @@ fn between_runs(phases: &[PhaseRecord], phase: &PhaseRecord) -> Option<String> {
     }
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
     let farthest = rates.iter().map(|rate| (rate - mean).abs()).fold(0.0, f64::max);
+    let (runs, spread) = (Count(rates.len() as u64), Share(farthest / mean));
     let bytes = phase.bytes as f64 / phase.ops.max(1) as f64;
-    let shown = match (phase.workload.pattern, Kind::of(phase)) {
-        (Some(Access::Sequential), _) => megabytes(mean * bytes)?,
-        (_, Kind::Data) => format!("{} IOPS", amount(mean)?),
-        (_, Kind::Files) => format!("{} per second", amount(mean)?),
-    };
-    let spread = percent(farthest / mean);
-    Some(format!(
-        "{} repetitions lie within ± {spread} of {shown}; ± in the table is that of one",
-        rates.len()
-    ))
+    Some(match phase.workload.pattern {
+        Some(Access::Sequential) => Finding::BetweenRuns { runs, spread, mean: BytesPerSecond(mean * bytes) },
+        _ => Finding::BetweenRunsByOps { runs, spread, mean: OpsPerSecond(mean) },
+    })
 }
 
 /// What the repetitions of a test have in common.
@@ -185,15 +157,14 @@ pub(crate) fn base_id(phase: &PhaseRecord) -> &str {
 }
 
 /// How much of the latency of an open loop passed before operations were started, where that is not little.
-fn waiting(phase: &PhaseRecord) -> Option<String> {
+fn waiting(phase: &PhaseRecord) -> Option<Finding> {
     let (wait, whole) = (phase.queueing_ns.as_ref()?, phase.latency_ns.as_ref()?);
-    let percentiles = [("p99", wait.p99, whole.p99), ("p50", wait.p50, whole.p50)];
-    let (name, wait_ns, whole_ns) = percentiles
-        .into_iter()
-        .filter_map(|(name, wait, whole)| Some((name, wait?, whole?)))
-        .find(|(_, wait, whole)| *wait as f64 > *whole as f64 * WAIT_SHARE)?;
-    let [wait, whole] = [wait_ns, whole_ns].map(latency);
-    Some(format!("of the {name} of {whole}, {wait} were waiting to be started"))
+    let long = |wait: Option<u64>, whole: Option<u64>| {
+        let (wait, whole) = wait.zip(whole)?;
+        (wait as f64 > whole as f64 * WAIT_SHARE).then_some((LatencyNs(wait), LatencyNs(whole)))
+    };
+    let p99 = long(wait.p99, whole.p99).map(|(wait, whole)| Finding::P99Waited { wait, whole });
+    p99.or_else(|| long(wait.p50, whole.p50).map(|(wait, whole)| Finding::P50Waited { wait, whole }))
 }
 
 /// Names the tests of `members`, as briefly as keeps them apart from all others.
@@ -248,17 +219,17 @@ fn counted(named: &[(String, &str, usize)]) -> String {
 
 /// The notes beneath the tables: `! rewrite: …`, `? stat: …`, `· fsync: …`, wrapped to the terminal's width.
 pub fn notes(phases: &[PhaseRecord], style: &Style) -> String {
-    let paragraphs: Vec<_> = findings(phases).iter().map(|finding| paragraph(finding, style)).collect();
+    let paragraphs: Vec<_> = remarks(phases).iter().map(|remark| paragraph(remark, style)).collect();
     style.finish(paragraphs.join("\n"))
 }
 
-fn paragraph(finding: &Finding, style: &Style) -> String {
-    let sign = match finding.mark {
-        Mark::Info if finding.is_knee => KNEE.to_owned(),
+fn paragraph(told: &Remark, style: &Style) -> String {
+    let sign = match told.mark {
+        Mark::Info if told.is_knee => KNEE.to_owned(),
         Mark::Info => "·".to_owned(),
         marked => paint(YELLOW, marked.sign()),
     };
-    remark(&sign, &format!("{}: {}", finding.subject, finding.text), style)
+    remark(&sign, &format!("{}: {}", told.subject, told.text), style)
 }
 
 /// A sentence after a sign of one character, wrapped to the terminal's width.
@@ -271,6 +242,7 @@ pub(crate) fn remark(sign: &str, text: &str, style: &Style) -> String {
 mod tests {
     use super::*;
     use crate::sample;
+    use model::finding::{Advice, Mean};
 
     #[test]
     fn every_mark_has_its_sentence() {
@@ -280,12 +252,12 @@ mod tests {
     #[test]
     fn equal_findings_stand_once() {
         let mut phases = sample::run().phases;
-        let text = "io_uring is forbidden here, so depth 32 became 32 threads.";
         for index in [0, 1, 3, 4, 5] {
-            phases[index].notes = vec![sample::note(Mark::Info, text)];
+            let threads = Finding::ThreadsForRing { depth: Count(32), threads: Count(1) };
+            phases[index].notes = vec![wording::note(threads, [])];
         }
         for phase in &mut phases[6..] {
-            phase.notes = vec![sample::note(Mark::Act, "the clock is slow.")];
+            phase.notes = vec![wording::note(Finding::InodeSearch {}, [Advice::WaitForInodes {}])];
         }
         insta::assert_snapshot!(sample::plain(&notes(&phases, &sample::NARROW)));
     }
@@ -294,15 +266,12 @@ mod tests {
     fn repetitions_are_told_apart_where_they_differ() {
         let mut phases = sample::repeated();
         phases[2].rate.ops_per_second = Some(910.0);
-        phases[2].notes = vec![sample::note(Mark::Act, "only the second was slow.")];
+        phases[2].notes = vec![wording::note(Finding::InodeSearch {}, [])];
         for index in [1, 3] {
-            phases[index].notes = vec![sample::note(Mark::Info, "both.")];
+            phases[index].notes = vec![wording::note(Finding::NotCompared {}, [])];
         }
         let text = sample::plain(&notes(&phases, &sample::WIDE));
-        assert_eq!(
-            text,
-            "  ! write #2: only the second was slow.\n  · write: 2 repetitions lie within ± 0.5 % of 949 MB/s; ± in the table is that of one\n  · write: into the cache at 2,310 MB/s; the headline includes the sync\n  · fsync: both.\n  · fsync: 2 repetitions lie within ± 0 % of 100,000 IOPS; ± in the table is that of one"
-        );
+        insta::assert_snapshot!(text);
     }
 
     #[test]
@@ -320,18 +289,19 @@ mod tests {
         ]
         .map(sample::phase)
         .into();
-        for (index, share) in [(0, "33"), (1, "9.5"), (2, "16")] {
-            let text = format!("its threads waited {share} % of their time. Stop others.");
-            phases[index].notes.push(sample::note(Mark::Distrust, &text));
+        for (index, share) in [(0, 0.33), (1, 0.095), (2, 0.16)] {
+            phases[index].notes.push(sample::waited_for_cpu(share));
         }
         for phase in &mut phases[..8] {
-            phase.notes.push(sample::note(Mark::Info, "all but one."));
+            phase.notes.push(wording::note(Finding::NotCompared {}, []));
         }
+        let busy =
+            |times| Finding::BusyMember { member: "sda".into(), times: Mean(times), array: "md0".into() };
         for phase in &mut phases[..5] {
-            phase.notes.push(sample::note(Mark::Info, "on sda 3 times."));
+            phase.notes.push(wording::note(busy(3.0), []));
         }
         // Two of the same row are two findings.
-        phases[3].notes.push(sample::note(Mark::Info, "on sda 4 times."));
+        phases[3].notes.push(wording::note(busy(4.0), []));
         insta::assert_snapshot!(sample::plain(&notes(&phases, &sample::WIDE)));
     }
 

@@ -1,3 +1,4 @@
+use model::finding::{Finding, Share};
 use model::run::{Setting, Status};
 use model::{Run, Target};
 
@@ -28,7 +29,7 @@ fn shown(runs: &[Run], style: &Style) -> String {
 fn distrust(phase: &mut PhaseRecord) {
     match &mut phase.verdict {
         Some(verdict) => verdict.trust = Trust::Invalid,
-        None => phase.notes.push(sample::note(Mark::Distrust, "It came from memory.")),
+        None => phase.notes.push(wording::note(Finding::CacheAnswered { cached: Share(0.9) }, [])),
     }
 }
 

@@ -76,6 +76,7 @@ impl Driver {
                 Experiment::Separate => known.separate = Some(sensed.clone()),
             }
             judge::judge(record, &self.plan, &self.environment, self.target_probes.as_ref());
+            wording::fill(record);
         }
     }
 }

@@ -1,0 +1,66 @@
+//! What is said of each kind of advice: a sentence.
+
+use model::finding::Advice;
+
+/// The template of the sentence, with its full stop.
+pub(crate) fn words(advice: &Advice) -> &'static str {
+    use Advice::*;
+    match advice {
+        InWords => "",
+        LowerRate {} => "Ask for a lower rate.",
+        ChooseDisk {} => "Choose a directory on a disk.",
+        SizeTwiceMemory {} => "Ask for a --size of twice the memory.",
+        SizeWithinMemory {} => "Ask for a --size that fits into memory.",
+        SizeTwiceServer {} => "Ask for a --size of twice that memory.",
+        ServerRam {} => "Give its memory with --server-ram, and ask for a --size of twice that.",
+        LargerSize {} => "Ask for a larger --size.",
+        LargerSizeOrOnePass {} => "Ask for a larger --size, or add :passes=1.",
+        OnePassOrLargerSize {} => {
+            "Read the set once, with :passes=1, or ask for a --size that the cache cannot hold."
+        }
+        OnePass {} => "Try :passes=1.",
+        RunAgain {} => "Run it again.",
+        Repeat {} => "With --repeat 3 you see how far other runs lie from it.",
+        LongerTime {} => "Ask for a longer --time.",
+        LongerTimeAndLimit {} => "A longer --time and a larger --write-limit tell.",
+        MoreOperations {} => "Ask for more operations.",
+        RaiseWriteLimit {} => "Raise --write-limit.",
+        MoreFiles {} => "Ask for more --files.",
+        FewerFilesOrLongerTime {} => "Ask for fewer files or a longer --time.",
+        MountOrdered {} => "With data=journal, ext4 buffers everything: mount it with data=ordered.",
+        MountUncompressed {} => "Compressed files are always buffered: mount it without compression.",
+        NoChecksums {} => "Checksums make btrfs buffer direct writes; a directory with `chattr +C` has none.",
+        ZfsDirect {} => {
+            "Before version 2.3, ZFS takes O_DIRECT and ignores it; later ones follow the property `direct`."
+        }
+        BufferingOptions {} => "Look at its mount options and features: one of them makes it buffer.",
+        MountWithout { .. } => "Mount it without {option}.",
+        FindReduction { .. } => "Look for compression, deduplication or a cache in this {file_system}.",
+        FindKeeper { .. } => "Find out why this {file_system} keeps the rest.",
+        FindFlush {} => {
+            "Either that cache outlives a loss of power, or flushes are ignored: find out which before relying on it."
+        }
+        CompareWithCare {} => "Compare the row with care.",
+        FindOthers { .. } => {
+            "Find out who else uses {device} (iotop, pidstat -d), and run it again when it is quiet."
+        }
+        QuietDevice {} => "Look at the noise, and run it again when the device is quiet.",
+        QuietHost {} => "Run it again when the host is quiet.",
+        StopOthers {} => "Stop them, and run it again.",
+        CheckIostats { .. } => "Look whether its counters are on (/sys/class/block/{device}/queue/iostats).",
+        CheckDevices { .. } => "Are all devices under {mount_point} known?",
+        SyncEnd {} => "Try it with sync=end.",
+        ColdCache {} => "Try it with --cache cold.",
+        ColdNames {} => "As root, add :cold to the test and --cache drop-all.",
+        OrDirect {} => "Or add :direct.",
+        FindReader {} => "Look for a program that reads these files or keeps them in memory.",
+        FindMapper {} => "Look for a program that maps these files.",
+        WaitForInodes {} => "Wait 5 minutes after deleting many files here, or test in another directory.",
+        FindLimit {} => "Look for a limit of a cgroup, of the volume type, or of the provider.",
+        CoolDown {} => "Let it cool down, and look at the airflow.",
+        WaitForUpkeep {} => "Wait until that is done, and run it again.",
+        WholeStripes {} => "Try blocks of a whole stripe.",
+        CheckLayout { .. } => "Look at the layout of {member}.",
+        SweepFurther {} => "Sweep further.",
+    }
+}

@@ -1,0 +1,158 @@
+//! The one place where findings, evidence and advice become English.
+//!
+//! Invariants:
+//! - A sentence is a template of its kind, with the kind's own figures: nothing else is read, nothing is parsed.
+//! - Each kind has a clause of at most [`CLAUSE_MAX`] characters and a sentence; a paragraph is the sentence and the
+//!   advice.
+//! - What others have chosen, such as names of devices, is shown and never obeyed.
+
+mod advice;
+mod findings;
+mod template;
+
+use model::finding::{Advice, Finding};
+use model::printable::printable;
+use model::run::{Note, PhaseRecord};
+
+/// Longest clause, in characters: it stands in a cell of a table.
+pub const CLAUSE_MAX: usize = 40;
+
+/// A clause about a finding: "others used the device".
+pub fn clause(finding: &Finding) -> &'static str {
+    findings::words(finding).0
+}
+
+/// A sentence about a finding of one row or several, without a full stop: "31 to 40 % of the bytes on vda were not this
+/// test's".
+///
+/// Findings of other kinds than the first, or about other things, are left out.
+pub fn sentence(all: &[&Finding]) -> String {
+    let Some(first) = all.first() else { return String::new() };
+    let figures: Vec<_> =
+        all.iter().filter(|other| is_alike(first, other)).map(|finding| finding.figures()).collect();
+    template::filled(findings::words(first).1, &figures)
+}
+
+/// A sentence of advice, with a full stop.
+pub fn advice(advice: &Advice) -> String {
+    template::filled(advice::words(advice), &[advice.figures()])
+}
+
+/// The sentence about findings and what to do about them, each with its full stop.
+pub fn paragraph(all: &[&Finding], next: &[Advice]) -> String {
+    let sentences = std::iter::once(format!("{}.", sentence(all))).chain(next.iter().map(advice));
+    sentences.collect::<Vec<_>>().join(" ")
+}
+
+/// What is to be read of a note, or of several that are alike.
+pub fn of_notes(all: &[&Note]) -> String {
+    match all.first() {
+        None => String::new(),
+        Some(first) if is_in_words(first) => printable(&first.text),
+        Some(first) => paragraph(&all.iter().map(|note| &note.finding).collect::<Vec<_>>(), &first.advice),
+    }
+}
+
+/// Whether one paragraph can tell of both notes.
+pub fn are_alike(one: &Note, other: &Note) -> bool {
+    is_alike(&one.finding, &other.finding)
+        && (one.mark, &one.advice) == (other.mark, &other.advice)
+        && (!is_in_words(one) || one.text == other.text)
+}
+
+/// Whether another version made a note, of which only the words are known here.
+fn is_in_words(note: &Note) -> bool {
+    note.finding == Finding::InWords || note.advice.contains(&Advice::InWords)
+}
+
+/// Whether one sentence can be made of both: of the same kind, about the same things.
+fn is_alike(one: &Finding, other: &Finding) -> bool {
+    let names = |finding: &Finding| -> Vec<String> {
+        let named = finding.figures().into_iter().filter(|(_, figure)| figure.is_name());
+        named.map(|(_, figure)| template::told(&figure)).collect()
+    };
+    std::mem::discriminant(one) == std::mem::discriminant(other) && names(one) == names(other)
+}
+
+/// A note on a finding, with its words.
+pub fn note(finding: Finding, advice: impl IntoIterator<Item = Advice>) -> Note {
+    let note = Note::new(finding, advice.into_iter().collect());
+    Note { text: of_notes(&[&note]), ..note }
+}
+
+/// Fills the strings of a record's document from what was found.
+pub fn fill(record: &mut PhaseRecord) {
+    for note in record.notes.iter_mut().filter(|note| !is_in_words(note)) {
+        note.text = of_notes(&[note]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_a_clause_and_a_sentence_with_its_own_figures() {
+        for finding in Finding::of_each_kind() {
+            let (clause, sentence) = (clause(&finding), sentence(&[&finding]));
+            assert!((1..=CLAUSE_MAX).contains(&clause.chars().count()), "{clause}");
+            for text in [clause, &sentence] {
+                assert!(!text.contains(['{', '}']) && !text.ends_with('.'), "{text}");
+            }
+            // Each figure is told: the template has its name.
+            for (name, _) in finding.figures() {
+                let template = findings::words(&finding).1;
+                let is_told =
+                    [format!("{{{name}}}"), format!("{{{name}:")].iter().any(|told| template.contains(told));
+                // What an option or mount point is for stands in the advice.
+                assert!(is_told || name == "mount_point" || name == "file_system", "{template}: {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_kind_of_advice_is_a_sentence() {
+        for next in Advice::of_each_kind() {
+            let text = advice(&next);
+            assert!(text.ends_with(['.', '?']) && text.starts_with(char::is_uppercase), "{text}");
+            assert!(!text.contains(['{', '}']), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_another_version_found_is_told_in_its_words() {
+        let json = r#"{ "mark": "act", "code": "new", "text": "the moon was full", "finding": { "kind": "moon", "x": 1 } }"#;
+        let newer: Note = serde_json::from_str(json).unwrap();
+        let older: Note =
+            serde_json::from_str(r#"{ "mark": "act", "code": "old", "text": "it was slow" }"#).unwrap();
+        assert_eq!([of_notes(&[&newer]), of_notes(&[&older])], ["the moon was full", "it was slow"]);
+        assert!(!are_alike(&newer, &older) && are_alike(&older, &older));
+    }
+
+    #[test]
+    fn several_findings_of_a_kind_are_told_as_one() {
+        use model::finding::{LatencyNs, Share};
+        let waited = |share| Finding::WaitedForCpu { waited: Share(share) };
+        let (one, other) = (waited(0.31), waited(0.095));
+        assert_eq!(
+            sentence(&[&one, &other]),
+            "its threads waited 9.5 to 31 % of their time for a CPU, which other programs used"
+        );
+        let p99 = |ns, whole| Finding::P99Waited { wait: LatencyNs(ns), whole: LatencyNs(whole) };
+        assert_eq!(
+            sentence(&[&p99(900_000, 2_000_000), &p99(1_200_000, 2_000_000)]),
+            "of the p99 of 2.00 ms, 900 µs to 1.20 ms were waiting to be started"
+        );
+        let foreign = |device: &str| Finding::ForeignIo { foreign: Share(0.3), device: device.into() };
+        assert!(!is_alike(&foreign("sda"), &foreign("sdb")), "two devices are two things");
+        assert!(is_alike(&foreign("sda"), &Finding::ForeignIo { foreign: Share(0.4), device: "sda".into() }));
+    }
+
+    #[test]
+    fn what_others_have_named_is_shown_not_obeyed() {
+        let device = "sd\x1b[2Ja{share}";
+        let text =
+            sentence(&[&Finding::ForeignIo { foreign: model::finding::Share(0.3), device: device.into() }]);
+        assert!(!text.chars().any(model::printable::acts) && text.contains("a{share}"), "{text}");
+    }
+}

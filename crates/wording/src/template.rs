@@ -1,0 +1,97 @@
+//! Templates: sentences with the names of figures in braces. `{rounds:round}` is a number of rounds: "1 round".
+
+use model::finding::Figure;
+use model::numbers::{MISSING, amount, latency, megabytes, percent, thousands};
+use model::printable::printable;
+use model::run::UpkeepRecord;
+use model::size;
+
+/// The template with its figures in place: of several sets, each from the lowest to the highest.
+pub(crate) fn filled(template: &str, all: &[Vec<(&'static str, Figure<'_>)>]) -> String {
+    let mut text = String::with_capacity(template.len() + 32);
+    let mut rest = template;
+    while let Some((before, from_name)) = rest.split_once('{') {
+        text.push_str(before);
+        let Some((name, after)) = from_name.split_once('}') else { break };
+        let (name, noun) = name.split_once(':').unwrap_or((name, ""));
+        let of_name = all.iter().flat_map(|figures| figures.iter().find(|(known, _)| *known == name));
+        let of_name: Vec<_> = of_name.map(|(_, figure)| figure).collect();
+        debug_assert!(!of_name.is_empty(), "{template} has no figure {name}");
+        let figures = range(&of_name);
+        text.push_str(&figures);
+        if !noun.is_empty() {
+            text.push_str(&format!(" {noun}{}", if figures == "1" { "" } else { "s" }));
+        }
+        rest = after;
+    }
+    text.push_str(rest);
+    text
+}
+
+/// "31 %", "31 to 40 %", "900 µs to 1.2 ms".
+fn range(figures: &[&Figure<'_>]) -> String {
+    let by_size = |a: &&&Figure<'_>, b: &&&Figure<'_>| value(a).total_cmp(&value(b));
+    let ends = figures.iter().min_by(by_size).zip(figures.iter().max_by(by_size));
+    let Some((low, high)) = ends.map(|(low, high)| (told(low), told(high))) else { return MISSING.into() };
+    if low == high {
+        return low;
+    }
+    // A unit that both have is told once.
+    match (low.rsplit_once(' '), high.rsplit_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} to {high}"),
+        _ => format!("{low} to {high}"),
+    }
+}
+
+/// The number in it, for comparison with its like; 0 for what is no number.
+fn value(figure: &Figure<'_>) -> f64 {
+    match figure {
+        Figure::Share(value)
+        | Figure::Ratio(value)
+        | Figure::Mean(value)
+        | Figure::Seconds(value)
+        | Figure::OpsPerSecond(value)
+        | Figure::BytesPerSecond(value)
+        | Figure::Celsius(value) => *value,
+        Figure::Count(value)
+        | Figure::LatencyNs(value)
+        | Figure::Bytes(value)
+        | Figure::MemoryBytes(value) => *value as f64,
+        Figure::Name(_) | Figure::Modes(_) | Figure::Upkeep(_) => 0.0,
+    }
+}
+
+/// A figure as it is shown, with its unit.
+pub(crate) fn told(figure: &Figure<'_>) -> String {
+    let or_missing = |told: Option<String>| told.unwrap_or_else(|| MISSING.into());
+    match figure {
+        Figure::Share(share) => percent(*share),
+        // Near 1, what is behind it is what matters.
+        Figure::Ratio(ratio) if (ratio - 1.0).abs() < 0.1 => format!("{ratio:.3}"),
+        Figure::Ratio(ratio) if ratio.is_finite() => format!("{ratio:.2}"),
+        Figure::Mean(mean) if mean.is_finite() => format!("{mean:.1}"),
+        Figure::Ratio(_) | Figure::Mean(_) => MISSING.into(),
+        Figure::Count(count) => thousands(*count),
+        Figure::LatencyNs(ns) => latency(*ns),
+        Figure::Seconds(seconds) => format!("{seconds:.1} s"),
+        Figure::Bytes(bytes) => size::decimal(*bytes),
+        Figure::MemoryBytes(bytes) => size::binary(*bytes),
+        Figure::OpsPerSecond(rate) => or_missing(amount(*rate).map(|rate| format!("{rate}/s"))),
+        Figure::BytesPerSecond(rate) => or_missing(megabytes(*rate)),
+        Figure::Celsius(celsius) => format!("{celsius:.0} °C"),
+        Figure::Name(name) => printable(name),
+        Figure::Modes(modes) => {
+            let told =
+                modes.iter().map(|mode| format!("{} took {}", percent(mode.share), latency(mode.at_ns)));
+            told.collect::<Vec<_>>().join(", ")
+        }
+        Figure::Upkeep(work) => work.iter().map(upkeep).collect::<Vec<_>>().join("; "),
+    }
+}
+
+/// "md0: resync, 31 % done".
+fn upkeep(upkeep: &UpkeepRecord) -> String {
+    let device = upkeep.device.as_ref().map_or(String::new(), |device| format!("{device}: "));
+    let done = upkeep.progress.map_or(String::new(), |share| format!(", {} done", percent(share)));
+    printable(&format!("{device}{}{done}", upkeep.work))
+}
