@@ -4,7 +4,7 @@ use model::Run;
 use model::disturbance::Disturbance;
 use model::workload::{Engine, SyncMode};
 
-use crate::Case;
+use crate::JudgeInput;
 use crate::planned;
 
 /// The disturbance of each phase, in their order.
@@ -14,13 +14,13 @@ use crate::planned;
 pub fn disturbances(run: &Run, is_ours: impl Fn(u64) -> bool) -> Vec<Disturbance> {
     let of = |record| {
         let Some(phase) = planned(record, &run.plan) else { return Disturbance::default() };
-        let case = Case::new(record, phase, &run.plan, &run.environment, run.target_probes.as_ref());
+        let input = JudgeInput::new(record, phase, &run.plan, &run.environment, run.target_probes.as_ref());
         let budget = record.budget.as_ref();
         Disturbance {
-            others_cpus: others_cpus(&case, &is_ours),
+            others_cpus: others_cpus(&input, &is_ours),
             run_queue: budget.map_or(0.0, |budget| budget.run_queue),
             steal: budget.map_or(0.0, |budget| budget.steal),
-            foreign_io: foreign_io(&case).unwrap_or(0.0),
+            foreign_io: foreign_io(&input).unwrap_or(0.0),
         }
     };
     run.phases.iter().map(of).collect()
@@ -28,31 +28,31 @@ pub fn disturbances(run: &Run, is_ours: impl Fn(u64) -> bool) -> Vec<Disturbance
 
 /// CPUs that others used: the processes that were seen, and what nobody who was seen has used. The latter is of processes
 /// that came and went.
-fn others_cpus(case: &Case<'_>, is_ours: impl Fn(u64) -> bool) -> f64 {
-    let helpers = case.record.system.as_ref().map_or(&[][..], |system| &system.helpers);
+fn others_cpus(input: &JudgeInput<'_>, is_ours: impl Fn(u64) -> bool) -> f64 {
+    let helpers = input.record.system.as_ref().map_or(&[][..], |system| &system.helpers);
     let seen: f64 = helpers.iter().map(|helper| helper.cpu_share).sum();
     let foreign = helpers.iter().filter(|helper| !helper.is_kernel && !is_ours(helper.pid));
     let foreign: f64 = foreign.map(|helper| helper.cpu_share).sum();
     // Workers of a ring are threads of this process that nobody counts.
-    let is_counted = case.phase.engine != Engine::Uring;
-    let unseen = used_cpus(case).filter(|_| is_counted).map_or(0.0, |used| (used - seen).max(0.0));
+    let is_counted = input.phase.engine != Engine::Uring;
+    let unseen = used_cpus(input).filter(|_| is_counted).map_or(0.0, |used| (used - seen).max(0.0));
     foreign + unseen
 }
 
 /// CPUs that all but the test's own threads used; `None` where the kernel hides it.
-pub(crate) fn used_cpus(case: &Case<'_>) -> Option<f64> {
-    let (cpu, budget) = (case.record.cpu.as_ref()?, case.record.budget.as_ref()?);
-    let online = f64::from(case.environment.cpus_online.max(1));
-    let own = (budget.user + budget.kernel) * f64::from(case.phase.workload.threads);
+pub(crate) fn used_cpus(input: &JudgeInput<'_>) -> Option<f64> {
+    let (cpu, budget) = (input.record.cpu.as_ref()?, input.record.budget.as_ref()?);
+    let online = f64::from(input.environment.cpus_online.max(1));
+    let own = (budget.user + budget.kernel) * f64::from(input.phase.workload.threads);
     Some(((cpu.user + cpu.kernel) * online - own).max(0.0))
 }
 
 /// Share of the bytes on the device that were not the test's; `None` where that cannot be told.
-pub(crate) fn foreign_io(case: &Case<'_>) -> Option<f64> {
-    let device = case.device()?;
+pub(crate) fn foreign_io(input: &JudgeInput<'_>) -> Option<f64> {
+    let device = input.device()?;
     // The journal and the file system's own trees are written by threads of the kernel, as others' bytes are.
-    let data = case.data()?;
-    let is_hidden = case.writes_behind() || (data.writes() && data.sync == SyncMode::Each);
+    let data = input.data()?;
+    let is_hidden = input.writes_behind() || (data.writes() && data.sync == SyncMode::Each);
     device.foreign_share.filter(|_| !is_hidden)
 }
 
@@ -76,14 +76,14 @@ mod tests {
     }
 
     fn others(world: &World, is_ours: impl Fn(u64) -> bool) -> f64 {
-        let case = Case::new(
+        let input = JudgeInput::new(
             &world.record,
             &world.plan.phases[0],
             &world.plan,
             &world.environment,
             Some(&world.probes),
         );
-        others_cpus(&case, is_ours)
+        others_cpus(&input, is_ours)
     }
 
     #[test]

@@ -8,13 +8,13 @@ use model::target::{Backing, Device, DeviceKind, Target};
 use model::{Machine, Request};
 use serde_json::json;
 
-use crate::{Case, Caught, TRAPS, judge};
+use crate::{Caught, JudgeInput, TRAPS, judge};
 
 /// Operations of each interval of 100 ms, about.
 const INTERVAL_OPS: u64 = 10_000;
 const INTERVALS: u64 = 40;
 
-/// Everything that a case is made of.
+/// Everything that an input is made of.
 #[derive(Debug, Clone)]
 pub struct World {
     pub record: PhaseRecord,
@@ -268,8 +268,8 @@ impl World {
     /// What each trap finds.
     pub fn findings(&self) -> Vec<(&'static str, Caught)> {
         let phase = &self.plan.phases[0];
-        let case = Case::new(&self.record, phase, &self.plan, &self.environment, Some(&self.probes));
-        TRAPS.iter().filter_map(|trap| Some((trap.code, (trap.check)(&case)?))).collect()
+        let input = JudgeInput::new(&self.record, phase, &self.plan, &self.environment, Some(&self.probes));
+        TRAPS.iter().filter_map(|trap| Some((trap.code, (trap.check)(&input)?))).collect()
     }
 
     /// The record, judged.

@@ -8,13 +8,13 @@
 //!   been.
 //! - What a test was asked to do is no trap: a warm cache that was asked for is no contamination.
 
-pub mod about;
 mod again;
-mod case;
 mod disturbance;
 pub mod fitness;
 #[cfg(test)]
 mod fixtures;
+mod input;
+pub mod limiter_help;
 mod limiters;
 mod reading;
 #[cfg(test)]
@@ -27,10 +27,10 @@ use model::run::{Confidence, Environment, Note, PhaseRecord, Status, TargetProbe
 use model::workload::DataWork;
 use model::{Experiment, Limiter, Plan};
 
-pub use about::{ABOUT, About};
 pub use again::again;
-pub use case::Case;
 pub use disturbance::disturbances;
+pub use input::JudgeInput;
+pub use limiter_help::{LIMITER_HELP, LimiterHelp};
 pub use traps::direct::disagreement;
 pub use traps::{TRAPS, Trap};
 
@@ -78,15 +78,15 @@ pub fn judge(
     record.notes.retain(|note| !TRAPS.iter().any(|trap| trap.code == note.code));
     record.verdict = None;
     let Some(phase) = planned(record, plan) else { return };
-    let case = Case::new(record, phase, plan, environment, probes);
+    let input = JudgeInput::new(record, phase, plan, environment, probes);
     // What an engine without I/O gives is the speed of no storage, and no one's to believe.
-    if record.ops == 0 || record.status == Status::Skipped || !case.is_measured() {
+    if record.ops == 0 || record.status == Status::Skipped || !input.is_measured() {
         return;
     }
     let mut costs: Vec<(Trust, String)> = Vec::new();
     let mut found = Vec::new();
     for trap in TRAPS {
-        let Some(Caught { finding, advice, grade }) = (trap.check)(&case) else { continue };
+        let Some(Caught { finding, advice, grade }) = (trap.check)(&input) else { continue };
         costs.push((grade.trust(), trap.code.to_owned()));
         found.push(Note { mark: grade.mark(), ..Note::new(finding, advice) });
     }
@@ -97,7 +97,7 @@ pub fn judge(
     if record.status != Status::Done {
         costs.push((Trust::Suspect, "ended_early".into()));
     }
-    let conclusion = limiters::conclude(&case);
+    let conclusion = limiters::conclude(&input);
     record.notes.extend(found);
     for site in &mut record.wait_sites {
         site.class = wait_sites::class(&site.symbol).map(|class| class.word().to_owned());
@@ -134,8 +134,8 @@ pub fn next_experiment(
 ) -> Option<Experiment> {
     let is_measured = record.status == Status::Done && record.ops > 0;
     let phase = planned(record, plan).filter(|_| is_measured)?;
-    let case = Case::new(record, phase, plan, environment, probes);
-    if case.is_measured() { limiters::next_experiment(&case, plan, tried) } else { None }
+    let input = JudgeInput::new(record, phase, plan, environment, probes);
+    if input.is_measured() { limiters::next_experiment(&input, plan, tried) } else { None }
 }
 
 /// The test of a record in the plan of its run.

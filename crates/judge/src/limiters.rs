@@ -28,7 +28,7 @@ use model::numbers::percent;
 use model::run::{Confidence, Evidence, Ranked};
 use model::{Limiter, Plan};
 
-use crate::Case;
+use crate::JudgeInput;
 use crate::reading::Reading;
 use crate::wait_sites::Class;
 
@@ -101,7 +101,7 @@ impl Found {
     }
 }
 
-/// A rule: what it finds in a case whose threads' time is known.
+/// A rule: what it finds in an input whose threads' time is known.
 type Rule = fn(&Reading<'_>) -> Option<Found>;
 
 /// Every rule, in the order in which they are tried.
@@ -145,9 +145,9 @@ pub(crate) struct Conclusion {
     pub advice: Option<String>,
 }
 
-/// What held the number of a case back; `None` where the kernel hides the threads' time.
-pub(crate) fn conclude(case: &Case<'_>) -> Option<Conclusion> {
-    let reading = Reading::of(*case)?;
+/// What held the number of an input back; `None` where the kernel hides the threads' time.
+pub(crate) fn conclude(input: &JudgeInput<'_>) -> Option<Conclusion> {
+    let reading = Reading::of(*input)?;
     let found = RULES.iter().find_map(|rule| rule(&reading)).unwrap_or_else(|| unclear(&reading));
     let confidence = match found.evidence.kinds() {
         0 | 1 => Confidence::Undetermined,
@@ -237,20 +237,20 @@ fn ranking(reading: &Reading<'_>, found: &Found) -> Vec<Ranked> {
     first.into_iter().chain(all).collect()
 }
 
-/// The experiment that would say most about a case that no rule is sure of; `None` where none would, or all were made.
+/// The experiment that would say most about an input that no rule is sure of; `None` where none would, or all were made.
 ///
 /// Only what waits is asked: threads that are on a CPU all the time have said what holds them back.
-pub fn next_experiment(case: &Case<'_>, plan: &Plan, tried: &[Experiment]) -> Option<Experiment> {
-    let reading = Reading::of(*case)?;
-    let conclusion = conclude(case)?;
-    if !plan.may_probe(case.phase) {
+pub fn next_experiment(input: &JudgeInput<'_>, plan: &Plan, tried: &[Experiment]) -> Option<Experiment> {
+    let reading = Reading::of(*input)?;
+    let conclusion = conclude(input)?;
+    if !plan.may_probe(input.phase) {
         return None;
     }
     let is_open = |experiment: &&Experiment| !tried.contains(experiment);
-    let is_shared = Experiment::Separate.variant(case.phase, plan.cache).is_some();
+    let is_shared = Experiment::Separate.variant(input.phase, plan.cache).is_some();
     if !waits_for_target(&reading) {
         // What more threads would bring is all that is left to ask those that are busy, where there are CPUs for them.
-        let has_room = reading.threads < f64::from(case.environment.cpus) && !reading.is_ring;
+        let has_room = reading.threads < f64::from(input.environment.cpus) && !reading.is_ring;
         let is_busy = matches!(conclusion.limiter, Limiter::ClientCpu | Limiter::KernelCpu | Limiter::Mixed);
         let wanted = [(Experiment::Depth, has_room && is_busy), (Experiment::Separate, is_shared)];
         return wanted.iter().find(|(one, is_wanted)| *is_wanted && is_open(&one)).map(|(one, _)| *one);
@@ -301,7 +301,7 @@ pub(crate) fn budget_sentence(reading: &Reading<'_>) -> String {
 /// How near it comes to the same calls on memory, in a sentence, where that is near enough to say something.
 pub(crate) fn memory_sentence(reading: &Reading<'_>) -> Option<String> {
     let share =
-        reading.case.record.ceiling_shares.as_ref()?.memory.filter(|share| *share > own_loop::NEAR)?;
+        reading.input.record.ceiling_shares.as_ref()?.memory.filter(|share| *share > own_loop::NEAR)?;
     Some(format!("it is {} of what the same calls reach on memory", percent(share.min(9.99))))
 }
 
@@ -309,7 +309,7 @@ pub(crate) fn memory_sentence(reading: &Reading<'_>) -> Option<String> {
 pub(crate) fn occupancy_sentence(reading: &Reading<'_>) -> Option<String> {
     let at_target = reading.at_target?;
     let waiting = reading.waiting();
-    let place = match (&reading.case.record.device, reading.is_remote) {
+    let place = match (&reading.input.record.device, reading.is_remote) {
         (Some(device), false) => device.name.clone(),
         _ => "the server".into(),
     };

@@ -5,7 +5,7 @@ use model::run::{Budget, Frame, Sensed, Sensitivity, SystemUse, WaitSite, WaitsO
 use model::target::{Backing, Device};
 use model::workload::Engine;
 
-use crate::Case;
+use crate::JudgeInput;
 use crate::limiters::{DELAY_ALL, DEPTH_ALL, SEPARATE};
 use crate::wait_sites::{Class, class};
 
@@ -26,11 +26,11 @@ const CPUS_BUSY: f64 = 0.9;
 /// Looks at sleeping threads below which shares of them say nothing: half an interval is then a tenth.
 const LOOKS_MIN: u64 = 50;
 
-/// A case, read.
+/// An input, read.
 #[derive(Debug)]
 pub struct Reading<'a> {
     /// What is read.
-    pub case: Case<'a>,
+    pub input: JudgeInput<'a>,
     /// Where the threads' time went.
     pub budget: Budget,
     /// Threads.
@@ -58,12 +58,12 @@ pub struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// Reads a case; `None` where the kernel hides the threads' time.
-    pub fn of(case: Case<'a>) -> Option<Self> {
-        let record = case.record;
+    /// Reads an input; `None` where the kernel hides the threads' time.
+    pub fn of(input: JudgeInput<'a>) -> Option<Self> {
+        let record = input.record;
         let budget = record.budget.clone()?;
-        let is_ring = matches!(case.phase.engine, Engine::Uring | Engine::Sim);
-        let workload = &case.phase.workload;
+        let is_ring = matches!(input.phase.engine, Engine::Uring | Engine::Sim);
+        let workload = &input.phase.workload;
         let of_workers = || record.wait_sites.iter().filter(|site| site.of == WaitsOf::Workers);
         let running = of_workers().find(|site| site.symbol == "running").map(|site| site.share);
         let at_ring = of_workers().filter(|site| class(&site.symbol) == Some(Class::Ring));
@@ -92,15 +92,15 @@ impl<'a> Reading<'a> {
             }
         }
         let at_device = || {
-            let _ = case.device()?;
-            let leaves: Vec<bool> = case.target().device_stack.iter().map(Device::is_leaf).collect();
+            let _ = input.device()?;
+            let leaves: Vec<bool> = input.target().device_stack.iter().map(Device::is_leaf).collect();
             // Not every layer counts what passes through it; what is in the lowest is in all of them.
             let in_frame = |frame: &Frame| {
                 let of_leaves = frame.devices.iter().zip(&leaves).filter(|(_, is_leaf)| **is_leaf);
                 let in_leaves: f64 = of_leaves.map(|(device, _)| device.in_flight_ns as f64).sum();
                 frame.devices.first().map_or(0.0, |top| top.in_flight_ns as f64).max(in_leaves)
             };
-            let sum: f64 = case.frames().map(in_frame).sum();
+            let sum: f64 = input.frames().map(in_frame).sum();
             (record.elapsed_ns > 0).then(|| sum / record.elapsed_ns as f64)
         };
         let at_server = record.system.as_ref().and_then(|system| system.server_in_flight);
@@ -110,14 +110,14 @@ impl<'a> Reading<'a> {
             in_flight: f64::from(workload.in_flight()),
             is_ring,
             at_target: at_device().or(at_server),
-            device_busy: device_busy(&case),
-            is_remote: case.target().backing == Backing::RemoteOrUserSpace,
+            device_busy: device_busy(&input),
+            is_remote: input.target().backing == Backing::RemoteOrUserSpace,
             waits,
             symbols,
             looks,
             for_completions,
             running,
-            case,
+            input,
         })
     }
 
@@ -149,26 +149,18 @@ impl<'a> Reading<'a> {
         if self.is_ring && self.looks < LOOKS_MIN {
             // No thread of the kernel waits for the ring: its own does, for whatever it is full of.
             let share = self.for_completions.filter(|share| *share >= 0.5)?;
-            return Some(format!(
-                "{} of the looks found its threads waiting for completions",
-                percent(share)
-            ));
+            return Some(format!("its threads waited for completions in {} of samples", percent(share)));
         }
         let share: f64 = classes.iter().map(|class| self.waits(*class)).sum();
         let most = classes.iter().max_by(|a, b| self.waits(**a).total_cmp(&self.waits(**b)))?;
-        (share > 0.3).then(|| {
-            format!(
-                "{} of the looks at sleeping threads found them in {}",
-                percent(share),
-                self.symbol(*most)
-            )
-        })
+        (share > 0.3)
+            .then(|| format!("its threads slept in {} in {} of samples", self.symbol(*most), percent(share)))
     }
 
     /// Whether looks at the threads found them running, as a sentence.
     pub fn running_sentence(&self) -> Option<String> {
         let running = self.running.filter(|running| *running >= 0.7)?;
-        Some(format!("{} of the looks found its threads running, not asleep", percent(running)))
+        Some(format!("its threads were running, not asleep, in {} of samples", percent(running)))
     }
 
     /// Mean operations that threads waited for: those in a ring, or threads that slept.
@@ -185,7 +177,7 @@ impl<'a> Reading<'a> {
 
     /// Whether all CPUs are busy, with whatever.
     pub fn is_short_of_cpus(&self) -> bool {
-        self.case.record.cpu.as_ref().is_some_and(|cpu| cpu.user + cpu.kernel > CPUS_BUSY)
+        self.input.record.cpu.as_ref().is_some_and(|cpu| cpu.user + cpu.kernel > CPUS_BUSY)
     }
 
     /// Whether threads wait in the device or server, and not above it; `None` where that does not show.
@@ -201,7 +193,7 @@ impl<'a> Reading<'a> {
 
     /// What experiments found out, if any was made.
     pub fn sensitivity(&self) -> Option<&'a Sensitivity> {
-        self.case.record.sensitivity.as_ref()
+        self.input.record.sensitivity.as_ref()
     }
 
     /// How much of a pause lengthens each turn: 1 all of it, 0 nothing; `None` where that is not certain.
@@ -268,7 +260,7 @@ impl<'a> Reading<'a> {
 
     /// What was seen of machine and server beside the devices.
     pub fn system(&self) -> Option<&'a SystemUse> {
-        self.case.record.system.as_ref()
+        self.input.record.system.as_ref()
     }
 }
 
@@ -288,9 +280,9 @@ fn certain(sensed: &Sensed, all: f64) -> Option<f64> {
     (is_certain && value.is_finite()).then_some(*value)
 }
 
-fn device_busy(case: &Case<'_>) -> Option<f64> {
-    let _ = case.device()?;
-    let busy_ns: f64 = case.frames().filter_map(|frame| Some(frame.devices.first()?.busy_ns as f64)).sum();
-    let all_ns = case.record.elapsed_ns as f64;
+fn device_busy(input: &JudgeInput<'_>) -> Option<f64> {
+    let _ = input.device()?;
+    let busy_ns: f64 = input.frames().filter_map(|frame| Some(frame.devices.first()?.busy_ns as f64)).sum();
+    let all_ns = input.record.elapsed_ns as f64;
     (all_ns > 0.0).then(|| (busy_ns / all_ns).min(1.0))
 }

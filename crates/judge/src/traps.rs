@@ -1,6 +1,6 @@
 //! The traps: each a rule of its own, which tells from a record whether a row fell into it.
 //!
-//! A trap is a function from a [`Case`] to what it found, and one line in [`TRAPS`].
+//! A trap is a function from a [`JudgeInput`] to what it found, and one line in [`TRAPS`].
 
 mod cache;
 pub(crate) mod direct;
@@ -11,18 +11,18 @@ mod layout;
 mod steadiness;
 mod target;
 
-use crate::{Case, Caught};
+use crate::{Caught, JudgeInput};
 
 /// A rule that tells whether a row fell into a trap.
 #[derive(Debug)]
 pub struct Trap {
     /// Its name in notes and in the reasons of distrust.
     pub code: &'static str,
-    /// What it finds in a case that was measured; `None` where all is well or nothing can be told.
-    pub check: fn(&Case<'_>) -> Option<Caught>,
+    /// What it finds in an input that was measured; `None` where all is well or nothing can be told.
+    pub check: fn(&JudgeInput<'_>) -> Option<Caught>,
 }
 
-const fn trap(code: &'static str, check: fn(&Case<'_>) -> Option<Caught>) -> Trap {
+const fn trap(code: &'static str, check: fn(&JudgeInput<'_>) -> Option<Caught>) -> Trap {
     Trap { code, check }
 }
 

@@ -23,9 +23,9 @@ use rustix::fs::{Advice, OFlags};
 use crate::dataset::{DataSet, FileGroup, Filled};
 use crate::directory::WorkDirectory;
 use crate::drive::{self, Drive, Expected};
-use crate::gang::Gang;
 use crate::member::{self, BytePart, Command, Part, Report};
 use crate::patience;
+use crate::worker_pool::WorkerPool;
 
 /// What one test on data gave, before it becomes a record.
 #[derive(Debug, Default)]
@@ -173,7 +173,7 @@ pub fn run(
         works.push(work);
         drive.readers.push(reader);
     }
-    let gang = Gang::start(works).map_err(|error| {
+    let pool = WorkerPool::start(works).map_err(|error| {
         Trouble::new(format!("start {members} threads"), error).remedy("ask for fewer threads or less depth")
     })?;
     let mut outcome = DataOutcome {
@@ -186,7 +186,7 @@ pub fn run(
     };
     let mut group = group_number.and_then(|number| dataset.groups.get_mut(number));
     outcome.is_torn = data.reads() && group.as_ref().is_some_and(|group| group.is_torn);
-    measure(task, data, gang, drive, group.as_deref_mut(), &mut outcome);
+    measure(task, data, pool, drive, group.as_deref_mut(), &mut outcome);
     // A device that has just failed or hangs is asked for nothing more.
     if let (Some(group), Some(residency), None) = (&group, &mut outcome.residency, &outcome.failure) {
         let (held, file_bytes) = (Arc::clone(&files), group.file_bytes);
@@ -277,18 +277,18 @@ impl Extent {
 fn measure(
     task: &DataTask<'_>,
     data: &DataWork,
-    mut gang: Gang<Command, Report>,
+    mut pool: WorkerPool<Command, Report>,
     drive: &mut Drive<'_>,
     mut group: Option<&mut FileGroup>,
     outcome: &mut DataOutcome,
 ) {
-    let mut failure = drive.ready(&mut gang).err();
+    let mut failure = drive.ready(&mut pool).err();
     if failure.is_none() {
         drive.begin();
-        let lead_ns = LEAD_NS + LEAD_NS_PER_WORKER * gang.len() as u64;
+        let lead_ns = LEAD_NS + LEAD_NS_PER_WORKER * pool.len() as u64;
         drive.start_ns = Monotonic.now_ns() + lead_ns;
         let (start_ns, deadline_ns) = (drive.start_ns, drive.start_ns.saturating_add(task.time_ns));
-        (0..gang.len()).for_each(|index| gang.command(index, Command::Start { start_ns, deadline_ns }));
+        (0..pool.len()).for_each(|index| pool.command(index, Command::Start { start_ns, deadline_ns }));
         // Where operations are due now and then, none may be under way for a while.
         let expected = match data.arrival {
             Arrival::Closed => {
@@ -298,7 +298,7 @@ fn measure(
             }
             Arrival::Open { .. } => Expected::By(deadline_ns),
         };
-        let (reports, trouble) = drive.answers(&mut gang, expected, true);
+        let (reports, trouble) = drive.answers(&mut pool, expected, true);
         // Who did not answer is still at it.
         let now_ns = Monotonic.now_ns();
         let ends = || {
@@ -333,9 +333,9 @@ fn measure(
     let syncs = data.writes() && data.sync == SyncMode::End && group.is_some();
     // After an interruption the files go, and with them what would be made durable.
     if failure.is_none() && syncs && !drive.is_stopped() {
-        let stride = gang.len();
-        (0..gang.len()).for_each(|index| gang.command(index, Command::Sync { stride }));
-        let (reports, trouble) = drive.answers(&mut gang, Expected::WhileDataMoves, true);
+        let stride = pool.len();
+        (0..pool.len()).for_each(|index| pool.command(index, Command::Sync { stride }));
+        let (reports, trouble) = drive.answers(&mut pool, Expected::WhileDataMoves, true);
         let end_ns = reports.iter().flatten().map(|report| report.end_ns).max();
         outcome.synced_ns =
             end_ns.map_or(outcome.last_done_ns, |end_ns| end_ns.saturating_sub(drive.start_ns));
@@ -345,7 +345,7 @@ fn measure(
     let each = data.writes() && data.sync == SyncMode::Each && group.is_some();
     outcome.is_durable |= failure.is_none() && each;
     drive.end();
-    let dismissed = gang.dismiss(drive.meter.movement());
+    let dismissed = pool.dismiss(drive.meter.movement());
     outcome.failure = failure.or(dismissed.err());
 }
 

@@ -1,4 +1,4 @@
-//! Waiting for a gang while something is measured: collects what workers hand over, samples the machine, notices
+//! Waiting for a pool while something is measured: collects what workers hand over, samples the machine, notices
 //! interruptions and hangs.
 
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use model::plan::Until;
 use model::run::Frame;
 
 use crate::collect::Collected;
-use crate::course::{self, Known};
-use crate::gang::{Event, Gang};
 use crate::meter::{Lows, Meter};
 use crate::patience;
+use crate::steady_state::{self, Known};
+use crate::worker_pool::{Event, WorkerPool};
 
 /// What whoever looks on is told while a phase runs. One that is simulated has ticks only.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ pub fn time_for_ns(bytes: u64) -> u64 {
     bytes.saturating_mul(1_000_000_000 / SLOWEST_BYTES_PER_SECOND)
 }
 
-/// A gang that has not moved for so long is looked at more closely.
+/// A pool that has not moved for so long is looked at more closely.
 const STILL_NS: u64 = 2_000_000_000;
 /// How often it is looked at whether the rate is known: it costs far less than this, but not nothing.
 const LOOK_EVERY_NS: u64 = 500_000_000;
@@ -119,11 +119,11 @@ impl Drive<'_> {
     /// others were told to stop then.
     pub fn answers<C: Send + 'static, R: Send + 'static>(
         &mut self,
-        gang: &mut Gang<C, R>,
+        pool: &mut WorkerPool<C, R>,
         expected: Expected,
         measured: bool,
     ) -> (Vec<Option<R>>, Option<Trouble>) {
-        let mut answers: Vec<Option<R>> = (0..gang.len()).map(|_| None).collect();
+        let mut answers: Vec<Option<R>> = (0..pool.len()).map(|_| None).collect();
         let mut trouble = None;
         let mut next_tick_ns = Monotonic.now_ns() + INTERVAL_NS;
         let (mut moved_ns, mut ops) = (Monotonic.now_ns(), self.collected.ops);
@@ -131,10 +131,10 @@ impl Drive<'_> {
         let mut scheduled: u64 = 0;
         self.lows = Lows::default();
         let mut looked_ns = moved_ns;
-        while gang.is_busy() {
+        while pool.is_busy() {
             let now_ns = Monotonic.now_ns();
             let next_ns = if measured { next_tick_ns.min(self.meter.next_look_ns()) } else { next_tick_ns };
-            match gang.wait(Duration::from_nanos(next_ns.saturating_sub(now_ns))) {
+            match pool.wait(Duration::from_nanos(next_ns.saturating_sub(now_ns))) {
                 Some((index, Event::Report(report))) => answers[index] = Some(report),
                 Some((_, Event::Ready(_))) | None => {}
                 Some((_, Event::Panicked(message))) => {
@@ -162,7 +162,7 @@ impl Drive<'_> {
                 let by_cpu = matches!(expected, Expected::WhileItMoves { by_cpu: true, .. });
                 // Looked at only where there is nothing else to be seen.
                 if by_cpu && now_ns - moved_ns > STILL_NS {
-                    let threads = gang.busy_threads();
+                    let threads = pool.busy_threads();
                     let now = threads.iter().filter_map(|thread| observe::times_scheduled(*thread)).sum();
                     if std::mem::replace(&mut scheduled, now) != now {
                         moved_ns = now_ns;
@@ -183,7 +183,7 @@ impl Drive<'_> {
             if now_ns > expected_ns.saturating_add(patience::patience().as_nanos() as u64) {
                 self.stop.store(true, Ordering::Relaxed);
                 let still_for = Duration::from_nanos(now_ns - moved_ns);
-                trouble = Some(patience::hangs("go on", &gang.busy_threads(), still_for));
+                trouble = Some(patience::hangs("go on", &pool.busy_threads(), still_for));
                 break;
             }
         }
@@ -197,18 +197,18 @@ impl Drive<'_> {
     /// A member panicked or hangs.
     pub fn ready<C: Send + 'static, R: Send + 'static>(
         &mut self,
-        gang: &mut Gang<C, R>,
+        pool: &mut WorkerPool<C, R>,
     ) -> Result<(), Trouble> {
         let mut workers = Vec::new();
-        while gang.is_busy() {
-            match gang.wait(patience::patience()) {
+        while pool.is_busy() {
+            match pool.wait(patience::patience()) {
                 Some((_, Event::Ready(worker))) => workers.push(worker),
                 Some((_, Event::Panicked(message))) => {
                     return Err(panicked("get ready", &message));
                 }
                 Some((_, Event::Report(_))) => {}
                 None => {
-                    return Err(patience::hangs("get ready", &gang.busy_threads(), patience::patience()));
+                    return Err(patience::hangs("get ready", &pool.busy_threads(), patience::patience()));
                 }
             }
         }
@@ -260,7 +260,8 @@ impl Drive<'_> {
         self.looked_ns = elapsed_ns;
         // Workers hand over at the first operation behind a boundary, and what they have handed over is taken at ours.
         let seen_ns = elapsed_ns.saturating_sub(2 * INTERVAL_NS);
-        let before = std::mem::replace(&mut self.known, course::known(self.collected.intervals(), seen_ns));
+        let before =
+            std::mem::replace(&mut self.known, steady_state::known(self.collected.intervals(), seen_ns));
         // Twice in a row: what is narrow at one look may be two levels at the next.
         self.is_enough = self.until.is_some_and(|until| {
             let suffices = |known: &Known| known.half_width <= until.precision;

@@ -27,12 +27,12 @@ use model::workload::{CacheMode, FileKind, FileVerb, FilesWork, Naming, Order, S
 use rustix::fs::Mode;
 use rustix::io::Errno;
 
-use crate::course;
 use crate::data_phase::{drop_all_caches, remedy};
 use crate::directory::WorkDirectory;
 use crate::drive::{self, Drive, Expected};
-use crate::gang::{Gang, Mailbox, Work, place_near};
 use crate::removal::DIRECTORY_FLAGS;
+use crate::steady_state;
+use crate::worker_pool::{Mailbox, Work, WorkerPool, place_near};
 use verbs::{MeasuredRound, WithVerb, with_verb};
 
 pub use verbs::steps;
@@ -238,26 +238,26 @@ pub fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Res
         works.push(work);
         drive.readers.push(reader);
     }
-    let gang = Gang::start(works).map_err(|error| {
+    let pool = WorkerPool::start(works).map_err(|error| {
         Trouble::new(format!("start {threads} threads"), error).remedy("ask for fewer threads")
     })?;
     let mut outcome = FileOutcome { files: work.files, ..FileOutcome::default() };
-    drive_rounds(task, work, gang, set, drive, &mut outcome);
+    drive_rounds(task, work, pool, set, drive, &mut outcome);
     Ok(outcome)
 }
 
 fn drive_rounds(
     task: &FileTask<'_>,
     work: &FilesWork,
-    mut gang: Gang<Command, Report>,
+    mut pool: WorkerPool<Command, Report>,
     set: &mut FileSet,
     drive: &mut Drive<'_>,
     outcome: &mut FileOutcome,
 ) {
     let mut rounds = Rounds { task, work, set, drive, outcome };
-    let result = rounds.run(&mut gang);
+    let result = rounds.run(&mut pool);
     rounds.set.is_unknown |= result.is_err() || rounds.drive.is_stopped();
-    let dismissed = gang.dismiss(drive.meter.movement());
+    let dismissed = pool.dismiss(drive.meter.movement());
     outcome.failure = result.and(dismissed).err();
 }
 
@@ -271,16 +271,16 @@ struct Rounds<'a, 'd> {
 }
 
 impl Rounds<'_, '_> {
-    fn run(&mut self, gang: &mut Gang<Command, Report>) -> Result<(), Trouble> {
-        self.drive.ready(gang)?;
+    fn run(&mut self, pool: &mut WorkerPool<Command, Report>) -> Result<(), Trouble> {
+        self.drive.ready(pool)?;
         self.drive.start_ns = Monotonic.now_ns();
         // Where directories are shared, the first thread makes those that the others open.
-        let first = if self.work.shared { 1 } else { gang.len() };
-        for members in [0..first, first..gang.len()] {
-            self.untimed(gang, members, |_| Command::Enter)?;
+        let first = if self.work.shared { 1 } else { pool.len() };
+        for members in [0..first, first..pool.len()] {
+            self.untimed(pool, members, |_| Command::Enter)?;
         }
         while !self.drive.is_stopped() {
-            if !self.round(gang)? || self.is_over() {
+            if !self.round(pool)? || self.is_over() {
                 break;
             }
         }
@@ -299,7 +299,7 @@ impl Rounds<'_, '_> {
         left_ns <= outcome.last_round_ns / 2
             || task
                 .until
-                .is_some_and(|until| course::rounds_suffice(&outcome.each, outcome.measured_ns, until))
+                .is_some_and(|until| steady_state::rounds_suffice(&outcome.each, outcome.measured_ns, until))
             || stop.passes.is_some_and(|passes| outcome.rounds >= passes as f64)
             || stop.bytes.is_some_and(|bytes| self.work.size_max_bytes > 0 && next_bytes > bytes)
             || lasted_ns >= task.time_ns.saturating_mul(UNTIMED_SHARE)
@@ -307,9 +307,9 @@ impl Rounds<'_, '_> {
     }
 
     /// One round; false if no other can follow.
-    fn round(&mut self, gang: &mut Gang<Command, Report>) -> Result<bool, Trouble> {
-        let all = 0..gang.len();
-        let prepared = self.untimed(gang, all.clone(), |deadline_ns| Command::Prepare { deadline_ns })?;
+    fn round(&mut self, pool: &mut WorkerPool<Command, Report>) -> Result<bool, Trouble> {
+        let all = 0..pool.len();
+        let prepared = self.untimed(pool, all.clone(), |deadline_ns| Command::Prepare { deadline_ns })?;
         if self.drive.is_stopped() {
             return Ok(false);
         }
@@ -332,30 +332,30 @@ impl Rounds<'_, '_> {
         if self.work.cold && self.task.cache == CacheMode::DropAll {
             drop_all_caches().map_err(|error| Trouble::new("drop the machine's caches", error))?;
         }
-        let measured = self.measure(gang);
+        let measured = self.measure(pool);
         // After an interruption everything goes anyway, by the same rules.
         if self.drive.is_stopped() {
             return measured.map(|()| false);
         }
-        let settled = self.untimed(gang, all, |deadline_ns| Command::Settle { deadline_ns });
+        let settled = self.untimed(pool, all, |deadline_ns| Command::Settle { deadline_ns });
         measured?;
         let settled = settled?;
         self.set.is_unknown |= !settled;
         Ok(settled)
     }
 
-    fn measure(&mut self, gang: &mut Gang<Command, Report>) -> Result<(), Trouble> {
+    fn measure(&mut self, pool: &mut WorkerPool<Command, Report>) -> Result<(), Trouble> {
         let visited = visited(self.work, self.set);
         self.drive.begin();
         let now_ns = Monotonic.now_ns();
         let left_ns = self.task.time_ns.saturating_sub(self.outcome.measured_ns);
         let deadline_ns = self.task.deadline_ns.max(now_ns + 1);
-        order(gang, 0..gang.len(), Command::Measure { time_ns: left_ns, deadline_ns });
+        order(pool, 0..pool.len(), Command::Measure { time_ns: left_ns, deadline_ns });
         // What fills files may be woken in vain, while the cache is full.
-        let bytes = self.work.size_max_bytes.saturating_mul(gang.len() as u64);
+        let bytes = self.work.size_max_bytes.saturating_mul(pool.len() as u64);
         let fills = self.work.verb == FileVerb::Create && bytes > 0;
         let expected = Expected::WhileItMoves { slack_ns: drive::time_for_ns(bytes), by_cpu: !fills };
-        let (reports, trouble) = self.drive.answers(gang, expected, true);
+        let (reports, trouble) = self.drive.answers(pool, expected, true);
         self.drive.end();
         let now_ns = Monotonic.now_ns();
         // A round lasts from the start of its first worker: waking the others up is not the file system's time.
@@ -380,7 +380,7 @@ impl Rounds<'_, '_> {
     /// Lets members do something that is not measured; true if all of it was done.
     fn untimed(
         &mut self,
-        gang: &mut Gang<Command, Report>,
+        pool: &mut WorkerPool<Command, Report>,
         members: std::ops::Range<usize>,
         command: impl Fn(u64) -> Command,
     ) -> Result<bool, Trouble> {
@@ -388,9 +388,9 @@ impl Rounds<'_, '_> {
         let longest_ns = self.task.time_ns.saturating_mul(UNTIMED_SHARE).max(UNTIMED_NS_MIN);
         let deadline_ns =
             now_ns.saturating_add(longest_ns).min(self.task.deadline_ns.max(now_ns + UNTIMED_NS_MIN));
-        order(gang, members, command(deadline_ns));
+        order(pool, members, command(deadline_ns));
         let expected = Expected::WhileItMoves { slack_ns: 0, by_cpu: true };
-        let (reports, trouble) = self.drive.answers(gang, expected, false);
+        let (reports, trouble) = self.drive.answers(pool, expected, false);
         self.take(reports, trouble)
     }
 
@@ -425,8 +425,8 @@ fn visited(work: &FilesWork, set: &FileSet) -> u64 {
     }
 }
 
-fn order(gang: &mut Gang<Command, Report>, members: std::ops::Range<usize>, command: Command) {
-    members.for_each(|index| gang.command(index, command));
+fn order(pool: &mut WorkerPool<Command, Report>, members: std::ops::Range<usize>, command: Command) {
+    members.for_each(|index| pool.command(index, command));
 }
 
 /// A thread of a test on files.

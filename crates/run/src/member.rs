@@ -25,8 +25,8 @@ use engine::{Call, DataEngine, Failure};
 use model::Trouble;
 use model::workload::{DataVerb, DataWork, Engine, SyncMode};
 
-use crate::gang::{Mailbox, Work, Worker as Who, place_near};
 use crate::stdio_child::StdioChild;
+use crate::worker_pool::{Mailbox, Work, Worker as Who, place_near};
 
 /// What a member is told.
 pub enum Command {

@@ -8,7 +8,7 @@ use model::workload::{DataVerb, Work};
 use observe::{Probe, Root, Snapshot, Surroundings, Waits};
 
 use crate::collect::{Collected, add_frame};
-use crate::gang::Worker;
+use crate::worker_pool::Worker;
 
 /// Reads the counters of the machine.
 #[derive(Debug)]

@@ -11,12 +11,12 @@ use model::workload::{CacheMode, DataWork, Engine, FileVerb, SyncMode, Work};
 use model::{Trouble, spec};
 
 use crate::collect::{Collected, Distribution};
-use crate::course::{self, Course};
 use crate::data_phase::DataOutcome;
 use crate::drive::Drive;
 use crate::file_phase::FileOutcome;
 use crate::meter::Observed;
 use crate::notes;
+use crate::steady_state::{self, SteadyState};
 
 /// What a record is made from, beside what was counted.
 pub struct Circumstances<'a> {
@@ -143,7 +143,7 @@ pub fn record(
     workload_record.rate_ops_per_second = measured.rate_ops_per_second;
     let untried = untried(phase, repetition, status, "");
     // Where some have ended, the rate is another.
-    let course = data.and_then(|_| Course::of(collected.intervals(), measured.times.first_done_ns));
+    let course = data.and_then(|_| SteadyState::of(collected.intervals(), measured.times.first_done_ns));
     let latency = collected.operations.latency().filter(|_| has_latency).map(|whole| {
         // Of the same part as the rate; the extremes are of all.
         let all = collected.intervals();
@@ -151,7 +151,7 @@ pub fn record(
         let operations = Distribution::of(intervals);
         let (min, max) = (whole.min, whole.max);
         let latency = Latency { min, max, ..operations.latency().unwrap_or(whole) };
-        course::with_intervals(latency, &operations.buckets(), intervals, circumstances.seed)
+        steady_state::with_intervals(latency, &operations.buckets(), intervals, circumstances.seed)
     });
     let mut record = PhaseRecord {
         reason,
@@ -351,7 +351,7 @@ fn rate(
     collected: &Collected,
     times: &Times,
     block_bytes: Option<u64>,
-    course: Option<&Course>,
+    course: Option<&SteadyState>,
     rounds: &[RoundRecord],
 ) -> Rate {
     let per_second = |ns: u64| (ns > 0 && collected.ops > 0).then(|| collected.ops as f64 * 1e9 / ns as f64);
@@ -377,7 +377,7 @@ fn rate(
         // What went into the cache at several rates came out at another.
         Some(course) if times.cached_writes && !course.is_one_level() => None,
         Some(course) => headline.and_then(|headline| scaled(course, headline, sync_ns, times.work_ns)),
-        None => course::of_rounds(rounds),
+        None => steady_state::of_rounds(rounds),
     };
     Rate {
         ops_per_second: headline,
@@ -395,7 +395,7 @@ fn rate(
 }
 
 /// The rate of the steady part with its part of the sync at the end, which made everything durable.
-fn with_sync(course: &Course, sync_ns: u64, ops: u64) -> f64 {
+fn with_sync(course: &SteadyState, sync_ns: u64, ops: u64) -> f64 {
     let sync_ns_per_op = sync_ns as f64 / ops.max(1) as f64;
     1e9 / (1e9 / course.ops_per_second + sync_ns_per_op)
 }
@@ -405,7 +405,7 @@ const SHORT_SYNC: f64 = 0.05;
 
 /// The interval of the headline: that of the slope in the same proportion, and wider by the share of the sync at the end,
 /// of which there is one only. `None` where that share is large.
-fn scaled(course: &Course, headline: f64, sync_ns: u64, work_ns: u64) -> Option<(f64, f64)> {
+fn scaled(course: &SteadyState, headline: f64, sync_ns: u64, work_ns: u64) -> Option<(f64, f64)> {
     let (low, high) = course.ci95?;
     let proportion = headline / course.ops_per_second;
     let share = sync_ns as f64 / (work_ns + sync_ns).max(1) as f64;
@@ -431,18 +431,18 @@ mod tests {
 
     #[test]
     fn no_interval_reaches_below_zero() {
-        let wide = Course { ci95: Some((-900.0, 2_900.0)), ..course(1_000.0, 0) };
+        let wide = SteadyState { ci95: Some((-900.0, 2_900.0)), ..course(1_000.0, 0) };
         let (collected, times) = times(false);
         let rate = rate(&collected, &Times { durable_ns: None, ..times }, None, Some(&wide), &[]);
         assert_eq!(rate.ci95_low_ops_per_second, Some(0.0));
         assert!(rate.ci95_high_ops_per_second > Some(2_000.0));
     }
 
-    fn course(ops_per_second: f64, changes: usize) -> Course {
+    fn course(ops_per_second: f64, changes: usize) -> SteadyState {
         let point = ChangePoint { at_ns: 1, before_ops_per_second: 1.0, after_ops_per_second: 2.0, bytes: 0 };
         let steady = Steady { found: true, from_ns: 0, to_ns: 1, change_points: vec![point; changes] };
         let ci95 = Some((ops_per_second * 0.99, ops_per_second * 1.01));
-        Course { steady, ops_per_second, ci95, is_level: false }
+        SteadyState { steady, ops_per_second, ci95, is_level: false }
     }
 
     /// Ten seconds in which 10,000 operations ended, and a sync of half a second.
@@ -485,9 +485,9 @@ mod tests {
         let (collected, times) = times(false);
         let times = Times { durable_ns: None, ..times };
         let drifting =
-            Course { steady: Steady { found: false, ..course(1.0, 0).steady }, ..course(900.0, 0) };
+            SteadyState { steady: Steady { found: false, ..course(1.0, 0).steady }, ..course(900.0, 0) };
         assert_eq!(rate(&collected, &times, None, Some(&drifting), &[]).ops_per_second, Some(1000.0));
-        let short = Course { is_level: true, ..drifting };
+        let short = SteadyState { is_level: true, ..drifting };
         assert_eq!(rate(&collected, &times, None, Some(&short), &[]).ops_per_second, Some(900.0));
         assert_eq!(rate(&collected, &times, None, None, &[]).ci95_low_ops_per_second, None);
     }

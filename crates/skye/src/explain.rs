@@ -1,6 +1,6 @@
 //! `skye explain`: what a limiter means, how it is told, what to try, and what was not tested.
 
-use judge::about::{ABOUT, About, CONFIDENCE, KINDS, OCCUPANCY};
+use judge::limiter_help::{CONFIDENCE, KINDS, LIMITER_HELP, LimiterHelp, OCCUPANCY};
 use model::{Limiter, nearest};
 use report::text::{self, Style};
 
@@ -18,7 +18,8 @@ pub fn explain(words: &str) -> Done {
 }
 
 fn list(style: &Style) -> String {
-    let meanings: Vec<_> = ABOUT.iter().map(|about| (about.limiter.code(), about.in_short())).collect();
+    let meanings: Vec<_> =
+        LIMITER_HELP.iter().map(|about| (about.limiter.code(), about.in_short())).collect();
     let kinds: Vec<_> = KINDS.iter().map(|(name, _)| *name).collect();
     let after = format!("{CONFIDENCE} Kinds of evidence: {}.", kinds.join(", "));
     text::index(&meanings, &after, style)
@@ -29,7 +30,7 @@ fn list(style: &Style) -> String {
 /// # Errors
 /// There is none of that name.
 fn page(words: &str, style: &Style) -> Result<String, String> {
-    let about = text::named(words).and_then(About::of).ok_or_else(|| unknown(words))?;
+    let about = text::named(words).and_then(LimiterHelp::of).ok_or_else(|| unknown(words))?;
     let mut sections = about.sections().to_vec();
     let cases = rig::cases::that_show(about.limiter);
     sections.extend(cases.as_deref().map(|cases| ("Shown by", cases)));

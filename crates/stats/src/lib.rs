@@ -9,20 +9,20 @@
 //! - Neighbours in time are never taken to be independent, but where they are too few to show what they have in common.
 //! - It knows nothing of storage: it uses no other crate of the workspace.
 
+mod change_points;
 mod comparison;
-mod few;
 mod interval;
 mod modes;
 mod permutation;
 mod quantiles;
 mod rate;
-mod segments;
+mod short_series;
 
 pub use comparison::{
     Answer, Change, Judged, Margins, centre, compare_groups, compare_pairs, judge, runs_to_settle,
 };
-pub use few::{FEW_MIN, Level, levels_of_few, middle};
 pub use interval::{Interval, VALUES_MIN, interval_of_mean};
 pub use modes::{Mode, modes};
 pub use quantiles::{Quantile, quantiles};
 pub use rate::{Analysis, STEADY_TICKS, Segment, Tick, analyse};
+pub use short_series::{FEW_MIN, Level, levels_of_few, middle};

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use crate::change_points::{NORMAL_MAD, SAME_LEVEL, SEGMENT_MIN, changes, median};
 use crate::interval::{Interval, half_width, mean};
-use crate::segments::{NORMAL_MAD, SAME_LEVEL, SEGMENT_MIN, changes, median};
 
 /// One interval of a phase, after the one before it without a gap. What is not finite or below zero counts as zero; a
 /// tick without length counts nothing.

@@ -13,9 +13,9 @@ const SHORT_MAX: f64 = 0.01;
 
 /// An open loop that kept its rate says nothing about what would be possible: its latencies do.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
-    let case = &reading.case;
-    let asked = case.record.workload.rate_ops_per_second.filter(|_| case.rate_is_given())?;
-    let rate = case.record.rate.whole_ops_per_second?;
+    let input = &reading.input;
+    let asked = input.record.workload.rate_ops_per_second.filter(|_| input.rate_is_given())?;
+    let rate = input.record.rate.whole_ops_per_second?;
     let told = |rate: f64| amount(rate).unwrap_or_default();
     let evidence = Evidence {
         budget: Some(budget_sentence(reading)),
@@ -28,7 +28,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
         .advice("The rate was given; read the latencies. Leave rate= away to see what the target can do.");
     // All that was due was started, and took longer than it should have: something else held it back as well.
     let is_kept = rate
-        >= asked * (1.0 - SHORT_MAX) - deviations(case.record.ops, &case.record.workload.arrival) * asked;
+        >= asked * (1.0 - SHORT_MAX) - deviations(input.record.ops, &input.record.workload.arrival) * asked;
     Some(if is_kept { found } else { found.at_most(Confidence::Likely) })
 }
 

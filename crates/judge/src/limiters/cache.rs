@@ -28,17 +28,17 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
 
 /// Look-ups of names that memory holds.
 fn lookups(reading: &Reading<'_>) -> Option<Found> {
-    let case = &reading.case;
-    let files = case.files()?;
+    let input = &reading.input;
+    let files = input.files()?;
     let looks_up = matches!(files.verb, FileVerb::Stat | FileVerb::Open | FileVerb::Readdir) || files.missing;
-    let device_bytes = case.record.device.as_ref().map(|device| device.bytes_read as f64);
+    let device_bytes = input.record.device.as_ref().map(|device| device.bytes_read as f64);
     // The kernel charges each process with what it makes a device read, inodes included: the rest is others'.
-    let read = device_bytes.map(|bytes| bytes.min(case.charged_read_bytes().unwrap_or(f64::INFINITY)));
+    let read = device_bytes.map(|bytes| bytes.min(input.charged_read_bytes().unwrap_or(f64::INFINITY)));
     // One that memory does not answer reads an inode at least. What the journal made the device read meanwhile is nothing
     // against so many look-ups.
-    let inodes_bytes = case.record.ops as f64 * INODE_BYTES_MIN as f64;
+    let inodes_bytes = input.record.ops as f64 * INODE_BYTES_MIN as f64;
     let is_nil = read.is_some_and(|read| read < FROM_DEVICE * inodes_bytes);
-    if !looks_up || !(is_nil || case.target().backing == Backing::Memory) {
+    if !looks_up || !(is_nil || input.target().backing == Backing::Memory) {
         return None;
     }
     let evidence = Evidence {
@@ -48,7 +48,7 @@ fn lookups(reading: &Reading<'_>) -> Option<Found> {
             format!(
                 "the device read {} for {} look-ups",
                 size::binary(read as u64),
-                model::numbers::thousands(case.record.ops)
+                model::numbers::thousands(input.record.ops)
             )
         }),
         ceiling: memory_sentence(reading),
@@ -62,13 +62,13 @@ fn lookups(reading: &Reading<'_>) -> Option<Found> {
 
 /// Reads of what is in the page cache.
 fn reads(reading: &Reading<'_>) -> Option<Found> {
-    let case = &reading.case;
-    let data = case.data_in_files().filter(|data| data.reads() && !data.writes() && !data.direct)?;
+    let input = &reading.input;
+    let data = input.data_in_files().filter(|data| data.reads() && !data.writes() && !data.direct)?;
     if data.verb.is_bytes() {
         return None;
     }
-    let cached = case.record.page_cache_share?;
-    let from_device = case.ratio().unwrap_or(1.0 - cached);
+    let cached = input.record.page_cache_share?;
+    let from_device = input.ratio().unwrap_or(1.0 - cached);
     if cached < 1.0 - FROM_DEVICE || from_device > FROM_DEVICE {
         return None;
     }
@@ -87,14 +87,14 @@ fn reads(reading: &Reading<'_>) -> Option<Found> {
 
 /// Writes that the page cache took.
 fn writes(reading: &Reading<'_>) -> Option<Found> {
-    let case = &reading.case;
+    let input = &reading.input;
     let data =
-        case.data_in_files().filter(|data| data.writes() && !data.direct && data.sync == SyncMode::None)?;
-    let written = case.ratio().filter(|ratio| *ratio < TO_DEVICE)?;
+        input.data_in_files().filter(|data| data.writes() && !data.direct && data.sync == SyncMode::None)?;
+    let written = input.ratio().filter(|ratio| *ratio < TO_DEVICE)?;
     if data.verb.is_bytes() {
         return None;
     }
-    let dirty = case.frames().last().map_or(0, |frame| frame.dirty_bytes + frame.writeback_bytes);
+    let dirty = input.frames().last().map_or(0, |frame| frame.dirty_bytes + frame.writeback_bytes);
     let evidence = Evidence {
         budget: Some(budget_sentence(reading)),
         wait_site: reading.running_sentence(),

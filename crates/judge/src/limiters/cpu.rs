@@ -23,7 +23,7 @@ fn own_cpus(reading: &Reading<'_>) -> f64 {
 }
 
 pub(crate) fn cpus(reading: &Reading<'_>) -> f64 {
-    f64::from(reading.case.environment.cpus.max(1))
+    f64::from(reading.input.environment.cpus.max(1))
 }
 
 /// Whether being on a CPU, or waiting for one, took most of the time.
@@ -39,7 +39,7 @@ fn is_about_cpus(reading: &Reading<'_>) -> bool {
 
 /// Whether somebody waits for operations to be due, or polls for their end: then CPU time is waiting.
 fn polls(reading: &Reading<'_>) -> bool {
-    reading.case.data().is_some_and(|data| data.iopoll || data.arrival != Arrival::Closed)
+    reading.input.data().is_some_and(|data| data.iopoll || data.arrival != Arrival::Closed)
 }
 
 /// Who used the CPUs, in words.
@@ -69,7 +69,7 @@ pub(super) fn contention(reading: &Reading<'_>) -> Option<Found> {
     {
         return None;
     }
-    let others = used_cpus(&reading.case).filter(|others| *others > OTHER_BUSY);
+    let others = used_cpus(&reading.input).filter(|others| *others > OTHER_BUSY);
     let evidence = Evidence {
         budget: Some(budget_sentence(reading)),
         counters: others.map(|others| format!("others used {others:.1} CPUs meanwhile{}", busiest(reading))),
@@ -91,7 +91,7 @@ pub(super) fn saturated(reading: &Reading<'_>) -> Option<Found> {
         return None;
     }
     let counters = reading.device_busy.map(|busy| {
-        let name = reading.case.record.device.as_ref().map_or("the device", |device| &device.name);
+        let name = reading.input.record.device.as_ref().map_or("the device", |device| &device.name);
         format!("{name} was busy {} of the time", percent(busy))
     });
     let evidence = Evidence {
@@ -105,7 +105,7 @@ pub(super) fn saturated(reading: &Reading<'_>) -> Option<Found> {
         Found::new(Limiter::CpuSaturated, reading.on_cpu() + reading.budget.run_queue, evidence)
             // A device that is as full as the CPUs cannot be told from them.
             .at_most(Confidence::Likely)
-            .advice(if reading.case.data().is_some() {
+            .advice(if reading.input.data().is_some() {
                 "More threads buy nothing here; larger blocks cost less CPU a byte."
             } else {
                 "More threads buy nothing here: it is the CPUs that make and remove names, not the storage."
@@ -119,12 +119,12 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     if !is_about_cpus(reading) || polls(reading) {
         return None;
     }
-    let case = &reading.case;
-    let data = case.data();
+    let input = &reading.input;
+    let data = input.data();
     let is_user = budget.user > budget.kernel;
     let limiter = if is_user { Limiter::ClientCpu } else { Limiter::KernelCpu };
     let device = reading.device_busy.filter(|busy| *busy < 0.5).map(|busy| {
-        let name = case.record.device.as_ref().map_or("the device", |device| &device.name);
+        let name = input.record.device.as_ref().map_or("the device", |device| &device.name);
         format!("{name} was busy only {} of the time", percent(busy))
     });
     let calls = calls_sentence(reading);
@@ -194,8 +194,8 @@ fn waited_for(reading: &Reading<'_>) -> Option<Limiter> {
 
 /// What each call carried, where that says something.
 fn calls_sentence(reading: &Reading<'_>) -> Option<String> {
-    let case = &reading.case;
-    let data = case.data().filter(|data| data.verb.is_bytes())?;
+    let input = &reading.input;
+    let data = input.data().filter(|data| data.verb.is_bytes())?;
     let calls = reading.system()?.calls.as_ref()?;
     let (count, bytes, what) = if data.writes() {
         (calls.write_calls, calls.bytes_per_write_call?, "write")
@@ -204,7 +204,7 @@ fn calls_sentence(reading: &Reading<'_>) -> Option<String> {
     };
     Some(format!(
         "{} bytes went through {} {what} calls of {}",
-        model::numbers::thousands(case.record.bytes),
+        model::numbers::thousands(input.record.bytes),
         model::numbers::thousands(count),
         model::size::binary(bytes.round() as u64)
     ))

@@ -21,12 +21,12 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     if !is_most || held <= HELD {
         return None;
     }
-    let record = reading.case.record;
-    let seconds = reading.case.seconds().max(1e-9);
+    let record = reading.input.record;
+    let seconds = reading.input.seconds().max(1e-9);
     let drained = record.device.as_ref().map(|device| (device, device.bytes_written as f64 / seconds));
     let counters = drained.filter(|(device, _)| device.bytes_written > 0).map(|(device, rate)| {
         let dirty =
-            reading.case.frames().map(|frame| frame.dirty_bytes + frame.writeback_bytes).max().unwrap_or(0);
+            reading.input.frames().map(|frame| frame.dirty_bytes + frame.writeback_bytes).max().unwrap_or(0);
         format!(
             "{} wrote {} meanwhile; up to {} were dirty or under way",
             device.name,

@@ -30,7 +30,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
         return None;
     }
     let helpers = &reading.system()?.helpers;
-    let target = reading.case.target();
+    let target = reading.input.target();
     let (name, cpu_share) = full(helpers, target)?;
     // One who has room for more when more comes is not full.
     if reading.depth().is_some_and(|depth| depth > super::saturation::DEPTH_NONE) {

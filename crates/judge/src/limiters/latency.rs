@@ -19,7 +19,7 @@ const FEW: f64 = 4.0;
 
 /// Operations that wait for answers, of a target that could give more at the same time.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
-    let case = &reading.case;
+    let input = &reading.input;
     if !waits_for_target(reading) || reading.waits_in_target() == Some(false) && !reading.is_remote {
         return None;
     }
@@ -36,7 +36,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
         (Some(delay), None) if delay >= DELAY_ALL && reading.in_flight > 1.0 => false,
         _ => return None,
     };
-    let block_bytes = case.data().map_or(0, |data| data.block_bytes);
+    let block_bytes = input.data().map_or(0, |data| data.block_bytes);
     // Nobody tried: what is small and not many at a time is most likely waited for one by one. Where it was tried and the
     // answer is uncertain, only one at a time is left to say so.
     let depth_max = if reading.sensitivity().is_some() { 1.0 } else { FEW };
@@ -57,7 +57,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
         ..Evidence::default()
     };
     let depth = reading.in_flight as u64;
-    let rate = case.record.rate.whole_ops_per_second.unwrap_or(0.0);
+    let rate = input.record.rate.whole_ops_per_second.unwrap_or(0.0);
     let gain = match reading.sensitivity().and_then(|known| known.depth.as_ref()).filter(|_| is_tried) {
         Some(sensed) => format!(
             "{} in flight gave {:.1} times as much ({} operations/s)",

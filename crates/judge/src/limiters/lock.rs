@@ -30,7 +30,7 @@ pub(super) fn separate(reading: &Reading<'_>) -> Option<Found> {
     // Of the time, the part that is no longer needed.
     Some(
         Found::new(Limiter::LockContention, 1.0 - 1.0 / times, evidence)
-            .at_most(if reading.case.environment.cpus < 4 {
+            .at_most(if reading.input.environment.cpus < 4 {
                 Confidence::Likely
             } else {
                 Confidence::Confirmed
@@ -66,7 +66,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     Some(
         Found::new(Limiter::LockContention, locks * reading.budget.blocked, evidence)
             // On few CPUs threads spin instead of sleeping, and little of it is seen.
-            .at_most(if reading.case.environment.cpus < 4 { Confidence::Likely } else { Confidence::Confirmed })
+            .at_most(if reading.input.environment.cpus < 4 { Confidence::Likely } else { Confidence::Confirmed })
             .advice("Its threads work on the same file or directory, one at a time. Leave :shared away, or use a file or directory for each."),
     )
 }

@@ -28,7 +28,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     let pressure = system.pressure.as_ref().map_or(0.0, |pressure| pressure.memory);
     let reclaim = system.reclaim.as_ref();
     let hits = reclaim.map_or(0, |reclaim| reclaim.cgroup_limit_hits);
-    let is_full = hits as f64 > HITS_PER_SECOND * reading.case.seconds();
+    let is_full = hits as f64 > HITS_PER_SECOND * reading.input.seconds();
     let sleeps = reading.waits(Class::Reclaim) >= RECLAIM;
     let refaulted = refaulted(reading)
         .filter(|share| (REFAULTED..REFAULTED_MAX).contains(share) && is_full && waits_for_target(reading));
@@ -82,8 +82,8 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
 
 /// What had been in memory shortly before, as a share of what was read through the page cache from a device or server.
 fn refaulted(reading: &Reading<'_>) -> Option<f64> {
-    let case = &reading.case;
-    let missed = case.record.app_bytes_read as f64 * (1.0 - case.record.page_cache_share?);
+    let input = &reading.input;
+    let missed = input.record.app_bytes_read as f64 * (1.0 - input.record.page_cache_share?);
     let pages = reading.system()?.reclaim.as_ref()?.refaulted_pages;
     (missed > 0.0).then(|| pages as f64 * PAGE_BYTES / missed)
 }

@@ -17,12 +17,12 @@ const MORE: f64 = 1.25;
 
 /// A device that others use as well.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
-    let case = &reading.case;
-    let device = case.device()?;
+    let input = &reading.input;
+    let device = input.device()?;
     let foreign = device.foreign_share.filter(|share| *share >= FOREIGN)?;
     // Journals are written by threads of the kernel, as others' bytes are.
-    let writes_journal = case.has_mount_option("data=journal") || reading.waits(Class::Sync) > 0.3;
-    if !waits_for_target(reading) || case.writes_behind() || writes_journal {
+    let writes_journal = input.has_mount_option("data=journal") || reading.waits(Class::Sync) > 0.3;
+    if !waits_for_target(reading) || input.writes_behind() || writes_journal {
         return None;
     }
     // Nobody tried: few at a time may be waited for one by one, whoever else is there.

@@ -16,7 +16,7 @@ const IDLE_SLOTS: f64 = 0.1;
 
 /// Near what the loop reaches without any I/O.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
-    let ceilings = reading.case.record.ceiling_shares.as_ref()?;
+    let ceilings = reading.input.record.ceiling_shares.as_ref()?;
     let share = ceilings.own_loop.filter(|share| *share > NEAR)?;
     let evidence = Evidence {
         budget: Some(budget_sentence(reading)),
@@ -32,7 +32,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
 
 /// Slots that wait for the loop in place of the target.
 pub(super) fn slots(reading: &Reading<'_>) -> Option<Found> {
-    let idle = reading.case.record.engine.idle_slots?;
+    let idle = reading.input.record.engine.idle_slots?;
     let share = idle / reading.in_flight;
     if share <= IDLE_SLOTS {
         return None;

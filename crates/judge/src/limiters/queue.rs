@@ -23,7 +23,7 @@ fn is_full_of(reading: &Reading<'_>, places: f64) -> bool {
 /// Threads that wait for a tag, a slot, or a background request.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     let queued = reading.waits(Class::Queue);
-    let top = reading.case.target().top_device();
+    let top = reading.input.target().top_device();
     let places = top.and_then(|device| device.nr_requests.map(|places| (device.name.as_str(), places)));
     // A ring whose own thread waits for completions shows no wait for a tag; that as many requests as there are places are
     // in the device, and more are waited for, says the same.

@@ -17,7 +17,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     }
     let system = reading.system();
     let held_ns = system.and_then(|system| system.quota_throttled_ns).unwrap_or(0);
-    let all_ns = reading.case.record.elapsed_ns.max(1);
+    let all_ns = reading.input.record.elapsed_ns.max(1);
     let evidence = Evidence {
         budget: Some(budget_sentence(reading)),
         counters: Some(format!(

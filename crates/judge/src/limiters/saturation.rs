@@ -40,7 +40,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     if !waits_for_target(reading) {
         return None;
     }
-    let case = &reading.case;
+    let input = &reading.input;
     // A device that is idle while threads wait is not what they wait for.
     if !reading.is_remote && reading.waits_in_target() == Some(false) {
         return None;
@@ -55,7 +55,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     if is_full == Some(false) {
         return knee(reading);
     }
-    let block_bytes = case.data().map_or(0, |data| data.block_bytes);
+    let block_bytes = input.data().map_or(0, |data| data.block_bytes);
     let threshold = if reading.is_remote { BY_BYTES_REMOTE } else { BY_BYTES };
     let by_bytes = reading.block().map(|block| block < EITHER);
     let is_one_of_both = reading.block().is_some_and(|block| block < threshold || block > BY_OPS);
@@ -120,7 +120,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
         .any(|(low, _)| *low > DELAY_NONE);
     let found = found.unless(has_room);
     // The kernel does not tell how much a link could carry; blocks of another size do, where they were tried.
-    let cpus = case.record.cpu.as_ref().map_or(0.0, |cpu| cpu.user + cpu.kernel);
+    let cpus = input.record.cpu.as_ref().map_or(0.0, |cpu| cpu.user + cpu.kernel);
     if limiter == Limiter::NetworkBandwidth && cpus > CPUS_BUSY && reading.block().is_none() {
         return Some(found.at_most(Confidence::Undetermined));
     }
@@ -130,10 +130,10 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
 
 /// What would find out more about a row on which nothing was tried.
 pub(super) fn untried(reading: &Reading<'_>) -> &'static str {
-    let case = &reading.case;
-    let changes = case.data().is_some_and(|data| data.writes())
-        || case.files().is_some_and(|files| files.verb.changes());
-    if changes && case.plan.probe != Probing::Writes {
+    let input = &reading.input;
+    let changes = input.data().is_some_and(|data| data.writes())
+        || input.files().is_some_and(|files| files.verb.changes());
+    if changes && input.plan.probe != Probing::Writes {
         "Whether more depth would bring more was not tried, as it writes; --probe-writes does."
     } else {
         "Whether more depth would bring more was not tried, or could not be within the time and the bytes that it had."
@@ -188,8 +188,8 @@ fn knee(reading: &Reading<'_>) -> Option<Found> {
 /// What crossed the network for what was asked for, as a sentence; `None` where that is little.
 fn network(reading: &Reading<'_>) -> Option<String> {
     let network = reading.system()?.network.as_ref()?;
-    let record = reading.case.record;
-    let seconds = reading.case.seconds().max(1e-9);
+    let record = reading.input.record;
+    let seconds = reading.input.seconds().max(1e-9);
     let ways = [
         (record.app_bytes_read, network.received_bytes, "received"),
         (record.app_bytes_written, network.sent_bytes, "sent"),
@@ -215,7 +215,7 @@ fn is_virtual_disk(reading: &Reading<'_>) -> bool {
         // Loops and compressed memory are made by this system itself.
         matches!(device.kind, DeviceKind::Disk | DeviceKind::Partition)
     };
-    let environment = reading.case.environment;
+    let environment = reading.input.environment;
     environment.virtualisation.is_some()
         && environment.target.device_stack.iter().any(|device| device.is_leaf() && is_made(device))
 }

@@ -16,7 +16,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     if steal < STEAL {
         return None;
     }
-    let machine = reading.case.record.cpu.as_ref().map(|cpu| cpu.steal);
+    let machine = reading.input.record.cpu.as_ref().map(|cpu| cpu.steal);
     let evidence = Evidence {
         budget: Some(budget_sentence(reading)),
         counters: machine

@@ -18,8 +18,8 @@ const FLUSHES: f64 = 0.5;
 
 /// Operations that are only done when they are durable.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
-    let case = &reading.case;
-    let syncs = match &case.phase.workload.work {
+    let input = &reading.input;
+    let syncs = match &input.phase.workload.work {
         Work::Data(data) => data.verb == DataVerb::Fsync || (data.writes() && data.sync == SyncMode::Each),
         Work::Files(files) => files.sync != SyncMode::None && files.verb.changes(),
     };
@@ -29,12 +29,12 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     // What is synced waits for pages under writeback, for the journal and for the flush, in this order.
     let classes = [Class::Sync, Class::Page, Class::Device];
     let asleep: f64 = classes.iter().map(|class| reading.waits(*class)).sum();
-    let flushes = case.flushes() / case.record.ops.max(1) as f64;
+    let flushes = input.flushes() / input.record.ops.max(1) as f64;
     if asleep <= IN_SYNC && flushes < FLUSHES {
         return None;
     }
-    let step = case.record.steps.iter().find(|step| step.name == "fdatasync" || step.name == "fsync");
-    let whole_ns = case.record.latency_ns.as_ref().map_or(0, |whole| whole.mean).max(1);
+    let step = input.record.steps.iter().find(|step| step.name == "fdatasync" || step.name == "fsync");
+    let whole_ns = input.record.latency_ns.as_ref().map_or(0, |whole| whole.mean).max(1);
     let step_ns = step.and_then(|step| step.latency_ns.as_ref()).map(|of_step| of_step.mean);
     // Where most of an operation is the write before, that is what holds it back.
     let of_whole = step_ns.map_or(1.0, |step_ns| step_ns as f64 / whole_ns as f64);

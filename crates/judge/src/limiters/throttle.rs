@@ -25,15 +25,15 @@ const BY_BYTES: f64 = -0.7;
 
 /// A limit that can be read, and that the rate has reached.
 pub(super) fn visible(reading: &Reading<'_>) -> Option<Found> {
-    let record = reading.case.record;
-    let data = reading.case.data_in_files()?;
+    let record = reading.input.record;
+    let data = reading.input.data_in_files()?;
     // Threads that wait in the device have passed whatever stands above it, unless what answers for it has no CPU.
     let is_in_device = reading.waits_in_target() == Some(true);
     let has_no_cpu = reading.is_short_of_cpus() && reading.depth().is_some_and(|depth| depth <= DEPTH_NONE);
     if !waits_for_target(reading) || is_in_device && !has_no_cpu {
         return None;
     }
-    let near = reading.case.half_width().map_or(AT_CAP, |half| (1.5 * half).clamp(AT_CAP_KNOWN, AT_CAP));
+    let near = reading.input.half_width().map_or(AT_CAP, |half| (1.5 * half).clamp(AT_CAP_KNOWN, AT_CAP));
     let ops = record.rate.steady_or_whole()?;
     let of_way = |cap: &&Cap| if cap.is_read { data.reads() } else { data.writes() };
     let reached = |cap: &&Cap| {
@@ -66,12 +66,12 @@ pub(super) fn visible(reading: &Reading<'_>) -> Option<Found> {
 
 /// Whether what was to be direct was not.
 fn is_not_direct(reading: &Reading<'_>) -> bool {
-    direct::o_direct_ineffective(&reading.case).is_some()
+    direct::o_direct_ineffective(&reading.input).is_some()
 }
 
 /// Requests that wait above a device that has few, at a rate that nothing moves.
 pub(super) fn inferred(reading: &Reading<'_>) -> Option<Found> {
-    let data = reading.case.data_in_files()?;
+    let data = reading.input.data_in_files()?;
     let occupancy = reading.occupancy().filter(|_| reading.waits_above_target() == Some(true))?;
     // Pages that are read ahead, or written back, are in the device without anybody waiting, and the other way round.
     // Writes that make a file longer wait for one another in the file system.

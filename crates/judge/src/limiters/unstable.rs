@@ -17,15 +17,15 @@ const FOREIGN: f64 = 0.1;
 
 /// Threads that wait in the device, at a rate that comes and goes though nobody else here uses it.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
-    let case = &reading.case;
-    let is_virtual = case.environment.virtualisation.is_some();
+    let input = &reading.input;
+    let is_virtual = input.environment.virtualisation.is_some();
     let is_in_device = reading.occupancy().is_some_and(|occupancy| occupancy >= 0.7);
-    let foreign = case.device()?.foreign_share.unwrap_or(0.0);
+    let foreign = input.device()?.foreign_share.unwrap_or(0.0);
     if !is_virtual || !waits_for_target(reading) || !is_in_device || foreign >= FOREIGN {
         return None;
     }
     // A change from one level to another is a limit that came in, and is told as such.
-    let steady = case.record.steady.as_ref()?;
+    let steady = input.record.steady.as_ref()?;
     let rates = rates_of_seconds(reading);
     if !steady.change_points.is_empty() && steady.found || rates.len() < SECONDS_MIN {
         return None;
@@ -55,7 +55,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
 
 fn rates_of_seconds(reading: &Reading<'_>) -> Vec<f64> {
     let mut seconds: Vec<(f64, f64)> = Vec::new();
-    for interval in &reading.case.record.intervals {
+    for interval in &reading.input.record.intervals {
         let second = (interval.start_ns / 1_000_000_000) as usize;
         seconds.resize(seconds.len().max(second + 1), (0.0, 0.0));
         seconds[second].0 += interval.ops as f64;

@@ -10,7 +10,7 @@ use model::{Experiment, Plan};
 
 use crate::fixtures::{World, clean};
 use crate::limiters::conclude;
-use crate::{Case, next_experiment};
+use crate::{JudgeInput, next_experiment};
 
 fn sensed(value: f64, half_width: f64) -> Option<Sensed> {
     Some(Sensed {
@@ -89,8 +89,8 @@ impl World {
     #[track_caller]
     fn is(&self, limiter: Limiter, confidence: Confidence) {
         let phase = &self.plan.phases[0];
-        let case = Case::new(&self.record, phase, &self.plan, &self.environment, Some(&self.probes));
-        let found = conclude(&case).unwrap();
+        let input = JudgeInput::new(&self.record, phase, &self.plan, &self.environment, Some(&self.probes));
+        let found = conclude(&input).unwrap();
         assert_eq!((found.limiter, found.confidence), (limiter, confidence), "{:#?}", found.evidence);
         let sum: f64 = found.ranking.iter().map(|ranked| ranked.share).sum();
         assert!(sum <= 1.0 + 1e-6, "{:?}", found.ranking);

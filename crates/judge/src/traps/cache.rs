@@ -5,7 +5,7 @@ use model::finding::{Advice, Count, Finding, LatencyNs, Mean, MemoryBytes, Ratio
 use model::target::Backing;
 use model::workload::{Access, CacheMode, DataWork};
 
-use crate::{Case, Caught};
+use crate::{Caught, JudgeInput};
 
 /// More than this share of bytes from memory, where none was to come from there, is another test.
 const CONTAMINATION: f64 = 0.05;
@@ -31,27 +31,27 @@ const HELD: f64 = 0.5;
 const PAGE_BYTES: u64 = 4096;
 
 /// Bytes that memory gave, where the device was to give them.
-pub(super) fn served_from_page_cache(case: &Case<'_>) -> Option<Caught> {
-    let data = case.data_in_files().filter(|data| data.reads() && !data.direct)?;
+pub(super) fn served_from_page_cache(input: &JudgeInput<'_>) -> Option<Caught> {
+    let data = input.data_in_files().filter(|data| data.reads() && !data.direct)?;
     // Without a device that counts, or where it holds fewer bytes than the file, what lay in memory at the start is
     // what came from there.
-    let residency = || case.record.residency.as_ref().and_then(|residency| residency.before);
-    let is_compressed = case.record.extents.as_ref().is_some_and(|extents| extents.encoded_share > 0.0);
-    let counted = case.record.page_cache_share.filter(|_| !is_compressed);
+    let residency = || input.record.residency.as_ref().and_then(|residency| residency.before);
+    let is_compressed = input.record.extents.as_ref().is_some_and(|extents| extents.encoded_share > 0.0);
+    let counted = input.record.page_cache_share.filter(|_| !is_compressed);
     let share = counted.or_else(residency)?;
-    let is_warm = case.plan.cache == CacheMode::Warm;
-    if case.target().backing == Backing::Memory || (share <= CONTAMINATION && !is_warm) {
+    let is_warm = input.plan.cache == CacheMode::Warm;
+    if input.target().backing == Backing::Memory || (share <= CONTAMINATION && !is_warm) {
         return None;
     }
     let cached = Share(share);
-    Some(match case.plan.cache {
+    Some(match input.plan.cache {
         CacheMode::Warm if share > WARM => Finding::CacheWarm { cached }.into(),
         CacheMode::Warm => Caught::new(Finding::CacheHalfWarm { cached }, [Advice::SizeWithinMemory {}]),
         CacheMode::AsIs => {
             Caught::new(Finding::CacheAnswered { cached }, [Advice::ColdCache {}]).or_direct(data)
         }
-        CacheMode::Cold | CacheMode::DropAll if case.record.passes > AGAIN => {
-            let finding = Finding::CacheAnsweredAgain { cached, passes: Mean(case.record.passes) };
+        CacheMode::Cold | CacheMode::DropAll if input.record.passes > AGAIN => {
+            let finding = Finding::CacheAnsweredAgain { cached, passes: Mean(input.record.passes) };
             Caught::new(finding, [Advice::OnePass {}]).or_direct(data)
         }
         CacheMode::Cold | CacheMode::DropAll => {
@@ -61,21 +61,21 @@ pub(super) fn served_from_page_cache(case: &Case<'_>) -> Option<Caught> {
 }
 
 /// Pages that could not be dropped before a cold read.
-pub(super) fn cache_not_cold(case: &Case<'_>) -> Option<Caught> {
-    let is_cold = matches!(case.plan.cache, CacheMode::Cold | CacheMode::DropAll);
-    let _ = case.data_in_files().filter(|data| data.reads() && !data.direct && is_cold)?;
-    let share = case.record.residency.as_ref()?.before.filter(|share| *share > COLD)?;
+pub(super) fn cache_not_cold(input: &JudgeInput<'_>) -> Option<Caught> {
+    let is_cold = matches!(input.plan.cache, CacheMode::Cold | CacheMode::DropAll);
+    let _ = input.data_in_files().filter(|data| data.reads() && !data.direct && is_cold)?;
+    let share = input.record.residency.as_ref()?.before.filter(|share| *share > COLD)?;
     // What is told already is not told twice.
-    if served_from_page_cache(case).is_some() || case.target().backing == Backing::Memory {
+    if served_from_page_cache(input).is_some() || input.target().backing == Backing::Memory {
         return None;
     }
     Some(Caught::new(Finding::CacheNotDropped { cached: Share(share) }, [Advice::FindMapper {}]))
 }
 
 /// A host, an array, a controller or the drive itself keeps what was read.
-pub(super) fn below_os_cache(case: &Case<'_>) -> Option<Caught> {
-    let _ = case.data_in_files().filter(|data| data.reads() && !is_asked_warm(case, data))?;
-    let reread = case.probes?.reread.as_ref()?;
+pub(super) fn below_os_cache(input: &JudgeInput<'_>) -> Option<Caught> {
+    let _ = input.data_in_files().filter(|data| data.reads() && !is_asked_warm(input, data))?;
+    let reread = input.probes?.reread.as_ref()?;
     let is_faster = |first_ns: u64, second_ns: u64| {
         first_ns as f64 > REREAD_FASTER * second_ns as f64 && first_ns - second_ns > REREAD_GAIN_NS
     };
@@ -83,11 +83,11 @@ pub(super) fn below_os_cache(case: &Case<'_>) -> Option<Caught> {
     // Ten slow operations of a thousand may be anybody's; what a cache answers is faster on average, too.
     let by_p99 = is_faster(reread.first_p99_ns, reread.second_p99_ns)
         && reread.first_mean_ns as f64 > MEAN_FASTER * reread.second_mean_ns as f64;
-    let (blocks, passes) = (Count(reread.blocks), Mean(case.record.passes));
+    let (blocks, passes) = (Count(reread.blocks), Mean(input.record.passes));
     let mean = [reread.first_mean_ns, reread.second_mean_ns].map(LatencyNs);
     let p99 = [reread.first_p99_ns, reread.second_p99_ns].map(LatencyNs);
     // What such a cache holds of data that was just written, nobody here knows.
-    let is_used = case.record.passes > AGAIN;
+    let is_used = input.record.passes > AGAIN;
     let finding = match (by_mean, by_p99, is_used) {
         (true, _, true) => {
             let [first, second] = mean;
@@ -111,13 +111,13 @@ pub(super) fn below_os_cache(case: &Case<'_>) -> Option<Caught> {
 }
 
 /// A server whose memory may have answered.
-pub(super) fn server_cache(case: &Case<'_>) -> Option<Caught> {
-    let _ = case.data_in_files().filter(|data| data.reads() && !is_asked_warm(case, data))?;
-    if case.target().backing != Backing::RemoteOrUserSpace {
+pub(super) fn server_cache(input: &JudgeInput<'_>) -> Option<Caught> {
+    let _ = input.data_in_files().filter(|data| data.reads() && !is_asked_warm(input, data))?;
+    if input.target().backing != Backing::RemoteOrUserSpace {
         return None;
     }
-    let size_bytes = case.record.workload.size_bytes;
-    match case.plan.server_ram_bytes.map(|memory| (memory, memory as f64 / size_bytes.max(1) as f64)) {
+    let size_bytes = input.record.workload.size_bytes;
+    match input.plan.server_ram_bytes.map(|memory| (memory, memory as f64 / size_bytes.max(1) as f64)) {
         Some((_, held)) if held <= HELD => None,
         Some((memory, held)) => {
             let (memory, held) = (MemoryBytes(memory), Share(held.min(1.0)));
@@ -132,30 +132,30 @@ pub(super) fn server_cache(case: &Case<'_>) -> Option<Caught> {
 }
 
 /// Whether it was to be the speed of memory here, with nothing below that matters.
-fn is_asked_warm(case: &Case<'_>, data: &DataWork) -> bool {
-    !data.direct && case.plan.cache == CacheMode::Warm
+fn is_asked_warm(input: &JudgeInput<'_>, data: &DataWork) -> bool {
+    !data.direct && input.plan.cache == CacheMode::Warm
 }
 
 /// The same data read more than once, the first time slower: something below kept it.
-pub(super) fn several_passes(case: &Case<'_>) -> Option<Caught> {
-    let data = case.data_in_files().filter(|data| data.direct && data.verb == DataVerb::Read)?;
-    if case.record.passes < AGAIN || case.rate_is_given() {
+pub(super) fn several_passes(input: &JudgeInput<'_>) -> Option<Caught> {
+    let data = input.data_in_files().filter(|data| data.direct && data.verb == DataVerb::Read)?;
+    if input.record.passes < AGAIN || input.rate_is_given() {
         return None;
     }
-    let (first, later) = first_and_later(case, case.record.workload.size_bytes / data.block_bytes.max(1))?;
+    let (first, later) = first_and_later(input, input.record.workload.size_bytes / data.block_bytes.max(1))?;
     // What chance explains is no cache.
-    let chance = 3.0 * case.half_width().unwrap_or(0.0);
+    let chance = 3.0 * input.half_width().unwrap_or(0.0);
     let gain = later / first - 1.0;
     (gain > (LATER_FASTER - 1.0).max(chance)).then(|| {
-        let finding = Finding::LaterPassesFaster { passes: Mean(case.record.passes), gain: Share(gain) };
+        let finding = Finding::LaterPassesFaster { passes: Mean(input.record.passes), gain: Share(gain) };
         Caught::new(finding, [Advice::LargerSizeOrOnePass {}])
     })
 }
 
 /// Operations per second while every block was read for the first time, and after that.
-fn first_and_later(case: &Case<'_>, blocks: u64) -> Option<(f64, f64)> {
+fn first_and_later(input: &JudgeInput<'_>, blocks: u64) -> Option<(f64, f64)> {
     let (mut first, mut later) = ((0.0, 0.0), (0.0, 0.0));
-    for interval in &case.record.intervals {
+    for interval in &input.record.intervals {
         let sum: &mut (f64, f64) = if first.0 < blocks as f64 { &mut first } else { &mut later };
         *sum = (sum.0 + interval.ops as f64, sum.1 + interval.length_ns as f64);
     }
@@ -164,11 +164,11 @@ fn first_and_later(case: &Case<'_>, blocks: u64) -> Option<(f64, f64)> {
 }
 
 /// Bytes that the kernel fetched and nobody asked for.
-pub(super) fn read_ahead(case: &Case<'_>) -> Option<Caught> {
-    let data = case.data_in_files().filter(|data| data.verb == DataVerb::Read && !data.direct)?;
-    let ratio = case.ratio().filter(|ratio| *ratio > 1.1)?;
+pub(super) fn read_ahead(input: &JudgeInput<'_>) -> Option<Caught> {
+    let data = input.data_in_files().filter(|data| data.verb == DataVerb::Read && !data.direct)?;
+    let ratio = input.ratio().filter(|ratio| *ratio > 1.1)?;
     // What others read is told as that.
-    if super::disturbance::foreign_io(case).is_some() {
+    if super::disturbance::foreign_io(input).is_some() {
         return None;
     }
     let ratio = Ratio(ratio);

@@ -7,7 +7,7 @@ use model::run::PhaseRecord;
 use model::target::Backing;
 use model::workload::{DataVerb, Engine, SyncMode};
 
-use crate::{Case, Caught};
+use crate::{Caught, JudgeInput};
 
 /// Direct I/O and the device's counters must agree within this share; they differ by permilles where all is well.
 const AGREEMENT: f64 = 0.02;
@@ -33,8 +33,8 @@ pub fn disagreement(record: &PhaseRecord, phase: &PlannedPhase) -> Option<f64> {
 }
 
 /// Reads of what was never written: the file system answers them with zeros, without the device.
-pub(super) fn unwritten_extents(case: &Case<'_>) -> Option<Caught> {
-    let extents = case.record.extents.as_ref()?;
+pub(super) fn unwritten_extents(input: &JudgeInput<'_>) -> Option<Caught> {
+    let extents = input.record.extents.as_ref()?;
     let share = extents.hole_share + extents.unwritten_share;
     (share > NEGLIGIBLE).then(|| {
         let (holes, unwritten) = (Share(extents.hole_share), Share(extents.unwritten_share));
@@ -43,16 +43,16 @@ pub(super) fn unwritten_extents(case: &Case<'_>) -> Option<Caught> {
 }
 
 /// `O_DIRECT` was taken and did nothing.
-pub(crate) fn o_direct_ineffective(case: &Case<'_>) -> Option<Caught> {
-    let data = case.data_in_files().filter(|data| data.direct)?;
-    if case.target().backing == Backing::Memory || unwritten_extents(case).is_some() {
+pub(crate) fn o_direct_ineffective(input: &JudgeInput<'_>) -> Option<Caught> {
+    let data = input.data_in_files().filter(|data| data.direct)?;
+    if input.target().backing == Backing::Memory || unwritten_extents(input).is_some() {
         return None;
     }
     // With a sync after each write, a cache that is bypassed and one that is emptied each time move the same bytes.
-    let missing = case.ratio().filter(|ratio| *ratio < INEFFECTIVE && data.verb != DataVerb::Fsync);
-    let visited = case.record.passes.min(1.0);
+    let missing = input.ratio().filter(|ratio| *ratio < INEFFECTIVE && data.verb != DataVerb::Fsync);
+    let visited = input.record.passes.min(1.0);
     // Pages that somebody else holds were there before, and are passed by all the same.
-    let cached = case
+    let cached = input
         .record
         .residency
         .as_ref()
@@ -61,40 +61,40 @@ pub(crate) fn o_direct_ineffective(case: &Case<'_>) -> Option<Caught> {
     // Each sync writes metadata, whose pages are dirty before.
     let is_synced = data.verb == DataVerb::Fsync || data.sync == SyncMode::Each;
     let dirtied =
-        dirtied_share(case).filter(|share| AS_MUCH.contains(share) && !is_synced && may_buffer(case));
-    let file_system = case.target().file_system.as_str().into();
+        dirtied_share(input).filter(|share| AS_MUCH.contains(share) && !is_synced && may_buffer(input));
+    let file_system = input.target().file_system.as_str().into();
     let finding = match (missing, cached, dirtied) {
         (Some(ratio), ..) => Finding::DirectMissedDevice { moved: Share(ratio), file_system },
         (None, Some(share), _) => Finding::DirectFilledCache { cached: Share(share), file_system },
         (None, None, Some(share)) => Finding::DirectMadeDirty { dirtied: Share(share.min(1.0)), file_system },
         (None, None, None) => return None,
     };
-    Some(Caught::new(finding, [why_buffered(case)]))
+    Some(Caught::new(finding, [why_buffered(input)]))
 }
 
 /// Whether this file system is known to buffer direct writes: pages that are made dirty are those of the whole machine,
 /// and on others they are somebody else's.
-fn may_buffer(case: &Case<'_>) -> bool {
-    case.target().file_system == "btrfs" || case.has_mount_option("data=journal")
+fn may_buffer(input: &JudgeInput<'_>) -> bool {
+    input.target().file_system == "btrfs" || input.has_mount_option("data=journal")
 }
 
 /// Bytes of pages that were made dirty per byte written directly, which makes none.
-fn dirtied_share(case: &Case<'_>) -> Option<f64> {
-    let frames = case.record.intervals.iter().filter_map(|interval| interval.frame.as_ref());
+fn dirtied_share(input: &JudgeInput<'_>) -> Option<f64> {
+    let frames = input.record.intervals.iter().filter_map(|interval| interval.frame.as_ref());
     let dirtied: u64 = frames.filter_map(|frame| frame.dirtied_bytes).sum();
-    let written = case.record.app_bytes_written;
+    let written = input.record.app_bytes_written;
     (written > 0).then(|| dirtied as f64 / written as f64)
 }
 
 /// What makes this file system take direct I/O through the page cache.
-fn why_buffered(case: &Case<'_>) -> Advice {
-    let compresses = case
+fn why_buffered(input: &JudgeInput<'_>) -> Advice {
+    let compresses = input
         .target()
         .mount_options
         .iter()
         .any(|option| option.starts_with("compress") && option != "compress=no");
-    match case.target().file_system.as_str() {
-        "ext4" if case.has_mount_option("data=journal") => Advice::MountOrdered {},
+    match input.target().file_system.as_str() {
+        "ext4" if input.has_mount_option("data=journal") => Advice::MountOrdered {},
         "btrfs" if compresses => Advice::MountUncompressed {},
         "btrfs" => Advice::NoChecksums {},
         "zfs" => Advice::ZfsDirect {},
@@ -103,25 +103,25 @@ fn why_buffered(case: &Case<'_>) -> Advice {
 }
 
 /// The device's bytes differ from ours.
-pub(super) fn device_disagrees(case: &Case<'_>) -> Option<Caught> {
-    let _ = disagreement(case.record, case.phase)?;
-    let ratio = case.ratio()?;
-    if o_direct_ineffective(case).is_some() || unwritten_extents(case).is_some() {
+pub(super) fn device_disagrees(input: &JudgeInput<'_>) -> Option<Caught> {
+    let _ = disagreement(input.record, input.phase)?;
+    let ratio = input.ratio()?;
+    if o_direct_ineffective(input).is_some() || unwritten_extents(input).is_some() {
         return None;
     }
-    let is_ours = case
+    let is_ours = input
         .record
         .device
         .as_ref()
         .and_then(|device| device.foreign_share)
         .is_some_and(|share| share < AGREEMENT);
-    let file_system = || case.target().file_system.as_str().into();
+    let file_system = || input.target().file_system.as_str().into();
     let (finding, advice) = match Ratio(ratio) {
         ratio if ratio.0 < 1.0 => (
             Finding::DeviceMovedLess { ratio, file_system: file_system() },
             Some(Advice::FindReduction { file_system: file_system() }),
         ),
-        ratio if case.writes_behind() => {
+        ratio if input.writes_behind() => {
             (Finding::DeviceMovedTrees { ratio, file_system: file_system() }, None)
         }
         ratio if is_ours => {
@@ -133,46 +133,46 @@ pub(super) fn device_disagrees(case: &Case<'_>) -> Option<Caught> {
 }
 
 /// Two counters of the kernel for the same bytes differ.
-pub(super) fn counters_disagree(case: &Case<'_>) -> Option<Caught> {
-    let data = case.data_in_files()?;
-    if !case.is_on_devices() {
+pub(super) fn counters_disagree(input: &JudgeInput<'_>) -> Option<Caught> {
+    let data = input.data_in_files()?;
+    if !input.is_on_devices() {
         return None;
     }
-    if case.is_uncounted() {
-        let name = case.record.device.as_ref()?.name.as_str();
-        let moved = Bytes(case.record.app_bytes_read.saturating_add(case.record.app_bytes_written));
+    if input.is_uncounted() {
+        let name = input.record.device.as_ref()?.name.as_str();
+        let moved = Bytes(input.record.app_bytes_read.saturating_add(input.record.app_bytes_written));
         let finding = Finding::DeviceCountedNothing { device: name.into(), moved };
         return Some(Caught::new(finding, [Advice::CheckIostats { device: name.into() }]));
     }
     if data.verb != DataVerb::Read {
         return None;
     }
-    let device = case.device()?.bytes_read as f64;
-    let (own, app) = (case.charged_read_bytes()?, case.record.app_bytes_read as f64);
+    let device = input.device()?.bytes_read as f64;
+    let (own, app) = (input.charged_read_bytes()?, input.record.app_bytes_read as f64);
     // More from the device than we were charged for is others' I/O, and is told as that.
     let excess = (own - device) / app.max(1.0);
     (app > 0.0 && excess > SHARE_MAX).then(|| {
-        let mount_point = || case.target().mount_point.as_str().into();
+        let mount_point = || input.target().mount_point.as_str().into();
         let finding = Finding::ChargedMore { excess: Share(excess), mount_point: mount_point() };
         Caught::new(finding, [Advice::CheckDevices { mount_point: mount_point() }])
     })
 }
 
 /// Operations in flight that the device never saw: "asynchronous" calls that waited somewhere above it.
-pub(super) fn depth_not_reached(case: &Case<'_>) -> Option<Caught> {
-    let _ = case.data_in_files().filter(|data| data.direct)?;
-    let _ = case.device()?;
-    if case.phase.engine != Engine::Uring || !case.is_on_devices() || case.rate_is_given() {
+pub(super) fn depth_not_reached(input: &JudgeInput<'_>) -> Option<Caught> {
+    let _ = input.data_in_files().filter(|data| data.direct)?;
+    let _ = input.device()?;
+    if input.phase.engine != Engine::Uring || !input.is_on_devices() || input.rate_is_given() {
         return None;
     }
-    let record = case.record;
+    let record = input.record;
     let mean_ns = record.latency_ns.as_ref()?.mean as f64;
     let asked = f64::from(record.workload.iodepth) * f64::from(record.workload.threads);
     let elapsed_ns = record.elapsed_ns.max(1) as f64;
     // Little's law, above and below the file system.
     let ours = record.ops as f64 * mean_ns / elapsed_ns;
     let devices =
-        case.frames().filter_map(|frame| Some(frame.devices.first()?.in_flight_ns as f64)).sum::<f64>()
+        input.frames().filter_map(|frame| Some(frame.devices.first()?.in_flight_ns as f64)).sum::<f64>()
             / elapsed_ns;
     // Some kernels do not count the time that requests spend in an array or a mapping.
     let waits_above = asked >= DEPTH_MIN && ours > 0.8 * asked && devices > 0.0 && devices < 0.5 * ours;

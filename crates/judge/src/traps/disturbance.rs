@@ -3,28 +3,28 @@
 use model::disturbance::SHARE_MAX;
 use model::finding::{Advice, Celsius, Count, Finding, Share, Work};
 
-use crate::{Case, Caught, disturbance};
+use crate::{Caught, JudgeInput, disturbance};
 
 /// CPUs that are throttled no more often than this, all together, lose nothing that shows: laptops are now and then.
 const THROTTLED_PER_SECOND: f64 = 1.0;
 
 /// Bytes on the device that were not ours.
-pub(super) fn foreign_io(case: &Case<'_>) -> Option<Caught> {
-    let device = case.device()?;
-    let share = disturbance::foreign_io(case).filter(|share| *share > SHARE_MAX)?;
+pub(super) fn foreign_io(input: &JudgeInput<'_>) -> Option<Caught> {
+    let device = input.device()?;
+    let share = disturbance::foreign_io(input).filter(|share| *share > SHARE_MAX)?;
     let finding = Finding::ForeignIo { foreign: Share(share), device: device.name.as_str().into() };
     Some(Caught::new(finding, [Advice::FindOthers { device: device.name.as_str().into() }]))
 }
 
 /// CPU time that the hypervisor gave to others.
-pub(super) fn steal(case: &Case<'_>) -> Option<Caught> {
-    let steal = case.record.budget.as_ref()?.steal;
+pub(super) fn steal(input: &JudgeInput<'_>) -> Option<Caught> {
+    let steal = input.record.budget.as_ref()?.steal;
     (steal > SHARE_MAX).then(|| Caught::new(Finding::Steal { stolen: Share(steal) }, [Advice::QuietHost {}]))
 }
 
 /// Drives or CPUs that slow down because they are hot.
-pub(super) fn thermal(case: &Case<'_>) -> Option<Caught> {
-    let conditions = case.record.conditions.as_ref()?;
+pub(super) fn thermal(input: &JudgeInput<'_>) -> Option<Caught> {
+    let conditions = input.record.conditions.as_ref()?;
     let hot = conditions.drives.iter().find_map(|drive| {
         let limit = drive.celsius_max?;
         (drive.celsius >= limit).then_some((drive, limit))
@@ -35,7 +35,7 @@ pub(super) fn thermal(case: &Case<'_>) -> Option<Caught> {
             celsius: Celsius(drive.celsius),
             limit: Celsius(limit),
         },
-        (None, Some(times)) if times as f64 > THROTTLED_PER_SECOND * case.seconds() => {
+        (None, Some(times)) if times as f64 > THROTTLED_PER_SECOND * input.seconds() => {
             Finding::CpuThrottled { times: Count(times) }
         }
         _ => return None,
@@ -44,8 +44,8 @@ pub(super) fn thermal(case: &Case<'_>) -> Option<Caught> {
 }
 
 /// Arrays and file systems that work on themselves.
-pub(super) fn upkeep(case: &Case<'_>) -> Option<Caught> {
-    let conditions = case.record.conditions.as_ref()?;
+pub(super) fn upkeep(input: &JudgeInput<'_>) -> Option<Caught> {
+    let conditions = input.record.conditions.as_ref()?;
     let own: Vec<_> = conditions.upkeep.iter().filter(|upkeep| upkeep.is_of_target).cloned().collect();
     if !own.is_empty() {
         return Some(Caught::new(Finding::TargetUpkeep { work: Work(own) }, [Advice::WaitForUpkeep {}]));
@@ -55,10 +55,10 @@ pub(super) fn upkeep(case: &Case<'_>) -> Option<Caught> {
 }
 
 /// Threads that had to wait for a CPU.
-pub(super) fn cpu_contention(case: &Case<'_>) -> Option<Caught> {
-    let waited = case.record.budget.as_ref()?.run_queue;
+pub(super) fn cpu_contention(input: &JudgeInput<'_>) -> Option<Caught> {
+    let waited = input.record.budget.as_ref()?.run_queue;
     // More threads than CPUs wait for each other; that is not a disturbance from outside.
-    let is_alone = case.phase.workload.threads <= case.environment.cpus;
+    let is_alone = input.phase.workload.threads <= input.environment.cpus;
     (waited > SHARE_MAX && is_alone)
         .then(|| Caught::new(Finding::WaitedForCpu { waited: Share(waited) }, [Advice::StopOthers {}]))
 }

@@ -5,7 +5,7 @@ use model::finding::{Advice, Bytes, Finding, LatencyNs, Mean, Share};
 use model::target::{DeviceKind, Target};
 use model::workload::SyncMode;
 
-use crate::{Case, Caught};
+use crate::{Caught, JudgeInput};
 
 /// A flush of a volatile cache that takes less than this stored nothing: that is little more than the way to a device
 /// and back.
@@ -18,24 +18,24 @@ const CACHE_SHARE_MAX: f64 = 1.0 / 3.0;
 const SYNC_IS_OFF: &[&str] = &["volatile", "fsync=volatile", "journal_flush_disabled"];
 
 /// Writes that nobody asked to be durable.
-pub(super) fn nothing_durable(case: &Case<'_>) -> Option<Caught> {
-    let data = case.data_in_files()?;
+pub(super) fn nothing_durable(input: &JudgeInput<'_>) -> Option<Caught> {
+    let data = input.data_in_files()?;
     (data.writes() && !data.direct && data.sync == SyncMode::None).then(|| {
-        let finding = Finding::NothingDurable { written: Bytes(case.record.app_bytes_written) };
+        let finding = Finding::NothingDurable { written: Bytes(input.record.app_bytes_written) };
         Caught::new(finding, [Advice::SyncEnd {}]).or_direct(data)
     })
 }
 
 /// Options of the mount by which syncing means nothing.
-pub(super) fn durability_void(case: &Case<'_>) -> Option<Caught> {
-    let syncs = match (case.data_in_files(), case.files()) {
+pub(super) fn durability_void(input: &JudgeInput<'_>) -> Option<Caught> {
+    let syncs = match (input.data_in_files(), input.files()) {
         (Some(data), _) => data.verb == DataVerb::Fsync || (data.writes() && data.sync != SyncMode::None),
         (None, Some(files)) => files.sync != SyncMode::None,
         (None, None) => false,
     };
-    let option = Target::NO_FLUSH.iter().find(|option| syncs && case.has_mount_option(option))?;
+    let option = Target::NO_FLUSH.iter().find(|option| syncs && input.has_mount_option(option))?;
     // A device that keeps nothing in a volatile cache loses nothing without flushes.
-    let mut leaves = case.target().device_stack.iter().filter(|device| device.is_leaf()).peekable();
+    let mut leaves = input.target().device_stack.iter().filter(|device| device.is_leaf()).peekable();
     let is_safe = leaves.peek().is_some()
         && leaves.all(|leaf| leaf.write_cache.as_deref() == Some("write through"))
         && !SYNC_IS_OFF.contains(option);
@@ -46,15 +46,15 @@ pub(super) fn durability_void(case: &Case<'_>) -> Option<Caught> {
 }
 
 /// Flushes that are faster than any medium.
-pub(super) fn flush_too_fast(case: &Case<'_>) -> Option<Caught> {
-    let _ = case.data_in_files().filter(|data| data.verb == DataVerb::Fsync)?;
-    let leaves = || case.target().device_stack.iter().filter(|device| device.is_leaf());
+pub(super) fn flush_too_fast(input: &JudgeInput<'_>) -> Option<Caught> {
+    let _ = input.data_in_files().filter(|data| data.verb == DataVerb::Fsync)?;
+    let leaves = || input.target().device_stack.iter().filter(|device| device.is_leaf());
     let leaf = leaves().find(|leaf| leaf.write_cache.as_deref() == Some("write back"))?;
-    let in_memory = case.target().device_stack.iter().any(|device| device.kind == DeviceKind::Zram);
-    let sync = case.record.steps.iter().find(|step| step.name == "fdatasync")?;
+    let in_memory = input.target().device_stack.iter().any(|device| device.kind == DeviceKind::Zram);
+    let sync = input.record.steps.iter().find(|step| step.name == "fdatasync")?;
     let typical_ns = sync.latency_ns.as_ref()?.p50?;
     // Without flushes there is nothing to be too fast: the file system may do its durability with the write.
-    let is_flushed = case.flushes() > 0.5 * case.record.ops as f64;
+    let is_flushed = input.flushes() > 0.5 * input.record.ops as f64;
     (!in_memory && is_flushed && typical_ns < FLUSH_NS_MIN).then(|| {
         let device = leaf.name.as_str().into();
         Caught::new(Finding::FlushTooFast { typical: LatencyNs(typical_ns), device }, [Advice::FindFlush {}])
@@ -62,29 +62,29 @@ pub(super) fn flush_too_fast(case: &Case<'_>) -> Option<Caught> {
 }
 
 /// Buffered writes that were replaced in memory before they reached the device.
-pub(super) fn absorbed_by_page_cache(case: &Case<'_>) -> Option<Caught> {
-    let data = case.data_in_files().filter(|data| {
+pub(super) fn absorbed_by_page_cache(input: &JudgeInput<'_>) -> Option<Caught> {
+    let data = input.data_in_files().filter(|data| {
         data.writes() && !data.direct && data.sync == SyncMode::End && data.verb != DataVerb::Fsync
     })?;
-    let device = case.device()?;
-    let written = case.record.app_bytes_written;
+    let device = input.device()?;
+    let written = input.record.app_bytes_written;
     // Deduplication and compression are told as what they are.
-    if written == 0 || data.compress_percent > 0 || data.dedupe_percent > 0 || compresses(case) {
+    if written == 0 || data.compress_percent > 0 || data.dedupe_percent > 0 || compresses(input) {
         return None;
     }
     let reached = device.bytes_written as f64 / written as f64;
-    if reached >= REACHED || case.record.rate.durable_ops_per_second.is_none() {
+    if reached >= REACHED || input.record.rate.durable_ops_per_second.is_none() {
         return None;
     }
     let reached = Share(reached);
-    let caught = match case.record.passes > 1.0 {
+    let caught = match input.record.passes > 1.0 {
         // Who asks for it gets it, but its bytes are not the device's.
         true => {
-            let finding = Finding::ReplacedInMemory { reached, passes: Mean(case.record.passes) };
+            let finding = Finding::ReplacedInMemory { reached, passes: Mean(input.record.passes) };
             Caught::new(finding, [Advice::OnePass {}])
         }
         false => {
-            let file_system = || case.target().file_system.as_str().into();
+            let file_system = || input.target().file_system.as_str().into();
             let finding = Finding::DidNotReachDevice { reached, file_system: file_system() };
             Caught::new(finding, [Advice::FindKeeper { file_system: file_system() }])
         }
@@ -92,30 +92,30 @@ pub(super) fn absorbed_by_page_cache(case: &Case<'_>) -> Option<Caught> {
     Some(caught.or_direct(data))
 }
 
-fn compresses(case: &Case<'_>) -> bool {
-    super::target::compressible_target(case).is_some()
+fn compresses(input: &JudgeInput<'_>) -> bool {
+    super::target::compressible_target(input).is_some()
 }
 
 /// Bytes and flushes that the device needed for each byte that was made durable.
-pub(super) fn amplification(case: &Case<'_>) -> Option<Caught> {
-    let _ = case.data_in_files().filter(|data| data.verb == DataVerb::Fsync)?;
-    let ratio = case.ratio()?;
-    let flushes = Mean(case.flushes() / case.record.ops.max(1) as f64);
+pub(super) fn amplification(input: &JudgeInput<'_>) -> Option<Caught> {
+    let _ = input.data_in_files().filter(|data| data.verb == DataVerb::Fsync)?;
+    let ratio = input.ratio()?;
+    let flushes = Mean(input.flushes() / input.record.ops.max(1) as f64);
     Some(Finding::Amplification { ratio: Mean(ratio), flushes }.into())
 }
 
 /// A cache in the device that a short test may have stayed in.
-pub(super) fn volatile_write_cache(case: &Case<'_>) -> Option<Caught> {
-    let data = case.data_in_files().filter(|data| data.writes() && data.verb != DataVerb::Fsync)?;
-    let leaf = case.target().device_stack.iter().find(|device| {
+pub(super) fn volatile_write_cache(input: &JudgeInput<'_>) -> Option<Caught> {
+    let data = input.data_in_files().filter(|data| data.writes() && data.verb != DataVerb::Fsync)?;
+    let leaf = input.target().device_stack.iter().find(|device| {
         device.is_leaf()
             && device.kind == DeviceKind::Disk
             && device.write_cache.as_deref() == Some("write back")
     })?;
-    let has_dropped = super::steadiness::rate_dropped(case).is_some();
-    let written = case.record.app_bytes_written;
+    let has_dropped = super::steadiness::rate_dropped(input).is_some();
+    let written = input.record.app_bytes_written;
     let is_small = (written as f64) < CACHE_SHARE_MAX * leaf.size_bytes as f64;
-    (data.sync != SyncMode::None && !has_dropped && !case.rate_is_given() && written > 0 && is_small).then(
+    (data.sync != SyncMode::None && !has_dropped && !input.rate_is_given() && written > 0 && is_small).then(
         || {
             let finding =
                 Finding::WriteCacheHeld { device: leaf.name.as_str().into(), written: Bytes(written) };

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use model::finding::{Advice, Bytes, Count, Finding, Mean, MemoryBytes};
 use model::target::{Device, DeviceKind};
 
-use crate::{Case, Caught};
+use crate::{Caught, JudgeInput};
 
 /// Bytes that members write per byte that the array was given, beyond its redundancy, from which on it reads and writes
 /// parity for parts of stripes.
@@ -20,13 +20,13 @@ const STRIPED_LEVELS: &[&str] = &["raid0", "raid4", "raid5", "raid6"];
 const EXTENT_BYTES_MIN: u64 = 1 << 20;
 
 /// Reads of the members of an array while it was only written to: parity of parts of stripes.
-pub(super) fn parity_writes(case: &Case<'_>) -> Option<Caught> {
-    let record = case.record;
-    let raid = case.target().device_stack.iter().find(|device| device.kind == DeviceKind::Raid)?;
+pub(super) fn parity_writes(input: &JudgeInput<'_>) -> Option<Caught> {
+    let record = input.record;
+    let raid = input.target().device_stack.iter().find(|device| device.kind == DeviceKind::Raid)?;
     if record.app_bytes_written == 0 || record.app_bytes_read > 0 || !has_level(raid, PARITY_LEVELS) {
         return None;
     }
-    let members = of_members(case, &raid.lies_on);
+    let members = of_members(input, &raid.lies_on);
     let read = members.values().map(|(read, _)| *read).fold(0, u64::saturating_add);
     let written = members.values().map(|(_, written)| *written).fold(0, u64::saturating_add);
     let share = read as f64 / record.app_bytes_written as f64;
@@ -38,16 +38,16 @@ pub(super) fn parity_writes(case: &Case<'_>) -> Option<Caught> {
 }
 
 /// One member that does more than the others.
-pub(super) fn members_unbalanced(case: &Case<'_>) -> Option<Caught> {
-    let raid = case.target().device_stack.iter().find(|device| device.kind == DeviceKind::Raid)?;
+pub(super) fn members_unbalanced(input: &JudgeInput<'_>) -> Option<Caught> {
+    let raid = input.target().device_stack.iter().find(|device| device.kind == DeviceKind::Raid)?;
     // Of mirrors one may do all the reading, of disks in a row one has all the data, and a journal gets every write.
     let is_spread =
-        has_level(raid, STRIPED_LEVELS) || (has_level(raid, &["raid10"]) && case.record.app_bytes_read == 0);
+        has_level(raid, STRIPED_LEVELS) || (has_level(raid, &["raid10"]) && input.record.app_bytes_read == 0);
     let has_journal = raid.details.iter().any(|detail| detail == "write journal");
     if raid.lies_on.len() < 2 || !is_spread || has_journal {
         return None;
     }
-    let members = of_members(case, &raid.lies_on);
+    let members = of_members(input, &raid.lies_on);
     let mut bytes: Vec<_> =
         members.iter().map(|(name, (read, written))| (*name, read.saturating_add(*written))).collect();
     // Of several that moved the same, always the same one is named.
@@ -63,9 +63,9 @@ pub(super) fn members_unbalanced(case: &Case<'_>) -> Option<Caught> {
 }
 
 /// Bytes read and written by each of these devices.
-fn of_members<'a>(case: &Case<'a>, names: &[String]) -> HashMap<&'a str, (u64, u64)> {
+fn of_members<'a>(input: &JudgeInput<'a>, names: &[String]) -> HashMap<&'a str, (u64, u64)> {
     let mut members = HashMap::new();
-    for device in case.device_frames().filter(|device| names.contains(&device.name)) {
+    for device in input.device_frames().filter(|device| names.contains(&device.name)) {
         let sum: &mut (u64, u64) = members.entry(device.name.as_str()).or_default();
         *sum = (sum.0.saturating_add(device.read_bytes), sum.1.saturating_add(device.written_bytes));
     }
@@ -79,13 +79,16 @@ fn has_level(raid: &Device, levels: &[&str]) -> bool {
 }
 
 /// Files in many small pieces, on a device that has to move for each.
-pub(super) fn fragmented(case: &Case<'_>) -> Option<Caught> {
-    let extents = case.record.extents.as_ref().filter(|extents| extents.extents > 0)?;
-    let mean_bytes = case.record.workload.size_bytes / extents.extents;
+pub(super) fn fragmented(input: &JudgeInput<'_>) -> Option<Caught> {
+    let extents = input.record.extents.as_ref().filter(|extents| extents.extents > 0)?;
+    let mean_bytes = input.record.workload.size_bytes / extents.extents;
     let spins =
-        case.target().device_stack.iter().any(|device| device.is_leaf() && device.rotational == Some(true));
+        input.target().device_stack.iter().any(|device| device.is_leaf() && device.rotational == Some(true));
     let is_compressed = extents.encoded_share > 0.0;
-    (spins && mean_bytes < EXTENT_BYTES_MIN && extents.extents > case.record.workload.files && !is_compressed)
+    (spins
+        && mean_bytes < EXTENT_BYTES_MIN
+        && extents.extents > input.record.workload.files
+        && !is_compressed)
         .then(|| {
             Finding::Fragmented { extents: Count(extents.extents), mean: MemoryBytes(mean_bytes) }.into()
         })

@@ -5,7 +5,7 @@ use model::finding::{
 };
 use model::run::Interval;
 
-use crate::{Case, Caught};
+use crate::{Caught, JudgeInput};
 
 /// How well a rate must be known where nobody said.
 const PRECISION: f64 = 0.05;
@@ -28,80 +28,80 @@ const CAP_EVENNESS: f64 = 5.0;
 const CAP_SPREAD: u64 = 20;
 
 /// Too short to tell how sure the number is.
-pub(super) fn too_few_samples(case: &Case<'_>) -> Option<Caught> {
-    if case.rate_is_given() || case.record.rate.ops_per_second.is_none() {
+pub(super) fn too_few_samples(input: &JudgeInput<'_>) -> Option<Caught> {
+    if input.rate_is_given() || input.record.rate.ops_per_second.is_none() {
         return None;
     }
-    let (record, is_short) = (case.record, is_short(case));
-    if !is_short && (case.half_width().is_some() || not_steady(case).is_some() || is_older(case)) {
+    let (record, is_short) = (input.record, is_short(input));
+    if !is_short && (input.half_width().is_some() || not_steady(input).is_some() || is_older(input)) {
         return None;
     }
     // All bytes over all the time is what it says, though nobody knows how far another would lie from it.
-    if has_long_sync(case) || record.rate.into_cache_ops_per_second.is_some() {
+    if has_long_sync(input) || record.rate.into_cache_ops_per_second.is_some() {
         let share = Share(1.0 - record.rate.last_done_ns as f64 / record.elapsed_ns.max(1) as f64);
-        return Some(Caught::new(Finding::LongSync { share, elapsed: elapsed(case) }, [Advice::Repeat {}]));
+        return Some(Caught::new(Finding::LongSync { share, elapsed: elapsed(input) }, [Advice::Repeat {}]));
     }
     let operations = Count(record.ops);
-    let finding = match case.files() {
+    let finding = match input.files() {
         Some(_) => Finding::FewRounds { rounds: Count(record.rounds.len() as u64), operations },
-        None => Finding::Short { elapsed: elapsed(case), operations },
+        None => Finding::Short { elapsed: elapsed(input), operations },
     };
-    let remedy = match (case.files(), case.phase.stop.passes) {
+    let remedy = match (input.files(), input.phase.stop.passes) {
         (Some(_), Some(_)) => Advice::MoreFiles {},
         (Some(_), None) => Advice::FewerFilesOrLongerTime {},
-        (None, _) => longer(case),
+        (None, _) => longer(input),
     };
     Some(Caught::new(finding, [remedy]))
 }
 
 /// Whether no steady part was found because there was no time for one, and for no other reason.
-fn is_short(case: &Case<'_>) -> bool {
-    let Some(steady) = case.record.steady.as_ref().filter(|steady| !steady.found) else { return false };
+fn is_short(input: &JudgeInput<'_>) -> bool {
+    let Some(steady) = input.record.steady.as_ref().filter(|steady| !steady.found) else { return false };
     let ended = |interval: &&Interval| interval.start_ns.saturating_add(interval.length_ns) <= steady.to_ns;
-    let intervals = case.record.intervals.iter().filter(ended).count();
+    let intervals = input.record.intervals.iter().filter(ended).count();
     steady.change_points.is_empty() && intervals < STEADY_INTERVALS
 }
 
 /// Whether it is of a version that did not look for a steady part.
-fn is_older(case: &Case<'_>) -> bool {
-    let record = case.record;
+fn is_older(input: &JudgeInput<'_>) -> bool {
+    let record = input.record;
     record.steady.is_none() && record.rounds.is_empty() && record.intervals.len() >= STEADY_INTERVALS
 }
 
-fn elapsed(case: &Case<'_>) -> Seconds {
-    Seconds(case.seconds())
+fn elapsed(input: &JudgeInput<'_>) -> Seconds {
+    Seconds(input.seconds())
 }
 
 /// Advice that makes a test last longer.
-fn longer(case: &Case<'_>) -> Advice {
-    match case.phase.stop.time_ns {
-        None if case.data().is_some_and(|data| data.fresh) => Advice::LargerSize {},
+fn longer(input: &JudgeInput<'_>) -> Advice {
+    match input.phase.stop.time_ns {
+        None if input.data().is_some_and(|data| data.fresh) => Advice::LargerSize {},
         None => Advice::MoreOperations {},
-        Some(_) if is_one_pass(case) => Advice::LargerSize {},
-        Some(_) if write_limit(case).is_some() => Advice::RaiseWriteLimit {},
+        Some(_) if is_one_pass(input) => Advice::LargerSize {},
+        Some(_) if write_limit(input).is_some() => Advice::RaiseWriteLimit {},
         Some(_) => Advice::LongerTime {},
     }
 }
 
 /// Whether making everything durable took so long that the rate before it is not the headline.
-fn has_long_sync(case: &Case<'_>) -> bool {
-    let (whole, durable) = (case.record.rate.whole_ops_per_second, case.record.rate.durable_ops_per_second);
+fn has_long_sync(input: &JudgeInput<'_>) -> bool {
+    let (whole, durable) = (input.record.rate.whole_ops_per_second, input.record.rate.durable_ops_per_second);
     whole.zip(durable).is_some_and(|(whole, durable)| durable < whole * (1.0 - PRECISION))
 }
 
 /// No part of it had one rate for long enough.
-pub(super) fn not_steady(case: &Case<'_>) -> Option<Caught> {
-    let steady = case.record.steady.as_ref().filter(|steady| !steady.found)?;
+pub(super) fn not_steady(input: &JudgeInput<'_>) -> Option<Caught> {
+    let steady = input.record.steady.as_ref().filter(|steady| !steady.found)?;
     // What memory took is not the number of the row.
-    let is_cached = case.record.rate.into_cache_ops_per_second.is_some();
-    let is_elsewhere = is_short(case) || case.rate_is_given() || (is_cached && has_long_sync(case));
+    let is_cached = input.record.rate.into_cache_ops_per_second.is_some();
+    let is_elsewhere = is_short(input) || input.rate_is_given() || (is_cached && has_long_sync(input));
     if is_elsewhere {
         return None;
     }
     let finding = match (steady.change_points.first(), steady.change_points.len()) {
-        (None, _) => match case.half_width().filter(|half| *half > HALF_WIDTH_MAX) {
+        (None, _) => match input.half_width().filter(|half| *half > HALF_WIDTH_MAX) {
             Some(half) => Finding::Unsteady { half_width: Share(half) },
-            None => Finding::Drift { elapsed: elapsed(case) },
+            None => Finding::Drift { elapsed: elapsed(input) },
         },
         (Some(first), 1) => Finding::Step {
             before: OpsPerSecond(first.before_ops_per_second),
@@ -120,35 +120,35 @@ pub(super) fn not_steady(case: &Case<'_>) -> Option<Caught> {
             }
         }
     };
-    let caught = Caught::new(finding, [longer(case)]);
-    let has_rate = case.half_width().is_some() || is_cached;
+    let caught = Caught::new(finding, [longer(input)]);
+    let has_rate = input.half_width().is_some() || is_cached;
     Some(Caught { grade: if has_rate { Grade::Suspect } else { Grade::Invalid }, ..caught })
 }
 
 /// Known less well than was asked for.
-pub(super) fn wide_interval(case: &Case<'_>) -> Option<Caught> {
-    let half = case.half_width()?;
-    let wanted = case.plan.until.map_or(PRECISION, |until| until.precision);
+pub(super) fn wide_interval(input: &JudgeInput<'_>) -> Option<Caught> {
+    let half = input.half_width()?;
+    let wanted = input.plan.until.map_or(PRECISION, |until| until.precision);
     // Whoever is told that it has no one rate need not be told how well that is known.
-    let is_told = not_steady(case).is_some() || too_few_samples(case).is_some();
-    if half <= wanted * SLACK || is_told || case.rate_is_given() {
+    let is_told = not_steady(input).is_some() || too_few_samples(input).is_some();
+    if half <= wanted * SLACK || is_told || input.rate_is_given() {
         return None;
     }
     let finding = Finding::WideInterval { half_width: Share(half), wanted: Share(wanted) };
-    Some(Caught::new(finding, [longer(case)]))
+    Some(Caught::new(finding, [longer(input)]))
 }
 
 /// A single run on a disk that the guests of a host share.
-pub(super) fn one_run(case: &Case<'_>) -> Option<Caught> {
-    let is_shared = case.environment.virtualisation.is_some() && case.is_on_devices();
-    let half = case.half_width()?;
-    (is_shared && case.plan.repetitions == 1 && !case.rate_is_given())
+pub(super) fn one_run(input: &JudgeInput<'_>) -> Option<Caught> {
+    let is_shared = input.environment.virtualisation.is_some() && input.is_on_devices();
+    let half = input.half_width()?;
+    (is_shared && input.plan.repetitions == 1 && !input.rate_is_given())
         .then(|| Caught::new(Finding::OneRun { half_width: Share(half) }, [Advice::Repeat {}]))
 }
 
 /// A cache, or a credit, that ran out.
-pub(super) fn rate_dropped(case: &Case<'_>) -> Option<Caught> {
-    let steady = case.record.steady.as_ref()?;
+pub(super) fn rate_dropped(input: &JudgeInput<'_>) -> Option<Caught> {
+    let steady = input.record.steady.as_ref()?;
     let change = steady
         .change_points
         .iter()
@@ -159,14 +159,14 @@ pub(super) fn rate_dropped(case: &Case<'_>) -> Option<Caught> {
         return None;
     }
     // Who takes a share of the device takes it from the rate.
-    if super::disturbance::foreign_io(case).is_some() {
+    if super::disturbance::foreign_io(input).is_some() {
         return None;
     }
-    let bytes = case.record.workload.block_bytes.filter(|_| change.bytes > 0);
+    let bytes = input.record.workload.block_bytes.filter(|_| change.bytes > 0);
     let (moved, at) = (Bytes(change.bytes), Seconds(change.at_ns as f64 / 1e9));
     let ops = [change.before_ops_per_second, last.after_ops_per_second];
-    let is_cached = case.record.rate.into_cache_ops_per_second.is_some();
-    let is_after = steady.found && case.record.rate.steady_ops_per_second.is_some();
+    let is_cached = input.record.rate.into_cache_ops_per_second.is_some();
+    let is_after = steady.found && input.record.rate.steady_ops_per_second.is_some();
     let finding = if let Some(block) = bytes {
         let [first, then] = ops.map(|ops| BytesPerSecond(ops * block as f64));
         match (is_cached, is_after) {
@@ -186,11 +186,11 @@ pub(super) fn rate_dropped(case: &Case<'_>) -> Option<Caught> {
 }
 
 /// A rate more even than its own latencies allow, which only a rule makes.
-pub(super) fn rate_capped(case: &Case<'_>) -> Option<Caught> {
-    let record = case.record;
+pub(super) fn rate_capped(input: &JudgeInput<'_>) -> Option<Caught> {
+    let record = input.record;
     let steady = record.steady.as_ref().filter(|steady| steady.found)?;
     let is_closed = record.workload.arrival == "closed_loop";
-    if !is_closed || case.data().is_none() {
+    if !is_closed || input.data().is_none() {
         return None;
     }
     let latencies = record.latency_ns.as_ref()?;
@@ -254,8 +254,8 @@ fn variation(weighted: &[(f64, f64)]) -> Option<f64> {
 }
 
 /// Two kinds of operations, of which a mean says nothing.
-pub(super) fn several_modes(case: &Case<'_>) -> Option<Caught> {
-    let modes = &case.record.latency_ns.as_ref()?.modes;
+pub(super) fn several_modes(input: &JudgeInput<'_>) -> Option<Caught> {
+    let modes = &input.record.latency_ns.as_ref()?.modes;
     if modes.len() < 2 {
         return None;
     }
@@ -263,23 +263,23 @@ pub(super) fn several_modes(case: &Case<'_>) -> Option<Caught> {
 }
 
 /// Ended with the set.
-pub(super) fn one_pass(case: &Case<'_>) -> Option<Caught> {
-    is_one_pass(case).then(|| {
-        let elapsed = elapsed(case);
-        let writes = case.data().is_some_and(|data| data.writes());
+pub(super) fn one_pass(input: &JudgeInput<'_>) -> Option<Caught> {
+    is_one_pass(input).then(|| {
+        let elapsed = elapsed(input);
+        let writes = input.data().is_some_and(|data| data.writes());
         let finding = if writes { Finding::WrittenOnce { elapsed } } else { Finding::ReadOnce { elapsed } };
         Caught::new(finding, [Advice::LargerSize {}])
     })
 }
 
-fn is_one_pass(case: &Case<'_>) -> bool {
-    let is_limited = case.data().is_some_and(|data| data.passes.is_none() && !data.direct);
-    is_limited && case.phase.stop.passes == Some(1) && case.record.passes >= 1.0
+fn is_one_pass(input: &JudgeInput<'_>) -> bool {
+    let is_limited = input.data().is_some_and(|data| data.passes.is_none() && !data.direct);
+    is_limited && input.phase.stop.passes == Some(1) && input.record.passes >= 1.0
 }
 
 /// Ended with its part of the write limit.
-pub(super) fn write_limit(case: &Case<'_>) -> Option<Caught> {
-    let limit = case.phase.stop.bytes.filter(|_| case.phase.stop.time_ns.is_some())?;
-    (!is_one_pass(case) && case.record.bytes >= limit - limit / 50)
-        .then(|| Finding::WriteLimitReached { elapsed: elapsed(case), limit: Bytes(limit) }.into())
+pub(super) fn write_limit(input: &JudgeInput<'_>) -> Option<Caught> {
+    let limit = input.phase.stop.bytes.filter(|_| input.phase.stop.time_ns.is_some())?;
+    (!is_one_pass(input) && input.record.bytes >= limit - limit / 50)
+        .then(|| Finding::WriteLimitReached { elapsed: elapsed(input), limit: Bytes(limit) }.into())
 }

@@ -4,38 +4,38 @@ use model::finding::{Advice, Bytes, Finding, Share};
 use model::target::{Backing, DeviceKind};
 use model::workload::CacheMode;
 
-use crate::{Case, Caught};
+use crate::{Caught, JudgeInput};
 
 /// Data that compresses and takes less than this share of its bytes was compressed.
 const STORED: f64 = 0.9;
 
 /// A file system in memory.
-pub(super) fn memory_target(case: &Case<'_>) -> Option<Caught> {
-    let reaches = case.data_in_files().is_some() || case.files().is_some();
-    (reaches && case.target().backing == Backing::Memory).then(|| {
-        let file_system = case.target().file_system.as_str().into();
+pub(super) fn memory_target(input: &JudgeInput<'_>) -> Option<Caught> {
+    let reaches = input.data_in_files().is_some() || input.files().is_some();
+    (reaches && input.target().backing == Backing::Memory).then(|| {
+        let file_system = input.target().file_system.as_str().into();
         Caught::new(Finding::TargetIsMemory { file_system }, [Advice::ChooseDisk {}])
     })
 }
 
 /// A file system of which the devices are not known, such as ZFS: what its own cache answers looks like storage.
-pub(super) fn nothing_to_compare(case: &Case<'_>) -> Option<Caught> {
-    let data = case.data_in_files().filter(|data| data.reads())?;
-    let is_warm = !data.direct && case.plan.cache == CacheMode::Warm;
-    (case.target().backing == Backing::Unknown && !is_warm).then(|| {
-        let file_system = case.target().file_system.as_str().into();
-        let finding = Finding::DevicesUnknown { file_system, read: Bytes(case.record.app_bytes_read) };
+pub(super) fn nothing_to_compare(input: &JudgeInput<'_>) -> Option<Caught> {
+    let data = input.data_in_files().filter(|data| data.reads())?;
+    let is_warm = !data.direct && input.plan.cache == CacheMode::Warm;
+    (input.target().backing == Backing::Unknown && !is_warm).then(|| {
+        let file_system = input.target().file_system.as_str().into();
+        let finding = Finding::DevicesUnknown { file_system, read: Bytes(input.record.app_bytes_read) };
         Caught::new(finding, [Advice::SizeTwiceMemory {}])
     })
 }
 
 /// A target that stores data smaller than it is.
-pub(super) fn compressible_target(case: &Case<'_>) -> Option<Caught> {
-    let data = case.data_in_files()?;
-    let zram = case.target().device_stack.iter().find(|device| device.kind == DeviceKind::Zram);
-    let probe = case.probes.and_then(|probes| probes.compressible.as_ref());
+pub(super) fn compressible_target(input: &JudgeInput<'_>) -> Option<Caught> {
+    let data = input.data_in_files()?;
+    let zram = input.target().device_stack.iter().find(|device| device.kind == DeviceKind::Zram);
+    let probe = input.probes.and_then(|probes| probes.compressible.as_ref());
     let compressible = Share(f64::from(data.compress_percent) / 100.0);
-    let file_system = || case.target().file_system.as_str().into();
+    let file_system = || input.target().file_system.as_str().into();
     Some(Caught::from(match (zram, probe) {
         (Some(device), _) => Finding::DeviceCompresses { device: device.name.as_str().into(), compressible },
         (None, Some(probe)) => {

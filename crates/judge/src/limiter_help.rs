@@ -5,7 +5,7 @@ use model::Limiter;
 
 /// One limiter, explained. All texts are plain sentences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct About {
+pub struct LimiterHelp {
     /// The limiter.
     pub limiter: Limiter,
     /// What it means that this holds a number back; the first sentence stands alone in lists.
@@ -20,10 +20,10 @@ pub struct About {
     pub untested: &'static str,
 }
 
-impl About {
+impl LimiterHelp {
     /// The limiter's page.
     pub fn of(limiter: Limiter) -> Option<&'static Self> {
-        ABOUT.iter().find(|about| about.limiter == limiter)
+        LIMITER_HELP.iter().find(|about| about.limiter == limiter)
     }
 
     /// The first sentence of its meaning, without the full stop.
@@ -58,7 +58,7 @@ pub const KINDS: &[(&str, &str)] = &[
     ),
     (
         "wait site",
-        "The functions of the kernel in which threads slept when they were looked at, by class: device, page, sync, \
+        "The functions of the kernel in which threads slept when they were sampled, by class: device, page, sync, \
          lock, dirty, reclaim, queue, remote.",
     ),
     (
@@ -88,8 +88,8 @@ pub const OCCUPANCY: &str = "Occupancy is the mean number of requests at the dev
     nothing.";
 
 /// Every limiter, in the order of [`Limiter::ALL`].
-pub const ABOUT: &[About] = &[
-    About {
+pub const LIMITER_HELP: &[LimiterHelp] = &[
+    LimiterHelp {
         limiter: Limiter::DeviceBandwidth,
         meaning: "The device moves no more bytes per second. More depth, more threads or larger blocks change \
             nothing.",
@@ -105,7 +105,7 @@ pub const ABOUT: &[About] = &[
         untested: "Real NVMe and SATA drives, spinning disks, md and device-mapper stacks. Tested on devices whose \
             bandwidth was set by a rig.",
     },
-    About {
+    LimiterHelp {
         limiter: Limiter::DeviceOps,
         meaning: "The device completes no more operations per second, whatever their size and number.",
         evidence: "As device bandwidth, but with blocks of another size the operations stay about the same \
@@ -117,7 +117,7 @@ pub const ABOUT: &[About] = &[
             not idle.",
         untested: "Real NVMe drives with many queues, spinning disks, md and device-mapper stacks.",
     },
-    About {
+    LimiterHelp {
         limiter: Limiter::DeviceLatency,
         meaning: "The time that the device takes for one operation sets the rate, at the depth that was asked for. It could serve \
             more at once, and is not asked to.",
@@ -132,7 +132,7 @@ pub const ABOUT: &[About] = &[
         untested: "Real NVMe drives. Below about 50 µs an operation is part device and part kernel; such rows are mixed, \
             and rightly so.",
     },
-    About {
+    LimiterHelp {
         limiter: Limiter::RemoteLatency,
         meaning: "The time to the server and back sets the rate, at the depth that was asked for. The server may be a \
             program of this machine that serves the file system.",
@@ -144,7 +144,7 @@ pub const ABOUT: &[About] = &[
         not_meaning: "Not that the server is busy: then more depth would give nothing.",
         untested: "NFS and SMB. Tested on FUSE with a known time for each request, and on sshfs.",
     },
-    About {
+    LimiterHelp {
         limiter: Limiter::QueueFull,
         meaning: "Requests wait for a place on the way down. Places are tags of the device's queue, slots of a remote \
             procedure call, background requests of FUSE.",
@@ -156,13 +156,13 @@ pub const ABOUT: &[About] = &[
         not_meaning: "Not the device's own limit: a longer queue may show that the device can do no more either.",
         untested: "Slots of NFS. Tested with nr_requests = 4 and with FUSE.",
     },
-    About {
+    LimiterHelp {
         limiter: Limiter::IoThrottle,
         meaning: "A limit that somebody set holds the rate back: a cgroup, or a provider.",
         evidence: "Threads wait above the device (occupancy below 0.5), and a cap can be read that the rate has \
             reached, as closely as it is known: within 2 to 8 %. Where all CPUs are busy, such a cap is likely also with threads in the device, if more depth \
             buys nothing. Without one, in tests that were really direct: a pause, \
-            or more depth, changes nothing (below 0.4), and threads sleep nowhere else for more than 30 % of the looks; \
+            or more depth, changes nothing (below 0.4), and threads sleep nowhere else for more than 30 % of the samples; \
             it counts bytes where block is below -0.7, operations where it is above -0.3. Inferred without an \
             experiment, it is likely at best.",
         try_next: "Look at the cap that the row names, or measure outside of the container. A provider's cap goes with the \
@@ -172,7 +172,7 @@ pub const ABOUT: &[About] = &[
         untested: "Caps of cgroup v2 (io.max, io.latency, io.cost), and providers' caps, which cannot be read. Tested with cgroup \
             v1 caps on operations and bytes.",
     },
-    About {
+    LimiterHelp {
         limiter: Limiter::RateLimitAsked,
         meaning: "The test asked for a rate and got it. Its latencies are the result, not its rate.",
         evidence: "An open loop (rate=) in which no more than 1 % of what was due never started. Where the rate is more than \
@@ -182,7 +182,7 @@ pub const ABOUT: &[About] = &[
         not_meaning: "Not that the storage can do no more.",
         untested: "Nothing: it follows from what was asked for.",
     },
-    About {
+    LimiterHelp {
         limiter: Limiter::NetworkBandwidth,
         meaning: "The network moves no more bytes per second.",
         evidence: "As a server at its limit, with a block answer below -0.6, or blocks of at least 64 KiB where \
@@ -195,7 +195,7 @@ pub const ABOUT: &[About] = &[
         untested: "NFS, SMB, links of 10 Gbit/s and more, several interfaces at once. Tested with sshfs over a link of 200 \
             Mbit/s.",
     },
-    About {
+    LimiterHelp {
         limiter: Limiter::ServerSaturated,
         meaning: "The server, or the program that serves the file system, can do no more, whatever the load.",
         evidence: "A remote file system; threads asleep for at least half of their time; a pause costs nothing \
@@ -208,7 +208,7 @@ pub const ABOUT: &[About] = &[
         untested: "NFS and SMB servers. Tested on a FUSE server with a known number of servers and time for each \
             request.",
     },
-    About {
+    LimiterHelp {
         limiter: Limiter::PageCache,
         meaning: "The kernel copied from or to memory, and the device took no part. This is the speed of memory \
             and of the CPU.",
@@ -221,7 +221,7 @@ pub const ABOUT: &[About] = &[
             another matter.",
         untested: "ZFS, whose cache is its own.",
     },
-    About {
+    LimiterHelp {
         limiter: Limiter::PageCacheAbsorbed,
         meaning: "The page cache took the writes, and part of them had not reached the device when the test ended.",
         evidence: "A buffered test that writes, with sync=none; threads on a CPU, or ready for one, for longer \
@@ -231,7 +231,7 @@ pub const ABOUT: &[About] = &[
         not_meaning: "Not a durable rate: what is in memory is lost with the power.",
         untested: "File systems that delay their writes for other reasons (ZFS).",
     },
-    About {
+    LimiterHelp {
         limiter: Limiter::MetadataCache,
         meaning: "Names and attributes came from memory. This is the speed of the kernel's look-ups.",
         evidence: "A test that only looks up (stat, open, readdir, missing names); threads on a CPU, or ready \
@@ -241,7 +241,7 @@ pub const ABOUT: &[About] = &[
         not_meaning: "Nothing about the disk, and nothing about a first visit.",
         untested: "ZFS, NFS with attribute caching.",
     },
-    About {
+    LimiterHelp {
         limiter: Limiter::DirtyThrottling,
         meaning: "The kernel held the writers back until dirty pages had been written. Behind it is what writes them: mostly \
             the device.",
@@ -252,7 +252,7 @@ pub const ABOUT: &[About] = &[
         not_meaning: "Not a fault: memory filled faster than the device empties it.",
         untested: "Limits of a cgroup v2 on writeback; NFS.",
     },
-    About {
+    LimiterHelp {
         limiter: Limiter::MemoryPressure,
         meaning: "Pages had to be found before anything could go on: there was not enough memory.",
         evidence: "Some task of the machine waited for memory for at least 15 % of the time, and either at least \
@@ -263,7 +263,7 @@ pub const ABOUT: &[About] = &[
         not_meaning: "Not that a disk is slow, though one that swaps is busy too.",
         untested: "Limits of a cgroup v2 (memory.high). Machines that swap.",
     },
-    About {
+    LimiterHelp {
         limiter: Limiter::FsyncJournal,
         meaning: "Commits of the journal, and flushes of the device, set the rate.",
         evidence: "A test that makes each operation durable; threads asleep for at least half of their time; \
@@ -275,7 +275,7 @@ pub const ABOUT: &[About] = &[
             faster and nothing durable.",
         untested: "ZFS, bcachefs; kernels before 6.x, where the functions have other names.",
     },
-    About {
+    LimiterHelp {
         limiter: Limiter::LockContention,
         meaning: "The threads wait for each other: the kernel lets only one of them into a file, a directory or \
             a structure.",
@@ -290,7 +290,7 @@ pub const ABOUT: &[About] = &[
             for a lock rather than sleep, which looks like kernel CPU. Files for each thread are tried only where \
             another test of the same run has them.",
     },
-    About {
+    LimiterHelp {
         limiter: Limiter::ClientCpu,
         meaning: "The threads' own code takes the time, outside of the kernel. Of putc and getc, it is the C \
             library.",
@@ -301,7 +301,7 @@ pub const ABOUT: &[About] = &[
         not_meaning: "Nothing about the storage. A faster device gives the same number.",
         untested: "Nothing known. The split between own code and kernel is the kernel's, by ticks on some kernels.",
     },
-    About {
+    LimiterHelp {
         limiter: Limiter::KernelCpu,
         meaning: "The threads' time in the kernel sets the rate: calls, file system, copying, the driver.",
         evidence: "Threads on a CPU, or ready for one, for most of their time, most of it in the kernel, and no \
@@ -315,7 +315,7 @@ pub const ABOUT: &[About] = &[
         untested: "Other architectures than x86-64. On a virtual machine, memory that is touched for the first time costs the \
             host time that shows here.",
     },
-    About {
+    LimiterHelp {
         limiter: Limiter::CpuSaturated,
         meaning: "The test's own threads use all CPUs, and wait for each other to leave one.",
         evidence: "More threads than CPUs, which waited for a CPU for more than 10 % of their time and used at \
@@ -325,7 +325,7 @@ pub const ABOUT: &[About] = &[
         not_meaning: "Not that others disturbed. Latencies of such a row contain the wait for a CPU.",
         untested: "Machines with many CPUs.",
     },
-    About {
+    LimiterHelp {
         limiter: Limiter::CpuContention,
         meaning: "Other processes used the CPUs that the test was waiting for.",
         evidence: "The largest share of the budget is waiting for a CPU, less what more threads than CPUs wait for each \
@@ -334,7 +334,7 @@ pub const ABOUT: &[About] = &[
         not_meaning: "Nothing about the storage.",
         untested: "Containers that do not show the processes of others.",
     },
-    About {
+    LimiterHelp {
         limiter: Limiter::CpuQuota,
         meaning: "A quota of CPU time, as containers have it, held the threads back.",
         evidence: "The largest share of the budget is time in which the cgroup held its tasks back; it is \
@@ -344,7 +344,7 @@ pub const ABOUT: &[About] = &[
         not_meaning: "Nothing about the storage.",
         untested: "The quota of cgroup v2 (cpu.max). Tested with cgroup v1 at 20 % of a CPU.",
     },
-    About {
+    LimiterHelp {
         limiter: Limiter::HypervisorSteal,
         meaning: "The hypervisor gave the CPU to others while the threads wanted it.",
         evidence: "At least 10 % of the threads' time was taken by the hypervisor, as the machine's own counter \
@@ -354,7 +354,7 @@ pub const ABOUT: &[About] = &[
         untested: "High steal could not be provoked where this was developed: the rule rests on the kernel's counter. Some \
             hypervisors do not report it.",
     },
-    About {
+    LimiterHelp {
         limiter: Limiter::NoisyNeighbour,
         meaning: "Others used the same device at the same time.",
         evidence: "At least a quarter of the bytes of the device were not ours, while threads waited for it. \
@@ -367,7 +367,7 @@ pub const ABOUT: &[About] = &[
         untested: "Neighbours on other machines, which only the server or the host sees. The bytes of others are tested with a \
             neighbour that reads; that they are the limit rests on cases.",
     },
-    About {
+    LimiterHelp {
         limiter: Limiter::HelperCpu,
         meaning: "One thread that works for the target is at its limit: a daemon, encryption, an array, a loop \
             device.",
@@ -380,7 +380,7 @@ pub const ABOUT: &[About] = &[
         not_meaning: "Not the device beneath it.",
         untested: "All but loop devices: the rule follows from how they work and stands on cases alone.",
     },
-    About {
+    LimiterHelp {
         limiter: Limiter::BelowOs,
         meaning: "Something below this system sets the rate: a host, a provider, an array, a controller. It cannot be seen from \
             here.",
@@ -392,7 +392,7 @@ pub const ABOUT: &[About] = &[
             same.",
         untested: "No host could be loaded on purpose: the rule excludes what can be seen, and names what is left.",
     },
-    About {
+    LimiterHelp {
         limiter: Limiter::BenchmarkItself,
         meaning: "skye's own loop is the limit: nothing faster could have been measured.",
         evidence: "The rate is above 0.7 of what skye reaches without I/O (the null engine) or with requests \
@@ -402,7 +402,7 @@ pub const ABOUT: &[About] = &[
         not_meaning: "Not a limit of the storage or the kernel: this number says nothing about either.",
         untested: "No device was fast enough to show it.",
     },
-    About {
+    LimiterHelp {
         limiter: Limiter::Mixed,
         meaning: "Two limits share the time, and neither alone explains the rate. The row names both with their \
             shares.",
@@ -414,11 +414,11 @@ pub const ABOUT: &[About] = &[
             are the truth.",
         untested: "Shares are estimates; they were compared with known shares on rigs only.",
     },
-    About {
+    LimiterHelp {
         limiter: Limiter::NotClear,
         meaning: "The evidence conflicts, or is too thin, for a conclusion.",
         evidence: "Fewer than two kinds of evidence, or no rule fits. An experiment whose 95 % interval reaches \
-            further than 0.35 to either side tells nothing, nor do fewer than 50 looks at sleeping threads.",
+            further than 0.35 to either side tells nothing, nor do fewer than 50 samples of sleeping threads.",
         try_next: "A longer --time on a quieter machine. skye doctor says what cannot be read here; root sees \
             more.",
         not_meaning: "Not that nothing limits it: all that was seen is in the document and in --markdown.",
@@ -432,13 +432,13 @@ mod tests {
 
     #[test]
     fn every_limiter_is_explained_once_in_order() {
-        let explained: Vec<_> = ABOUT.iter().map(|about| about.limiter).collect();
+        let explained: Vec<_> = LIMITER_HELP.iter().map(|about| about.limiter).collect();
         assert_eq!(explained, Limiter::ALL);
     }
 
     #[test]
     fn texts_are_whole_sentences() {
-        for about in ABOUT {
+        for about in LIMITER_HELP {
             for (heading, text) in about.sections() {
                 let code = about.limiter.code();
                 assert!(text.ends_with('.') && !text.contains("  "), "{code}, {heading}: {text}");

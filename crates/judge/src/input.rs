@@ -14,7 +14,7 @@ const COPY_ON_WRITE: &[&str] = &["btrfs", "bcachefs", "f2fs", "nilfs2"];
 
 /// A record, with the test that it is of, the plan and the machine.
 #[derive(Debug, Clone, Copy)]
-pub struct Case<'a> {
+pub struct JudgeInput<'a> {
     /// The record.
     pub record: &'a PhaseRecord,
     /// The test.
@@ -27,8 +27,8 @@ pub struct Case<'a> {
     pub probes: Option<&'a TargetProbes>,
 }
 
-impl<'a> Case<'a> {
-    /// A case.
+impl<'a> JudgeInput<'a> {
+    /// An input.
     pub fn new(
         record: &'a PhaseRecord,
         phase: &'a PlannedPhase,

@@ -13,7 +13,7 @@ const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
 /// What the intervals of a phase tell about its rate.
 #[derive(Debug)]
-pub struct Course {
+pub struct SteadyState {
     /// For the document.
     pub steady: Steady,
     /// Slope of the steady part, or of all where there is none, in operations per second.
@@ -24,7 +24,7 @@ pub struct Course {
     pub is_level: bool,
 }
 
-impl Course {
+impl SteadyState {
     /// The course of what all workers did together until `end_ns`; `None` where there are too few intervals to tell.
     pub fn of(intervals: &[Interval], end_ns: u64) -> Option<Self> {
         let intervals = whole(intervals, end_ns);
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn a_step_leaves_its_later_part() {
         let all = intervals([1000; 30].into_iter().chain([200; 40]));
-        let course = Course::of(&all, 7_000_000_000).unwrap();
+        let course = SteadyState::of(&all, 7_000_000_000).unwrap();
         assert!(course.steady.found && !course.is_one_level() && !course.is_level);
         assert!((course.ops_per_second - 2000.0).abs() < 1.0, "{course:?}");
         let [point] = &course.steady.change_points[..] else { panic!("{:?}", course.steady) };
@@ -194,9 +194,9 @@ mod tests {
 
     #[test]
     fn short_phases_are_level_and_not_steady() {
-        let course = Course::of(&intervals([500; 12]), 1_200_000_000).unwrap();
+        let course = SteadyState::of(&intervals([500; 12]), 1_200_000_000).unwrap();
         assert!(course.is_level && !course.steady.found);
-        assert!(Course::of(&[], 0).is_none());
+        assert!(SteadyState::of(&[], 0).is_none());
     }
 
     #[test]

@@ -74,7 +74,7 @@ struct Member<C> {
 }
 
 /// A group of threads.
-pub struct Gang<C, R> {
+pub struct WorkerPool<C, R> {
     members: Vec<Member<C>>,
     events: Receiver<(usize, Event<R>)>,
 }
@@ -82,7 +82,7 @@ pub struct Gang<C, R> {
 /// What a member does with its mailbox, from its first breath to its last.
 pub type Work<C, R> = Box<dyn FnOnce(&Mailbox<C, R>) + Send>;
 
-impl<C: Send + 'static, R: Send + 'static> Gang<C, R> {
+impl<C: Send + 'static, R: Send + 'static> WorkerPool<C, R> {
     /// Starts a thread for each work.
     ///
     /// # Errors
@@ -216,17 +216,17 @@ mod tests {
                 })
             })
             .collect();
-        let mut gang = Gang::start(works).unwrap();
+        let mut pool = WorkerPool::start(works).unwrap();
         let mut events = Vec::new();
-        let mut collect = |gang: &mut Gang<u32, u32>| {
-            while gang.is_busy() {
-                events.extend(gang.wait(Duration::from_secs(10)));
+        let mut collect = |pool: &mut WorkerPool<u32, u32>| {
+            while pool.is_busy() {
+                events.extend(pool.wait(Duration::from_secs(10)));
             }
         };
-        collect(&mut gang);
-        (0..3).for_each(|index| gang.command(index, 21));
-        collect(&mut gang);
-        gang.dismiss(|| 0).unwrap();
+        collect(&mut pool);
+        (0..3).for_each(|index| pool.command(index, 21));
+        collect(&mut pool);
+        pool.dismiss(|| 0).unwrap();
         let reports = events.iter().filter(|(_, event)| matches!(event, Event::Report(42))).count();
         let panics: Vec<_> = events
             .iter()

@@ -1,13 +1,13 @@
 //! Where the level of a short series changes, such as that of one test over many runs.
 //!
-//! `segments` asks for eight values on each side of a change and for a series that is long enough to show how much
+//! `change_points` asks for eight values on each side of a change and for a series that is long enough to show how much
 //! neighbours have in common. Of a handful of runs neither can be had: here values are taken to be independent, and in
 //! return a change must be rarer in chance.
 
 use fastrand::Rng;
 
+use crate::change_points::{SAME_LEVEL, sums_before};
 use crate::interval::mean;
-use crate::segments::{SAME_LEVEL, sums_before};
 
 /// Fewest values of which a change is told: with fewer, the spread is known from so little that almost nothing stands
 /// out of it.
