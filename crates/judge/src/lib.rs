@@ -88,7 +88,7 @@ pub fn judge(
     for trap in TRAPS {
         let Some(Caught { finding, advice, grade }) = (trap.check)(&input) else { continue };
         costs.push((grade.trust(), trap.code.to_owned()));
-        found.push(Note { mark: grade.mark(), ..Note::new(finding, advice) });
+        found.push(Note::new(finding, advice));
     }
     costs.extend(record.notes.iter().filter_map(|note| {
         let (code, trust) = OF_THE_RUN.iter().find(|(code, _)| *code == note.code)?;

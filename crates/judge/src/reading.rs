@@ -153,8 +153,9 @@ impl<'a> Reading<'a> {
         }
         let share: f64 = classes.iter().map(|class| self.waits(*class)).sum();
         let most = classes.iter().max_by(|a, b| self.waits(**a).total_cmp(&self.waits(**b)))?;
-        (share > 0.3)
-            .then(|| format!("its threads slept in {} in {} of samples", self.symbol(*most), percent(share)))
+        (share > 0.3).then(|| {
+            format!("{} held {} of the samples of sleeping threads", self.symbol(*most), percent(share))
+        })
     }
 
     /// Whether looks at the threads found them running, as a sentence.

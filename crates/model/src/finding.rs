@@ -11,7 +11,7 @@ use crate::run::{Mark, Mode, Trust, UpkeepRecord};
 pub enum Figure<'a> {
     /// Share of a whole, 0 to 1.
     Share(f64),
-    /// Ratio of two amounts, told to three digits behind the point where it is near 1.
+    /// Ratio of two amounts, shown with three decimals near 1.
     Ratio(f64),
     /// Mean of a number of things.
     Mean(f64),
@@ -31,7 +31,7 @@ pub enum Figure<'a> {
     BytesPerSecond(f64),
     /// Temperature.
     Celsius(f64),
-    /// Name of a device, a file system, a path. What others have chosen is shown as it is, but never obeyed.
+    /// Name of a device, a file system, a path. It is escaped before it is shown.
     Name(&'a str),
     /// Peaks of the latencies.
     Modes(&'a [Mode]),
@@ -55,7 +55,7 @@ macro_rules! figures {
     )+ };
 }
 
-/// The same of numbers that may not be finite, which JSON does not have: null stands for them.
+/// Figures stored as null where they are not finite, which JSON does not have.
 macro_rules! measures {
     ($($(#[$meta:meta])* $name:ident,)+) => { $(
         figures! {
@@ -167,7 +167,7 @@ macro_rules! findings {
         }
 
         impl Finding {
-            /// The words for programs, one for each trap or remark, in the order in which they are told.
+            /// The words for programs in the order in which they are told; one may stand several times, once for each grade.
             pub const CODES: &[&str] = &[$($code),+];
 
             /// One of each kind, with figures of nothing: for tests of what is said of them.
@@ -633,6 +633,36 @@ advice! {
     CheckLayout { member: Name }
     /// More points of a sweep.
     SweepFurther {}
+}
+
+/// What this version knows, or anything else.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Known<T> {
+    This(T),
+    Other(serde::de::IgnoredAny),
+}
+
+/// The finding of a note; one that this version does not know, or with other figures, is known by its words alone.
+pub(crate) fn known_finding<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Finding, D::Error> {
+    Known::deserialize(deserializer).map(|finding| match finding {
+        Known::This(finding) => finding,
+        Known::Other(_) => Finding::InWords,
+    })
+}
+
+/// The same of advice.
+pub(crate) fn known_advice<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<Advice>, D::Error> {
+    let all = Vec::<Known<Advice>>::deserialize(deserializer)?;
+    Ok(all
+        .into_iter()
+        .map(|advice| match advice {
+            Known::This(advice) => advice,
+            Known::Other(_) => Advice::InWords,
+        })
+        .collect())
 }
 
 impl Figure<'_> {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::document::{document, words};
-use crate::finding::{Advice, Finding};
+use crate::finding::{self, Advice, Finding};
 use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::target::Target;
@@ -677,10 +677,10 @@ document! {
         /// A word for programs: "o_direct_ineffective".
         pub code: String,
         /// What was found, with its figures.
-        #[serde(default)]
+        #[serde(default, deserialize_with = "finding::known_finding")]
         pub finding: Finding,
         /// What to do about it.
-        #[serde(default)]
+        #[serde(default, deserialize_with = "finding::known_advice")]
         pub advice: Vec<Advice>,
         /// Both in words.
         pub text: String,

@@ -18,10 +18,10 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
             ("the sync is included", "into the cache at {rate}; the headline includes the sync")
         }
         P99Waited { .. } => {
-            ("operations waited to be started", "of the p99 of {whole}, {wait} were waiting to be started")
+            ("operations waited to be started", "operations waited {wait} to start, of a p99 of {whole}")
         }
         P50Waited { .. } => {
-            ("operations waited to be started", "of the p50 of {whole}, {wait} were waiting to be started")
+            ("operations waited to be started", "operations waited {wait} to start, of a p50 of {whole}")
         }
         DataDiffers {} => (
             "data read differs from data written",
@@ -53,7 +53,7 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
         ),
         DevicesUnknown { .. } => (
             "no device to compare with",
-            "the devices under this {file_system} were not found, so the {read} read could not be compared with them: a cache of its own may have answered",
+            "skye found no device under this {file_system}: its own cache may have answered some of the {read} read",
         ),
         FilesNotWritten { .. } => (
             "files have holes",
@@ -77,11 +77,11 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
         ),
         DeviceMovedTrees { .. } => (
             "the file system writes more",
-            "the device moved {ratio} bytes per byte asked for: {file_system} writes its own trees besides, from which others' I/O cannot be told",
+            "the device moved {ratio} bytes per byte asked for: {file_system} writes its own trees besides, and skye cannot tell those from other programs' I/O",
         ),
         DeviceMovedMore { .. } => (
             "the file system moves more",
-            "the device moved {ratio} bytes per byte asked for, all of them for this test: this {file_system} writes or reads more than it is asked to",
+            "the device moved {ratio} bytes per byte asked for, all of them for this test: {file_system} adds its own",
         ),
         DeviceMovedForOthers { .. } => (
             "others used the device",
@@ -99,17 +99,16 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
             "operations waited above the device",
             "{in_flight} operations were in flight and {at_device} in the device: the others waited above it",
         ),
-        NothingDurable { .. } => (
-            "nothing was made durable",
-            "of {written} nothing was made durable, so this is the speed of memory",
-        ),
+        NothingDurable { .. } => {
+            ("nothing was made durable", "no sync made the {written} durable, so this is the speed of memory")
+        }
         SyncsNotFlushed { .. } => (
             "syncs do not flush the device",
             "mounted with {option}: a sync does not flush to the medium, and the data may be lost with the power",
         ),
         FlushTooFast { .. } => (
             "flushes are too fast to be real",
-            "half of the flushes took no more than {typical}, less than a medium needs to store anything, though {device} says that its cache is volatile",
+            "half of the flushes took at most {typical}, and no medium stores data so fast. {device} reports a volatile cache",
         ),
         ReplacedInMemory { .. } => (
             "blocks were replaced in memory",
@@ -133,7 +132,7 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
         ),
         CacheAnsweredAgain { .. } => (
             "partly from memory",
-            "{cached} of the bytes came from memory, as each block was read {passes} times and the first time left it there, so this is not the device's speed",
+            "{cached} of the bytes came from memory: this test read each block {passes} times. This is not the device's speed",
         ),
         CacheNotCold { .. } => (
             "partly from memory",
@@ -145,19 +144,19 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
         ),
         LowerCache { .. } => (
             "a cache below may have answered",
-            "a cache below this system (host, array, controller or drive) serves what was read before: {blocks} blocks took {first} on average the first time and {second} the second. This test read its set {passes} times",
+            "a cache below this system answers repeated reads: {blocks} blocks took {first} on average the first time and {second} the second. This test read its set {passes} times",
         ),
         LowerCacheByP99 { .. } => (
             "a cache below may have answered",
-            "a cache below this system (host, array, controller or drive) serves what was read before: {blocks} blocks took {first} at the 99th percentile the first time and {second} the second. This test read its set {passes} times",
+            "a cache below this system answers repeated reads: {blocks} blocks took {first} at the 99th percentile the first time and {second} the second. This test read its set {passes} times",
         ),
         LowerCacheUnused { .. } => (
             "a cache below was not used",
-            "a cache below this system (host, array, controller or drive) serves what was read before: {blocks} blocks took {first} on average the first time and {second} the second; this test read no block twice",
+            "a cache below this system answers repeated reads: {blocks} blocks took {first} on average the first time and {second} the second. This test read no block twice",
         ),
         LowerCacheUnusedByP99 { .. } => (
             "a cache below was not used",
-            "a cache below this system (host, array, controller or drive) serves what was read before: {blocks} blocks took {first} at the 99th percentile the first time and {second} the second; this test read no block twice",
+            "a cache below this system answers repeated reads: {blocks} blocks took {first} at the 99th percentile the first time and {second} the second. This test read no block twice",
         ),
         ServerHolds { .. } => (
             "the server may cache the set",
@@ -169,7 +168,7 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
         ),
         LaterPassesFaster { .. } => (
             "later passes were faster",
-            "read the set {passes} times, and the passes after the first were {gain} faster: a cache below this system may have been filled by it",
+            "read the set {passes} times, and later passes were {gain} faster than the first: it may have filled a cache below this system",
         ),
         NamesFromMemory { .. } => (
             "names came from memory",
@@ -240,7 +239,7 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
         ),
         TooEven { .. } => (
             "looks like a limit somebody set",
-            "half seconds differ by {variation} while latencies differ from {p50} to {p99}: this looks like a limit that somebody set, not like a device",
+            "the rate varied by {variation} between half seconds, latencies from {p50} to {p99}: this looks like a limit that somebody set, not like a device",
         ),
         SeveralModes { .. } => ("several kinds of operations", "several kinds of operations: {modes}"),
         ForeignIo { .. } => {
@@ -261,7 +260,7 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
             ("the target was busy with itself", "the target was busy with itself ({work})")
         }
         OtherUpkeep { .. } => {
-            ("upkeep ran on this machine", "{work} ran meanwhile, on this file system or another")
+            ("upkeep ran on this machine", "upkeep ran meanwhile, on this file system or another ({work})")
         }
         ParityWrites { .. } => (
             "the array reads parity first",
@@ -273,19 +272,19 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
         ),
         Fragmented { .. } => (
             "files lie in many pieces",
-            "the files lie in {extents} pieces of {mean} on average, on a device that says that it spins: the file system is aged or full",
+            "the files lie in {extents} pieces of {mean} on average, on a rotational device: the file system is aged or full",
         ),
         DeviceCompresses { .. } => (
             "the target compresses",
-            "{device} compresses its data; this row is for data of which {compressible} compresses away",
+            "{device} compresses its data; the data of this row compresses by {compressible}; other data gives another rate",
         ),
         FileSystemCompresses { .. } => (
             "the target compresses",
-            "this {file_system} compresses; this row is for data of which {compressible} compresses away",
+            "this {file_system} compresses; the data of this row compresses by {compressible}; other data gives another rate",
         ),
         StoredSmaller { .. } => (
             "the target compresses",
-            "this {file_system} stores compressible data in {stored} of its size; this row is for data of which {compressible} compresses away",
+            "this {file_system} stores compressible data in {stored} of its size; the data of this row compresses by {compressible}; other data gives another rate",
         ),
         WriteCacheHeld { .. } => (
             "a write cache may have helped",

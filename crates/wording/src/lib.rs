@@ -1,4 +1,4 @@
-//! The one place where findings, evidence and advice become English.
+//! Writes findings and advice in English; nobody else does.
 //!
 //! Invariants:
 //! - A sentence is a template of its kind, with the kind's own figures: nothing else is read, nothing is parsed.
@@ -44,7 +44,7 @@ pub fn paragraph(all: &[&Finding], next: &[Advice]) -> String {
     sentences.collect::<Vec<_>>().join(" ")
 }
 
-/// What is to be read of a note, or of several that are alike.
+/// The text of a note, or of several that are alike.
 pub fn of_notes(all: &[&Note]) -> String {
     match all.first() {
         None => String::new(),
@@ -69,7 +69,7 @@ fn is_in_words(note: &Note) -> bool {
 fn is_alike(one: &Finding, other: &Finding) -> bool {
     let names = |finding: &Finding| -> Vec<String> {
         let named = finding.figures().into_iter().filter(|(_, figure)| figure.is_name());
-        named.map(|(_, figure)| template::told(&figure)).collect()
+        named.map(|(_, figure)| template::named(&figure)).collect()
     };
     std::mem::discriminant(one) == std::mem::discriminant(other) && names(one) == names(other)
 }
@@ -123,6 +123,10 @@ mod tests {
     fn what_another_version_found_is_told_in_its_words() {
         let json = r#"{ "mark": "act", "code": "new", "text": "the moon was full", "finding": { "kind": "moon", "x": 1 } }"#;
         let newer: Note = serde_json::from_str(json).unwrap();
+        let other_figures = r#"{ "mark": "act", "code": "fell_behind", "text": "too slow", "advice": [{ "kind": "sing" }],
+            "finding": { "kind": "fell_behind", "missed": 3 } }"#;
+        let changed: Note = serde_json::from_str(other_figures).unwrap();
+        assert_eq!(of_notes(&[&changed]), "too slow");
         let older: Note =
             serde_json::from_str(r#"{ "mark": "act", "code": "old", "text": "it was slow" }"#).unwrap();
         assert_eq!([of_notes(&[&newer]), of_notes(&[&older])], ["the moon was full", "it was slow"]);
@@ -141,7 +145,7 @@ mod tests {
         let p99 = |ns, whole| Finding::P99Waited { wait: LatencyNs(ns), whole: LatencyNs(whole) };
         assert_eq!(
             sentence(&[&p99(900_000, 2_000_000), &p99(1_200_000, 2_000_000)]),
-            "of the p99 of 2.00 ms, 900 µs to 1.20 ms were waiting to be started"
+            "operations waited 900 µs to 1.20 ms to start, of a p99 of 2.00 ms"
         );
         let foreign = |device: &str| Finding::ForeignIo { foreign: Share(0.3), device: device.into() };
         assert!(!is_alike(&foreign("sda"), &foreign("sdb")), "two devices are two things");

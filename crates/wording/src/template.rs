@@ -61,6 +61,17 @@ fn value(figure: &Figure<'_>) -> f64 {
     }
 }
 
+/// A figure without what changes from one look to the next: two that differ in this are about different things.
+pub(crate) fn named(figure: &Figure<'_>) -> String {
+    match figure {
+        Figure::Upkeep(work) => {
+            let named = work.iter().map(|upkeep| upkeep_of(upkeep, None));
+            named.collect::<Vec<_>>().join("; ")
+        }
+        figure => told(figure),
+    }
+}
+
 /// A figure as it is shown, with its unit.
 pub(crate) fn told(figure: &Figure<'_>) -> String {
     let or_missing = |told: Option<String>| told.unwrap_or_else(|| MISSING.into());
@@ -70,28 +81,31 @@ pub(crate) fn told(figure: &Figure<'_>) -> String {
         Figure::Ratio(ratio) if (ratio - 1.0).abs() < 0.1 => format!("{ratio:.3}"),
         Figure::Ratio(ratio) if ratio.is_finite() => format!("{ratio:.2}"),
         Figure::Mean(mean) if mean.is_finite() => format!("{mean:.1}"),
-        Figure::Ratio(_) | Figure::Mean(_) => MISSING.into(),
         Figure::Count(count) => thousands(*count),
         Figure::LatencyNs(ns) => latency(*ns),
-        Figure::Seconds(seconds) => format!("{seconds:.1} s"),
+        Figure::Seconds(seconds) if seconds.is_finite() => format!("{seconds:.1} s"),
         Figure::Bytes(bytes) => size::decimal(*bytes),
         Figure::MemoryBytes(bytes) => size::binary(*bytes),
         Figure::OpsPerSecond(rate) => or_missing(amount(*rate).map(|rate| format!("{rate}/s"))),
         Figure::BytesPerSecond(rate) => or_missing(megabytes(*rate)),
-        Figure::Celsius(celsius) => format!("{celsius:.0} °C"),
+        Figure::Celsius(celsius) if celsius.is_finite() => format!("{celsius:.0} °C"),
+        Figure::Ratio(_) | Figure::Mean(_) | Figure::Seconds(_) | Figure::Celsius(_) => MISSING.into(),
         Figure::Name(name) => printable(name),
         Figure::Modes(modes) => {
             let told =
                 modes.iter().map(|mode| format!("{} took {}", percent(mode.share), latency(mode.at_ns)));
             told.collect::<Vec<_>>().join(", ")
         }
-        Figure::Upkeep(work) => work.iter().map(upkeep).collect::<Vec<_>>().join("; "),
+        Figure::Upkeep(work) => {
+            let told = work.iter().map(|upkeep| upkeep_of(upkeep, upkeep.progress));
+            told.collect::<Vec<_>>().join("; ")
+        }
     }
 }
 
 /// "md0: resync, 31 % done".
-fn upkeep(upkeep: &UpkeepRecord) -> String {
+fn upkeep_of(upkeep: &UpkeepRecord, progress: Option<f64>) -> String {
     let device = upkeep.device.as_ref().map_or(String::new(), |device| format!("{device}: "));
-    let done = upkeep.progress.map_or(String::new(), |share| format!(", {} done", percent(share)));
+    let done = progress.map_or(String::new(), |share| format!(", {} done", percent(share)));
     printable(&format!("{device}{}{done}", upkeep.work))
 }

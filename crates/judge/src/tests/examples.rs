@@ -268,7 +268,7 @@ examples! {
     an_array_that_does_not_count_time: depth_not_reached QUIET, "read:rnd4k:q32",
         |w| w.device_frames(|device| device.in_flight_ns = 0);
 
-    written_and_never_synced: nothing_durable invalid(&["of 1.64 GB nothing was made durable", "sync=end. Or add"]),
+    written_and_never_synced: nothing_durable invalid(&["no sync made the 1.64 GB durable", "sync=end. Direct I/O (:direct)"]),
         "write:rnd4k:buffered:sync=none", |_| {};
     synced_at_the_end: nothing_durable QUIET, "write:rnd4k:buffered", |_| {};
     direct_writes_reach_the_device_unsynced: nothing_durable QUIET, "write:rnd4k:sync=none", |_| {};
@@ -286,7 +286,7 @@ examples! {
         |w| w.target().mount_options.push("volatile".into());
 
     a_flush_that_nothing_can_do_so_fast: flush_too_fast
-        suspect(&["no more than 8.00 µs", "nvme0n1 says that its cache is volatile"]), "fsync",
+        suspect(&["at most 8.00 µs", "nvme0n1 reports a volatile cache"]), "fsync",
         |w| {
             back(&mut w.target().device_stack[1]);
             w.frames(|frame| frame.devices[1].flushes = 10_000);
@@ -318,7 +318,7 @@ examples! {
         invalid(&["49 % of the bytes came from memory", "though the cache was to be cold"]), "read:buffered",
         |w| w.record.page_cache_share = Some(0.49);
     a_second_pass_finds_the_first: served_from_page_cache
-        invalid(&["67 % of the bytes", "each block was read 3.0 times"]), "read:buffered:passes=3",
+        invalid(&["67 % of the bytes", "read each block 3.0 times"]), "read:buffered:passes=3",
         |w| (w.record.page_cache_share, w.record.passes) = (Some(0.67), 3.0);
     left_as_it_was: served_from_page_cache suspect(&["10 % of the bytes came from memory", "--cache cold"]),
         "read:buffered",
@@ -373,7 +373,7 @@ examples! {
             w.probes.reread = Some(reread([736_000, 3_000_000], [46_000, 90_000]));
         };
 
-    a_pool_of_unknown_disks: nothing_to_compare suspect(&["devices under this zfs were not found"]), "read:rnd4k",
+    a_pool_of_unknown_disks: nothing_to_compare suspect(&["no device under this zfs"]), "read:rnd4k",
         |w| w.lies_on(Backing::Unknown, "zfs");
     writes_are_made_durable: nothing_to_compare QUIET, "write:rnd4k", |w| w.lies_on(Backing::Unknown, "zfs");
 
@@ -537,13 +537,13 @@ examples! {
         };
 
     a_limit_that_somebody_set: rate_capped
-        act(&["half seconds differ by 0 %", "from 76.0 µs to 101 ms", "a limit that somebody set"]), "read:rnd4k:q32",
+        act(&["the rate varied by 0 % between half seconds", "from 76.0 µs to 101 ms", "a limit that somebody set"]), "read:rnd4k:q32",
         |w| limited(w, |_| 500);
     a_device_that_collects_garbage: rate_capped QUIET, "write:rnd4k:q32", |w| limited(w, |index| 480 + index as u64 % 9 * 5);
     many_operations_are_even_by_themselves: rate_capped QUIET, "read:rnd4k:q32",
         // So many that chance alone makes no more than a tenth of a percent, and this is about that.
         |w| limited(w, |index| 5_000_000 + (index as u64 / 5 % 4) * 4_000);
-    lots_at_a_boundary: rate_capped act(&["half seconds differ by 0 %"]), "read:rnd4k:q32",
+    lots_at_a_boundary: rate_capped act(&["the rate varied by 0 % between half seconds"]), "read:rnd4k:q32",
         |w| limited(w, |index| match index % 50 { 24 => 900, 25 => 100, _ => 500 });
     a_fixed_time_for_each: rate_capped QUIET, "read:rnd4k:q32",
         |w| {
@@ -623,7 +623,7 @@ examples! {
         |w| w.array("raid10", &[(12_000_000, 0), (0, 0), (12_000_000, 0), (0, 0)]);
     disks_in_a_row: members_unbalanced QUIET, "read:rnd4k", |w| w.array("linear", &[(12_000_000, 0), (0, 0)]);
 
-    pieces_on_a_disk_that_spins: fragmented info(&["in 10,000 pieces of 159 KiB", "says that it spins"]), "read:rnd4k",
+    pieces_on_a_disk_that_spins: fragmented info(&["in 10,000 pieces of 159 KiB", "on a rotational device"]), "read:rnd4k",
         |w| {
             w.target().device_stack[1].rotational = Some(true);
             w.record.extents.as_mut().unwrap().extents = 10_000;
@@ -631,7 +631,7 @@ examples! {
         };
     pieces_on_flash: fragmented QUIET, "read:rnd4k", |w| w.record.extents.as_mut().unwrap().extents = 10_000;
 
-    a_file_system_that_compresses: compressible_target info(&["this btrfs compresses", "of which 0 % compresses away"]),
+    a_file_system_that_compresses: compressible_target info(&["this btrfs compresses", "the data of this row compresses by 0 %"]),
         "write:rnd4k",
         |w| {
             w.target().file_system = "btrfs".into();
@@ -639,7 +639,7 @@ examples! {
                 bytes: 1 << 20, allocated_bytes: 1 << 20, encoded_share: Some(1.0),
             });
         };
-    stored_in_a_tenth: compressible_target info(&["compressible data in 12 % of its size", "of which 50 % compresses"]),
+    stored_in_a_tenth: compressible_target info(&["compressible data in 12 % of its size", "compresses by 50 %"]),
         "write:rnd4k:compress=50",
         |w| w.probes.compressible = Some(CompressibleProbe {
             bytes: 1 << 20, allocated_bytes: 1 << 17, encoded_share: None,

@@ -30,8 +30,16 @@ pub(crate) struct Remark {
 /// The code of the note that tells where a sweep has its knee, or that it has none.
 const KNEE_CODE: &str = "knee";
 /// Findings whose figures belong together: as ranges over several rows they would make no sense.
-const TOLD_ALONE: &[&str] =
-    &["not_steady", "several_modes", "rate_dropped", "rate_capped", "several_passes", KNEE_CODE];
+const TOLD_ALONE: &[&str] = &[
+    "not_steady",
+    "several_modes",
+    "rate_dropped",
+    "rate_capped",
+    "several_passes",
+    "between_runs",
+    "waited_to_start",
+    KNEE_CODE,
+];
 /// Rows named one by one before those of a verb are only counted.
 const SUBJECTS_MAX: usize = 4;
 /// From this share of a latency on, the wait for the start is worth a remark.
@@ -123,7 +131,7 @@ fn note(finding: Finding) -> Note {
 
 /// The rate at which the page cache took buffered writes, which is what other tools would have shown.
 fn into_cache(phase: &PhaseRecord) -> Option<Finding> {
-    let ops_per_second = phase.rate.into_cache_ops_per_second?;
+    let ops_per_second = phase.rate.into_cache_ops_per_second.filter(|rate| rate.is_finite())?;
     Some(match phase.rate.bytes_per_second {
         Some(_) if phase.ops > 0 => {
             let bytes = phase.bytes as f64 / phase.ops as f64;
@@ -138,7 +146,7 @@ fn between_runs(phases: &[PhaseRecord], phase: &PhaseRecord) -> Option<Finding> 
     let of_test = |other: &&PhaseRecord| base_id(other) == base_id(phase);
     let rates: Vec<f64> =
         phases.iter().filter(of_test).filter_map(|other| other.rate.ops_per_second).collect();
-    if rates.len() < 2 {
+    if rates.len() < 2 || !rates.iter().all(|rate| rate.is_finite()) {
         return None;
     }
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
