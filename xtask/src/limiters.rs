@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use judge::limiter_help::{CONFIDENCE, KINDS, LIMITER_HELP, OCCUPANCY};
+use wording::limiter_help::{CONFIDENCE, KINDS, LIMITER_HELP, occupancy};
 
 /// Heading of the cases that show a limiter.
 const SHOWN: &str = "Shown by";
@@ -18,11 +18,12 @@ pub fn path() -> PathBuf {
 
 /// The page as the explanations say it now.
 pub fn generate() -> String {
+    let thresholds = judge::thresholds();
     let mut text = String::from("# What limits a number\n\n");
     text.push_str(&wrapped(
         "The column `limited by`, word by word: what each means, how it is told, what to try, what it does not mean, and \
          where its rule was not tested against a known cause. The same is printed by `skye explain LIMITER`. This page \
-         is written by `cargo xtask limiters` from `crates/judge/src/limiter_help.rs`; change it there.",
+         is written by `cargo xtask limiters` from `crates/wording/src/limiter_help.rs`; change it there.",
     ));
     text.push_str("\n## How sure it is\n\n");
     text.push_str(&wrapped(CONFIDENCE));
@@ -31,7 +32,7 @@ pub fn generate() -> String {
         text.push_str(&format!("| {name} | {what} |\n"));
     }
     text.push('\n');
-    text.push_str(&wrapped(OCCUPANCY));
+    text.push_str(&wrapped(&occupancy(&thresholds)));
     text.push_str("\n## All of them\n\n| in a table | in documents | meaning |\n|---|---|---|\n");
     for about in LIMITER_HELP {
         let (title, code, meaning) = (about.limiter.title(), about.limiter.code(), about.in_short());
@@ -41,7 +42,7 @@ pub fn generate() -> String {
         // The code is the anchor: it is a word that stays.
         text.push_str(&format!("\n### {}\n\n", about.limiter.code()));
         text.push_str(&wrapped(&format!("*{}.* {}", about.limiter.title(), about.meaning)));
-        for (heading, section) in &about.sections()[1..] {
+        for (heading, section) in &about.sections(&thresholds)[1..] {
             text.push('\n');
             text.push_str(&wrapped(&format!("**{heading}:** {section}")));
         }

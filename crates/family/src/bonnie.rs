@@ -11,5 +11,5 @@ mod translation;
 
 pub use outcome::{done, measured, opening, phrase, table_of};
 pub use read::read;
-pub use table::{Head, Measured, Program, Table, Test};
+pub use table::{Head, Program, Table, Test, TestRate};
 pub use translation::{Translation, check_room, translate};

@@ -20,7 +20,7 @@ mod write;
 pub use csv2txt::csv2txt;
 pub use figure::{Figure, SHORTEST_SECONDS, latency_text};
 pub use html::csv2html;
-pub use line::{Content, DEFAULT_CHUNK_BYTES, Layout, Line, Measured, Test};
+pub use line::{Content, DEFAULT_CHUNK_BYTES, Layout, Line, Test, TestFigures};
 pub use outcome::{line_of, phrase};
 pub use read::{Problem, read};
 pub use table::table;

@@ -1,6 +1,6 @@
 //! What zcav does and writes: the rate of a file or device over its length, front to back.
 //!
-//! [`arguments`] understands its command line, [`Layout`] says which blocks are visited, [`Measured`] joins them
+//! [`arguments`] understands its command line, [`Layout`] says which blocks are visited, [`FileScan`] joins them
 //! to lines that took long enough to be rates and makes a [`Log`] of them. [`read()`] finds logs in any text,
 //! [`Log::text`] writes them, [`plot()`] draws them, [`results()`] compares them with other programs.
 
@@ -17,7 +17,7 @@ pub use layout::{Layout, Refusal};
 pub use limit::Effort;
 pub use lines::LEAST_NS;
 pub use log::{Line, Log, Pass, Verb};
-pub use outcome::{Measured, results, trimmed_mean};
+pub use outcome::{FileScan, results, trimmed_mean};
 pub use plot::{TITLE as PLOT_TITLE, plot};
 pub use read::{Problem, read};
 

@@ -8,7 +8,7 @@ use model::target::{Backing, Device, DeviceKind, Target};
 use model::{Machine, Request};
 use serde_json::json;
 
-use crate::{Caught, JudgeInput, TRAPS, judge};
+use crate::{JudgeInput, TRAPS, TrapFinding, judge};
 
 /// Operations of each interval of 100 ms, about.
 const INTERVAL_OPS: u64 = 10_000;
@@ -266,7 +266,7 @@ impl World {
     }
 
     /// What each trap finds.
-    pub fn findings(&self) -> Vec<(&'static str, Caught)> {
+    pub fn findings(&self) -> Vec<(&'static str, TrapFinding)> {
         let phase = &self.plan.phases[0];
         let input = JudgeInput::new(&self.record, phase, &self.plan, &self.environment, Some(&self.probes));
         TRAPS.iter().filter_map(|trap| Some((trap.code, (trap.check)(&input)?))).collect()

@@ -1,28 +1,28 @@
-//! From the record of a phase to what a reader should know about it: which traps it fell into, and whether to believe
-//! its number; and whether a machine is fit to measure on.
+//! Judges the record of a phase: the traps that it fell into, the trust that its number deserves, and the limiter that held
+//! it back.
 //!
 //! Invariants:
 //! - Pure: values in, values out. A record from disk is judged as one from memory.
-//! - A finding that costs trust names its evidence, with figures where there are any, and says what to do.
+//! - No English: a finding, an observation and a piece of advice are kinds with figures. `wording` says them.
+//! - A finding that costs trust has figures as its evidence, and advice.
 //! - Every threshold is a named constant that says where it comes from; what was not seen is never judged as if it had
 //!   been.
 //! - What a test was asked to do is no trap: a warm cache that was asked for is no contamination.
 
 mod again;
 mod disturbance;
-pub mod fitness;
 #[cfg(test)]
 mod fixtures;
 mod input;
-pub mod limiter_help;
 mod limiters;
 mod reading;
 #[cfg(test)]
 mod tests;
 mod traps;
-mod wait_sites;
+mod wait_channels;
 
-use model::finding::{Advice, Finding, Grade};
+use model::advice::Advice;
+use model::finding::{Finding, Grade};
 use model::run::{Confidence, Environment, Note, PhaseRecord, Status, TargetProbes, Trust, Verdict};
 use model::workload::DataWork;
 use model::{Experiment, Limiter, Plan};
@@ -30,13 +30,13 @@ use model::{Experiment, Limiter, Plan};
 pub use again::again;
 pub use disturbance::disturbances;
 pub use input::JudgeInput;
-pub use limiter_help::{LIMITER_HELP, LimiterHelp};
+pub use limiters::thresholds;
 pub use traps::direct::disagreement;
 pub use traps::{TRAPS, Trap};
 
 /// A finding of a trap about a row.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Caught {
+pub struct TrapFinding {
     /// The finding.
     pub finding: Finding,
     /// What to do about it.
@@ -45,7 +45,7 @@ pub struct Caught {
     pub grade: Grade,
 }
 
-impl Caught {
+impl TrapFinding {
     fn new(finding: Finding, advice: impl IntoIterator<Item = Advice>) -> Self {
         Self { grade: finding.grade(), finding, advice: advice.into_iter().collect() }
     }
@@ -57,7 +57,7 @@ impl Caught {
     }
 }
 
-impl From<Finding> for Caught {
+impl From<Finding> for TrapFinding {
     fn from(finding: Finding) -> Self {
         Self::new(finding, [])
     }
@@ -86,7 +86,7 @@ pub fn judge(
     let mut costs: Vec<(Trust, String)> = Vec::new();
     let mut found = Vec::new();
     for trap in TRAPS {
-        let Some(Caught { finding, advice, grade }) = (trap.check)(&input) else { continue };
+        let Some(TrapFinding { finding, advice, grade }) = (trap.check)(&input) else { continue };
         costs.push((grade.trust(), trap.code.to_owned()));
         found.push(Note::new(finding, advice));
     }
@@ -97,30 +97,24 @@ pub fn judge(
     if record.status != Status::Done {
         costs.push((Trust::Suspect, "ended_early".into()));
     }
-    let conclusion = limiters::conclude(&input);
+    let mut verdict = limiters::conclude(&input).unwrap_or_default();
     record.notes.extend(found);
-    for site in &mut record.wait_sites {
-        site.class = wait_sites::class(&site.symbol).map(|class| class.word().to_owned());
+    for site in &mut record.wait_channels {
+        site.class = wait_channels::class(&site.symbol).map(|class| class.word().to_owned());
     }
     costs.retain(|(trust, _)| *trust > Trust::Ok);
     costs.sort_by_key(|(trust, _)| std::cmp::Reverse(*trust));
     let trust = costs.first().map_or(Trust::Ok, |(trust, _)| *trust);
     let trust_reasons = costs.into_iter().map(|(_, code)| code).collect();
-    // What is not the speed of this storage is held back by something surely only where that is what makes it so.
-    let conclusion = conclusion.map(|told| match told.limiter {
-        Limiter::PageCache | Limiter::PageCacheAbsorbed | Limiter::MetadataCache => told,
-        _ if trust == Trust::Invalid => {
-            limiters::Conclusion { confidence: told.confidence.min(Confidence::Likely), ..told }
-        }
-        _ => told,
-    });
-    let (limiter, confidence, ranking, evidence, advice) = match conclusion {
-        Some(told) => {
-            (Some(told.limiter), Some(told.confidence), told.ranking, Some(told.evidence), told.advice)
-        }
-        None => (None, None, Vec::new(), None, None),
-    };
-    record.verdict = Some(Verdict { limiter, confidence, ranking, evidence, advice, trust, trust_reasons });
+    let is_of_memory = matches!(
+        verdict.limiter,
+        Some(Limiter::PageCache | Limiter::PageCacheAbsorbed | Limiter::MetadataCache)
+    );
+    // A number that is not the speed of this storage has a confirmed limit only where that limit makes it so.
+    if trust == Trust::Invalid && !is_of_memory && verdict.limiter.is_some() {
+        verdict = verdict.at_most(Confidence::Likely);
+    }
+    record.verdict = Some(Verdict { trust, trust_reasons, ..verdict });
 }
 
 /// The experiment that would say most about what limits a record, of those that were not tried yet; `None` where none

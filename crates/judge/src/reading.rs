@@ -1,13 +1,16 @@
 //! What a record says about where its time went, in the terms of the rules.
 
-use model::numbers::{amount, percent};
-use model::run::{Budget, Frame, Sensed, Sensitivity, SystemUse, WaitSite, WaitsOf};
+use model::figure::{
+    Figure, Mean, Name, OpsPerSecond, Ratio, Share, ThreadTime, Threshold, TimePart, TimeShare,
+};
+use model::observation::Observation;
+use model::run::{Budget, Frame, Sensed, Sensitivity, SystemUse, WaitChannel, WaitsOf};
 use model::target::{Backing, Device};
 use model::workload::Engine;
 
 use crate::JudgeInput;
-use crate::limiters::{DELAY_ALL, DEPTH_ALL, SEPARATE};
-use crate::wait_sites::{Class, class};
+use crate::limiters::{DELAY_ALL, DEPTH_ALL, SEPARATE, SHARE_MIN};
+use crate::wait_channels::{Class, class};
 
 /// An experiment whose 95 % interval reaches further than this to either side tells nothing, unless all of it lies on one
 /// side of what is decided by it.
@@ -23,8 +26,30 @@ const IN_TARGET: f64 = 0.5;
 const IN_TARGET_BUSY: f64 = 0.85;
 /// A machine whose CPUs are used for more than this share has none to spare.
 const CPUS_BUSY: f64 = 0.9;
-/// Looks at sleeping threads below which shares of them say nothing: half an interval is then a tenth.
-const LOOKS_MIN: u64 = 50;
+/// Samples of sleeping threads below which shares of them say nothing: half an interval is then a tenth.
+const SAMPLES_MIN: u64 = 50;
+
+/// The thresholds that explanations name.
+pub const THRESHOLDS: &[Threshold] = &[
+    ("uncertain", Figure::Ratio(UNCERTAIN)),
+    ("in_target", Figure::Ratio(IN_TARGET)),
+    ("in_target_busy", Figure::Ratio(IN_TARGET_BUSY)),
+    ("cpus_busy", Figure::Share(CPUS_BUSY)),
+    ("samples_min", Figure::Count(SAMPLES_MIN)),
+];
+
+/// An answer as an observation of that kind.
+macro_rules! answer {
+    ($kind:ident, $sensed:expr) => {
+        Observation::$kind {
+            change: $sensed.change.as_str().into(),
+            before_ops_per_second: OpsPerSecond($sensed.before_ops_per_second),
+            after_ops_per_second: OpsPerSecond($sensed.after_ops_per_second),
+            elasticity: Ratio($sensed.value),
+            half_width: $sensed.half_width.into(),
+        }
+    };
+}
 
 /// An input, read.
 #[derive(Debug)]
@@ -45,15 +70,15 @@ pub struct Reading<'a> {
     pub device_busy: Option<f64>,
     /// Whether the data lie on a server, or behind one.
     pub is_remote: bool,
-    /// Shares of the looks at sleeping threads, by what they waited for.
+    /// Shares of the samples of sleeping threads, by what they waited for.
     waits: Vec<(Class, f64)>,
     /// The symbol that was seen most often in each class.
     symbols: Vec<(Class, String)>,
-    /// Looks at sleeping threads.
-    looks: u64,
-    /// Share of the looks at the test's threads that found them waiting for completions of a ring.
+    /// Samples of sleeping threads.
+    samples: u64,
+    /// Share of the samples of the test's threads that found them waiting for completions of a ring.
     for_completions: Option<f64>,
-    /// Share of the looks at the test's threads that found them running.
+    /// Share of the samples of the test's threads that found them running.
     pub running: Option<f64>,
 }
 
@@ -64,25 +89,25 @@ impl<'a> Reading<'a> {
         let budget = record.budget.clone()?;
         let is_ring = matches!(input.phase.engine, Engine::Uring | Engine::Sim);
         let workload = &input.phase.workload;
-        let of_workers = || record.wait_sites.iter().filter(|site| site.of == WaitsOf::Workers);
+        let of_workers = || record.wait_channels.iter().filter(|site| site.of == WaitsOf::Workers);
         let running = of_workers().find(|site| site.symbol == "running").map(|site| site.share);
         let at_ring = of_workers().filter(|site| class(&site.symbol) == Some(Class::Ring));
         let for_completions = (of_workers().count() > 0).then(|| at_ring.map(|site| site.share).sum());
         // A thread of the kernel that works for a ring and has nothing to do waits for work, and holds nothing back.
         let is_awake = |symbol: &str| symbol == "running" || symbol.starts_with("io_wq_worker");
         // That a thread waits for its ring says nothing about what the ring waits for.
-        let says = |site: &&WaitSite| match site.of {
+        let says = |site: &&WaitChannel| match site.of {
             WaitsOf::Workers => !is_ring || class(&site.symbol) != Some(Class::Ring),
             // Threads of the kernel that work for a ring sleep where a thread of the test would have slept.
             WaitsOf::RingWorkers => is_ring,
         };
-        let asleep = || record.wait_sites.iter().filter(says).filter(|site| !is_awake(&site.symbol));
-        let looks: u64 = asleep().map(|site| site.samples).sum();
+        let asleep = || record.wait_channels.iter().filter(says).filter(|site| !is_awake(&site.symbol));
+        let samples: u64 = asleep().map(|site| site.samples).sum();
         let mut waits: Vec<(Class, f64)> = Vec::new();
         let mut symbols: Vec<(Class, String)> = Vec::new();
         for site in asleep() {
             let Some(class) = class(&site.symbol) else { continue };
-            let share = site.samples as f64 / looks.max(1) as f64;
+            let share = site.samples as f64 / samples.max(1) as f64;
             match waits.iter_mut().find(|(known, _)| *known == class) {
                 Some((_, sum)) => *sum += share,
                 None => {
@@ -114,7 +139,7 @@ impl<'a> Reading<'a> {
             is_remote: input.target().backing == Backing::RemoteOrUserSpace,
             waits,
             symbols,
-            looks,
+            samples,
             for_completions,
             running,
             input,
@@ -131,37 +156,64 @@ impl<'a> Reading<'a> {
         self.budget.quota.unwrap_or(0.0)
     }
 
-    /// Share of the looks at sleeping threads in which they waited for that; 0 where there were too few looks.
+    /// Share of the samples of sleeping threads in which they waited for that; 0 where there were too few samples.
     pub fn waits(&self, class: Class) -> f64 {
-        if self.looks < LOOKS_MIN {
+        if self.samples < SAMPLES_MIN {
             return 0.0;
         }
         self.waits.iter().find(|(known, _)| *known == class).map_or(0.0, |(_, share)| *share)
     }
 
     /// The function in which that is waited for.
-    pub fn symbol(&self, class: Class) -> &str {
+    fn symbol(&self, class: Class) -> &str {
         self.symbols.iter().find(|(known, _)| *known == class).map_or("", |(_, symbol)| symbol)
     }
 
-    /// A sentence about where threads slept, for any of these classes that were seen.
-    pub fn wait_sentence(&self, classes: &[Class]) -> Option<String> {
-        if self.is_ring && self.looks < LOOKS_MIN {
+    /// Where the threads' time went, without what took hardly any of it.
+    pub fn time_spent(&self) -> Option<Observation> {
+        let budget = &self.budget;
+        let parts = [
+            (TimePart::Blocked, budget.blocked),
+            (TimePart::Kernel, budget.kernel),
+            (TimePart::User, budget.user),
+            (TimePart::RunQueue, budget.run_queue),
+            (TimePart::Quota, self.quota()),
+            (TimePart::Steal, budget.steal),
+        ];
+        let parts = parts.into_iter().map(|(part, share)| TimeShare { part, share });
+        let mut time: Vec<_> = parts.filter(|part| part.share >= SHARE_MIN).collect();
+        time.sort_by(|a, b| b.share.total_cmp(&a.share));
+        Some(Observation::TimeSpent { time: ThreadTime(time) })
+    }
+
+    /// Where threads slept, for any of these classes that were seen.
+    pub fn slept_in(&self, classes: &[Class]) -> Option<Observation> {
+        if self.is_ring && self.samples < SAMPLES_MIN {
             // No thread of the kernel waits for the ring: its own does, for whatever it is full of.
             let share = self.for_completions.filter(|share| *share >= 0.5)?;
-            return Some(format!("its threads waited for completions in {} of samples", percent(share)));
+            return Some(Observation::WaitedForRing { waiting_share: Share(share) });
         }
         let share: f64 = classes.iter().map(|class| self.waits(*class)).sum();
         let most = classes.iter().max_by(|a, b| self.waits(**a).total_cmp(&self.waits(**b)))?;
-        (share > 0.3).then(|| {
-            format!("{} held {} of the samples of sleeping threads", self.symbol(*most), percent(share))
-        })
+        let symbol = self.symbol(*most).into();
+        (share > 0.3).then_some(Observation::SleptIn { symbol, asleep_share: Share(share) })
     }
 
-    /// Whether looks at the threads found them running, as a sentence.
-    pub fn running_sentence(&self) -> Option<String> {
+    /// Samples of the threads that found them running, where most did.
+    pub fn ran(&self) -> Option<Observation> {
         let running = self.running.filter(|running| *running >= 0.7)?;
-        Some(format!("its threads were running, not asleep, in {} of samples", percent(running)))
+        Some(Observation::Ran { running_share: Share(running) })
+    }
+
+    /// Requests at the device or server, and the operations that were waited for.
+    pub fn at_target(&self) -> Option<Observation> {
+        let (requests, waiting) = (Mean(self.at_target?), Mean(self.waiting()));
+        Some(match (&self.input.record.device, self.is_remote) {
+            (Some(device), false) => {
+                Observation::InDevice { device: device.name.as_str().into(), requests, waiting }
+            }
+            _ => Observation::AtServer { requests, waiting },
+        })
     }
 
     /// Mean operations that threads waited for: those in a ring, or threads that slept.
@@ -207,16 +259,6 @@ impl<'a> Reading<'a> {
         certain(self.sensitivity()?.depth.as_ref()?, DEPTH_ALL)
     }
 
-    /// The ends of the 95 % interval of [`Reading::delay`], however wide.
-    pub fn delay_bounds(&self) -> Option<(f64, f64)> {
-        bounds(self.sensitivity()?.delay.as_ref()?)
-    }
-
-    /// The ends of the 95 % interval of [`Reading::depth`], however wide.
-    pub fn depth_bounds(&self) -> Option<(f64, f64)> {
-        bounds(self.sensitivity()?.depth.as_ref()?)
-    }
-
     /// How the rate follows the size of blocks: 0 not at all, -1 so that bytes stay the same.
     pub fn block(&self) -> Option<f64> {
         certain(self.sensitivity()?.block.as_ref()?, DEPTH_ALL)
@@ -227,36 +269,55 @@ impl<'a> Reading<'a> {
         certain(self.sensitivity()?.separate.as_ref()?, SEPARATE)
     }
 
-    /// A sentence about what experiments found; those that are too unsteady to count stand at its end.
-    pub fn probe_sentence(&self) -> Option<String> {
-        let known = self.sensitivity()?;
-        let rate = |per_second: f64| amount(per_second).unwrap_or_else(|| "–".into());
-        let one = |sensed: &Sensed, what: &str, all: f64| {
-            let is_doubtful = certain(sensed, all).is_none();
-            let doubt = if is_doubtful { " (too unsteady to count)" } else { "" };
-            let told = format!(
-                "{what} {}: {} instead of {} operations/s{doubt}",
-                sensed.change,
-                rate(sensed.after_ops_per_second),
-                rate(sensed.before_ops_per_second)
-            );
-            (is_doubtful, told)
-        };
-        let all = [
-            known.delay.as_ref().map(|sensed| one(sensed, "with", DELAY_ALL)),
-            known.depth.as_ref().map(|sensed| one(sensed, "at", DEPTH_ALL)),
-            known.block.as_ref().map(|sensed| one(sensed, "with", DEPTH_ALL)),
-            known.separate.as_ref().map(|sensed| one(sensed, "with", SEPARATE)),
-        ];
+    /// The answers to experiments; those that are too unsteady to count stand at the end.
+    pub fn answers(&self) -> Vec<Observation> {
+        let all = [self.delay_answer(), self.depth_answer(), self.block_answer(), self.separate_answer()];
         let mut all: Vec<_> = all.into_iter().flatten().collect();
-        all.sort_by_key(|(is_doubtful, _)| *is_doubtful);
-        let all: Vec<_> = all.into_iter().map(|(_, told)| told).collect();
-        (!all.is_empty()).then(|| all.join("; "))
+        all.sort_by_key(|answer| matches!(answer, Observation::UnsteadyAnswer { .. }));
+        all
     }
 
-    /// The same sentence, where the rate follows the depth by less than this.
-    pub fn probe_of_depth_below(&self, limit: f64) -> Option<String> {
-        self.depth().filter(|depth| *depth < limit).and_then(|_| self.probe_sentence())
+    /// The same, without those to the changes of other observations.
+    pub fn answers_without(&self, others: &[Observation]) -> Vec<Observation> {
+        let is_open = |answer: &Observation| others.iter().all(|other| change_of(other) != change_of(answer));
+        self.answers().into_iter().filter(is_open).collect()
+    }
+
+    /// The same, where the rate follows the depth by less than this.
+    pub fn answers_if_depth_below(&self, limit: f64) -> Vec<Observation> {
+        if self.depth().is_some_and(|depth| depth < limit) { self.answers() } else { Vec::new() }
+    }
+
+    fn delay_answer(&self) -> Option<Observation> {
+        let sensed = self.sensitivity()?.delay.as_ref()?;
+        Some(unless_unsteady(answer!(DelayAnswer, sensed), sensed, DELAY_ALL))
+    }
+
+    fn depth_answer(&self) -> Option<Observation> {
+        let sensed = self.sensitivity()?.depth.as_ref()?;
+        Some(unless_unsteady(answer!(DepthAnswer, sensed), sensed, DEPTH_ALL))
+    }
+
+    /// The answer to a pause, if it surely costs more than this, however unsure how much.
+    pub fn delay_surely_above(&self, limit: f64) -> Option<Observation> {
+        let sensed = self.sensitivity()?.delay.as_ref()?;
+        (bounds(sensed)?.0 > limit).then(|| answer!(DelayAnswer, sensed))
+    }
+
+    /// The answer to more depth, if it surely brings more than this, however unsure how much.
+    pub fn depth_surely_above(&self, limit: f64) -> Option<Observation> {
+        let sensed = self.sensitivity()?.depth.as_ref()?;
+        (bounds(sensed)?.0 > limit).then(|| answer!(DepthAnswer, sensed))
+    }
+
+    fn block_answer(&self) -> Option<Observation> {
+        let sensed = self.sensitivity()?.block.as_ref()?;
+        Some(unless_unsteady(answer!(BlockAnswer, sensed), sensed, DEPTH_ALL))
+    }
+
+    fn separate_answer(&self) -> Option<Observation> {
+        let sensed = self.sensitivity()?.separate.as_ref()?;
+        Some(unless_unsteady(answer!(SeparateAnswer, sensed), sensed, SEPARATE))
     }
 
     /// What was seen of machine and server beside the devices.
@@ -265,6 +326,31 @@ impl<'a> Reading<'a> {
     }
 }
 
+/// The observation, if its answer is certain.
+fn unless_unsteady(answer: Observation, sensed: &Sensed, all: f64) -> Observation {
+    if certain(sensed, all).is_some() {
+        return answer;
+    }
+    Observation::UnsteadyAnswer {
+        change: sensed.change.as_str().into(),
+        before_ops_per_second: OpsPerSecond(sensed.before_ops_per_second),
+        after_ops_per_second: OpsPerSecond(sensed.after_ops_per_second),
+    }
+}
+
+/// The change that an observation is the answer to.
+fn change_of(observation: &Observation) -> Option<&Name> {
+    match observation {
+        Observation::DelayAnswer { change, .. }
+        | Observation::DepthAnswer { change, .. }
+        | Observation::BlockAnswer { change, .. }
+        | Observation::SeparateAnswer { change, .. }
+        | Observation::UnsteadyAnswer { change, .. } => Some(change),
+        _ => None,
+    }
+}
+
+/// The ends of the 95 % interval of an answer, however wide.
 fn bounds(sensed: &Sensed) -> Option<(f64, f64)> {
     let half = sensed.half_width?;
     Some((sensed.value - half, sensed.value + half))

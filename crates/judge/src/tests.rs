@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::fixtures::{World, clean};
-use crate::{Caught, TRAPS, judge};
+use crate::{TRAPS, TrapFinding, judge};
 
 /// Tests of every kind.
 const SPECS: &[&str] = &[
@@ -69,7 +69,7 @@ fn no_two_traps_have_a_code() {
 fn what_is_said_of_each_trap() {
     let mut told = String::new();
     for example in examples::ALL.iter().filter(|example| example.fires) {
-        let Caught { finding, advice, grade } = example.caught().unwrap();
+        let TrapFinding { finding, advice, grade } = example.caught().unwrap();
         let trust = grade.trust().word();
         told.push_str(&format!("{} ({trust}): {}\n", example.code, example.name.replace('_', " ")));
         told.push_str(&format!("  figures    {}\n", serde_json::to_string(&finding).unwrap()));

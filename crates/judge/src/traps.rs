@@ -11,7 +11,7 @@ mod layout;
 mod steadiness;
 mod target;
 
-use crate::{Caught, JudgeInput};
+use crate::{JudgeInput, TrapFinding};
 
 /// A rule that tells whether a row fell into a trap.
 #[derive(Debug)]
@@ -19,10 +19,10 @@ pub struct Trap {
     /// Its name in notes and in the reasons of distrust.
     pub code: &'static str,
     /// What it finds in an input that was measured; `None` where all is well or nothing can be told.
-    pub check: fn(&JudgeInput<'_>) -> Option<Caught>,
+    pub check: fn(&JudgeInput<'_>) -> Option<TrapFinding>,
 }
 
-const fn trap(code: &'static str, check: fn(&JudgeInput<'_>) -> Option<Caught>) -> Trap {
+const fn trap(code: &'static str, check: fn(&JudgeInput<'_>) -> Option<TrapFinding>) -> Trap {
     Trap { code, check }
 }
 

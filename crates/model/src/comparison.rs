@@ -108,7 +108,7 @@ document! {
         /// What the values are.
         pub measure: Measure,
         /// What each side measured; null where it measured no such test.
-        pub sides: Vec<Option<Measured>>,
+        pub sides: Vec<Option<SideResult>>,
         /// How each side but the first relates to it; null where one of them is missing.
         pub changes: Vec<Option<Change>>,
         /// What speaks against holding the two against each other.
@@ -116,7 +116,7 @@ document! {
     }
 
     /// What a side measured in a row.
-    pub struct Measured {
+    pub struct SideResult {
         /// The value of each run, in their order; of what was measured in turns, of each whole pair.
         pub values: Vec<f64>,
         /// Their geometric mean.

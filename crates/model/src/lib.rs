@@ -7,10 +7,12 @@
 //! - Names carry their unit, last: `_bytes`, `_ns`, `_per_second`. Durations are nanoseconds, sizes bytes.
 //! - The JSON of a [`Run`] only grows within schema `skye.run/1`.
 
+pub mod advice;
 pub mod comparison;
 pub mod disturbance;
 mod document;
 pub mod experiment;
+pub mod figure;
 pub mod finding;
 pub mod health;
 pub mod limiter;
@@ -18,6 +20,7 @@ pub mod machine;
 pub mod marker;
 pub mod markup;
 pub mod numbers;
+pub mod observation;
 pub mod plan;
 pub mod printable;
 pub mod request;

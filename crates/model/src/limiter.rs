@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 macro_rules! limiters {
-    ($($(#[$meta:meta])* $variant:ident, $code:literal, $title:literal;)+) => {
+    ($($(#[$meta:meta])* $variant:ident, $code:literal, $title:literal, $short:literal;)+) => {
         /// What held a number back.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -25,67 +25,72 @@ macro_rules! limiters {
             pub fn title(self) -> &'static str {
                 match self { $(Self::$variant => $title),+ }
             }
+
+            /// The title in at most 16 characters, for a narrow table.
+            pub fn short_title(self) -> &'static str {
+                match self { $(Self::$variant => $short),+ }
+            }
         }
     };
 }
 
 limiters! {
     /// Bytes per second of the device.
-    DeviceBandwidth, "device_bandwidth", "device bandwidth";
+    DeviceBandwidth, "device_bandwidth", "device bandwidth", "device bandwidth";
     /// Operations per second of the device.
-    DeviceOps, "device_ops", "device operations";
+    DeviceOps, "device_ops", "device operations", "device ops";
     /// The time that the device takes for one operation, at the depth that was asked for.
-    DeviceLatency, "device_latency", "device latency";
+    DeviceLatency, "device_latency", "device latency", "device latency";
     /// The time that a server takes for one operation, at the depth that was asked for.
-    RemoteLatency, "remote_latency", "remote latency";
+    RemoteLatency, "remote_latency", "remote latency", "remote latency";
     /// Tags of the device's queue, slots of a remote procedure call, background requests of FUSE.
-    QueueFull, "queue_full", "queue full";
+    QueueFull, "queue_full", "queue full", "queue full";
     /// A limit that a cgroup or a provider sets.
-    IoThrottle, "io_throttle", "I/O throttle";
+    IoThrottle, "io_throttle", "I/O throttle", "I/O throttle";
     /// The rate at which operations were asked for.
-    RateLimitAsked, "rate_limit_asked", "the rate asked for";
+    RateLimitAsked, "rate_limit_asked", "the rate asked for", "rate asked for";
     /// Bytes per second of the network.
-    NetworkBandwidth, "network_bandwidth", "network bandwidth";
+    NetworkBandwidth, "network_bandwidth", "network bandwidth", "network";
     /// A server that can do no more, whatever the load.
-    ServerSaturated, "server_saturated", "server";
+    ServerSaturated, "server_saturated", "server", "server";
     /// Copying from the page cache.
-    PageCache, "page_cache", "page cache";
+    PageCache, "page_cache", "page cache", "page cache";
     /// The page cache took the writes, and the device had not seen them.
-    PageCacheAbsorbed, "page_cache_absorbed", "page cache (absorbed)";
+    PageCacheAbsorbed, "page_cache_absorbed", "page cache (absorbed)", "cache (absorbed)";
     /// Names and attributes that memory holds.
-    MetadataCache, "metadata_cache", "cached metadata";
+    MetadataCache, "metadata_cache", "cached metadata", "cached metadata";
     /// The kernel held writers back until dirty pages were written.
-    DirtyThrottling, "dirty_throttling", "dirty-page throttling";
+    DirtyThrottling, "dirty_throttling", "dirty-page throttling", "dirty throttling";
     /// Pages had to be found before anything could go on.
-    MemoryPressure, "memory_pressure", "memory pressure";
+    MemoryPressure, "memory_pressure", "memory pressure", "memory pressure";
     /// Commits of the journal, and flushes of the device.
-    FsyncJournal, "fsync_journal", "journal commit / flush";
+    FsyncJournal, "fsync_journal", "journal commit / flush", "journal / flush";
     /// Threads that waited for each other.
-    LockContention, "lock_contention", "lock contention";
+    LockContention, "lock_contention", "lock contention", "lock contention";
     /// The thread's own code, outside of the kernel.
-    ClientCpu, "client_cpu", "client CPU (user code)";
+    ClientCpu, "client_cpu", "client CPU (user code)", "client CPU";
     /// The thread's time in the kernel.
-    KernelCpu, "kernel_cpu", "kernel CPU";
+    KernelCpu, "kernel_cpu", "kernel CPU", "kernel CPU";
     /// The test's own threads use all CPUs.
-    CpuSaturated, "cpu_saturated", "all CPUs, by this test";
+    CpuSaturated, "cpu_saturated", "all CPUs, by this test", "all CPUs";
     /// Other processes use the CPUs.
-    CpuContention, "cpu_contention", "other processes' CPU";
+    CpuContention, "cpu_contention", "other processes' CPU", "others' CPU";
     /// A cgroup's quota of CPU time.
-    CpuQuota, "cpu_quota", "CPU quota";
+    CpuQuota, "cpu_quota", "CPU quota", "CPU quota";
     /// The hypervisor gave the CPU to others.
-    HypervisorSteal, "hypervisor_steal", "steal";
+    HypervisorSteal, "hypervisor_steal", "steal", "steal";
     /// Others' I/O on the same device.
-    NoisyNeighbour, "noisy_neighbour", "other I/O";
+    NoisyNeighbour, "noisy_neighbour", "other I/O", "other I/O";
     /// A thread of the kernel or a daemon that works for the target.
-    HelperCpu, "helper_cpu", "helper thread CPU";
+    HelperCpu, "helper_cpu", "helper thread CPU", "helper CPU";
     /// Something below this system: a host, a provider, a controller.
-    BelowOs, "below_os", "below this OS";
+    BelowOs, "below_os", "below this OS", "below this OS";
     /// skye's own loop.
-    BenchmarkItself, "benchmark_itself", "skye itself";
+    BenchmarkItself, "benchmark_itself", "skye itself", "skye itself";
     /// Two limits at once.
-    Mixed, "mixed", "mixed";
+    Mixed, "mixed", "mixed", "mixed";
     /// The evidence conflicts, or is too thin.
-    NotClear, "not_clear", "not clear";
+    NotClear, "not_clear", "not clear", "not clear";
 }
 
 impl Limiter {

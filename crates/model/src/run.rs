@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::advice::Advice;
 use crate::document::{document, words};
-use crate::finding::{self, Advice, Finding};
+use crate::figure;
+use crate::finding::Finding;
 use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::target::Target;
@@ -36,9 +38,10 @@ words! {
     }
 
     /// Whether the number of a row is what it looks like.
-    #[derive(PartialOrd, Ord)]
+    #[derive(Default, PartialOrd, Ord)]
     pub enum Trust {
         /// It is: steady, narrow enough, confirmed by the counters, and the caches were as asked.
+        #[default]
         Ok,
         /// Something is off, and is named.
         Suspect,
@@ -51,7 +54,7 @@ mod evidence;
 
 pub use evidence::{
     CallUse, Cap, CeilingShares, Confidence, Evidence, Helper, NetworkUse, Pressures, Ranked, Reclaim,
-    Sensed, Sensitivity, SystemUse, Verdict, WaitSite, WaitsOf,
+    Sensed, Sensitivity, SystemUse, Verdict, WaitChannel, WaitsOf, sources,
 };
 
 document! {
@@ -221,9 +224,9 @@ document! {
         /// devices.
         #[serde(default)]
         pub system: Option<SystemUse>,
-        /// Where threads slept when they were looked at, the most frequent first.
-        #[serde(default)]
-        pub wait_sites: Vec<WaitSite>,
+        /// Functions of the kernel in which samples found the threads asleep, the most frequent first.
+        #[serde(default, rename = "wait_sites")]
+        pub wait_channels: Vec<WaitChannel>,
         /// How near it comes to limits of our own; null where none was measured.
         #[serde(default)]
         pub ceiling_shares: Option<CeilingShares>,
@@ -677,10 +680,10 @@ document! {
         /// A word for programs: "o_direct_ineffective".
         pub code: String,
         /// What was found, with its figures.
-        #[serde(default, deserialize_with = "finding::known_finding")]
+        #[serde(default, deserialize_with = "figure::known")]
         pub finding: Finding,
         /// What to do about it.
-        #[serde(default, deserialize_with = "finding::known_advice")]
+        #[serde(default, deserialize_with = "figure::all_known")]
         pub advice: Vec<Advice>,
         /// Both in words.
         pub text: String,

@@ -190,18 +190,10 @@ impl Score {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Trust;
 
     fn verdict(limiter: Limiter, confidence: Confidence, reasons: &[&str]) -> Verdict {
-        Verdict {
-            limiter: Some(limiter),
-            confidence: Some(confidence),
-            ranking: Vec::new(),
-            evidence: None,
-            advice: None,
-            trust: Trust::Ok,
-            trust_reasons: reasons.iter().map(|reason| (*reason).to_owned()).collect(),
-        }
+        let trust_reasons = reasons.iter().map(|reason| (*reason).to_owned()).collect();
+        Verdict { trust_reasons, ..Verdict::new(limiter, 0.9, Vec::new()).at_most(confidence) }
     }
 
     fn answer(truth: Truth, said: Option<Verdict>, rates: Option<(f64, f64)>) -> Answer {

@@ -24,7 +24,7 @@ pub enum Work {
     Files(FilesWork),
 }
 
-macro_rules! words {
+macro_rules! spec_words {
     ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -54,7 +54,7 @@ macro_rules! words {
     };
 }
 
-words! {
+spec_words! {
     /// What counts as one operation on data; its steps are the calls that it makes.
     DataVerb {
         /// One read of a block.
@@ -78,7 +78,7 @@ words! {
     }
 }
 
-words! {
+spec_words! {
     /// What a test may ask for with `engine=`.
     EngineWord {
         /// Plain system calls.
@@ -92,7 +92,7 @@ words! {
     }
 }
 
-words! {
+spec_words! {
     /// How the operations of a phase are issued, as it was decided.
     Engine {
         /// Plain system calls.
@@ -110,7 +110,7 @@ words! {
     }
 }
 
-words! {
+spec_words! {
     /// What counts as one operation on files; its steps are the calls that it makes.
     FileVerb {
         /// `openat(O_CREAT|O_EXCL)`, a write if the file has a size, `close`.
@@ -136,7 +136,7 @@ words! {
     }
 }
 
-words! {
+spec_words! {
     /// In which order the blocks of a file are visited.
     Access {
         /// From the first block to the last, then again.
@@ -146,7 +146,7 @@ words! {
     }
 }
 
-words! {
+spec_words! {
     /// In which order the files of a set are visited.
     Order {
         /// In the order of their numbers, which is the order of their creation.
@@ -158,7 +158,7 @@ words! {
     }
 }
 
-words! {
+spec_words! {
     /// What the names of a set of files look like.
     Naming {
         /// A letter and the number.
@@ -170,7 +170,7 @@ words! {
     }
 }
 
-words! {
+spec_words! {
     /// What a set of files consists of.
     FileKind {
         /// Files.
@@ -182,7 +182,7 @@ words! {
     }
 }
 
-words! {
+spec_words! {
     /// When a test makes what it changed durable.
     SyncMode {
         /// Never.
@@ -194,7 +194,7 @@ words! {
     }
 }
 
-words! {
+spec_words! {
     /// In which state the page cache is before a buffered read.
     CacheMode {
         /// The file's own pages are written back and dropped.
@@ -208,7 +208,7 @@ words! {
     }
 }
 
-words! {
+spec_words! {
     /// On which tests experiments are made that tell what limits them, once all tests are done.
     Probing {
         /// On none.

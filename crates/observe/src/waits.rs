@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use model::run::{WaitSite, WaitsOf};
+use model::run::{WaitChannel, WaitsOf};
 
 use crate::calls;
 use crate::parse::task_syscall::Blocked;
@@ -255,7 +255,7 @@ impl Waits {
     /// frequent first. Empty where that is hidden.
     ///
     /// A thread of a ring that has nothing to do sleeps as well, in `io_wq_worker`.
-    pub fn sites(&self) -> Vec<WaitSite> {
+    pub fn sites(&self) -> Vec<WaitChannel> {
         let mut sites: Vec<_> = self.sites.sites(WaitsOf::Workers).collect();
         sites.extend(self.ring_sites.sites(WaitsOf::RingWorkers));
         sites.sort_by(|a, b| b.samples.cmp(&a.samples).then_with(|| a.symbol.cmp(&b.symbol)));
@@ -304,10 +304,10 @@ impl Sites {
         true
     }
 
-    fn sites(&self, of: WaitsOf) -> impl Iterator<Item = WaitSite> {
+    fn sites(&self, of: WaitsOf) -> impl Iterator<Item = WaitChannel> {
         let symbols = self.symbols.iter().map(|symbol| (symbol.text(), symbol.samples));
         let all = symbols.chain([(RUNNING.to_owned(), self.running), (OTHER.to_owned(), self.other)]);
-        all.filter(|(_, samples)| *samples > 0).map(move |(symbol, samples)| WaitSite {
+        all.filter(|(_, samples)| *samples > 0).map(move |(symbol, samples)| WaitChannel {
             of,
             class: None,
             symbol,
@@ -391,7 +391,7 @@ mod tests {
     }
 
     fn told(waits: &Waits) -> Vec<(WaitsOf, String, u64, f64)> {
-        let told = |site: WaitSite| (site.of, site.symbol, site.samples, site.share);
+        let told = |site: WaitChannel| (site.of, site.symbol, site.samples, site.share);
         waits.sites().into_iter().map(told).collect()
     }
 

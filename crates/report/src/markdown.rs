@@ -1,12 +1,13 @@
 //! The tables as GitHub Markdown, for tickets and pages; and all evidence for what limited each row.
 
 use model::Run;
-use model::run::{Evidence, Mark, PhaseRecord, Sensed, Sensitivity, Verdict, WaitSite, WaitsOf};
+use model::observation::Source;
+use model::run::{Mark, PhaseRecord, Sensed, Sensitivity, WaitChannel, WaitsOf};
 
 use crate::numbers::{amount, percent};
 use crate::text::{
-    Kind, Remark, crossed, facts, interval_cell, latency_cells, loose, mark, megabytes_cell, missing_reason,
-    ops_cell, ranking, remarks, steps, subject, surely, words,
+    Kind, Remark, facts, interval_cell, latency_cells, loose, mark, megabytes_cell, missing_reason, ops_cell,
+    remarks, subject, surely, words,
 };
 use crate::{printable, time};
 
@@ -77,29 +78,27 @@ fn limited_by(phase: &PhaseRecord) -> Option<String> {
 /// Names and sentences of what was seen.
 pub(crate) fn seen(phase: &PhaseRecord) -> Vec<(&'static str, String)> {
     let mut facts: Vec<(&'static str, Option<String>)> = Vec::new();
-    if let Some(verdict @ Verdict { evidence, .. }) = &phase.verdict {
-        facts.push(("shares", Some(ranking(verdict)).filter(|ranking| !ranking.is_empty())));
-        if let Some(Evidence { budget, wait_site, counters, visible_cap, ceiling, probe }) = evidence {
-            let kinds = [
-                ("budget", budget),
-                ("wait site", wait_site),
-                ("counters", counters),
-                ("visible cap", visible_cap),
-                ("ceiling", ceiling),
-                ("probe", probe),
-            ];
-            facts.extend(kinds.map(|(name, sentence)| (name, sentence.clone())));
-        }
+    if let Some(verdict) = &phase.verdict {
+        facts.push(("shares", Some(wording::ranking(&[verdict])).filter(|ranking| !ranking.is_empty())));
+        let kinds = [
+            ("budget", Source::Budget),
+            ("wait channel", Source::WaitChannel),
+            ("counters", Source::Counters),
+            ("visible cap", Source::VisibleCap),
+            ("ceiling", Source::Ceiling),
+            ("probe", Source::Probe),
+        ];
+        facts.extend(kinds.map(|(name, source)| (name, wording::evidence(&[verdict], source))));
     }
-    facts.push(("on the way down", crossed(phase).map(|crossed| crossed.text)));
-    facts.push(("calls of an operation", steps(phase)));
-    facts.push(("asleep in", sites(&phase.wait_sites)));
+    facts.push(("on the way down", wording::crossed(phase).map(|crossed| crossed.text)));
+    facts.push(("calls of an operation", wording::steps(phase)));
+    facts.push(("asleep in", sites(&phase.wait_channels)));
     facts.push(("answers to experiments", phase.sensitivity.as_ref().and_then(answers)));
-    facts.push(("to try next", phase.verdict.as_ref().and_then(|verdict| verdict.advice.clone())));
+    facts.push(("to try next", phase.verdict.as_ref().and_then(|verdict| wording::next_steps(&[verdict]))));
     facts.into_iter().filter_map(|(name, fact)| Some((name, fact?))).collect()
 }
 
-fn sites(sites: &[WaitSite]) -> Option<String> {
+fn sites(sites: &[WaitChannel]) -> Option<String> {
     let shown = sites.iter().map(|site| {
         let class = site.class.as_ref().map_or(String::new(), |class| format!(" ({class})"));
         let of = match site.of {

@@ -1,11 +1,13 @@
 //! Runs to test with: a plausible default run, and what can be wrong with one.
 
-use model::finding::{Advice, Bytes, BytesPerSecond, Count, Finding, LatencyNs, Mean, Seconds, Share};
+use model::advice::Advice;
+use model::figure::{Bytes, BytesPerSecond, Count, LatencyNs, Mean, Seconds, Share};
+use model::finding::Finding;
 use model::plan::{Plan, plan};
 use model::run::{
     Budget, ChangePoint, CpuShares, CpuTimes, DeviceFrame, DeviceUse, Ends, EngineRecord, Environment,
     Extents, Frame, Interval, Latency, LatencyIntervals, Note, OwnIo, PhaseRecord, Rate, Reread, Residency,
-    RunStatus, SCHEMA, Setting, Status, Steady, Step, TargetProbes, ThreadTimes, Tool, Trust, Verdict,
+    RunStatus, SCHEMA, Setting, Status, Steady, Step, TargetProbes, ThreadTimes, Tool, Verdict,
     WorkloadRecord,
 };
 use model::spec::{self, Defaults};
@@ -19,7 +21,7 @@ mod any;
 mod limited;
 
 pub(crate) use any::any_run;
-pub(crate) use limited::{gathered, limit};
+pub(crate) use limited::{gathered, limit, time};
 
 pub(crate) const WIDE: Style = Style { unicode: true, width: 120 };
 pub(crate) const NARROW: Style = Style { unicode: true, width: 60 };
@@ -255,7 +257,7 @@ pub(crate) fn simulated_plan() -> (Plan, Environment) {
 
 /// Threads of a test waited for a CPU.
 pub(crate) fn waited_for_cpu(share: f64) -> Note {
-    wording::note(Finding::WaitedForCpu { waited: Share(share) }, [Advice::StopOthers {}])
+    wording::note(Finding::WaitedForCpu { waited_share: Share(share) }, [Advice::StopOthers {}])
 }
 
 /// A phase of that spec which went well: 100,000 operations a second.
@@ -332,21 +334,13 @@ pub(crate) fn phase(spec: &str) -> PhaseRecord {
         extents: Some(Extents { hole_share: 0.0, unwritten_share: 0.0, encoded_share: 0.0, extents: 33 }),
         conditions: None,
         system: None,
-        wait_sites: Vec::new(),
+        wait_channels: Vec::new(),
         ceiling_shares: None,
         sensitivity: None,
         slowest_calls: None,
         beside: None,
         notes: Vec::new(),
-        verdict: Some(Verdict {
-            limiter: None,
-            confidence: None,
-            ranking: Vec::new(),
-            evidence: None,
-            advice: None,
-            trust: Trust::Ok,
-            trust_reasons: Vec::new(),
-        }),
+        verdict: Some(Verdict::default()),
     };
     measure(&mut phase, 100_000.0, [250_000, 511_000, 900_000]);
     if block_bytes.is_some() {
@@ -470,7 +464,12 @@ pub(crate) fn run() -> Run {
     phases[2].rate.into_cache_ops_per_second = Some(17_624.0);
     phases[2].rate.durable_ops_per_second = Some(7_538.1);
     let (first, then) = (BytesPerSecond(1_830e6), BytesPerSecond(988e6));
-    let ran_out = Finding::RanOutMean { moved: Bytes(4_200_000_000), first, then, at: Seconds(2.3) };
+    let ran_out = Finding::RanOutMean {
+        moved_bytes: Bytes(4_200_000_000),
+        first_bytes_per_second: first,
+        then_bytes_per_second: then,
+        at_seconds: Seconds(2.3),
+    };
     phases[2].notes.push(wording::note(ran_out, []));
     if let Some(device) = phases[6].device.as_mut() {
         device.bytes_per_app_byte = Some(3.12);
@@ -551,11 +550,15 @@ pub(crate) fn troubled() -> Vec<PhaseRecord> {
     let mut distrusted = phase("write:rnd4k:q32t4");
     distrusted.notes = vec![
         wording::note(
-            Finding::DirectMissedDevice { moved: Share(0.03), file_system: "zfs".into() },
+            Finding::DirectMissedDevice { moved_share: Share(0.03), file_system: "zfs".into() },
             [Advice::ZfsDirect {}],
         ),
         wording::note(
-            Finding::TooEven { variation: Share(0.001), p50: LatencyNs(76_000), p99: LatencyNs(101_000_000) },
+            Finding::TooEven {
+                variation: Share(0.001),
+                p50_ns: LatencyNs(76_000),
+                p99_ns: LatencyNs(101_000_000),
+            },
             [Advice::FindLimit {}],
         ),
     ];
@@ -660,7 +663,7 @@ pub(crate) fn swept_run() -> Run {
     for (index, waited) in [(1, 0.33), (4, 0.16), (5, 0.18), (6, 0.25), (7, 0.31)] {
         run.phases[index].notes.push(waited_for_cpu(waited));
     }
-    let knee = Finding::Knee { throughput: Share(0.96), latency: Share(0.52) };
+    let knee = Finding::Knee { throughput_share: Share(0.96), latency_share: Share(0.52) };
     run.phases[2].notes.push(wording::note(knee, []));
     run.phases[7].notes.push(wording::note(Finding::NoKnee {}, [Advice::SweepFurther {}]));
     run

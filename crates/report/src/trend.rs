@@ -17,7 +17,7 @@ use crate::time;
 
 /// What a trend keeps of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Measured {
+pub struct RunSummary {
     started_at: String,
     host: String,
     path: String,
@@ -40,7 +40,7 @@ struct Test {
     facts: Facts,
 }
 
-impl From<&Run> for Measured {
+impl From<&Run> for RunSummary {
     fn from(run: &Run) -> Self {
         let mut tests: Vec<(&PhaseRecord, Vec<&PhaseRecord>)> = Vec::new();
         for phase in &run.phases {
@@ -95,7 +95,7 @@ fn trusted_rate(phase: &PhaseRecord) -> Option<f64> {
 
 /// A test on a target, over the runs.
 struct Series<'a> {
-    run: &'a Measured,
+    run: &'a RunSummary,
     test: &'a Test,
     /// The newest first, until all are known; then the oldest first.
     points: Vec<Point<'a>>,
@@ -106,7 +106,7 @@ struct Series<'a> {
 struct Point<'a> {
     /// How many runs are newer.
     back: usize,
-    run: &'a Measured,
+    run: &'a RunSummary,
     test: &'a Test,
 }
 
@@ -141,7 +141,7 @@ const COURSE_MIN: usize = 12;
 /// A test without a number to be trusted in a run keeps its place as a gap. Levels are those of
 /// [`stats::levels_of_few`]; beneath a test stands each change of its level, and what differed between the run with
 /// which it begins and the one before.
-pub fn render(runs: &[Option<Measured>], style: &Style) -> String {
+pub fn render(runs: &[Option<RunSummary>], style: &Style) -> String {
     let all = series(runs);
     let (once, mut shown): (Vec<_>, Vec<_>) = all.into_iter().partition(|series| series.points.len() < 2);
     shown.sort_by(|a, b| (&a.run.host, &a.run.path).cmp(&(&b.run.host, &b.run.path)));
@@ -171,7 +171,7 @@ fn looks_like(a: &Series, b: &Series) -> bool {
         == (&b.run.host, &b.run.path, &b.test.name, &b.test.label)
 }
 
-fn series(runs: &[Option<Measured>]) -> Vec<Series<'_>> {
+fn series(runs: &[Option<RunSummary>]) -> Vec<Series<'_>> {
     let mut all: Vec<Series> = Vec::new();
     let mut known = BTreeMap::new();
     for (back, run) in runs.iter().enumerate() {
@@ -253,7 +253,7 @@ impl Layout {
         Self { subject, course: most.clamp(COURSE_MIN, width - FIXED - subject), width }
     }
 
-    fn target(&self, run: &Measured, style: &Style) -> String {
+    fn target(&self, run: &RunSummary, style: &Style) -> String {
         // Whoever chose the name of a host, the directory stays in sight.
         let host = fit(&style.foreign(&run.host), self.width / 3);
         let room = self.width - host.chars().count() - 2;
@@ -362,7 +362,7 @@ fn told(difference: Difference) -> String {
 }
 
 /// What is said once, about everything above.
-fn closing(shown: &[Series], once: usize, runs: &[Option<Measured>], style: &Style) -> String {
+fn closing(shown: &[Series], once: usize, runs: &[Option<RunSummary>], style: &Style) -> String {
     let mut notes = Vec::new();
     let rates = || shown.iter().flat_map(|series| series.points.iter().map(|point| point.test.rate));
     if rates().any(|rate| rate.is_none()) {

@@ -1,6 +1,8 @@
 //! The knee of a sweep: the point beyond which more load buys more waiting than work.
 
-use model::finding::{Advice, Finding, Share};
+use model::advice::Advice;
+use model::figure::Share;
+use model::finding::Finding;
 use model::run::{Note, PhaseRecord, Status};
 
 /// Where the knee of a sweep lies, as the place in `records` and the note for that row: the point with the highest
@@ -32,7 +34,7 @@ pub fn knee(records: &[&PhaseRecord]) -> Option<(usize, Note)> {
         Note::new(Finding::NoKnee {}, vec![Advice::SweepFurther {}])
     } else {
         let (throughput, latency) = (Share(throughput / most), Share(latency / slowest));
-        Note::new(Finding::Knee { throughput, latency }, Vec::new())
+        Note::new(Finding::Knee { throughput_share: throughput, latency_share: latency }, Vec::new())
     };
     Some((index, note))
 }

@@ -37,6 +37,6 @@ pub use dataset::LayoutProgress;
 pub use directory::{Removed, Removing, Unmade, WorkDirectory};
 pub use drive::{Moment, Tick};
 pub use knee::knee;
-pub use record::phase_id;
+pub use record::record_id;
 pub use session::{Session, Time};
 pub use steady_state::Known;

@@ -2,7 +2,7 @@
 
 use engine::clock::{Clock, Monotonic};
 use model::plan::PlannedPhase;
-use model::run::{Budget, CallUse, CpuShares, DeviceUse, Frame, OwnIo, SystemUse, WaitSite};
+use model::run::{Budget, CallUse, CpuShares, DeviceUse, Frame, OwnIo, SystemUse, WaitChannel};
 use model::target::{Backing, Target};
 use model::workload::{DataVerb, Work};
 use observe::{Probe, Root, Snapshot, Surroundings, Waits};
@@ -58,7 +58,7 @@ pub struct Observed {
     /// What else was seen of machine and server.
     pub system: SystemUse,
     /// Where threads slept.
-    pub wait_sites: Vec<WaitSite>,
+    pub wait_channels: Vec<WaitChannel>,
     /// Shares of the looks at threads that found them asleep in each call; empty where these were not counted.
     pub blocked_in: Vec<(&'static str, f64)>,
     /// Worker threads that were watched.
@@ -201,7 +201,7 @@ impl Meter {
         Observed {
             watched: self.probe.watched(),
             system,
-            wait_sites: self.waits.sites(),
+            wait_channels: self.waits.sites(),
             blocked_in: blocked_in.into_iter().map(|(call, seen)| (call, seen as f64 / looks)).collect(),
             ..std::mem::take(&mut self.observed)
         }

@@ -1,18 +1,20 @@
 //! What only the run itself knows about a row; everything that follows from the record is the judge's.
 
-use model::finding::{Advice, Count, Finding};
+use model::advice::Advice;
+use model::figure::Count;
+use model::finding::Finding;
 use model::plan::PlannedPhase;
 use model::run::{Note, PhaseRecord};
 use model::workload::{DataVerb, SyncMode};
 
-use crate::record::Measured;
+use crate::record::PhaseTotals;
 
 /// An open loop that starts less than all but this share of what is due cannot keep its rate.
 const MISSED_SHARE_MAX: f64 = 0.01;
 
 /// What only the run knows: what a test stands in for, what was done without, what never started.
-pub fn notes(phase: &PlannedPhase, measured: &Measured, record: &PhaseRecord) -> Vec<Note> {
-    let Measured { missed, ref lost, is_damaged, is_torn, .. } = *measured;
+pub fn notes(phase: &PlannedPhase, measured: &PhaseTotals, record: &PhaseRecord) -> Vec<Note> {
+    let PhaseTotals { missed, ref lost, is_damaged, is_torn, .. } = *measured;
     let mut notes = Vec::new();
     let mut add = |finding: Finding, advice: &[Advice]| notes.push(Note::new(finding, advice.to_vec()));
     if is_damaged {

@@ -40,7 +40,7 @@ pub struct Circumstances<'a> {
 pub fn untried(phase: &PlannedPhase, repetition: u32, status: Status, reason: &str) -> PhaseRecord {
     let (workload, collected) = (&phase.workload, Collected::new(0));
     PhaseRecord {
-        id: phase_id(phase, repetition),
+        id: record_id(phase, repetition),
         spec: spec::print(workload),
         name: workload.name().into(),
         label: workload.label(),
@@ -81,7 +81,7 @@ pub fn untried(phase: &PlannedPhase, repetition: u32, status: Status, reason: &s
         extents: None,
         conditions: None,
         system: None,
-        wait_sites: Vec::new(),
+        wait_channels: Vec::new(),
         ceiling_shares: None,
         sensitivity: None,
         beside: None,
@@ -96,7 +96,7 @@ pub fn record(
     phase: &PlannedPhase,
     repetition: u32,
     steps: &[&'static str],
-    mut measured: Measured,
+    mut measured: PhaseTotals,
     collected: Collected,
     observed: &Observed,
 ) -> PhaseRecord {
@@ -186,7 +186,7 @@ pub fn record(
         ),
         cpu: observed.cpu(),
         system: (phase.engine != Engine::Sim).then(|| observed.system.clone()),
-        wait_sites: observed.wait_sites.clone(),
+        wait_channels: observed.wait_channels.clone(),
         verified_blocks: collected.verified,
         steady: course.map(|course| course.steady),
         rounds: std::mem::take(&mut measured.rounds),
@@ -200,7 +200,7 @@ pub fn record(
 }
 
 /// Unique in the run: with the repetition, from the second on.
-pub fn phase_id(phase: &PlannedPhase, repetition: u32) -> String {
+pub fn record_id(phase: &PlannedPhase, repetition: u32) -> String {
     if repetition > 1 { format!("{}#{repetition}", phase.id) } else { phase.id.clone() }
 }
 
@@ -221,7 +221,7 @@ pub struct Times {
 
 /// What is common to the outcomes of both kinds of phases.
 #[derive(Debug, Default)]
-pub struct Measured {
+pub struct PhaseTotals {
     /// With the sync at the end.
     pub elapsed_ns: u64,
     /// End of the time axis of intervals.
@@ -262,7 +262,7 @@ pub struct Measured {
     pub failure: Option<Trouble>,
 }
 
-impl Measured {
+impl PhaseTotals {
     /// Nothing was measured.
     pub fn failed(failure: Trouble) -> Self {
         Self { failure: Some(failure), ..Self::default() }

@@ -28,7 +28,7 @@ use crate::member;
 use crate::meter::{Lows, Meter, Observed};
 use crate::patience;
 use crate::probes;
-use crate::record::{self, Circumstances, Measured, phase_id};
+use crate::record::{self, Circumstances, PhaseTotals, record_id};
 use crate::sim_phase;
 
 /// Longest wait for a device to calm down before a phase.
@@ -92,7 +92,7 @@ impl Drop for StopOnDrop {
 /// How long a phase may take.
 #[derive(Debug, Clone, Copy)]
 pub struct Time {
-    /// Measured.
+    /// PhaseTotals.
     pub measured_ns: u64,
     /// In all.
     pub budget_ns: u64,
@@ -389,8 +389,8 @@ impl Session {
                             stdio_program,
                         };
                         data_phase::run(&task, dataset, &mut drive).map(|outcome| {
-                            let measured = Measured::of_data(data, outcome, drive.collected.ops);
-                            let measured = Measured { rate_ops_per_second, ..measured };
+                            let measured = PhaseTotals::of_data(data, outcome, drive.collected.ops);
+                            let measured = PhaseTotals { rate_ops_per_second, ..measured };
                             measured.or_cut(phase, &drive.collected, time_ns, planned_ns_min)
                         })
                     }
@@ -413,7 +413,7 @@ impl Session {
                             near,
                         };
                         file_phase::run(&task, files, &mut drive)
-                            .map(|outcome| Measured::of_files(outcome, &drive))
+                            .map(|outcome| PhaseTotals::of_files(outcome, &drive))
                     }
                 };
                 (drive.on_moment)(Moment::Over);
@@ -424,7 +424,7 @@ impl Session {
                 (measured, collected, observed, start_ns)
             }
         };
-        let measured = measured.unwrap_or_else(Measured::failed);
+        let measured = measured.unwrap_or_else(PhaseTotals::failed);
         self.untimed_bytes += measured.untimed_bytes;
         let circumstances = Circumstances {
             plan: &self.plan,
@@ -489,7 +489,7 @@ impl Session {
 
     /// The same for the same phase of a run with the same seed, another one when it is measured again.
     fn offset_seed(&mut self, phase: &PlannedPhase, repetition: u32) -> u64 {
-        let id = phase_id(phase, repetition);
+        let id = record_id(phase, repetition);
         self.attempts = if self.last_id == id { self.attempts + 1 } else { 0 };
         let place = id.bytes().fold(self.attempts, |hash, byte| mix(hash ^ u64::from(byte)));
         self.last_id = id;

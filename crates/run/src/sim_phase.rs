@@ -22,7 +22,7 @@ use crate::data_phase::{DataOutcome, shares};
 use crate::drive::Tick;
 use crate::member::{WithVerb, with_verb};
 use crate::meter::Observed;
-use crate::record::Measured;
+use crate::record::PhaseTotals;
 
 /// What a test on a simulated device needs.
 pub struct SimTask<'a> {
@@ -47,7 +47,7 @@ pub fn run(
     task: &SimTask<'_>,
     steps: usize,
     on_tick: &mut dyn FnMut(&Tick<'_>),
-) -> (Result<Measured, Trouble>, Collected, Observed) {
+) -> (Result<PhaseTotals, Trouble>, Collected, Observed) {
     let (mut collected, mut observed) = (Collected::new(steps), Observed::default());
     let Some(data) = task.phase.workload.data() else {
         return (Err(Trouble::new("simulate a test on files", "it has no data")), collected, observed);
@@ -78,8 +78,8 @@ pub fn run(
     observed.is_simulated = true;
     // All of the workers' time that the device takes is spent in the kernel.
     observed.kernel_ticks = 1;
-    let measured = Measured::of_data(data, outcome, collected.ops);
-    let measured = Measured { rate_ops_per_second: task.rate_ops_per_second, ..measured };
+    let measured = PhaseTotals::of_data(data, outcome, collected.ops);
+    let measured = PhaseTotals { rate_ops_per_second: task.rate_ops_per_second, ..measured };
     (Ok(measured), collected, observed)
 }
 

@@ -221,7 +221,7 @@ enum Enough {
 }
 
 /// What came of it.
-struct Measured {
+struct PairsOutcome {
     pairs: u32,
     enough: Enough,
     ended: [Ended; 2],
@@ -231,7 +231,7 @@ struct Measured {
 
 impl Measuring<'_> {
     /// Block after block, until enough is known or a limit is reached.
-    fn measure(mut self) -> Measured {
+    fn measure(mut self) -> PairsOutcome {
         let mut random = fastrand::Rng::with_seed(self.seed);
         let mut first = [Vec::new(), Vec::new()];
         let mut pairs = 0;
@@ -280,7 +280,7 @@ impl Measuring<'_> {
         let [first_a, first_b] = first;
         let pairing =
             |party: usize, first| Pairing { id: id.clone(), side: self.parties[party].name.into(), first };
-        Measured {
+        PairsOutcome {
             pairs,
             enough,
             ended: [a.end(pairing(0, first_a)), b.end(pairing(1, first_b))],
@@ -339,8 +339,8 @@ fn names(parties: &[Party; 2]) -> [String; 2] {
     if a == b { parties.each_ref().map(|party| party.name.to_owned()) } else { [a, b] }
 }
 
-fn finish(arguments: &AbArguments, measured: Measured, shows_text: bool) -> Done {
-    let Measured { pairs, enough, ended, names, effect } = measured;
+fn finish(arguments: &AbArguments, measured: PairsOutcome, shows_text: bool) -> Done {
+    let PairsOutcome { pairs, enough, ended, names, effect } = measured;
     let is_whole = ended.each_ref().map(|ended| ended.tell_failures()) == [true, true];
     // The same signal ended both.
     let left = |ended: &&Ended| (ended.is_closing(), ended.left.len());

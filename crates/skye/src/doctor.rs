@@ -50,7 +50,7 @@ pub fn doctor(directory: &Path) -> Done {
 
 /// By the run that would be made if nothing else were asked for.
 fn judged(health: Health) -> Result<Vec<Check>, Failure> {
-    Ok(judge::fitness::checks(&health, &preset::load(preset::DEFAULT)?))
+    Ok(wording::fitness::checks(&health, &preset::load(preset::DEFAULT)?))
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use model::finding::{Finding, Share};
+use model::figure::Share;
+use model::finding::Finding;
 use model::plan::PlannedPhase;
 use model::run::{
     Confidence, Environment, Pairing, PhaseRecord, Run, RunStatus, SCHEMA, Status, TargetProbes, Tool,
@@ -520,7 +521,7 @@ impl Driver {
         let untimed_bytes = session.untimed_bytes();
         self.view.begin();
         let (view, beside, marks) = (&mut self.view, &mut self.beside, &mut self.marks);
-        let (id, spec) = (run::phase_id(phase, repetition), spec::print(&phase.workload));
+        let (id, spec) = (run::record_id(phase, repetition), spec::print(&phase.workload));
         let time = Time { measured_ns: time_ns, budget_ns };
         let mut record = session.phase(phase, repetition, time, &mut |moment| match moment {
             Moment::Begin => {

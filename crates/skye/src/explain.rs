@@ -1,8 +1,8 @@
 //! `skye explain`: what a limiter means, how it is told, what to try, and what was not tested.
 
-use judge::limiter_help::{CONFIDENCE, KINDS, LIMITER_HELP, LimiterHelp, OCCUPANCY};
 use model::{Limiter, nearest};
 use report::text::{self, Style};
+use wording::limiter_help::{CONFIDENCE, KINDS, LIMITER_HELP, LimiterHelp, occupancy};
 
 use crate::Done;
 use crate::exit::{self, Failure};
@@ -31,17 +31,17 @@ fn list(style: &Style) -> String {
 /// There is none of that name.
 fn page(words: &str, style: &Style) -> Result<String, String> {
     let about = text::named(words).and_then(LimiterHelp::of).ok_or_else(|| unknown(words))?;
-    let mut sections = about.sections().to_vec();
-    let cases = rig::cases::that_show(about.limiter);
-    sections.extend(cases.as_deref().map(|cases| ("Shown by", cases)));
-    sections.push(("How sure it is", CONFIDENCE));
+    let thresholds = judge::thresholds();
+    let mut sections = about.sections(&thresholds).to_vec();
+    sections.extend(rig::cases::that_show(about.limiter).map(|cases| ("Shown by", cases)));
+    sections.push(("How sure it is", CONFIDENCE.to_owned()));
     // Words that only some of the texts use.
-    let used = |word: &str| about.evidence.to_lowercase().contains(word);
-    let is_probed = ["delay", "depth", "(block", "separate"].iter().any(|word| used(word));
+    let evidence = about.evidence(&thresholds).to_lowercase();
+    let is_probed = ["delay", "depth", "(block", "separate"].iter().any(|word| evidence.contains(word));
     let probe = KINDS.iter().find(|(name, _)| *name == "probe").map(|(_, text)| *text);
-    sections.extend(probe.filter(|_| is_probed).map(|text| ("What a probe tells", text)));
-    if used("occupancy") {
-        sections.push(("What occupancy is", OCCUPANCY));
+    sections.extend(probe.filter(|_| is_probed).map(|text| ("What a probe tells", text.to_owned())));
+    if evidence.contains("occupancy") {
+        sections.push(("What occupancy is", occupancy(&thresholds)));
     }
     let limiter = about.limiter;
     Ok(text::page(limiter.title(), limiter.code(), &sections, style))

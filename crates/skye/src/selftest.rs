@@ -13,7 +13,7 @@ use report::text;
 use rig::Cleaned;
 use rig::cases::{self, Case};
 
-use self::measured::{Bench, Measured};
+use self::measured::{Bench, CaseOutcome};
 use crate::Done;
 use crate::cli::SelfTestArguments;
 use crate::exit::{self, Failure};
@@ -73,7 +73,7 @@ pub fn selftest(arguments: &SelfTestArguments) -> Done {
         let ended = bench.measure(case);
         selftest.left.extend(ended.left);
         match ended.measured {
-            Measured::Answered(answers) => {
+            CaseOutcome::Answered(answers) => {
                 let shown = text::selftest::case(&answers, &style);
                 selftest.answers.extend(answers);
                 if shows_text {
@@ -82,8 +82,8 @@ pub fn selftest(arguments: &SelfTestArguments) -> Done {
                     shows_text = reader.is_ok();
                 }
             }
-            Measured::Missing(missing) => selftest.missing.push(missing),
-            Measured::Interrupted => {
+            CaseOutcome::Missing(missing) => selftest.missing.push(missing),
+            CaseOutcome::Interrupted => {
                 let reason = format!("it was ended by {}", interruption.name());
                 selftest.missing.extend(order[index..].iter().map(|case| Missing {
                     case: case.name.into(),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use model::Trouble;
 use report::html::Embed;
 use report::list::{Entry, Summary};
-use report::trend::Measured;
+use report::trend::RunSummary;
 use run::ceilings::MEMORY;
 use run::{Cleaned, patience};
 
@@ -79,7 +79,7 @@ pub fn list(arguments: &ListArguments) -> Done {
     let style = terminal::style();
     // One by one, as documents are large, and what is shown of them is not.
     let text = if arguments.trend {
-        let measured = |path: &PathBuf| store::read(path).ok().map(|run| Measured::from(&run));
+        let measured = |path: &PathBuf| store::read(path).ok().map(|run| RunSummary::from(&run));
         report::trend::render(&paths.iter().map(measured).collect::<Vec<_>>(), &style)
     } else {
         let entry = |path: &PathBuf| Entry {

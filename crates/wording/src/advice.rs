@@ -1,6 +1,6 @@
 //! What is said of each kind of advice: a sentence.
 
-use model::finding::Advice;
+use model::advice::Advice;
 
 /// The template of the sentence, with its full stop.
 pub(crate) fn words(advice: &Advice) -> &'static str {
@@ -46,7 +46,7 @@ pub(crate) fn words(advice: &Advice) -> &'static str {
         }
         QuietDevice {} => "Look at the noise, and run it again when the device is quiet.",
         QuietHost {} => "Run it again when the host is quiet.",
-        StopOthers {} => "Stop them, and run it again.",
+        StopOthers {} => "Stop the other programs, or give the test CPUs of its own, and run it again.",
         CheckIostats { .. } => "Look whether its counters are on (/sys/class/block/{device}/queue/iostats).",
         CheckDevices { .. } => "Are all devices under {mount_point} known?",
         SyncEnd {} => "Try it with sync=end.",
@@ -62,5 +62,52 @@ pub(crate) fn words(advice: &Advice) -> &'static str {
         WholeStripes {} => "Try blocks of a whole stripe.",
         CheckLayout { .. } => "Look at the layout of {member}.",
         SweepFurther {} => "Sweep further.",
+        LeaveRateAway {} => "Leave rate= away to see how much the target can do.",
+        SeeDevice {} => {
+            "With :direct the device's own speed shows; vm.dirty_bytes sets how much may wait in memory."
+        }
+        MeasureStorage {} => "Use --cache cold or :direct to measure the storage.",
+        LargerBlocks {} => "Larger blocks cost less CPU a byte.",
+        BlocksForStdio {} => {
+            "Blocks (write:seq1m) avoid the C library; stdio_buffer= changes how many bytes a call carries."
+        }
+        BlocksForBytes {} => "Each byte is a system call of its own: use blocks to measure the storage.",
+        NotTheStorage {} => "This is no limit of the storage.",
+        ChangeGave { .. } => "With {change} the rate was {times} times as high.",
+        MoreDepth {} => "More depth or threads bring more, if your program can ask for them.",
+        MoreInFlightMight { .. } => {
+            "With {in_flight} operations in flight it might give up to {ops_per_second}, if each took no longer (Little's law)."
+        }
+        DepthUntriedWrites {} => {
+            "Whether more depth brings more was not tried, as the test writes; --probe-writes does."
+        }
+        DepthUntried {} => "Whether more depth brings more was not tried.",
+        MoreThreadsUpTo { .. } => "Try :t{threads}: up to {times} times as much, as far as CPUs go.",
+        OrDirectAndDeep {} => "Or use :direct with more depth.",
+        NoCpuLeft {} => "Each CPU has its thread already.",
+        EitherHelps {} => "Either helps: less CPU for each operation, or a shorter wait.",
+        MoreThreads {} => "More threads may help.",
+        MoreLoops {} => "Use more threads: each adds a loop of its own.",
+        ParallelHelpers {} => {
+            "Look for a faster cipher, more workers or more connections (nconnect, several mounts)."
+        }
+        OneForEach {} => "Leave :shared away, or use a file or directory for each thread.",
+        MoreMemory {} => "Give the machine or the cgroup more memory, or use direct I/O.",
+        RaiseQueue {} => "Raise nr_requests, max_background or the slots of the mount, or use less depth.",
+        RaiseQuota {} => "Raise the cgroup's CPU quota (cpu.max, cpu.cfs_quota_us), or run outside of it.",
+        FasterLink {} => "Use a faster link, several of them, or compression.",
+        LookAtServer {} => "Look at the server for its own limit.",
+        GroupCommit {} => {
+            "With more threads (t4) commits are shared; a drive with power-loss protection makes flushes free."
+        }
+        RaiseLimit { .. } => "Raise the limit in {source}, or measure outside of that cgroup.",
+        FindLimitOfBytes {} => {
+            "Look for a limit of bytes: of a cgroup, of the volume type, or of the provider."
+        }
+        FindLimitOfOperations {} => {
+            "Look for a limit of operations: of a cgroup, of the volume type, or of the provider."
+        }
+        RepeatLater {} => "Repeat it (--repeat 5) at another time of the day.",
+        MeasureLonger {} => "Measure it for longer, or when the machine and the target are quiet.",
     }
 }

@@ -1,4 +1,4 @@
-//! Writes findings and advice in English; nobody else does.
+//! Writes findings, verdicts, advice and the checks of a machine in English; nobody else does.
 //!
 //! Invariants:
 //! - A sentence is a template of its kind, with the kind's own figures: nothing else is read, nothing is parsed.
@@ -8,11 +8,25 @@
 
 mod advice;
 mod findings;
+pub mod fitness;
+mod layers;
+pub mod limiter_help;
+mod observations;
 mod template;
+mod verdicts;
 
-use model::finding::{Advice, Finding};
+use model::advice::Advice;
+use model::figure::Figures;
+use model::finding::Finding;
+use model::observation::Observation;
 use model::printable::printable;
 use model::run::{Note, PhaseRecord};
+
+pub use layers::{Crossed, crossed, steps};
+pub use verdicts::{
+    are_alike_verdicts, evidence, next_steps, ranking, telling, verdict_clause, verdict_paragraph,
+    verdict_sentence,
+};
 
 /// Longest clause, in characters: it stands in a cell of a table.
 pub const CLAUSE_MAX: usize = 40;
@@ -27,20 +41,31 @@ pub fn clause(finding: &Finding) -> &'static str {
 ///
 /// Findings of other kinds than the first, or about other things, are left out.
 pub fn sentence(all: &[&Finding]) -> String {
-    let Some(first) = all.first() else { return String::new() };
-    let figures: Vec<_> =
-        all.iter().filter(|other| is_alike(first, other)).map(|finding| finding.figures()).collect();
-    template::filled(findings::words(first).1, &figures)
+    told(all, |finding| findings::words(finding).1)
 }
 
-/// A sentence of advice, with a full stop.
-pub fn advice(advice: &Advice) -> String {
-    template::filled(advice::words(advice), &[advice.figures()])
+/// A sentence about an observation of one row or several, as [`sentence`].
+pub fn observation(all: &[&Observation]) -> String {
+    told(all, observations::words)
+}
+
+/// A sentence of advice for one row or several, with a full stop.
+pub fn advice(all: &[&Advice]) -> String {
+    told(all, advice::words)
+}
+
+/// The template of the first, filled with the figures of all that are like it.
+fn told<T: Figures>(all: &[&T], words: fn(&T) -> &'static str) -> String {
+    let Some(first) = all.first() else { return String::new() };
+    let figures: Vec<_> =
+        all.iter().filter(|other| is_alike(*first, **other)).map(|one| one.figures()).collect();
+    template::filled(words(first), &figures)
 }
 
 /// The sentence about findings and what to do about them, each with its full stop.
 pub fn paragraph(all: &[&Finding], next: &[Advice]) -> String {
-    let sentences = std::iter::once(format!("{}.", sentence(all))).chain(next.iter().map(advice));
+    let sentences =
+        std::iter::once(format!("{}.", sentence(all))).chain(next.iter().map(|next| advice(&[next])));
     sentences.collect::<Vec<_>>().join(" ")
 }
 
@@ -66,9 +91,9 @@ fn is_in_words(note: &Note) -> bool {
 }
 
 /// Whether one sentence can be made of both: of the same kind, about the same things.
-fn is_alike(one: &Finding, other: &Finding) -> bool {
-    let names = |finding: &Finding| -> Vec<String> {
-        let named = finding.figures().into_iter().filter(|(_, figure)| figure.is_name());
+pub(crate) fn is_alike<T: Figures>(one: &T, other: &T) -> bool {
+    let names = |kind: &T| -> Vec<String> {
+        let named = kind.figures().into_iter().filter(|(_, figure)| figure.is_name());
         named.map(|(_, figure)| template::named(&figure)).collect()
     };
     std::mem::discriminant(one) == std::mem::discriminant(other) && names(one) == names(other)
@@ -84,6 +109,9 @@ pub fn note(finding: Finding, advice: impl IntoIterator<Item = Advice>) -> Note 
 pub fn fill(record: &mut PhaseRecord) {
     for note in record.notes.iter_mut().filter(|note| !is_in_words(note)) {
         note.text = of_notes(&[note]);
+    }
+    if let Some(verdict) = &mut record.verdict {
+        verdicts::fill(verdict);
     }
 }
 
@@ -111,9 +139,25 @@ mod tests {
     }
 
     #[test]
+    fn each_kind_of_observation_is_a_sentence_with_its_own_figures() {
+        /// The answer itself, of which the rates before and after tell.
+        const UNTOLD: &[&str] = &["elasticity", "half_width"];
+        for seen in Observation::of_each_kind() {
+            let (text, template) = (observation(&[&seen]), observations::words(&seen));
+            assert!(!text.is_empty() && !text.contains(['{', '}']) && !text.ends_with('.'), "{text}");
+            for (name, _) in seen.figures() {
+                assert!(
+                    template.contains(&format!("{{{name}}}")) || UNTOLD.contains(&name),
+                    "{template}: {name}"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn each_kind_of_advice_is_a_sentence() {
         for next in Advice::of_each_kind() {
-            let text = advice(&next);
+            let text = advice(&[&next]);
             assert!(text.ends_with(['.', '?']) && text.starts_with(char::is_uppercase), "{text}");
             assert!(!text.contains(['{', '}']), "{text}");
         }
@@ -135,28 +179,33 @@ mod tests {
 
     #[test]
     fn several_findings_of_a_kind_are_told_as_one() {
-        use model::finding::{LatencyNs, Share};
-        let waited = |share| Finding::WaitedForCpu { waited: Share(share) };
+        use model::figure::{LatencyNs, Share};
+        let waited = |share| Finding::WaitedForCpu { waited_share: Share(share) };
         let (one, other) = (waited(0.31), waited(0.095));
         assert_eq!(
             sentence(&[&one, &other]),
             "its threads waited 9.5 to 31 % of their time for a CPU, which other programs used"
         );
-        let p99 = |ns, whole| Finding::P99Waited { wait: LatencyNs(ns), whole: LatencyNs(whole) };
+        let p99 = |ns, whole| Finding::P99Waited { wait_ns: LatencyNs(ns), whole_ns: LatencyNs(whole) };
         assert_eq!(
             sentence(&[&p99(900_000, 2_000_000), &p99(1_200_000, 2_000_000)]),
             "operations waited 900 µs to 1.20 ms to start, of a p99 of 2.00 ms"
         );
-        let foreign = |device: &str| Finding::ForeignIo { foreign: Share(0.3), device: device.into() };
+        let foreign = |device: &str| Finding::ForeignIo { foreign_share: Share(0.3), device: device.into() };
         assert!(!is_alike(&foreign("sda"), &foreign("sdb")), "two devices are two things");
-        assert!(is_alike(&foreign("sda"), &Finding::ForeignIo { foreign: Share(0.4), device: "sda".into() }));
+        assert!(is_alike(
+            &foreign("sda"),
+            &Finding::ForeignIo { foreign_share: Share(0.4), device: "sda".into() }
+        ));
     }
 
     #[test]
     fn what_others_have_named_is_shown_not_obeyed() {
         let device = "sd\x1b[2Ja{share}";
-        let text =
-            sentence(&[&Finding::ForeignIo { foreign: model::finding::Share(0.3), device: device.into() }]);
+        let text = sentence(&[&Finding::ForeignIo {
+            foreign_share: model::figure::Share(0.3),
+            device: device.into(),
+        }]);
         assert!(!text.chars().any(model::printable::acts) && text.contains("a{share}"), "{text}");
     }
 }

@@ -1,6 +1,6 @@
 //! Templates: sentences with the names of figures in braces. `{rounds:round}` is a number of rounds: "1 round".
 
-use model::finding::Figure;
+use model::figure::{Figure, TimePart, TimeShare};
 use model::numbers::{MISSING, amount, latency, megabytes, percent, thousands};
 use model::printable::printable;
 use model::run::UpkeepRecord;
@@ -31,15 +31,53 @@ pub(crate) fn filled(template: &str, all: &[Vec<(&'static str, Figure<'_>)>]) ->
 /// "31 %", "31 to 40 %", "900 µs to 1.2 ms".
 fn range(figures: &[&Figure<'_>]) -> String {
     let by_size = |a: &&&Figure<'_>, b: &&&Figure<'_>| value(a).total_cmp(&value(b));
+    if let Some(Figure::Time(first)) = figures.first() {
+        return time(first, figures);
+    }
     let ends = figures.iter().min_by(by_size).zip(figures.iter().max_by(by_size));
     let Some((low, high)) = ends.map(|(low, high)| (told(low), told(high))) else { return MISSING.into() };
+    between(&low, &high)
+}
+
+/// "31 %", "31 to 40 %", "900 µs to 1.2 ms", of two figures as they are shown.
+fn between(low: &str, high: &str) -> String {
     if low == high {
-        return low;
+        return low.to_owned();
     }
     // A unit that both have is told once.
     match (low.rsplit_once(' '), high.rsplit_once(' ')) {
         (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} to {high}"),
         _ => format!("{low} to {high}"),
+    }
+}
+
+/// "97 % blocked, 2 % in the kernel", of parts that are the same in all figures.
+fn time(first: &[TimeShare], figures: &[&Figure<'_>]) -> String {
+    let parts = first.iter().enumerate().map(|(index, part)| {
+        let shares = figures.iter().filter_map(|figure| match figure {
+            Figure::Time(parts) => parts.get(index).map(|part| part.share),
+            _ => None,
+        });
+        format!("{} {}", self::shares(shares), time_part(part.part))
+    });
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+/// "31 %", "31 to 40 %".
+pub(crate) fn shares(shares: impl Iterator<Item = f64>) -> String {
+    let ends = shares
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), share| (low.min(share), high.max(share)));
+    between(&percent(ends.0), &percent(ends.1))
+}
+
+fn time_part(part: TimePart) -> &'static str {
+    match part {
+        TimePart::Blocked => "blocked",
+        TimePart::Kernel => "in the kernel",
+        TimePart::User => "in its own code",
+        TimePart::RunQueue => "waiting for a CPU",
+        TimePart::Quota => "held back by a quota",
+        TimePart::Steal => "taken by the hypervisor",
     }
 }
 
@@ -57,17 +95,18 @@ fn value(figure: &Figure<'_>) -> f64 {
         | Figure::LatencyNs(value)
         | Figure::Bytes(value)
         | Figure::MemoryBytes(value) => *value as f64,
-        Figure::Name(_) | Figure::Modes(_) | Figure::Upkeep(_) => 0.0,
+        Figure::Name(_) | Figure::Modes(_) | Figure::Upkeep(_) | Figure::Time(_) | Figure::Helpers(_) => 0.0,
     }
 }
 
-/// A figure without what changes from one look to the next: two that differ in this are about different things.
+/// The part of a figure that tells which thing is meant. Two figures that differ in it are about different things.
 pub(crate) fn named(figure: &Figure<'_>) -> String {
     match figure {
         Figure::Upkeep(work) => {
             let named = work.iter().map(|upkeep| upkeep_of(upkeep, None));
             named.collect::<Vec<_>>().join("; ")
         }
+        Figure::Time(parts) => parts.iter().map(|part| time_part(part.part)).collect::<Vec<_>>().join(", "),
         figure => told(figure),
     }
 }
@@ -99,6 +138,13 @@ pub(crate) fn told(figure: &Figure<'_>) -> String {
         Figure::Upkeep(work) => {
             let told = work.iter().map(|upkeep| upkeep_of(upkeep, upkeep.progress));
             told.collect::<Vec<_>>().join("; ")
+        }
+        Figure::Time(parts) => time(parts, &[figure]),
+        Figure::Helpers(helpers) => {
+            let told = helpers
+                .iter()
+                .map(|helper| format!("{} ({})", printable(&helper.name), percent(helper.cpu_share)));
+            told.collect::<Vec<_>>().join(", ")
         }
     }
 }

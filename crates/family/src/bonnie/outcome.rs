@@ -4,7 +4,7 @@ use model::run::PhaseRecord;
 
 use super::arguments::Options;
 use super::table::{cpu_text, kib_text};
-use super::{Head, Measured, Program, Table, Test};
+use super::{Head, Program, Table, Test, TestRate};
 use crate::bonniepp::outcome::cpu_seconds;
 
 /// Characters of a phrase: as long as the longest.
@@ -28,12 +28,12 @@ pub fn table_of(options: &Options, tests: &[(Test, &PhaseRecord)], host: &str) -
 }
 
 /// What a test found: what was moved over all of its time, the sync at the end included; `None` where it took none.
-pub fn measured(test: Test, phase: &PhaseRecord) -> Option<Measured> {
+pub fn measured(test: Test, phase: &PhaseRecord) -> Option<TestRate> {
     let seconds = phase.elapsed_ns as f64 / 1e9;
     // Of a rewrite, each byte counts once.
     let moved = if test == Test::Seeks { phase.ops } else { phase.bytes };
     let cpu_percent = cpu_seconds(phase).map(|cpu_seconds| cpu_seconds / seconds * 100.0);
-    (seconds > 0.0).then(|| Measured { per_second: moved as f64 / seconds, cpu_percent })
+    (seconds > 0.0).then(|| TestRate { per_second: moved as f64 / seconds, cpu_percent })
 }
 
 /// What stands on stderr before the first test, a line each.
@@ -73,7 +73,7 @@ pub fn phrase(test: Test, options: &Options) -> String {
 }
 
 /// What stands behind it when the test is over.
-pub fn done(test: Test, options: &Options, measured: Option<&Measured>) -> String {
+pub fn done(test: Test, options: &Options, measured: Option<&TestRate>) -> String {
     match (test, options.program, measured) {
         (Test::Seeks, ..) => "done...".repeat(options.seekers as usize),
         (_, Program::V1_4, Some(measured)) => {
@@ -129,7 +129,7 @@ mod tests {
     fn lines_on_stderr_are_the_originals() {
         let line = |words: &str, test, kib: f64, cpu| {
             let options = options(words);
-            let measured = Measured { per_second: kib * 1024.0, cpu_percent: Some(cpu) };
+            let measured = TestRate { per_second: kib * 1024.0, cpu_percent: Some(cpu) };
             phrase(test, &options) + &done(test, &options, Some(&measured))
         };
         for (words, test, kib, cpu, theirs) in [

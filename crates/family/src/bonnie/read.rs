@@ -4,7 +4,7 @@
 use model::printable::printable;
 
 use super::table::{ABSENT, mib_of_gigabytes, of_kib, of_mib};
-use super::{Head, Measured, Program, Table, Test};
+use super::{Head, Program, Table, Test, TestRate};
 use crate::bonniepp::Problem;
 
 /// Numbers of a row: a rate and a share of a CPU for each test.
@@ -217,7 +217,7 @@ fn row_64(line: &str) -> Option<Table> {
 fn fill(table: &mut Table, numbers: &[Option<f64>; NUMBERS], bytes: fn(f64) -> f64) {
     for (test, pair) in Test::COLUMNS.into_iter().zip(numbers.chunks_exact(2)) {
         let per_second = pair[0].map(|rate| if test == Test::Seeks { rate } else { bytes(rate) });
-        table[test] = per_second.map(|per_second| Measured { per_second, cpu_percent: pair[1] });
+        table[test] = per_second.map(|per_second| TestRate { per_second, cpu_percent: pair[1] });
     }
 }
 
@@ -377,7 +377,7 @@ mod tests {
         let mut table = Table::new(Program::V1_4, "ada");
         (table.head, table.size_mib, table.volumes) = (Some(head), Some(9), 12);
         for test in Test::ALL {
-            table[test] = Some(Measured { per_second: 1024.0, cpu_percent: None });
+            table[test] = Some(TestRate { per_second: 1024.0, cpu_percent: None });
         }
         let text = format!("Reading with getc()... done: 5 kB/s\n{}\nreal 1s\n", table.text());
         assert_eq!(one(&text), table);
@@ -471,7 +471,7 @@ mod tests {
                 let mut results = bulk.into_iter().chain([seeks]);
                 for test in Test::COLUMNS {
                     let pair = results.next().flatten();
-                    table[test] = pair.map(|(per_second, cpu_percent)| Measured { per_second, cpu_percent });
+                    table[test] = pair.map(|(per_second, cpu_percent)| TestRate { per_second, cpu_percent });
                 }
                 table
             },

@@ -88,7 +88,7 @@ impl Test {
 
 /// What one test found.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Measured {
+pub struct TestRate {
     /// Bytes a second, or seeks a second.
     pub per_second: f64,
     /// CPU time over the time of the test, in percent of one CPU.
@@ -123,11 +123,11 @@ pub struct Table {
     pub volumes: u64,
     /// What the heading says; `None` where there was none, as in HTML, and for Bonnie-64.
     pub head: Option<Head>,
-    pub(super) results: [Option<Measured>; 6],
+    pub(super) results: [Option<TestRate>; 6],
 }
 
 impl Index<Test> for Table {
-    type Output = Option<Measured>;
+    type Output = Option<TestRate>;
     fn index(&self, test: Test) -> &Self::Output {
         &self.results[test as usize]
     }
@@ -168,7 +168,7 @@ impl Table {
     pub fn results(&self) -> Results {
         let unlocked = self.head.is_some_and(|head| head.unlocked);
         let rate = |test: Test| {
-            let Measured { per_second, cpu_percent } = self[test]?;
+            let TestRate { per_second, cpu_percent } = self[test]?;
             let title = match test {
                 _ if test.is_stdio() && unlocked => format!("{}, unlocked", test.title()),
                 _ => test.title().to_owned(),
@@ -271,7 +271,7 @@ impl Table {
 }
 
 /// The rate that a test shows on stderr when it ends, in KiB a second.
-pub(super) fn kib_text(measured: &Measured) -> String {
+pub(super) fn kib_text(measured: &TestRate) -> String {
     format!("{:.0}", measured.per_second / KIB)
 }
 
@@ -328,7 +328,7 @@ mod tests {
         let mut table = Table::new(program, label);
         table.size_mib = Some(400);
         for test in Test::ALL {
-            table[test] = Some(Measured { per_second: 12_345.0 * KIB, cpu_percent: Some(12.0) });
+            table[test] = Some(TestRate { per_second: 12_345.0 * KIB, cpu_percent: Some(12.0) });
         }
         table
     }
@@ -341,7 +341,7 @@ mod tests {
                 let mut table = table(program, label);
                 (table.volumes, table.size_mib, table.head) = (512, Some(1 << 20), Some(head));
                 for test in Test::ALL {
-                    table[test] = Some(Measured { per_second: 1e15, cpu_percent: Some(11_234.0) });
+                    table[test] = Some(TestRate { per_second: 1e15, cpu_percent: Some(11_234.0) });
                 }
                 let text = table.text();
                 let row = text.lines().last().unwrap();

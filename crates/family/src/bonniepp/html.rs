@@ -6,7 +6,7 @@ mod colour;
 mod graph;
 
 use super::figure::{chunk_text, latency_text, size_text};
-use super::{Content, Figure, Layout, Line, Measured, Test};
+use super::{Content, Figure, Layout, Line, Test, TestFigures};
 use crate::markup::{cell, element, escape};
 use colour::{Better, Shade, shades};
 
@@ -16,7 +16,7 @@ const STYLE: &str = include_str!("html/style.css");
 /// each, and a graph of how they differ from the first. Columns that no line has a value for are left out.
 pub fn csv2html(lines: &[Line]) -> String {
     let has_results =
-        lines.iter().any(|line| line.results.iter().any(|result| *result != Measured::default()));
+        lines.iter().any(|line| line.results.iter().any(|result| *result != TestFigures::default()));
     let content = if !has_results {
         "<p>There are no results to show.</p>\n".into()
     } else {
@@ -154,7 +154,7 @@ impl Columns {
 }
 
 fn columns(groups: &[Group], lines: &[Line]) -> Vec<(&'static str, Vec<Column>)> {
-    let measured = |test: Test| lines.iter().any(|line| line[test] != Measured::default());
+    let measured = |test: Test| lines.iter().any(|line| line[test] != TestFigures::default());
     let column =
         |(test, head): &(Test, &'static str)| measured(*test).then(|| Column::new(*test, head, lines));
     let groups =

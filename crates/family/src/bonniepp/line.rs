@@ -167,7 +167,7 @@ impl Test {
 
 /// What came of one test.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Measured {
+pub struct TestFigures {
     /// KiB/s or 1/s, as [`Test::is_bulk`] says.
     pub rate: Figure,
     /// Percent of one processor.
@@ -244,7 +244,7 @@ pub struct Line {
     /// documentation may be read.
     pub file_chunk_bytes: Option<u64>,
     /// What came of the tests, in the order of [`Test::ALL`].
-    pub results: [Measured; 12],
+    pub results: [TestFigures; 12],
 }
 
 impl Line {
@@ -265,7 +265,7 @@ impl Line {
             content: Content::EMPTY,
             directories: 1,
             file_chunk_bytes: None,
-            results: [Measured::default(); 12],
+            results: [TestFigures::default(); 12],
         }
     }
 
@@ -286,7 +286,7 @@ impl Line {
             _ => Figure::rate(per_second, elapsed_seconds),
         };
         let cpu = cpu_seconds.map_or(Figure::Absent, |seconds| Figure::cpu(seconds, elapsed_seconds));
-        self[test] = Measured { rate, cpu, latency_ns };
+        self[test] = TestFigures { rate, cpu, latency_ns };
     }
 
     /// Whether there were tests on data.
@@ -327,7 +327,7 @@ impl Line {
     }
 
     fn has_result(&self, tests: &[Test]) -> bool {
-        tests.iter().any(|test| self[*test] != Measured::default())
+        tests.iter().any(|test| self[*test] != TestFigures::default())
     }
 
     /// The chunk, if lines and tables say it.
@@ -355,15 +355,15 @@ impl Line {
 }
 
 impl Index<Test> for Line {
-    type Output = Measured;
+    type Output = TestFigures;
 
-    fn index(&self, test: Test) -> &Measured {
+    fn index(&self, test: Test) -> &TestFigures {
         &self.results[test.index()]
     }
 }
 
 impl IndexMut<Test> for Line {
-    fn index_mut(&mut self, test: Test) -> &mut Measured {
+    fn index_mut(&mut self, test: Test) -> &mut TestFigures {
         &mut self.results[test.index()]
     }
 }

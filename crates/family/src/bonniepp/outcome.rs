@@ -82,7 +82,7 @@ mod tests {
     use std::ffi::OsString;
 
     use super::super::arguments::{Command, parse};
-    use super::super::{Content, Measured, translate};
+    use super::super::{Content, TestFigures, translate};
     use super::*;
     use crate::sample::phase;
 
@@ -117,7 +117,7 @@ mod tests {
         let line = line("", &[(Test::PutBlock, &write), (Test::RandomCreate, &create)]);
         assert_eq!(line[Test::PutBlock].rate.rate_text(), "262144");
         assert_eq!(line[Test::RandomCreate].rate.rate_text(), "8192");
-        assert_eq!(line[Test::Rewrite], Measured::default());
+        assert_eq!(line[Test::Rewrite], TestFigures::default());
     }
 
     #[test]

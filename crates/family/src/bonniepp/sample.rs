@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::figure::{latency_text, parse_latency};
-use super::{Content, Figure, Layout, Line, Measured, Test};
+use super::{Content, Figure, Layout, Line, Test, TestFigures};
 
 /// Any line that can be written and read back as it is.
 pub(super) fn any_line() -> impl Strategy<Value = Line> {
@@ -31,7 +31,7 @@ pub(super) fn any_line() -> impl Strategy<Value = Line> {
         }
         for (test, (rate, cpu, latency_ns)) in Test::ALL.into_iter().zip(results) {
             let latency_ns = if old { None } else { parse_latency(&latency_text(latency_ns)).unwrap() };
-            line[test] = Measured { rate, cpu, latency_ns };
+            line[test] = TestFigures { rate, cpu, latency_ns };
         }
         line
     })

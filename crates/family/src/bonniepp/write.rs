@@ -1,7 +1,7 @@
 //! Lines and headings of CSV, as the originals really write them.
 
 use super::figure::{chunk_text, latency_text, size_text};
-use super::{Layout, Line, Measured, Test};
+use super::{Layout, Line, Test, TestFigures};
 use model::printable::printable;
 
 impl Layout {
@@ -101,7 +101,7 @@ impl Line {
 
     fn figures(&self, tests: &[Test]) -> impl Iterator<Item = String> {
         tests.iter().flat_map(|test| {
-            let Measured { rate, cpu, .. } = self[*test];
+            let TestFigures { rate, cpu, .. } = self[*test];
             [rate.rate_text(), cpu.cpu_text()]
         })
     }

@@ -11,7 +11,7 @@ const NS_PER_SECOND: f64 = 1e9;
 
 /// What was measured of one file, perhaps not to its end.
 #[derive(Debug, Clone, Copy)]
-pub struct Measured<'a> {
+pub struct FileScan<'a> {
     /// Its name.
     pub name: &'a str,
     /// What was to be visited.
@@ -26,7 +26,7 @@ pub struct Measured<'a> {
     pub verb: Verb,
 }
 
-impl Measured<'_> {
+impl FileScan<'_> {
     /// Times of the blocks of each pass.
     fn by_pass(&self) -> impl Iterator<Item = &[u64]> {
         let passes = self.times_ns.chunks(self.blocks.len().max(1));
@@ -152,8 +152,8 @@ mod tests {
         (0..count).map(|index| index * mib * MIB..(index + 1) * mib * MIB).collect()
     }
 
-    fn measured<'a>(blocks: &'a [Range<u64>], times_ns: &'a [u64], passes: u32) -> Measured<'a> {
-        Measured { name: "x", blocks, times_ns, partial: None, passes, verb: Verb::Read }
+    fn measured<'a>(blocks: &'a [Range<u64>], times_ns: &'a [u64], passes: u32) -> FileScan<'a> {
+        FileScan { name: "x", blocks, times_ns, partial: None, passes, verb: Verb::Read }
     }
 
     #[test]
@@ -217,20 +217,20 @@ mod tests {
     #[test]
     fn what_ended_early_is_kept() {
         let blocks = blocks(3, 256);
-        let early = Measured { partial: Some((64 * MIB, SECOND)), ..measured(&blocks, &[SECOND], 1) };
+        let early = FileScan { partial: Some((64 * MIB, SECOND)), ..measured(&blocks, &[SECOND], 1) };
         let log = early.log();
         assert_eq!(log.lines.len(), 2);
         assert_eq!((log.lines[1].offset_gib, log.lines[1].mib_per_second), (0.25, Some(64.0)));
         assert_eq!((log.passes[0].mib, log.passes[0].seconds), (320, 2));
         // In a later pass, it is in the summary alone.
         let times = [SECOND, SECOND, SECOND, 3 * SECOND];
-        let later = Measured { partial: Some((64 * MIB, SECOND)), ..measured(&blocks, &times, 2) };
+        let later = FileScan { partial: Some((64 * MIB, SECOND)), ..measured(&blocks, &times, 2) };
         let log = later.log();
         assert_eq!((log.lines.len(), log.loops), (3, Some(2)));
         assert_eq!((log.lines[0].seconds, log.lines[1].seconds), (2.0, 1.0));
         assert_eq!(log.passes.iter().map(|pass| pass.mib).collect::<Vec<_>>(), [768, 320]);
         // And where nothing is whole, there is what there is.
-        let none = Measured { partial: Some((64 * MIB, SECOND)), ..measured(&blocks, &[], 1) };
+        let none = FileScan { partial: Some((64 * MIB, SECOND)), ..measured(&blocks, &[], 1) };
         assert_eq!(none.log().text().lines().nth(1), Some("0.00 64.00 1.000"));
         let nothing = measured(&blocks, &[], 1).log();
         assert_eq!((nothing.lines.len(), nothing.passes.len()), (0, 0));
@@ -266,7 +266,7 @@ mod tests {
             let blocks = blocks(count, 1);
             let times: Vec<_> = times.iter().map(|time| time >> 8).collect();
             let partial = partial.map(|(bytes, time)| (bytes, time >> 8));
-            let log = Measured { partial, ..measured(&blocks, &times, passes) }.log();
+            let log = FileScan { partial, ..measured(&blocks, &times, passes) }.log();
             results(&log);
             prop_assert!(!log.text().contains("NaN") && !log.text().contains("inf"));
         }

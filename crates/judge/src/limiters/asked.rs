@@ -1,31 +1,33 @@
 //! A rate that was asked for and kept.
 
 use model::Limiter;
-use model::numbers::amount;
-use model::run::{Confidence, Evidence};
+use model::advice::Advice;
+use model::figure::{Figure, OpsPerSecond, Threshold};
+use model::observation::Observation;
+use model::run::{Confidence, Verdict};
 
-use super::{Found, budget_sentence};
+use super::seen;
 use crate::reading::Reading;
 
 /// A rate that is lower than asked for by this share was not kept, whatever was started: it is the share of operations
 /// that may be missed.
 const SHORT_MAX: f64 = 0.01;
 
+/// The thresholds that its explanation names.
+pub(super) const THRESHOLDS: &[Threshold] = &[("short_max", Figure::Share(SHORT_MAX))];
+
 /// An open loop that kept its rate says nothing about what would be possible: its latencies do.
-pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
+pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
     let asked = input.record.workload.rate_ops_per_second.filter(|_| input.rate_is_given())?;
     let rate = input.record.rate.whole_ops_per_second?;
-    let told = |rate: f64| amount(rate).unwrap_or_default();
-    let evidence = Evidence {
-        budget: Some(budget_sentence(reading)),
-        counters: Some(format!("{} operations/s were started", told(rate))),
-        visible_cap: Some(format!("{} operations/s were asked for", told(asked))),
-        ..Evidence::default()
-    };
+    let evidence = seen![
+        reading.time_spent(),
+        Some(Observation::RateStarted { ops_per_second: OpsPerSecond(rate) }),
+        Some(Observation::RateAsked { ops_per_second: OpsPerSecond(asked) }),
+    ];
     let share = 1.0 - reading.on_cpu();
-    let found = Found::new(Limiter::RateLimitAsked, share, evidence)
-        .advice("The rate was given; read the latencies. Leave rate= away to see what the target can do.");
+    let found = Verdict::new(Limiter::RateLimitAsked, share, evidence).advise([Advice::LeaveRateAway {}]);
     // All that was due was started, and took longer than it should have: something else held it back as well.
     let is_kept = rate
         >= asked * (1.0 - SHORT_MAX) - deviations(input.record.ops, &input.record.workload.arrival) * asked;

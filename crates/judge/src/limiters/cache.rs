@@ -1,13 +1,14 @@
 //! Answers from memory: of the page cache, and of cached names and attributes.
 
 use model::Limiter;
-use model::numbers::percent;
-use model::run::{Confidence, Evidence};
-use model::size;
+use model::advice::Advice;
+use model::figure::{Count, Figure, MemoryBytes, Share, Threshold};
+use model::observation::Observation;
+use model::run::{Confidence, Verdict};
 use model::target::Backing;
 use model::workload::{FileVerb, SyncMode};
 
-use super::{Found, budget_sentence, memory_sentence};
+use super::{near_memory, seen};
 use crate::reading::Reading;
 
 /// Of what was read, the device gave less than this.
@@ -17,8 +18,12 @@ const INODE_BYTES_MIN: u64 = 128;
 /// Of what was written, the device took less than this.
 const TO_DEVICE: f64 = 0.8;
 
+/// The thresholds that its explanation names.
+pub(super) const THRESHOLDS: &[Threshold] =
+    &[("from_device", Figure::Share(FROM_DEVICE)), ("to_device", Figure::Share(TO_DEVICE))];
+
 /// Threads that were on a CPU, or ready for one, while no device was needed.
-pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
+pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let budget = &reading.budget;
     if reading.on_cpu() + budget.run_queue <= budget.blocked {
         return None;
@@ -27,7 +32,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
 }
 
 /// Look-ups of names that memory holds.
-fn lookups(reading: &Reading<'_>) -> Option<Found> {
+fn lookups(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
     let files = input.files()?;
     let looks_up = matches!(files.verb, FileVerb::Stat | FileVerb::Open | FileVerb::Readdir) || files.missing;
@@ -41,27 +46,18 @@ fn lookups(reading: &Reading<'_>) -> Option<Found> {
     if !looks_up || !(is_nil || input.target().backing == Backing::Memory) {
         return None;
     }
-    let evidence = Evidence {
-        budget: Some(budget_sentence(reading)),
-        wait_site: reading.running_sentence(),
-        counters: read.map(|read| {
-            format!(
-                "the device read {} for {} look-ups",
-                size::binary(read as u64),
-                model::numbers::thousands(input.record.ops)
-            )
-        }),
-        ceiling: memory_sentence(reading),
-        ..Evidence::default()
-    };
-    Some(
-        Found::new(Limiter::MetadataCache, share(reading), evidence)
-            .advice("As root, add :cold to the test and --cache drop-all, to measure the storage."),
-    )
+    let lookups = Count(input.record.ops);
+    let evidence = seen![
+        reading.time_spent(),
+        reading.ran(),
+        read.map(|read| Observation::ReadForLookups { read_bytes: MemoryBytes(read as u64), lookups }),
+        near_memory(reading),
+    ];
+    Some(Verdict::new(Limiter::MetadataCache, share(reading), evidence).advise([Advice::ColdNames {}]))
 }
 
 /// Reads of what is in the page cache.
-fn reads(reading: &Reading<'_>) -> Option<Found> {
+fn reads(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
     let data = input.data_in_files().filter(|data| data.reads() && !data.writes() && !data.direct)?;
     if data.verb.is_bytes() {
@@ -72,21 +68,17 @@ fn reads(reading: &Reading<'_>) -> Option<Found> {
     if cached < 1.0 - FROM_DEVICE || from_device > FROM_DEVICE {
         return None;
     }
-    let evidence = Evidence {
-        budget: Some(budget_sentence(reading)),
-        wait_site: reading.running_sentence(),
-        counters: Some(format!("{} of the bytes came from memory, not from the device", percent(cached))),
-        ceiling: memory_sentence(reading),
-        ..Evidence::default()
-    };
-    Some(
-        Found::new(Limiter::PageCache, share(reading), evidence)
-            .advice("This is the speed of memory and of the kernel's copying. Use --cache cold or :direct to measure the storage."),
-    )
+    let evidence = seen![
+        reading.time_spent(),
+        reading.ran(),
+        Some(Observation::ReadFromMemory { cached_share: Share(cached) }),
+        near_memory(reading),
+    ];
+    Some(Verdict::new(Limiter::PageCache, share(reading), evidence).advise([Advice::MeasureStorage {}]))
 }
 
 /// Writes that the page cache took.
-fn writes(reading: &Reading<'_>) -> Option<Found> {
+fn writes(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
     let data =
         input.data_in_files().filter(|data| data.writes() && !data.direct && data.sync == SyncMode::None)?;
@@ -95,21 +87,12 @@ fn writes(reading: &Reading<'_>) -> Option<Found> {
         return None;
     }
     let dirty = input.frames().last().map_or(0, |frame| frame.dirty_bytes + frame.writeback_bytes);
-    let evidence = Evidence {
-        budget: Some(budget_sentence(reading)),
-        wait_site: reading.running_sentence(),
-        counters: Some(format!(
-            "the device took {} of the bytes; {} were still dirty or under way at the end",
-            percent(written),
-            size::binary(dirty)
-        )),
-        ceiling: memory_sentence(reading),
-        ..Evidence::default()
-    };
+    let took = Observation::DeviceTook { written_share: Share(written), dirty_bytes: MemoryBytes(dirty) };
+    let evidence = seen![reading.time_spent(), reading.ran(), Some(took), near_memory(reading)];
     Some(
-        Found::new(Limiter::PageCacheAbsorbed, share(reading), evidence)
+        Verdict::new(Limiter::PageCacheAbsorbed, share(reading), evidence)
             .at_most(if reading.running.is_some() { Confidence::Confirmed } else { Confidence::Likely })
-            .advice("Leave sync=none away: with the sync at the end, the number is that of durable writes."),
+            .advise([Advice::SyncEnd {}]),
     )
 }
 

@@ -1,19 +1,20 @@
 //! Writers that the kernel holds back until dirty pages are written.
 
 use model::Limiter;
-use model::numbers::megabytes;
-use model::run::Evidence;
-use model::size;
+use model::advice::Advice;
+use model::figure::{BytesPerSecond, MemoryBytes};
+use model::observation::Observation;
+use model::run::Verdict;
 
-use super::{Found, budget_sentence};
+use super::seen;
 use crate::reading::Reading;
-use crate::wait_sites::Class;
+use crate::wait_channels::Class;
 
-/// Of the looks at sleeping threads, this share found them held back.
+/// Share of the samples of sleeping threads that found them held back.
 const HELD: f64 = 0.5;
 
 /// Held back for dirty pages: behind it stands the rate at which the device takes them.
-pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
+pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let held = reading.waits(Class::Dirty);
     let budget = &reading.budget;
     // More of the time than anything else takes: pages are also copied, on a CPU.
@@ -24,25 +25,18 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     let record = reading.input.record;
     let seconds = reading.input.seconds().max(1e-9);
     let drained = record.device.as_ref().map(|device| (device, device.bytes_written as f64 / seconds));
-    let counters = drained.filter(|(device, _)| device.bytes_written > 0).map(|(device, rate)| {
+    let drained = drained.filter(|(device, _)| device.bytes_written > 0).map(|(device, rate)| {
         let dirty =
             reading.input.frames().map(|frame| frame.dirty_bytes + frame.writeback_bytes).max().unwrap_or(0);
-        format!(
-            "{} wrote {} meanwhile; up to {} were dirty or under way",
-            device.name,
-            megabytes(rate).unwrap_or_default(),
-            size::binary(dirty)
-        )
+        Observation::DeviceDrained {
+            device: device.name.as_str().into(),
+            bytes_per_second: BytesPerSecond(rate),
+            dirty_bytes: MemoryBytes(dirty),
+        }
     });
-    let evidence = Evidence {
-        budget: Some(budget_sentence(reading)),
-        wait_site: reading.wait_sentence(&[Class::Dirty]),
-        counters,
-        ..Evidence::default()
-    };
+    let evidence = seen![reading.time_spent(), reading.slept_in(&[Class::Dirty]), drained];
     Some(
-        Found::new(Limiter::DirtyThrottling, held * reading.budget.blocked, evidence).advice(
-            "The page cache is as full as it may be, and the device empties it. Its own speed shows with :direct; vm.dirty_bytes sets how much may wait.",
-        ),
+        Verdict::new(Limiter::DirtyThrottling, held * reading.budget.blocked, evidence)
+            .advise([Advice::SeeDevice {}]),
     )
 }

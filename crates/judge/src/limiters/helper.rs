@@ -1,13 +1,15 @@
 //! Threads of the kernel and daemons that work for the target.
 
 use model::Limiter;
-use model::numbers::percent;
-use model::run::{Confidence, Evidence, Helper};
+use model::advice::Advice;
+use model::figure::{Figure, Share, Threshold};
+use model::observation::Observation;
+use model::run::{Confidence, Helper, Verdict};
 use model::target::{DeviceKind, Target};
 
-use super::{Found, budget_sentence, waits_for_target};
+use super::{seen, waits_for_target};
 use crate::reading::Reading;
-use crate::wait_sites::Class;
+use crate::wait_channels::Class;
 
 /// A helper that was on a CPU for this share of the time could do no more.
 const FULL: f64 = 0.9;
@@ -24,38 +26,44 @@ const OF_FILE_SYSTEMS: &[(&str, &str)] = &[
     ("cifsd", "cifs"),
 ];
 
+/// The thresholds that its explanation names.
+pub(super) const THRESHOLDS: &[Threshold] =
+    &[("helper_full", Figure::Share(FULL)), ("loop_full", Figure::Share(LOOP_FULL))];
+
 /// A helper that is busy all the time, while the threads wait.
-pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
+pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     if !waits_for_target(reading) {
         return None;
     }
     let helpers = &reading.system()?.helpers;
     let target = reading.input.target();
-    let (name, cpu_share) = full(helpers, target)?;
+    let full = full(helpers, target)?;
     // One who has room for more when more comes is not full.
     if reading.depth().is_some_and(|depth| depth > super::saturation::DEPTH_NONE) {
         return None;
     }
-    let evidence = Evidence {
-        budget: Some(budget_sentence(reading)),
-        wait_site: reading.wait_sentence(&[Class::Remote, Class::Device, Class::Page]),
-        counters: Some(format!("{name} was on a CPU {} of the time", percent(cpu_share))),
-        probe: reading.depth().and_then(|_| reading.probe_sentence()),
-        ..Evidence::default()
-    };
+    let evidence = seen![
+        reading.time_spent(),
+        reading.slept_in(&[Class::Remote, Class::Device, Class::Page]),
+        Some(full),
+        reading.answers_if_depth_below(f64::INFINITY),
+    ];
     Some(
-        Found::new(Limiter::HelperCpu, reading.budget.blocked, evidence)
+        Verdict::new(Limiter::HelperCpu, reading.budget.blocked, evidence)
             // A process with several threads may use as much without any of them being full.
             .at_most(Confidence::Likely)
-            .advice("One helper does the work below: look for a faster cipher, more workers or connections (nconnect, several mounts)."),
+            .advise([Advice::ParallelHelpers {}]),
     )
 }
 
-/// One who works for this target and can do no more: who it is, and its share of a CPU.
-fn full(helpers: &[Helper], target: &Target) -> Option<(String, f64)> {
+/// A helper of this target that can do no more.
+fn full(helpers: &[Helper], target: &Target) -> Option<Observation> {
     let mut ours = helpers.iter().filter(|helper| works_for(helper, target));
     if let Some(helper) = ours.find(|helper| helper.cpu_share >= FULL) {
-        return Some((format!("{} (pid {})", helper.name, helper.pid), helper.cpu_share));
+        return Some(Observation::HelperBusy {
+            helper: format!("{} (pid {})", helper.name, helper.pid).into(),
+            busy_share: Share(helper.cpu_share),
+        });
     }
     // Other queues have a thread for each CPU.
     let loops = target.device_stack.iter().filter(|device| device.kind == DeviceKind::Loop);
@@ -64,7 +72,8 @@ fn full(helpers: &[Helper], target: &Target) -> Option<(String, f64)> {
         (device, of_it.map(|helper| helper.cpu_share).sum::<f64>())
     });
     let (device, cpu_share) = worked.max_by(|a, b| a.1.total_cmp(&b.1))?;
-    (cpu_share >= LOOP_FULL).then(|| (format!("the kernel's thread for {}", device.name), cpu_share))
+    let (device, busy_share) = (device.name.as_str().into(), Share(cpu_share));
+    (cpu_share >= LOOP_FULL).then_some(Observation::LoopBusy { device, busy_share })
 }
 
 /// The queue that a thread of the kernel works on: its name stands behind that of the thread, "kworker/u8:0-loop0", or

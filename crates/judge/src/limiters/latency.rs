@@ -1,12 +1,14 @@
 //! The time of one operation, times the depth that was asked for.
 
 use model::Limiter;
-use model::numbers::amount;
-use model::run::{Confidence, Evidence};
+use model::advice::Advice;
+use model::experiment::FACTOR;
+use model::figure::{Count, Figure, OpsPerSecond, Threshold};
+use model::run::{Confidence, Verdict};
 
-use super::{Found, budget_sentence, occupancy_sentence, waits_for_target};
+use super::{seen, waits_for_target};
 use crate::reading::Reading;
-use crate::wait_sites::Class;
+use crate::wait_channels::Class;
 
 /// A pause that lengthens turns by at least this share of itself: the time of an operation sets the rate.
 pub(crate) const DELAY_ALL: f64 = 0.7;
@@ -17,8 +19,15 @@ const LARGE_BYTES: u64 = 64 << 10;
 /// Operations in flight up to which few targets are full.
 const FEW: f64 = 4.0;
 
+/// The thresholds that its explanation names.
+pub(super) const THRESHOLDS: &[Threshold] = &[
+    ("delay_all", Figure::Ratio(DELAY_ALL)),
+    ("depth_all", Figure::Ratio(DEPTH_ALL)),
+    ("few", Figure::Count(FEW as u64)),
+];
+
 /// Operations that wait for answers, of a target that could give more at the same time.
-pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
+pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
     if !waits_for_target(reading) || reading.waits_in_target() == Some(false) && !reading.is_remote {
         return None;
@@ -49,34 +58,21 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     } else {
         [Class::Device, Class::Page, Class::Sync]
     };
-    let evidence = Evidence {
-        budget: Some(budget_sentence(reading)),
-        wait_site: reading.wait_sentence(&classes),
-        counters: occupancy_sentence(reading).filter(|_| reading.waits_in_target() == Some(true)),
-        probe: reading.probe_sentence().filter(|_| is_tried),
-        ..Evidence::default()
-    };
-    let depth = reading.in_flight as u64;
+    let evidence = seen![
+        reading.time_spent(),
+        reading.slept_in(&classes),
+        reading.at_target().filter(|_| reading.waits_in_target() == Some(true)),
+        if is_tried { reading.answers() } else { Vec::new() },
+    ];
+    let found = Verdict::new(limiter, reading.budget.blocked, evidence);
+    if is_tried {
+        return Some(found.advise([Advice::MoreDepth {}]));
+    }
     let rate = input.record.rate.whole_ops_per_second.unwrap_or(0.0);
-    let gain = match reading.sensitivity().and_then(|known| known.depth.as_ref()).filter(|_| is_tried) {
-        Some(sensed) => format!(
-            "{} in flight gave {:.1} times as much ({} operations/s)",
-            depth * 4,
-            sensed.after_ops_per_second / sensed.before_ops_per_second,
-            amount(sensed.after_ops_per_second).unwrap_or_default()
-        ),
-        // Little's law: as many times as much, if each takes no longer.
-        None => format!(
-            "{} in flight would give up to {} operations/s if each took no longer (Little's law)",
-            depth * 4,
-            amount(rate * 4.0).unwrap_or_default()
-        ),
+    // Little's law: as many times as much, if each takes no longer.
+    let might = Advice::MoreInFlightMight {
+        in_flight: Count(reading.in_flight as u64 * u64::from(FACTOR)),
+        ops_per_second: OpsPerSecond(rate * f64::from(FACTOR)),
     };
-    let found = Found::new(limiter, reading.budget.blocked, evidence).advice(match is_tried {
-        true => format!("The target answers {depth} at a time and is not full: {gain}."),
-        false => {
-            format!("The time of an operation sets the rate: {gain}. {}", super::saturation::untried(reading))
-        }
-    });
-    Some(if is_tried { found } else { found.at_most(Confidence::Likely) })
+    Some(found.at_most(Confidence::Likely).advise([might, super::saturation::untried(reading)]))
 }

@@ -1,13 +1,15 @@
 //! Threads that wait for each other.
 
 use model::Limiter;
-use model::run::{Confidence, Evidence};
+use model::advice::Advice;
+use model::figure::{Figure, Threshold};
+use model::run::{Confidence, Verdict};
 
-use super::{BLOCKED, Found, budget_sentence, occupancy_sentence};
+use super::{BLOCKED, seen};
 use crate::reading::Reading;
-use crate::wait_sites::Class;
+use crate::wait_channels::Class;
 
-/// Of the looks at sleeping threads, this share found them at a lock.
+/// Share of the samples of sleeping threads that found them at a lock.
 const AT_LOCKS: f64 = 0.5;
 /// The same where the others that sleep are about one thread: the one that holds the lock.
 const AT_LOCKS_OF_ONE: f64 = 0.3;
@@ -17,32 +19,29 @@ const ONE: f64 = 2.2;
 /// A file or directory for each thread brings so many times as much: then it was the shared one that held them back.
 pub(crate) const SEPARATE: f64 = 1.2;
 
+/// The thresholds that its explanation names.
+pub(super) const THRESHOLDS: &[Threshold] =
+    &[("at_locks_of_one", Figure::Share(AT_LOCKS_OF_ONE)), ("separate", Figure::Ratio(SEPARATE))];
+
 /// Threads that do more when each has a file or directory of its own. On few CPUs they mostly spin for a lock instead of
 /// sleeping, which looks like work.
-pub(super) fn separate(reading: &Reading<'_>) -> Option<Found> {
+pub(super) fn separate(reading: &Reading<'_>) -> Option<Verdict> {
     let times = reading.separate().filter(|times| *times >= SEPARATE)?;
-    let evidence = Evidence {
-        budget: Some(budget_sentence(reading)),
-        wait_site: reading.wait_sentence(&[Class::Lock]),
-        probe: reading.probe_sentence(),
-        ..Evidence::default()
-    };
+    let evidence = seen![reading.time_spent(), reading.slept_in(&[Class::Lock]), reading.answers()];
     // Of the time, the part that is no longer needed.
     Some(
-        Found::new(Limiter::LockContention, 1.0 - 1.0 / times, evidence)
+        Verdict::new(Limiter::LockContention, 1.0 - 1.0 / times, evidence)
             .at_most(if reading.input.environment.cpus < 4 {
                 Confidence::Likely
             } else {
                 Confidence::Confirmed
             })
-            .advice(format!(
-                "Its threads work on the same file or directory. One for each gave {times:.1} times as much."
-            )),
+            .advise([Advice::OneForEach {}]),
     )
 }
 
 /// A lock: one works, the others wait.
-pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
+pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let locks = reading.waits(Class::Lock);
     if reading.in_flight < 2.0 || reading.budget.blocked < BLOCKED {
         return None;
@@ -57,16 +56,19 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
         return None;
     }
     let in_target = reading.occupancy().filter(|occupancy| *occupancy < 1.5 / reading.threads + 0.2);
-    let evidence = Evidence {
-        budget: Some(budget_sentence(reading)),
-        wait_site: reading.wait_sentence(&[Class::Lock]),
-        counters: in_target.and_then(|_| occupancy_sentence(reading)),
-        ..Evidence::default()
-    };
+    let evidence = seen![
+        reading.time_spent(),
+        reading.slept_in(&[Class::Lock]),
+        in_target.and_then(|_| reading.at_target()),
+    ];
     Some(
-        Found::new(Limiter::LockContention, locks * reading.budget.blocked, evidence)
+        Verdict::new(Limiter::LockContention, locks * reading.budget.blocked, evidence)
             // On few CPUs threads spin instead of sleeping, and little of it is seen.
-            .at_most(if reading.input.environment.cpus < 4 { Confidence::Likely } else { Confidence::Confirmed })
-            .advice("Its threads work on the same file or directory, one at a time. Leave :shared away, or use a file or directory for each."),
+            .at_most(if reading.input.environment.cpus < 4 {
+                Confidence::Likely
+            } else {
+                Confidence::Confirmed
+            })
+            .advise([Advice::OneForEach {}]),
     )
 }

@@ -1,16 +1,18 @@
 //! Memory that had to be found first.
 
 use model::Limiter;
-use model::numbers::{percent, thousands};
-use model::run::{Confidence, Evidence};
+use model::advice::Advice;
+use model::figure::{Count, Figure, Share, Threshold};
+use model::observation::Observation;
+use model::run::{Confidence, Verdict};
 
-use super::{Found, budget_sentence, waits_for_target};
+use super::{seen, waits_for_target};
 use crate::reading::Reading;
-use crate::wait_sites::Class;
+use crate::wait_channels::Class;
 
 /// Some task of the machine was held up for memory for this share of the time: a machine with memory left reads 0.
 const PRESSURE: f64 = 0.15;
-/// Of the looks at sleeping threads, this share found them in reclaim.
+/// Share of the samples of sleeping threads that found them in reclaim.
 const RECLAIM: f64 = 0.4;
 /// The kernel counts pages of this size; where its pages are larger, the share is too small and nothing is said.
 const PAGE_BYTES: f64 = 4096.0;
@@ -22,8 +24,15 @@ const REFAULTED_MAX: f64 = 1.2;
 /// Hits of a cgroup's limit per second that are more than a page now and then.
 const HITS_PER_SECOND: f64 = 10.0;
 
+/// The thresholds that its explanation names.
+pub(super) const THRESHOLDS: &[Threshold] = &[
+    ("pressure", Figure::Share(PRESSURE)),
+    ("reclaim", Figure::Share(RECLAIM)),
+    ("limit_hits", Figure::Count(HITS_PER_SECOND as u64)),
+];
+
 /// Reclaim, in the machine or in a cgroup that is full.
-pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
+pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let system = reading.system()?;
     let pressure = system.pressure.as_ref().map_or(0.0, |pressure| pressure.memory);
     let reclaim = system.reclaim.as_ref();
@@ -37,36 +46,22 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
         return None;
     }
     let scanned = reclaim.map_or(0, |reclaim| reclaim.direct_scanned_pages);
-    let counters = if let Some(share) = refaulted {
-        format!(
-            "{} of what was read had been in memory before, and the cgroup reached its limit {} times",
-            percent(share.min(1.0)),
-            thousands(hits)
-        )
-    } else if is_full {
-        format!(
-            "tasks were held up for memory {} of the time, and the cgroup reached its limit {} times",
-            percent(pressure),
-            thousands(hits)
-        )
-    } else {
-        format!(
-            "tasks were held up for memory {} of the time, and looked at {} pages for it",
-            percent(pressure),
-            thousands(scanned)
-        )
-    };
-    let evidence = Evidence {
-        budget: Some(budget_sentence(reading)),
-        wait_site: match refaulted {
-            Some(_) => reading.wait_sentence(&[Class::Page, Class::Reclaim]),
-            None => reading.wait_sentence(&[Class::Reclaim]),
+    let read_again = refaulted.map(|share| Observation::ReadAgain { refaulted_share: Share(share.min(1.0)) });
+    let held_up = Observation::HeldUpForMemory { held_share: Share(pressure) };
+    let evidence = seen![
+        reading.time_spent(),
+        match refaulted {
+            Some(_) => reading.slept_in(&[Class::Page, Class::Reclaim]),
+            None => reading.slept_in(&[Class::Reclaim]),
         },
-        counters: Some(counters),
-        ..Evidence::default()
-    };
+        Some(read_again.unwrap_or(held_up)),
+        Some(match is_full {
+            true => Observation::CgroupFull { times: Count(hits) },
+            false => Observation::PagesScanned { pages: Count(scanned) },
+        }),
+    ];
     Some(
-        Found::new(
+        Verdict::new(
             Limiter::MemoryPressure,
             match refaulted {
                 Some(share) => reading.budget.blocked * share.min(1.0),
@@ -76,7 +71,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
         )
         // Others of the machine may have read what they had lost, while the group was merely filled.
         .at_most(if refaulted.is_some() { Confidence::Likely } else { Confidence::Confirmed })
-        .advice("Give the machine or the cgroup more memory, or use direct I/O."),
+        .advise([Advice::MoreMemory {}]),
     )
 }
 

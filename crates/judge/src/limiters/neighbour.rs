@@ -1,12 +1,14 @@
 //! Others' I/O on the same device.
 
 use model::Limiter;
-use model::numbers::percent;
-use model::run::{Confidence, Evidence};
+use model::advice::Advice;
+use model::figure::{Figure, Name, Share, Threshold};
+use model::observation::Observation;
+use model::run::{Confidence, Verdict};
 
-use super::{Found, budget_sentence, occupancy_sentence, waits_for_target};
+use super::{seen, waits_for_target};
 use crate::reading::Reading;
-use crate::wait_sites::Class;
+use crate::wait_channels::Class;
 
 /// From this share of the device's bytes on, others are named before the device.
 const FOREIGN: f64 = 0.25;
@@ -15,8 +17,15 @@ const MANY: f64 = 4.0;
 /// Requests in the device for each that we wait for, from which on somebody else's are there too.
 const MORE: f64 = 1.25;
 
+/// The thresholds that its explanation names.
+pub(super) const THRESHOLDS: &[Threshold] = &[
+    ("neighbour", Figure::Share(FOREIGN)),
+    ("neighbour_depth", Figure::Count(MANY as u64)),
+    ("neighbour_requests", Figure::Ratio(MORE)),
+];
+
 /// A device that others use as well.
-pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
+pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
     let device = input.device()?;
     let foreign = device.foreign_share.filter(|share| *share >= FOREIGN)?;
@@ -40,24 +49,17 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     }
     let is_full = reading.depth().is_some_and(|depth| depth <= super::saturation::DEPTH_NONE);
     let more = reading.occupancy().filter(|occupancy| *occupancy > MORE);
-    let evidence = Evidence {
-        budget: Some(budget_sentence(reading)),
-        wait_site: reading.wait_sentence(&[Class::Device, Class::Page]),
-        counters: Some(match more.and_then(|_| occupancy_sentence(reading)) {
-            Some(sentence) => {
-                format!("{} of the bytes on {} were not ours; {sentence}", percent(foreign), device.name)
-            }
-            None => format!("{} of the bytes on {} were not ours", percent(foreign), device.name),
-        }),
-        probe: reading.probe_of_depth_below(super::latency::DEPTH_ALL),
-        ..Evidence::default()
-    };
+    let name = || Name::from(device.name.as_str());
+    let evidence = seen![
+        reading.time_spent(),
+        reading.slept_in(&[Class::Device, Class::Page]),
+        Some(Observation::ForeignBytes { device: name(), foreign_share: Share(foreign) }),
+        more.and_then(|_| reading.at_target()),
+        reading.answers_if_depth_below(super::latency::DEPTH_ALL),
+    ];
     Some(
-        Found::new(Limiter::NoisyNeighbour, reading.budget.blocked * foreign, evidence)
+        Verdict::new(Limiter::NoisyNeighbour, reading.budget.blocked * foreign, evidence)
             .at_most(if is_full { Confidence::Confirmed } else { Confidence::Likely })
-            .advice(format!(
-                "Find who else uses {} (iotop, pidstat -d), and run it again when it is quiet.",
-                device.name
-            )),
+            .advise([Advice::FindOthers { device: name() }]),
     )
 }

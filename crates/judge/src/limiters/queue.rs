@@ -1,18 +1,25 @@
 //! Queues that are full above the device or server.
 
 use model::Limiter;
-use model::run::Evidence;
+use model::advice::Advice;
+use model::figure::{Count, Figure, Threshold};
+use model::observation::Observation;
+use model::run::Verdict;
 
-use super::{Found, budget_sentence, occupancy_sentence, waits_for_target};
+use super::{seen, waits_for_target};
 use crate::reading::Reading;
-use crate::wait_sites::Class;
+use crate::wait_channels::Class;
 
-/// Of the looks at sleeping threads, this share found them waiting for a place.
+/// Share of the samples of sleeping threads that found them waiting for a place.
 const AT_QUEUE: f64 = 0.3;
 /// A queue with less than this share of its places taken is not what is waited for.
 const FILLED: f64 = 0.85;
 /// A queue that is full has as many requests as places, within this share.
 const NEAR: f64 = 0.15;
+
+/// The thresholds that its explanation names.
+pub(super) const THRESHOLDS: &[Threshold] =
+    &[("at_queue", Figure::Share(AT_QUEUE)), ("filled", Figure::Share(FILLED))];
 
 /// Whether that many requests, and hardly more or less, are in the device, though more are waited for.
 fn is_full_of(reading: &Reading<'_>, places: f64) -> bool {
@@ -21,7 +28,7 @@ fn is_full_of(reading: &Reading<'_>, places: f64) -> bool {
 }
 
 /// Threads that wait for a tag, a slot, or a background request.
-pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
+pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let queued = reading.waits(Class::Queue);
     let top = reading.input.target().top_device();
     let places = top.and_then(|device| device.nr_requests.map(|places| (device.name.as_str(), places)));
@@ -35,27 +42,25 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
         !reading.is_remote
             && reading.at_target.is_some_and(|at_target| at_target < FILLED * f64::from(places))
     });
-    let held = match (places, reading.system().and_then(|system| system.server_slots)) {
+    let queue = match (places, reading.system().and_then(|system| system.server_slots)) {
         (Some((name, places)), _) if !reading.is_remote => {
-            Some(format!("; /sys/block/{name}/queue/nr_requests is {places}"))
+            Some(Observation::QueuePlaces { device: name.into(), places: Count(u64::from(places)) })
         }
-        (_, Some(slots)) => Some(format!("; the way to the server has {slots} places")),
+        (_, Some(slots)) => Some(Observation::ServerPlaces { places: Count(slots) }),
         _ => None,
     };
     let is_held_above = reading.occupancy().is_some_and(|occupancy| occupancy < 0.9);
-    let counters = occupancy_sentence(reading)
-        .filter(|_| is_held_above)
-        .map(|sentence| format!("{sentence}{}", held.unwrap_or_default()));
-    let evidence = Evidence {
-        budget: Some(budget_sentence(reading)),
-        wait_site: reading.wait_sentence(&[Class::Queue]),
-        counters,
-        probe: reading.probe_of_depth_below(super::saturation::DEPTH_NONE),
-        ..Evidence::default()
-    };
+    let evidence = seen![
+        reading.time_spent(),
+        reading.slept_in(&[Class::Queue]),
+        reading.at_target().filter(|_| is_held_above && !is_short),
+        queue.filter(|_| is_held_above),
+        reading.answers_if_depth_below(super::saturation::DEPTH_NONE),
+    ];
+    let share = queued.max(f64::from(u8::from(is_full))) * reading.budget.blocked;
     Some(
-        Found::new(Limiter::QueueFull, queued.max(f64::from(u8::from(is_full))) * reading.budget.blocked, evidence).unless(is_short).advice(
-            "More depth than the queue holds only waits above it. Raise nr_requests, max_background or the slots of the mount, or use less depth.",
-        ),
+        Verdict::new(Limiter::QueueFull, share, evidence)
+            .unless(reading.at_target().filter(|_| is_short))
+            .advise([Advice::RaiseQueue {}]),
     )
 }

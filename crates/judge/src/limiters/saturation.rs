@@ -1,14 +1,16 @@
 //! A target that can do no more, by operations or by bytes; and the knee before it.
 
 use model::Limiter;
-use model::numbers::{megabytes, percent};
-use model::run::{Confidence, Evidence};
+use model::advice::Advice;
+use model::figure::{BytesPerSecond, Figure, Share, Threshold};
+use model::observation::Observation;
+use model::run::{Confidence, Verdict};
 use model::target::{Device, DeviceKind};
 use model::workload::Probing;
 
-use super::{Found, budget_sentence, occupancy_sentence, waits_for_target};
+use super::{seen, waits_for_target};
 use crate::reading::Reading;
-use crate::wait_sites::Class;
+use crate::wait_channels::Class;
 
 /// A pause that lengthens turns by no more than this share of itself only shortens a wait.
 const DELAY_NONE: f64 = 0.35;
@@ -35,8 +37,23 @@ const PART_MIN: f64 = 0.05;
 /// Blocks from this size on are mostly held back by their bytes.
 const LARGE_BYTES: u64 = 64 << 10;
 
+/// The thresholds that its explanation names.
+pub(super) const THRESHOLDS: &[Threshold] = &[
+    ("delay_none", Figure::Ratio(DELAY_NONE)),
+    ("depth_none", Figure::Ratio(DEPTH_NONE)),
+    ("by_bytes", Figure::Ratio(BY_BYTES)),
+    ("by_ops", Figure::Ratio(BY_OPS)),
+    ("either", Figure::Ratio(EITHER)),
+    ("by_bytes_remote", Figure::Ratio(BY_BYTES_REMOTE)),
+    ("network", Figure::Share(NETWORK)),
+    ("deep", Figure::Count(DEEP as u64)),
+    ("deep_bytes", Figure::MemoryBytes(DEEP_BYTES as u64)),
+    ("ends_busy", Figure::Share(CPUS_BUSY)),
+    ("large_blocks", Figure::MemoryBytes(LARGE_BYTES)),
+];
+
 /// A device, server or network that gives all that it has.
-pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
+pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     if !waits_for_target(reading) {
         return None;
     }
@@ -61,7 +78,8 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     let is_one_of_both = reading.block().is_some_and(|block| block < threshold || block > BY_OPS);
     // What nobody tried is most likely as blocks of that size usually are.
     let is_bandwidth = by_bytes.unwrap_or(block_bytes >= LARGE_BYTES);
-    let network = network(reading).filter(|_| reading.is_remote && is_bandwidth);
+    let network = if reading.is_remote && is_bandwidth { network(reading) } else { Vec::new() };
+    let is_network = !network.is_empty();
     let is_tried = is_full.is_some();
     // It was tried, and the answers are uncertain: nothing is likely then.
     if !is_tried && reading.sensitivity().is_some() {
@@ -71,16 +89,16 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     // Nobody tried: only so much at once that few targets could take more is likely to fill one.
     let bytes_in_flight = reading.in_flight * block_bytes as f64;
     let is_deep = reading.in_flight >= DEEP || bytes_in_flight >= DEEP_BYTES;
-    if !is_tried && !is_deep && network.is_none() {
+    if !is_tried && !is_deep && !is_network {
         return None;
     }
     let waits_for_server = reading.is_remote && reading.waits(Class::Remote) > 0.5;
-    if !(is_tried || is_busy || network.is_some() || waits_for_server) {
+    if !(is_tried || is_busy || is_network || waits_for_server) {
         return None;
     }
-    let limiter = match (reading.is_remote, &network) {
-        (true, Some(_)) => Limiter::NetworkBandwidth,
-        (true, None) => Limiter::ServerSaturated,
+    let limiter = match (reading.is_remote, is_network) {
+        (true, true) => Limiter::NetworkBandwidth,
+        (true, false) => Limiter::ServerSaturated,
         (false, _) if is_bandwidth => Limiter::DeviceBandwidth,
         (false, _) => Limiter::DeviceOps,
     };
@@ -90,69 +108,58 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
         [Class::Device, Class::Page, Class::Sync]
     };
     let below = is_virtual_disk(reading);
-    let counters = match (&network, occupancy_sentence(reading).filter(|_| is_busy)) {
-        (Some(network), _) => Some(network.clone()),
-        (None, Some(sentence)) if below => Some(format!(
-            "{sentence}; it is a hypervisor's disk, so the limit may as well lie below this system"
-        )),
-        (None, sentence) => sentence,
-    };
-    let evidence = Evidence {
-        budget: Some(budget_sentence(reading)),
-        wait_site: reading.wait_sentence(&classes),
-        counters,
-        probe: reading.probe_sentence().filter(|_| is_tried),
-        ..Evidence::default()
-    };
-    let advice = match limiter {
-        Limiter::NetworkBandwidth => "The link is full in this direction. A faster link, several of them, or less data on it (compression) is what helps.".into(),
-        Limiter::ServerSaturated => "The server gives all that it has: look there for what limits it.".into(),
-        _ if !is_tried => untried(reading).into(),
-        Limiter::DeviceBandwidth => "This is what the device moves; more depth or threads buy nothing.".into(),
-        _ => "This is what the device does; more depth only makes each wait longer.".to_owned(),
-    };
-    let found = Found::new(limiter, reading.budget.blocked, evidence).advice(advice);
-    // Nobody can see from inside whose limit a virtual disk has; and what was not tried is not confirmed.
+    let in_target = reading.at_target().filter(|_| is_busy && !is_network);
+    let virtual_disk = (below && in_target.is_some()).then_some(Observation::VirtualDisk {});
     // A pause that costs something for sure, or depth that brings something for sure, says that there is room.
-    let has_room = [reading.delay_bounds().filter(|_| reading.in_flight > 1.0), reading.depth_bounds()]
-        .iter()
-        .flatten()
-        .any(|(low, _)| *low > DELAY_NONE);
-    let found = found.unless(has_room);
+    let contrary: Vec<_> = seen![
+        reading.delay_surely_above(DELAY_NONE).filter(|_| reading.in_flight > 1.0),
+        reading.depth_surely_above(DELAY_NONE),
+    ];
+    let evidence = seen![
+        reading.time_spent(),
+        reading.slept_in(&classes),
+        network,
+        in_target,
+        virtual_disk,
+        if is_tried { reading.answers_without(&contrary) } else { Vec::new() },
+    ];
+    // Of the device's own limit, confirmed by experiments, there is nothing to try.
+    let advice = match limiter {
+        Limiter::NetworkBandwidth => Some(Advice::FasterLink {}),
+        Limiter::ServerSaturated => Some(Advice::LookAtServer {}),
+        _ => (!is_tried).then(|| untried(reading)),
+    };
+    let found = Verdict::new(limiter, reading.budget.blocked, evidence).advise(advice).unless(contrary);
     // The kernel does not tell how much a link could carry; blocks of another size do, where they were tried.
     let cpus = input.record.cpu.as_ref().map_or(0.0, |cpu| cpu.user + cpu.kernel);
     if limiter == Limiter::NetworkBandwidth && cpus > CPUS_BUSY && reading.block().is_none() {
         return Some(found.at_most(Confidence::Undetermined));
     }
+    // Nobody can see from inside whose limit a virtual disk has; and what was not tried is not confirmed.
     let is_sure = is_tried && is_one_of_both && !below;
     Some(if is_sure { found } else { found.at_most(Confidence::Likely) })
 }
 
-/// What would find out more about a row on which nothing was tried.
-pub(super) fn untried(reading: &Reading<'_>) -> &'static str {
+/// A way to find out more about a row on which nothing was tried.
+pub(super) fn untried(reading: &Reading<'_>) -> Advice {
     let input = &reading.input;
     let changes = input.data().is_some_and(|data| data.writes())
         || input.files().is_some_and(|files| files.verb.changes());
     if changes && input.plan.probe != Probing::Writes {
-        "Whether more depth would bring more was not tried, as it writes; --probe-writes does."
+        Advice::DepthUntriedWrites {}
     } else {
-        "Whether more depth would bring more was not tried, or could not be within the time and the bytes that it had."
+        Advice::DepthUntried {}
     }
 }
 
 /// Between latency and saturation: both hold it back. `None` where the answers conflict.
-fn knee(reading: &Reading<'_>) -> Option<Found> {
-    let evidence = Evidence {
-        budget: Some(budget_sentence(reading)),
-        wait_site: reading.wait_sentence(&[Class::Device, Class::Page, Class::Sync, Class::Remote]),
-        counters: occupancy_sentence(reading),
-        probe: reading.probe_sentence(),
-        ..Evidence::default()
-    };
-    let gain = reading.sensitivity().and_then(|known| known.depth.as_ref()).map_or(String::new(), |sensed| {
-        let times = sensed.after_ops_per_second / sensed.before_ops_per_second;
-        format!(" Four times the depth gave {times:.1} times as much.")
-    });
+fn knee(reading: &Reading<'_>) -> Option<Verdict> {
+    let evidence = seen![
+        reading.time_spent(),
+        reading.slept_in(&[Class::Device, Class::Page, Class::Sync, Class::Remote]),
+        reading.at_target(),
+        reading.answers(),
+    ];
     // A pause tells which share of a turn is the operation's own; one that took longer than asked for, as short ones do,
     // tells too much, and then depth does.
     let by_delay = reading.delay().filter(|share| *share <= 1.0);
@@ -165,7 +172,7 @@ fn knee(reading: &Reading<'_>) -> Option<Found> {
     }
     let is_of_bytes = reading.block().is_some_and(|block| block < BY_BYTES_REMOTE);
     let (latency, full) = match (reading.is_remote, is_of_bytes) {
-        (true, true) if network(reading).is_some() => (Limiter::RemoteLatency, Limiter::NetworkBandwidth),
+        (true, true) if !network(reading).is_empty() => (Limiter::RemoteLatency, Limiter::NetworkBandwidth),
         (true, _) => (Limiter::RemoteLatency, Limiter::ServerSaturated),
         (false, true) => (Limiter::DeviceLatency, Limiter::DeviceBandwidth),
         (false, false) => (Limiter::DeviceLatency, Limiter::DeviceOps),
@@ -174,39 +181,39 @@ fn knee(reading: &Reading<'_>) -> Option<Found> {
     // A ring's thread that is busier than it waits is the other half.
     if reading.on_cpu() > blocked {
         let waits = if own > 0.5 { latency } else { full };
-        return Some(
-            Found::mixed([(Limiter::KernelCpu, reading.on_cpu()), (waits, blocked)], evidence).advice(
-                format!("Its threads are as busy as the target is slow; more of them may help.{gain}"),
-            ),
-        );
+        let parts = [(Limiter::KernelCpu, reading.on_cpu()), (waits, blocked)];
+        return Some(Verdict::mixed(parts, evidence).advise([Advice::MoreThreads {}]));
     }
-    Some(Found::mixed([(latency, blocked * own), (full, blocked * (1.0 - own))], evidence).advice(format!(
-        "It is at the knee: the time of an operation and the target's own limit both count.{gain}"
-    )))
+    let parts = [(latency, blocked * own), (full, blocked * (1.0 - own))];
+    Some(Verdict::mixed(parts, evidence))
 }
 
-/// What crossed the network for what was asked for, as a sentence; `None` where that is little.
-fn network(reading: &Reading<'_>) -> Option<String> {
-    let network = reading.system()?.network.as_ref()?;
+/// Bytes that crossed the network for the bytes asked for, by direction; nothing where they are few.
+fn network(reading: &Reading<'_>) -> Vec<Observation> {
+    let Some(network) = reading.system().and_then(|system| system.network.as_ref()) else {
+        return Vec::new();
+    };
     let record = reading.input.record;
     let seconds = reading.input.seconds().max(1e-9);
-    let ways = [
-        (record.app_bytes_read, network.received_bytes, "received"),
-        (record.app_bytes_written, network.sent_bytes, "sent"),
-    ];
-    let told: Vec<_> = ways
-        .into_iter()
-        .filter(|(asked, crossed, _)| *asked > 0 && *crossed as f64 >= NETWORK * *asked as f64)
-        .map(|(asked, crossed, way)| {
-            let rate = megabytes(crossed as f64 / seconds).unwrap_or_default();
-            format!(
-                "{} {way} {rate}, {} of the bytes asked for",
-                network.interface,
-                percent(crossed as f64 / asked as f64)
-            )
-        })
-        .collect();
-    (!told.is_empty()).then(|| told.join("; "))
+    let crossed = |asked: u64, crossed: u64| {
+        let share = crossed as f64 / asked as f64;
+        let rate = BytesPerSecond(crossed as f64 / seconds);
+        (asked > 0 && share >= NETWORK).then(|| (network.interface.as_str().into(), rate, Share(share)))
+    };
+    let received = crossed(record.app_bytes_read, network.received_bytes);
+    let sent = crossed(record.app_bytes_written, network.sent_bytes);
+    seen![
+        received.map(|(interface, bytes_per_second, asked_share)| Observation::Received {
+            interface,
+            bytes_per_second,
+            asked_share
+        }),
+        sent.map(|(interface, bytes_per_second, asked_share)| Observation::Sent {
+            interface,
+            bytes_per_second,
+            asked_share
+        }),
+    ]
 }
 
 /// Whether the device is one that a hypervisor made: what it does is what the host lets it.

@@ -1,23 +1,32 @@
 //! Commits of the journal, and flushes.
 
 use model::Limiter;
-use model::numbers::latency;
-use model::run::Evidence;
+use model::advice::Advice;
+use model::figure::{Figure, LatencyNs, Mean, Threshold};
+use model::observation::Observation;
+use model::run::Verdict;
 use model::workload::{DataVerb, SyncMode, Work};
 
-use super::{BLOCKED, Found, budget_sentence};
+use super::{BLOCKED, seen};
 use crate::reading::Reading;
-use crate::wait_sites::Class;
+use crate::wait_channels::Class;
 
-/// Of the looks at sleeping threads, this share found them in a sync.
+/// Share of the samples of sleeping threads that found them in a sync.
 const IN_SYNC: f64 = 0.3;
 /// Of the time of an operation, the sync takes about half: then both it and the write before hold it back.
 const HALF: std::ops::Range<f64> = 0.35..0.65;
 /// Flushes for each operation that say the same.
 const FLUSHES: f64 = 0.5;
 
+/// The thresholds that its explanation names.
+pub(super) const THRESHOLDS: &[Threshold] = &[
+    ("in_sync", Figure::Share(IN_SYNC)),
+    ("sync_half", Figure::Share(HALF.start)),
+    ("sync_most", Figure::Share(HALF.end)),
+];
+
 /// Operations that are only done when they are durable.
-pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
+pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
     let syncs = match &input.phase.workload.work {
         Work::Data(data) => data.verb == DataVerb::Fsync || (data.writes() && data.sync == SyncMode::Each),
@@ -41,30 +50,21 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     if of_whole < HALF.start {
         return None;
     }
-    let each = step_ns.map(|step_ns| {
-        format!("; the sync took {} of the {} of an operation", latency(step_ns), latency(whole_ns))
-    });
-    let counters = (flushes >= FLUSHES)
-        .then(|| format!("the device flushed {flushes:.1} times an operation{}", each.unwrap_or_default()));
-    let evidence = Evidence {
-        budget: Some(budget_sentence(reading)),
-        wait_site: reading.wait_sentence(&classes),
-        counters,
-        ..Evidence::default()
-    };
+    let flushed = (flushes >= FLUSHES).then_some(Observation::Flushes { flushes: Mean(flushes) });
+    let took = step_ns
+        .filter(|_| flushed.is_some())
+        .map(|step_ns| Observation::SyncTook { sync_ns: LatencyNs(step_ns), whole_ns: LatencyNs(whole_ns) });
+    let evidence = seen![reading.time_spent(), reading.slept_in(&classes), flushed, took];
     if HALF.contains(&of_whole) {
         let blocked = reading.budget.blocked;
         let parts = [
             (Limiter::FsyncJournal, blocked * of_whole),
             (Limiter::DeviceLatency, blocked * (1.0 - of_whole)),
         ];
-        return Some(
-            Found::mixed(parts, evidence).advice("The write and the sync after it take about the same time."),
-        );
+        return Some(Verdict::mixed(parts, evidence).advise([Advice::GroupCommit {}]));
     }
     Some(
-        Found::new(Limiter::FsyncJournal, reading.budget.blocked, evidence).advice(
-            "Each operation waits until it is durable. Group commit helps more threads (t4), and a drive with power-loss protection makes flushes free.",
-        ),
+        Verdict::new(Limiter::FsyncJournal, reading.budget.blocked, evidence)
+            .advise([Advice::GroupCommit {}]),
     )
 }

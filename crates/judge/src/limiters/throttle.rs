@@ -1,21 +1,23 @@
 //! Limits that somebody set on I/O.
 
 use model::Limiter;
-use model::numbers::{amount, megabytes};
-use model::run::{Cap, Confidence, Evidence};
+use model::advice::Advice;
+use model::figure::{BytesPerSecond, Figure, Name, OpsPerSecond, Threshold};
+use model::observation::Observation;
+use model::run::{Cap, Confidence, Verdict};
 use model::workload::DataVerb;
 
 use super::saturation::DEPTH_NONE;
-use super::{Found, budget_sentence, occupancy_sentence, waits_for_target};
+use super::{seen, waits_for_target};
 use crate::reading::Reading;
 use crate::traps::direct;
-use crate::wait_sites::Class;
+use crate::wait_channels::Class;
 
 /// A rate that is within this share of a limit is held by it, where it is not known better than so.
 const AT_CAP: f64 = 0.08;
 /// The same for a rate that is known well.
 const AT_CAP_KNOWN: f64 = 0.02;
-/// Threads that sleep elsewhere than in the device for more of the looks than this are held back by something else there.
+/// Threads that sleep elsewhere than in the device in a larger share of samples than this are held back by something else there.
 const ELSEWHERE: f64 = 0.3;
 /// A pause that lengthens turns by less than this share of itself changes nothing: something else sets the pace.
 const DELAY_NONE: f64 = 0.4;
@@ -23,8 +25,16 @@ const DELAY_NONE: f64 = 0.4;
 const BY_OPS: f64 = -0.3;
 const BY_BYTES: f64 = -0.7;
 
+/// The thresholds that its explanation names.
+pub(super) const THRESHOLDS: &[Threshold] = &[
+    ("at_cap", Figure::Share(AT_CAP)),
+    ("at_cap_known", Figure::Share(AT_CAP_KNOWN)),
+    ("elsewhere", Figure::Share(ELSEWHERE)),
+    ("pace_none", Figure::Ratio(DELAY_NONE)),
+];
+
 /// A limit that can be read, and that the rate has reached.
-pub(super) fn visible(reading: &Reading<'_>) -> Option<Found> {
+pub(super) fn visible(reading: &Reading<'_>) -> Option<Verdict> {
     let record = reading.input.record;
     let data = reading.input.data_in_files()?;
     // Threads that wait in the device have passed whatever stands above it, unless what answers for it has no CPU.
@@ -46,21 +56,30 @@ pub(super) fn visible(reading: &Reading<'_>) -> Option<Found> {
         (rate / limit - 1.0).abs() <= near
     };
     let cap = reading.system()?.caps.iter().filter(of_way).find(reached)?;
-    let told = match (cap.ops_per_second, cap.bytes_per_second) {
-        (Some(limit), _) => format!("{} operations/s", amount(limit).unwrap_or_default()),
-        (None, limit) => limit.and_then(megabytes).unwrap_or_default(),
+    let source = || Name::from(cap.source.as_str());
+    let device = cap.device.as_str().into();
+    let allowed = match (cap.ops_per_second, cap.bytes_per_second) {
+        (Some(limit), _) => {
+            let ops_per_second = OpsPerSecond(limit);
+            Observation::OperationsAllowed { source: source(), device, ops_per_second }
+        }
+        (None, limit) => {
+            let bytes_per_second = BytesPerSecond::from(limit);
+            Observation::BytesAllowed { source: source(), device, bytes_per_second }
+        }
     };
-    let evidence = Evidence {
-        budget: Some(budget_sentence(reading)),
-        counters: occupancy_sentence(reading).filter(|_| reading.waits_above_target() == Some(true)),
-        visible_cap: Some(format!("{} allows {told} on {}", cap.source, cap.device)),
-        probe: reading.delay().filter(|delay| *delay < DELAY_NONE).and_then(|_| reading.probe_sentence()),
-        ..Evidence::default()
-    };
+    let is_above = reading.waits_above_target() == Some(true);
+    let costs_little = reading.delay().is_some_and(|delay| delay < DELAY_NONE);
+    let evidence = seen![
+        reading.time_spent(),
+        reading.at_target().filter(|_| is_above),
+        Some(allowed),
+        if costs_little { reading.answers() } else { Vec::new() },
+    ];
     Some(
-        Found::new(Limiter::IoThrottle, reading.budget.blocked, evidence)
-            .unless(is_in_device)
-            .advice(format!("Raise the limit in {}, or measure outside of that cgroup.", cap.source)),
+        Verdict::new(Limiter::IoThrottle, reading.budget.blocked, evidence)
+            .unless(reading.at_target().filter(|_| is_in_device))
+            .advise([Advice::RaiseLimit { source: source() }]),
     )
 }
 
@@ -70,7 +89,7 @@ fn is_not_direct(reading: &Reading<'_>) -> bool {
 }
 
 /// Requests that wait above a device that has few, at a rate that nothing moves.
-pub(super) fn inferred(reading: &Reading<'_>) -> Option<Found> {
+pub(super) fn inferred(reading: &Reading<'_>) -> Option<Verdict> {
     let data = reading.input.data_in_files()?;
     let occupancy = reading.occupancy().filter(|_| reading.waits_above_target() == Some(true))?;
     // Pages that are read ahead, or written back, are in the device without anybody waiting, and the other way round.
@@ -91,20 +110,19 @@ pub(super) fn inferred(reading: &Reading<'_>) -> Option<Found> {
     if pace.is_some_and(|pace| pace >= DELAY_NONE) {
         return None;
     }
-    let by = match reading.block() {
-        Some(block) if block < BY_BYTES => " It counts bytes.",
-        Some(block) if block > BY_OPS => " It counts operations.",
-        _ => "",
+    let advice = match reading.block() {
+        Some(block) if block < BY_BYTES => Advice::FindLimitOfBytes {},
+        Some(block) if block > BY_OPS => Advice::FindLimitOfOperations {},
+        _ => Advice::FindLimit {},
     };
-    let evidence = Evidence {
-        budget: Some(budget_sentence(reading)),
-        counters: occupancy_sentence(reading),
-        probe: pace.and_then(|_| reading.probe_sentence()),
-        ..Evidence::default()
-    };
-    let found = Found::new(Limiter::IoThrottle, reading.budget.blocked * (1.0 - occupancy), evidence)
-        .advice(format!("Something above the device holds requests back, most likely a limit of a cgroup that cannot be seen from here (io.max, blkio.throttle).{by}"));
-    let has_more = reading.depth_bounds().is_some_and(|(low, _)| low > DELAY_NONE);
+    let contrary: Vec<_> = seen![reading.depth_surely_above(DELAY_NONE)];
+    let evidence = seen![
+        reading.time_spent(),
+        reading.at_target(),
+        if pace.is_some() { reading.answers_without(&contrary) } else { Vec::new() },
+    ];
+    let share = reading.budget.blocked * (1.0 - occupancy);
+    let found = Verdict::new(Limiter::IoThrottle, share, evidence).advise([advice]);
     // Without an experiment, a lock or a slow path above the device looks the same.
-    Some(if pace.is_some() { found.unless(has_more) } else { found.at_most(Confidence::Likely) })
+    Some(if pace.is_some() { found.unless(contrary) } else { found.at_most(Confidence::Likely) })
 }

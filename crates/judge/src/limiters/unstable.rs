@@ -1,25 +1,37 @@
 //! What only the pattern betrays: something below this system.
 
 use model::Limiter;
-use model::numbers::percent;
-use model::run::{Confidence, Evidence};
+use model::advice::Advice;
+use model::figure::{Figure, Share, Threshold};
+use model::observation::Observation;
+use model::run::{Confidence, Verdict};
 
-use super::{Found, budget_sentence, occupancy_sentence, waits_for_target};
+use super::{seen, waits_for_target};
 use crate::reading::Reading;
-use crate::wait_sites::Class;
+use crate::wait_channels::Class;
 
 /// Standard deviation of the rates of single seconds over their mean, from which on a rate is no device's own.
 const UNSTABLE: f64 = 0.3;
+/// Requests in the device for each that is waited for, from which on nothing above it holds them back.
+const WELL_IN_TARGET: f64 = 0.7;
 /// Seconds that must have been seen for that.
 const SECONDS_MIN: usize = 4;
 /// Others' share of the device's bytes, from which on it is they who may have done it.
 const FOREIGN: f64 = 0.1;
 
+/// The thresholds that its explanation names.
+pub(super) const THRESHOLDS: &[Threshold] = &[
+    ("unstable", Figure::Share(UNSTABLE)),
+    ("unstable_seconds", Figure::Count(SECONDS_MIN as u64)),
+    ("below_foreign", Figure::Share(FOREIGN)),
+    ("well_in_target", Figure::Ratio(WELL_IN_TARGET)),
+];
+
 /// Threads that wait in the device, at a rate that comes and goes though nobody else here uses it.
-pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
+pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
     let is_virtual = input.environment.virtualisation.is_some();
-    let is_in_device = reading.occupancy().is_some_and(|occupancy| occupancy >= 0.7);
+    let is_in_device = reading.occupancy().is_some_and(|occupancy| occupancy >= WELL_IN_TARGET);
     let foreign = input.device()?.foreign_share.unwrap_or(0.0);
     if !is_virtual || !waits_for_target(reading) || !is_in_device || foreign >= FOREIGN {
         return None;
@@ -36,20 +48,16 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Found> {
     if variation.is_nan() || variation <= UNSTABLE {
         return None;
     }
-    let occupied = occupancy_sentence(reading).unwrap_or_default();
-    let evidence = Evidence {
-        budget: Some(budget_sentence(reading)),
-        wait_site: reading.wait_sentence(&[Class::Device, Class::Page, Class::Sync]),
-        counters: Some(format!(
-            "{occupied}; the rate of single seconds varies by {}, and nobody else here uses the device",
-            percent(variation)
-        )),
-        ..Evidence::default()
-    };
+    let evidence = seen![
+        reading.time_spent(),
+        reading.slept_in(&[Class::Device, Class::Page, Class::Sync]),
+        reading.at_target(),
+        Some(Observation::RateVaried { variation: Share(variation) }),
+    ];
     Some(
-        Found::new(Limiter::BelowOs, reading.budget.blocked, evidence)
+        Verdict::new(Limiter::BelowOs, reading.budget.blocked, evidence)
             .at_most(Confidence::Likely)
-            .advice("Other guests of the host, or its cache, come and go. Repeat it (--repeat 5), at another time of the day."),
+            .advise([Advice::RepeatLater {}]),
     )
 }
 

@@ -1,7 +1,8 @@
 //! Cases that fall into a trap, each with its trust and its figures, and cases beside them that do not.
 
 use model::Request;
-use model::finding::{Count, Finding};
+use model::figure::Count;
+use model::finding::Finding;
 use model::request::Seconds;
 use model::run::{
     CompressibleProbe, Conditions, DriveTemperature, Mark, Mode, Reread, RoundRecord, Trust, UpkeepRecord,
@@ -10,7 +11,7 @@ use model::size::Size;
 use model::target::{Backing, Device, DeviceKind};
 use model::workload::CacheMode;
 
-use crate::Caught;
+use crate::TrapFinding;
 use crate::fixtures::{World, clean, clean_of, device};
 
 /// What a trap says about a case.
@@ -101,7 +102,7 @@ pub struct Example {
 
 impl Example {
     /// What its trap finds.
-    pub fn caught(&self) -> Option<Caught> {
+    pub fn caught(&self) -> Option<TrapFinding> {
         let mut world = clean(self.spec);
         (self.change)(&mut world);
         world.findings().into_iter().find(|(code, _)| *code == self.code).map(|(_, caught)| caught)

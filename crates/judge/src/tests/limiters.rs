@@ -1,9 +1,10 @@
 //! For each limiter, a case that it holds back and that is named so; and how sure that is.
 
 use model::Limiter;
+use model::observation::Source;
 use model::run::{
     CallUse, Cap, CeilingShares, Confidence, CpuShares, Helper, NetworkUse, Pressures, Reclaim, Sensed,
-    Sensitivity, SystemUse, WaitSite, WaitsOf,
+    Sensitivity, SystemUse, WaitChannel, WaitsOf, sources,
 };
 use model::target::{Backing, DeviceKind};
 use model::{Experiment, Plan};
@@ -12,23 +13,41 @@ use crate::fixtures::{World, clean};
 use crate::limiters::conclude;
 use crate::{JudgeInput, next_experiment};
 
-fn sensed(value: f64, half_width: f64) -> Option<Sensed> {
+/// An answer to a change, with the rate that follows from it.
+fn sensed(change: &str, value: f64, half_width: f64, times: f64) -> Option<Sensed> {
     Some(Sensed {
         value,
         half_width: Some(half_width),
         before_ops_per_second: 1e5,
-        after_ops_per_second: 1e5 * 4f64.powf(value),
-        change: "q1t4".into(),
+        after_ops_per_second: 1e5 * times,
+        change: change.into(),
     })
+}
+
+/// The answer to a pause of 30 % of a turn.
+fn delay(value: f64, half_width: f64) -> Option<Sensed> {
+    sensed("a pause of 3 µs", value, half_width, 1.0 / (1.0 + 0.3 * value))
+}
+
+fn depth(value: f64, half_width: f64) -> Option<Sensed> {
+    sensed("4 times the depth", value, half_width, 4f64.powf(value))
+}
+
+fn block(value: f64, half_width: f64) -> Option<Sensed> {
+    sensed("blocks of 16 KiB", value, half_width, 4f64.powf(value))
+}
+
+fn separate(times: f64) -> Option<Sensed> {
+    sensed("a directory for each thread", times, 0.1, times)
 }
 
 impl World {
     /// Answers to a pause, to more depth and to other blocks.
-    fn answers(mut self, delay: f64, depth: f64, block: f64) -> Self {
+    fn answers(mut self, by_delay: f64, by_depth: f64, by_block: f64) -> Self {
         self.record.sensitivity = Some(Sensitivity {
-            delay: sensed(delay, 0.1),
-            depth: sensed(depth, 0.1),
-            block: sensed(block, 0.1),
+            delay: delay(by_delay, 0.1),
+            depth: depth(by_depth, 0.1),
+            block: block(by_block, 0.1),
             separate: None,
         });
         self
@@ -47,7 +66,7 @@ impl World {
 
     /// Where its threads slept, in shares of all looks; for the rest of them they were running.
     fn sleeps(mut self, sites: &[(&str, f64)]) -> Self {
-        let site = |of: WaitsOf, symbol: &str, share: f64| WaitSite {
+        let site = |of: WaitsOf, symbol: &str, share: f64| WaitChannel {
             of,
             class: None,
             symbol: symbol.into(),
@@ -57,8 +76,8 @@ impl World {
         let asleep: f64 = sites.iter().map(|(_, share)| share).sum();
         let ring = self.plan.phases[0].engine == model::workload::Engine::Uring;
         let of = if ring { WaitsOf::RingWorkers } else { WaitsOf::Workers };
-        self.record.wait_sites = sites.iter().map(|(symbol, share)| site(of, symbol, *share)).collect();
-        self.record.wait_sites.push(site(WaitsOf::Workers, "running", 1.0 - asleep));
+        self.record.wait_channels = sites.iter().map(|(symbol, share)| site(of, symbol, *share)).collect();
+        self.record.wait_channels.push(site(WaitsOf::Workers, "running", 1.0 - asleep));
         self
     }
 
@@ -91,11 +110,18 @@ impl World {
         let phase = &self.plan.phases[0];
         let input = JudgeInput::new(&self.record, phase, &self.plan, &self.environment, Some(&self.probes));
         let found = conclude(&input).unwrap();
-        assert_eq!((found.limiter, found.confidence), (limiter, confidence), "{:#?}", found.evidence);
+        assert_eq!(
+            (found.limiter, found.confidence),
+            (Some(limiter), Some(confidence)),
+            "{:#?}",
+            found.observations
+        );
         let sum: f64 = found.ranking.iter().map(|ranked| ranked.share).sum();
         assert!(sum <= 1.0 + 1e-6, "{:?}", found.ranking);
-        assert_eq!(confidence >= Likely, found.evidence.kinds() >= 2 && limiter != Limiter::NotClear);
-        for sentence in found.evidence.sentences().chain(found.advice.as_deref()) {
+        let is_clear = sources(&found.observations) >= 2 && limiter != Limiter::NotClear;
+        assert_eq!(confidence >= Likely, is_clear);
+        let evidence = Source::ALL.iter().filter_map(|source| wording::evidence(&[&found], *source));
+        for sentence in evidence.chain(wording::next_steps(&[&found])) {
             assert!(
                 !sentence.is_empty() && !sentence.contains("NaN") && !sentence.contains("inf "),
                 "{sentence}"
@@ -110,178 +136,305 @@ impl World {
 
 use Confidence::{Confirmed, Likely, Undetermined};
 
-#[test]
-fn latency_times_depth() {
-    let one = clean("read:rnd4k").blocked().queues(0.97).sleeps(&[("__iomap_dio_rw", 0.95)]);
-    one.is(Limiter::DeviceLatency, Likely);
-    one.clone().answers(1.0, 0.98, 0.0).is(Limiter::DeviceLatency, Confirmed);
-    let deep = clean("read:rnd4k:q32").blocked().queues(31.0);
-    deep.clone().answers(1.02, 0.8, 0.0).is(Limiter::DeviceLatency, Confirmed);
-    let remote = clean("read:rnd4k").blocked().remote(0.97).sleeps(&[("request_wait_answer", 0.95)]);
-    remote.is(Limiter::RemoteLatency, Likely);
-    remote.answers(1.0, 0.98, 0.0).is(Limiter::RemoteLatency, Confirmed);
+/// Each line is a test: its name, the limiter with its confidence, and the case.
+macro_rules! cases {
+    ($($name:ident: $limiter:ident $confidence:ident, $world:expr;)+) => {
+        $(#[test] fn $name() { $world.is(Limiter::$limiter, $confidence); })+
+
+        /// Every case, by its name.
+        fn cases() -> Vec<(&'static str, World)> {
+            vec![$((stringify!($name), $world)),+]
+        }
+    };
 }
 
-#[test]
-fn a_target_that_gives_all_it_has() {
-    let full = clean("read:rnd4k:q32").blocked().queues(31.0);
-    // What nobody tried is likely only where few targets could take more.
-    full.is(Limiter::NotClear, Undetermined);
-    clean("read:rnd4k:q128").blocked().queues(120.0).is(Limiter::DeviceOps, Likely);
-    full.clone().answers(0.02, 0.01, 0.0).is(Limiter::DeviceOps, Confirmed);
-    full.clone().answers(0.02, 0.01, -0.98).is(Limiter::DeviceBandwidth, Confirmed);
-    clean("read:seq1m:q8").blocked().queues(16.0).is(Limiter::DeviceBandwidth, Likely);
-    let mut virtual_disk = full.answers(0.02, 0.01, -0.98);
-    virtual_disk.environment.virtualisation = Some("kvm".into());
-    virtual_disk.is(Limiter::DeviceBandwidth, Likely);
-    // A pause that costs something for sure says that there is room, however unsure how much.
-    let mut has_room = clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.95, 0.2, 0.0);
-    has_room.record.sensitivity.as_mut().unwrap().delay = sensed(0.95, 0.43);
-    has_room.is(Limiter::DeviceOps, Likely);
-    let server = clean("read:rnd4k:t16").blocked().remote(15.5).sleeps(&[("request_wait_answer", 0.95)]);
-    server.clone().answers(0.0, 0.0, 0.0).is(Limiter::ServerSaturated, Confirmed);
-    // One at a time, a pause leaves any target idle; that four bring no more is what counts.
-    let slow = clean("read:rnd4k").blocked().queues(0.98).answers(1.0, 0.03, 0.0);
-    slow.is(Limiter::DeviceOps, Confirmed);
-}
-
-#[test]
-fn the_knee_between_them() {
-    let knee = clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.55, 0.3, 0.0);
-    knee.is(Limiter::Mixed, Likely);
-    // A pause that took longer than asked for; more depth brought something, but not what it should.
-    let few = clean("read:rnd4k:q8").blocked().queues(7.0).answers(1.3, 0.3, 0.0);
-    few.is(Limiter::Mixed, Likely);
-    clean("read:rnd4k:q8").blocked().queues(7.0).answers(1.3, 0.1, 0.0).is(Limiter::NotClear, Undetermined);
-}
-
-#[test]
-fn a_network_that_is_full() {
-    let link =
-        clean("write:seq1m").blocked().remote(0.9).sleeps(&[("request_wait_answer", 0.9)]).system(|system| {
-            let network = NetworkUse {
-                interface: "eth0".into(),
-                sent_bytes: 440_000_000_000,
-                received_bytes: 1_000_000,
-                speed_bits_per_second: None,
-            };
-            system.network = Some(network);
+/// A link that carried what was written.
+fn link() -> World {
+    clean("write:seq1m").blocked().remote(0.9).sleeps(&[("request_wait_answer", 0.9)]).system(|system| {
+        system.network = Some(NetworkUse {
+            interface: "eth0".into(),
+            sent_bytes: 440_000_000_000,
+            received_bytes: 1_000_000,
+            speed_bits_per_second: None,
         });
-    link.clone().is(Limiter::NetworkBandwidth, Likely);
+    })
+}
+
+/// A cap that the rate has reached, of threads that wait above the device.
+fn capped(ops_per_second: Option<f64>, bytes_per_second: Option<f64>) -> World {
+    clean("read:rnd4k:q8").blocked().queues(0.2).system(|system| {
+        system.caps = vec![Cap {
+            source: "/sys/fs/cgroup/blkio/blkio.throttle.read_iops_device".into(),
+            device: "nvme0n1".into(),
+            is_read: true,
+            ops_per_second,
+            bytes_per_second,
+        }];
+    })
+}
+
+/// A device whose queue has that many places.
+fn of_places(spec: &str, places: u32, requests: f64) -> World {
+    let mut world = clean(spec).blocked().queues(requests);
+    world.target().device_stack[0].nr_requests = Some(places);
+    world
+}
+
+/// A case with something changed in it.
+fn with(mut world: World, change: impl FnOnce(&mut World)) -> World {
+    change(&mut world);
+    world
+}
+
+cases! {
+    one_at_a_time: DeviceLatency Likely,
+        clean("read:rnd4k").blocked().queues(0.97).sleeps(&[("__iomap_dio_rw", 0.95)]);
+    one_at_a_time_tried: DeviceLatency Confirmed,
+        clean("read:rnd4k").blocked().queues(0.97).sleeps(&[("__iomap_dio_rw", 0.95)]).answers(1.0, 0.98, 0.0);
+    deep_with_room: DeviceLatency Confirmed,
+        clean("read:rnd4k:q32").blocked().queues(31.0).answers(1.02, 0.8, 0.0);
+    one_at_a_time_far_away: RemoteLatency Likely,
+        clean("read:rnd4k").blocked().remote(0.97).sleeps(&[("request_wait_answer", 0.95)]);
+    one_at_a_time_far_away_tried: RemoteLatency Confirmed,
+        clean("read:rnd4k").blocked().remote(0.97).sleeps(&[("request_wait_answer", 0.95)]).answers(1.0, 0.98, 0.0);
+    deep_and_untried: DeviceOps Likely, clean("read:rnd4k:q128").blocked().queues(120.0);
+    full_by_operations: DeviceOps Confirmed,
+        clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.02, 0.01, 0.0);
+    full_by_bytes: DeviceBandwidth Confirmed,
+        clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.02, 0.01, -0.98);
+    large_and_untried: DeviceBandwidth Likely, clean("read:seq1m:q8").blocked().queues(16.0);
+    full_below_a_hypervisor: DeviceBandwidth Likely, with(
+        clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.02, 0.01, -0.98),
+        |world| world.environment.virtualisation = Some("kvm".into()),
+    );
+    // A pause that costs something for sure says that there is room, however unsure how much.
+    full_with_a_pause_that_costs: DeviceOps Likely, with(
+        clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.95, 0.2, 0.0),
+        |world| world.record.sensitivity.as_mut().unwrap().delay = delay(0.95, 0.43),
+    );
+    full_server: ServerSaturated Confirmed, clean("read:rnd4k:t16")
+        .blocked().remote(15.5).sleeps(&[("request_wait_answer", 0.95)]).answers(0.0, 0.0, 0.0);
+    // One at a time, a pause leaves any target idle; that four bring no more is what counts.
+    slow_one_at_a_time: DeviceOps Confirmed,
+        clean("read:rnd4k").blocked().queues(0.98).answers(1.0, 0.03, 0.0);
+    at_the_knee: Mixed Likely, clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.55, 0.3, 0.0);
+    // A pause that took longer than asked for; more depth brought something, but not what it should.
+    at_the_knee_by_depth: Mixed Likely, clean("read:rnd4k:q8").blocked().queues(7.0).answers(1.3, 0.3, 0.0);
+    busy_and_waiting: Mixed Likely, with(
+        clean("rewrite:seq128k").spends(0.05, 0.52, 0.0, 0.43).sleeps(&[("folio_wait_bit_common", 0.43)]),
+        |world| world.device_frames(|device| device.busy_ns = 30_000_000),
+    );
+    link_untried: NetworkBandwidth Likely, link();
+    link_tried: NetworkBandwidth Confirmed, link().answers(0.0, 0.0, -0.95);
+    hidden_limit: IoThrottle Likely, clean("read:rnd4k:q8").blocked().queues(0.2);
+    hidden_limit_tried: IoThrottle Confirmed,
+        clean("read:rnd4k:q8").blocked().queues(0.2).answers(0.02, 0.0, 0.0);
+    limit_of_operations: IoThrottle Confirmed, capped(Some(101_000.0), None);
+    limit_of_bytes: IoThrottle Confirmed, capped(None, Some(4096e5));
+    limit_with_servers_that_have_no_cpu: IoThrottle Likely,
+        capped(Some(101_000.0), None).queues(7.8).hogged().answers(0.0, 0.0, 0.0);
+    full_queue: QueueFull Confirmed,
+        of_places("read:rnd4k:t16", 4, 4.0).sleeps(&[("blk_mq_get_tag", 0.7), ("__iomap_dio_rw", 0.25)]);
+    full_queue_of_a_ring: QueueFull Confirmed,
+        of_places("read:rnd4k:q16", 4, 4.0).sleeps(&[("blk_mq_get_tag", 0.7)]);
+    queue_with_places_left: QueueFull Likely,
+        clean("read:rnd4k:t16").blocked().queues(2.6).sleeps(&[("blk_mq_get_tag", 0.7)]);
+    syncs: FsyncJournal Likely,
+        clean("fsync:rnd4k").blocked().sleeps(&[("submit_bio_wait", 0.6), ("jbd2_log_wait_commit", 0.3)]);
+    syncs_with_flushes: FsyncJournal Confirmed, with(
+        clean("fsync:rnd4k").blocked().sleeps(&[("submit_bio_wait", 0.6), ("jbd2_log_wait_commit", 0.3)]),
+        |world| world.device().flushes = world.record.ops,
+    );
+    writers_held_back: DirtyThrottling Confirmed,
+        clean("write:seq1m:buffered").blocked().sleeps(&[("balance_dirty_pages", 0.9)]);
+    shared_file: LockContention Confirmed, clean("write:rnd4k:t16")
+        .blocked().queues(1.0).sleeps(&[("ext4_file_write_iter", 0.9), ("__iomap_dio_rw", 0.06)]);
+    // Threads that spin for a lock are seen working; that each alone does more betrays them.
+    spinning_for_a_lock: LockContention Likely, with(
+        clean("stat:t8:shared").spends(0.1, 0.6, 0.3, 0.0),
+        |world| world.record.sensitivity = Some(Sensitivity { separate: separate(1.6), ..Sensitivity::default() }),
+    );
+    memory_looked_for: MemoryPressure Confirmed,
+        clean("read:seq1m:buffered").blocked().sleeps(&[("reclaim_throttle", 0.6)]).system(|system| {
+            system.pressure = Some(Pressures { io: 0.4, memory: 0.5, cpu: 0.0 });
+        });
+    full_cgroup: MemoryPressure Likely,
+        clean("write:seq1m:buffered").spends(0.02, 0.7, 0.02, 0.26).system(|system| {
+            system.pressure = Some(Pressures { io: 0.4, memory: 0.5, cpu: 0.0 });
+            system.reclaim =
+                Some(Reclaim { direct_scanned_pages: 0, refaulted_pages: 0, cgroup_limit_hits: 9000 });
+        });
+    single_bytes_by_the_library: ClientCpu Confirmed,
+        clean("putc-write").spends(0.87, 0.05, 0.01, 0.07).sleeps(&[]).system(|system| {
+            system.calls = Some(CallUse {
+                read_calls: 0,
+                write_calls: 1000,
+                bytes_per_read_call: None,
+                bytes_per_write_call: Some(4096.0),
+            });
+        });
+    single_bytes_by_calls: KernelCpu Likely, clean("byte-write").spends(0.2, 0.75, 0.01, 0.04).sleeps(&[]);
+    copying_beside_an_idle_device: KernelCpu Confirmed, with(
+        clean("rewrite:seq128k").spends(0.06, 0.9, 0.0, 0.04).sleeps(&[]),
+        |world| world.device_frames(|device| device.busy_ns = 30_000_000),
+    );
+    more_threads_than_cpus: CpuSaturated Likely, clean("write:rnd4k:t32").spends(0.05, 0.2, 0.6, 0.15);
+    others_on_the_cpus: CpuContention Likely,
+        clean("read:rnd4k").spends(0.05, 0.2, 0.6, 0.15).system(|system| {
+            system.helpers = vec![Helper { name: "hog".into(), pid: 7, is_kernel: false, cpu_share: 0.99 }];
+        });
+    quota_of_cpu_time: CpuQuota Confirmed, with(
+        clean("read:rnd4k").spends(0.05, 0.1, 0.0, 0.05).system(|system| {
+            system.quota_throttled_ns = Some(3_200_000_000);
+            system.quota_cpus = Some(0.2);
+        }),
+        |world| world.budget().quota = Some(0.8),
+    );
+    stolen_time: HypervisorSteal Likely,
+        with(clean("read:rnd4k").spends(0.1, 0.3, 0.0, 0.3), |world| world.budget().steal = 0.3);
+    cached_reads: PageCache Confirmed, with(
+        clean("read:seq1m:buffered").spends(0.02, 0.97, 0.01, 0.0).sleeps(&[]),
+        |world| {
+            world.record.page_cache_share = Some(1.0);
+            world.device().bytes_per_app_byte = Some(0.0);
+        },
+    );
+    absorbed_writes: PageCacheAbsorbed Confirmed, with(
+        clean("write:seq1m:buffered:sync=none").spends(0.02, 0.97, 0.01, 0.0).sleeps(&[]),
+        |world| world.device().bytes_per_app_byte = Some(0.2),
+    );
+    cached_names: MetadataCache Confirmed, with(
+        clean("stat:t4").spends(0.3, 0.6, 0.1, 0.0).sleeps(&[]),
+        |world| world.device().bytes_read = 0,
+    );
+    others_on_the_device_untried: NoisyNeighbour Likely, with(
+        clean("read:rnd4k:q8").blocked().queues(16.0),
+        |world| world.device().foreign_share = Some(0.5),
+    );
+    others_on_a_full_device: NoisyNeighbour Confirmed, with(
+        clean("read:rnd4k:q8").blocked().queues(16.0).answers(0.0, 0.1, 0.0),
+        |world| world.device().foreign_share = Some(0.5),
+    );
+    busy_cipher_of_sshfs: HelperCpu Likely, with(
+        clean("read:seq1m").blocked().remote(1.0).sleeps(&[("request_wait_answer", 0.9)]).system(|system| {
+            system.helpers = vec![Helper { name: "ssh".into(), pid: 7, is_kernel: false, cpu_share: 0.97 }];
+        }),
+        |world| world.target().file_system = "fuse.sshfs".into(),
+    );
+    rate_that_comes_and_goes: BelowOs Likely, with(clean("read:rnd4k:q4").blocked().queues(4.0), |world| {
+        world.environment.virtualisation = Some("kvm".into());
+        for (index, interval) in world.record.intervals.iter_mut().enumerate() {
+            interval.ops = if index / 10 % 2 == 0 { 10_000 } else { 2_000 };
+        }
+        world.steady().found = false;
+    });
+    rate_asked_for: RateLimitAsked Confirmed, with(
+        clean("read:rnd4k:rate=100000").spends(0.05, 0.1, 0.0, 0.85),
+        |world| world.record.workload.rate_ops_per_second = Some(1e5),
+    );
+    near_its_own_loop: BenchmarkItself Confirmed, with(
+        clean("read:rnd4k:q32").spends(0.8, 0.2, 0.0, 0.0).sleeps(&[]),
+        |world| world.record.ceiling_shares = Some(CeilingShares { own_loop: Some(0.9), memory: None }),
+    );
+    slots_that_wait_for_the_loop: BenchmarkItself Likely, with(
+        clean("read:rnd4k:q32").spends(0.1, 0.5, 0.0, 0.4).queues(28.0),
+        |world| world.record.engine.idle_slots = Some(3.5),
+    );
+    deep_and_not_enough_for_a_verdict: NotClear Undetermined, clean("read:rnd4k:q32").blocked().queues(31.0);
+    answers_that_are_uncertain: NotClear Undetermined, with(
+        clean("read:rnd4k:q32").blocked().queues(31.0),
+        |world| world.record.sensitivity = Some(Sensitivity { depth: depth(0.5, 0.9), ..Sensitivity::default() }),
+    );
+    server_that_was_not_seen: NotClear Undetermined, with(
+        clean("read:rnd4k:t16").blocked(),
+        |world| world.lies_on(Backing::RemoteOrUserSpace, "fuse"),
+    );
+}
+
+/// The observations behind each limiter and the words for them at each length: to be read from top to bottom.
+#[test]
+fn what_is_said_of_each_limiter() {
+    let judged: Vec<_> =
+        cases().iter().map(|(name, world)| (*name, world.judged().verdict.unwrap())).collect();
+    let mut told = String::new();
+    for limiter in Limiter::ALL {
+        let of_it: Vec<_> = judged.iter().filter(|(_, verdict)| verdict.limiter == Some(*limiter)).collect();
+        assert!(!of_it.is_empty(), "no case of {limiter}");
+        for (name, verdict) in of_it {
+            told.push_str(&format!("{}: {}\n", limiter.code(), name.replace('_', " ")));
+            for observation in &verdict.observations {
+                told.push_str(&format!("  seen       {}\n", serde_json::to_string(observation).unwrap()));
+            }
+            for observation in &verdict.contrary {
+                told.push_str(&format!("  contrary   {}\n", serde_json::to_string(observation).unwrap()));
+            }
+            told.push_str(&format!("  clause     {}\n", wording::verdict_clause(verdict)));
+            told.push_str(&format!("  sentence   {}\n", wording::verdict_sentence(&[verdict])));
+            told.push_str(&format!("  paragraph  {}\n\n", wording::verdict_paragraph(&[verdict])));
+        }
+    }
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn a_network_of_busy_machines_is_not_clear() {
     // Busy CPUs may be the ends of the link, and nobody knows what it could carry.
-    let mut busy = link.clone();
-    busy.record.cpu = Some(CpuShares { user: 0.3, kernel: 0.5, steal: 0.0 });
+    let busy =
+        with(link(), |world| world.record.cpu = Some(CpuShares { user: 0.3, kernel: 0.5, steal: 0.0 }));
     busy.clone().is(Limiter::NotClear, Undetermined);
     busy.answers(0.0, 0.0, -0.95).is(Limiter::NetworkBandwidth, Confirmed);
-    link.answers(0.0, 0.0, -0.95).is(Limiter::NetworkBandwidth, Confirmed);
 }
 
 #[test]
 fn limits_that_somebody_set() {
     let hidden = clean("read:rnd4k:q8").blocked().queues(0.2);
-    hidden.is(Limiter::IoThrottle, Likely);
-    hidden.clone().answers(0.02, 0.0, 0.0).is(Limiter::IoThrottle, Confirmed);
-    let cap = |ops_per_second: Option<f64>, bytes_per_second: Option<f64>, is_read: bool| Cap {
-        source: "/sys/fs/cgroup/blkio/blkio.throttle.read_iops_device".into(),
-        device: "nvme0n1".into(),
-        is_read,
-        ops_per_second,
-        bytes_per_second,
-    };
-    let visible = |cap: Cap| hidden.clone().system(|system| system.caps = vec![cap.clone()]);
-    visible(cap(Some(101_000.0), None, true)).is(Limiter::IoThrottle, Confirmed);
-    visible(cap(None, Some(4096e5), true)).is(Limiter::IoThrottle, Confirmed);
     // Threads that wait in the device have passed it.
-    let in_device = visible(cap(Some(101_000.0), None, true)).queues(7.8);
-    assert_ne!(judged(&in_device), Limiter::IoThrottle);
+    let cap = || capped(Some(101_000.0), None);
+    assert_ne!(judged(&cap().queues(7.8)), Limiter::IoThrottle);
     // Unless those who answer for the device have no CPU: they keep requests that nothing holds back any more.
-    let cap_at_rate = visible(cap(Some(101_000.0), None, true));
-    cap_at_rate.clone().queues(5.0).hogged().is(Limiter::IoThrottle, Likely);
-    cap_at_rate.clone().queues(7.8).hogged().answers(0.0, 0.0, 0.0).is(Limiter::IoThrottle, Likely);
+    cap().queues(5.0).hogged().is(Limiter::IoThrottle, Likely);
     assert_eq!(judged(&hidden.clone().queues(5.0).hogged().answers(0.0, 0.0, 0.0)), Limiter::NotClear);
     hidden.clone().queues(7.8).hogged().answers(0.0, 0.0, 0.0).is(Limiter::DeviceOps, Confirmed);
     // Writes of a new file wait for one another.
     clean("write:seq64k:q8").blocked().queues(0.2).is(Limiter::IoThrottle, Likely);
     assert_ne!(judged(&clean("write:seq64k:q8:fresh").blocked().queues(0.2)), Limiter::IoThrottle);
     // Threads that sleep elsewhere are held back by something else.
-    let elsewhere = hidden.clone().sleeps(&[("folio_wait_bit", 0.9)]).answers(0.02, 0.0, 0.0);
+    let elsewhere = hidden.sleeps(&[("folio_wait_bit", 0.9)]).answers(0.02, 0.0, 0.0);
     assert_ne!(judged(&elsewhere), Limiter::IoThrottle);
-    // What is above, or for the other direction, is none.
-    visible(cap(Some(500_000.0), None, true)).is(Limiter::IoThrottle, Likely);
-    visible(cap(Some(100_000.0), None, false)).is(Limiter::IoThrottle, Likely);
+    // A cap that is above the rate, or for the other direction, is none.
+    capped(Some(500_000.0), None).is(Limiter::IoThrottle, Likely);
+    let of_writes = capped(Some(100_000.0), None).system(|system| system.caps[0].is_read = false);
+    of_writes.is(Limiter::IoThrottle, Likely);
 }
 
 #[test]
-fn queues_that_are_full() {
-    let of_four = |spec: &str| {
-        let mut world = clean(spec).blocked().queues(4.0);
-        world.target().device_stack[0].nr_requests = Some(4);
-        world
-    };
-    let full = of_four("read:rnd4k:t16");
-    full.clone()
-        .sleeps(&[("blk_mq_get_tag", 0.7), ("__iomap_dio_rw", 0.25)])
-        .is(Limiter::QueueFull, Confirmed);
-    of_four("read:rnd4k:q16").sleeps(&[("blk_mq_get_tag", 0.7)]).is(Limiter::QueueFull, Confirmed);
+fn what_is_near_a_limit_is_not_called_it() {
+    // A pause that costs all of itself, where more depth brings nothing: no target does both.
+    clean("read:rnd4k:q8").blocked().queues(7.0).answers(1.3, 0.1, 0.0).is(Limiter::NotClear, Undetermined);
     // Whose turn is given out by somebody else waits for no tag, and a queue that is empty is not full.
     let paced = clean("write:rnd4k:t16").blocked().queues(2.6).sleeps(&[("rq_qos_wait", 0.9)]);
     assert_ne!(judged(&paced), Limiter::QueueFull);
-    clean("read:rnd4k:t16")
-        .blocked()
-        .queues(2.6)
-        .sleeps(&[("blk_mq_get_tag", 0.7)])
-        .is(Limiter::QueueFull, Likely);
-}
-
-#[test]
-fn journals_and_flushes() {
-    let mut synced =
-        clean("fsync:rnd4k").blocked().sleeps(&[("submit_bio_wait", 0.6), ("jbd2_log_wait_commit", 0.3)]);
-    synced.is(Limiter::FsyncJournal, Likely);
-    let flushes = synced.record.ops;
-    synced.device().flushes = flushes;
-    synced.is(Limiter::FsyncJournal, Confirmed);
-}
-
-#[test]
-fn writers_that_are_held_back() {
-    let held = clean("write:seq1m:buffered").blocked().sleeps(&[("balance_dirty_pages", 0.9)]);
-    held.is(Limiter::DirtyThrottling, Confirmed);
-}
-
-#[test]
-fn threads_that_wait_for_each_other() {
-    let shared = clean("write:rnd4k:t16")
+    let mut few = clean("write:rnd4k:t16")
         .blocked()
         .queues(1.0)
         .sleeps(&[("ext4_file_write_iter", 0.9), ("__iomap_dio_rw", 0.06)]);
-    shared.is(Limiter::LockContention, Confirmed);
-    let mut few = shared;
     few.environment.cpus = 2;
     few.is(Limiter::LockContention, Likely);
-    // Those who spin for it are seen working; that each alone does more betrays them.
-    let mut spinning = clean("stat:t8:shared").spends(0.1, 0.6, 0.3, 0.0);
-    spinning.record.sensitivity = Some(Sensitivity { separate: sensed(1.6, 0.1), ..Sensitivity::default() });
-    spinning.is(Limiter::LockContention, Likely);
     let holder_is_held = clean("write:rnd4k:t2:buffered")
         .blocked()
         .sleeps(&[("ext4_buffered_write_iter", 0.48), ("balance_dirty_pages", 0.47)]);
     assert_ne!(judged(&holder_is_held), Limiter::LockContention);
+    // A device with room for more is not what others take.
+    let mut shared = clean("read:rnd4k:q8").blocked().queues(16.0).answers(1.0, 0.9, 0.0);
+    shared.device().foreign_share = Some(0.5);
+    shared.is(Limiter::DeviceLatency, Confirmed);
+    let mut late = clean("read:rnd4k:q32").spends(0.1, 0.5, 0.0, 0.4).queues(28.0);
+    late.record.engine.idle_slots = Some(3.0);
+    assert_ne!(judged(&late), Limiter::BenchmarkItself);
 }
 
 #[test]
-fn memory_that_has_to_be_found() {
-    let pressed =
-        clean("read:seq1m:buffered").blocked().sleeps(&[("reclaim_throttle", 0.6)]).system(|system| {
-            system.pressure = Some(Pressures { io: 0.4, memory: 0.5, cpu: 0.0 });
-        });
-    pressed.is(Limiter::MemoryPressure, Confirmed);
-    let in_cgroup = clean("write:seq1m:buffered").spends(0.02, 0.7, 0.02, 0.26).system(|system| {
-        system.pressure = Some(Pressures { io: 0.4, memory: 0.5, cpu: 0.0 });
-        system.reclaim =
-            Some(Reclaim { direct_scanned_pages: 0, refaulted_pages: 0, cgroup_limit_hits: 9000 });
-    });
-    in_cgroup.is(Limiter::MemoryPressure, Likely);
+fn memory_that_was_only_just_given_back() {
     // Nobody finds pressure: what is read has only just been given back, again and again.
     let again = |hits: u64, refaulted_share: f64| {
         let read = clean("read:seq128k:buffered").blocked().sleeps(&[("folio_wait_bit_common", 0.9)]);
@@ -303,65 +456,12 @@ fn memory_that_has_to_be_found() {
 }
 
 #[test]
-fn cpus_of_the_test_and_of_others() {
-    let putc = clean("putc-write").spends(0.87, 0.05, 0.01, 0.07).sleeps(&[]).system(|system| {
-        system.calls = Some(CallUse {
-            read_calls: 0,
-            write_calls: 1000,
-            bytes_per_read_call: None,
-            bytes_per_write_call: Some(4096.0),
-        });
-    });
-    putc.is(Limiter::ClientCpu, Confirmed);
-    clean("byte-write").spends(0.2, 0.75, 0.01, 0.04).sleeps(&[]).is(Limiter::KernelCpu, Likely);
-    let mut idle = clean("rewrite:seq128k").spends(0.06, 0.9, 0.0, 0.04).sleeps(&[]);
-    idle.device_frames(|device| device.busy_ns = 30_000_000);
-    idle.is(Limiter::KernelCpu, Confirmed);
-    let mut saturated = clean("write:rnd4k:t32").spends(0.05, 0.2, 0.6, 0.15);
-    saturated.is(Limiter::CpuSaturated, Likely);
-    saturated.environment.cpus = 64;
-    let hogged = clean("read:rnd4k").spends(0.05, 0.2, 0.6, 0.15).system(|system| {
-        system.helpers = vec![Helper { name: "hog".into(), pid: 7, is_kernel: false, cpu_share: 0.99 }];
-    });
-    hogged.is(Limiter::CpuContention, Likely);
-    let mut held = clean("read:rnd4k").spends(0.05, 0.1, 0.0, 0.05).system(|system| {
-        system.quota_throttled_ns = Some(3_200_000_000);
-        system.quota_cpus = Some(0.2);
-    });
-    held.budget().quota = Some(0.8);
-    held.is(Limiter::CpuQuota, Confirmed);
-    let mut stolen = clean("read:rnd4k").spends(0.1, 0.3, 0.0, 0.3);
-    stolen.budget().steal = 0.3;
-    stolen.is(Limiter::HypervisorSteal, Likely);
-}
-
-#[test]
-fn answers_from_memory() {
-    let mut cached = clean("read:seq1m:buffered").spends(0.02, 0.97, 0.01, 0.0).sleeps(&[]);
-    cached.record.page_cache_share = Some(1.0);
-    cached.device().bytes_per_app_byte = Some(0.0);
-    cached.is(Limiter::PageCache, Confirmed);
-    let mut absorbed = clean("write:seq1m:buffered:sync=none").spends(0.02, 0.97, 0.01, 0.0).sleeps(&[]);
-    absorbed.device().bytes_per_app_byte = Some(0.2);
-    absorbed.is(Limiter::PageCacheAbsorbed, Confirmed);
+fn reads_of_others_are_not_charged_to_look_ups() {
     let mut stat = clean("stat:t4").spends(0.3, 0.6, 0.1, 0.0).sleeps(&[]);
-    stat.device().bytes_read = 0;
-    stat.is(Limiter::MetadataCache, Confirmed);
-    // What others read meanwhile is not charged to the test.
     stat.device().bytes_read = 1 << 30;
     stat.is(Limiter::MetadataCache, Confirmed);
     stat.frames(|frame| frame.own_io.device_read_bytes = 1 << 30);
     stat.is(Limiter::KernelCpu, Likely);
-}
-
-#[test]
-fn others_on_the_device() {
-    let mut shared = clean("read:rnd4k:q8").blocked().queues(16.0);
-    shared.device().foreign_share = Some(0.5);
-    shared.is(Limiter::NoisyNeighbour, Likely);
-    shared.clone().answers(0.0, 0.1, 0.0).is(Limiter::NoisyNeighbour, Confirmed);
-    // A device with room for more is not what others take.
-    shared.answers(1.0, 0.9, 0.0).is(Limiter::DeviceLatency, Confirmed);
 }
 
 #[test]
@@ -392,43 +492,6 @@ fn helpers_that_are_busy_all_the_time() {
     let mut cipher = queue("kcryptd/253:0");
     cipher.target().device_stack[0].kind = DeviceKind::DeviceMapper;
     assert_ne!(judged(&cipher), Limiter::HelperCpu);
-}
-
-#[test]
-fn a_rate_that_comes_and_goes_below() {
-    let mut host = clean("read:rnd4k:q4").blocked().queues(4.0);
-    host.environment.virtualisation = Some("kvm".into());
-    for (index, interval) in host.record.intervals.iter_mut().enumerate() {
-        interval.ops = if index / 10 % 2 == 0 { 10_000 } else { 2_000 };
-    }
-    host.steady().found = false;
-    host.is(Limiter::BelowOs, Likely);
-}
-
-#[test]
-fn what_was_asked_for_and_skye_itself() {
-    let mut asked = clean("read:rnd4k:rate=100000").spends(0.05, 0.1, 0.0, 0.85);
-    asked.record.workload.rate_ops_per_second = Some(1e5);
-    asked.is(Limiter::RateLimitAsked, Confirmed);
-    let mut own = clean("read:rnd4k:q32").spends(0.8, 0.2, 0.0, 0.0).sleeps(&[]);
-    own.record.ceiling_shares = Some(CeilingShares { own_loop: Some(0.9), memory: None });
-    own.is(Limiter::BenchmarkItself, Confirmed);
-    let mut late = clean("read:rnd4k:q32").spends(0.1, 0.5, 0.0, 0.4).queues(28.0);
-    late.record.engine.idle_slots = Some(3.5);
-    late.is(Limiter::BenchmarkItself, Likely);
-    late.record.engine.idle_slots = Some(3.0);
-    assert_ne!(judged(&late), Limiter::BenchmarkItself);
-}
-
-#[test]
-fn what_conflicts_or_was_not_seen_is_not_clear() {
-    let mut unseen = clean("read:rnd4k:t16").blocked();
-    unseen.lies_on(Backing::RemoteOrUserSpace, "fuse");
-    unseen.is(Limiter::NotClear, Undetermined);
-    let unsure = Sensitivity { depth: sensed(0.5, 0.9), ..Sensitivity::default() };
-    let mut world = clean("read:rnd4k:q32").blocked().queues(31.0);
-    world.record.sensitivity = Some(unsure);
-    world.is(Limiter::NotClear, Undetermined);
 }
 
 fn judged(world: &World) -> Limiter {

@@ -1,11 +1,13 @@
 //! Reads that did not come from where the row says: from the page cache, or from a cache beyond this system.
 
 use model::DataVerb;
-use model::finding::{Advice, Count, Finding, LatencyNs, Mean, MemoryBytes, Ratio, Share};
+use model::advice::Advice;
+use model::figure::{Count, LatencyNs, Mean, MemoryBytes, Ratio, Share};
+use model::finding::Finding;
 use model::target::Backing;
 use model::workload::{Access, CacheMode, DataWork};
 
-use crate::{Caught, JudgeInput};
+use crate::{JudgeInput, TrapFinding};
 
 /// More than this share of bytes from memory, where none was to come from there, is another test.
 const CONTAMINATION: f64 = 0.05;
@@ -31,7 +33,7 @@ const HELD: f64 = 0.5;
 const PAGE_BYTES: u64 = 4096;
 
 /// Bytes that memory gave, where the device was to give them.
-pub(super) fn served_from_page_cache(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn served_from_page_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| data.reads() && !data.direct)?;
     // Without a device that counts, or where it holds fewer bytes than the file, what lay in memory at the start is
     // what came from there.
@@ -45,23 +47,28 @@ pub(super) fn served_from_page_cache(input: &JudgeInput<'_>) -> Option<Caught> {
     }
     let cached = Share(share);
     Some(match input.plan.cache {
-        CacheMode::Warm if share > WARM => Finding::CacheWarm { cached }.into(),
-        CacheMode::Warm => Caught::new(Finding::CacheHalfWarm { cached }, [Advice::SizeWithinMemory {}]),
+        CacheMode::Warm if share > WARM => Finding::CacheWarm { cached_share: cached }.into(),
+        CacheMode::Warm => {
+            TrapFinding::new(Finding::CacheHalfWarm { cached_share: cached }, [Advice::SizeWithinMemory {}])
+        }
         CacheMode::AsIs => {
-            Caught::new(Finding::CacheAnswered { cached }, [Advice::ColdCache {}]).or_direct(data)
+            TrapFinding::new(Finding::CacheAnswered { cached_share: cached }, [Advice::ColdCache {}])
+                .or_direct(data)
         }
         CacheMode::Cold | CacheMode::DropAll if input.record.passes > AGAIN => {
-            let finding = Finding::CacheAnsweredAgain { cached, passes: Mean(input.record.passes) };
-            Caught::new(finding, [Advice::OnePass {}]).or_direct(data)
+            let finding =
+                Finding::CacheAnsweredAgain { cached_share: cached, passes: Mean(input.record.passes) };
+            TrapFinding::new(finding, [Advice::OnePass {}]).or_direct(data)
         }
         CacheMode::Cold | CacheMode::DropAll => {
-            Caught::new(Finding::CacheNotCold { cached }, [Advice::FindReader {}]).or_direct(data)
+            TrapFinding::new(Finding::CacheNotCold { cached_share: cached }, [Advice::FindReader {}])
+                .or_direct(data)
         }
     })
 }
 
 /// Pages that could not be dropped before a cold read.
-pub(super) fn cache_not_cold(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn cache_not_cold(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let is_cold = matches!(input.plan.cache, CacheMode::Cold | CacheMode::DropAll);
     let _ = input.data_in_files().filter(|data| data.reads() && !data.direct && is_cold)?;
     let share = input.record.residency.as_ref()?.before.filter(|share| *share > COLD)?;
@@ -69,11 +76,11 @@ pub(super) fn cache_not_cold(input: &JudgeInput<'_>) -> Option<Caught> {
     if served_from_page_cache(input).is_some() || input.target().backing == Backing::Memory {
         return None;
     }
-    Some(Caught::new(Finding::CacheNotDropped { cached: Share(share) }, [Advice::FindMapper {}]))
+    Some(TrapFinding::new(Finding::CacheNotDropped { cached_share: Share(share) }, [Advice::FindMapper {}]))
 }
 
 /// A host, an array, a controller or the drive itself keeps what was read.
-pub(super) fn below_os_cache(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn below_os_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let _ = input.data_in_files().filter(|data| data.reads() && !is_asked_warm(input, data))?;
     let reread = input.probes?.reread.as_ref()?;
     let is_faster = |first_ns: u64, second_ns: u64| {
@@ -91,27 +98,27 @@ pub(super) fn below_os_cache(input: &JudgeInput<'_>) -> Option<Caught> {
     let finding = match (by_mean, by_p99, is_used) {
         (true, _, true) => {
             let [first, second] = mean;
-            Finding::LowerCache { blocks, first, second, passes }
+            Finding::LowerCache { blocks, first_ns: first, second_ns: second, passes }
         }
         (true, _, false) => {
             let [first, second] = mean;
-            Finding::LowerCacheUnused { blocks, first, second }
+            Finding::LowerCacheUnused { blocks, first_ns: first, second_ns: second }
         }
         (false, true, true) => {
             let [first, second] = p99;
-            Finding::LowerCacheByP99 { blocks, first, second, passes }
+            Finding::LowerCacheByP99 { blocks, first_ns: first, second_ns: second, passes }
         }
         (false, true, false) => {
             let [first, second] = p99;
-            Finding::LowerCacheUnusedByP99 { blocks, first, second }
+            Finding::LowerCacheUnusedByP99 { blocks, first_ns: first, second_ns: second }
         }
         (false, false, _) => return None,
     };
-    Some(Caught::new(finding, is_used.then_some(Advice::OnePassOrLargerSize {})))
+    Some(TrapFinding::new(finding, is_used.then_some(Advice::OnePassOrLargerSize {})))
 }
 
 /// A server whose memory may have answered.
-pub(super) fn server_cache(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn server_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let _ = input.data_in_files().filter(|data| data.reads() && !is_asked_warm(input, data))?;
     if input.target().backing != Backing::RemoteOrUserSpace {
         return None;
@@ -121,12 +128,16 @@ pub(super) fn server_cache(input: &JudgeInput<'_>) -> Option<Caught> {
         Some((_, held)) if held <= HELD => None,
         Some((memory, held)) => {
             let (memory, held) = (MemoryBytes(memory), Share(held.min(1.0)));
-            let finding = Finding::ServerHolds { memory, held, size: MemoryBytes(size_bytes) };
-            Some(Caught::new(finding, [Advice::SizeTwiceServer {}]))
+            let finding = Finding::ServerHolds {
+                memory_bytes: memory,
+                held_share: held,
+                size_bytes: MemoryBytes(size_bytes),
+            };
+            Some(TrapFinding::new(finding, [Advice::SizeTwiceServer {}]))
         }
         None => {
-            let finding = Finding::ServerMemoryUnknown { size: MemoryBytes(size_bytes) };
-            Some(Caught::new(finding, [Advice::ServerRam {}]))
+            let finding = Finding::ServerMemoryUnknown { size_bytes: MemoryBytes(size_bytes) };
+            Some(TrapFinding::new(finding, [Advice::ServerRam {}]))
         }
     }
 }
@@ -137,7 +148,7 @@ fn is_asked_warm(input: &JudgeInput<'_>, data: &DataWork) -> bool {
 }
 
 /// The same data read more than once, the first time slower: something below kept it.
-pub(super) fn several_passes(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn several_passes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| data.direct && data.verb == DataVerb::Read)?;
     if input.record.passes < AGAIN || input.rate_is_given() {
         return None;
@@ -148,7 +159,7 @@ pub(super) fn several_passes(input: &JudgeInput<'_>) -> Option<Caught> {
     let gain = later / first - 1.0;
     (gain > (LATER_FASTER - 1.0).max(chance)).then(|| {
         let finding = Finding::LaterPassesFaster { passes: Mean(input.record.passes), gain: Share(gain) };
-        Caught::new(finding, [Advice::LargerSizeOrOnePass {}])
+        TrapFinding::new(finding, [Advice::LargerSizeOrOnePass {}])
     })
 }
 
@@ -164,7 +175,7 @@ fn first_and_later(input: &JudgeInput<'_>, blocks: u64) -> Option<(f64, f64)> {
 }
 
 /// Bytes that the kernel fetched and nobody asked for.
-pub(super) fn read_ahead(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn read_ahead(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| data.verb == DataVerb::Read && !data.direct)?;
     let ratio = input.ratio().filter(|ratio| *ratio > 1.1)?;
     // What others read is told as that.

@@ -1,13 +1,15 @@
 //! Direct I/O that was not direct, or did not reach the device as asked.
 
+use model::advice::Advice;
 use model::disturbance::SHARE_MAX;
-use model::finding::{Advice, Bytes, Finding, Mean, Ratio, Share};
+use model::figure::{Bytes, Mean, Ratio, Share};
+use model::finding::Finding;
 use model::plan::PlannedPhase;
 use model::run::PhaseRecord;
 use model::target::Backing;
 use model::workload::{DataVerb, Engine, SyncMode};
 
-use crate::{Caught, JudgeInput};
+use crate::{JudgeInput, TrapFinding};
 
 /// Direct I/O and the device's counters must agree within this share; they differ by permilles where all is well.
 const AGREEMENT: f64 = 0.02;
@@ -33,17 +35,20 @@ pub fn disagreement(record: &PhaseRecord, phase: &PlannedPhase) -> Option<f64> {
 }
 
 /// Reads of what was never written: the file system answers them with zeros, without the device.
-pub(super) fn unwritten_extents(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn unwritten_extents(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let extents = input.record.extents.as_ref()?;
     let share = extents.hole_share + extents.unwritten_share;
     (share > NEGLIGIBLE).then(|| {
         let (holes, unwritten) = (Share(extents.hole_share), Share(extents.unwritten_share));
-        Caught::new(Finding::FilesNotWritten { holes, unwritten }, [Advice::RunAgain {}])
+        TrapFinding::new(
+            Finding::FilesNotWritten { holes_share: holes, unwritten_share: unwritten },
+            [Advice::RunAgain {}],
+        )
     })
 }
 
 /// `O_DIRECT` was taken and did nothing.
-pub(crate) fn o_direct_ineffective(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(crate) fn o_direct_ineffective(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| data.direct)?;
     if input.target().backing == Backing::Memory || unwritten_extents(input).is_some() {
         return None;
@@ -64,12 +69,14 @@ pub(crate) fn o_direct_ineffective(input: &JudgeInput<'_>) -> Option<Caught> {
         dirtied_share(input).filter(|share| AS_MUCH.contains(share) && !is_synced && may_buffer(input));
     let file_system = input.target().file_system.as_str().into();
     let finding = match (missing, cached, dirtied) {
-        (Some(ratio), ..) => Finding::DirectMissedDevice { moved: Share(ratio), file_system },
-        (None, Some(share), _) => Finding::DirectFilledCache { cached: Share(share), file_system },
-        (None, None, Some(share)) => Finding::DirectMadeDirty { dirtied: Share(share.min(1.0)), file_system },
+        (Some(ratio), ..) => Finding::DirectMissedDevice { moved_share: Share(ratio), file_system },
+        (None, Some(share), _) => Finding::DirectFilledCache { cached_share: Share(share), file_system },
+        (None, None, Some(share)) => {
+            Finding::DirectMadeDirty { dirtied_share: Share(share.min(1.0)), file_system }
+        }
         (None, None, None) => return None,
     };
-    Some(Caught::new(finding, [why_buffered(input)]))
+    Some(TrapFinding::new(finding, [why_buffered(input)]))
 }
 
 /// Whether this file system is known to buffer direct writes: pages that are made dirty are those of the whole machine,
@@ -103,7 +110,7 @@ fn why_buffered(input: &JudgeInput<'_>) -> Advice {
 }
 
 /// The device's bytes differ from ours.
-pub(super) fn device_disagrees(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn device_disagrees(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let _ = disagreement(input.record, input.phase)?;
     let ratio = input.ratio()?;
     if o_direct_ineffective(input).is_some() || unwritten_extents(input).is_some() {
@@ -122,18 +129,18 @@ pub(super) fn device_disagrees(input: &JudgeInput<'_>) -> Option<Caught> {
             Some(Advice::FindReduction { file_system: file_system() }),
         ),
         ratio if input.writes_behind() => {
-            (Finding::DeviceMovedTrees { ratio, file_system: file_system() }, None)
+            (Finding::CopyOnWriteOverhead { ratio, file_system: file_system() }, None)
         }
         ratio if is_ours => {
             (Finding::DeviceMovedMore { ratio, file_system: file_system() }, Some(Advice::CompareWithCare {}))
         }
         ratio => (Finding::DeviceMovedForOthers { ratio }, Some(Advice::QuietDevice {})),
     };
-    Some(Caught::new(finding, advice))
+    Some(TrapFinding::new(finding, advice))
 }
 
 /// Two counters of the kernel for the same bytes differ.
-pub(super) fn counters_disagree(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn counters_disagree(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files()?;
     if !input.is_on_devices() {
         return None;
@@ -141,8 +148,8 @@ pub(super) fn counters_disagree(input: &JudgeInput<'_>) -> Option<Caught> {
     if input.is_uncounted() {
         let name = input.record.device.as_ref()?.name.as_str();
         let moved = Bytes(input.record.app_bytes_read.saturating_add(input.record.app_bytes_written));
-        let finding = Finding::DeviceCountedNothing { device: name.into(), moved };
-        return Some(Caught::new(finding, [Advice::CheckIostats { device: name.into() }]));
+        let finding = Finding::DeviceCountedNothing { device: name.into(), moved_bytes: moved };
+        return Some(TrapFinding::new(finding, [Advice::CheckIostats { device: name.into() }]));
     }
     if data.verb != DataVerb::Read {
         return None;
@@ -154,12 +161,12 @@ pub(super) fn counters_disagree(input: &JudgeInput<'_>) -> Option<Caught> {
     (app > 0.0 && excess > SHARE_MAX).then(|| {
         let mount_point = || input.target().mount_point.as_str().into();
         let finding = Finding::ChargedMore { excess: Share(excess), mount_point: mount_point() };
-        Caught::new(finding, [Advice::CheckDevices { mount_point: mount_point() }])
+        TrapFinding::new(finding, [Advice::CheckDevices { mount_point: mount_point() }])
     })
 }
 
 /// Operations in flight that the device never saw: "asynchronous" calls that waited somewhere above it.
-pub(super) fn depth_not_reached(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn depth_not_reached(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let _ = input.data_in_files().filter(|data| data.direct)?;
     let _ = input.device()?;
     if input.phase.engine != Engine::Uring || !input.is_on_devices() || input.rate_is_given() {

@@ -1,29 +1,32 @@
 //! Others on the same machine or host.
 
+use model::advice::Advice;
 use model::disturbance::SHARE_MAX;
-use model::finding::{Advice, Celsius, Count, Finding, Share, Work};
+use model::figure::{Celsius, Count, Share, Work};
+use model::finding::Finding;
 
-use crate::{Caught, JudgeInput, disturbance};
+use crate::{JudgeInput, TrapFinding, disturbance};
 
 /// CPUs that are throttled no more often than this, all together, lose nothing that shows: laptops are now and then.
 const THROTTLED_PER_SECOND: f64 = 1.0;
 
 /// Bytes on the device that were not ours.
-pub(super) fn foreign_io(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn foreign_io(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let device = input.device()?;
     let share = disturbance::foreign_io(input).filter(|share| *share > SHARE_MAX)?;
-    let finding = Finding::ForeignIo { foreign: Share(share), device: device.name.as_str().into() };
-    Some(Caught::new(finding, [Advice::FindOthers { device: device.name.as_str().into() }]))
+    let finding = Finding::ForeignIo { foreign_share: Share(share), device: device.name.as_str().into() };
+    Some(TrapFinding::new(finding, [Advice::FindOthers { device: device.name.as_str().into() }]))
 }
 
 /// CPU time that the hypervisor gave to others.
-pub(super) fn steal(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn steal(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let steal = input.record.budget.as_ref()?.steal;
-    (steal > SHARE_MAX).then(|| Caught::new(Finding::Steal { stolen: Share(steal) }, [Advice::QuietHost {}]))
+    (steal > SHARE_MAX)
+        .then(|| TrapFinding::new(Finding::Steal { stolen_share: Share(steal) }, [Advice::QuietHost {}]))
 }
 
 /// Drives or CPUs that slow down because they are hot.
-pub(super) fn thermal(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn thermal(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let conditions = input.record.conditions.as_ref()?;
     let hot = conditions.drives.iter().find_map(|drive| {
         let limit = drive.celsius_max?;
@@ -33,32 +36,33 @@ pub(super) fn thermal(input: &JudgeInput<'_>) -> Option<Caught> {
         (Some((drive, limit)), _) => Finding::DriveHot {
             device: drive.device.as_str().into(),
             celsius: Celsius(drive.celsius),
-            limit: Celsius(limit),
+            limit_celsius: Celsius(limit),
         },
         (None, Some(times)) if times as f64 > THROTTLED_PER_SECOND * input.seconds() => {
             Finding::CpuThrottled { times: Count(times) }
         }
         _ => return None,
     };
-    Some(Caught::new(finding, [Advice::CoolDown {}]))
+    Some(TrapFinding::new(finding, [Advice::CoolDown {}]))
 }
 
 /// Arrays and file systems that work on themselves.
-pub(super) fn upkeep(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn upkeep(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let conditions = input.record.conditions.as_ref()?;
     let own: Vec<_> = conditions.upkeep.iter().filter(|upkeep| upkeep.is_of_target).cloned().collect();
     if !own.is_empty() {
-        return Some(Caught::new(Finding::TargetUpkeep { work: Work(own) }, [Advice::WaitForUpkeep {}]));
+        return Some(TrapFinding::new(Finding::TargetUpkeep { work: Work(own) }, [Advice::WaitForUpkeep {}]));
     }
     let other = conditions.upkeep.first()?.clone();
     Some(Finding::OtherUpkeep { work: Work(vec![other]) }.into())
 }
 
 /// Threads that had to wait for a CPU.
-pub(super) fn cpu_contention(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn cpu_contention(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let waited = input.record.budget.as_ref()?.run_queue;
     // More threads than CPUs wait for each other; that is not a disturbance from outside.
     let is_alone = input.phase.workload.threads <= input.environment.cpus;
-    (waited > SHARE_MAX && is_alone)
-        .then(|| Caught::new(Finding::WaitedForCpu { waited: Share(waited) }, [Advice::StopOthers {}]))
+    (waited > SHARE_MAX && is_alone).then(|| {
+        TrapFinding::new(Finding::WaitedForCpu { waited_share: Share(waited) }, [Advice::StopOthers {}])
+    })
 }

@@ -1,11 +1,13 @@
 //! Writes that are not as durable as they look.
 
 use model::DataVerb;
-use model::finding::{Advice, Bytes, Finding, LatencyNs, Mean, Share};
+use model::advice::Advice;
+use model::figure::{Bytes, LatencyNs, Mean, Share};
+use model::finding::Finding;
 use model::target::{DeviceKind, Target};
 use model::workload::SyncMode;
 
-use crate::{Caught, JudgeInput};
+use crate::{JudgeInput, TrapFinding};
 
 /// A flush of a volatile cache that takes less than this stored nothing: that is little more than the way to a device
 /// and back.
@@ -18,16 +20,16 @@ const CACHE_SHARE_MAX: f64 = 1.0 / 3.0;
 const SYNC_IS_OFF: &[&str] = &["volatile", "fsync=volatile", "journal_flush_disabled"];
 
 /// Writes that nobody asked to be durable.
-pub(super) fn nothing_durable(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn nothing_durable(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files()?;
     (data.writes() && !data.direct && data.sync == SyncMode::None).then(|| {
-        let finding = Finding::NothingDurable { written: Bytes(input.record.app_bytes_written) };
-        Caught::new(finding, [Advice::SyncEnd {}]).or_direct(data)
+        let finding = Finding::NothingDurable { written_bytes: Bytes(input.record.app_bytes_written) };
+        TrapFinding::new(finding, [Advice::SyncEnd {}]).or_direct(data)
     })
 }
 
 /// Options of the mount by which syncing means nothing.
-pub(super) fn durability_void(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn durability_void(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let syncs = match (input.data_in_files(), input.files()) {
         (Some(data), _) => data.verb == DataVerb::Fsync || (data.writes() && data.sync != SyncMode::None),
         (None, Some(files)) => files.sync != SyncMode::None,
@@ -41,12 +43,12 @@ pub(super) fn durability_void(input: &JudgeInput<'_>) -> Option<Caught> {
         && !SYNC_IS_OFF.contains(option);
     (!is_safe).then(|| {
         let finding = Finding::SyncsNotFlushed { option: (*option).into() };
-        Caught::new(finding, [Advice::MountWithout { option: (*option).into() }])
+        TrapFinding::new(finding, [Advice::MountWithout { option: (*option).into() }])
     })
 }
 
 /// Flushes that are faster than any medium.
-pub(super) fn flush_too_fast(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn flush_too_fast(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let _ = input.data_in_files().filter(|data| data.verb == DataVerb::Fsync)?;
     let leaves = || input.target().device_stack.iter().filter(|device| device.is_leaf());
     let leaf = leaves().find(|leaf| leaf.write_cache.as_deref() == Some("write back"))?;
@@ -57,12 +59,15 @@ pub(super) fn flush_too_fast(input: &JudgeInput<'_>) -> Option<Caught> {
     let is_flushed = input.flushes() > 0.5 * input.record.ops as f64;
     (!in_memory && is_flushed && typical_ns < FLUSH_NS_MIN).then(|| {
         let device = leaf.name.as_str().into();
-        Caught::new(Finding::FlushTooFast { typical: LatencyNs(typical_ns), device }, [Advice::FindFlush {}])
+        TrapFinding::new(
+            Finding::FlushTooFast { typical_ns: LatencyNs(typical_ns), device },
+            [Advice::FindFlush {}],
+        )
     })
 }
 
 /// Buffered writes that were replaced in memory before they reached the device.
-pub(super) fn absorbed_by_page_cache(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn absorbed_by_page_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| {
         data.writes() && !data.direct && data.sync == SyncMode::End && data.verb != DataVerb::Fsync
     })?;
@@ -80,13 +85,14 @@ pub(super) fn absorbed_by_page_cache(input: &JudgeInput<'_>) -> Option<Caught> {
     let caught = match input.record.passes > 1.0 {
         // Who asks for it gets it, but its bytes are not the device's.
         true => {
-            let finding = Finding::ReplacedInMemory { reached, passes: Mean(input.record.passes) };
-            Caught::new(finding, [Advice::OnePass {}])
+            let finding =
+                Finding::ReplacedInMemory { reached_share: reached, passes: Mean(input.record.passes) };
+            TrapFinding::new(finding, [Advice::OnePass {}])
         }
         false => {
             let file_system = || input.target().file_system.as_str().into();
-            let finding = Finding::DidNotReachDevice { reached, file_system: file_system() };
-            Caught::new(finding, [Advice::FindKeeper { file_system: file_system() }])
+            let finding = Finding::DidNotReachDevice { reached_share: reached, file_system: file_system() };
+            TrapFinding::new(finding, [Advice::FindKeeper { file_system: file_system() }])
         }
     };
     Some(caught.or_direct(data))
@@ -97,7 +103,7 @@ fn compresses(input: &JudgeInput<'_>) -> bool {
 }
 
 /// Bytes and flushes that the device needed for each byte that was made durable.
-pub(super) fn amplification(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn amplification(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let _ = input.data_in_files().filter(|data| data.verb == DataVerb::Fsync)?;
     let ratio = input.ratio()?;
     let flushes = Mean(input.flushes() / input.record.ops.max(1) as f64);
@@ -105,7 +111,7 @@ pub(super) fn amplification(input: &JudgeInput<'_>) -> Option<Caught> {
 }
 
 /// A cache in the device that a short test may have stayed in.
-pub(super) fn volatile_write_cache(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn volatile_write_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| data.writes() && data.verb != DataVerb::Fsync)?;
     let leaf = input.target().device_stack.iter().find(|device| {
         device.is_leaf()
@@ -118,8 +124,8 @@ pub(super) fn volatile_write_cache(input: &JudgeInput<'_>) -> Option<Caught> {
     (data.sync != SyncMode::None && !has_dropped && !input.rate_is_given() && written > 0 && is_small).then(
         || {
             let finding =
-                Finding::WriteCacheHeld { device: leaf.name.as_str().into(), written: Bytes(written) };
-            Caught::new(finding, [Advice::LongerTimeAndLimit {}])
+                Finding::WriteCacheHeld { device: leaf.name.as_str().into(), written_bytes: Bytes(written) };
+            TrapFinding::new(finding, [Advice::LongerTimeAndLimit {}])
         },
     )
 }

@@ -1,30 +1,32 @@
 //! Traps of tests on files.
 
-use model::finding::{Advice, Count, Finding};
+use model::advice::Advice;
+use model::figure::Count;
+use model::finding::Finding;
 use model::target::Backing;
 use model::workload::FileVerb;
 
-use crate::{Caught, JudgeInput};
+use crate::{JudgeInput, TrapFinding};
 
 /// An inode that is found at once costs some ten microseconds; a search through thousands of them more than this.
 const SEARCH_NS: u64 = 100_000;
 
 /// Look-ups that memory answered.
-pub(super) fn metadata_cache(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn metadata_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let files = input.files()?;
     let looks_up = matches!(files.verb, FileVerb::Stat | FileVerb::Open | FileVerb::Readdir) || files.missing;
     let fetched = input.device().map(|device| device.bytes_read);
     (looks_up && fetched == Some(0) && input.target().backing == Backing::Devices).then(|| {
         let finding = Finding::NamesFromMemory { operations: Count(input.record.ops) };
-        Caught::new(finding, [Advice::ColdNames {}])
+        TrapFinding::new(finding, [Advice::ColdNames {}])
     })
 }
 
 /// ext4 without a journal, which searches past inodes that were freed a short while ago.
-pub(super) fn inode_search(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn inode_search(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let files = input.files()?;
     let slow = input.record.latency_ns.as_ref().is_some_and(|latency| latency.mean > SEARCH_NS);
     let busy = input.record.budget.as_ref().is_some_and(|budget| budget.kernel + budget.run_queue > 0.8);
     (files.takes_inodes() && input.target().holds_back_inodes() && slow && busy)
-        .then(|| Caught::new(Finding::InodeSearch {}, [Advice::WaitForInodes {}]))
+        .then(|| TrapFinding::new(Finding::InodeSearch {}, [Advice::WaitForInodes {}]))
 }

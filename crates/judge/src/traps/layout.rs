@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 
-use model::finding::{Advice, Bytes, Count, Finding, Mean, MemoryBytes};
+use model::advice::Advice;
+use model::figure::{Bytes, Count, Mean, MemoryBytes};
+use model::finding::Finding;
 use model::target::{Device, DeviceKind};
 
-use crate::{Caught, JudgeInput};
+use crate::{JudgeInput, TrapFinding};
 
 /// Bytes that members write per byte that the array was given, beyond its redundancy, from which on it reads and writes
 /// parity for parts of stripes.
@@ -20,7 +22,7 @@ const STRIPED_LEVELS: &[&str] = &["raid0", "raid4", "raid5", "raid6"];
 const EXTENT_BYTES_MIN: u64 = 1 << 20;
 
 /// Reads of the members of an array while it was only written to: parity of parts of stripes.
-pub(super) fn parity_writes(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn parity_writes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let record = input.record;
     let raid = input.target().device_stack.iter().find(|device| device.kind == DeviceKind::Raid)?;
     if record.app_bytes_written == 0 || record.app_bytes_read > 0 || !has_level(raid, PARITY_LEVELS) {
@@ -32,13 +34,18 @@ pub(super) fn parity_writes(input: &JudgeInput<'_>) -> Option<Caught> {
     let share = read as f64 / record.app_bytes_written as f64;
     (share > PARITY_READS).then(|| {
         let (array, asked) = (raid.name.as_str().into(), Bytes(record.app_bytes_written));
-        let finding = Finding::ParityWrites { array, read: Bytes(read), written: Bytes(written), asked };
-        Caught::new(finding, [Advice::WholeStripes {}])
+        let finding = Finding::ParityWrites {
+            array,
+            read_bytes: Bytes(read),
+            written_bytes: Bytes(written),
+            asked_bytes: asked,
+        };
+        TrapFinding::new(finding, [Advice::WholeStripes {}])
     })
 }
 
 /// One member that does more than the others.
-pub(super) fn members_unbalanced(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn members_unbalanced(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let raid = input.target().device_stack.iter().find(|device| device.kind == DeviceKind::Raid)?;
     // Of mirrors one may do all the reading, of disks in a row one has all the data, and a journal gets every write.
     let is_spread =
@@ -58,7 +65,7 @@ pub(super) fn members_unbalanced(input: &JudgeInput<'_>) -> Option<Caught> {
     (mean > 1e6 && most as f64 > UNBALANCED * mean).then(|| {
         let array = raid.name.as_str().into();
         let finding = Finding::BusyMember { member: name.into(), times: Mean(most as f64 / mean), array };
-        Caught::new(finding, [Advice::CheckLayout { member: name.into() }])
+        TrapFinding::new(finding, [Advice::CheckLayout { member: name.into() }])
     })
 }
 
@@ -79,7 +86,7 @@ fn has_level(raid: &Device, levels: &[&str]) -> bool {
 }
 
 /// Files in many small pieces, on a device that has to move for each.
-pub(super) fn fragmented(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn fragmented(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let extents = input.record.extents.as_ref().filter(|extents| extents.extents > 0)?;
     let mean_bytes = input.record.workload.size_bytes / extents.extents;
     let spins =
@@ -90,6 +97,7 @@ pub(super) fn fragmented(input: &JudgeInput<'_>) -> Option<Caught> {
         && extents.extents > input.record.workload.files
         && !is_compressed)
         .then(|| {
-            Finding::Fragmented { extents: Count(extents.extents), mean: MemoryBytes(mean_bytes) }.into()
+            Finding::Fragmented { extents: Count(extents.extents), mean_bytes: MemoryBytes(mean_bytes) }
+                .into()
         })
 }

@@ -1,11 +1,11 @@
 //! Whether there is one rate, how well it is known, and what its course tells.
 
-use model::finding::{
-    Advice, Bytes, BytesPerSecond, Count, Finding, Grade, LatencyNs, Modes, OpsPerSecond, Seconds, Share,
-};
+use model::advice::Advice;
+use model::figure::{Bytes, BytesPerSecond, Count, LatencyNs, Modes, OpsPerSecond, Seconds, Share};
+use model::finding::{Finding, Grade};
 use model::run::Interval;
 
-use crate::{Caught, JudgeInput};
+use crate::{JudgeInput, TrapFinding};
 
 /// How well a rate must be known where nobody said.
 const PRECISION: f64 = 0.05;
@@ -28,7 +28,7 @@ const CAP_EVENNESS: f64 = 5.0;
 const CAP_SPREAD: u64 = 20;
 
 /// Too short to tell how sure the number is.
-pub(super) fn too_few_samples(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn too_few_samples(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     if input.rate_is_given() || input.record.rate.ops_per_second.is_none() {
         return None;
     }
@@ -39,19 +39,22 @@ pub(super) fn too_few_samples(input: &JudgeInput<'_>) -> Option<Caught> {
     // All bytes over all the time is what it says, though nobody knows how far another would lie from it.
     if has_long_sync(input) || record.rate.into_cache_ops_per_second.is_some() {
         let share = Share(1.0 - record.rate.last_done_ns as f64 / record.elapsed_ns.max(1) as f64);
-        return Some(Caught::new(Finding::LongSync { share, elapsed: elapsed(input) }, [Advice::Repeat {}]));
+        return Some(TrapFinding::new(
+            Finding::LongSync { share, elapsed_seconds: elapsed(input) },
+            [Advice::Repeat {}],
+        ));
     }
     let operations = Count(record.ops);
     let finding = match input.files() {
         Some(_) => Finding::FewRounds { rounds: Count(record.rounds.len() as u64), operations },
-        None => Finding::Short { elapsed: elapsed(input), operations },
+        None => Finding::Short { elapsed_seconds: elapsed(input), operations },
     };
     let remedy = match (input.files(), input.phase.stop.passes) {
         (Some(_), Some(_)) => Advice::MoreFiles {},
         (Some(_), None) => Advice::FewerFilesOrLongerTime {},
         (None, _) => longer(input),
     };
-    Some(Caught::new(finding, [remedy]))
+    Some(TrapFinding::new(finding, [remedy]))
 }
 
 /// Whether no steady part was found because there was no time for one, and for no other reason.
@@ -90,7 +93,7 @@ fn has_long_sync(input: &JudgeInput<'_>) -> bool {
 }
 
 /// No part of it had one rate for long enough.
-pub(super) fn not_steady(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn not_steady(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let steady = input.record.steady.as_ref().filter(|steady| !steady.found)?;
     // What memory took is not the number of the row.
     let is_cached = input.record.rate.into_cache_ops_per_second.is_some();
@@ -101,32 +104,32 @@ pub(super) fn not_steady(input: &JudgeInput<'_>) -> Option<Caught> {
     let finding = match (steady.change_points.first(), steady.change_points.len()) {
         (None, _) => match input.half_width().filter(|half| *half > HALF_WIDTH_MAX) {
             Some(half) => Finding::Unsteady { half_width: Share(half) },
-            None => Finding::Drift { elapsed: elapsed(input) },
+            None => Finding::Drift { elapsed_seconds: elapsed(input) },
         },
-        (Some(first), 1) => Finding::Step {
-            before: OpsPerSecond(first.before_ops_per_second),
-            after: OpsPerSecond(first.after_ops_per_second),
-            at: Seconds(first.at_ns as f64 / 1e9),
+        (Some(first), 1) => Finding::RateChanged {
+            before_ops_per_second: OpsPerSecond(first.before_ops_per_second),
+            after_ops_per_second: OpsPerSecond(first.after_ops_per_second),
+            at_seconds: Seconds(first.at_ns as f64 / 1e9),
         },
         (Some(first), changes) => {
             let rates = || {
                 let after = steady.change_points.iter().map(|change| change.after_ops_per_second);
                 std::iter::once(first.before_ops_per_second).chain(after)
             };
-            Finding::Steps {
+            Finding::RateChangedOften {
                 changes: Count(changes as u64),
-                lowest: OpsPerSecond(rates().fold(f64::INFINITY, f64::min)),
-                highest: OpsPerSecond(rates().fold(0.0, f64::max)),
+                lowest_ops_per_second: OpsPerSecond(rates().fold(f64::INFINITY, f64::min)),
+                highest_ops_per_second: OpsPerSecond(rates().fold(0.0, f64::max)),
             }
         }
     };
-    let caught = Caught::new(finding, [longer(input)]);
+    let caught = TrapFinding::new(finding, [longer(input)]);
     let has_rate = input.half_width().is_some() || is_cached;
-    Some(Caught { grade: if has_rate { Grade::Suspect } else { Grade::Invalid }, ..caught })
+    Some(TrapFinding { grade: if has_rate { Grade::Suspect } else { Grade::Invalid }, ..caught })
 }
 
 /// Known less well than was asked for.
-pub(super) fn wide_interval(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn wide_interval(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let half = input.half_width()?;
     let wanted = input.plan.until.map_or(PRECISION, |until| until.precision);
     // Whoever is told that it has no one rate need not be told how well that is known.
@@ -135,19 +138,19 @@ pub(super) fn wide_interval(input: &JudgeInput<'_>) -> Option<Caught> {
         return None;
     }
     let finding = Finding::WideInterval { half_width: Share(half), wanted: Share(wanted) };
-    Some(Caught::new(finding, [longer(input)]))
+    Some(TrapFinding::new(finding, [longer(input)]))
 }
 
 /// A single run on a disk that the guests of a host share.
-pub(super) fn one_run(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn one_run(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let is_shared = input.environment.virtualisation.is_some() && input.is_on_devices();
     let half = input.half_width()?;
     (is_shared && input.plan.repetitions == 1 && !input.rate_is_given())
-        .then(|| Caught::new(Finding::OneRun { half_width: Share(half) }, [Advice::Repeat {}]))
+        .then(|| TrapFinding::new(Finding::OneRun { half_width: Share(half) }, [Advice::Repeat {}]))
 }
 
 /// A cache, or a credit, that ran out.
-pub(super) fn rate_dropped(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn rate_dropped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let steady = input.record.steady.as_ref()?;
     let change = steady
         .change_points
@@ -170,23 +173,50 @@ pub(super) fn rate_dropped(input: &JudgeInput<'_>) -> Option<Caught> {
     let finding = if let Some(block) = bytes {
         let [first, then] = ops.map(|ops| BytesPerSecond(ops * block as f64));
         match (is_cached, is_after) {
-            (true, _) => Finding::MemoryFilled { moved, first, then, at },
-            (false, true) => Finding::RanOut { moved, first, then, at },
-            (false, false) => Finding::RanOutMean { moved, first, then, at },
+            (true, _) => Finding::MemoryFilled {
+                moved_bytes: moved,
+                first_bytes_per_second: first,
+                then_bytes_per_second: then,
+                at_seconds: at,
+            },
+            (false, true) => Finding::RanOut {
+                moved_bytes: moved,
+                first_bytes_per_second: first,
+                then_bytes_per_second: then,
+                at_seconds: at,
+            },
+            (false, false) => Finding::RanOutMean {
+                moved_bytes: moved,
+                first_bytes_per_second: first,
+                then_bytes_per_second: then,
+                at_seconds: at,
+            },
         }
     } else {
         let [first, then] = ops.map(OpsPerSecond);
         match (is_cached, is_after) {
-            (true, _) => Finding::MemoryFilledByOps { first, then, at },
-            (false, true) => Finding::RanOutByOps { first, then, at },
-            (false, false) => Finding::RanOutMeanByOps { first, then, at },
+            (true, _) => Finding::MemoryFilledByOps {
+                first_ops_per_second: first,
+                then_ops_per_second: then,
+                at_seconds: at,
+            },
+            (false, true) => Finding::RanOutByOps {
+                first_ops_per_second: first,
+                then_ops_per_second: then,
+                at_seconds: at,
+            },
+            (false, false) => Finding::RanOutMeanByOps {
+                first_ops_per_second: first,
+                then_ops_per_second: then,
+                at_seconds: at,
+            },
         }
     };
     Some(finding.into())
 }
 
 /// A rate more even than its own latencies allow, which only a rule makes.
-pub(super) fn rate_capped(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn rate_capped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let record = input.record;
     let steady = record.steady.as_ref().filter(|steady| steady.found)?;
     let is_closed = record.workload.arrival == "closed_loop";
@@ -223,8 +253,8 @@ pub(super) fn rate_capped(input: &JudgeInput<'_>) -> Option<Caught> {
     let is_even = varies < CAP_VARIATION && varies * CAP_EVENNESS < expected;
     (rates.len() >= CAP_HALVES && is_even && p99 > CAP_SPREAD.saturating_mul(p50)).then(|| {
         let variation = Share(varies);
-        Caught::new(
-            Finding::TooEven { variation, p50: LatencyNs(p50), p99: LatencyNs(p99) },
+        TrapFinding::new(
+            Finding::TooEven { variation, p50_ns: LatencyNs(p50), p99_ns: LatencyNs(p99) },
             [Advice::FindLimit {}],
         )
     })
@@ -254,7 +284,7 @@ fn variation(weighted: &[(f64, f64)]) -> Option<f64> {
 }
 
 /// Two kinds of operations, of which a mean says nothing.
-pub(super) fn several_modes(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn several_modes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let modes = &input.record.latency_ns.as_ref()?.modes;
     if modes.len() < 2 {
         return None;
@@ -263,12 +293,16 @@ pub(super) fn several_modes(input: &JudgeInput<'_>) -> Option<Caught> {
 }
 
 /// Ended with the set.
-pub(super) fn one_pass(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn one_pass(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     is_one_pass(input).then(|| {
         let elapsed = elapsed(input);
         let writes = input.data().is_some_and(|data| data.writes());
-        let finding = if writes { Finding::WrittenOnce { elapsed } } else { Finding::ReadOnce { elapsed } };
-        Caught::new(finding, [Advice::LargerSize {}])
+        let finding = if writes {
+            Finding::WrittenOnce { elapsed_seconds: elapsed }
+        } else {
+            Finding::ReadOnce { elapsed_seconds: elapsed }
+        };
+        TrapFinding::new(finding, [Advice::LargerSize {}])
     })
 }
 
@@ -278,8 +312,9 @@ fn is_one_pass(input: &JudgeInput<'_>) -> bool {
 }
 
 /// Ended with its part of the write limit.
-pub(super) fn write_limit(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn write_limit(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let limit = input.phase.stop.bytes.filter(|_| input.phase.stop.time_ns.is_some())?;
-    (!is_one_pass(input) && input.record.bytes >= limit - limit / 50)
-        .then(|| Finding::WriteLimitReached { elapsed: elapsed(input), limit: Bytes(limit) }.into())
+    (!is_one_pass(input) && input.record.bytes >= limit - limit / 50).then(|| {
+        Finding::WriteLimitReached { elapsed_seconds: elapsed(input), limit_bytes: Bytes(limit) }.into()
+    })
 }

@@ -1,43 +1,48 @@
 //! Targets that are not what they seem.
 
-use model::finding::{Advice, Bytes, Finding, Share};
+use model::advice::Advice;
+use model::figure::{Bytes, Share};
+use model::finding::Finding;
 use model::target::{Backing, DeviceKind};
 use model::workload::CacheMode;
 
-use crate::{Caught, JudgeInput};
+use crate::{JudgeInput, TrapFinding};
 
 /// Data that compresses and takes less than this share of its bytes was compressed.
 const STORED: f64 = 0.9;
 
 /// A file system in memory.
-pub(super) fn memory_target(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn memory_target(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let reaches = input.data_in_files().is_some() || input.files().is_some();
     (reaches && input.target().backing == Backing::Memory).then(|| {
         let file_system = input.target().file_system.as_str().into();
-        Caught::new(Finding::TargetIsMemory { file_system }, [Advice::ChooseDisk {}])
+        TrapFinding::new(Finding::TargetIsMemory { file_system }, [Advice::ChooseDisk {}])
     })
 }
 
 /// A file system of which the devices are not known, such as ZFS: what its own cache answers looks like storage.
-pub(super) fn nothing_to_compare(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn nothing_to_compare(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| data.reads())?;
     let is_warm = !data.direct && input.plan.cache == CacheMode::Warm;
     (input.target().backing == Backing::Unknown && !is_warm).then(|| {
         let file_system = input.target().file_system.as_str().into();
-        let finding = Finding::DevicesUnknown { file_system, read: Bytes(input.record.app_bytes_read) };
-        Caught::new(finding, [Advice::SizeTwiceMemory {}])
+        let finding = Finding::DevicesUnknown { file_system, read_bytes: Bytes(input.record.app_bytes_read) };
+        TrapFinding::new(finding, [Advice::SizeTwiceMemory {}])
     })
 }
 
 /// A target that stores data smaller than it is.
-pub(super) fn compressible_target(input: &JudgeInput<'_>) -> Option<Caught> {
+pub(super) fn compressible_target(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files()?;
     let zram = input.target().device_stack.iter().find(|device| device.kind == DeviceKind::Zram);
     let probe = input.probes.and_then(|probes| probes.compressible.as_ref());
     let compressible = Share(f64::from(data.compress_percent) / 100.0);
     let file_system = || input.target().file_system.as_str().into();
-    Some(Caught::from(match (zram, probe) {
-        (Some(device), _) => Finding::DeviceCompresses { device: device.name.as_str().into(), compressible },
+    Some(TrapFinding::from(match (zram, probe) {
+        (Some(device), _) => Finding::DeviceCompresses {
+            device: device.name.as_str().into(),
+            compressible_share: compressible,
+        },
         (None, Some(probe)) => {
             let stored = probe.allocated_bytes as f64 / probe.bytes.max(1) as f64;
             let compressed = probe.encoded_share.unwrap_or(0.0);
@@ -45,10 +50,17 @@ pub(super) fn compressible_target(input: &JudgeInput<'_>) -> Option<Caught> {
                 return None;
             }
             match compressed > 0.0 {
-                true => Finding::FileSystemCompresses { file_system: file_system(), compressible },
+                true => Finding::FileSystemCompresses {
+                    file_system: file_system(),
+                    compressible_share: compressible,
+                },
                 false => {
                     let stored = Share(stored);
-                    Finding::StoredSmaller { file_system: file_system(), stored, compressible }
+                    Finding::StoredSmaller {
+                        file_system: file_system(),
+                        stored_share: stored,
+                        compressible_share: compressible,
+                    }
                 }
             }
         }

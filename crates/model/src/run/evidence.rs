@@ -4,8 +4,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::Trust;
+use crate::advice::Advice;
 use crate::document::{document, words};
+use crate::figure;
 use crate::limiter::Limiter;
+use crate::observation::Observation;
 
 words! {
     /// How surely a limiter is known.
@@ -29,9 +32,10 @@ words! {
 }
 
 document! {
-    /// What is concluded about a phase.
+    /// A conclusion about a phase.
+    #[derive(Default)]
     pub struct Verdict {
-        /// What held the number back; null in documents of older versions, and where no counter was read.
+        /// The limiter that held the number back; null in documents of older versions, and where no counter was read.
         #[serde(default)]
         pub limiter: Option<Limiter>,
         /// How surely that is known.
@@ -40,13 +44,22 @@ document! {
         /// The limiters with their shares of the time, the largest first. The shares of all sum to at most 1.
         #[serde(default)]
         pub ranking: Vec<Ranked>,
-        /// What says so, by kind; also where it conflicts.
+        /// Observations that say so.
+        #[serde(default, deserialize_with = "figure::all_known")]
+        pub observations: Vec<Observation>,
+        /// Observations that clearly say otherwise.
+        #[serde(default, deserialize_with = "figure::all_known")]
+        pub contrary: Vec<Observation>,
+        /// Both in words, by source; also where they conflict.
         #[serde(default)]
         pub evidence: Option<Evidence>,
-        /// What to try next, in one sentence or two; null where there is nothing to try.
+        /// Things to try next.
+        #[serde(default, deserialize_with = "figure::all_known")]
+        pub next: Vec<Advice>,
+        /// The same in words; null where there is nothing to try.
         #[serde(default)]
         pub advice: Option<String>,
-        /// Whether the number is what it looks like.
+        /// The trust that the number deserves.
         pub trust: Trust,
         /// Codes of the notes that cost it trust, the gravest first; and "ended_early" for a phase that did not come to its
         /// end, whose reason says why.
@@ -67,7 +80,8 @@ document! {
         /// Where the threads' time went.
         pub budget: Option<String>,
         /// Where they slept.
-        pub wait_site: Option<String>,
+        #[serde(rename = "wait_site")]
+        pub wait_channel: Option<String>,
         /// What the counters of layers, devices, cgroups and pressure say.
         pub counters: Option<String>,
         /// A limit that can be read and is as high as the rate.
@@ -78,8 +92,8 @@ document! {
         pub probe: Option<String>,
     }
 
-    /// Where threads slept when they were looked at.
-    pub struct WaitSite {
+    /// A function of the kernel in which threads slept.
+    pub struct WaitChannel {
         /// Whose sleep.
         pub of: WaitsOf,
         /// What is waited for there: "device", "sync", "lock"; null where the place is not known.
@@ -227,21 +241,73 @@ document! {
 }
 
 impl Verdict {
-    /// Whether what limits it is known at least as surely as this.
+    /// The verdict of a rule, as sure as its evidence can make it, about a limiter with that share of the time.
+    pub fn new(limiter: Limiter, share: f64, observations: Vec<Observation>) -> Self {
+        Self {
+            limiter: Some(limiter),
+            confidence: Some(Confidence::Confirmed),
+            ranking: vec![Ranked { limiter, share }],
+            observations,
+            ..Self::default()
+        }
+    }
+
+    /// A verdict about two limits at once, each with its share of the time. It is likely at most.
+    pub fn mixed(parts: [(Limiter, f64); 2], observations: Vec<Observation>) -> Self {
+        let mut ranking = parts.map(|(limiter, share)| Ranked { limiter, share }).to_vec();
+        ranking.sort_by(|a, b| b.share.total_cmp(&a.share));
+        Self { ranking, ..Self::new(Limiter::Mixed, 0.0, observations) }.at_most(Confidence::Likely)
+    }
+
+    /// The same, no surer than that.
+    #[must_use]
+    pub fn at_most(mut self, confidence: Confidence) -> Self {
+        self.confidence = self.confidence.min(Some(confidence));
+        self
+    }
+
+    /// The same, with observations that say otherwise, if there are any.
+    #[must_use]
+    pub fn unless(mut self, contrary: impl IntoIterator<Item = Observation>) -> Self {
+        self.contrary.extend(contrary);
+        self
+    }
+
+    /// The same, with something to try.
+    #[must_use]
+    pub fn advise(mut self, advice: impl IntoIterator<Item = Advice>) -> Self {
+        self.next.extend(advice);
+        self
+    }
+
+    /// The same, with the confidence that the sources of its evidence leave: three that agree confirm it, two make it
+    /// likely, and each that says otherwise costs a step.
+    #[must_use]
+    pub fn weighed(self) -> Self {
+        use Confidence::{Confirmed, Likely, Undetermined};
+        let agreed = match sources(&self.observations) {
+            0 | 1 => Undetermined,
+            2 => Likely,
+            _ => Confirmed,
+        };
+        let uncontested = match sources(&self.contrary) {
+            0 => Confirmed,
+            1 => Likely,
+            _ => Undetermined,
+        };
+        self.at_most(agreed).at_most(uncontested)
+    }
+
+    /// Whether its limiter is known at least as surely as this.
     pub fn is_at_least(&self, confidence: Confidence) -> bool {
         self.limiter.is_some() && self.confidence.is_some_and(|known| known >= confidence)
     }
 }
 
-impl Evidence {
-    /// The sentences, in the order in which they are told.
-    pub fn sentences(&self) -> impl Iterator<Item = &str> {
-        let Self { budget, wait_site, counters, visible_cap, ceiling, probe } = self;
-        [budget, wait_site, counters, visible_cap, ceiling, probe].into_iter().filter_map(Option::as_deref)
-    }
-
-    /// How many kinds there are.
-    pub fn kinds(&self) -> usize {
-        self.sentences().count()
-    }
+/// Number of sources that observations are from.
+pub fn sources(observations: &[Observation]) -> usize {
+    let mut sources: Vec<_> = observations.iter().filter_map(Observation::source).collect();
+    sources.sort_unstable();
+    sources.dedup();
+    sources.len()
 }

@@ -1,6 +1,6 @@
 //! The rows of a comparison: the same test on each side, and what can be said of it.
 
-use model::comparison::{Answer, Change, Direction, LeftOut, Measured, Row};
+use model::comparison::{Answer, Change, Direction, LeftOut, Row, SideResult};
 use model::run::{Trust, WorkloadRecord};
 use model::{Limiter, size};
 
@@ -192,7 +192,7 @@ fn warnings(sides: &[Side], tests: &[Option<&Test>]) -> Vec<String> {
     }
     let Some(((first, before), rest)) = measured.split_first() else { return warnings };
     for (side, after) in rest {
-        let limiter = |test: &Test| test.measured().and_then(|measured: Measured| measured.limiter);
+        let limiter = |test: &Test| test.measured().and_then(|measured: SideResult| measured.limiter);
         // What is not clear may be the same.
         let is_clear = |limiter: &Limiter| *limiter != Limiter::NotClear;
         if let (Some(one), Some(other)) = (limiter(before).filter(is_clear), limiter(after).filter(is_clear))

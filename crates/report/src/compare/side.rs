@@ -1,7 +1,7 @@
 //! One side of a comparison: what one or more runs measured, by test.
 
 use model::Run;
-use model::comparison::{Measure, Measured};
+use model::comparison::{Measure, SideResult};
 use model::run::{Confidence, Pairing, PhaseRecord, Status, Trust, WorkloadRecord};
 use model::workload::Access;
 
@@ -272,7 +272,7 @@ pub(super) fn is_measured(phase: &PhaseRecord) -> bool {
 
 impl Test {
     /// What it comes to; `None` where no run has a value.
-    pub fn measured(&self) -> Option<Measured> {
+    pub fn measured(&self) -> Option<SideResult> {
         let values: Vec<_> = self.values.iter().map(|value| value.value).collect();
         let (mean, ends) = stats::centre(&values)?;
         let ends = ends.map(|ends| (ends.low, ends.high)).or(self.within);
@@ -283,7 +283,7 @@ impl Test {
         let most = self.limiters.iter().rev().max_by_key(|(limiter, _)| known(limiter));
         let limiter = most.and_then(|(limiter, _)| *limiter);
         let least_sure = self.limiters.iter().filter(|(other, _)| *other == limiter);
-        Some(Measured {
+        Some(SideResult {
             values,
             mean,
             ci95_low: ends.map(|(low, _)| low),

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use model::comparison::{Answer, Change, Difference, Direction, Measure, Measured, Row};
+use model::comparison::{Answer, Change, Difference, Direction, Measure, Row, SideResult};
 use model::{Comparison, FileVerb};
 
 use crate::numbers::{amount, latency, megabytes, percent};
@@ -28,7 +28,7 @@ fn is_on_blocks(row: &Row) -> bool {
 
 /// How far the interval of a side reaches to its wider side: "±1.2 %", beyond twice the value "×÷2.4"; empty where there is
 /// none.
-pub(crate) fn spread(measured: &Measured) -> String {
+pub(crate) fn spread(measured: &SideResult) -> String {
     let Some((low, high)) = measured.ci95_low.zip(measured.ci95_high) else { return String::new() };
     let half = (high / measured.mean - 1.0).max(1.0 - low / measured.mean);
     if half >= 1.0 {

@@ -1,7 +1,8 @@
 //! Runs with anything in them.
 
 use model::Limiter;
-use model::finding::{Finding, Share};
+use model::figure::Share;
+use model::finding::Finding;
 use model::run::{
     CallUse, Confidence, Evidence, Mark, NetworkUse, Note, Ranked, Run, Status, SystemUse, Trust, Verdict,
 };
@@ -25,9 +26,9 @@ fn any_verdict() -> impl Strategy<Value = Verdict> {
     let ranked = (limiter(), finite()).prop_map(|(limiter, share)| Ranked { limiter, share });
     let sentence = || proptest::option::of(any::<String>());
     let evidence = proptest::array::uniform6(sentence()).prop_map(
-        |[budget, wait_site, counters, visible_cap, ceiling, probe]| Evidence {
+        |[budget, wait_channel, counters, visible_cap, ceiling, probe]| Evidence {
             budget,
-            wait_site,
+            wait_channel,
             counters,
             visible_cap,
             ceiling,
@@ -51,6 +52,7 @@ fn any_verdict() -> impl Strategy<Value = Verdict> {
             advice,
             trust,
             trust_reasons,
+            ..Verdict::default()
         })
 }
 
@@ -87,8 +89,10 @@ pub(crate) fn any_run() -> impl Strategy<Value = Run> {
             let mut phase = phase("rw:rnd4k:q4");
             (phase.id, phase.name, phase.label, phase.reason) = (id, name, label, reason);
             (phase.status, phase.repetition) = (status, repetition);
-            let finding =
-                Finding::ForeignIo { foreign: Share(numbers.1.unwrap_or(0.5)), device: text.as_str().into() };
+            let finding = Finding::ForeignIo {
+                foreign_share: Share(numbers.1.unwrap_or(0.5)),
+                device: text.as_str().into(),
+            };
             phase.notes = vec![Note { mark, text, ..wording::note(finding, []) }];
             let ([ops, bytes, read, written, elapsed_ns, start_ns], a, b, c, d) = numbers;
             (phase.ops, phase.bytes, phase.app_bytes_read, phase.app_bytes_written) =

@@ -1,41 +1,62 @@
 //! What limits the rows of the default run: something of every kind.
 
 use model::Limiter;
+use model::advice::Advice;
+use model::figure::{
+    BytesPerSecond, Count, Mean, MemoryBytes, OpsPerSecond, Ratio, Share, ThreadTime, TimePart, TimeShare,
+};
+use model::observation::Observation;
 use model::run::{
-    CallUse, Confidence, Evidence, Mark, NetworkUse, PhaseRecord, Ranked, Sensed, Sensitivity, SystemUse,
-    Trust, Verdict, WaitSite, WaitsOf,
+    CallUse, Mark, NetworkUse, PhaseRecord, Sensed, Sensitivity, SystemUse, Trust, Verdict, WaitChannel,
+    WaitsOf,
 };
 
 use super::phase;
 
-/// Gives a row its limiter.
-pub(crate) fn limit(
-    phase: &mut PhaseRecord,
-    limiter: Limiter,
-    confidence: Confidence,
-    evidence: Evidence,
-    advice: Option<&str>,
-) {
+/// Gives a row its limiter, as sure as the evidence makes it.
+pub(crate) fn limit(phase: &mut PhaseRecord, verdict: Verdict) {
     let is_suspect = phase.notes.iter().any(|note| note.mark == Mark::Distrust);
-    phase.verdict = Some(Verdict {
-        limiter: Some(limiter),
-        confidence: Some(confidence),
-        ranking: vec![Ranked { limiter, share: 0.92 }],
-        evidence: Some(evidence),
-        advice: advice.map(str::to_owned),
-        trust: if is_suspect { Trust::Suspect } else { Trust::Ok },
-        trust_reasons: Vec::new(),
-    });
+    let trust = if is_suspect { Trust::Suspect } else { Trust::Ok };
+    phase.verdict = Some(Verdict { trust, ..verdict.weighed() });
+    wording::fill(phase);
 }
 
-fn said(text: &str) -> Option<String> {
-    Some(text.to_owned())
+/// Shares of the threads' time.
+pub(crate) fn time(parts: &[(TimePart, f64)]) -> Observation {
+    let shares = parts.iter().map(|(part, share)| TimeShare { part: *part, share: *share });
+    Observation::TimeSpent { time: ThreadTime(shares.collect()) }
+}
+
+fn slept(symbol: &str, share: f64) -> Observation {
+    Observation::SleptIn { symbol: symbol.into(), asleep_share: Share(share) }
+}
+
+fn ran(share: f64) -> Observation {
+    Observation::Ran { running_share: Share(share) }
+}
+
+/// Requests in the device, and the operations that waited.
+fn in_device(requests: f64, waiting: f64) -> Observation {
+    Observation::InDevice { device: "nvme0n1p2".into(), requests: Mean(requests), waiting: Mean(waiting) }
+}
+
+/// An answer of so many times the rate to a change of the load.
+macro_rules! answer {
+    ($kind:ident, $change:literal, $before:literal, $times:expr, $elasticity:literal) => {
+        Observation::$kind {
+            change: $change.into(),
+            before_ops_per_second: OpsPerSecond($before),
+            after_ops_per_second: OpsPerSecond($before * $times),
+            elasticity: Ratio($elasticity),
+            half_width: Ratio(0.11),
+        }
+    };
 }
 
 /// Limiters for the eleven rows of the default run.
 pub(super) fn all(phases: &mut [PhaseRecord]) {
-    use Confidence::{Confirmed, Likely, Undetermined};
-    let none = Evidence::default;
+    use Observation::*;
+    use TimePart::{Blocked, Kernel, User};
     for phase in phases.iter_mut() {
         let ops = phase.ops;
         if let Some(device) = phase.device.as_mut() {
@@ -43,67 +64,37 @@ pub(super) fn all(phases: &mut [PhaseRecord]) {
         }
     }
     for index in [0, 1] {
-        let evidence = Evidence {
-            budget: said("its thread was asleep for 97 % of the time"),
-            wait_site: said("it slept in the device (io_schedule, 96 %)"),
-            probe: said(
-                "with 4 times the depth the rate rose by 1 %, with blocks 4 times as large the bytes stayed the same",
-            ),
-            ..none()
-        };
-        limit(&mut phases[index], Limiter::DeviceBandwidth, Confirmed, evidence, None);
-    }
-    let copying = Evidence {
-        budget: said("its thread was on a CPU for 96 % of the time (91 % in the kernel)"),
-        counters: said("the device was 31 % busy"),
-        ceiling: said("it reached 84 % of the same calls on memory"),
-        ..none()
-    };
-    limit(
-        &mut phases[2],
-        Limiter::KernelCpu,
-        Confirmed,
-        copying,
-        Some("This is no limit of the storage. Try rewrite:seq128k:t4, or rewrite:seq128k:q8:direct."),
-    );
-    let operations = Evidence {
-        probe: said("with 4 times the depth the rate rose by 2 %"),
-        counters: said("the device was 99 % busy, with 126 requests in flight"),
-        ..none()
-    };
-    limit(&mut phases[3], Limiter::DeviceOps, Likely, operations, None);
-    let two = Evidence {
-        budget: said("its threads were asleep for 58 % of the time and in the kernel for 40 %"),
-        probe: said("with 4 times the depth the rate rose by 38 %"),
-        ..none()
-    };
-    limit(
-        &mut phases[4],
-        Limiter::Mixed,
-        Likely,
-        two,
-        Some("Both more CPUs and a faster device would help."),
-    );
-    if let Some(verdict) = phases[4].verdict.as_mut() {
-        verdict.ranking = vec![
-            Ranked { limiter: Limiter::DeviceBandwidth, share: 0.55 },
-            Ranked { limiter: Limiter::KernelCpu, share: 0.40 },
+        let seen = vec![
+            time(&[(Blocked, 0.97)]),
+            slept("io_schedule", 0.96),
+            answer!(DepthAnswer, "q32t1", 3_300.0, 1.01, 0.01),
+            answer!(BlockAnswer, "blocks of 256 KiB", 3_300.0, 4.0, -1.0),
         ];
+        limit(&mut phases[index], Verdict::new(Limiter::DeviceBandwidth, 0.97, seen));
     }
-    let latency = Evidence {
-        budget: said("its thread was asleep for 94 % of the time"),
-        wait_site: said("it slept in the device (__iomap_dio_rw, 94 %)"),
-        probe: said("a pause of 23 µs cost 24 µs, and 4 operations in flight gave 3.9 times the rate"),
-        ..none()
-    };
-    limit(
-        &mut phases[5],
-        Limiter::DeviceLatency,
-        Confirmed,
-        latency,
-        Some("4 threads, or depth 4, would give about 3.9 times as much: read:rnd4k:q4."),
-    );
-    phases[5].wait_sites = vec![WaitSite {
+    let seen = vec![
+        time(&[(Kernel, 0.91), (User, 0.05)]),
+        DeviceBusy { device: "nvme0n1p2".into(), busy_share: Share(0.31) },
+        NearMemory { memory_share: Share(0.84) },
+    ];
+    let threads = Advice::MoreThreadsUpTo { threads: Count(4), times: Mean(4.0) };
+    let advice = [Advice::NotTheStorage {}, threads, Advice::OrDirectAndDeep {}];
+    limit(&mut phases[2], Verdict::new(Limiter::KernelCpu, 0.91, seen).advise(advice));
+    let seen = vec![in_device(126.0, 128.0), answer!(DepthAnswer, "q128t4", 812_000.0, 1.02, 0.01)];
+    limit(&mut phases[3], Verdict::new(Limiter::DeviceOps, 0.92, seen));
+    let seen =
+        vec![time(&[(Blocked, 0.58), (Kernel, 0.40)]), answer!(DepthAnswer, "q128t4", 402_000.0, 1.38, 0.23)];
+    let parts = [(Limiter::DeviceBandwidth, 0.55), (Limiter::KernelCpu, 0.40)];
+    limit(&mut phases[4], Verdict::mixed(parts, seen));
+    let seen = vec![
+        time(&[(Blocked, 0.94)]),
+        slept("__iomap_dio_rw", 0.94),
+        answer!(DelayAnswer, "a pause of 23 µs", 12_900.0, 0.76, 1.02),
+        answer!(DepthAnswer, "q1t4", 12_900.0, 3.9, 0.98),
+    ];
+    let latency = Verdict::new(Limiter::DeviceLatency, 0.94, seen).advise([Advice::MoreDepth {}]);
+    limit(&mut phases[5], latency);
+    phases[5].wait_channels = vec![WaitChannel {
         of: WaitsOf::Workers,
         class: Some("device".into()),
         symbol: "__iomap_dio_rw".into(),
@@ -120,30 +111,22 @@ pub(super) fn all(phases: &mut [PhaseRecord]) {
         })
     };
     phases[5].sensitivity = Some(Sensitivity {
-        delay: sensed(1.02, 9_840.0, "23 µs"),
+        delay: sensed(1.02, 9_840.0, "a pause of 23 µs"),
         depth: sensed(0.98, 50_310.0, "q1t4"),
         block: None,
         separate: None,
     });
-    let journal = Evidence {
-        wait_site: said("it slept in xlog_wait_on_iclog (61 %) and submit_bio_wait (33 %)"),
-        counters: said("the device made 1.0 flushes per operation"),
-        budget: said("its thread was asleep for 95 % of the time"),
-        ..none()
-    };
+    let seen =
+        vec![time(&[(Blocked, 0.95)]), slept("xlog_wait_on_iclog", 0.94), Flushes { flushes: Mean(1.0) }];
+    limit(&mut phases[6], Verdict::new(Limiter::FsyncJournal, 0.95, seen).advise([Advice::GroupCommit {}]));
+    let seen = vec![
+        time(&[(Blocked, 0.88)]),
+        Sent { interface: "eth0".into(), bytes_per_second: BytesPerSecond(118e6), asked_share: Share(1.02) },
+    ];
     limit(
-        &mut phases[6],
-        Limiter::FsyncJournal,
-        Confirmed,
-        journal,
-        Some("More threads share a commit: fsync:rnd4k:t8."),
+        &mut phases[7],
+        Verdict::new(Limiter::NetworkBandwidth, 0.88, seen).advise([Advice::FasterLink {}]),
     );
-    let far = Evidence {
-        counters: said("eth0 carried 118 MB/s, and is made for 125 MB/s"),
-        budget: said("its threads were asleep for 88 % of the time"),
-        ..none()
-    };
-    limit(&mut phases[7], Limiter::NetworkBandwidth, Likely, far, Some("A faster link, or smaller files."));
     phases[7].system = Some(SystemUse {
         network: Some(NetworkUse {
             interface: "eth0".into(),
@@ -153,37 +136,19 @@ pub(super) fn all(phases: &mut [PhaseRecord]) {
         }),
         ..SystemUse::default()
     });
-    let cached = Evidence {
-        counters: said("the device read 0 bytes for 18,900,000 operations"),
-        budget: said("its threads were on a CPU for 99 % of the time"),
-        ..none()
+    let cached = || {
+        vec![
+            time(&[(Kernel, 0.99)]),
+            ReadForLookups { read_bytes: MemoryBytes(0), lookups: Count(18_900_000) },
+        ]
     };
-    limit(&mut phases[8], Limiter::MetadataCache, Likely, cached.clone(), None);
-    limit(
-        &mut phases[9],
-        Limiter::PageCache,
-        Confirmed,
-        cached,
-        Some("As root, add :cold and --cache drop-all."),
-    );
-    let conflicting = Evidence {
-        budget: said("its threads were asleep for 41 % of the time and on a CPU for 52 %"),
-        probe: said("a pause of 8 µs cost 3 ± 5 µs"),
-        ..none()
-    };
-    limit(
-        &mut phases[10],
-        Limiter::LockContention,
-        Undetermined,
-        conflicting,
-        Some("Repeat it alone and longer: --test unlink:t4 --time 30."),
-    );
-    if let Some(verdict) = phases[10].verdict.as_mut() {
-        verdict.ranking = vec![
-            Ranked { limiter: Limiter::KernelCpu, share: 0.52 },
-            Ranked { limiter: Limiter::LockContention, share: 0.33 },
-        ];
-    }
+    limit(&mut phases[8], Verdict::new(Limiter::MetadataCache, 0.99, cached()));
+    let seen = [cached(), vec![ran(0.98)]].concat();
+    limit(&mut phases[9], Verdict::new(Limiter::PageCache, 0.99, seen).advise([Advice::ColdNames {}]));
+    let parts = [(Limiter::KernelCpu, 0.52), (Limiter::LockContention, 0.33)];
+    let seen = vec![time(&[(Kernel, 0.52), (Blocked, 0.41)])];
+    let unclear = Verdict::mixed(parts, seen).advise([Advice::MeasureLonger {}]);
+    limit(&mut phases[10], Verdict { limiter: Some(Limiter::NotClear), ..unclear });
 }
 
 /// Single bytes, which the C library gathers into calls and the kernel into requests.

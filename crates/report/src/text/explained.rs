@@ -11,7 +11,7 @@ const LIST_INDENT: usize = 23;
 const LIST_TEXT_MIN: usize = 40;
 
 /// One limiter on a page: its title, its code, and under each heading what is to be said.
-pub fn page(title: &str, code: &str, sections: &[(&str, &str)], style: &Style) -> String {
+pub fn page(title: &str, code: &str, sections: &[(&str, String)], style: &Style) -> String {
     let mut blocks = vec![format!("{} {}", paint(BOLD, title), paint(DIM, &format!("· {code}")))];
     for (heading, text) in sections {
         let lines = wrapped(text, style.paragraph() - INDENT, style);
@@ -57,7 +57,7 @@ mod tests {
         let page = page(
             "page cache",
             "page_cache",
-            &[("Meaning", MEANING), ("Evidence", "None × 2.")],
+            &[("Meaning", MEANING.to_owned()), ("Evidence", "None × 2.".to_owned())],
             &sample::WIDE,
         );
         let list = index(&[("page_cache_absorbed", MEANING), ("steal", "short")], MEANING, &sample::WIDE);

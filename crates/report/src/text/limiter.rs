@@ -1,11 +1,10 @@
 //! What limited a row, in the words of the tables and of the paragraphs beneath them.
 
 use model::Limiter;
-use model::run::{Confidence, PhaseRecord, Ranked, Verdict};
+use model::run::{Confidence, PhaseRecord};
 
 use super::columns::fit;
 use super::style::{DIM, GREEN, YELLOW};
-use crate::numbers::percent;
 
 /// Stands before a limiter that is likely and not confirmed; a line beneath the tables says so.
 pub(crate) const LIKELY: &str = "~";
@@ -81,18 +80,9 @@ pub(crate) fn surely(phase: &PhaseRecord) -> Option<&'static str> {
     }
 }
 
-/// The limiters with their shares: "device latency 92 %, kernel CPU 6 %"; empty where one has it all.
-pub(crate) fn ranking(verdict: &Verdict) -> String {
-    if verdict.ranking.len() < 2 {
-        return String::new();
-    }
-    let ranked = |Ranked { limiter, share }: &Ranked| format!("{} {}", limiter.title(), percent(*share));
-    verdict.ranking.iter().map(ranked).collect::<Vec<_>>().join(", ")
-}
-
 /// As it should be, abbreviated, and the least that says it.
 fn forms(phase: &PhaseRecord, limiter: Limiter) -> [String; 3] {
-    let least = short(limiter).to_owned();
+    let least = limiter.short_title().to_owned();
     match limiter {
         Limiter::DeviceLatency | Limiter::RemoteLatency => {
             let depth = in_flight(phase);
@@ -108,7 +98,7 @@ fn forms(phase: &PhaseRecord, limiter: Limiter) -> [String; 3] {
                     format!("mixed: {}", parts.iter().map(|part| word(*part)).collect::<Vec<_>>().join(" + "))
                 }
             };
-            [joined(Limiter::title), joined(short), least]
+            [joined(Limiter::title), joined(Limiter::short_title), least]
         }
         limiter => [limiter.title().to_owned(), least.clone(), least],
     }
@@ -122,7 +112,7 @@ pub fn named(words: &str) -> Option<Limiter> {
     let words = words.split(['×', ':', ',']).next().unwrap_or_default();
     let words = plain(words.split(" x ").next().unwrap_or_default());
     let is_meant = |limiter: &Limiter| {
-        [limiter.code(), limiter.title(), short(*limiter)].iter().any(|name| plain(name) == words)
+        [limiter.code(), limiter.title(), limiter.short_title()].iter().any(|name| plain(name) == words)
     };
     Limiter::ALL.iter().copied().find(is_meant)
 }
@@ -139,28 +129,12 @@ fn parts(phase: &PhaseRecord) -> Vec<Limiter> {
     named.filter(|limiter| !matches!(limiter, Limiter::Mixed | Limiter::NotClear)).take(2).collect()
 }
 
-/// The title in at most 16 characters.
-fn short(limiter: Limiter) -> &'static str {
-    match limiter {
-        Limiter::DeviceOps => "device ops",
-        Limiter::RateLimitAsked => "rate asked for",
-        Limiter::NetworkBandwidth => "network",
-        Limiter::PageCacheAbsorbed => "cache (absorbed)",
-        Limiter::DirtyThrottling => "dirty throttling",
-        Limiter::FsyncJournal => "journal / flush",
-        Limiter::ClientCpu => "client CPU",
-        Limiter::CpuSaturated => "all CPUs",
-        Limiter::CpuContention => "others' CPU",
-        Limiter::HelperCpu => "helper CPU",
-        limiter => limiter.title(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::columns::LIMITER_WIDTH_MIN;
     use super::*;
     use crate::sample;
+    use model::run::Ranked;
 
     fn limited(limiter: Limiter, confidence: Option<Confidence>, ranking: &[Limiter]) -> PhaseRecord {
         let mut phase = sample::phase("read:rnd4k:q32t4");

@@ -1,38 +1,24 @@
-//! What limited the rows: evidence and what to try, one paragraph for all rows of which the same is to be said.
+//! The limits of the rows: evidence and what to try, one paragraph for all rows of which the same is said.
 
 use model::Limiter;
-use model::run::{Confidence, Evidence, PhaseRecord};
+use model::run::PhaseRecord;
 
-use super::figures;
 use super::limiter::{self, LIKELY};
 use super::notes::subject;
-use super::style::{Style, paint};
+use super::style::{DIM, Style, paint};
+use super::table;
 use super::wrap::{field, together, with_units, wrap};
-use super::{layers, table};
-use crate::printable;
 
 /// Sentences of evidence that a paragraph has: the document and Markdown have all.
 const SENTENCES_MAX: usize = 2;
 
-/// What is to be told about one row, or several.
-struct Told {
-    /// The words that it is known by, and how surely.
-    head: String,
-    surely: &'static str,
-    colour: anstyle::Style,
-    /// Evidence, what crossed the layers, and advice.
-    text: String,
-    /// Rows with the same key are told as one.
-    key: String,
-}
-
-/// What is told of some rows as one.
+/// A limiter of some rows of which the same is said.
 pub(crate) struct Limit {
     /// The rows.
     pub rows: Vec<usize>,
     /// The tests, as [`subject`] names them.
     pub subject: String,
-    /// What limited them, in words.
+    /// The limiter, in words.
     pub head: String,
     /// How surely: "confirmed", "likely", or nothing.
     pub surely: &'static str,
@@ -40,53 +26,93 @@ pub(crate) struct Limit {
     pub text: String,
 }
 
-/// What limited the rows, in their order, once for all of which the same is to be said.
+/// The limiters of the rows, in their order, once for all rows of which the same is said.
 pub(crate) fn told(phases: &[PhaseRecord]) -> Vec<Limit> {
-    let limit = |(told, members): (Told, Vec<(usize, String)>)| {
-        let (rows, texts): (Vec<usize>, Vec<&str>) =
-            members.iter().map(|(index, text)| (*index, text.as_str())).unzip();
-        let (subject, text) = (subject(phases, &rows), figures::merged(&texts));
-        Limit { rows, subject, head: told.head, surely: told.surely, text }
+    let limit = |rows: Vec<usize>| {
+        let members: Vec<_> = rows.iter().map(|row| &phases[*row]).collect();
+        let text = text(&members);
+        if text.is_empty() {
+            return None;
+        }
+        let surely = limiter::surely(members[0]).unwrap_or_default();
+        Some(Limit { subject: subject(phases, &rows), head: head(members[0])?, surely, text, rows })
     };
-    grouped(phases).into_iter().map(limit).collect()
+    grouped(phases).into_iter().filter_map(limit).collect()
 }
 
-fn grouped(phases: &[PhaseRecord]) -> Vec<(Told, Vec<(usize, String)>)> {
-    let mut grouped: Vec<(Told, Vec<(usize, String)>)> = Vec::new();
+/// The rows by what is said of them.
+fn grouped(phases: &[PhaseRecord]) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
     for (index, phase) in phases.iter().enumerate() {
-        let Some(told) = of_row(phase) else { continue };
-        let member = (index, told.text.clone());
-        match grouped.iter_mut().find(|(first, _)| first.key == told.key) {
-            Some((_, members)) => members.push(member),
-            None => grouped.push((told, vec![member])),
+        if limiter::of(phase).is_none() || table::missing_reason(phase).is_some() {
+            continue;
+        }
+        match groups.iter_mut().find(|rows| are_told_as_one(&phases[rows[0]], phase)) {
+            Some(rows) => rows.push(index),
+            None => groups.push(vec![index]),
         }
     }
-    grouped
+    groups
+}
+
+fn are_told_as_one(one: &PhaseRecord, other: &PhaseRecord) -> bool {
+    let verdicts = one.verdict.as_ref().zip(other.verdict.as_ref());
+    head(one) == head(other)
+        && verdicts.is_some_and(|(one, other)| wording::are_alike_verdicts(one, other))
+        && way_down(one) == way_down(other)
+}
+
+/// The limiter in words. Parts of a mix are told with their shares.
+fn head(phase: &PhaseRecord) -> Option<String> {
+    match limiter::of(phase)?.0 {
+        limiter @ (Limiter::Mixed | Limiter::NotClear) => Some(limiter.title().to_owned()),
+        _ => limiter::words(phase),
+    }
+}
+
+/// The layers that a row's bytes crossed, where that says something, and the steps of its operations.
+fn way_down(phase: &PhaseRecord) -> [Option<String>; 2] {
+    let crossed = wording::crossed(phase).filter(|crossed| crossed.tells).map(|crossed| crossed.text);
+    [crossed, wording::steps(phase).map(|steps| format!("On average {steps}"))]
+}
+
+/// The evidence that says most, and what to try, of rows that are told as one.
+fn text(members: &[&PhaseRecord]) -> String {
+    let verdicts: Vec<_> = members.iter().filter_map(|phase| phase.verdict.as_ref()).collect();
+    let Some((limiter, _)) = members.first().and_then(|phase| limiter::of(phase)) else {
+        return String::new();
+    };
+    let is_shared = matches!(limiter, Limiter::Mixed | Limiter::NotClear);
+    let shares = Some(wording::ranking(&verdicts)).filter(|shares| is_shared && !shares.is_empty());
+    let evidence =
+        shares.into_iter().chain(wording::telling(&verdicts, SENTENCES_MAX)).collect::<Vec<_>>().join("; ");
+    let mut sentences: Vec<_> = Some(evidence).filter(|text| !text.is_empty()).into_iter().collect();
+    sentences.extend(way_down(members[0]).into_iter().flatten());
+    let mut text: String = sentences.iter().map(|text| sentence(text)).collect();
+    text.push_str(&wording::next_steps(&verdicts).map(|advice| sentence(&advice)).unwrap_or_default());
+    text.trim_end().to_owned()
 }
 
 /// The paragraphs beneath the notes, with a line before them that says what the sign in the table means.
 pub fn limits(phases: &[PhaseRecord], style: &Style) -> String {
     let mut lines: Vec<_> = legend(phases).map(|text| field("limits", &text, style)).into_iter().collect();
-    lines.extend(grouped(phases).into_iter().map(|(told, members)| {
-        let (rows, texts): (Vec<usize>, Vec<&str>) =
-            members.iter().map(|(index, text)| (*index, text.as_str())).unzip();
-        paragraph(&told, &subject(phases, &rows), &figures::merged(&texts), style)
+    lines.extend(told(phases).iter().map(|limit| {
+        let colour = limiter::cell(&phases[limit.rows[0]], usize::MAX).map_or(DIM, |(_, _, colour)| colour);
+        paragraph(limit, colour, style)
     }));
     style.finish(lines.join("\n"))
 }
 
-/// What limited each of some tests and by which evidence, a paragraph each, under names that they have elsewhere. Nothing
-/// of what to try: that is in the words of skye's own tests.
+/// The limiter of each of some tests and the evidence for it, a paragraph each, under names that they have elsewhere.
+/// Without advice, which is in the words of skye's own tests.
 pub fn limited(rows: &[(&str, &PhaseRecord)], style: &Style) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0) + 4;
     let paragraph = |(name, phase): &(&str, &PhaseRecord)| {
-        let evidence = phase.verdict.as_ref().and_then(|verdict| verdict.evidence.as_ref());
-        let told = limiter::of(phase).map(|(limiter, _)| {
+        let verdict: Vec<_> = phase.verdict.iter().collect();
+        let told = limiter::of(phase).map(|_| {
             let words = limiter::words(phase).unwrap_or_default();
             let surely = limiter::surely(phase).map_or(String::new(), |word| format!(", {word}"));
-            let why = telling(limiter, evidence)
-                .first()
-                .map_or(String::new(), |text| format!(": {}", clause(text)));
+            let why = wording::telling(&verdict, 1).first().map_or(String::new(), |text| format!(": {text}"));
             format!("{words}{surely}{why}")
         });
         let text = with_units(&told.unwrap_or_else(|| "nothing is known of what limited it".to_owned()));
@@ -112,78 +138,6 @@ fn legend(phases: &[PhaseRecord]) -> Option<String> {
     Some(format!("{sign} · {}", together(&format!("skye explain {}", example.code()))))
 }
 
-fn of_row(phase: &PhaseRecord) -> Option<Told> {
-    let (limiter, _) = limiter::of(phase)?;
-    let verdict = phase.verdict.as_ref()?;
-    if table::missing_reason(phase).is_some() {
-        return None;
-    }
-    let advice = verdict.advice.as_deref().map(printable).filter(|advice| !advice.trim().is_empty());
-    // The device's own limit is what was to be measured; beyond that there is only what else to try.
-    let is_device = matches!(limiter, Limiter::DeviceBandwidth | Limiter::DeviceOps)
-        && verdict.confidence == Some(Confidence::Confirmed);
-    // Where there are several, it is their shares that tell.
-    let is_shared = matches!(limiter, Limiter::Mixed | Limiter::NotClear);
-    let mut sentences = Vec::new();
-    if is_shared {
-        sentences.extend(Some(limiter::ranking(verdict)).filter(|ranking| !ranking.is_empty()));
-    }
-    if !is_device {
-        sentences.extend(telling(limiter, verdict.evidence.as_ref()).into_iter().map(|text| clause(&text)));
-    }
-    let mut text = sentences.join("; ");
-    if let Some(crossed) = layers::crossed(phase).filter(|crossed| crossed.tells && !is_device) {
-        text = sentence(&text) + &format!("{}. ", crossed.text);
-    }
-    if let Some(steps) = layers::steps(phase).filter(|_| !is_device) {
-        text = sentence(&text) + &format!("On average {steps}. ");
-    }
-    text = sentence(&text) + &advice.map(|advice| sentence(&advice)).unwrap_or_default();
-    let text = text.trim_end().to_owned();
-    if text.is_empty() {
-        return None;
-    }
-    let head = if is_shared { limiter.title().to_owned() } else { limiter::words(phase)? };
-    let surely = limiter::surely(phase).unwrap_or_default();
-    let colour = limiter::cell(phase, usize::MAX)?.2;
-    let key = format!("{head}\0{surely}\0{}", figures::pattern(&text));
-    Some(Told { head, surely, colour, text, key })
-}
-
-/// The sentences that say most about such a limiter.
-fn telling(limiter: Limiter, evidence: Option<&Evidence>) -> Vec<String> {
-    let Some(Evidence { budget, wait_site, counters, visible_cap, ceiling, probe }) = evidence else {
-        return Vec::new();
-    };
-    let by_weight = match limiter {
-        // Where the time of threads went is what such a limit is.
-        Limiter::ClientCpu
-        | Limiter::KernelCpu
-        | Limiter::CpuSaturated
-        | Limiter::CpuContention
-        | Limiter::CpuQuota
-        | Limiter::HypervisorSteal => [budget, counters, ceiling, probe, wait_site, visible_cap],
-        // Only the counters tell what reached the device, and whose it was.
-        Limiter::PageCache
-        | Limiter::PageCacheAbsorbed
-        | Limiter::MetadataCache
-        | Limiter::MemoryPressure
-        | Limiter::NoisyNeighbour
-        | Limiter::HelperCpu => [counters, budget, ceiling, wait_site, probe, visible_cap],
-        Limiter::BenchmarkItself => [ceiling, budget, counters, probe, wait_site, visible_cap],
-        Limiter::DirtyThrottling | Limiter::FsyncJournal | Limiter::LockContention => {
-            [wait_site, probe, counters, budget, visible_cap, ceiling]
-        }
-        _ => [visible_cap, probe, wait_site, counters, budget, ceiling],
-    };
-    by_weight.into_iter().flatten().take(SENTENCES_MAX).map(|text| printable(text)).collect()
-}
-
-/// The sentence without the full stop at its end.
-fn clause(text: &str) -> String {
-    text.trim().trim_end_matches('.').to_owned()
-}
-
 /// The text as whole sentences, with a blank behind it; nothing stays nothing.
 fn sentence(text: &str) -> String {
     let text = text.trim();
@@ -194,22 +148,25 @@ fn sentence(text: &str) -> String {
     }
 }
 
-fn paragraph(told: &Told, subject: &str, text: &str, style: &Style) -> String {
-    let head = style.finish(told.head.clone());
-    let surely = if told.surely.is_empty() { String::new() } else { format!(", {}", told.surely) };
-    let rest = with_units(&style.finish(format!("{surely}: {text}")));
-    let subject = style.finish(subject.to_owned());
+fn paragraph(limit: &Limit, colour: anstyle::Style, style: &Style) -> String {
+    let head = style.finish(limit.head.clone());
+    let surely = if limit.surely.is_empty() { String::new() } else { format!(", {}", limit.surely) };
+    let rest = with_units(&style.finish(format!("{surely}: {}", limit.text)));
+    let subject = style.finish(limit.subject.clone());
     let whole = format!("{subject}: {}{rest}", together(&head));
     let shown = wrap(&whole, style.paragraph() - 4).join("\n    ");
     // It is on one line, and stands first where the subject does not contain it.
-    format!("  {}", shown.replacen(&head, &paint(told.colour, &head), 1))
+    format!("  {}", shown.replacen(&head, &paint(colour, &head), 1))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sample;
-    use model::run::Confidence;
+    use model::advice::Advice;
+    use model::figure::{Share, TimePart};
+    use model::observation::Observation;
+    use model::run::{CallUse, Evidence, NetworkUse, SystemUse, Verdict};
 
     #[test]
     fn each_limiter_has_its_evidence_and_what_to_try() {
@@ -239,39 +196,114 @@ mod tests {
     #[test]
     fn rows_that_differ_in_figures_are_told_as_one() {
         let mut phases: Vec<_> = ["read:rnd4k", "write:rnd4k", "fsync"].map(sample::phase).into();
-        for (phase, share) in phases.iter_mut().zip(["91", "97"]) {
-            let budget = format!("its threads were {share} % of their time in the kernel.");
-            let evidence = Evidence { budget: Some(budget), ..Evidence::default() };
-            sample::limit(phase, Limiter::KernelCpu, Confidence::Likely, evidence, Some("Try more threads"));
+        for (phase, share) in phases.iter_mut().zip([0.91, 0.97]) {
+            let seen = vec![
+                sample::time(&[(TimePart::Kernel, share), (TimePart::User, 0.03)]),
+                Observation::Ran { running_share: Share(share) },
+            ];
+            let verdict = Verdict::new(Limiter::KernelCpu, share, seen).advise([Advice::MoreThreads {}]);
+            sample::limit(phase, verdict);
         }
         let text = sample::plain(&limits(&phases, &sample::WIDE));
         assert_eq!(
             text.lines().skip(1).collect::<Vec<_>>(),
             [
-                "  read, write: kernel CPU, likely: its threads were 91 to 97 % of their time in the kernel. Try",
-                "    more threads."
+                "  read, write: kernel CPU, likely: thread time: 91 to 97 % in the kernel, 3.0 % in its own code;",
+                "    its threads were running, not asleep, in 91 to 97 % of samples. More threads may help.",
             ]
         );
     }
 
     #[test]
-    fn the_device_alone_needs_no_words() {
+    fn a_confirmed_limit_of_the_device_has_its_evidence() {
         let mut phase = sample::phase("read:seq1m:q8");
-        let evidence = Evidence { probe: Some("more depth bought nothing".into()), ..Evidence::default() };
-        sample::limit(&mut phase, Limiter::DeviceBandwidth, Confidence::Confirmed, evidence, None);
+        let seen = vec![sample::time(&[(TimePart::Blocked, 0.97)]), Observation::VirtualDisk {}];
+        sample::limit(&mut phase, Verdict::new(Limiter::DeviceBandwidth, 0.97, seen));
         let text = sample::plain(&limits(&[phase.clone()], &sample::WIDE));
-        assert_eq!(text, "  limits   what they mean · skye explain device_bandwidth");
+        assert!(text.contains("97 % blocked"), "{text}");
         phase.verdict = None;
         assert_eq!(limits(&[phase], &sample::WIDE), "");
     }
 
     #[test]
+    fn words_of_another_version_are_told_as_they_are() {
+        let mut phase = sample::phase("read:seq1m:q8");
+        let evidence = Evidence { budget: Some("the moon was full".into()), ..Evidence::default() };
+        phase.verdict = Some(Verdict {
+            evidence: Some(evidence),
+            advice: Some("Wait for the sun".into()),
+            ..Verdict::new(Limiter::KernelCpu, 0.9, vec![Observation::InWords])
+        });
+        let text = sample::plain(&limits(&[phase], &sample::WIDE));
+        assert!(text.ends_with("kernel CPU, confirmed: the moon was full. Wait for the sun."), "{text}");
+    }
+
+    #[test]
     fn what_others_wrote_is_shown_not_obeyed() {
         let mut phase = sample::phase("read:seq1m:q8");
-        let evidence =
-            Evidence { wait_site: Some("asleep in \x1b[2J\n_dio\u{202e}".into()), ..Evidence::default() };
-        sample::limit(&mut phase, Limiter::LockContention, Confidence::Likely, evidence, Some("\x07 Try"));
+        let symbol = "asleep in \x1b[2J\n_dio\u{202e}".into();
+        let seen = vec![
+            sample::time(&[(TimePart::Blocked, 0.9)]),
+            Observation::SleptIn { symbol, asleep_share: Share(0.9) },
+        ];
+        let advice = Advice::RaiseLimit { source: "\x07 Try".into() };
+        sample::limit(&mut phase, Verdict::new(Limiter::LockContention, 0.9, seen).advise([advice]));
         let text = sample::plain(&limits(&[phase], &sample::WIDE));
         assert!(!text.chars().any(|c| c != '\n' && model::printable::acts(c)), "{text}");
+    }
+
+    #[test]
+    fn single_bytes_are_gathered_twice() {
+        let phase = sample::gathered();
+        let shown = wording::crossed(&phase).unwrap();
+        assert_eq!(
+            shown.text,
+            "80,412,345 putc → 19,632 write calls of 4 KiB → 2,513 requests of 31.2 KiB to nvme0n1p2"
+        );
+        assert!(shown.tells);
+    }
+
+    #[test]
+    fn what_goes_through_as_it_is_tells_nothing() {
+        let mut phase = sample::phase("read:rnd4k:q32t4");
+        let shown = wording::crossed(&phase).unwrap();
+        assert_eq!(
+            (shown.text.as_str(), shown.tells),
+            ("1,000,000 operations of 4 KiB → 1,000,000 requests of 4 KiB to nvme0n1p2", false)
+        );
+        phase.device = None;
+        assert_eq!(wording::crossed(&phase), None);
+    }
+
+    #[test]
+    fn calls_that_are_not_the_tests_are_left_out() {
+        let mut phase = sample::phase("read:rnd4k:q32t4");
+        let calls = CallUse {
+            read_calls: 900,
+            write_calls: 9,
+            bytes_per_read_call: Some(300.0),
+            bytes_per_write_call: None,
+        };
+        phase.system = Some(SystemUse { calls: Some(calls), ..SystemUse::default() });
+        assert!(!wording::crossed(&phase).unwrap().text.contains("calls"));
+    }
+
+    #[test]
+    fn what_crossed_a_network_is_told_by_direction() {
+        let mut phase = sample::phase("read:rnd4k");
+        phase.device = None;
+        let network = NetworkUse {
+            interface: "eth0".into(),
+            sent_bytes: 1_200_000,
+            received_bytes: 4_300_000_000,
+            speed_bits_per_second: Some(1_000_000_000),
+        };
+        phase.system = Some(SystemUse { network: Some(network), ..SystemUse::default() });
+        let shown = wording::crossed(&phase).unwrap();
+        assert!(
+            shown.tells && shown.text.ends_with("→ 1.2 MB sent, 4.3 GB received over eth0"),
+            "{}",
+            shown.text
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! What a reader should know about rows: one paragraph a finding, equal findings of several tests in one.
 
-use model::finding::{BytesPerSecond, Count, Finding, LatencyNs, OpsPerSecond, Share};
+use model::figure::{BytesPerSecond, Count, LatencyNs, OpsPerSecond, Share};
+use model::finding::Finding;
 use model::run::{Mark, Note, PhaseRecord, Status};
 use model::workload::Access;
 
@@ -135,9 +136,9 @@ fn into_cache(phase: &PhaseRecord) -> Option<Finding> {
     Some(match phase.rate.bytes_per_second {
         Some(_) if phase.ops > 0 => {
             let bytes = phase.bytes as f64 / phase.ops as f64;
-            Finding::IntoCache { rate: BytesPerSecond(ops_per_second * bytes) }
+            Finding::IntoCache { bytes_per_second: BytesPerSecond(ops_per_second * bytes) }
         }
-        _ => Finding::IntoCacheByOps { rate: OpsPerSecond(ops_per_second) },
+        _ => Finding::IntoCacheByOps { ops_per_second: OpsPerSecond(ops_per_second) },
     })
 }
 
@@ -154,8 +155,10 @@ fn between_runs(phases: &[PhaseRecord], phase: &PhaseRecord) -> Option<Finding> 
     let (runs, spread) = (Count(rates.len() as u64), Share(farthest / mean));
     let bytes = phase.bytes as f64 / phase.ops.max(1) as f64;
     Some(match phase.workload.pattern {
-        Some(Access::Sequential) => Finding::BetweenRuns { runs, spread, mean: BytesPerSecond(mean * bytes) },
-        _ => Finding::BetweenRunsByOps { runs, spread, mean: OpsPerSecond(mean) },
+        Some(Access::Sequential) => {
+            Finding::BetweenRuns { runs, spread, mean_bytes_per_second: BytesPerSecond(mean * bytes) }
+        }
+        _ => Finding::BetweenRunsByOps { runs, spread, mean_ops_per_second: OpsPerSecond(mean) },
     })
 }
 
@@ -171,8 +174,11 @@ fn waiting(phase: &PhaseRecord) -> Option<Finding> {
         let (wait, whole) = wait.zip(whole)?;
         (wait as f64 > whole as f64 * WAIT_SHARE).then_some((LatencyNs(wait), LatencyNs(whole)))
     };
-    let p99 = long(wait.p99, whole.p99).map(|(wait, whole)| Finding::P99Waited { wait, whole });
-    p99.or_else(|| long(wait.p50, whole.p50).map(|(wait, whole)| Finding::P50Waited { wait, whole }))
+    let p99 =
+        long(wait.p99, whole.p99).map(|(wait, whole)| Finding::P99Waited { wait_ns: wait, whole_ns: whole });
+    p99.or_else(|| {
+        long(wait.p50, whole.p50).map(|(wait, whole)| Finding::P50Waited { wait_ns: wait, whole_ns: whole })
+    })
 }
 
 /// Names the tests of `members`, as briefly as keeps them apart from all others.
@@ -250,7 +256,8 @@ pub(crate) fn remark(sign: &str, text: &str, style: &Style) -> String {
 mod tests {
     use super::*;
     use crate::sample;
-    use model::finding::{Advice, Mean};
+    use model::advice::Advice;
+    use model::figure::Mean;
 
     #[test]
     fn every_mark_has_its_sentence() {

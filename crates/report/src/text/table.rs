@@ -486,7 +486,7 @@ mod tests {
                 [latency.p50, latency.p99, latency.p99_9] = latencies;
             }
             let likely = model::run::Confidence::Likely;
-            sample::limit(&mut phase, limiter, likely, model::run::Evidence::default(), None);
+            phase.verdict = Some(model::run::Verdict::new(limiter, 0.92, Vec::new()).at_most(likely));
             let style = Style { unicode: true, width: columns };
             let widths = Widths::of_phases(std::slice::from_ref(&phase));
             for line in [row(&phase, &widths, &style), head(Kind::of(&phase), &widths, &style)] {

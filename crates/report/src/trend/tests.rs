@@ -1,4 +1,5 @@
-use model::finding::{Finding, Share};
+use model::figure::Share;
+use model::finding::Finding;
 use model::run::{Setting, Status};
 use model::{Run, Target};
 
@@ -22,14 +23,14 @@ fn runs(rates: &[f64]) -> Vec<Run> {
 
 /// As the store hands them over: the newest first.
 fn shown(runs: &[Run], style: &Style) -> String {
-    let measured: Vec<_> = runs.iter().rev().map(|run| Some(Measured::from(run))).collect();
+    let measured: Vec<_> = runs.iter().rev().map(|run| Some(RunSummary::from(run))).collect();
     sample::plain(&render(&measured, style))
 }
 
 fn distrust(phase: &mut PhaseRecord) {
     match &mut phase.verdict {
         Some(verdict) => verdict.trust = Trust::Invalid,
-        None => phase.notes.push(wording::note(Finding::CacheAnswered { cached: Share(0.9) }, [])),
+        None => phase.notes.push(wording::note(Finding::CacheAnswered { cached_share: Share(0.9) }, [])),
     }
 }
 
@@ -102,10 +103,10 @@ fn a_run_counts_as_the_median_of_its_repetitions() {
         phase.rate.bytes_per_second = Some(rate);
         run.phases.push(phase);
     }
-    let rates: Vec<_> = Measured::from(&run).tests.iter().map(|test| test.rate).collect();
+    let rates: Vec<_> = RunSummary::from(&run).tests.iter().map(|test| test.rate).collect();
     assert_eq!(rates, [Some(2e9), Some(900_000.0)]);
     distrust(&mut run.phases[2]);
-    assert_eq!(Measured::from(&run).tests[0].rate, Some(1.5e9));
+    assert_eq!(RunSummary::from(&run).tests[0].rate, Some(1.5e9));
 }
 
 #[test]
@@ -191,7 +192,7 @@ fn from_nothing_there_is_no_share() {
 
 #[test]
 fn runs_that_cannot_be_read_keep_their_place() {
-    let mut measured: Vec<_> = upgraded().iter().rev().map(|run| Some(Measured::from(run))).collect();
+    let mut measured: Vec<_> = upgraded().iter().rev().map(|run| Some(RunSummary::from(run))).collect();
     measured.insert(1, None);
     let text = sample::plain(&render(&measured, &sample::WIDE));
     assert!(text.contains("since @-3 (2026-11-07"), "{text}");

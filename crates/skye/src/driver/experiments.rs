@@ -42,7 +42,7 @@ impl Driver {
     fn last_record(&self, phase: &PlannedPhase) -> Option<&PhaseRecord> {
         let last = self.plan.repetitions;
         let is_of =
-            |record: &&PhaseRecord| record.id == run::phase_id(phase, last) && record.repetition == last;
+            |record: &&PhaseRecord| record.id == run::record_id(phase, last) && record.repetition == last;
         self.phases.iter().find(is_of)
     }
 
@@ -66,7 +66,7 @@ impl Driver {
         self.written_bytes += session.experiment_bytes() - before;
         let Some(sensed) = sensed else { return };
         let is_of =
-            |record: &PhaseRecord| (1..=record.repetition).any(|n| record.id == run::phase_id(phase, n));
+            |record: &PhaseRecord| (1..=record.repetition).any(|n| record.id == run::record_id(phase, n));
         for record in self.phases.iter_mut().filter(|record| is_of(record)) {
             let known = record.sensitivity.get_or_insert_with(Sensitivity::default);
             match experiment {

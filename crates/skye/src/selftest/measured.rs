@@ -41,13 +41,13 @@ pub struct Bench<'a> {
 /// What came of a case, and what of it could not be undone.
 pub struct Ended {
     /// What came of it.
-    pub measured: Measured,
+    pub measured: CaseOutcome,
     /// What is left, and why.
     pub left: Vec<String>,
 }
 
 /// What came of a case.
-pub enum Measured {
+pub enum CaseOutcome {
     /// What was said of each test.
     Answered(Vec<Answer>),
     /// It could not be built or measured.
@@ -131,13 +131,13 @@ impl<'a> Bench<'a> {
         Ended { measured, left }
     }
 
-    fn measured(&self, case: &Case, left: &mut Vec<String>) -> Measured {
+    fn measured(&self, case: &Case, left: &mut Vec<String>) -> CaseOutcome {
         if self.interruption.is_raised() {
-            return Measured::Interrupted;
+            return CaseOutcome::Interrupted;
         }
         let started = Instant::now();
         let missing = |reason: String, is_failure| {
-            Measured::Missing(Missing {
+            CaseOutcome::Missing(Missing {
                 case: case.name.into(),
                 built_in: case.built_in.into(),
                 reason,
@@ -156,10 +156,10 @@ impl<'a> Bench<'a> {
         let disturbances = run.as_ref().map_or(Vec::new(), |run| disturbances(case, run));
         left.extend(built.finish());
         match run {
-            _ if self.interruption.is_raised() => Measured::Interrupted,
+            _ if self.interruption.is_raised() => CaseOutcome::Interrupted,
             Ok(run) => {
                 let is_loaded = self.arguments.load;
-                Measured::Answered(answers(case, &run, disturbances, started.elapsed(), is_loaded))
+                CaseOutcome::Answered(answers(case, &run, disturbances, started.elapsed(), is_loaded))
             }
             Err(reason) => missing(reason, true),
         }

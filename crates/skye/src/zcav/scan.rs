@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use engine::clock::{Clock, Monotonic};
 use engine::zones::{Board, CachedRead, DirectRead, DurableZeros, Ended, Scan, Task};
-use family::zcav::{Effort, Log, Measured};
+use family::zcav::{Effort, FileScan, Log};
 use model::Trouble;
 use observe::{Probe, Root, Snapshot};
 
@@ -163,7 +163,7 @@ impl Scans {
     pub fn log(&self, index: usize) -> Log {
         let member = &self.members[index];
         let times_ns = member.times_ns();
-        Measured {
+        FileScan {
             name: &member.opened.name,
             blocks: &member.blocks,
             times_ns: &times_ns,

@@ -1,7 +1,7 @@
 //! What differs between the sides, and the table of all rows with the chart of their changes.
 
 use askama::Template;
-use model::comparison::{Change, Measured, Row as Compared};
+use model::comparison::{Change, Row as Compared, SideResult};
 use model::run::{Confidence, Trust};
 
 use super::cards::Cards;
@@ -195,7 +195,7 @@ fn told(page: &Page<'_>, change: &Change) -> Told {
 
 /// How far the interval of a side reaches. What the intervals of two runs have for bounds says no more than that they are
 /// far away.
-fn spread_of(measured: &Measured) -> String {
+fn spread_of(measured: &SideResult) -> String {
     let is_wide = measured.ci95_high.is_some_and(|high| high > measured.mean * 2.0);
     if is_wide { "beyond ±100 %".into() } else { spread(measured) }
 }

@@ -1,6 +1,6 @@
 //! Every run of every side of a row, with the mean and its interval.
 
-use model::comparison::{Measure, Measured, Row};
+use model::comparison::{Measure, Row, SideResult};
 use model::numbers::round_step;
 
 use super::{Page, class, first_of, legend, said};
@@ -58,7 +58,7 @@ pub(super) fn figure(page: &Page<'_>, row: &Row) -> Option<Figure> {
     let [low, high] = range(row, &all, factor);
     let axis = if low > 0.0 { format!("{what}, axis from {}", compact(low)) } else { what.to_owned() };
     let drawn = |end: f64| end.is_finite() && (low..=high).contains(&(end / factor));
-    let ends = |side: &Measured| side.ci95_low.zip(side.ci95_high);
+    let ends = |side: &SideResult| side.ci95_low.zip(side.ci95_high);
     let is_cut = sides
         .iter()
         .filter_map(|(_, side)| ends(side.as_ref()?))

@@ -18,7 +18,12 @@ fn disk(name: &str) -> Device {
         size_bytes: 1000 * GIB,
         write_cache: Some("write back".into()),
         read_ahead_bytes: Some(128 << 10),
-        ..crate::fixtures::device(name, DeviceKind::Disk, &[])
+        ..serde_json::from_value(serde_json::json!({
+            "name": name, "major": 259, "minor": 0, "kind": "disk", "lies_on": [], "size_bytes": 0, "model": null,
+            "logical_block_bytes": 512, "physical_block_bytes": 4096, "rotational": false, "scheduler": "none",
+            "write_cache": null, "nr_requests": 1023, "read_ahead_bytes": null, "details": [],
+        }))
+        .unwrap()
     }
 }
 

@@ -1,17 +1,20 @@
-//! What each limiter means, for `skye explain` and `docs/limiters.md`: how it is told from others, what to try, and what
-//! was not tested.
+//! Explanations of limiters, for `skye explain` and `docs/limiters.md`: their meaning, how they are told apart, what to try,
+//! and what was not tested.
 
 use model::Limiter;
+use model::figure::Threshold;
 
-/// One limiter, explained. All texts are plain sentences.
+use crate::template::filled;
+
+/// One limiter, explained. All texts are plain sentences; those with thresholds have their names in braces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimiterHelp {
     /// The limiter.
     pub limiter: Limiter,
     /// What it means that this holds a number back; the first sentence stands alone in lists.
     pub meaning: &'static str,
-    /// What says so, with its thresholds.
-    pub evidence: &'static str,
+    /// What says so, with the names of its thresholds.
+    evidence: &'static str,
     /// What to try next.
     pub try_next: &'static str,
     /// What it does not mean.
@@ -31,14 +34,19 @@ impl LimiterHelp {
         self.meaning.split_once(". ").map_or(self.meaning.trim_end_matches('.'), |(first, _)| first)
     }
 
-    /// Its texts, each under its heading.
-    pub fn sections(&self) -> [(&'static str, &'static str); 5] {
+    /// What says so, with the thresholds of the rules.
+    pub fn evidence(&self, thresholds: &[Threshold]) -> String {
+        filled(self.evidence, &[thresholds.to_vec()])
+    }
+
+    /// Its texts, each under its heading, with the thresholds of the rules.
+    pub fn sections(&self, thresholds: &[Threshold]) -> [(&'static str, String); 5] {
         [
-            ("What it means", self.meaning),
-            ("How it is told", self.evidence),
-            ("What to try", self.try_next),
-            ("What it does not mean", self.not_meaning),
-            ("Not tested", self.untested),
+            ("What it means", self.meaning.to_owned()),
+            ("How it is told", self.evidence(thresholds)),
+            ("What to try", self.try_next.to_owned()),
+            ("What it does not mean", self.not_meaning.to_owned()),
+            ("Not tested", self.untested.to_owned()),
         ]
     }
 }
@@ -57,7 +65,7 @@ pub const KINDS: &[(&str, &str)] = &[
          a quota, taken by the hypervisor, or asleep. The shares sum to 1. What has the largest share leads.",
     ),
     (
-        "wait site",
+        "wait channel",
         "The functions of the kernel in which threads slept when they were sampled, by class: device, page, sync, \
          lock, dirty, reclaim, queue, remote.",
     ),
@@ -82,10 +90,15 @@ pub const KINDS: &[(&str, &str)] = &[
 ];
 
 /// The words that stand for the mean number of requests at the target, over the mean number of sleeping threads.
-pub const OCCUPANCY: &str = "Occupancy is the mean number of requests at the device or server over the mean number of \
-    threads asleep (or of operations in flight in a ring). About 1: they wait in the device. Below 0.5: they wait above \
-    it. Above 1.3: requests are split, or are others'. Where all CPUs are busy (above 90 %), from 0.5 to 0.85 it says \
+const OCCUPANCY: &str = "Occupancy is the mean number of requests at the device or server over the mean number of \
+    threads asleep (or of operations in flight in a ring). About 1: they wait in the device. Below {in_target}: they wait above \
+    it. Above 1.3: requests are split, or are others'. Where all CPUs are busy (above {cpus_busy}), from {in_target} to {in_target_busy} it says \
     nothing.";
+
+/// The meaning of occupancy, with the thresholds of the rules.
+pub fn occupancy(thresholds: &[Threshold]) -> String {
+    filled(OCCUPANCY, &[thresholds.to_vec()])
+}
 
 /// Every limiter, in the order of [`Limiter::ALL`].
 pub const LIMITER_HELP: &[LimiterHelp] = &[
@@ -94,9 +107,9 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         meaning: "The device moves no more bytes per second. More depth, more threads or larger blocks change \
             nothing.",
         evidence: "Threads asleep for at least half of their time; a pause before each operation costs little or \
-            nothing (delay at most 0.35) and more depth does not help (depth below 0.5); blocks of another size move \
-            the same bytes (block below -0.7; between -0.6 and -0.7 it is likely). Where no experiment was made: an \
-            occupancy of at least 0.5, blocks of at least 64 KiB and at least 8 MiB in flight, which is likely at \
+            nothing (delay at most {delay_none}) and more depth does not help (depth below {depth_all}); blocks of another size move \
+            the same bytes (block below {by_bytes}; between {either} and {by_bytes} it is likely). Where no experiment was made: an \
+            occupancy of at least {in_target}, blocks of at least {large_blocks} and at least {deep_bytes} in flight, which is likely at \
             best.",
         try_next: "Nothing, if the sequential rate was the question: this is the answer. A rate that falls after a while \
             (rate_dropped) was a cache of the device before; ask for a longer --time.",
@@ -109,8 +122,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         limiter: Limiter::DeviceOps,
         meaning: "The device completes no more operations per second, whatever their size and number.",
         evidence: "As device bandwidth, but with blocks of another size the operations stay about the same \
-            (block above -0.3; between that and -0.6 it is likely). Where no experiment was made: an occupancy of at \
-            least 0.5, blocks below 64 KiB and at least 64 in flight, which is likely at best.",
+            (block above {by_ops}; between that and {either} it is likely). Where no experiment was made: an occupancy of at \
+            least {in_target}, blocks below {large_blocks} and at least {deep} in flight, which is likely at best.",
         try_next: "Larger blocks, if your program can ask for them. If p99 matters more than the rate, less depth: beyond \
             the knee of a sweep (--sweep q1..q64) it buys waiting only.",
         not_meaning: "Not that the device is 100 % busy in the kernel's eyes: that counter only says that it was \
@@ -121,10 +134,10 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         limiter: Limiter::DeviceLatency,
         meaning: "The time that the device takes for one operation sets the rate, at the depth that was asked for. It could serve \
             more at once, and is not asked to.",
-        evidence: "Threads asleep for at least half of their time, in the device (occupancy at least 0.5); 4 \
-            times the operations in flight give at least twice the rate (depth at least 0.5); with more than one in \
-            flight, a pause is paid in full (delay at least 0.7). Where no experiment was made: blocks below 64 \
-            KiB and at most 4 in flight, which is likely at best.",
+        evidence: "Threads asleep for at least half of their time, in the device (occupancy at least {in_target}); 4 \
+            times the operations in flight give at least twice the rate (depth at least {depth_all}); with more than one in \
+            flight, a pause is paid in full (delay at least {delay_all}). Where no experiment was made: blocks below \
+            {large_blocks} and at most {few} in flight, which is likely at best.",
         try_next: "More depth or threads: the row says what 4 times as many gave. If your program waits for each \
             operation, this row is what it will see, and only a faster device or a cache helps.",
         not_meaning: "Not that the device is slow, and nothing about what it can do at most: see the rows with \
@@ -137,8 +150,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         meaning: "The time to the server and back sets the rate, at the depth that was asked for. The server may be a \
             program of this machine that serves the file system.",
         evidence: "As device latency, on a network or user-space file system: threads asleep where the kernel \
-            waits for an answer of the server, depth at least 0.5, and with more than one in flight delay at least \
-            0.7.",
+            waits for an answer of the server, depth at least {depth_all}, and with more than one in flight delay at least \
+            {delay_all}.",
         try_next: "More depth or threads. Fewer round trips: larger blocks, fewer small files. On NFS, mount options that \
             let attributes be cached, if your data allow it.",
         not_meaning: "Not that the server is busy: then more depth would give nothing.",
@@ -148,9 +161,9 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         limiter: Limiter::QueueFull,
         meaning: "Requests wait for a place on the way down. Places are tags of the device's queue, slots of a remote \
             procedure call, background requests of FUSE.",
-        evidence: "More than 30 % of the sleep is where the kernel waits for a tag or a slot, or in a ring as many \
+        evidence: "More than {at_queue} of the sleep is where the kernel waits for a tag or a slot, or in a ring as many \
             requests as there are places are at the device while half as many more are waited for; more depth buys \
-            nothing (depth below 0.25). A queue of which less than 85 % is taken says otherwise.",
+            nothing (depth below {depth_none}). A queue of which less than {filled} is taken says otherwise.",
         try_next: "Raise what is full: nr_requests of the device's queue, max_background of a FUSE file system, slots or \
             nconnect of an NFS mount.",
         not_meaning: "Not the device's own limit: a longer queue may show that the device can do no more either.",
@@ -159,11 +172,11 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
     LimiterHelp {
         limiter: Limiter::IoThrottle,
         meaning: "A limit that somebody set holds the rate back: a cgroup, or a provider.",
-        evidence: "Threads wait above the device (occupancy below 0.5), and a cap can be read that the rate has \
-            reached, as closely as it is known: within 2 to 8 %. Where all CPUs are busy, such a cap is likely also with threads in the device, if more depth \
+        evidence: "Threads wait above the device (occupancy below {in_target}), and a cap can be read that the rate has \
+            reached, as closely as it is known: within {at_cap_known} to {at_cap}. Where all CPUs are busy, such a cap is likely also with threads in the device, if more depth \
             buys nothing. Without one, in tests that were really direct: a pause, \
-            or more depth, changes nothing (below 0.4), and threads sleep nowhere else for more than 30 % of the samples; \
-            it counts bytes where block is below -0.7, operations where it is above -0.3. Inferred without an \
+            or more depth, changes nothing (below {pace_none}), and threads sleep nowhere else for more than {elsewhere} of the samples; \
+            it counts bytes where block is below {by_bytes}, operations where it is above {by_ops}. Inferred without an \
             experiment, it is likely at best.",
         try_next: "Look at the cap that the row names, or measure outside of the container. A provider's cap goes with the \
             size or class of a volume.",
@@ -175,8 +188,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
     LimiterHelp {
         limiter: Limiter::RateLimitAsked,
         meaning: "The test asked for a rate and got it. Its latencies are the result, not its rate.",
-        evidence: "An open loop (rate=) in which no more than 1 % of what was due never started. Where the rate is more than \
-            1 % below the one that was asked for, beyond three standard deviations of a Poisson process, it is likely at \
+        evidence: "An open loop (rate=) in which no more than {short_max} of what was due never started. Where the rate is more than \
+            {short_max} below the one that was asked for, beyond three standard deviations of a Poisson process, it is likely at \
             best.",
         try_next: "A higher rate, or --sweep rate, to see where latency begins to rise.",
         not_meaning: "Not that the storage can do no more.",
@@ -185,9 +198,9 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
     LimiterHelp {
         limiter: Limiter::NetworkBandwidth,
         meaning: "The network moves no more bytes per second.",
-        evidence: "As a server at its limit, with a block answer below -0.6, or blocks of at least 64 KiB where \
-            it was not tried; and the interface carried at least 0.7 bytes for each byte asked for. Where the CPUs were \
-            more than 70 % busy and blocks of another size were not tried, it is not clear: they may hold back either end.",
+        evidence: "As a server at its limit, with a block answer below {by_bytes_remote}, or blocks of at least {large_blocks} where \
+            it was not tried; and the interface carried at least {network} of the bytes asked for. Where the CPUs were \
+            more than {ends_busy} busy and blocks of another size were not tried, it is not clear: they may hold back either end.",
         try_next: "A faster link; several connections (nconnect) where one of them is the limit; compression, if the data \
             allow it.",
         not_meaning: "Not the speed of the server's disks. A link that is shaped below what it claims shows the \
@@ -199,7 +212,7 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         limiter: Limiter::ServerSaturated,
         meaning: "The server, or the program that serves the file system, can do no more, whatever the load.",
         evidence: "A remote file system; threads asleep for at least half of their time; a pause costs nothing \
-            (delay at most 0.35) and more depth buys nothing. Where no experiment was made: more than half of the \
+            (delay at most {delay_none}) and more depth buys nothing. Where no experiment was made: more than half of the \
             sleep waits for the server's answers, which is likely at best.",
         try_next: "Look at the server itself: skye sees this side only. Run it there, on the directory that is \
             exported.",
@@ -213,7 +226,7 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         meaning: "The kernel copied from or to memory, and the device took no part. This is the speed of memory \
             and of the CPU.",
         evidence: "A buffered test that reads; threads on a CPU, or ready for one, for longer than asleep; the \
-            device gave less than 5 % of the bytes. A rate above 0.7 of the same calls on memory is a further \
+            device gave less than {from_device} of the bytes. A rate above {near} of the same calls on memory is a further \
             kind.",
         try_next: "To see the device: direct, or --cache cold, or a --size beyond memory. To know how fast cached data are \
             read, this is the right number.",
@@ -225,7 +238,7 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         limiter: Limiter::PageCacheAbsorbed,
         meaning: "The page cache took the writes, and part of them had not reached the device when the test ended.",
         evidence: "A buffered test that writes, with sync=none; threads on a CPU, or ready for one, for longer \
-            than asleep; the device took less than 80 % of the bytes.",
+            than asleep; the device took less than {to_device} of the bytes.",
         try_next: "sync=end, which is the rule if nothing else is said, or a longer --time: memory fills, and then the \
             device sets the rate.",
         not_meaning: "Not a durable rate: what is in memory is lost with the power.",
@@ -255,8 +268,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
     LimiterHelp {
         limiter: Limiter::MemoryPressure,
         meaning: "Pages had to be found before anything could go on: there was not enough memory.",
-        evidence: "Some task of the machine waited for memory for at least 15 % of the time, and either at least \
-            40 % of the sleep is where the kernel reclaims pages, or the cgroup reached its limit more than 10 times \
+        evidence: "Some task of the machine waited for memory for at least {pressure} of the time, and either at least \
+            {reclaim} of the sleep is where the kernel reclaims pages, or the cgroup reached its limit more than {limit_hits} times \
             a second. Or, likely: the cgroup did, threads were asleep for at least half of their time, and at least half \
             of what was read had been in memory before (refaults of the machine).",
         try_next: "Free memory, raise the cgroup's limit, or make the data set smaller.",
@@ -267,8 +280,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         limiter: Limiter::FsyncJournal,
         meaning: "Commits of the journal, and flushes of the device, set the rate.",
         evidence: "A test that makes each operation durable; threads asleep for at least half of their time; \
-            more than 30 % of the sleep is in a sync, or the device made at least one flush for two operations. The sync takes \
-            at least 65 % of an operation; from 35 % on, the write before it counts as much.",
+            more than {in_sync} of the sleep is in a sync, or the device made at least one flush for two operations. The sync takes \
+            at least {sync_most} of an operation; from {sync_half} on, the write before it counts as much.",
         try_next: "More threads: most journals commit for all at once. A device with protection against loss of power \
             flushes at no cost. Fewer, larger transactions in the program.",
         not_meaning: "Not the device's rate for plain writes: see the direct row. Mount options that leave out flushes make it \
@@ -280,8 +293,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         meaning: "The threads wait for each other: the kernel lets only one of them into a file, a directory or \
             a structure.",
         evidence: "Several threads, asleep for at least half of their time; more than half of the sleep is at a \
-            lock, or 30 % with the rest making up about one thread, which is the one that holds it; occupancy near \
-            one over the number of threads. Or, where they share a file or directory, one for each gave at least 1.2 \
+            lock, or {at_locks_of_one} with the rest making up about one thread, which is the one that holds it; occupancy near \
+            one over the number of threads. Or, where they share a file or directory, one for each gave at least {separate} \
             times the rate. With fewer than 4 CPUs it is likely at best.",
         try_next: "A file or directory for each thread (without shared); direct writes that do not extend a file, which some \
             file systems let pass together.",
@@ -295,7 +308,7 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         meaning: "The threads' own code takes the time, outside of the kernel. Of putc and getc, it is the C \
             library.",
         evidence: "Threads on a CPU, or ready for one, for most of their time, most of it outside of the kernel; \
-            of a ring, its threads asleep for less than 10 %. A device that was mostly idle, and a rate above 0.7 of \
+            of a ring, its threads asleep for less than {ring_blocked}. A device that was mostly idle, and a rate above {near} of \
             the same calls on memory, are further kinds. Open loops and tests that poll are not asked.",
         try_next: "Larger calls: write instead of putc. More threads, if there are CPUs for them.",
         not_meaning: "Nothing about the storage. A faster device gives the same number.",
@@ -305,8 +318,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         limiter: Limiter::KernelCpu,
         meaning: "The threads' time in the kernel sets the rate: calls, file system, copying, the driver.",
         evidence: "Threads on a CPU, or ready for one, for most of their time, most of it in the kernel, and no \
-            cache explains it; of a ring, its threads asleep for less than 10 %. A device that was mostly idle, and \
-            a rate above 0.7 of the same calls on memory, are further kinds. Open loops and tests that poll are not \
+            cache explains it; of a ring, its threads asleep for less than {ring_blocked}. A device that was mostly idle, and \
+            a rate above {near} of the same calls on memory, are further kinds. Open loops and tests that poll are not \
             asked.",
         try_next: "More threads; larger blocks, as a call costs much the same for any size; direct instead of buffered, which \
             saves the copy; io_uring with depth.",
@@ -319,7 +332,7 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         limiter: Limiter::CpuSaturated,
         meaning: "The test's own threads use all CPUs, and wait for each other to leave one.",
         evidence: "More threads than CPUs, which waited for a CPU for more than 10 % of their time and used at \
-            least 75 % of all CPUs. Likely at best, as a device that is as full as the CPUs cannot be told from \
+            least {all_cpus} of all CPUs. Likely at best, as a device that is as full as the CPUs cannot be told from \
             them.",
         try_next: "Fewer threads with more depth through io_uring; more CPUs.",
         not_meaning: "Not that others disturbed. Latencies of such a row contain the wait for a CPU.",
@@ -329,7 +342,7 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         limiter: Limiter::CpuContention,
         meaning: "Other processes used the CPUs that the test was waiting for.",
         evidence: "The largest share of the budget is waiting for a CPU, less what more threads than CPUs wait for each \
-            other; where there are more, it is likely at best. Others that used more than a quarter of a CPU are counted, and the busiest named.",
+            other; where there are more, it is likely at best. Others that used more than {other_busy} of a CPU are counted, and the busiest named.",
         try_next: "Stop them, or wait, and run it again: the number is theirs as much as the storage's.",
         not_meaning: "Nothing about the storage.",
         untested: "Containers that do not show the processes of others.",
@@ -347,7 +360,7 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
     LimiterHelp {
         limiter: Limiter::HypervisorSteal,
         meaning: "The hypervisor gave the CPU to others while the threads wanted it.",
-        evidence: "At least 10 % of the threads' time was taken by the hypervisor, as the machine's own counter \
+        evidence: "At least {steal} of the threads' time was taken by the hypervisor, as the machine's own counter \
             says.",
         try_next: "Run it at another time, or on a machine whose CPUs are its own.",
         not_meaning: "Nothing about the storage.",
@@ -357,9 +370,9 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
     LimiterHelp {
         limiter: Limiter::NoisyNeighbour,
         meaning: "Others used the same device at the same time.",
-        evidence: "At least a quarter of the bytes of the device were not ours, while threads waited for it. \
-            More than 1.25 requests in the device for each that was waited for say the same. Confirmed only where more depth \
-            brings nothing (at most 0.25); where it brings more, or fewer than 4 were in flight and nothing was tried, \
+        evidence: "At least {neighbour} of the bytes of the device were not ours, while threads waited for it. \
+            More than {neighbour_requests} requests in the device for each that was waited for say the same. Confirmed only where more depth \
+            brings nothing (at most {depth_none}); where it brings more, or fewer than {neighbour_depth} were in flight and nothing was tried, \
             others are not named. Not asked of writes on file systems that copy on write, with data=journal, or \
             where threads wait for the journal.",
         try_next: "Stop them, or wait, and run it again. The row says which device and how much.",
@@ -372,8 +385,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         meaning: "One thread that works for the target is at its limit: a daemon, encryption, an array, a loop \
             device.",
         evidence: "A daemon of the target's file system (ssh of sshfs), or a thread of the kernel for it or a device of \
-            its stack (loop, kcryptd, md), was on a CPU for at least 90 % of the time (80 % for all threads of a loop \
-            device together), while threads slept; and more depth did not help (at most 0.25). Likely at best, as a process with several threads may use as much without any being \
+            its stack (loop, kcryptd, md), was on a CPU for at least {helper_full} of the time ({loop_full} for all threads of a loop \
+            device together), while threads slept; and more depth did not help (at most {depth_none}). Likely at best, as a process with several threads may use as much without any being \
             full.",
         try_next: "More of them, where that can be had: several connections, cipher options that work in the \
             caller's thread.",
@@ -384,8 +397,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         limiter: Limiter::BelowOs,
         meaning: "Something below this system sets the rate: a host, a provider, an array, a controller. It cannot be seen from \
             here.",
-        evidence: "A virtual machine; threads asleep in the device (occupancy at least 0.7), less than 10 % of \
-            its bytes were others', and the rates of whole seconds vary by more than 30 % over at least 4 of them. \
+        evidence: "A virtual machine; threads asleep in the device (occupancy at least {well_in_target}), less than {below_foreign} of \
+            its bytes were others', and the rates of whole seconds vary by more than {unstable} over at least {unstable_seconds} of them. \
             Likely at best.",
         try_next: "Repeat it at another time (--repeat 3). Ask whoever runs the host.",
         not_meaning: "Not the file system, and not this machine's CPUs. A drive that collects garbage shows the \
@@ -395,8 +408,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
     LimiterHelp {
         limiter: Limiter::BenchmarkItself,
         meaning: "skye's own loop is the limit: nothing faster could have been measured.",
-        evidence: "The rate is above 0.7 of what skye reaches without I/O (the null engine) or with requests \
-            that do nothing (a nop ring). Or in a direct test at depth, more than 10 % of the slots waited for skye's \
+        evidence: "The rate is above {near} of what skye reaches without I/O (the null engine) or with requests \
+            that do nothing (a nop ring). Or in a direct test at depth, more than {idle_slots} of the slots waited for skye's \
             loop: likely at best.",
         try_next: "More threads, larger blocks.",
         not_meaning: "Not a limit of the storage or the kernel: this number says nothing about either.",
@@ -407,7 +420,7 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         meaning: "Two limits share the time, and neither alone explains the rate. The row names both with their \
             shares.",
         evidence: "The answers to experiments lie between those of a latency and those of a limit; or threads \
-            were on a CPU for most of their time and asleep for at least 35 % of it. Likely at best.",
+            were on a CPU for most of their time and asleep for at least {nearly_blocked} of it. Likely at best.",
         try_next: "Either helps in part. A sweep of depth (--sweep q1..q64) shows both ends: latency on one side, the cap on \
             the other.",
         not_meaning: "Not that nothing is known: near the knee of a device, and with operations of some 50 µs, two limits \
@@ -418,7 +431,7 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         limiter: Limiter::NotClear,
         meaning: "The evidence conflicts, or is too thin, for a conclusion.",
         evidence: "Fewer than two kinds of evidence, or no rule fits. An experiment whose 95 % interval reaches \
-            further than 0.35 to either side tells nothing, nor do fewer than 50 samples of sleeping threads.",
+            further than {uncertain} to either side tells nothing, nor do fewer than {samples_min} samples of sleeping threads.",
         try_next: "A longer --time on a quieter machine. skye doctor says what cannot be read here; root sees \
             more.",
         not_meaning: "Not that nothing limits it: all that was seen is in the document and in --markdown.",
@@ -439,14 +452,15 @@ mod tests {
     #[test]
     fn texts_are_whole_sentences() {
         for about in LIMITER_HELP {
-            for (heading, text) in about.sections() {
+            let texts = [about.meaning, about.evidence, about.try_next, about.not_meaning, about.untested];
+            for text in texts {
                 let code = about.limiter.code();
-                assert!(text.ends_with('.') && !text.contains("  "), "{code}, {heading}: {text}");
+                assert!(text.ends_with('.') && !text.contains("  "), "{code}: {text}");
                 assert!(
                     text.starts_with(|c: char| c.is_uppercase())
                         || text.starts_with("skye")
                         || text.starts_with("sync="),
-                    "{code}, {heading}: {text}"
+                    "{code}: {text}"
                 );
             }
             assert!(about.in_short().chars().count() <= 120, "{}", about.in_short());

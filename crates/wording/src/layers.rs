@@ -1,10 +1,9 @@
-//! What crossed each layer on the way of a test's bytes: asked for, called, requested from the device, sent.
+//! The way of a test's bytes down the layers: asked for, called, requested from the device, sent.
 
+use model::numbers::{amount, latency, percent, thousands};
+use model::printable::printable;
 use model::run::{CallUse, NetworkUse, PhaseRecord};
 use model::size;
-
-use crate::numbers::{amount, latency, percent, thousands};
-use crate::printable;
 
 /// From this ratio between the sizes of two layers on, one of them gathers or splits what comes from above.
 const DIFFERS: f64 = 1.5;
@@ -15,7 +14,7 @@ const CALLS_SHARE_MIN: f64 = 0.5;
 
 /// What crossed the layers.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Crossed {
+pub struct Crossed {
     /// "8,041,234 putc → 1,964 write calls of 4 KiB → 260 requests of 31 KiB to vda".
     pub text: String,
     /// Whether a layer changes what comes from above, so that the row is not what its label says.
@@ -23,7 +22,7 @@ pub(crate) struct Crossed {
 }
 
 /// The way down; `None` where no layer below the test was counted.
-pub(crate) fn crossed(phase: &PhaseRecord) -> Option<Crossed> {
+pub fn crossed(phase: &PhaseRecord) -> Option<Crossed> {
     let mut parts = vec![asked(phase)];
     let mut sizes: Vec<f64> = phase.workload.block_bytes.map(|bytes| bytes as f64).into_iter().collect();
     let mut tells = false;
@@ -96,7 +95,7 @@ fn calls(phase: &PhaseRecord) -> Vec<(u64, f64, &'static str)> {
 
 /// How long each call of an operation takes on average, and how much of it its thread slept, where that is known: "write
 /// 74.4 µs (60 % asleep), fdatasync 59.0 µs"; `None` where there is only one.
-pub(crate) fn steps(phase: &PhaseRecord) -> Option<String> {
+pub fn steps(phase: &PhaseRecord) -> Option<String> {
     let known = phase.steps.iter().filter_map(|step| {
         let mean = step.latency_ns.as_ref()?.mean;
         let asleep = step.waiting_ns.zip(step.elapsed_ns.filter(|elapsed_ns| *elapsed_ns > 0));
@@ -107,66 +106,4 @@ pub(crate) fn steps(phase: &PhaseRecord) -> Option<String> {
     });
     let known: Vec<_> = known.collect();
     (known.len() > 1).then(|| known.join(", "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sample;
-    use model::run::{NetworkUse, SystemUse};
-
-    #[test]
-    fn single_bytes_are_gathered_twice() {
-        let phase = sample::gathered();
-        let shown = crossed(&phase).unwrap();
-        assert_eq!(
-            shown.text,
-            "80,412,345 putc → 19,632 write calls of 4 KiB → 2,513 requests of 31.2 KiB to nvme0n1p2"
-        );
-        assert!(shown.tells);
-    }
-
-    #[test]
-    fn what_goes_through_as_it_is_tells_nothing() {
-        let mut phase = sample::phase("read:rnd4k:q32t4");
-        let shown = crossed(&phase).unwrap();
-        assert_eq!(
-            (shown.text.as_str(), shown.tells),
-            ("1,000,000 operations of 4 KiB → 1,000,000 requests of 4 KiB to nvme0n1p2", false)
-        );
-        phase.device = None;
-        assert_eq!(crossed(&phase), None);
-    }
-
-    #[test]
-    fn calls_that_are_not_the_tests_are_left_out() {
-        let mut phase = sample::phase("read:rnd4k:q32t4");
-        let calls = CallUse {
-            read_calls: 900,
-            write_calls: 9,
-            bytes_per_read_call: Some(300.0),
-            bytes_per_write_call: None,
-        };
-        phase.system = Some(SystemUse { calls: Some(calls), ..SystemUse::default() });
-        assert!(!crossed(&phase).unwrap().text.contains("calls"));
-    }
-
-    #[test]
-    fn what_crossed_a_network_is_told_by_direction() {
-        let mut phase = sample::phase("read:rnd4k");
-        phase.device = None;
-        let network = NetworkUse {
-            interface: "eth0".into(),
-            sent_bytes: 1_200_000,
-            received_bytes: 4_300_000_000,
-            speed_bits_per_second: Some(1_000_000_000),
-        };
-        phase.system = Some(SystemUse { network: Some(network), ..SystemUse::default() });
-        let shown = crossed(&phase).unwrap();
-        assert!(
-            shown.tells && shown.text.ends_with("→ 1.2 MB sent, 4.3 GB received over eth0"),
-            "{}",
-            shown.text
-        );
-    }
 }

@@ -1,0 +1,239 @@
+//! Figures: values of a kind that can be shown, compared and put into a sentence; and how enums of kinds with figures are
+//! declared.
+
+use serde::{Deserialize, Serialize};
+
+use crate::document::{document, words};
+use crate::run::{Helper, Mode, UpkeepRecord};
+
+/// A figure, of a kind that can be shown and compared.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Figure<'a> {
+    /// Share of a whole, 0 to 1.
+    Share(f64),
+    /// Ratio of two amounts, shown with three decimals near 1.
+    Ratio(f64),
+    /// Mean of a number of things.
+    Mean(f64),
+    /// Number of things.
+    Count(u64),
+    /// Latency.
+    LatencyNs(u64),
+    /// Length of time.
+    Seconds(f64),
+    /// Amount of data, shown in powers of 1000.
+    Bytes(u64),
+    /// Amount of memory, shown in powers of 1024.
+    MemoryBytes(u64),
+    /// Operations per second.
+    OpsPerSecond(f64),
+    /// Bytes per second.
+    BytesPerSecond(f64),
+    /// Temperature.
+    Celsius(f64),
+    /// Name of a device, a file system, a path. It is escaped before it is shown.
+    Name(&'a str),
+    /// Peaks of the latencies.
+    Modes(&'a [Mode]),
+    /// Work of arrays and file systems on themselves.
+    Upkeep(&'a [UpkeepRecord]),
+    /// Shares of the threads' time.
+    Time(&'a [TimeShare]),
+    /// Processes and threads of the kernel, with the CPU time that they took.
+    Helpers(&'a [Helper]),
+}
+
+words! {
+    /// A way in which a thread spends its time.
+    pub enum TimePart {
+        /// Asleep.
+        Blocked,
+        /// On a CPU, in the kernel.
+        Kernel,
+        /// On a CPU, in its own code.
+        User,
+        /// Ready, and without a CPU.
+        RunQueue,
+        /// Held back by a cgroup's quota.
+        Quota,
+        /// On a CPU that the hypervisor gave to others.
+        Steal,
+    }
+}
+
+document! {
+    /// A part of the threads' time.
+    pub struct TimeShare {
+        /// The part.
+        pub part: TimePart,
+        /// Its share, 0 to 1.
+        pub share: f64,
+    }
+}
+
+macro_rules! figures {
+    ($($(#[$meta:meta])* $name:ident($type:ty) |$value:ident| $figure:expr;)+) => { $(
+        #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        $(#[$meta])*
+        pub struct $name(pub $type);
+
+        impl $name {
+            pub(crate) fn figure(&self) -> Figure<'_> {
+                let $value = &self.0;
+                $figure
+            }
+        }
+    )+ };
+}
+
+/// Figures stored as null where they are not finite, which JSON does not have.
+macro_rules! measures {
+    ($($(#[$meta:meta])* $name:ident,)+) => { $(
+        figures! {
+            $(#[$meta])*
+            #[serde(from = "Option<f64>", into = "Option<f64>")]
+            $name(f64) |value| Figure::$name(*value);
+        }
+
+        impl From<Option<f64>> for $name {
+            fn from(value: Option<f64>) -> Self {
+                Self(value.unwrap_or(f64::NAN))
+            }
+        }
+
+        impl From<$name> for Option<f64> {
+            fn from(figure: $name) -> Self {
+                Some(figure.0).filter(|value| value.is_finite())
+            }
+        }
+    )+ };
+}
+
+measures! {
+    /// Share of a whole, 0 to 1.
+    Share,
+    /// Ratio of two amounts.
+    Ratio,
+    /// Mean of a number of things.
+    Mean,
+    /// Length of time in seconds.
+    Seconds,
+    /// Operations per second.
+    OpsPerSecond,
+    /// Bytes per second.
+    BytesPerSecond,
+    /// Temperature in degrees Celsius.
+    Celsius,
+}
+
+figures! {
+    /// Number of things.
+    Count(u64) |count| Figure::Count(*count);
+    /// Latency in nanoseconds.
+    LatencyNs(u64) |ns| Figure::LatencyNs(*ns);
+    /// Amount of data in bytes.
+    Bytes(u64) |bytes| Figure::Bytes(*bytes);
+    /// Amount of memory in bytes.
+    MemoryBytes(u64) |bytes| Figure::MemoryBytes(*bytes);
+    /// Name of a device, a file system, an option, a path.
+    Name(String) |name| Figure::Name(name);
+    /// Peaks of the latencies, the fastest first.
+    Modes(Vec<Mode>) |modes| Figure::Modes(modes);
+    /// Work of arrays and file systems on themselves.
+    Work(Vec<UpkeepRecord>) |work| Figure::Upkeep(work);
+    /// Shares of the threads' time, the largest first.
+    ThreadTime(Vec<TimeShare>) |parts| Figure::Time(parts);
+    /// Processes and threads of the kernel, the busiest first.
+    Helpers(Vec<Helper>) |helpers| Figure::Helpers(helpers);
+}
+
+impl<T: Into<String>> From<T> for Name {
+    fn from(name: T) -> Self {
+        Self(name.into())
+    }
+}
+
+impl Figure<'_> {
+    /// Whether it tells which thing is meant, not how much of it. Two that differ are about different things.
+    pub fn is_name(&self) -> bool {
+        matches!(self, Self::Name(_) | Self::Modes(_) | Self::Upkeep(_) | Self::Time(_) | Self::Helpers(_))
+    }
+}
+
+/// A threshold of a rule: its name in explanations, and its value.
+pub type Threshold = (&'static str, Figure<'static>);
+
+/// Kinds with figures: findings, advice, observations.
+pub trait Figures {
+    /// The figures of this one, by their names.
+    fn figures(&self) -> Vec<(&'static str, Figure<'_>)>;
+}
+
+/// Declares kinds with figures, as documents have them: tagged with the kind, one key for each figure.
+macro_rules! kinds {
+    ($(#[$enum_meta:meta])* $name:ident { $($(#[$meta:meta])* $kind:ident { $($figure:ident: $type:ty),* })+ }) => {
+        $(#[$enum_meta])*
+        #[allow(missing_docs, reason = "the name of a figure and its type say what it is, and in which unit")]
+        #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[serde(tag = "kind", rename_all = "snake_case")]
+        pub enum $name {
+            $($(#[$meta])* $kind { $($figure: $type),* },)+
+            /// From another version, of which only the words are known.
+            #[default]
+            #[serde(other)]
+            InWords,
+        }
+
+        impl $name {
+            /// One of each kind, with figures of nothing: for tests of what is said of them.
+            pub fn of_each_kind() -> Vec<Self> {
+                vec![$(Self::$kind { $($figure: Default::default()),* },)+]
+            }
+        }
+
+        impl $crate::figure::Figures for $name {
+            fn figures(&self) -> Vec<(&'static str, $crate::figure::Figure<'_>)> {
+                match self {
+                    $(Self::$kind { $($figure),* } => vec![$((stringify!($figure), $figure.figure())),*],)+
+                    Self::InWords => Vec::new(),
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use kinds;
+
+/// A kind that this version knows, or anything else.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Known<T> {
+    This(T),
+    Other(serde::de::IgnoredAny),
+}
+
+impl<T: Default> Known<T> {
+    fn or_in_words(self) -> T {
+        match self {
+            Self::This(kind) => kind,
+            Self::Other(_) => T::default(),
+        }
+    }
+}
+
+/// A kind with figures; one that this version does not know, or with other figures, is known by its words alone.
+pub(crate) fn known<'de, T: Deserialize<'de> + Default, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Known::deserialize(deserializer).map(Known::or_in_words)
+}
+
+/// Several of them.
+pub(crate) fn all_known<'de, T: Deserialize<'de> + Default, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    let all = Vec::<Known<T>>::deserialize(deserializer)?;
+    Ok(all.into_iter().map(Known::or_in_words).collect())
+}

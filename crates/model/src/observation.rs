@@ -1,0 +1,157 @@
+//! Observations: the evidence for what holds a number back. Kinds, each with its figures and its source; no English.
+
+use serde::{Deserialize, Serialize};
+
+use crate::document::words;
+use crate::figure::*;
+
+words! {
+    /// Sources of evidence, in the order in which they are told. Several observations of one source are one kind of evidence.
+    #[derive(PartialOrd, Ord)]
+    pub enum Source {
+        /// The threads' time.
+        Budget,
+        /// Places where they slept.
+        WaitChannel,
+        /// Counters of layers, devices, cgroups and pressure.
+        Counters,
+        /// Limits that can be read.
+        VisibleCap,
+        /// Limits of skye's own.
+        Ceiling,
+        /// Answers to experiments.
+        Probe,
+    }
+}
+
+impl Source {
+    /// All of them, in their order.
+    pub const ALL: &[Self] =
+        &[Self::Budget, Self::WaitChannel, Self::Counters, Self::VisibleCap, Self::Ceiling, Self::Probe];
+}
+
+macro_rules! observations {
+    ($($source:ident { $($(#[$meta:meta])* $kind:ident { $($figure:ident: $type:ty),* })+ })+) => {
+        kinds! {
+            /// An observation about a row, with its figures.
+            Observation { $($($(#[$meta])* $kind { $($figure: $type),* })+)+ }
+        }
+
+        impl Observation {
+            /// Its source; `None` for one of another version.
+            pub fn source(&self) -> Option<Source> {
+                match self {
+                    $($(Self::$kind { .. } => Some(Source::$source),)+)+
+                    Self::InWords => None,
+                }
+            }
+        }
+    };
+}
+
+observations! {
+    Budget {
+        /// Shares of the threads' time.
+        TimeSpent { time: ThreadTime }
+        /// CPUs that the test's own threads used, of those that there are.
+        CpusUsed { used: Mean, cpus: Count }
+    }
+    WaitChannel {
+        /// The function in which sleeping threads were seen most, and the share of all functions of its class.
+        SleptIn { symbol: Name, asleep_share: Share }
+        /// Samples that found threads running.
+        Ran { running_share: Share }
+        /// Samples that found threads waiting for completions of their ring.
+        WaitedForRing { waiting_share: Share }
+    }
+    Counters {
+        /// Requests in a device, while operations were waited for: the means.
+        InDevice { device: Name, requests: Mean, waiting: Mean }
+        /// Requests at a server, while operations were waited for: the means.
+        AtServer { requests: Mean, waiting: Mean }
+        /// A disk that a hypervisor made.
+        VirtualDisk {}
+        /// Time in which a device was not idle.
+        DeviceBusy { device: Name, busy_share: Share }
+        /// Operations that an open loop started.
+        RateStarted { ops_per_second: OpsPerSecond }
+        /// Bytes that look-ups made the device read.
+        ReadForLookups { read_bytes: MemoryBytes, lookups: Count }
+        /// Bytes that came from memory.
+        ReadFromMemory { cached_share: Share }
+        /// Bytes that the device took, and those that it had not at the end.
+        DeviceTook { written_share: Share, dirty_bytes: MemoryBytes }
+        /// Bytes that the device took meanwhile, and the most that waited.
+        DeviceDrained { device: Name, bytes_per_second: BytesPerSecond, dirty_bytes: MemoryBytes }
+        /// CPUs that others used.
+        OthersUsedCpus { cpus: Mean }
+        /// The busiest of them.
+        BusiestOthers { busiest: Helpers }
+        /// Calls that read the bytes.
+        ReadCalls { bytes: Count, calls: Count, each_bytes: MemoryBytes }
+        /// Calls that wrote the bytes.
+        WriteCalls { bytes: Count, calls: Count, each_bytes: MemoryBytes }
+        /// A process or thread that works for the target.
+        HelperBusy { helper: Name, busy_share: Share }
+        /// The kernel's threads for a loop device.
+        LoopBusy { device: Name, busy_share: Share }
+        /// Time in which tasks were held up for memory.
+        HeldUpForMemory { held_share: Share }
+        /// Times that the cgroup was full.
+        CgroupFull { times: Count }
+        /// Pages that tasks looked at for memory.
+        PagesScanned { pages: Count }
+        /// Bytes that had been in memory a short while before.
+        ReadAgain { refaulted_share: Share }
+        /// Bytes of others on the device.
+        ForeignBytes { device: Name, foreign_share: Share }
+        /// Slots that waited for skye's loop, on average.
+        SlotsIdle { idle: Mean, slots: Count }
+        /// Places in the device's queue.
+        QueuePlaces { device: Name, places: Count }
+        /// Places on the way to the server.
+        ServerPlaces { places: Count }
+        /// Time in which the quota held the cgroup back.
+        QuotaHeld { held_share: Share }
+        /// CPU time of the machine that the hypervisor took.
+        MachineStolen { stolen_share: Share }
+        /// Flushes of the device for each operation.
+        Flushes { flushes: Mean }
+        /// The part of an operation that its sync took.
+        SyncTook { sync_ns: LatencyNs, whole_ns: LatencyNs }
+        /// Rates of single seconds, of a device that nobody else here uses.
+        RateVaried { variation: Share }
+        /// Bytes received, as a rate and as a share of those asked for.
+        Received { interface: Name, bytes_per_second: BytesPerSecond, asked_share: Share }
+        /// Bytes sent, as a rate and as a share of those asked for.
+        Sent { interface: Name, bytes_per_second: BytesPerSecond, asked_share: Share }
+    }
+    VisibleCap {
+        /// The rate that was asked for.
+        RateAsked { ops_per_second: OpsPerSecond }
+        /// A limit of operations.
+        OperationsAllowed { source: Name, device: Name, ops_per_second: OpsPerSecond }
+        /// A limit of bytes.
+        BytesAllowed { source: Name, device: Name, bytes_per_second: BytesPerSecond }
+        /// CPU time that the cgroup may use, as a share of one CPU.
+        CpuAllowed { cpu_share: Share }
+    }
+    Ceiling {
+        /// The rate over that of the same calls on memory.
+        NearMemory { memory_share: Share }
+        /// The rate over that of skye's own loop without I/O.
+        NearOwnLoop { loop_share: Share }
+    }
+    Probe {
+        /// The answer to a pause before each operation.
+        DelayAnswer { change: Name, before_ops_per_second: OpsPerSecond, after_ops_per_second: OpsPerSecond, elasticity: Ratio, half_width: Ratio }
+        /// The answer to more depth.
+        DepthAnswer { change: Name, before_ops_per_second: OpsPerSecond, after_ops_per_second: OpsPerSecond, elasticity: Ratio, half_width: Ratio }
+        /// The answer to blocks of another size.
+        BlockAnswer { change: Name, before_ops_per_second: OpsPerSecond, after_ops_per_second: OpsPerSecond, elasticity: Ratio, half_width: Ratio }
+        /// The answer to a file or directory for each thread.
+        SeparateAnswer { change: Name, before_ops_per_second: OpsPerSecond, after_ops_per_second: OpsPerSecond, elasticity: Ratio, half_width: Ratio }
+        /// An answer that is too unsteady to count.
+        UnsteadyAnswer { change: Name, before_ops_per_second: OpsPerSecond, after_ops_per_second: OpsPerSecond }
+    }
+}
