@@ -46,6 +46,7 @@ pub const RULES: &[Rule] = &[
     Rule { asks: "only the program prints", check: source::printing },
     Rule { asks: "serialised types live in the model", check: source::serialisation },
     Rule { asks: "unsafe code stays in its rooms and says why it is sound", check: source::unsafe_code },
+    Rule { asks: "findings and verdicts become English in one crate", check: source::sentences },
     Rule { asks: "nothing is left half done", check: source::banned_words },
     Rule { asks: "files can be read in one sitting", check: text::length },
     Rule { asks: "no line ends in blanks", check: text::trailing_blanks },

@@ -19,6 +19,27 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "xtask/loops/src/bare_bytes.rs",
     "xtask/src/bench/bare_ring.rs",
 ];
+/// Crates that judge and report: their sentences are in `wording`.
+const HAS_NO_SENTENCES: &[&str] = &["crates/judge/src/", "crates/report/src/"];
+/// Files whose sentences are captions of drawings, headings, or errors of documents that cannot be read; and tests.
+const MAY_HAVE_SENTENCES: &[&str] = &[
+    "crates/report/src/html/",
+    "crates/report/src/compare/",
+    "crates/report/src/json.rs",
+    "crates/report/src/list.rs",
+    "crates/report/src/trend.rs",
+    "crates/report/src/text/doctor.rs",
+    "crates/report/src/text/dry_run.rs",
+    "crates/report/src/text/footer.rs",
+    "crates/report/src/text/preamble.rs",
+    "crates/report/src/text/selftest.rs",
+    "crates/report/src/sample",
+    "/fixtures.rs",
+    "/tests.rs",
+    "/tests/",
+];
+/// A text of so many words is a sentence.
+const SENTENCE_WORDS_MIN: usize = 5;
 /// Lines above an `unsafe` in which its reason must begin.
 const SAFETY_LINES: usize = 8;
 
@@ -90,6 +111,37 @@ pub(super) fn banned_words(tree: &Tree) -> Vec<String> {
         }
     }
     complaints
+}
+
+pub(super) fn sentences(tree: &Tree) -> Vec<String> {
+    let rooms = tree.with_extension("rs").filter(|file| allowed(file, HAS_NO_SENTENCES));
+    let mut complaints = Vec::new();
+    for file in rooms.filter(|file| !allowed(file, MAY_HAVE_SENTENCES)) {
+        let code = file.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        for (number, literal) in literals(code) {
+            let is_word = |word: &&str| word.len() > 1 && word.chars().all(|c| c.is_lowercase() || c == '\'');
+            let words = literal.split([' ', '\n', ',', '.', ':', ';']).filter(is_word).count();
+            if words >= SENTENCE_WORDS_MIN {
+                complaints.push(format!("{}:{number}: a sentence outside of wording", file.path));
+            }
+        }
+    }
+    complaints
+}
+
+/// The string literals of a Rust file, each with the number of its line.
+fn literals(text: &str) -> Vec<(usize, String)> {
+    let characters: Vec<char> = text.chars().collect();
+    let (mut found, mut at, mut line) = (Vec::new(), 0, 1);
+    while at < characters.len() {
+        let end = literal_or_comment(&characters, at).unwrap_or(at + 1);
+        if matches!(characters[at], '"' | 'r') && end > at + 1 {
+            found.push((line, characters[at..end].iter().collect()));
+        }
+        line += characters[at..end].iter().filter(|c| **c == '\n').count();
+        at = end;
+    }
+    found
 }
 
 fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
@@ -227,6 +279,20 @@ mod tests {
         assert_eq!(unsafe_code(&tree(&[("crates/engine/src/x.rs", "unsafe { x() }")])).len(), 1);
         let harmless = "#![forbid(unsafe_code)] // unsafe";
         assert_eq!(unsafe_code(&tree(&[("crates/run/src/x.rs", harmless)])), NONE);
+    }
+
+    #[test]
+    fn sentences_outside_of_wording_are_found() {
+        let code = "fn x() {\n format!(\"the device moved {ratio} bytes for this test\") }";
+        let complaint = "crates/judge/src/x.rs:2: a sentence outside of wording";
+        assert_eq!(sentences(&tree(&[("crates/judge/src/x.rs", code)])), [complaint]);
+        assert_eq!(sentences(&tree(&[("crates/report/src/text/notes.rs", code)])).len(), 1);
+        for path in ["crates/wording/src/x.rs", "crates/report/src/html/x.rs", "crates/judge/src/tests/x.rs"]
+        {
+            assert_eq!(sentences(&tree(&[(path, code)])), NONE, "{path}");
+        }
+        let short = "// the device moved bytes for this test\n\"device busy\"\n#[cfg(test)]\nmod tests { \"a b the device moved bytes\" }";
+        assert_eq!(sentences(&tree(&[("crates/judge/src/x.rs", short)])), NONE);
     }
 
     #[test]
