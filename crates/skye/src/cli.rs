@@ -278,6 +278,9 @@ pub struct SelfTestArguments {
     /// Seed of the order in which they are measured.
     #[arg(long, hide = true)]
     pub seed: Option<u64>,
+    /// Keep the document of each run in this directory.
+    #[arg(long, hide = true, value_name = "DIR")]
+    pub keep: Option<PathBuf>,
 }
 
 /// How to list saved runs.

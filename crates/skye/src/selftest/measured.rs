@@ -221,6 +221,10 @@ impl<'a> Bench<'a> {
         if status.code() != Some(expected.into()) {
             return Err(format!("skye run ended with {status}: {}", stderr.trim()));
         }
+        if let Some(directory) = &self.arguments.keep {
+            let path = directory.join(format!("{}.json", case.name));
+            fs::write(&path, &stdout).map_err(|error| format!("keep {}: {error}", path.display()))?;
+        }
         report::json::read(&stdout).map_err(|why| format!("skye run printed no run: {why}"))
     }
 
