@@ -111,7 +111,7 @@ pub fn judge(
         Some(Limiter::PageCache | Limiter::PageCacheAbsorbed | Limiter::MetadataCache)
     );
     // A number that is not the speed of this storage has a confirmed limit only where that limit makes it so.
-    if trust == Trust::Invalid && !is_of_memory && verdict.limiter.is_some() {
+    if trust == Trust::Invalid && !is_of_memory {
         verdict = verdict.at_most(Confidence::Likely);
     }
     record.verdict = Some(Verdict { trust, trust_reasons, ..verdict });

@@ -25,14 +25,13 @@ mod unstable;
 
 use model::advice::Advice;
 use model::experiment::Experiment;
-use model::figure::{Figure, Share, Threshold};
+use model::figure::{Figure, Share, Threshold, WaitClass};
 use model::observation::Observation;
 use model::run::{Confidence, Ranked, Verdict};
 use model::{Limiter, Plan};
 
 use crate::JudgeInput;
 use crate::reading::{self, Reading};
-use crate::wait_channels::Class;
 
 pub(crate) use latency::{DELAY_ALL, DEPTH_ALL};
 pub(crate) use lock::SEPARATE;
@@ -111,7 +110,7 @@ pub fn thresholds() -> Vec<Threshold> {
 pub(crate) fn conclude(input: &JudgeInput<'_>) -> Option<Verdict> {
     let reading = Reading::of(*input)?;
     let found = RULES.iter().find_map(|rule| rule(&reading)).unwrap_or_else(|| unclear(&reading));
-    let mut verdict = Verdict { ranking: ranking(&reading, &found), ..found.weighed() };
+    let mut verdict = Verdict { ranking: ranking(&reading, &found), ..found };
     if !verdict.is_at_least(Confidence::Likely) {
         verdict.limiter = Some(Limiter::NotClear);
         verdict.next = vec![next_step(&reading)];
@@ -133,7 +132,7 @@ fn next_step(reading: &Reading<'_>) -> Advice {
 fn unclear(reading: &Reading<'_>) -> Verdict {
     let seen = seen![
         reading.time_spent(),
-        reading.slept_in(&[Class::Device, Class::Page, Class::Sync, Class::Remote]),
+        reading.slept_in(&[WaitClass::Device, WaitClass::Page, WaitClass::Sync, WaitClass::Remote]),
         reading.at_target(),
         reading.answers(),
     ];

@@ -1,7 +1,8 @@
 //! What a record says about where its time went, in the terms of the rules.
 
+use model::Experiment;
 use model::figure::{
-    Figure, Mean, Name, OpsPerSecond, Ratio, Share, ThreadTime, Threshold, TimePart, TimeShare,
+    Change, Figure, Mean, OpsPerSecond, Share, Threshold, Time, TimePart, TimeShare, Tried, Wait, WaitClass,
 };
 use model::observation::Observation;
 use model::run::{Budget, Frame, Sensed, Sensitivity, SystemUse, WaitChannel, WaitsOf};
@@ -10,7 +11,7 @@ use model::workload::Engine;
 
 use crate::JudgeInput;
 use crate::limiters::{DELAY_ALL, DEPTH_ALL, SEPARATE, SHARE_MIN};
-use crate::wait_channels::{Class, class};
+use crate::wait_channels::class;
 
 /// An experiment whose 95 % interval reaches further than this to either side tells nothing, unless all of it lies on one
 /// side of what is decided by it.
@@ -38,19 +39,6 @@ pub const THRESHOLDS: &[Threshold] = &[
     ("samples_min", Figure::Count(SAMPLES_MIN)),
 ];
 
-/// An answer as an observation of that kind.
-macro_rules! answer {
-    ($kind:ident, $sensed:expr) => {
-        Observation::$kind {
-            change: $sensed.change.as_str().into(),
-            before_ops_per_second: OpsPerSecond($sensed.before_ops_per_second),
-            after_ops_per_second: OpsPerSecond($sensed.after_ops_per_second),
-            elasticity: Ratio($sensed.value),
-            half_width: $sensed.half_width.into(),
-        }
-    };
-}
-
 /// An input, read.
 #[derive(Debug)]
 pub struct Reading<'a> {
@@ -71,9 +59,9 @@ pub struct Reading<'a> {
     /// Whether the data lie on a server, or behind one.
     pub is_remote: bool,
     /// Shares of the samples of sleeping threads, by what they waited for.
-    waits: Vec<(Class, f64)>,
+    waits: Vec<(WaitClass, f64)>,
     /// The symbol that was seen most often in each class.
-    symbols: Vec<(Class, String)>,
+    symbols: Vec<(WaitClass, String)>,
     /// Samples of sleeping threads.
     samples: u64,
     /// Share of the samples of the test's threads that found them waiting for completions of a ring.
@@ -91,20 +79,20 @@ impl<'a> Reading<'a> {
         let workload = &input.phase.workload;
         let of_workers = || record.wait_channels.iter().filter(|site| site.of == WaitsOf::Workers);
         let running = of_workers().find(|site| site.symbol == "running").map(|site| site.share);
-        let at_ring = of_workers().filter(|site| class(&site.symbol) == Some(Class::Ring));
+        let at_ring = of_workers().filter(|site| class(&site.symbol) == Some(WaitClass::Ring));
         let for_completions = (of_workers().count() > 0).then(|| at_ring.map(|site| site.share).sum());
         // A thread of the kernel that works for a ring and has nothing to do waits for work, and holds nothing back.
         let is_awake = |symbol: &str| symbol == "running" || symbol.starts_with("io_wq_worker");
         // That a thread waits for its ring says nothing about what the ring waits for.
         let says = |site: &&WaitChannel| match site.of {
-            WaitsOf::Workers => !is_ring || class(&site.symbol) != Some(Class::Ring),
+            WaitsOf::Workers => !is_ring || class(&site.symbol) != Some(WaitClass::Ring),
             // Threads of the kernel that work for a ring sleep where a thread of the test would have slept.
             WaitsOf::RingWorkers => is_ring,
         };
         let asleep = || record.wait_channels.iter().filter(says).filter(|site| !is_awake(&site.symbol));
         let samples: u64 = asleep().map(|site| site.samples).sum();
-        let mut waits: Vec<(Class, f64)> = Vec::new();
-        let mut symbols: Vec<(Class, String)> = Vec::new();
+        let mut waits: Vec<(WaitClass, f64)> = Vec::new();
+        let mut symbols: Vec<(WaitClass, String)> = Vec::new();
         for site in asleep() {
             let Some(class) = class(&site.symbol) else { continue };
             let share = site.samples as f64 / samples.max(1) as f64;
@@ -157,7 +145,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Share of the samples of sleeping threads in which they waited for that; 0 where there were too few samples.
-    pub fn waits(&self, class: Class) -> f64 {
+    pub fn waits(&self, class: WaitClass) -> f64 {
         if self.samples < SAMPLES_MIN {
             return 0.0;
         }
@@ -165,7 +153,7 @@ impl<'a> Reading<'a> {
     }
 
     /// The function in which that is waited for.
-    fn symbol(&self, class: Class) -> &str {
+    fn symbol(&self, class: WaitClass) -> &str {
         self.symbols.iter().find(|(known, _)| *known == class).map_or("", |(_, symbol)| symbol)
     }
 
@@ -183,11 +171,11 @@ impl<'a> Reading<'a> {
         let parts = parts.into_iter().map(|(part, share)| TimeShare { part, share });
         let mut time: Vec<_> = parts.filter(|part| part.share >= SHARE_MIN).collect();
         time.sort_by(|a, b| b.share.total_cmp(&a.share));
-        Some(Observation::TimeSpent { time: ThreadTime(time) })
+        Some(Observation::TimeSpent { time: Time(time) })
     }
 
     /// Where threads slept, for any of these classes that were seen.
-    pub fn slept_in(&self, classes: &[Class]) -> Option<Observation> {
+    pub fn slept_in(&self, classes: &[WaitClass]) -> Option<Observation> {
         if self.is_ring && self.samples < SAMPLES_MIN {
             // No thread of the kernel waits for the ring: its own does, for whatever it is full of.
             let share = self.for_completions.filter(|share| *share >= 0.5)?;
@@ -195,8 +183,8 @@ impl<'a> Reading<'a> {
         }
         let share: f64 = classes.iter().map(|class| self.waits(*class)).sum();
         let most = classes.iter().max_by(|a, b| self.waits(**a).total_cmp(&self.waits(**b)))?;
-        let symbol = self.symbol(*most).into();
-        (share > 0.3).then_some(Observation::SleptIn { symbol, asleep_share: Share(share) })
+        let (class, symbol) = (Wait(*most), self.symbol(*most).into());
+        (share > 0.3).then_some(Observation::SleptIn { class, symbol, asleep_share: Share(share) })
     }
 
     /// Samples of the threads that found them running, where most did.
@@ -269,18 +257,40 @@ impl<'a> Reading<'a> {
         certain(self.sensitivity()?.separate.as_ref()?, SEPARATE)
     }
 
-    /// The answers to experiments; those that are too unsteady to count stand at the end.
+    /// The answers to experiments, those that decide most first; those that are too unsteady to count stand at the end.
     pub fn answers(&self) -> Vec<Observation> {
-        let all = [self.delay_answer(), self.depth_answer(), self.block_answer(), self.separate_answer()];
-        let mut all: Vec<_> = all.into_iter().flatten().collect();
-        all.sort_by_key(|answer| matches!(answer, Observation::UnsteadyAnswer { .. }));
-        all
+        self.answers_without(&[])
     }
 
-    /// The same, without those to the changes of other observations.
-    pub fn answers_without(&self, others: &[Observation]) -> Vec<Observation> {
-        let is_open = |answer: &Observation| others.iter().all(|other| change_of(other) != change_of(answer));
-        self.answers().into_iter().filter(is_open).collect()
+    /// The same, without those of some experiments.
+    pub fn answers_without(&self, left_out: &[Observation]) -> Vec<Observation> {
+        let Some(known) = self.sensitivity() else { return Vec::new() };
+        let all = [
+            (Experiment::Depth, &known.depth, DEPTH_ALL),
+            (Experiment::Block, &known.block, DEPTH_ALL),
+            (Experiment::Delay, &known.delay, DELAY_ALL),
+            (Experiment::Separate, &known.separate, SEPARATE),
+        ];
+        let tried = all.into_iter().filter_map(|(experiment, sensed, all)| {
+            let sensed = sensed.as_ref()?;
+            Some(match (answer(experiment, sensed), certain(sensed, all)) {
+                (
+                    Observation::Answer { experiment, change, before_ops_per_second, after_ops_per_second },
+                    None,
+                ) => Observation::UnsteadyAnswer {
+                    experiment,
+                    change,
+                    before_ops_per_second,
+                    after_ops_per_second,
+                },
+                (answer, _) => answer,
+            })
+        });
+        let is_open =
+            |answer: &Observation| left_out.iter().all(|other| experiment(other) != experiment(answer));
+        let mut answers: Vec<_> = tried.filter(is_open).collect();
+        answers.sort_by_key(|answer| matches!(answer, Observation::UnsteadyAnswer { .. }));
+        answers
     }
 
     /// The same, where the rate follows the depth by less than this.
@@ -288,36 +298,16 @@ impl<'a> Reading<'a> {
         if self.depth().is_some_and(|depth| depth < limit) { self.answers() } else { Vec::new() }
     }
 
-    fn delay_answer(&self) -> Option<Observation> {
-        let sensed = self.sensitivity()?.delay.as_ref()?;
-        Some(unless_unsteady(answer!(DelayAnswer, sensed), sensed, DELAY_ALL))
-    }
-
-    fn depth_answer(&self) -> Option<Observation> {
-        let sensed = self.sensitivity()?.depth.as_ref()?;
-        Some(unless_unsteady(answer!(DepthAnswer, sensed), sensed, DEPTH_ALL))
-    }
-
     /// The answer to a pause, if it surely costs more than this, however unsure how much.
     pub fn delay_surely_above(&self, limit: f64) -> Option<Observation> {
         let sensed = self.sensitivity()?.delay.as_ref()?;
-        (bounds(sensed)?.0 > limit).then(|| answer!(DelayAnswer, sensed))
+        (bounds(sensed)?.0 > limit).then(|| answer(Experiment::Delay, sensed))
     }
 
     /// The answer to more depth, if it surely brings more than this, however unsure how much.
     pub fn depth_surely_above(&self, limit: f64) -> Option<Observation> {
         let sensed = self.sensitivity()?.depth.as_ref()?;
-        (bounds(sensed)?.0 > limit).then(|| answer!(DepthAnswer, sensed))
-    }
-
-    fn block_answer(&self) -> Option<Observation> {
-        let sensed = self.sensitivity()?.block.as_ref()?;
-        Some(unless_unsteady(answer!(BlockAnswer, sensed), sensed, DEPTH_ALL))
-    }
-
-    fn separate_answer(&self) -> Option<Observation> {
-        let sensed = self.sensitivity()?.separate.as_ref()?;
-        Some(unless_unsteady(answer!(SeparateAnswer, sensed), sensed, SEPARATE))
+        (bounds(sensed)?.0 > limit).then(|| answer(Experiment::Depth, sensed))
     }
 
     /// What was seen of machine and server beside the devices.
@@ -326,26 +316,22 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// The observation, if its answer is certain.
-fn unless_unsteady(answer: Observation, sensed: &Sensed, all: f64) -> Observation {
-    if certain(sensed, all).is_some() {
-        return answer;
-    }
-    Observation::UnsteadyAnswer {
-        change: sensed.change.as_str().into(),
+/// The answer to an experiment.
+fn answer(experiment: Experiment, sensed: &Sensed) -> Observation {
+    Observation::Answer {
+        experiment: Tried(experiment),
+        change: Change(sensed.change.clone()),
         before_ops_per_second: OpsPerSecond(sensed.before_ops_per_second),
         after_ops_per_second: OpsPerSecond(sensed.after_ops_per_second),
     }
 }
 
-/// The change that an observation is the answer to.
-fn change_of(observation: &Observation) -> Option<&Name> {
+/// The experiment that an observation is the answer to.
+fn experiment(observation: &Observation) -> Option<&Tried> {
     match observation {
-        Observation::DelayAnswer { change, .. }
-        | Observation::DepthAnswer { change, .. }
-        | Observation::BlockAnswer { change, .. }
-        | Observation::SeparateAnswer { change, .. }
-        | Observation::UnsteadyAnswer { change, .. } => Some(change),
+        Observation::Answer { experiment, .. } | Observation::UnsteadyAnswer { experiment, .. } => {
+            Some(experiment)
+        }
         _ => None,
     }
 }

@@ -1,13 +1,18 @@
 //! Experiments after a test: the same load with one thing changed, to see what its rate depends on.
 
+use serde::{Deserialize, Serialize};
+
 use crate::plan::{PlannedPhase, Stop};
 use crate::size;
 use crate::workload::{Access, Arrival, CacheMode, Engine, Work};
 
-/// What is changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// A change of the load.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Experiment {
     /// A pause before each operation.
+    #[default]
     Delay,
     /// Four times as many operations in flight.
     Depth,

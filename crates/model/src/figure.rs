@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Experiment;
 use crate::document::{document, words};
 use crate::run::{Helper, Mode, UpkeepRecord};
 
@@ -41,6 +42,12 @@ pub enum Figure<'a> {
     Time(&'a [TimeShare]),
     /// Processes and threads of the kernel, with the CPU time that they took.
     Helpers(&'a [Helper]),
+    /// A thing that threads wait for.
+    Wait(WaitClass),
+    /// An experiment.
+    Tried(Experiment),
+    /// A change of the load, as it is told: "q1t4". Rows with other changes are told as one.
+    Change(&'a str),
 }
 
 words! {
@@ -58,6 +65,55 @@ words! {
         Quota,
         /// On a CPU that the hypervisor gave to others.
         Steal,
+    }
+}
+
+words! {
+    /// A thing that a sleeping thread waits for.
+    #[derive(Default, Hash, PartialOrd, Ord)]
+    pub enum WaitClass {
+        /// An answer of the device to a read or a write.
+        #[default]
+        Device,
+        /// A page that is being read or written back.
+        Page,
+        /// A commit of the journal or log, or a flush.
+        Sync,
+        /// A lock that another thread holds.
+        Lock,
+        /// Dirty pages to become fewer.
+        Dirty,
+        /// Memory to be found.
+        Reclaim,
+        /// A place in a queue.
+        Queue,
+        /// Its turn, given out by writeback throttling, io.cost or io.latency.
+        Paced,
+        /// An answer of a server.
+        Remote,
+        /// A completion of a ring, whatever that waits for.
+        Ring,
+        /// A time to come.
+        Time,
+    }
+}
+
+impl WaitClass {
+    /// The word in documents.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Device => "device",
+            Self::Page => "page",
+            Self::Sync => "sync",
+            Self::Lock => "lock",
+            Self::Dirty => "dirty",
+            Self::Reclaim => "reclaim",
+            Self::Queue => "queue",
+            Self::Paced => "paced",
+            Self::Remote => "remote",
+            Self::Ring => "ring",
+            Self::Time => "time",
+        }
     }
 }
 
@@ -87,13 +143,31 @@ macro_rules! figures {
     )+ };
 }
 
+/// A number as documents have it. A figure that is absent is no null: then the kind is another version's.
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+enum Stored {
+    Number(f64),
+    Null(()),
+}
+
 /// Figures stored as null where they are not finite, which JSON does not have.
 macro_rules! measures {
     ($($(#[$meta:meta])* $name:ident,)+) => { $(
         figures! {
             $(#[$meta])*
-            #[serde(from = "Option<f64>", into = "Option<f64>")]
+            #[serde(from = "Stored", into = "Option<f64>")]
             $name(f64) |value| Figure::$name(*value);
+        }
+
+        impl From<Stored> for $name {
+            fn from(stored: Stored) -> Self {
+                match stored {
+                    Stored::Number(number) => Self(number),
+                    Stored::Null(()) => Self(f64::NAN),
+                }
+            }
         }
 
         impl From<Option<f64>> for $name {
@@ -141,9 +215,15 @@ figures! {
     /// Peaks of the latencies, the fastest first.
     Modes(Vec<Mode>) |modes| Figure::Modes(modes);
     /// Work of arrays and file systems on themselves.
-    Work(Vec<UpkeepRecord>) |work| Figure::Upkeep(work);
+    Upkeep(Vec<UpkeepRecord>) |work| Figure::Upkeep(work);
     /// Shares of the threads' time, the largest first.
-    ThreadTime(Vec<TimeShare>) |parts| Figure::Time(parts);
+    Time(Vec<TimeShare>) |parts| Figure::Time(parts);
+    /// A thing that threads wait for.
+    Wait(WaitClass) |class| Figure::Wait(*class);
+    /// An experiment.
+    Tried(Experiment) |experiment| Figure::Tried(*experiment);
+    /// A change of the load: "q1t4".
+    Change(String) |change| Figure::Change(change);
     /// Processes and threads of the kernel, the busiest first.
     Helpers(Vec<Helper>) |helpers| Figure::Helpers(helpers);
 }
@@ -157,7 +237,16 @@ impl<T: Into<String>> From<T> for Name {
 impl Figure<'_> {
     /// Whether it tells which thing is meant, not how much of it. Two that differ are about different things.
     pub fn is_name(&self) -> bool {
-        matches!(self, Self::Name(_) | Self::Modes(_) | Self::Upkeep(_) | Self::Time(_) | Self::Helpers(_))
+        matches!(
+            self,
+            Self::Name(_)
+                | Self::Modes(_)
+                | Self::Upkeep(_)
+                | Self::Time(_)
+                | Self::Helpers(_)
+                | Self::Wait(_)
+                | Self::Tried(_)
+        )
     }
 }
 

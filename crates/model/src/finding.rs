@@ -317,11 +317,11 @@ findings! {
     }
     "upkeep" Suspect {
         /// Work of the target on itself.
-        TargetUpkeep { work: Work }
+        TargetUpkeep { work: Upkeep }
     }
     "upkeep" Info {
         /// Work of an array or file system that may be another.
-        OtherUpkeep { work: Work }
+        OtherUpkeep { work: Upkeep }
     }
     "parity_writes" Act {
         /// An array read parity to write parts of stripes.

@@ -1,4 +1,4 @@
-//! What can hold a number back: a closed list, and how sure a conclusion is.
+//! The limits that can hold a number back: a closed list.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! limiters {
     ($($(#[$meta:meta])* $variant:ident, $code:literal, $title:literal, $short:literal;)+) => {
-        /// What held a number back.
+        /// The limit that held a number back.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(rename_all = "snake_case")]

@@ -2,32 +2,41 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::document::words;
 use crate::figure::*;
 
-words! {
-    /// Sources of evidence, in the order in which they are told. Several observations of one source are one kind of evidence.
-    #[derive(PartialOrd, Ord)]
-    pub enum Source {
-        /// The threads' time.
-        Budget,
-        /// Places where they slept.
-        WaitChannel,
-        /// Counters of layers, devices, cgroups and pressure.
-        Counters,
-        /// Limits that can be read.
-        VisibleCap,
-        /// Limits of skye's own.
-        Ceiling,
-        /// Answers to experiments.
-        Probe,
-    }
+/// Sources of evidence, in the order in which they are told. Several observations of one source are one kind of evidence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// The threads' time.
+    Budget,
+    /// Functions of the kernel in which they slept.
+    WaitChannel,
+    /// Counters of layers, devices, cgroups and pressure.
+    Counters,
+    /// Limits that can be read.
+    VisibleCap,
+    /// Limits of skye's own.
+    Ceiling,
+    /// Answers to experiments.
+    Probe,
 }
 
 impl Source {
     /// All of them, in their order.
     pub const ALL: &[Self] =
         &[Self::Budget, Self::WaitChannel, Self::Counters, Self::VisibleCap, Self::Ceiling, Self::Probe];
+
+    /// Its name.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Budget => "budget",
+            Self::WaitChannel => "wait channel",
+            Self::Counters => "counters",
+            Self::VisibleCap => "visible cap",
+            Self::Ceiling => "ceiling",
+            Self::Probe => "probe",
+        }
+    }
 }
 
 macro_rules! observations {
@@ -52,13 +61,13 @@ macro_rules! observations {
 observations! {
     Budget {
         /// Shares of the threads' time.
-        TimeSpent { time: ThreadTime }
+        TimeSpent { time: Time }
         /// CPUs that the test's own threads used, of those that there are.
         CpusUsed { used: Mean, cpus: Count }
     }
     WaitChannel {
-        /// The function in which sleeping threads were seen most, and the share of all functions of its class.
-        SleptIn { symbol: Name, asleep_share: Share }
+        /// The things of these classes that sleeping threads waited for: the most frequent of them, and the share of all.
+        SleptIn { class: Wait, symbol: Name, asleep_share: Share }
         /// Samples that found threads running.
         Ran { running_share: Share }
         /// Samples that found threads waiting for completions of their ring.
@@ -130,11 +139,11 @@ observations! {
         /// The rate that was asked for.
         RateAsked { ops_per_second: OpsPerSecond }
         /// A limit of operations.
-        OperationsAllowed { source: Name, device: Name, ops_per_second: OpsPerSecond }
+        OperationsAllowed { source: Name, device: Name, ops_per_second: OpsPerSecond, reached_ops_per_second: OpsPerSecond }
         /// A limit of bytes.
-        BytesAllowed { source: Name, device: Name, bytes_per_second: BytesPerSecond }
-        /// CPU time that the cgroup may use, as a share of one CPU.
-        CpuAllowed { cpu_share: Share }
+        BytesAllowed { source: Name, device: Name, bytes_per_second: BytesPerSecond, reached_bytes_per_second: BytesPerSecond }
+        /// CPUs that the cgroup may use.
+        CpuAllowed { cpus: Ratio }
     }
     Ceiling {
         /// The rate over that of the same calls on memory.
@@ -143,15 +152,9 @@ observations! {
         NearOwnLoop { loop_share: Share }
     }
     Probe {
-        /// The answer to a pause before each operation.
-        DelayAnswer { change: Name, before_ops_per_second: OpsPerSecond, after_ops_per_second: OpsPerSecond, elasticity: Ratio, half_width: Ratio }
-        /// The answer to more depth.
-        DepthAnswer { change: Name, before_ops_per_second: OpsPerSecond, after_ops_per_second: OpsPerSecond, elasticity: Ratio, half_width: Ratio }
-        /// The answer to blocks of another size.
-        BlockAnswer { change: Name, before_ops_per_second: OpsPerSecond, after_ops_per_second: OpsPerSecond, elasticity: Ratio, half_width: Ratio }
-        /// The answer to a file or directory for each thread.
-        SeparateAnswer { change: Name, before_ops_per_second: OpsPerSecond, after_ops_per_second: OpsPerSecond, elasticity: Ratio, half_width: Ratio }
+        /// The rate with a change, and beside it without.
+        Answer { experiment: Tried, change: Change, before_ops_per_second: OpsPerSecond, after_ops_per_second: OpsPerSecond }
         /// An answer that is too unsteady to count.
-        UnsteadyAnswer { change: Name, before_ops_per_second: OpsPerSecond, after_ops_per_second: OpsPerSecond }
+        UnsteadyAnswer { experiment: Tried, change: Change, before_ops_per_second: OpsPerSecond, after_ops_per_second: OpsPerSecond }
     }
 }

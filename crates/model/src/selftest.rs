@@ -193,7 +193,8 @@ mod tests {
 
     fn verdict(limiter: Limiter, confidence: Confidence, reasons: &[&str]) -> Verdict {
         let trust_reasons = reasons.iter().map(|reason| (*reason).to_owned()).collect();
-        Verdict { trust_reasons, ..Verdict::new(limiter, 0.9, Vec::new()).at_most(confidence) }
+        let confidence = Some(confidence);
+        Verdict { confidence, trust_reasons, ..Verdict::new(limiter, 0.9, Vec::new()) }
     }
 
     fn answer(truth: Truth, said: Option<Verdict>, rates: Option<(f64, f64)>) -> Answer {

@@ -60,7 +60,7 @@ fn limits(text: &mut String, phases: &[PhaseRecord]) {
         }
     }
     if !shown.is_empty() {
-        text.push_str("\n#### What limited each, and what was seen\n\n");
+        text.push_str("\n#### Limits and their evidence\n\n");
         text.push_str(&shown);
     }
 }
@@ -80,15 +80,8 @@ pub(crate) fn seen(phase: &PhaseRecord) -> Vec<(&'static str, String)> {
     let mut facts: Vec<(&'static str, Option<String>)> = Vec::new();
     if let Some(verdict) = &phase.verdict {
         facts.push(("shares", Some(wording::ranking(&[verdict])).filter(|ranking| !ranking.is_empty())));
-        let kinds = [
-            ("budget", Source::Budget),
-            ("wait channel", Source::WaitChannel),
-            ("counters", Source::Counters),
-            ("visible cap", Source::VisibleCap),
-            ("ceiling", Source::Ceiling),
-            ("probe", Source::Probe),
-        ];
-        facts.extend(kinds.map(|(name, source)| (name, wording::evidence(&[verdict], source))));
+        let told = Source::ALL.iter().map(|source| (source.title(), wording::evidence(&[verdict], *source)));
+        facts.extend(told);
     }
     facts.push(("on the way down", wording::crossed(phase).map(|crossed| crossed.text)));
     facts.push(("calls of an operation", wording::steps(phase)));

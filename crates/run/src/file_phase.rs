@@ -110,9 +110,9 @@ struct Shape {
 /// What one test on files gave, before it becomes a record.
 #[derive(Debug, Default)]
 pub struct FileOutcome {
-    /// PhaseTotals time of all rounds: each from the start of its first worker to the end of its last.
+    /// Measured time of all rounds: each from the start of its first worker to the end of its last.
     pub measured_ns: u64,
-    /// PhaseTotals time of the last round.
+    /// Measured time of the last round.
     pub last_round_ns: u64,
     /// When the first worker was done with the last round, from the start of the phase.
     pub first_done_ns: u64,

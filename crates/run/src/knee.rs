@@ -25,16 +25,17 @@ pub fn knee(records: &[&PhaseRecord]) -> Option<(usize, Note)> {
     if points.len() < 3 {
         return None;
     }
-    let power = |(_, throughput, latency): &(usize, f64, f64)| throughput / latency;
+    let power = |(_, throughput_share, latency_share): &(usize, f64, f64)| throughput_share / latency_share;
     let best = points.iter().max_by(|a, b| power(a).total_cmp(&power(b)))?;
-    let most = points.iter().map(|(_, throughput, _)| *throughput).fold(0.0, f64::max);
-    let (index, throughput, latency) = *best;
-    let slowest = points.iter().map(|(_, _, latency)| *latency).fold(0.0, f64::max);
+    let most = points.iter().map(|(_, throughput_share, _)| *throughput_share).fold(0.0, f64::max);
+    let (index, throughput_share, latency_share) = *best;
+    let slowest = points.iter().map(|(_, _, latency_share)| *latency_share).fold(0.0, f64::max);
     let note = if Some(index) == points.last().map(|(index, ..)| *index) {
         Note::new(Finding::NoKnee {}, vec![Advice::SweepFurther {}])
     } else {
-        let (throughput, latency) = (Share(throughput / most), Share(latency / slowest));
-        Note::new(Finding::Knee { throughput_share: throughput, latency_share: latency }, Vec::new())
+        let (throughput_share, latency_share) =
+            (Share(throughput_share / most), Share(latency_share / slowest));
+        Note::new(Finding::Knee { throughput_share, latency_share }, Vec::new())
     };
     Some((index, note))
 }

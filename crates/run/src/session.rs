@@ -92,7 +92,7 @@ impl Drop for StopOnDrop {
 /// How long a phase may take.
 #[derive(Debug, Clone, Copy)]
 pub struct Time {
-    /// PhaseTotals.
+    /// Measured.
     pub measured_ns: u64,
     /// In all.
     pub budget_ns: u64,

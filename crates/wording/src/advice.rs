@@ -1,4 +1,4 @@
-//! What is said of each kind of advice: a sentence.
+//! A sentence for each kind of advice.
 
 use model::advice::Advice;
 
@@ -37,18 +37,16 @@ pub(crate) fn words(advice: &Advice) -> &'static str {
         MountWithout { .. } => "Mount it without {option}.",
         FindReduction { .. } => "Look for compression, deduplication or a cache in this {file_system}.",
         FindKeeper { .. } => "Find out why this {file_system} keeps the rest.",
-        FindFlush {} => {
-            "Either that cache outlives a loss of power, or flushes are ignored: find out which before relying on it."
-        }
+        FindFlush {} => "Find out which before you rely on it.",
         CompareWithCare {} => "Compare the row with care.",
         FindOthers { .. } => {
             "Find out who else uses {device} (iotop, pidstat -d), and run it again when it is quiet."
         }
-        QuietDevice {} => "Look at the noise, and run it again when the device is quiet.",
+        QuietDevice {} => "Find the other program with iotop, and run it again.",
         QuietHost {} => "Run it again when the host is quiet.",
         StopOthers {} => "Stop the other programs, or give the test CPUs of its own, and run it again.",
-        CheckIostats { .. } => "Look whether its counters are on (/sys/class/block/{device}/queue/iostats).",
-        CheckDevices { .. } => "Are all devices under {mount_point} known?",
+        CheckIostats { .. } => "Check whether its counters are on (/sys/class/block/{device}/queue/iostats).",
+        CheckDevices { .. } => "Check whether skye knows all devices under {mount_point}.",
         SyncEnd {} => "Try it with sync=end.",
         ColdCache {} => "Try it with --cache cold.",
         ColdNames {} => "As root, add :cold to the test and --cache drop-all.",
@@ -57,12 +55,12 @@ pub(crate) fn words(advice: &Advice) -> &'static str {
         FindMapper {} => "Look for a program that maps these files.",
         WaitForInodes {} => "Wait 5 minutes after deleting many files here, or test in another directory.",
         FindLimit {} => "Look for a limit of a cgroup, of the volume type, or of the provider.",
-        CoolDown {} => "Let it cool down, and look at the airflow.",
+        CoolDown {} => "Let the machine cool down, and check the airflow.",
         WaitForUpkeep {} => "Wait until that is done, and run it again.",
         WholeStripes {} => "Try blocks of a whole stripe.",
-        CheckLayout { .. } => "Look at the layout of {member}.",
+        CheckLayout { .. } => "Check the layout of the array around {member}.",
         SweepFurther {} => "Sweep further.",
-        LeaveRateAway {} => "Leave rate= away to see how much the target can do.",
+        LeaveRateAway {} => "Drop rate= to see how much the target can do.",
         SeeDevice {} => {
             "With :direct the device's own speed shows; vm.dirty_bytes sets how much may wait in memory."
         }
@@ -74,31 +72,33 @@ pub(crate) fn words(advice: &Advice) -> &'static str {
         BlocksForBytes {} => "Each byte is a system call of its own: use blocks to measure the storage.",
         NotTheStorage {} => "This is no limit of the storage.",
         ChangeGave { .. } => "With {change} the rate was {times} times as high.",
-        MoreDepth {} => "More depth or threads bring more, if your program can ask for them.",
+        MoreDepth {} => "Use more depth or more threads, if your program can.",
         MoreInFlightMight { .. } => {
-            "With {in_flight} operations in flight it might give up to {ops_per_second}, if each took no longer (Little's law)."
+            "With {in_flight} operations in flight the rate might reach {ops_per_second}, if latency stays the same (Little's law)."
         }
         DepthUntriedWrites {} => {
             "Whether more depth brings more was not tried, as the test writes; --probe-writes does."
         }
         DepthUntried {} => "Whether more depth brings more was not tried.",
-        MoreThreadsUpTo { .. } => "Try :t{threads}: up to {times} times as much, as far as CPUs go.",
+        MoreThreadsUpTo { .. } => {
+            "Try {threads} threads (:t{threads}): up to {times} times the rate, if CPUs are free."
+        }
         OrDirectAndDeep {} => "Or use :direct with more depth.",
         NoCpuLeft {} => "Each CPU has its thread already.",
         EitherHelps {} => "Either helps: less CPU for each operation, or a shorter wait.",
         MoreThreads {} => "More threads may help.",
         MoreLoops {} => "Use more threads: each adds a loop of its own.",
-        ParallelHelpers {} => {
-            "Look for a faster cipher, more workers or more connections (nconnect, several mounts)."
-        }
-        OneForEach {} => "Leave :shared away, or use a file or directory for each thread.",
+        ParallelHelpers {} => "Choose a faster cipher, or mount several times.",
+        OneForEach {} => "Drop :shared, or use a file or directory for each thread.",
         MoreMemory {} => "Give the machine or the cgroup more memory, or use direct I/O.",
-        RaiseQueue {} => "Raise nr_requests, max_background or the slots of the mount, or use less depth.",
+        RaiseQueue {} => {
+            "Raise the number of places (nr_requests, max_background, slots of the mount), or use less depth."
+        }
         RaiseQuota {} => "Raise the cgroup's CPU quota (cpu.max, cpu.cfs_quota_us), or run outside of it.",
         FasterLink {} => "Use a faster link, several of them, or compression.",
         LookAtServer {} => "Look at the server for its own limit.",
         GroupCommit {} => {
-            "With more threads (t4) commits are shared; a drive with power-loss protection makes flushes free."
+            "With more threads (t4) commits are shared; a drive with power-loss protection makes flushes cheap."
         }
         RaiseLimit { .. } => "Raise the limit in {source}, or measure outside of that cgroup.",
         FindLimitOfBytes {} => {

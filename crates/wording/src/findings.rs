@@ -1,4 +1,4 @@
-//! What is said of each kind of finding: a clause, and a sentence.
+//! A clause and a sentence for each kind of finding.
 
 use model::finding::Finding;
 
@@ -6,6 +6,7 @@ use model::finding::Finding;
 pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
     use Finding::*;
     match finding {
+        InWords => ("found by another version", ""),
         Failed { .. } => ("failed", "failed: {reason}"),
         Skipped { .. } => ("skipped", "skipped: {reason}"),
         EndedEarly { .. } => ("ended early", "ended early: {reason}"),
@@ -50,7 +51,7 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
         RingWithout { .. } => ("io_uring lacks a feature", "io_uring had to do without {features}"),
         FellBehind { .. } => (
             "cannot keep the rate",
-            "{missed} of {due} operations that were due never started: it cannot keep this rate. The latencies are of those that did",
+            "the target cannot keep this rate: {missed} of {due} operations that were due never started. The latencies are of the others",
         ),
         MeasuredTwice { .. } => (
             "measured twice",
@@ -65,28 +66,27 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
             "skye found no device under this {file_system}: its own cache may have answered some of the {read_bytes} read",
         ),
         FilesNotWritten { .. } => (
-            "files have holes",
-            "{holes_share} of the files are holes and {unwritten_share} are allocated but unwritten: the file system reads those without the device. Something has changed the files since they were laid out",
+            "files hold unwritten space",
+            "{holes_share} of the files' bytes are holes and {unwritten_share} were never written: the file system answers those without the device. Something has changed the files since they were laid out",
         ),
         DirectMissedDevice { .. } => (
-            "O_DIRECT had no effect",
+            "O_DIRECT was not direct",
             "the device moved only {moved_share} of the bytes, so O_DIRECT was not direct on this {file_system}",
         ),
         DirectFilledCache { .. } => (
-            "O_DIRECT had no effect",
-            "{cached_share} of the files had come into the page cache afterwards, so O_DIRECT was not direct on this {file_system}",
+            "O_DIRECT was not direct",
+            "the page cache held {cached_share} of the files' bytes afterwards, and direct I/O leaves none there: it was not direct on this {file_system}",
         ),
         DirectMadeDirty { .. } => (
-            "O_DIRECT had no effect",
+            "O_DIRECT was not direct",
             "{dirtied_share} of the bytes written went through the page cache, so O_DIRECT was not direct on this {file_system}",
         ),
-        DeviceMovedLess { .. } => (
-            "the device moved too little",
-            "the device moved only {ratio} bytes per byte asked for; the rest never reached it",
-        ),
+        DeviceMovedLess { .. } => {
+            ("the device moved too little", "the device moved only {ratio} bytes per byte asked for")
+        }
         CopyOnWriteOverhead { .. } => (
-            "the file system writes more",
-            "the device moved {ratio} bytes per byte asked for: {file_system} writes its own trees besides, and skye cannot tell those from other programs' I/O",
+            "the file system may write more",
+            "the device moved {ratio} bytes per byte asked for: {file_system} writes its own trees, and skye cannot tell those from other programs' I/O",
         ),
         DeviceMovedMore { .. } => (
             "the file system moves more",
@@ -94,7 +94,7 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
         ),
         DeviceMovedForOthers { .. } => (
             "others used the device",
-            "the device moved {ratio} bytes per byte asked for: something else used it",
+            "the device moved {ratio} bytes per byte asked for, so another program used it as well",
         ),
         DeviceCountedNothing { .. } => (
             "the device's counters are off",
@@ -102,11 +102,11 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
         ),
         ChargedMore { .. } => (
             "counters disagree",
-            "the kernel charged this test with more bytes read than the device counted: {excess} of what was asked for",
+            "the kernel charged this test with more bytes than the device counted: {excess} of those asked for. A device under {mount_point} may be missing",
         ),
         DepthNotReached { .. } => (
-            "operations waited above the device",
-            "{in_flight} operations were in flight and {at_device} in the device: the others waited above it",
+            "few operations reached the device",
+            "on average {in_flight} operations were in flight and only {at_device} of them in the device",
         ),
         NothingDurable { .. } => (
             "nothing was made durable",
@@ -114,15 +114,15 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
         ),
         SyncsNotFlushed { .. } => (
             "syncs do not flush the device",
-            "mounted with {option}: a sync does not flush to the medium, and the data may be lost with the power",
+            "mounted with {option}, a sync does not flush the device: a power failure may lose the data",
         ),
         FlushTooFast { .. } => (
-            "flushes are too fast to be real",
-            "half of the flushes took at most {typical_ns}, and no medium stores data so fast. {device} reports a volatile cache",
+            "flushes are suspiciously fast",
+            "half of the flushes took at most {typical_ns}: either the cache of {device} survives a power failure, or flushes are ignored",
         ),
         ReplacedInMemory { .. } => (
             "blocks were replaced in memory",
-            "only {reached_share} of the bytes written reached the device: each block was written {passes} times and replaced in memory before",
+            "only {reached_share} of the bytes written reached the device: the test wrote each block {passes} times, and memory kept the last",
         ),
         DidNotReachDevice { .. } => (
             "writes did not reach the device",
@@ -130,11 +130,11 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
         ),
         CacheWarm { .. } => (
             "from memory, as asked for",
-            "{cached_share} of the bytes came from memory, as asked for: the speed of the page cache",
+            "{cached_share} of the bytes came from memory, as asked for: this is the speed of the page cache",
         ),
         CacheHalfWarm { .. } => (
             "only partly from memory",
-            "{cached_share} of the bytes came from memory, though the cache was to be warm: this is a mixture of two speeds",
+            "only {cached_share} of the bytes came from memory, although you asked for a warm cache: this is a mixture of two speeds",
         ),
         CacheAnswered { .. } => (
             "partly from memory",
@@ -142,117 +142,117 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
         ),
         CacheAnsweredAgain { .. } => (
             "partly from memory",
-            "{cached_share} of the bytes came from memory: this test read each block {passes} times. This is not the device's speed",
+            "{cached_share} of the bytes came from memory, as the test read each block {passes} times: this is not the device's speed",
         ),
         CacheNotCold { .. } => (
             "partly from memory",
-            "{cached_share} of the bytes came from memory, though the cache was to be cold, so this is not the device's speed",
+            "{cached_share} of the bytes came from memory, although you asked for a cold cache: this is not the device's speed",
         ),
         CacheNotDropped { .. } => (
             "the cache was not cold",
-            "{cached_share} of the set could not be dropped from the page cache before it was read",
+            "{cached_share} of the files stayed in the page cache, although they were to be dropped before the test",
         ),
         LowerCache { .. } => (
-            "a cache below may have answered",
-            "a cache below this system answers repeated reads: {blocks} blocks took {first_ns} on average the first time and {second_ns} the second. This test read its set {passes} times",
+            "a host or array cache may have answered",
+            "a cache below this system answers repeated reads: a block took {first_ns} the first time and {second_ns} the second, as means of {blocks}. The test read its files {passes} times",
         ),
         LowerCacheByP99 { .. } => (
-            "a cache below may have answered",
-            "a cache below this system answers repeated reads: {blocks} blocks took {first_ns} at the 99th percentile the first time and {second_ns} the second. This test read its set {passes} times",
+            "a host or array cache may have answered",
+            "a cache below this system answers repeated reads: the p99 of {blocks} blocks was {first_ns} the first time and {second_ns} the second. The test read its files {passes} times",
         ),
         LowerCacheUnused { .. } => (
-            "a cache below was not used",
-            "a cache below this system answers repeated reads: {blocks} blocks took {first_ns} on average the first time and {second_ns} the second. This test read no block twice",
+            "a host or array cache was not used",
+            "a cache below this system answers repeated reads: a block took {first_ns} the first time and {second_ns} the second, as means of {blocks}. The test read no block twice",
         ),
         LowerCacheUnusedByP99 { .. } => (
-            "a cache below was not used",
-            "a cache below this system answers repeated reads: {blocks} blocks took {first_ns} at the 99th percentile the first time and {second_ns} the second. This test read no block twice",
+            "a host or array cache was not used",
+            "a cache below this system answers repeated reads: the p99 of {blocks} blocks was {first_ns} the first time and {second_ns} the second. The test read no block twice",
         ),
         ServerHolds { .. } => (
             "the server may cache the set",
-            "the server's memory of {memory_bytes} can hold {held_share} of the set of {size_bytes}, which then need not come from its disks",
+            "the server's memory of {memory_bytes} can hold {held_share} of the {size_bytes} of files, so its disks need not read them",
         ),
         ServerMemoryUnknown { .. } => (
             "the server may cache the set",
-            "the server may have answered from its memory, which is not seen from here: the set is only {size_bytes}",
+            "the server may have answered from its memory, which skye cannot see: the files have only {size_bytes}",
         ),
         LaterPassesFaster { .. } => (
             "later passes were faster",
-            "read the set {passes} times, and later passes were {gain} faster than the first: it may have filled a cache below this system",
+            "later passes were {gain} faster than the first of {passes}: the first may have filled a cache below this system",
         ),
         NamesFromMemory { .. } => (
             "names came from memory",
-            "served from memory: the device read 0 bytes for {operations} operations, so this says nothing about the disk",
+            "memory answered: the device read 0 bytes for {operations} operations, so this says nothing about the disk",
         ),
         InodeSearch {} => (
             "ext4 searched for free inodes",
-            "ext4 without a journal does not reuse inodes for 1 to 5 minutes after a deletion, and searches past them on the CPU",
+            "ext4 without a journal skips inodes for 1 to 5 minutes after a deletion, and searches past them on the CPU",
         ),
         LongSync { .. } => (
-            "the rate has no interval",
-            "the sync at the end took {share} of {elapsed_seconds}, so the rate is one observation without an interval",
+            "no ± for this rate",
+            "the sync at the end took {share} of {elapsed_seconds}, so the rate is one observation and has no ±",
         ),
         FewRounds { .. } => (
-            "too few rounds",
-            "{operations} operations in {rounds:round} are too few to tell how sure the rate is",
+            "too few rounds for a ±",
+            "{operations} operations in {rounds:round} do not tell how certain the rate is",
         ),
         Short { .. } => (
-            "too short",
-            "{operations} operations in {elapsed_seconds} are too few to tell how sure the rate is",
+            "too short for a ±",
+            "the test took only {elapsed_seconds} for {operations} operations, too short to tell how certain the rate is",
         ),
         Unsteady { .. } => (
             "not steady",
-            "not steady: its rate is only known within ± {half_width} of it, so this is a mean over all of it",
+            "the rate is not steady: it is known within ± {half_width} only, and the table shows its mean",
         ),
         Drift { .. } => (
             "not steady: the rate drifted",
-            "not steady: its rate drifted for {elapsed_seconds}, so this is a mean over all of it",
+            "the rate is not steady: it drifted during {elapsed_seconds}, and the table shows its mean",
         ),
         RateChanged { .. } => (
             "not steady: the rate changed",
-            "not steady: its rate went from {before_ops_per_second} to {after_ops_per_second} after {at_seconds}, so this is a mean over all of it",
+            "the rate is not steady: it went from {before_ops_per_second} to {after_ops_per_second} after {at_seconds}, and the table shows its mean",
         ),
         RateChangedOften { .. } => (
             "not steady: the rate changed",
-            "not steady: its rate changed {changes} times, between {lowest_ops_per_second} and {highest_ops_per_second}, so this is a mean over all of it",
+            "the rate is not steady: it changed {changes} times between {lowest_ops_per_second} and {highest_ops_per_second}, and the table shows its mean",
         ),
         WideInterval { .. } => (
-            "known less well than asked for",
-            "the rate is only known within ± {half_width} of it; {wanted} was wanted",
+            "± is wider than asked for",
+            "the rate is known within ± {half_width} only; you asked for {wanted}",
         ),
         OneRun { .. } => (
             "another run may differ more",
-            "± {half_width} is of this run; on a disk of a virtual machine another run may lie further away",
+            "± {half_width} covers this run only: on a virtual disk another run may lie further away",
         ),
         MemoryFilled { .. } => (
             "memory was full of dirty pages",
-            "the first {moved_bytes} went at {first_bytes_per_second}, the rest at {then_bytes_per_second}: after {at_seconds} memory was full of dirty pages. The row has all of it, with the sync",
+            "after {moved_bytes} and {at_seconds} the rate went from {first_bytes_per_second} to {then_bytes_per_second}: memory was full of dirty pages. The table shows the whole, with the sync",
         ),
         MemoryFilledByOps { .. } => (
             "memory was full of dirty pages",
-            "for {at_seconds} it went at {first_ops_per_second}, then at {then_ops_per_second}: memory was full of dirty pages. The row has all of it, with the sync",
+            "after {at_seconds} the rate went from {first_ops_per_second} to {then_ops_per_second}: memory was full of dirty pages. The table shows the whole, with the sync",
         ),
         RanOut { .. } => (
-            "a cache or a credit ran out",
-            "the first {moved_bytes} went at {first_bytes_per_second}, the rest at {then_bytes_per_second}: a cache or a credit ran out after {at_seconds}. The row has the rate after it",
+            "a cache or burst credit may have run out",
+            "after {moved_bytes} and {at_seconds} the rate went from {first_bytes_per_second} to {then_bytes_per_second}: a cache or a burst credit may have run out. The table shows the rate after it",
         ),
         RanOutByOps { .. } => (
-            "a cache or a credit ran out",
-            "for {at_seconds} it went at {first_ops_per_second}, then at {then_ops_per_second}: a cache or a credit ran out. The row has the rate after it",
+            "a cache or burst credit may have run out",
+            "after {at_seconds} the rate went from {first_ops_per_second} to {then_ops_per_second}: a cache or a burst credit may have run out. The table shows the rate after it",
         ),
         RanOutMean { .. } => (
-            "a cache or a credit ran out",
-            "the first {moved_bytes} went at {first_bytes_per_second}, the rest at {then_bytes_per_second}: a cache or a credit ran out after {at_seconds}. The row is a mean over both",
+            "a cache or burst credit may have run out",
+            "after {moved_bytes} and {at_seconds} the rate went from {first_bytes_per_second} to {then_bytes_per_second}: a cache or a burst credit may have run out. The table shows the mean",
         ),
         RanOutMeanByOps { .. } => (
-            "a cache or a credit ran out",
-            "for {at_seconds} it went at {first_ops_per_second}, then at {then_ops_per_second}: a cache or a credit ran out. The row is a mean over both",
+            "a cache or burst credit may have run out",
+            "after {at_seconds} the rate went from {first_ops_per_second} to {then_ops_per_second}: a cache or a burst credit may have run out. The table shows the mean",
         ),
         TooEven { .. } => (
             "looks like a limit somebody set",
-            "the rate varied by {variation} between half seconds, latencies from {p50_ns} to {p99_ns}: this looks like a limit that somebody set, not like a device",
+            "the rate varied by {variation} between half seconds, while latencies went from {p50_ns} to {p99_ns}: a set limit is likely",
         ),
-        SeveralModes { .. } => ("several kinds of operations", "several kinds of operations: {modes}"),
+        SeveralModes { .. } => ("latencies form groups", "latencies form groups: {modes}"),
         ForeignIo { .. } => {
             ("others used the device", "{foreign_share} of the bytes on {device} were not this test's")
         }
@@ -261,48 +261,50 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
         }
         WaitedForCpu { .. } => (
             "threads waited for a CPU",
-            "its threads waited {waited_share} of their time for a CPU, which other programs used",
+            "its threads waited for a CPU for {waited_share} of their time, as other programs used it",
         ),
         DriveHot { .. } => (
             "the drive is hot",
-            "{device} was at {celsius} when it ended, and slows down from {limit_celsius} on",
+            "{device} was at {celsius} at the end of the test, and its limit is {limit_celsius}",
         ),
         CpuThrottled { .. } => {
             ("CPUs were throttled", "CPUs were throttled {times} times for their temperature")
         }
-        TargetUpkeep { .. } => {
-            ("the target was busy with itself", "the target was busy with itself ({work})")
-        }
-        OtherUpkeep { .. } => {
-            ("upkeep ran on this machine", "upkeep ran meanwhile, on this file system or another ({work})")
-        }
+        TargetUpkeep { .. } => (
+            "the array or file system was busy",
+            "the array or file system was busy with its own upkeep ({work})",
+        ),
+        OtherUpkeep { .. } => (
+            "upkeep ran on this machine",
+            "upkeep ran on this machine, perhaps on another file system ({work})",
+        ),
         ParityWrites { .. } => (
             "the array reads parity first",
-            "members of {array} read {read_bytes} and wrote {written_bytes} for {asked_bytes} of writes: the array first reads the parity of parts of stripes",
+            "members of {array} read {read_bytes} and wrote {written_bytes} for {asked_bytes} of writes: the array reads parity before it writes parts of stripes",
         ),
         BusyMember { .. } => (
-            "one member holds the array back",
-            "{member} moved {times} times as many bytes as the mean of the members of {array}: the others wait for it",
+            "one member may hold the array back",
+            "{member} moved {times} times as many bytes as the mean of the members of {array}, so it may hold them back",
         ),
         Fragmented { .. } => (
             "files lie in many pieces",
-            "the files lie in {extents} pieces of {mean_bytes} on average, on a rotational device: the file system is aged or full",
+            "the files lie in {extents} pieces of {mean_bytes} on average, on a rotational device",
         ),
         DeviceCompresses { .. } => (
             "the target compresses",
-            "{device} compresses its data; the data of this row compresses by {compressible_share}; other data gives another rate",
+            "{device} compresses, and this row's data compresses by {compressible_share}: other data gives another rate",
         ),
         FileSystemCompresses { .. } => (
             "the target compresses",
-            "this {file_system} compresses; the data of this row compresses by {compressible_share}; other data gives another rate",
+            "this {file_system} compresses, and this row's data compresses by {compressible_share}: other data gives another rate",
         ),
         StoredSmaller { .. } => (
             "the target compresses",
-            "this {file_system} stores compressible data in {stored_share} of its size; the data of this row compresses by {compressible_share}; other data gives another rate",
+            "this {file_system} stores compressible data in {stored_share} of its size, and this row's data compresses by {compressible_share}: other data gives another rate",
         ),
         WriteCacheHeld { .. } => (
             "a write cache may have helped",
-            "{device} has a write cache and took {written_bytes} without slowing down; whether it keeps that up is not known",
+            "{device} has a write cache and took {written_bytes} without slowing down: a longer test may fill it",
         ),
         WholePages { .. } => (
             "the kernel reads whole pages",
@@ -310,31 +312,31 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
         ),
         ReadAheadUnused { .. } => (
             "read-ahead was not used",
-            "the device read {ratio} bytes per byte asked for: read-ahead that was not used",
+            "the device read {ratio} bytes per byte asked for: part of the read-ahead was not used",
         ),
         Amplification { .. } => (
-            "the device wrote more than asked",
+            "the device's writes and flushes",
             "the device wrote {ratio} bytes per byte asked for and made {flushes} flushes per operation",
         ),
         ReadOnce { .. } => (
             "ended after one pass",
-            "ended after one pass of {elapsed_seconds}: a second would be served from memory",
+            "the test ended after one pass of {elapsed_seconds}, as memory would answer a second",
         ),
         WrittenOnce { .. } => (
             "ended after one pass",
-            "ended after one pass of {elapsed_seconds}: a second would replace in memory what the first left there",
+            "the test ended after one pass of {elapsed_seconds}, as a second would replace blocks in memory",
         ),
         WriteLimitReached { .. } => (
             "ended at the write limit",
-            "ended after {elapsed_seconds}, when it had written its part of the write limit, {limit_bytes}",
+            "the test ended after {elapsed_seconds}, with its part of the write limit written ({limit_bytes})",
         ),
         Knee { .. } => (
             "the knee of this sweep",
-            "the knee of this sweep: {throughput_share} of the highest throughput at {latency_share} of the longest mean latency; beyond it, load buys more waiting than work",
+            "this is the knee of the sweep: {throughput_share} of the highest throughput at {latency_share} of the longest mean latency. Beyond it, load buys more waiting than work",
         ),
-        InWords => ("found by another version", ""),
-        NoKnee {} => {
-            ("no knee up to here", "no knee up to here: more load still buys more work than waiting")
-        }
+        NoKnee {} => (
+            "no knee up to here",
+            "the sweep has no knee up to here: more load still buys more work than waiting",
+        ),
     }
 }

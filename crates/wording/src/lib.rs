@@ -7,6 +7,7 @@
 //! - What others have chosen, such as names of devices, is shown and never obeyed.
 
 mod advice;
+pub mod comparison;
 mod findings;
 pub mod fitness;
 mod layers;
@@ -24,8 +25,8 @@ use model::run::{Note, PhaseRecord};
 
 pub use layers::{Crossed, crossed, steps};
 pub use verdicts::{
-    are_alike_verdicts, evidence, next_steps, ranking, telling, verdict_clause, verdict_paragraph,
-    verdict_sentence,
+    NO_LIMITER, are_alike_verdicts, evidence, likely, next_steps, ranking, verdict_clause, verdict_paragraph,
+    why,
 };
 
 /// Longest clause, in characters: it stands in a cell of a table.
@@ -140,14 +141,12 @@ mod tests {
 
     #[test]
     fn each_kind_of_observation_is_a_sentence_with_its_own_figures() {
-        /// The answer itself, of which the rates before and after tell.
-        const UNTOLD: &[&str] = &["elasticity", "half_width"];
         for seen in Observation::of_each_kind() {
             let (text, template) = (observation(&[&seen]), observations::words(&seen));
             assert!(!text.is_empty() && !text.contains(['{', '}']) && !text.ends_with('.'), "{text}");
             for (name, _) in seen.figures() {
                 assert!(
-                    template.contains(&format!("{{{name}}}")) || UNTOLD.contains(&name),
+                    template.contains(&format!("{{{name}}}")) || name == "experiment",
                     "{template}: {name}"
                 );
             }
@@ -170,7 +169,9 @@ mod tests {
         let other_figures = r#"{ "mark": "act", "code": "fell_behind", "text": "too slow", "advice": [{ "kind": "sing" }],
             "finding": { "kind": "fell_behind", "missed": 3 } }"#;
         let changed: Note = serde_json::from_str(other_figures).unwrap();
-        assert_eq!(of_notes(&[&changed]), "too slow");
+        let without_share = other_figures.replace("fell_behind\", \"missed\": 3", "steal\"");
+        let lacks: Note = serde_json::from_str(&without_share).unwrap();
+        assert_eq!([of_notes(&[&changed]), of_notes(&[&lacks])], ["too slow", "too slow"]);
         let older: Note =
             serde_json::from_str(r#"{ "mark": "act", "code": "old", "text": "it was slow" }"#).unwrap();
         assert_eq!([of_notes(&[&newer]), of_notes(&[&older])], ["the moon was full", "it was slow"]);
@@ -184,7 +185,7 @@ mod tests {
         let (one, other) = (waited(0.31), waited(0.095));
         assert_eq!(
             sentence(&[&one, &other]),
-            "its threads waited 9.5 to 31 % of their time for a CPU, which other programs used"
+            "its threads waited for a CPU for 9.5 to 31 % of their time, as other programs used it"
         );
         let p99 = |ns, whole| Finding::P99Waited { wait_ns: LatencyNs(ns), whole_ns: LatencyNs(whole) };
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Words for each kind of observation: a sentence.
+//! A sentence for each kind of observation.
 
 use model::observation::Observation;
 
@@ -7,28 +7,26 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
     use Observation::*;
     match observation {
         InWords => "",
-        TimeSpent { .. } => "thread time: {time}",
+        TimeSpent { .. } => "its threads spent {time}",
         CpusUsed { .. } => "its threads used {used} of {cpus} CPUs",
-        SleptIn { .. } => "sleeping threads were in {symbol} or its like in {asleep_share} of samples",
-        Ran { .. } => "its threads were running, not asleep, in {running_share} of samples",
+        SleptIn { .. } => "sleeping threads waited for {class} in {asleep_share} of samples ({symbol})",
+        Ran { .. } => "its threads were awake in {running_share} of samples",
         WaitedForRing { .. } => "its threads waited for completions in {waiting_share} of samples",
-        InDevice { .. } => "on average {requests} requests were in {device}, and {waiting} operations waited",
-        AtServer { .. } => {
-            "on average {requests} requests were at the server, and {waiting} operations waited"
-        }
+        InDevice { .. } => "on average {waiting} operations waited, with {requests} requests in {device}",
+        AtServer { .. } => "on average {waiting} operations waited, with {requests} requests at the server",
         VirtualDisk {} => "the disk is a hypervisor's, so the limit may be the host's",
         DeviceBusy { .. } => "{device} was busy for {busy_share} of the time",
-        RateStarted { .. } => "{ops_per_second} were started",
+        RateStarted { .. } => "operations started at {ops_per_second}",
         ReadForLookups { .. } => "the device read {read_bytes} for {lookups} look-ups",
         ReadFromMemory { .. } => "{cached_share} of the bytes came from memory, not from the device",
         DeviceTook { .. } => {
-            "the device took {written_share} of the bytes, and {dirty_bytes} were not written at the end"
+            "{written_share} of the bytes reached the device, and {dirty_bytes} were still in memory at the end"
         }
         DeviceDrained { .. } => {
             "{device} wrote {bytes_per_second}, while up to {dirty_bytes} waited in memory"
         }
         OthersUsedCpus { .. } => "other processes used {cpus} CPUs",
-        BusiestOthers { .. } => "the busiest were {busiest}",
+        BusiestOthers { .. } => "busiest: {busiest}",
         ReadCalls { .. } => "{bytes} bytes went through {calls} read calls of {each_bytes}",
         WriteCalls { .. } => "{bytes} bytes went through {calls} write calls of {each_bytes}",
         HelperBusy { .. } => "{helper} was on a CPU for {busy_share} of the time",
@@ -44,23 +42,25 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
         QuotaHeld { .. } => "the quota held the cgroup's tasks back for {held_share} of the time",
         MachineStolen { .. } => "the hypervisor took {stolen_share} of the machine's CPU time",
         Flushes { .. } => "the device flushed {flushes} times an operation",
-        SyncTook { .. } => "the sync took {sync_ns} of the {whole_ns} of an operation",
+        SyncTook { .. } => "the sync took {sync_ns} of an operation's {whole_ns}",
         RateVaried { .. } => {
             "the rate of single seconds varies by {variation}, and nobody else here uses the device"
         }
         Received { .. } => "{interface} received {bytes_per_second}, {asked_share} of the bytes asked for",
         Sent { .. } => "{interface} sent {bytes_per_second}, {asked_share} of the bytes asked for",
-        RateAsked { .. } => "{ops_per_second} were asked for",
-        OperationsAllowed { .. } => "{source} allows {ops_per_second} on {device}",
-        BytesAllowed { .. } => "{source} allows {bytes_per_second} on {device}",
-        CpuAllowed { .. } => "the cgroup may use {cpu_share} of a CPU",
+        RateAsked { .. } => "the rate asked for was {ops_per_second}",
+        OperationsAllowed { .. } => {
+            "{source} allows {ops_per_second} on {device}, and the rate was {reached_ops_per_second}"
+        }
+        BytesAllowed { .. } => {
+            "{source} allows {bytes_per_second} on {device}, and the rate was {reached_bytes_per_second}"
+        }
+        CpuAllowed { .. } => "the cgroup may use {cpus} CPUs",
         NearMemory { .. } => "the rate is {memory_share} of the same calls on memory",
         NearOwnLoop { .. } => "the rate is {loop_share} of skye's own loop without I/O",
-        DelayAnswer { .. } | DepthAnswer { .. } | BlockAnswer { .. } | SeparateAnswer { .. } => {
-            "with {change}, {after_ops_per_second} instead of {before_ops_per_second}"
-        }
+        Answer { .. } => "{after_ops_per_second} with {change}, {before_ops_per_second} without",
         UnsteadyAnswer { .. } => {
-            "with {change}, {after_ops_per_second} instead of {before_ops_per_second} (too unsteady to count)"
+            "{after_ops_per_second} with {change}, {before_ops_per_second} without (too unsteady to count)"
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Templates: sentences with the names of figures in braces. `{rounds:round}` is a number of rounds: "1 round".
 
-use model::figure::{Figure, TimePart, TimeShare};
+use model::figure::{Figure, TimePart, TimeShare, WaitClass};
 use model::numbers::{MISSING, amount, latency, megabytes, percent, thousands};
 use model::printable::printable;
 use model::run::UpkeepRecord;
@@ -51,14 +51,15 @@ fn between(low: &str, high: &str) -> String {
     }
 }
 
-/// "97 % blocked, 2 % in the kernel", of parts that are the same in all figures.
+/// "97 % of their time asleep, 2 % in the kernel", of parts that are the same in all figures.
 fn time(first: &[TimeShare], figures: &[&Figure<'_>]) -> String {
     let parts = first.iter().enumerate().map(|(index, part)| {
         let shares = figures.iter().filter_map(|figure| match figure {
             Figure::Time(parts) => parts.get(index).map(|part| part.share),
             _ => None,
         });
-        format!("{} {}", self::shares(shares), time_part(part.part))
+        let of = if index == 0 { " of their time" } else { "" };
+        format!("{}{of} {}", self::shares(shares), time_part(part.part))
     });
     parts.collect::<Vec<_>>().join(", ")
 }
@@ -72,12 +73,28 @@ pub(crate) fn shares(shares: impl Iterator<Item = f64>) -> String {
 
 fn time_part(part: TimePart) -> &'static str {
     match part {
-        TimePart::Blocked => "blocked",
+        TimePart::Blocked => "asleep",
         TimePart::Kernel => "in the kernel",
-        TimePart::User => "in its own code",
+        TimePart::User => "in their own code",
         TimePart::RunQueue => "waiting for a CPU",
         TimePart::Quota => "held back by a quota",
-        TimePart::Steal => "taken by the hypervisor",
+        TimePart::Steal => "held back by the hypervisor",
+    }
+}
+
+fn waited_for(class: WaitClass) -> &'static str {
+    match class {
+        WaitClass::Device => "the device",
+        WaitClass::Page => "pages",
+        WaitClass::Sync => "a commit or flush",
+        WaitClass::Lock => "a lock",
+        WaitClass::Dirty => "dirty pages to be written",
+        WaitClass::Reclaim => "free memory",
+        WaitClass::Queue => "a place in a queue",
+        WaitClass::Paced => "their turn",
+        WaitClass::Remote => "the server",
+        WaitClass::Ring => "completions",
+        WaitClass::Time => "a timer",
     }
 }
 
@@ -95,7 +112,7 @@ fn value(figure: &Figure<'_>) -> f64 {
         | Figure::LatencyNs(value)
         | Figure::Bytes(value)
         | Figure::MemoryBytes(value) => *value as f64,
-        Figure::Name(_) | Figure::Modes(_) | Figure::Upkeep(_) | Figure::Time(_) | Figure::Helpers(_) => 0.0,
+        _ => 0.0,
     }
 }
 
@@ -107,6 +124,9 @@ pub(crate) fn named(figure: &Figure<'_>) -> String {
             named.collect::<Vec<_>>().join("; ")
         }
         Figure::Time(parts) => parts.iter().map(|part| time_part(part.part)).collect::<Vec<_>>().join(", "),
+        Figure::Helpers(helpers) => {
+            helpers.iter().map(|helper| helper.name.as_str()).collect::<Vec<_>>().join(", ")
+        }
         figure => told(figure),
     }
 }
@@ -140,6 +160,9 @@ pub(crate) fn told(figure: &Figure<'_>) -> String {
             told.collect::<Vec<_>>().join("; ")
         }
         Figure::Time(parts) => time(parts, &[figure]),
+        Figure::Wait(class) => waited_for(*class).to_owned(),
+        Figure::Tried(experiment) => experiment.word().to_owned(),
+        Figure::Change(change) => printable(change),
         Figure::Helpers(helpers) => {
             let told = helpers
                 .iter()

@@ -9,33 +9,47 @@ use model::run::{Confidence, Evidence, Ranked, Verdict};
 
 use crate::{advice, is_alike, observation, template};
 
+/// Stands for the limiter of a row of which none is known.
+pub const NO_LIMITER: &str = "its limiter is not known";
+
+/// The meaning of the sign before a limiter that is likely.
+pub fn likely(sign: &str) -> String {
+    format!("{sign} is likely (two kinds of evidence), no sign is confirmed (three)")
+}
+
 /// Whether one sentence each can be made of all of both.
 fn all_alike<T: Figures>(one: &[T], other: &[T]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_alike(one, other))
 }
 
+/// Whether another version made a verdict, of which not all is known here but its words.
+fn is_in_words(verdict: &Verdict) -> bool {
+    verdict.observations.is_empty()
+        || verdict.observations.contains(&Observation::InWords)
+        || verdict.contrary.contains(&Observation::InWords)
+}
+
 /// Whether one paragraph can tell of both verdicts.
 pub fn are_alike_verdicts(one: &Verdict, other: &Verdict) -> bool {
-    let is_in_words = |verdict: &Verdict| {
-        verdict.observations.is_empty()
-            || verdict.observations.contains(&Observation::InWords)
-            || verdict.contrary.contains(&Observation::InWords)
-            || verdict.next.contains(&Advice::InWords)
-    };
     let limiters = |verdict: &Verdict| verdict.ranking.iter().map(|part| part.limiter).collect::<Vec<_>>();
     let is_shared = matches!(one.limiter, Some(Limiter::Mixed | Limiter::NotClear));
+    let has_words = |verdict: &Verdict| is_in_words(verdict) || verdict.next.contains(&Advice::InWords);
     (one.limiter, one.confidence) == (other.limiter, other.confidence)
         && (!is_shared || limiters(one) == limiters(other))
         && all_alike(&one.observations, &other.observations)
         && all_alike(&one.contrary, &other.contrary)
         && all_alike(&one.next, &other.next)
-        && (!is_in_words(one) && !is_in_words(other)
+        && (!has_words(one) && !has_words(other)
             || (&one.evidence, &one.advice) == (&other.evidence, &other.advice))
 }
 
-/// The sentence from one source of evidence, of one verdict or several that are alike; `None` where it says nothing.
-pub fn evidence(all: &[&Verdict], source: Source) -> Option<String> {
-    let first = all.first()?;
+/// The sentences from one source of evidence, of one verdict or several that are alike.
+fn sentences(all: &[&Verdict], source: Source) -> Vec<String> {
+    let Some(first) = all.first() else { return Vec::new() };
+    if is_in_words(first) {
+        let words = first.evidence.as_ref().and_then(|evidence| in_words(evidence, source));
+        return words.map(|text| printable(text.trim().trim_end_matches('.'))).into_iter().collect();
+    }
     let of = |list: fn(&Verdict) -> &[Observation], before: &str| -> Vec<String> {
         let indices = list(first).iter().enumerate().filter(|(_, one)| one.source() == Some(source));
         let sentences = indices.map(|(index, _)| {
@@ -46,18 +60,19 @@ pub fn evidence(all: &[&Verdict], source: Source) -> Option<String> {
     };
     let mut sentences = of(|verdict| &verdict.observations, "");
     sentences.extend(of(|verdict| &verdict.contrary, "but "));
-    match sentences.is_empty() {
-        // A document of another version has words alone.
-        true => first.evidence.as_ref().and_then(|evidence| in_words(evidence, source)).map(printable),
-        false => Some(sentences.join("; ")),
-    }
+    sentences
 }
 
-/// The evidence that says most about a limiter, of one verdict or several that are alike: at most so many sentences, without
-/// a full stop.
-pub fn telling(all: &[&Verdict], sentences_max: usize) -> Vec<String> {
+/// All that one source of evidence says, without a full stop; `None` where it says nothing.
+pub fn evidence(all: &[&Verdict], source: Source) -> Option<String> {
+    Some(sentences(all, source).join("; ")).filter(|text| !text.is_empty())
+}
+
+/// The reason of one verdict, or of several that are alike: the shares of a mix, and the evidence that says most, in at most
+/// so many sentences. Without a full stop.
+pub fn why(all: &[&Verdict], sentences_max: usize) -> String {
     use Source::*;
-    let Some(limiter) = all.first().and_then(|verdict| verdict.limiter) else { return Vec::new() };
+    let Some(limiter) = all.first().and_then(|verdict| verdict.limiter) else { return String::new() };
     let by_weight = match limiter {
         // Such a limit is where the time of threads went.
         Limiter::ClientCpu
@@ -72,16 +87,18 @@ pub fn telling(all: &[&Verdict], sentences_max: usize) -> Vec<String> {
         | Limiter::MetadataCache
         | Limiter::MemoryPressure
         | Limiter::NoisyNeighbour
+        | Limiter::NetworkBandwidth
         | Limiter::HelperCpu => [Counters, Budget, Ceiling, WaitChannel, Probe, VisibleCap],
-        Limiter::BenchmarkItself => [Ceiling, Budget, Counters, Probe, WaitChannel, VisibleCap],
+        Limiter::BenchmarkItself => [Ceiling, Counters, Budget, Probe, WaitChannel, VisibleCap],
         Limiter::DirtyThrottling | Limiter::FsyncJournal | Limiter::LockContention => {
             [WaitChannel, Probe, Counters, Budget, VisibleCap, Ceiling]
         }
         _ => [VisibleCap, Probe, WaitChannel, Counters, Budget, Ceiling],
     };
-    let sentences = by_weight.into_iter().filter_map(|source| evidence(all, source));
-    let clause = |text: String| text.trim().trim_end_matches('.').to_owned();
-    sentences.map(clause).take(sentences_max).collect()
+    let shares = matches!(limiter, Limiter::Mixed | Limiter::NotClear).then(|| ranking(all));
+    let evidence = by_weight.into_iter().flat_map(|source| sentences(all, source)).take(sentences_max);
+    let told = shares.into_iter().filter(|shares| !shares.is_empty()).chain(evidence);
+    told.collect::<Vec<_>>().join("; ")
 }
 
 /// The words of another version.
@@ -132,22 +149,11 @@ pub fn verdict_clause(verdict: &Verdict) -> String {
     }
 }
 
-/// A sentence about one verdict, or several that are alike: the limiter, and the evidence that says most. Without a full
-/// stop.
-pub fn verdict_sentence(all: &[&Verdict]) -> String {
-    let Some(first) = all.first() else { return String::new() };
-    let shares = Some(ranking(all)).filter(|_| first.limiter == Some(Limiter::Mixed));
-    let why = shares.or_else(|| telling(all, 1).pop());
-    [Some(verdict_clause(first)), why].into_iter().flatten().collect::<Vec<_>>().join(": ")
-}
-
-/// All that is known of one verdict, or of several that are alike: the limiter, the evidence, and the steps to try.
-pub fn verdict_paragraph(all: &[&Verdict]) -> String {
-    let Some(first) = all.first() else { return String::new() };
-    let evidence = telling(all, Source::ALL.len()).join("; ");
-    let told = [verdict_clause(first), evidence].into_iter().filter(|text| !text.is_empty());
-    let told = format!("{}.", told.collect::<Vec<_>>().join(": "));
-    [Some(told), next_steps(all)].into_iter().flatten().collect::<Vec<_>>().join(" ")
+/// A paragraph about a verdict: the limiter, the reason in at most so many sentences, and the steps to try.
+pub fn verdict_paragraph(verdict: &Verdict, sentences_max: usize) -> String {
+    let reason = Some(why(&[verdict], sentences_max)).filter(|reason| !reason.is_empty());
+    let told = [Some(verdict_clause(verdict)), reason].into_iter().flatten().collect::<Vec<_>>().join(": ");
+    [Some(format!("{told}.")), next_steps(&[verdict])].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// Fills the strings of a verdict from what was found.

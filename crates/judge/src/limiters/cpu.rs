@@ -2,7 +2,7 @@
 
 use model::Limiter;
 use model::advice::Advice;
-use model::figure::{Count, Figure, Helpers, Mean, MemoryBytes, Threshold};
+use model::figure::{Count, Figure, Helpers, Mean, MemoryBytes, Threshold, WaitClass};
 use model::observation::Observation;
 use model::run::{Confidence, Verdict};
 use model::workload::{Arrival, DataVerb};
@@ -10,7 +10,6 @@ use model::workload::{Arrival, DataVerb};
 use super::{device_busy, near_memory, seen};
 use crate::disturbance::used_cpus;
 use crate::reading::Reading;
-use crate::wait_channels::Class;
 
 /// Threads that use so much of all CPUs leave none for another.
 const ALL_CPUS: f64 = 0.75;
@@ -169,12 +168,12 @@ fn more_threads(reading: &Reading<'_>) -> Vec<Advice> {
 /// The limit on threads while they sleep, by the place where they do; `None` where that is not clear.
 fn waited_for(reading: &Reading<'_>) -> Option<Limiter> {
     let classes = [
-        (Class::Lock, Limiter::LockContention),
-        (Class::Sync, Limiter::FsyncJournal),
-        (Class::Dirty, Limiter::DirtyThrottling),
-        (Class::Remote, Limiter::RemoteLatency),
-        (Class::Device, Limiter::DeviceLatency),
-        (Class::Page, if reading.is_remote { Limiter::RemoteLatency } else { Limiter::DeviceLatency }),
+        (WaitClass::Lock, Limiter::LockContention),
+        (WaitClass::Sync, Limiter::FsyncJournal),
+        (WaitClass::Dirty, Limiter::DirtyThrottling),
+        (WaitClass::Remote, Limiter::RemoteLatency),
+        (WaitClass::Device, Limiter::DeviceLatency),
+        (WaitClass::Page, if reading.is_remote { Limiter::RemoteLatency } else { Limiter::DeviceLatency }),
     ];
     let most = classes.iter().max_by(|a, b| reading.waits(a.0).total_cmp(&reading.waits(b.0)))?;
     (reading.waits(most.0) > 0.5).then_some(most.1)

@@ -2,20 +2,19 @@
 
 use model::Limiter;
 use model::advice::Advice;
-use model::figure::{BytesPerSecond, MemoryBytes};
+use model::figure::{BytesPerSecond, MemoryBytes, WaitClass};
 use model::observation::Observation;
 use model::run::Verdict;
 
 use super::seen;
 use crate::reading::Reading;
-use crate::wait_channels::Class;
 
 /// Share of the samples of sleeping threads that found them held back.
 const HELD: f64 = 0.5;
 
 /// Held back for dirty pages: behind it stands the rate at which the device takes them.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
-    let held = reading.waits(Class::Dirty);
+    let held = reading.waits(WaitClass::Dirty);
     let budget = &reading.budget;
     // More of the time than anything else takes: pages are also copied, on a CPU.
     let is_most = budget.blocked > reading.on_cpu() && budget.blocked > budget.run_queue;
@@ -34,7 +33,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
             dirty_bytes: MemoryBytes(dirty),
         }
     });
-    let evidence = seen![reading.time_spent(), reading.slept_in(&[Class::Dirty]), drained];
+    let evidence = seen![reading.time_spent(), reading.slept_in(&[WaitClass::Dirty]), drained];
     Some(
         Verdict::new(Limiter::DirtyThrottling, held * reading.budget.blocked, evidence)
             .advise([Advice::SeeDevice {}]),

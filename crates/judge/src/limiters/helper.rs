@@ -2,14 +2,13 @@
 
 use model::Limiter;
 use model::advice::Advice;
-use model::figure::{Figure, Share, Threshold};
+use model::figure::{Figure, Share, Threshold, WaitClass};
 use model::observation::Observation;
 use model::run::{Confidence, Helper, Verdict};
 use model::target::{DeviceKind, Target};
 
 use super::{seen, waits_for_target};
 use crate::reading::Reading;
-use crate::wait_channels::Class;
 
 /// A helper that was on a CPU for this share of the time could do no more.
 const FULL: f64 = 0.9;
@@ -44,9 +43,9 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     }
     let evidence = seen![
         reading.time_spent(),
-        reading.slept_in(&[Class::Remote, Class::Device, Class::Page]),
+        reading.slept_in(&[WaitClass::Remote, WaitClass::Device, WaitClass::Page]),
         Some(full),
-        reading.answers_if_depth_below(f64::INFINITY),
+        if reading.depth().is_some() { reading.answers() } else { Vec::new() },
     ];
     Some(
         Verdict::new(Limiter::HelperCpu, reading.budget.blocked, evidence)

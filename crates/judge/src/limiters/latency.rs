@@ -3,19 +3,18 @@
 use model::Limiter;
 use model::advice::Advice;
 use model::experiment::FACTOR;
-use model::figure::{Count, Figure, OpsPerSecond, Threshold};
+use model::figure::{Count, Figure, OpsPerSecond, Threshold, WaitClass};
 use model::run::{Confidence, Verdict};
 
 use super::{seen, waits_for_target};
 use crate::reading::Reading;
-use crate::wait_channels::Class;
 
 /// A pause that lengthens turns by at least this share of itself: the time of an operation sets the rate.
 pub(crate) const DELAY_ALL: f64 = 0.7;
 /// A rate that follows the depth at least so far has room for more.
 pub(crate) const DEPTH_ALL: f64 = 0.5;
 /// Blocks from this size on may as well be held back by their bytes, which nobody tried.
-const LARGE_BYTES: u64 = 64 << 10;
+pub(super) const LARGE_BYTES: u64 = 64 << 10;
 /// Operations in flight up to which few targets are full.
 const FEW: f64 = 4.0;
 
@@ -54,9 +53,9 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     }
     let limiter = if reading.is_remote { Limiter::RemoteLatency } else { Limiter::DeviceLatency };
     let classes = if reading.is_remote {
-        [Class::Remote, Class::Page, Class::Device]
+        [WaitClass::Remote, WaitClass::Page, WaitClass::Device]
     } else {
-        [Class::Device, Class::Page, Class::Sync]
+        [WaitClass::Device, WaitClass::Page, WaitClass::Sync]
     };
     let evidence = seen![
         reading.time_spent(),

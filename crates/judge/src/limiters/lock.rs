@@ -2,12 +2,11 @@
 
 use model::Limiter;
 use model::advice::Advice;
-use model::figure::{Figure, Threshold};
+use model::figure::{Figure, Threshold, WaitClass};
 use model::run::{Confidence, Verdict};
 
 use super::{BLOCKED, seen};
 use crate::reading::Reading;
-use crate::wait_channels::Class;
 
 /// Share of the samples of sleeping threads that found them at a lock.
 const AT_LOCKS: f64 = 0.5;
@@ -27,7 +26,7 @@ pub(super) const THRESHOLDS: &[Threshold] =
 /// sleeping, which looks like work.
 pub(super) fn separate(reading: &Reading<'_>) -> Option<Verdict> {
     let times = reading.separate().filter(|times| *times >= SEPARATE)?;
-    let evidence = seen![reading.time_spent(), reading.slept_in(&[Class::Lock]), reading.answers()];
+    let evidence = seen![reading.time_spent(), reading.slept_in(&[WaitClass::Lock]), reading.answers()];
     // Of the time, the part that is no longer needed.
     Some(
         Verdict::new(Limiter::LockContention, 1.0 - 1.0 / times, evidence)
@@ -42,7 +41,7 @@ pub(super) fn separate(reading: &Reading<'_>) -> Option<Verdict> {
 
 /// A lock: one works, the others wait.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
-    let locks = reading.waits(Class::Lock);
+    let locks = reading.waits(WaitClass::Lock);
     if reading.in_flight < 2.0 || reading.budget.blocked < BLOCKED {
         return None;
     }
@@ -52,13 +51,13 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         return None;
     }
     // Who holds the lock while it is held back, or looks for memory, is what all others wait for.
-    if reading.waits(Class::Dirty) > 0.0 && reading.waits(Class::Dirty) >= others / 2.0 {
+    if reading.waits(WaitClass::Dirty) > 0.0 && reading.waits(WaitClass::Dirty) >= others / 2.0 {
         return None;
     }
     let in_target = reading.occupancy().filter(|occupancy| *occupancy < 1.5 / reading.threads + 0.2);
     let evidence = seen![
         reading.time_spent(),
-        reading.slept_in(&[Class::Lock]),
+        reading.slept_in(&[WaitClass::Lock]),
         in_target.and_then(|_| reading.at_target()),
     ];
     Some(

@@ -2,13 +2,12 @@
 
 use model::Limiter;
 use model::advice::Advice;
-use model::figure::{Count, Figure, Share, Threshold};
+use model::figure::{Count, Figure, Share, Threshold, WaitClass};
 use model::observation::Observation;
 use model::run::{Confidence, Verdict};
 
 use super::{seen, waits_for_target};
 use crate::reading::Reading;
-use crate::wait_channels::Class;
 
 /// Some task of the machine was held up for memory for this share of the time: a machine with memory left reads 0.
 const PRESSURE: f64 = 0.15;
@@ -38,7 +37,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let reclaim = system.reclaim.as_ref();
     let hits = reclaim.map_or(0, |reclaim| reclaim.cgroup_limit_hits);
     let is_full = hits as f64 > HITS_PER_SECOND * reading.input.seconds();
-    let sleeps = reading.waits(Class::Reclaim) >= RECLAIM;
+    let sleeps = reading.waits(WaitClass::Reclaim) >= RECLAIM;
     let refaulted = refaulted(reading)
         .filter(|share| (REFAULTED..REFAULTED_MAX).contains(share) && is_full && waits_for_target(reading));
     // In a cgroup, who needs a page looks for it on its own CPU time, and hardly ever sleeps.
@@ -51,8 +50,8 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let evidence = seen![
         reading.time_spent(),
         match refaulted {
-            Some(_) => reading.slept_in(&[Class::Page, Class::Reclaim]),
-            None => reading.slept_in(&[Class::Reclaim]),
+            Some(_) => reading.slept_in(&[WaitClass::Page, WaitClass::Reclaim]),
+            None => reading.slept_in(&[WaitClass::Reclaim]),
         },
         Some(read_again.unwrap_or(held_up)),
         Some(match is_full {
@@ -65,7 +64,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
             Limiter::MemoryPressure,
             match refaulted {
                 Some(share) => reading.budget.blocked * share.min(1.0),
-                None => pressure.max(reading.waits(Class::Reclaim) * reading.budget.blocked),
+                None => pressure.max(reading.waits(WaitClass::Reclaim) * reading.budget.blocked),
             },
             evidence,
         )

@@ -2,13 +2,12 @@
 
 use model::Limiter;
 use model::advice::Advice;
-use model::figure::{Figure, Name, Share, Threshold};
+use model::figure::{Figure, Name, Share, Threshold, WaitClass};
 use model::observation::Observation;
 use model::run::{Confidence, Verdict};
 
 use super::{seen, waits_for_target};
 use crate::reading::Reading;
-use crate::wait_channels::Class;
 
 /// From this share of the device's bytes on, others are named before the device.
 const FOREIGN: f64 = 0.25;
@@ -30,7 +29,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let device = input.device()?;
     let foreign = device.foreign_share.filter(|share| *share >= FOREIGN)?;
     // Journals are written by threads of the kernel, as others' bytes are.
-    let writes_journal = input.has_mount_option("data=journal") || reading.waits(Class::Sync) > 0.3;
+    let writes_journal = input.has_mount_option("data=journal") || reading.waits(WaitClass::Sync) > 0.3;
     if !waits_for_target(reading) || input.writes_behind() || writes_journal {
         return None;
     }
@@ -52,7 +51,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let name = || Name::from(device.name.as_str());
     let evidence = seen![
         reading.time_spent(),
-        reading.slept_in(&[Class::Device, Class::Page]),
+        reading.slept_in(&[WaitClass::Device, WaitClass::Page]),
         Some(Observation::ForeignBytes { device: name(), foreign_share: Share(foreign) }),
         more.and_then(|_| reading.at_target()),
         reading.answers_if_depth_below(super::latency::DEPTH_ALL),

@@ -2,13 +2,12 @@
 
 use model::Limiter;
 use model::advice::Advice;
-use model::figure::{Count, Figure, Threshold};
+use model::figure::{Count, Figure, Threshold, WaitClass};
 use model::observation::Observation;
 use model::run::Verdict;
 
 use super::{seen, waits_for_target};
 use crate::reading::Reading;
-use crate::wait_channels::Class;
 
 /// Share of the samples of sleeping threads that found them waiting for a place.
 const AT_QUEUE: f64 = 0.3;
@@ -29,7 +28,7 @@ fn is_full_of(reading: &Reading<'_>, places: f64) -> bool {
 
 /// Threads that wait for a tag, a slot, or a background request.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
-    let queued = reading.waits(Class::Queue);
+    let queued = reading.waits(WaitClass::Queue);
     let top = reading.input.target().top_device();
     let places = top.and_then(|device| device.nr_requests.map(|places| (device.name.as_str(), places)));
     // A ring whose own thread waits for completions shows no wait for a tag; that as many requests as there are places are
@@ -52,7 +51,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let is_held_above = reading.occupancy().is_some_and(|occupancy| occupancy < 0.9);
     let evidence = seen![
         reading.time_spent(),
-        reading.slept_in(&[Class::Queue]),
+        reading.slept_in(&[WaitClass::Queue]),
         reading.at_target().filter(|_| is_held_above && !is_short),
         queue.filter(|_| is_held_above),
         reading.answers_if_depth_below(super::saturation::DEPTH_NONE),

@@ -2,13 +2,12 @@
 
 use model::Limiter;
 use model::advice::Advice;
-use model::figure::Share;
+use model::figure::{Ratio, Share, WaitClass};
 use model::observation::Observation;
 use model::run::Verdict;
 
 use super::seen;
 use crate::reading::Reading;
-use crate::wait_channels::Class;
 
 /// Held back for more of the time than anything else.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
@@ -25,9 +24,9 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let evidence = seen![
         reading.time_spent(),
         // Threads that are held back are ready to run, and are not seen asleep anywhere.
-        reading.ran().filter(|_| reading.waits(Class::Device) + reading.waits(Class::Page) < 0.5),
+        reading.ran().filter(|_| reading.waits(WaitClass::Device) + reading.waits(WaitClass::Page) < 0.5),
         Some(Observation::QuotaHeld { held_share }),
-        allowed.map(|cpus| Observation::CpuAllowed { cpu_share: Share(cpus) }),
+        allowed.map(|cpus| Observation::CpuAllowed { cpus: Ratio(cpus) }),
     ];
     Some(Verdict::new(Limiter::CpuQuota, quota, evidence).advise([Advice::RaiseQuota {}]))
 }

@@ -2,24 +2,24 @@
 
 use model::Limiter;
 use model::advice::Advice;
-use model::figure::{BytesPerSecond, Figure, Share, Threshold};
+use model::figure::{BytesPerSecond, Figure, Share, Threshold, WaitClass};
 use model::observation::Observation;
 use model::run::{Confidence, Verdict};
 use model::target::{Device, DeviceKind};
 use model::workload::Probing;
 
+use super::latency::LARGE_BYTES;
 use super::{seen, waits_for_target};
 use crate::reading::Reading;
-use crate::wait_channels::Class;
 
 /// A pause that lengthens turns by no more than this share of itself only shortens a wait.
 const DELAY_NONE: f64 = 0.35;
 /// A rate that follows the depth no further has nothing more to give.
 pub(crate) const DEPTH_NONE: f64 = 0.25;
 /// A rate that follows the size of blocks this far is one of bytes.
-const BY_BYTES: f64 = -0.7;
+pub(super) const BY_BYTES: f64 = -0.7;
 /// A rate that follows it no further than this is one of operations.
-const BY_OPS: f64 = -0.3;
+pub(super) const BY_OPS: f64 = -0.3;
 /// In between, it is rather the one or the other.
 const EITHER: f64 = -0.6;
 /// The same over a network, whose packets cost something by themselves.
@@ -34,8 +34,6 @@ const DEEP_BYTES: f64 = (8 << 20) as f64;
 const CPUS_BUSY: f64 = 0.7;
 /// Parts of a mix below this share are none.
 const PART_MIN: f64 = 0.05;
-/// Blocks from this size on are mostly held back by their bytes.
-const LARGE_BYTES: u64 = 64 << 10;
 
 /// The thresholds that its explanation names.
 pub(super) const THRESHOLDS: &[Threshold] = &[
@@ -92,7 +90,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     if !is_tried && !is_deep && !is_network {
         return None;
     }
-    let waits_for_server = reading.is_remote && reading.waits(Class::Remote) > 0.5;
+    let waits_for_server = reading.is_remote && reading.waits(WaitClass::Remote) > 0.5;
     if !(is_tried || is_busy || is_network || waits_for_server) {
         return None;
     }
@@ -103,9 +101,9 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         (false, _) => Limiter::DeviceOps,
     };
     let classes = if reading.is_remote {
-        [Class::Remote, Class::Page, Class::Device]
+        [WaitClass::Remote, WaitClass::Page, WaitClass::Device]
     } else {
-        [Class::Device, Class::Page, Class::Sync]
+        [WaitClass::Device, WaitClass::Page, WaitClass::Sync]
     };
     let below = is_virtual_disk(reading);
     let in_target = reading.at_target().filter(|_| is_busy && !is_network);
@@ -156,7 +154,7 @@ pub(super) fn untried(reading: &Reading<'_>) -> Advice {
 fn knee(reading: &Reading<'_>) -> Option<Verdict> {
     let evidence = seen![
         reading.time_spent(),
-        reading.slept_in(&[Class::Device, Class::Page, Class::Sync, Class::Remote]),
+        reading.slept_in(&[WaitClass::Device, WaitClass::Page, WaitClass::Sync, WaitClass::Remote]),
         reading.at_target(),
         reading.answers(),
     ];

@@ -2,14 +2,13 @@
 
 use model::Limiter;
 use model::advice::Advice;
-use model::figure::{Figure, LatencyNs, Mean, Threshold};
+use model::figure::{Figure, LatencyNs, Mean, Threshold, WaitClass};
 use model::observation::Observation;
 use model::run::Verdict;
 use model::workload::{DataVerb, SyncMode, Work};
 
 use super::{BLOCKED, seen};
 use crate::reading::Reading;
-use crate::wait_channels::Class;
 
 /// Share of the samples of sleeping threads that found them in a sync.
 const IN_SYNC: f64 = 0.3;
@@ -36,7 +35,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         return None;
     }
     // What is synced waits for pages under writeback, for the journal and for the flush, in this order.
-    let classes = [Class::Sync, Class::Page, Class::Device];
+    let classes = [WaitClass::Sync, WaitClass::Page, WaitClass::Device];
     let asleep: f64 = classes.iter().map(|class| reading.waits(*class)).sum();
     let flushes = input.flushes() / input.record.ops.max(1) as f64;
     if asleep <= IN_SYNC && flushes < FLUSHES {

@@ -2,16 +2,15 @@
 
 use model::Limiter;
 use model::advice::Advice;
-use model::figure::{BytesPerSecond, Figure, Name, OpsPerSecond, Threshold};
+use model::figure::{BytesPerSecond, Figure, Name, OpsPerSecond, Threshold, WaitClass};
 use model::observation::Observation;
 use model::run::{Cap, Confidence, Verdict};
 use model::workload::DataVerb;
 
-use super::saturation::DEPTH_NONE;
+use super::saturation::{BY_BYTES, BY_OPS, DEPTH_NONE};
 use super::{seen, waits_for_target};
 use crate::reading::Reading;
 use crate::traps::direct;
-use crate::wait_channels::Class;
 
 /// A rate that is within this share of a limit is held by it, where it is not known better than so.
 const AT_CAP: f64 = 0.08;
@@ -21,9 +20,6 @@ const AT_CAP_KNOWN: f64 = 0.02;
 const ELSEWHERE: f64 = 0.3;
 /// A pause that lengthens turns by less than this share of itself changes nothing: something else sets the pace.
 const DELAY_NONE: f64 = 0.4;
-/// Rates that follow the size of blocks less than this are counted in operations; more than [`BY_BYTES`], in bytes.
-const BY_OPS: f64 = -0.3;
-const BY_BYTES: f64 = -0.7;
 
 /// The thresholds that its explanation names.
 pub(super) const THRESHOLDS: &[Threshold] = &[
@@ -60,12 +56,18 @@ pub(super) fn visible(reading: &Reading<'_>) -> Option<Verdict> {
     let device = cap.device.as_str().into();
     let allowed = match (cap.ops_per_second, cap.bytes_per_second) {
         (Some(limit), _) => {
-            let ops_per_second = OpsPerSecond(limit);
-            Observation::OperationsAllowed { source: source(), device, ops_per_second }
+            let (ops_per_second, reached_ops_per_second) = (OpsPerSecond(limit), OpsPerSecond(ops));
+            Observation::OperationsAllowed {
+                source: source(),
+                device,
+                ops_per_second,
+                reached_ops_per_second,
+            }
         }
         (None, limit) => {
             let bytes_per_second = BytesPerSecond::from(limit);
-            Observation::BytesAllowed { source: source(), device, bytes_per_second }
+            let reached_bytes_per_second = BytesPerSecond(ops * data.block_bytes as f64);
+            Observation::BytesAllowed { source: source(), device, bytes_per_second, reached_bytes_per_second }
         }
     };
     let is_above = reading.waits_above_target() == Some(true);
@@ -99,10 +101,17 @@ pub(super) fn inferred(reading: &Reading<'_>) -> Option<Verdict> {
         return None;
     }
     // Locks, journals, pages under writeback: what threads are seen in there is what holds them back.
-    let elsewhere: f64 = [Class::Page, Class::Sync, Class::Lock, Class::Queue, Class::Dirty, Class::Paced]
-        .iter()
-        .map(|class| reading.waits(*class))
-        .sum();
+    let elsewhere: f64 = [
+        WaitClass::Page,
+        WaitClass::Sync,
+        WaitClass::Lock,
+        WaitClass::Queue,
+        WaitClass::Dirty,
+        WaitClass::Paced,
+    ]
+    .iter()
+    .map(|class| reading.waits(*class))
+    .sum();
     if elsewhere > ELSEWHERE || is_not_direct(reading) {
         return None;
     }

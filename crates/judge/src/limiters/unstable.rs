@@ -2,13 +2,12 @@
 
 use model::Limiter;
 use model::advice::Advice;
-use model::figure::{Figure, Share, Threshold};
+use model::figure::{Figure, Share, Threshold, WaitClass};
 use model::observation::Observation;
 use model::run::{Confidence, Verdict};
 
 use super::{seen, waits_for_target};
 use crate::reading::Reading;
-use crate::wait_channels::Class;
 
 /// Standard deviation of the rates of single seconds over their mean, from which on a rate is no device's own.
 const UNSTABLE: f64 = 0.3;
@@ -50,7 +49,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     }
     let evidence = seen![
         reading.time_spent(),
-        reading.slept_in(&[Class::Device, Class::Page, Class::Sync]),
+        reading.slept_in(&[WaitClass::Device, WaitClass::Page, WaitClass::Sync]),
         reading.at_target(),
         Some(Observation::RateVaried { variation: Share(variation) }),
     ];

@@ -351,6 +351,15 @@ cases! {
     );
 }
 
+#[test]
+fn no_two_thresholds_have_a_name() {
+    let mut names: Vec<_> = crate::thresholds().into_iter().map(|(name, _)| name).collect();
+    let all = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), all);
+}
+
 /// The observations behind each limiter and the words for them at each length: to be read from top to bottom.
 #[test]
 fn what_is_said_of_each_limiter() {
@@ -369,8 +378,8 @@ fn what_is_said_of_each_limiter() {
                 told.push_str(&format!("  contrary   {}\n", serde_json::to_string(observation).unwrap()));
             }
             told.push_str(&format!("  clause     {}\n", wording::verdict_clause(verdict)));
-            told.push_str(&format!("  sentence   {}\n", wording::verdict_sentence(&[verdict])));
-            told.push_str(&format!("  paragraph  {}\n\n", wording::verdict_paragraph(&[verdict])));
+            told.push_str(&format!("  sentence   {}\n", wording::why(&[verdict], 1)));
+            told.push_str(&format!("  paragraph  {}\n\n", wording::verdict_paragraph(verdict, 3)));
         }
     }
     insta::assert_snapshot!(told);

@@ -45,24 +45,21 @@ pub(super) fn served_from_page_cache(input: &JudgeInput<'_>) -> Option<TrapFindi
     if input.target().backing == Backing::Memory || (share <= CONTAMINATION && !is_warm) {
         return None;
     }
-    let cached = Share(share);
+    let cached_share = Share(share);
     Some(match input.plan.cache {
-        CacheMode::Warm if share > WARM => Finding::CacheWarm { cached_share: cached }.into(),
+        CacheMode::Warm if share > WARM => Finding::CacheWarm { cached_share }.into(),
         CacheMode::Warm => {
-            TrapFinding::new(Finding::CacheHalfWarm { cached_share: cached }, [Advice::SizeWithinMemory {}])
+            TrapFinding::new(Finding::CacheHalfWarm { cached_share }, [Advice::SizeWithinMemory {}])
         }
         CacheMode::AsIs => {
-            TrapFinding::new(Finding::CacheAnswered { cached_share: cached }, [Advice::ColdCache {}])
-                .or_direct(data)
+            TrapFinding::new(Finding::CacheAnswered { cached_share }, [Advice::ColdCache {}]).or_direct(data)
         }
         CacheMode::Cold | CacheMode::DropAll if input.record.passes > AGAIN => {
-            let finding =
-                Finding::CacheAnsweredAgain { cached_share: cached, passes: Mean(input.record.passes) };
+            let finding = Finding::CacheAnsweredAgain { cached_share, passes: Mean(input.record.passes) };
             TrapFinding::new(finding, [Advice::OnePass {}]).or_direct(data)
         }
         CacheMode::Cold | CacheMode::DropAll => {
-            TrapFinding::new(Finding::CacheNotCold { cached_share: cached }, [Advice::FindReader {}])
-                .or_direct(data)
+            TrapFinding::new(Finding::CacheNotCold { cached_share }, [Advice::FindReader {}]).or_direct(data)
         }
     })
 }
@@ -97,20 +94,20 @@ pub(super) fn below_os_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let is_used = input.record.passes > AGAIN;
     let finding = match (by_mean, by_p99, is_used) {
         (true, _, true) => {
-            let [first, second] = mean;
-            Finding::LowerCache { blocks, first_ns: first, second_ns: second, passes }
+            let [first_ns, second_ns] = mean;
+            Finding::LowerCache { blocks, first_ns, second_ns, passes }
         }
         (true, _, false) => {
-            let [first, second] = mean;
-            Finding::LowerCacheUnused { blocks, first_ns: first, second_ns: second }
+            let [first_ns, second_ns] = mean;
+            Finding::LowerCacheUnused { blocks, first_ns, second_ns }
         }
         (false, true, true) => {
-            let [first, second] = p99;
-            Finding::LowerCacheByP99 { blocks, first_ns: first, second_ns: second, passes }
+            let [first_ns, second_ns] = p99;
+            Finding::LowerCacheByP99 { blocks, first_ns, second_ns, passes }
         }
         (false, true, false) => {
-            let [first, second] = p99;
-            Finding::LowerCacheUnusedByP99 { blocks, first_ns: first, second_ns: second }
+            let [first_ns, second_ns] = p99;
+            Finding::LowerCacheUnusedByP99 { blocks, first_ns, second_ns }
         }
         (false, false, _) => return None,
     };
@@ -124,15 +121,16 @@ pub(super) fn server_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         return None;
     }
     let size_bytes = input.record.workload.size_bytes;
-    match input.plan.server_ram_bytes.map(|memory| (memory, memory as f64 / size_bytes.max(1) as f64)) {
-        Some((_, held)) if held <= HELD => None,
-        Some((memory, held)) => {
-            let (memory, held) = (MemoryBytes(memory), Share(held.min(1.0)));
-            let finding = Finding::ServerHolds {
-                memory_bytes: memory,
-                held_share: held,
-                size_bytes: MemoryBytes(size_bytes),
-            };
+    match input
+        .plan
+        .server_ram_bytes
+        .map(|memory_bytes| (memory_bytes, memory_bytes as f64 / size_bytes.max(1) as f64))
+    {
+        Some((_, held_share)) if held_share <= HELD => None,
+        Some((memory_bytes, held_share)) => {
+            let (memory_bytes, held_share) = (MemoryBytes(memory_bytes), Share(held_share.min(1.0)));
+            let finding =
+                Finding::ServerHolds { memory_bytes, held_share, size_bytes: MemoryBytes(size_bytes) };
             Some(TrapFinding::new(finding, [Advice::SizeTwiceServer {}]))
         }
         None => {

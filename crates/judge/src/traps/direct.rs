@@ -39,11 +39,8 @@ pub(super) fn unwritten_extents(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let extents = input.record.extents.as_ref()?;
     let share = extents.hole_share + extents.unwritten_share;
     (share > NEGLIGIBLE).then(|| {
-        let (holes, unwritten) = (Share(extents.hole_share), Share(extents.unwritten_share));
-        TrapFinding::new(
-            Finding::FilesNotWritten { holes_share: holes, unwritten_share: unwritten },
-            [Advice::RunAgain {}],
-        )
+        let (holes_share, unwritten_share) = (Share(extents.hole_share), Share(extents.unwritten_share));
+        TrapFinding::new(Finding::FilesNotWritten { holes_share, unwritten_share }, [Advice::RunAgain {}])
     })
 }
 
@@ -147,8 +144,8 @@ pub(super) fn counters_disagree(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     }
     if input.is_uncounted() {
         let name = input.record.device.as_ref()?.name.as_str();
-        let moved = Bytes(input.record.app_bytes_read.saturating_add(input.record.app_bytes_written));
-        let finding = Finding::DeviceCountedNothing { device: name.into(), moved_bytes: moved };
+        let moved_bytes = Bytes(input.record.app_bytes_read.saturating_add(input.record.app_bytes_written));
+        let finding = Finding::DeviceCountedNothing { device: name.into(), moved_bytes };
         return Some(TrapFinding::new(finding, [Advice::CheckIostats { device: name.into() }]));
     }
     if data.verb != DataVerb::Read {

@@ -2,7 +2,7 @@
 
 use model::advice::Advice;
 use model::disturbance::SHARE_MAX;
-use model::figure::{Celsius, Count, Share, Work};
+use model::figure::{Celsius, Count, Share, Upkeep};
 use model::finding::Finding;
 
 use crate::{JudgeInput, TrapFinding, disturbance};
@@ -51,10 +51,13 @@ pub(super) fn upkeep(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let conditions = input.record.conditions.as_ref()?;
     let own: Vec<_> = conditions.upkeep.iter().filter(|upkeep| upkeep.is_of_target).cloned().collect();
     if !own.is_empty() {
-        return Some(TrapFinding::new(Finding::TargetUpkeep { work: Work(own) }, [Advice::WaitForUpkeep {}]));
+        return Some(TrapFinding::new(
+            Finding::TargetUpkeep { work: Upkeep(own) },
+            [Advice::WaitForUpkeep {}],
+        ));
     }
     let other = conditions.upkeep.first()?.clone();
-    Some(Finding::OtherUpkeep { work: Work(vec![other]) }.into())
+    Some(Finding::OtherUpkeep { work: Upkeep(vec![other]) }.into())
 }
 
 /// Threads that had to wait for a CPU.

@@ -77,21 +77,20 @@ pub(super) fn absorbed_by_page_cache(input: &JudgeInput<'_>) -> Option<TrapFindi
     if written == 0 || data.compress_percent > 0 || data.dedupe_percent > 0 || compresses(input) {
         return None;
     }
-    let reached = device.bytes_written as f64 / written as f64;
-    if reached >= REACHED || input.record.rate.durable_ops_per_second.is_none() {
+    let reached_share = device.bytes_written as f64 / written as f64;
+    if reached_share >= REACHED || input.record.rate.durable_ops_per_second.is_none() {
         return None;
     }
-    let reached = Share(reached);
+    let reached_share = Share(reached_share);
     let caught = match input.record.passes > 1.0 {
         // Who asks for it gets it, but its bytes are not the device's.
         true => {
-            let finding =
-                Finding::ReplacedInMemory { reached_share: reached, passes: Mean(input.record.passes) };
+            let finding = Finding::ReplacedInMemory { reached_share, passes: Mean(input.record.passes) };
             TrapFinding::new(finding, [Advice::OnePass {}])
         }
         false => {
             let file_system = || input.target().file_system.as_str().into();
-            let finding = Finding::DidNotReachDevice { reached_share: reached, file_system: file_system() };
+            let finding = Finding::DidNotReachDevice { reached_share, file_system: file_system() };
             TrapFinding::new(finding, [Advice::FindKeeper { file_system: file_system() }])
         }
     };

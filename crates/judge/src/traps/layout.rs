@@ -33,12 +33,12 @@ pub(super) fn parity_writes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let written = members.values().map(|(_, written)| *written).fold(0, u64::saturating_add);
     let share = read as f64 / record.app_bytes_written as f64;
     (share > PARITY_READS).then(|| {
-        let (array, asked) = (raid.name.as_str().into(), Bytes(record.app_bytes_written));
+        let (array, asked_bytes) = (raid.name.as_str().into(), Bytes(record.app_bytes_written));
         let finding = Finding::ParityWrites {
             array,
             read_bytes: Bytes(read),
             written_bytes: Bytes(written),
-            asked_bytes: asked,
+            asked_bytes,
         };
         TrapFinding::new(finding, [Advice::WholeStripes {}])
     })

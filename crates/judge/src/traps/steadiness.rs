@@ -166,50 +166,35 @@ pub(super) fn rate_dropped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         return None;
     }
     let bytes = input.record.workload.block_bytes.filter(|_| change.bytes > 0);
-    let (moved, at) = (Bytes(change.bytes), Seconds(change.at_ns as f64 / 1e9));
+    let (moved_bytes, at_seconds) = (Bytes(change.bytes), Seconds(change.at_ns as f64 / 1e9));
     let ops = [change.before_ops_per_second, last.after_ops_per_second];
     let is_cached = input.record.rate.into_cache_ops_per_second.is_some();
     let is_after = steady.found && input.record.rate.steady_ops_per_second.is_some();
     let finding = if let Some(block) = bytes {
-        let [first, then] = ops.map(|ops| BytesPerSecond(ops * block as f64));
+        let [first_bytes_per_second, then_bytes_per_second] =
+            ops.map(|ops| BytesPerSecond(ops * block as f64));
         match (is_cached, is_after) {
             (true, _) => Finding::MemoryFilled {
-                moved_bytes: moved,
-                first_bytes_per_second: first,
-                then_bytes_per_second: then,
-                at_seconds: at,
+                moved_bytes,
+                first_bytes_per_second,
+                then_bytes_per_second,
+                at_seconds,
             },
-            (false, true) => Finding::RanOut {
-                moved_bytes: moved,
-                first_bytes_per_second: first,
-                then_bytes_per_second: then,
-                at_seconds: at,
-            },
-            (false, false) => Finding::RanOutMean {
-                moved_bytes: moved,
-                first_bytes_per_second: first,
-                then_bytes_per_second: then,
-                at_seconds: at,
-            },
+            (false, true) => {
+                Finding::RanOut { moved_bytes, first_bytes_per_second, then_bytes_per_second, at_seconds }
+            }
+            (false, false) => {
+                Finding::RanOutMean { moved_bytes, first_bytes_per_second, then_bytes_per_second, at_seconds }
+            }
         }
     } else {
-        let [first, then] = ops.map(OpsPerSecond);
+        let [first_ops_per_second, then_ops_per_second] = ops.map(OpsPerSecond);
         match (is_cached, is_after) {
-            (true, _) => Finding::MemoryFilledByOps {
-                first_ops_per_second: first,
-                then_ops_per_second: then,
-                at_seconds: at,
-            },
-            (false, true) => Finding::RanOutByOps {
-                first_ops_per_second: first,
-                then_ops_per_second: then,
-                at_seconds: at,
-            },
-            (false, false) => Finding::RanOutMeanByOps {
-                first_ops_per_second: first,
-                then_ops_per_second: then,
-                at_seconds: at,
-            },
+            (true, _) => Finding::MemoryFilledByOps { first_ops_per_second, then_ops_per_second, at_seconds },
+            (false, true) => Finding::RanOutByOps { first_ops_per_second, then_ops_per_second, at_seconds },
+            (false, false) => {
+                Finding::RanOutMeanByOps { first_ops_per_second, then_ops_per_second, at_seconds }
+            }
         }
     };
     Some(finding.into())
@@ -295,12 +280,12 @@ pub(super) fn several_modes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 /// Ended with the set.
 pub(super) fn one_pass(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     is_one_pass(input).then(|| {
-        let elapsed = elapsed(input);
+        let elapsed_seconds = elapsed(input);
         let writes = input.data().is_some_and(|data| data.writes());
         let finding = if writes {
-            Finding::WrittenOnce { elapsed_seconds: elapsed }
+            Finding::WrittenOnce { elapsed_seconds }
         } else {
-            Finding::ReadOnce { elapsed_seconds: elapsed }
+            Finding::ReadOnce { elapsed_seconds }
         };
         TrapFinding::new(finding, [Advice::LargerSize {}])
     })

@@ -36,31 +36,23 @@ pub(super) fn compressible_target(input: &JudgeInput<'_>) -> Option<TrapFinding>
     let data = input.data_in_files()?;
     let zram = input.target().device_stack.iter().find(|device| device.kind == DeviceKind::Zram);
     let probe = input.probes.and_then(|probes| probes.compressible.as_ref());
-    let compressible = Share(f64::from(data.compress_percent) / 100.0);
+    let compressible_share = Share(f64::from(data.compress_percent) / 100.0);
     let file_system = || input.target().file_system.as_str().into();
     Some(TrapFinding::from(match (zram, probe) {
-        (Some(device), _) => Finding::DeviceCompresses {
-            device: device.name.as_str().into(),
-            compressible_share: compressible,
-        },
+        (Some(device), _) => {
+            Finding::DeviceCompresses { device: device.name.as_str().into(), compressible_share }
+        }
         (None, Some(probe)) => {
-            let stored = probe.allocated_bytes as f64 / probe.bytes.max(1) as f64;
+            let stored_share = probe.allocated_bytes as f64 / probe.bytes.max(1) as f64;
             let compressed = probe.encoded_share.unwrap_or(0.0);
-            if stored > STORED && compressed < 1.0 - STORED {
+            if stored_share > STORED && compressed < 1.0 - STORED {
                 return None;
             }
             match compressed > 0.0 {
-                true => Finding::FileSystemCompresses {
-                    file_system: file_system(),
-                    compressible_share: compressible,
-                },
+                true => Finding::FileSystemCompresses { file_system: file_system(), compressible_share },
                 false => {
-                    let stored = Share(stored);
-                    Finding::StoredSmaller {
-                        file_system: file_system(),
-                        stored_share: stored,
-                        compressible_share: compressible,
-                    }
+                    let stored_share = Share(stored_share);
+                    Finding::StoredSmaller { file_system: file_system(), stored_share, compressible_share }
                 }
             }
         }

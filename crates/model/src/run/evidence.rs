@@ -1,5 +1,4 @@
-//! What a verdict is made of: what was seen beside the counters of devices and threads, what experiments found, and what
-//! follows from all of it.
+//! Verdicts, and what they are made of: counters of machine and server, wait channels, answers to experiments.
 
 use serde::{Deserialize, Serialize};
 
@@ -100,7 +99,7 @@ document! {
         pub class: Option<String>,
         /// The kernel's function; "running" for threads that did not sleep.
         pub symbol: String,
-        /// Share of all looks at these threads, 0 to 1.
+        /// Share of all samples of these threads, 0 to 1.
         pub share: f64,
         /// How often a thread was seen there.
         pub samples: u64,
@@ -129,7 +128,7 @@ document! {
         pub before_ops_per_second: f64,
         /// The rate with it.
         pub after_ops_per_second: f64,
-        /// What was changed: "q1t4", "16k", "1.2 ms".
+        /// The change: "q1t4", "blocks of 16 KiB", "a pause of 23 µs".
         pub change: String,
     }
 
@@ -241,11 +240,17 @@ document! {
 }
 
 impl Verdict {
-    /// The verdict of a rule, as sure as its evidence can make it, about a limiter with that share of the time.
+    /// The verdict of a rule about a limiter with that share of the time: confirmed by three sources of evidence that agree,
+    /// likely by two.
     pub fn new(limiter: Limiter, share: f64, observations: Vec<Observation>) -> Self {
+        let confidence = match sources(&observations) {
+            0 | 1 => Confidence::Undetermined,
+            2 => Confidence::Likely,
+            _ => Confidence::Confirmed,
+        };
         Self {
             limiter: Some(limiter),
-            confidence: Some(Confidence::Confirmed),
+            confidence: Some(confidence),
             ranking: vec![Ranked { limiter, share }],
             observations,
             ..Self::default()
@@ -266,11 +271,16 @@ impl Verdict {
         self
     }
 
-    /// The same, with observations that say otherwise, if there are any.
+    /// The same, with observations that say otherwise, if there are any: likely at most with those of one source, and
+    /// undetermined with more.
     #[must_use]
     pub fn unless(mut self, contrary: impl IntoIterator<Item = Observation>) -> Self {
         self.contrary.extend(contrary);
-        self
+        match sources(&self.contrary) {
+            0 => self,
+            1 => self.at_most(Confidence::Likely),
+            _ => self.at_most(Confidence::Undetermined),
+        }
     }
 
     /// The same, with something to try.
@@ -278,24 +288,6 @@ impl Verdict {
     pub fn advise(mut self, advice: impl IntoIterator<Item = Advice>) -> Self {
         self.next.extend(advice);
         self
-    }
-
-    /// The same, with the confidence that the sources of its evidence leave: three that agree confirm it, two make it
-    /// likely, and each that says otherwise costs a step.
-    #[must_use]
-    pub fn weighed(self) -> Self {
-        use Confidence::{Confirmed, Likely, Undetermined};
-        let agreed = match sources(&self.observations) {
-            0 | 1 => Undetermined,
-            2 => Likely,
-            _ => Confirmed,
-        };
-        let uncontested = match sources(&self.contrary) {
-            0 => Confirmed,
-            1 => Likely,
-            _ => Undetermined,
-        };
-        self.at_most(agreed).at_most(uncontested)
     }
 
     /// Whether its limiter is known at least as surely as this.

@@ -6,7 +6,7 @@ use model::Comparison;
 use model::comparison::{Answer, Measure};
 use model::nearest;
 
-use super::words::{signed, subject};
+use wording::comparison::{signed, subject};
 
 /// What is not to be accepted: "throughput<-5%", "p99>10%".
 #[derive(Debug, Clone, Copy, PartialEq)]

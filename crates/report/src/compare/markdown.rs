@@ -3,11 +3,11 @@
 use model::Comparison;
 use model::comparison::{Answer, Direction, Row};
 
-use super::words::{
+use crate::markdown::escaped;
+use wording::comparison::{
     MISSING, answer, conclusions, difference, ends, headline, limiters, margin, p, signed, spread, subject,
     unsettled, value, warnings,
 };
-use crate::markdown::escaped;
 
 /// The comparison as Markdown: what differs, the table with every measure, what is to be known of it.
 pub fn markdown(comparison: &Comparison) -> String {

@@ -9,7 +9,6 @@ mod page;
 mod rows;
 mod side;
 mod text;
-mod words;
 
 use model::comparison::SCHEMA;
 use model::{Comparison, Run};
@@ -20,7 +19,7 @@ pub use markdown::markdown;
 pub use page::html;
 pub use side::{ForeignRate, Side};
 pub use text::text;
-pub(crate) use words::{difference, signed};
+pub(crate) use wording::comparison::{difference, signed};
 
 use crate::facts;
 

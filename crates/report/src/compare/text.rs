@@ -3,12 +3,12 @@
 use model::Comparison;
 use model::comparison::{Answer, Change, Direction, Measure, Row};
 
-use super::words::{
+use crate::printable;
+use crate::text::{BOLD, DIM, GREEN, Style, YELLOW, field, fit, fit_end, paint, remark, together, wrap};
+use wording::comparison::{
     MISSING, answer, conclusions, difference, ends, first_apart, headline, limiters, margin, p, runs, signed,
     spread, unsettled, value, warnings,
 };
-use crate::printable;
-use crate::text::{BOLD, DIM, GREEN, Style, YELLOW, field, fit, fit_end, paint, remark, together, wrap};
 
 /// Blanks between columns, and before the first.
 const GAP: usize = 2;

@@ -157,7 +157,7 @@ fn the_page_tells_what_the_terminal_tells() {
         "2026-11-21 14:03 UTC",
         "966,310",
         "device bandwidth <small>confirmed</small>",
-        "a cache or a credit ran out after 2.3 s",
+        "a cache or a burst credit may have run out",
         "so this says nothing about the disk.",
         "nvme0n1p2",
         "vm.dirty_ratio",

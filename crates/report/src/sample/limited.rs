@@ -1,9 +1,11 @@
 //! What limits the rows of the default run: something of every kind.
 
+use model::Experiment;
 use model::Limiter;
 use model::advice::Advice;
 use model::figure::{
-    BytesPerSecond, Count, Mean, MemoryBytes, OpsPerSecond, Ratio, Share, ThreadTime, TimePart, TimeShare,
+    BytesPerSecond, Change, Count, Mean, MemoryBytes, OpsPerSecond, Share, Time, TimePart, TimeShare, Tried,
+    Wait, WaitClass,
 };
 use model::observation::Observation;
 use model::run::{
@@ -17,18 +19,18 @@ use super::phase;
 pub(crate) fn limit(phase: &mut PhaseRecord, verdict: Verdict) {
     let is_suspect = phase.notes.iter().any(|note| note.mark == Mark::Distrust);
     let trust = if is_suspect { Trust::Suspect } else { Trust::Ok };
-    phase.verdict = Some(Verdict { trust, ..verdict.weighed() });
+    phase.verdict = Some(Verdict { trust, ..verdict });
     wording::fill(phase);
 }
 
 /// Shares of the threads' time.
 pub(crate) fn time(parts: &[(TimePart, f64)]) -> Observation {
     let shares = parts.iter().map(|(part, share)| TimeShare { part: *part, share: *share });
-    Observation::TimeSpent { time: ThreadTime(shares.collect()) }
+    Observation::TimeSpent { time: Time(shares.collect()) }
 }
 
-fn slept(symbol: &str, share: f64) -> Observation {
-    Observation::SleptIn { symbol: symbol.into(), asleep_share: Share(share) }
+fn slept(class: WaitClass, symbol: &str, share: f64) -> Observation {
+    Observation::SleptIn { class: Wait(class), symbol: symbol.into(), asleep_share: Share(share) }
 }
 
 fn ran(share: f64) -> Observation {
@@ -41,16 +43,13 @@ fn in_device(requests: f64, waiting: f64) -> Observation {
 }
 
 /// An answer of so many times the rate to a change of the load.
-macro_rules! answer {
-    ($kind:ident, $change:literal, $before:literal, $times:expr, $elasticity:literal) => {
-        Observation::$kind {
-            change: $change.into(),
-            before_ops_per_second: OpsPerSecond($before),
-            after_ops_per_second: OpsPerSecond($before * $times),
-            elasticity: Ratio($elasticity),
-            half_width: Ratio(0.11),
-        }
-    };
+fn answer(experiment: Experiment, change: &str, before: f64, times: f64) -> Observation {
+    Observation::Answer {
+        experiment: Tried(experiment),
+        change: Change(change.into()),
+        before_ops_per_second: OpsPerSecond(before),
+        after_ops_per_second: OpsPerSecond(before * times),
+    }
 }
 
 /// Limiters for the eleven rows of the default run.
@@ -66,9 +65,9 @@ pub(super) fn all(phases: &mut [PhaseRecord]) {
     for index in [0, 1] {
         let seen = vec![
             time(&[(Blocked, 0.97)]),
-            slept("io_schedule", 0.96),
-            answer!(DepthAnswer, "q32t1", 3_300.0, 1.01, 0.01),
-            answer!(BlockAnswer, "blocks of 256 KiB", 3_300.0, 4.0, -1.0),
+            slept(WaitClass::Page, "io_schedule", 0.96),
+            answer(Experiment::Depth, "q32t1", 3_300.0, 1.01),
+            answer(Experiment::Block, "blocks of 256 KiB", 3_300.0, 4.0),
         ];
         limit(&mut phases[index], Verdict::new(Limiter::DeviceBandwidth, 0.97, seen));
     }
@@ -80,17 +79,17 @@ pub(super) fn all(phases: &mut [PhaseRecord]) {
     let threads = Advice::MoreThreadsUpTo { threads: Count(4), times: Mean(4.0) };
     let advice = [Advice::NotTheStorage {}, threads, Advice::OrDirectAndDeep {}];
     limit(&mut phases[2], Verdict::new(Limiter::KernelCpu, 0.91, seen).advise(advice));
-    let seen = vec![in_device(126.0, 128.0), answer!(DepthAnswer, "q128t4", 812_000.0, 1.02, 0.01)];
+    let seen = vec![in_device(126.0, 128.0), answer(Experiment::Depth, "q128t4", 812_000.0, 1.02)];
     limit(&mut phases[3], Verdict::new(Limiter::DeviceOps, 0.92, seen));
     let seen =
-        vec![time(&[(Blocked, 0.58), (Kernel, 0.40)]), answer!(DepthAnswer, "q128t4", 402_000.0, 1.38, 0.23)];
+        vec![time(&[(Blocked, 0.58), (Kernel, 0.40)]), answer(Experiment::Depth, "q128t4", 402_000.0, 1.38)];
     let parts = [(Limiter::DeviceBandwidth, 0.55), (Limiter::KernelCpu, 0.40)];
     limit(&mut phases[4], Verdict::mixed(parts, seen));
     let seen = vec![
         time(&[(Blocked, 0.94)]),
-        slept("__iomap_dio_rw", 0.94),
-        answer!(DelayAnswer, "a pause of 23 µs", 12_900.0, 0.76, 1.02),
-        answer!(DepthAnswer, "q1t4", 12_900.0, 3.9, 0.98),
+        slept(WaitClass::Device, "__iomap_dio_rw", 0.94),
+        answer(Experiment::Delay, "a pause of 23 µs", 12_900.0, 0.76),
+        answer(Experiment::Depth, "q1t4", 12_900.0, 3.9),
     ];
     let latency = Verdict::new(Limiter::DeviceLatency, 0.94, seen).advise([Advice::MoreDepth {}]);
     limit(&mut phases[5], latency);
@@ -116,8 +115,11 @@ pub(super) fn all(phases: &mut [PhaseRecord]) {
         block: None,
         separate: None,
     });
-    let seen =
-        vec![time(&[(Blocked, 0.95)]), slept("xlog_wait_on_iclog", 0.94), Flushes { flushes: Mean(1.0) }];
+    let seen = vec![
+        time(&[(Blocked, 0.95)]),
+        slept(WaitClass::Sync, "xlog_wait_on_iclog", 0.94),
+        Flushes { flushes: Mean(1.0) },
+    ];
     limit(&mut phases[6], Verdict::new(Limiter::FsyncJournal, 0.95, seen).advise([Advice::GroupCommit {}]));
     let seen = vec![
         time(&[(Blocked, 0.88)]),

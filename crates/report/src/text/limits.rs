@@ -10,7 +10,7 @@ use super::table;
 use super::wrap::{field, together, with_units, wrap};
 
 /// Sentences of evidence that a paragraph has: the document and Markdown have all.
-const SENTENCES_MAX: usize = 2;
+const SENTENCES_MAX: usize = 3;
 
 /// A limiter of some rows of which the same is said.
 pub(crate) struct Limit {
@@ -57,9 +57,7 @@ fn grouped(phases: &[PhaseRecord]) -> Vec<Vec<usize>> {
 
 fn are_told_as_one(one: &PhaseRecord, other: &PhaseRecord) -> bool {
     let verdicts = one.verdict.as_ref().zip(other.verdict.as_ref());
-    head(one) == head(other)
-        && verdicts.is_some_and(|(one, other)| wording::are_alike_verdicts(one, other))
-        && way_down(one) == way_down(other)
+    head(one) == head(other) && verdicts.is_some_and(|(one, other)| wording::are_alike_verdicts(one, other))
 }
 
 /// The limiter in words. Parts of a mix are told with their shares.
@@ -79,15 +77,11 @@ fn way_down(phase: &PhaseRecord) -> [Option<String>; 2] {
 /// The evidence that says most, and what to try, of rows that are told as one.
 fn text(members: &[&PhaseRecord]) -> String {
     let verdicts: Vec<_> = members.iter().filter_map(|phase| phase.verdict.as_ref()).collect();
-    let Some((limiter, _)) = members.first().and_then(|phase| limiter::of(phase)) else {
-        return String::new();
-    };
-    let is_shared = matches!(limiter, Limiter::Mixed | Limiter::NotClear);
-    let shares = Some(wording::ranking(&verdicts)).filter(|shares| is_shared && !shares.is_empty());
-    let evidence =
-        shares.into_iter().chain(wording::telling(&verdicts, SENTENCES_MAX)).collect::<Vec<_>>().join("; ");
-    let mut sentences: Vec<_> = Some(evidence).filter(|text| !text.is_empty()).into_iter().collect();
-    sentences.extend(way_down(members[0]).into_iter().flatten());
+    let mut sentences = vec![wording::why(&verdicts, SENTENCES_MAX)];
+    // Rows that are told as one have each a way of their own.
+    if let [only] = members {
+        sentences.extend(way_down(only).into_iter().flatten());
+    }
     let mut text: String = sentences.iter().map(|text| sentence(text)).collect();
     text.push_str(&wording::next_steps(&verdicts).map(|advice| sentence(&advice)).unwrap_or_default());
     text.trim_end().to_owned()
@@ -112,10 +106,10 @@ pub fn limited(rows: &[(&str, &PhaseRecord)], style: &Style) -> String {
         let told = limiter::of(phase).map(|_| {
             let words = limiter::words(phase).unwrap_or_default();
             let surely = limiter::surely(phase).map_or(String::new(), |word| format!(", {word}"));
-            let why = wording::telling(&verdict, 1).first().map_or(String::new(), |text| format!(": {text}"));
-            format!("{words}{surely}{why}")
+            let why = Some(wording::why(&verdict, 1)).filter(|why| !why.is_empty());
+            format!("{words}{surely}{}", why.map_or(String::new(), |why| format!(": {why}")))
         });
-        let text = with_units(&told.unwrap_or_else(|| "nothing is known of what limited it".to_owned()));
+        let text = with_units(&told.unwrap_or_else(|| wording::NO_LIMITER.to_owned()));
         let lines = wrap(&style.finish(text), style.paragraph().saturating_sub(width));
         format!("  {name:<0$}{1}", width - 2, lines.join(&format!("\n{:width$}", "")))
     };
@@ -129,12 +123,8 @@ fn legend(phases: &[PhaseRecord]) -> Option<String> {
     // Of the device, least needs to be explained.
     let example =
         limiters().find(|limiter| !limiter::is_of_device(*limiter)).or_else(|| limiters().next())?;
-    let has = |word| shown.iter().any(|phase| limiter::surely(phase) == Some(word));
-    let sign = match (has("likely"), has("confirmed")) {
-        (true, true) => format!("{LIKELY} is likely (two kinds of evidence), no sign is confirmed (three)"),
-        (true, false) => format!("{LIKELY} is likely: two kinds of evidence agree, not three"),
-        (false, _) => "what they mean".to_owned(),
-    };
+    let has_likely = shown.iter().any(|phase| limiter::surely(phase) == Some("likely"));
+    let sign = if has_likely { wording::likely(LIKELY) } else { "what they mean".to_owned() };
     Some(format!("{sign} · {}", together(&format!("skye explain {}", example.code()))))
 }
 
@@ -164,9 +154,9 @@ mod tests {
     use super::*;
     use crate::sample;
     use model::advice::Advice;
-    use model::figure::{Share, TimePart};
+    use model::figure::{Share, TimePart, Wait, WaitClass};
     use model::observation::Observation;
-    use model::run::{CallUse, Evidence, NetworkUse, SystemUse, Verdict};
+    use model::run::{CallUse, Confidence, Evidence, NetworkUse, SystemUse, Verdict};
 
     #[test]
     fn each_limiter_has_its_evidence_and_what_to_try() {
@@ -180,10 +170,7 @@ mod tests {
         insta::assert_snapshot!(limited(&rows, &sample::WIDE));
         let mut unknown = run.phases[0].clone();
         unknown.verdict = None;
-        assert_eq!(
-            limited(&[("Seeks", &unknown)], &sample::WIDE),
-            "  Seeks  nothing is known of what limited it"
-        );
+        assert_eq!(limited(&[("Seeks", &unknown)], &sample::WIDE), "  Seeks  its limiter is not known");
     }
 
     #[test]
@@ -206,10 +193,10 @@ mod tests {
         }
         let text = sample::plain(&limits(&phases, &sample::WIDE));
         assert_eq!(
-            text.lines().skip(1).collect::<Vec<_>>(),
+            text.lines().skip(2).collect::<Vec<_>>(),
             [
-                "  read, write: kernel CPU, likely: thread time: 91 to 97 % in the kernel, 3.0 % in its own code;",
-                "    its threads were running, not asleep, in 91 to 97 % of samples. More threads may help.",
+                "  read, write: kernel CPU, likely: its threads spent 91 to 97 % of their time in the kernel, 3.0 %",
+                "    in their own code; its threads were awake in 91 to 97 % of samples. More threads may help.",
             ]
         );
     }
@@ -220,7 +207,7 @@ mod tests {
         let seen = vec![sample::time(&[(TimePart::Blocked, 0.97)]), Observation::VirtualDisk {}];
         sample::limit(&mut phase, Verdict::new(Limiter::DeviceBandwidth, 0.97, seen));
         let text = sample::plain(&limits(&[phase.clone()], &sample::WIDE));
-        assert!(text.contains("97 % blocked"), "{text}");
+        assert!(text.contains("97 % of their time asleep"), "{text}");
         phase.verdict = None;
         assert_eq!(limits(&[phase], &sample::WIDE), "");
     }
@@ -232,6 +219,7 @@ mod tests {
         phase.verdict = Some(Verdict {
             evidence: Some(evidence),
             advice: Some("Wait for the sun".into()),
+            confidence: Some(Confidence::Confirmed),
             ..Verdict::new(Limiter::KernelCpu, 0.9, vec![Observation::InWords])
         });
         let text = sample::plain(&limits(&[phase], &sample::WIDE));
@@ -244,7 +232,7 @@ mod tests {
         let symbol = "asleep in \x1b[2J\n_dio\u{202e}".into();
         let seen = vec![
             sample::time(&[(TimePart::Blocked, 0.9)]),
-            Observation::SleptIn { symbol, asleep_share: Share(0.9) },
+            Observation::SleptIn { class: Wait(WaitClass::Lock), symbol, asleep_share: Share(0.9) },
         ];
         let advice = Advice::RaiseLimit { source: "\x07 Try".into() };
         sample::limit(&mut phase, Verdict::new(Limiter::LockContention, 0.9, seen).advise([advice]));

@@ -174,10 +174,9 @@ fn waiting(phase: &PhaseRecord) -> Option<Finding> {
         let (wait, whole) = wait.zip(whole)?;
         (wait as f64 > whole as f64 * WAIT_SHARE).then_some((LatencyNs(wait), LatencyNs(whole)))
     };
-    let p99 =
-        long(wait.p99, whole.p99).map(|(wait, whole)| Finding::P99Waited { wait_ns: wait, whole_ns: whole });
+    let p99 = long(wait.p99, whole.p99).map(|(wait_ns, whole_ns)| Finding::P99Waited { wait_ns, whole_ns });
     p99.or_else(|| {
-        long(wait.p50, whole.p50).map(|(wait, whole)| Finding::P50Waited { wait_ns: wait, whole_ns: whole })
+        long(wait.p50, whole.p50).map(|(wait_ns, whole_ns)| Finding::P50Waited { wait_ns, whole_ns })
     })
 }
 

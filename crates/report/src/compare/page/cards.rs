@@ -8,9 +8,9 @@ use model::run::PhaseRecord;
 
 use super::{Page, SIDES_MAX, answer, class_of, name, overlay, strip};
 use crate::compare::side::is_measured;
-use crate::compare::words::{subject, value};
 use crate::html::test::{Chip, middle};
 use crate::html::{Figure, Markup, rendered};
+use wording::comparison::{subject, value};
 
 /// Longest part of an anchor that is made from the test.
 const ANCHOR_MAX: usize = 40;

@@ -7,9 +7,9 @@ use model::comparison::Row;
 use super::cards::Cards;
 use super::room::{escaped, fitting};
 use super::{PAGE_MAX, Page, name, sentence};
-use crate::compare::words::unsettled;
-use crate::compare::words::{conclusions, subject};
 use crate::html::{Markup, rendered};
+use wording::comparison::unsettled;
+use wording::comparison::{conclusions, subject};
 
 /// Sentences of each kind that are shown at most.
 const SHOWN_MAX: usize = 100;

@@ -4,9 +4,9 @@ use model::comparison::{Change, Row};
 
 use super::room::{escaped, fitting};
 use super::{Page, answer, class_of, name};
-use crate::compare::words::{self, ends, margin, signed, subject};
 use crate::html::{Figure, Markup};
 use crate::svg::{Anchor, Drawing, Path, Scale, WIDTH, fitted};
+use wording::comparison::{ends, margin, signed, subject};
 
 /// Where the axis lies; before it stands the test, behind it the answer.
 const ACROSS: [f64; 2] = [160.0, 324.0];
@@ -203,7 +203,7 @@ fn in_short(change: &Change) -> String {
     match class_of(change) {
         "same" => "same".into(),
         "unknown" if change.p.is_some() => "?".into(),
-        _ => words::answer(change),
+        _ => wording::comparison::answer(change),
     }
 }
 
@@ -213,7 +213,7 @@ fn told(page: &Page<'_>, row: &Row, change: &Change) -> String {
     parts.extend((!small.is_empty()).then_some(small));
     let ends = ends(change);
     parts.extend((!ends.is_empty()).then(|| format!("95 % interval {ends}")));
-    let p = words::p(change);
+    let p = wording::comparison::p(change);
     parts.extend((!p.is_empty()).then_some(p));
     parts.join(", ")
 }

@@ -5,9 +5,9 @@ use model::Comparison;
 
 use super::room::{escaped, fitting};
 use super::{NAME_MAX, PAGE_MAX, Page, SIDES_MAX, name};
-use crate::compare::words::margin;
 use crate::html::{Markup, embedded, rendered};
 use crate::text::fit_end;
+use wording::comparison::margin;
 
 /// Files of one side that are named at most.
 const FILES_MAX: usize = 12;

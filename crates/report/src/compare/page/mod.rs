@@ -19,10 +19,10 @@ use method::Held;
 use model::comparison::{Answer, Change, Direction};
 use model::{Comparison, Run};
 
-use super::words::{each, first_apart, headline, margin, needed, runs, signed};
 use crate::html::{Frame, Markup, PAGE_MAX, rendered};
 use crate::text::{fit, fit_end};
 use crate::{printable, time};
+use wording::comparison::{each, first_apart, headline, margin, needed, runs, signed};
 
 /// Most characters of a name that others gave.
 const NAME_MAX: usize = 80;
@@ -224,9 +224,9 @@ fn said(page: &Page<'_>, row: &model::comparison::Row) -> String {
             None => {
                 format!("{} with one run on a side, which says nothing about the next", signed(change.ratio))
             }
-            Some(_) => super::words::sentence(change, page.comparison),
+            Some(_) => wording::comparison::sentence(change, page.comparison),
         };
-        let p = if change.answer == Answer::Changed { super::words::p(change) } else { String::new() };
+        let p = if change.answer == Answer::Changed { wording::comparison::p(change) } else { String::new() };
         let p = if p.is_empty() { p } else { format!(", {p}") };
         Some(format!("{}: {said}{p}", page.short_name(index + 1)))
     });

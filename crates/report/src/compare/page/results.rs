@@ -8,10 +8,10 @@ use super::cards::Cards;
 use super::forest::Charts;
 use super::room::{escaped, fitting};
 use super::{PAGE_MAX, Page, SENTENCE_MAX, SIDES_MAX, answer, class_of, name, sentence};
-use crate::compare::words::{MISSING, ends, p, signed, spread, value};
 use crate::html::test::Chip;
 use crate::html::{Markup, rendered};
 use crate::text::{fit, is_of_device};
+use wording::comparison::{MISSING, ends, p, signed, spread, value};
 
 /// Settings that differ that are shown at most; there are about forty.
 const DIFFERENCES_MAX: usize = 100;

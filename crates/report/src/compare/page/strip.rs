@@ -4,9 +4,9 @@ use model::comparison::{Measure, Row, SideResult};
 use model::numbers::round_step;
 
 use super::{Page, class, first_of, legend, said};
-use crate::compare::words::{spread, value};
 use crate::html::{Figure, Markup};
 use crate::svg::{Anchor, Drawing, Path, Plot, Scale, Side, WIDTH, compact, fitted, thinned};
+use wording::comparison::{spread, value};
 
 /// Pairs of runs of a side that are drawn, the lows and highs of more.
 const BUCKETS: usize = 24;

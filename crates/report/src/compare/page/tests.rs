@@ -88,7 +88,7 @@ fn the_page_tells_what_the_terminal_tells() {
     let (comparison, text) =
         page_of(&[("before", vec![tuned()]), ("after", vec![repeated(&sample::run(), 1.0)])]);
     let told = plain(&text);
-    for sentence in compare::words::conclusions(&comparison) {
+    for sentence in wording::comparison::conclusions(&comparison) {
         assert!(told.contains(&printable(&sentence)), "{sentence}");
     }
     for expected in [
@@ -106,7 +106,7 @@ fn the_page_tells_what_the_terminal_tells() {
     }
     for row in &comparison.rows {
         for measured in row.sides.iter().flatten() {
-            assert!(told.contains(&compare::words::value(row, measured.mean)), "{row:?}");
+            assert!(told.contains(&wording::comparison::value(row, measured.mean)), "{row:?}");
         }
     }
     assert!(text.contains("href=\"#test-read-rnd4k-q32t4\""));

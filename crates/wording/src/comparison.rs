@@ -1,17 +1,17 @@
-//! The words and numbers that every form of a comparison uses.
+//! Words and numbers of comparisons, for every form that shows one.
 
 use std::collections::HashSet;
 
 use model::comparison::{Answer, Change, Difference, Direction, Measure, Row, SideResult};
 use model::{Comparison, FileVerb};
 
-use crate::numbers::{amount, latency, megabytes, percent};
+use model::numbers::{amount, latency, megabytes, percent};
 
 /// Stands where nothing is known.
-pub(super) const MISSING: &str = crate::numbers::MISSING;
+pub const MISSING: &str = model::numbers::MISSING;
 
 /// "2,655 MB/s", "412,310 IOPS", "142,310/s", "1.92 ms"
-pub(crate) fn value(row: &Row, value: f64) -> String {
+pub fn value(row: &Row, value: f64) -> String {
     let shown = match row.measure {
         Measure::BytesPerSecond => megabytes(value),
         Measure::OpsPerSecond if is_on_blocks(row) => amount(value).map(|rate| format!("{rate} IOPS")),
@@ -28,7 +28,7 @@ fn is_on_blocks(row: &Row) -> bool {
 
 /// How far the interval of a side reaches to its wider side: "±1.2 %", beyond twice the value "×÷2.4"; empty where there is
 /// none.
-pub(crate) fn spread(measured: &SideResult) -> String {
+pub fn spread(measured: &SideResult) -> String {
     let Some((low, high)) = measured.ci95_low.zip(measured.ci95_high) else { return String::new() };
     let half = (high / measured.mean - 1.0).max(1.0 - low / measured.mean);
     if half >= 1.0 {
@@ -38,7 +38,7 @@ pub(crate) fn spread(measured: &SideResult) -> String {
 }
 
 /// "+2.2 %", "-17 %", "+135 %", "0.0 %"; beyond ten times "×12".
-pub(crate) fn signed(ratio: f64) -> String {
+pub fn signed(ratio: f64) -> String {
     if ratio >= 10.0 {
         return format!("×{}", amount(ratio).unwrap_or_default());
     }
@@ -49,13 +49,13 @@ pub(crate) fn signed(ratio: f64) -> String {
 }
 
 /// A share in percent with as many digits as say something: "0.4 %", "12 %".
-pub(crate) fn short_percent(share: f64) -> String {
+pub fn short_percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent < 9.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
 }
 
 /// The ends of the interval of a change: "+1.2 to +3.2 %"; empty where there is none.
-pub(crate) fn ends(change: &Change) -> String {
+pub fn ends(change: &Change) -> String {
     let Some((low, high)) = change.ci95_low_ratio.zip(change.ci95_high_ratio) else { return String::new() };
     let (low, high) = (signed(low), signed(high));
     match low.strip_suffix(" %") {
@@ -65,7 +65,7 @@ pub(crate) fn ends(change: &Change) -> String {
 }
 
 /// "p=0.002"; empty where there is none. It is corrected for the number of rows.
-pub(crate) fn p(change: &Change) -> String {
+pub fn p(change: &Change) -> String {
     match change.p_corrected {
         None => String::new(),
         Some(p) if p < 0.001 => "p<0.001".into(),
@@ -74,7 +74,7 @@ pub(crate) fn p(change: &Change) -> String {
 }
 
 /// What the column of changes says: "+2.2 %", "~ same", "~".
-pub(crate) fn answer(change: &Change) -> String {
+pub fn answer(change: &Change) -> String {
     match (change.answer, change.p) {
         (Answer::Changed, _) => signed(change.ratio),
         (Answer::Equivalent, _) => "~ same".into(),
@@ -86,7 +86,7 @@ pub(crate) fn answer(change: &Change) -> String {
 
 /// The answer as a sentence's end: "changed by +2.2 % (+1.2 to +3.2 %)", "equivalent within ± 3 %", "cannot tell: would
 /// need 16 runs a side".
-pub(crate) fn sentence(change: &Change, comparison: &Comparison) -> String {
+pub fn sentence(change: &Change, comparison: &Comparison) -> String {
     let each = each(comparison);
     match change.answer {
         Answer::Changed => format!("changed by {} ({})", signed(change.ratio), ends(change)),
@@ -101,40 +101,40 @@ pub(crate) fn sentence(change: &Change, comparison: &Comparison) -> String {
 }
 
 /// What more of would be needed.
-pub(crate) fn each(comparison: &Comparison) -> &'static str {
+pub fn each(comparison: &Comparison) -> &'static str {
     if comparison.is_interleaved { "pairs" } else { "runs a side" }
 }
 
 /// How many of them: "16", "more than 1,000".
-pub(crate) fn needed(change: &Change) -> String {
+pub fn needed(change: &Change) -> String {
     change.runs_needed.map_or("more than 1,000".into(), |runs| runs.to_string())
 }
 
 /// "1 run", "6 runs"
-pub(crate) fn runs(count: u32) -> String {
+pub fn runs(count: u32) -> String {
     if count == 1 { "1 run".into() } else { format!("{count} runs") }
 }
 
 /// The first of several ways to name things by which no two are the same.
-pub(crate) fn first_apart(choices: impl IntoIterator<Item = Vec<String>>) -> Option<Vec<String>> {
+pub fn first_apart(choices: impl IntoIterator<Item = Vec<String>>) -> Option<Vec<String>> {
     let are_apart = |names: &Vec<String>| names.iter().collect::<HashSet<_>>().len() == names.len();
     choices.into_iter().find(are_apart)
 }
 
 /// "3 %", "0.5 %"
-pub(crate) fn margin(share: f64) -> String {
+pub fn margin(share: f64) -> String {
     format!("{} %", (share * 1000.0).round() / 10.0)
 }
 
 /// The test of a row: "read SEQ1M Q8T1"; of its latency "read SEQ1M Q8T1 p99".
-pub(crate) fn subject(row: &Row) -> String {
+pub fn subject(row: &Row) -> String {
     let test = format!("{} {}", row.name, row.label);
     let measure = if row.measure == Measure::P99Ns { " p99" } else { "" };
     format!("{}{measure}", test.trim_end())
 }
 
 /// The limiters of a row: "device bandwidth", "all CPUs → device operations"; empty where none is known.
-pub(crate) fn limiters(row: &Row) -> String {
+pub fn limiters(row: &Row) -> String {
     let known = row.sides.iter().flatten().filter_map(|measured| measured.limiter);
     let mut titles: Vec<&str> = Vec::new();
     for limiter in known {
@@ -146,13 +146,13 @@ pub(crate) fn limiters(row: &Row) -> String {
 }
 
 /// "mq-deadline → none"
-pub(crate) fn difference(difference: &Difference) -> String {
+pub fn difference(difference: &Difference) -> String {
     let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "not known".into());
     difference.values.iter().map(value).collect::<Vec<_>>().join(" → ")
 }
 
 /// Rates of which nothing can be told, with what would tell: one in a sentence, several in a list.
-pub(crate) fn unsettled(comparison: &Comparison) -> Vec<(Vec<String>, String)> {
+pub fn unsettled(comparison: &Comparison) -> Vec<(Vec<String>, String)> {
     let mut told = Vec::new();
     for row in comparison.rows.iter().filter(|row| row.measure.is_rate()) {
         for (change, side) in row.changes.iter().zip(&comparison.sides[1..]) {
@@ -175,7 +175,7 @@ pub(crate) fn unsettled(comparison: &Comparison) -> Vec<(Vec<String>, String)> {
 }
 
 /// What speaks against rows, those together of which the same is said.
-pub(crate) fn warnings(comparison: &Comparison) -> Vec<(Vec<String>, String)> {
+pub fn warnings(comparison: &Comparison) -> Vec<(Vec<String>, String)> {
     let mut said: Vec<(Vec<String>, String)> = Vec::new();
     for (row, warning) in
         comparison.rows.iter().flat_map(|row| row.warnings.iter().map(move |one| (row, one)))
@@ -189,7 +189,7 @@ pub(crate) fn warnings(comparison: &Comparison) -> Vec<(Vec<String>, String)> {
 }
 
 /// What follows from the whole of it, in sentences: how many runs are needed, what could be found, what it cannot say.
-pub(crate) fn conclusions(comparison: &Comparison) -> Vec<String> {
+pub fn conclusions(comparison: &Comparison) -> Vec<String> {
     let mut said = Vec::new();
     if comparison.has_claims() {
         said.extend(unsettled_for_want_of_runs(comparison));
@@ -285,7 +285,7 @@ fn capital(text: &str) -> String {
 }
 
 /// The answer to the question that was asked, in a sentence.
-pub(crate) fn headline(comparison: &Comparison) -> String {
+pub fn headline(comparison: &Comparison) -> String {
     let Some(after) = comparison.sides.get(1) else { return String::new() };
     if comparison.sides.len() > 2 {
         let others = capital(&count(comparison.sides.len() - 1));
