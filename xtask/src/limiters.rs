@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use wording::limiter_help::{CONFIDENCE, KINDS, LIMITER_HELP, occupancy};
+use wording::limiter_help::{KINDS, LIMITER_HELP, confidence, experiments, occupancy};
 
 /// Heading of the cases that show a limiter.
 const SHOWN: &str = "Shown by";
@@ -26,11 +26,13 @@ pub fn generate() -> String {
          is written by `cargo xtask limiters` from `crates/wording/src/limiter_help.rs`; change it there.",
     ));
     text.push_str("\n## How sure it is\n\n");
-    text.push_str(&wrapped(CONFIDENCE));
+    text.push_str(&wrapped(&confidence(&thresholds)));
     text.push_str("\n| kind of evidence | what it is |\n|---|---|\n");
     for (name, what) in KINDS {
         text.push_str(&format!("| {name} | {what} |\n"));
     }
+    text.push('\n');
+    text.push_str(&wrapped(&experiments(&thresholds)));
     text.push('\n');
     text.push_str(&wrapped(&occupancy(&thresholds)));
     text.push_str("\n## All of them\n\n| in a table | in documents | meaning |\n|---|---|---|\n");

@@ -11,6 +11,7 @@
 
 mod again;
 mod disturbance;
+mod experiments;
 #[cfg(test)]
 mod fixtures;
 mod input;

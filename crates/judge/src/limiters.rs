@@ -25,16 +25,17 @@ mod unstable;
 
 use model::advice::Advice;
 use model::experiment::Experiment;
-use model::figure::{Figure, Share, Threshold, WaitClass};
+use model::figure::{Figure, Mean, Share, Threshold, WaitClass};
 use model::observation::Observation;
 use model::run::{Confidence, Ranked, Verdict};
+use model::target::{Backing, DeviceKind};
 use model::{Limiter, Plan};
 
 use crate::JudgeInput;
+use crate::disturbance::used_cpus;
+use crate::experiments::Load;
 use crate::reading::{self, Reading};
-
-pub(crate) use latency::{DELAY_ALL, DEPTH_ALL};
-pub(crate) use lock::SEPARATE;
+use crate::traps;
 
 /// A share of the time that is worth naming beside the largest.
 pub(crate) const SHARE_MIN: f64 = 0.05;
@@ -43,6 +44,9 @@ pub(crate) const BLOCKED: f64 = 0.5;
 /// The same for a ring, whose one thread may be busy while the device is full: where it is always full of requests and
 /// hardly ever sleeps, it is the thread that holds it back.
 pub(crate) const RING_BLOCKED: f64 = 0.1;
+
+/// Others that use more of all CPUs than this leave software too little of them to answer as it would.
+const OTHERS_MOST: f64 = 0.8;
 
 /// Several observations as a list: each part is one, perhaps one, or a list.
 macro_rules! seen {
@@ -85,12 +89,14 @@ const RULES: &[Rule] = &[
 
 /// The thresholds that explanations of limiters name.
 pub fn thresholds() -> Vec<Threshold> {
-    let own: &[Threshold] = &[("ring_blocked", Figure::Share(RING_BLOCKED))];
+    let own: &[Threshold] =
+        &[("ring_blocked", Figure::Share(RING_BLOCKED)), ("others_most", Figure::Share(OTHERS_MOST))];
     let of_rules = [
         asked::THRESHOLDS,
         cache::THRESHOLDS,
         cpu::THRESHOLDS,
         helper::THRESHOLDS,
+        crate::experiments::THRESHOLDS,
         latency::THRESHOLDS,
         lock::THRESHOLDS,
         memory::THRESHOLDS,
@@ -110,7 +116,9 @@ pub fn thresholds() -> Vec<Threshold> {
 pub(crate) fn conclude(input: &JudgeInput<'_>) -> Option<Verdict> {
     let reading = Reading::of(*input)?;
     let found = RULES.iter().find_map(|rule| rule(&reading)).unwrap_or_else(|| unclear(&reading));
-    let mut verdict = Verdict { ranking: ranking(&reading, &found), ..found };
+    let found = Verdict { ranking: ranking(&reading, &found), ..found };
+    let doubts = doubts(&reading, found.limiter);
+    let mut verdict = found.unless(doubts);
     if !verdict.is_at_least(Confidence::Likely) {
         verdict.limiter = Some(Limiter::NotClear);
         verdict.next = vec![next_step(&reading)];
@@ -118,10 +126,37 @@ pub(crate) fn conclude(input: &JudgeInput<'_>) -> Option<Verdict> {
     Some(verdict)
 }
 
+/// Observations that forbid to be sure of that limiter, whichever rule found it.
+fn doubts(reading: &Reading<'_>, limiter: Option<Limiter>) -> Vec<Observation> {
+    let Some(limiter) = limiter else { return Vec::new() };
+    let is_of_device = matches!(limiter, Limiter::DeviceBandwidth | Limiter::DeviceOps);
+    let even = traps::steadiness::evenness(&reading.input).filter(|_| is_of_device);
+    // A target that is answered for by software of this machine has less of it when others take its CPUs.
+    let is_of_target = is_of_device
+        || matches!(
+            limiter,
+            Limiter::DeviceLatency
+                | Limiter::RemoteLatency
+                | Limiter::ServerSaturated
+                | Limiter::NetworkBandwidth
+                | Limiter::QueueFull
+                | Limiter::HelperCpu
+                | Limiter::LockContention
+                | Limiter::FsyncJournal
+        );
+    let is_software = reading.is_remote
+        || reading.input.target().device_stack.iter().any(|device| device.kind == DeviceKind::Loop);
+    let others = used_cpus(&reading.input)
+        .filter(|used| is_of_target && is_software && *used > OTHERS_MOST * cpu::cpus(reading));
+    seen![
+        even.map(|variation| Observation::RateTooEven { variation: Share(variation) }),
+        others.map(|others| Observation::OthersUsedCpus { cpus: Mean(others) }),
+    ]
+}
+
 /// A step that may make clear what is not.
 fn next_step(reading: &Reading<'_>) -> Advice {
-    let was_tried = reading.sensitivity().is_some();
-    if waits_for_target(reading) && !was_tried {
+    if waits_for_target(reading) && !reading.is_tried() {
         saturation::untried(reading)
     } else {
         Advice::MeasureLonger {}
@@ -212,15 +247,27 @@ pub fn next_experiment(input: &JudgeInput<'_>, plan: &Plan, tried: &[Experiment]
                 | Limiter::MemoryPressure
         )
     );
-    let wanted: &[Experiment] = match (reading.delay(), is_settled) {
-        (_, true) => &[],
-        // How much more would come of more at once is all that is left to ask.
-        (Some(delay), _) if delay >= DELAY_ALL && reading.depth().is_some_and(|depth| depth >= DEPTH_ALL) => {
-            &[]
-        }
-        _ => Experiment::ALL,
+    if is_settled {
+        return None;
+    }
+    let load = reading.load();
+    let is_wanted = |experiment: &Experiment| match experiment {
+        Experiment::Depth => true,
+        // One at a time, a pause leaves the target idle, whatever limits it.
+        Experiment::Delay => reading.in_flight > 1.0,
+        // The unit is that of a target that is full.
+        Experiment::Block => !load.is(Load::Room),
+        Experiment::Separate => is_shared,
     };
-    wanted.iter().filter(|one| **one != Experiment::Separate || is_shared).find(is_open).copied()
+    Experiment::ALL.iter().filter(|one| is_wanted(one)).find(is_open).copied()
+}
+
+/// Whether it is in a device or server that threads wait, or where that does not show.
+fn is_at_target(reading: &Reading<'_>) -> bool {
+    let is_there = reading.input.target().backing != Backing::Memory;
+    // A device that is idle while threads wait is not what they wait for.
+    let is_idle = !reading.is_remote && reading.waits_in_target() == Some(false);
+    waits_for_target(reading) && is_there && !is_idle
 }
 
 /// Whether it is for the target that threads wait.

@@ -5,21 +5,15 @@ use model::figure::{
     Change, Figure, Mean, OpsPerSecond, Share, Threshold, Time, TimePart, TimeShare, Tried, Wait, WaitClass,
 };
 use model::observation::Observation;
-use model::run::{Budget, Frame, Sensed, Sensitivity, SystemUse, WaitChannel, WaitsOf};
+use model::run::{Budget, Frame, Sensed, SystemUse, WaitChannel, WaitsOf};
 use model::target::{Backing, Device};
 use model::workload::Engine;
 
 use crate::JudgeInput;
-use crate::limiters::{DELAY_ALL, DEPTH_ALL, SEPARATE, SHARE_MIN};
+use crate::experiments::{Answers, Flaw, Load, Tested, Told, Unit};
+use crate::limiters::SHARE_MIN;
 use crate::wait_channels::class;
 
-/// An experiment whose 95 % interval reaches further than this to either side tells nothing, unless all of it lies on one
-/// side of what is decided by it.
-const UNCERTAIN: f64 = 0.35;
-/// All of the interval below this: it hardly answers.
-const SURELY_NONE: f64 = 0.45;
-/// All of the interval below this, of an answer to the size of blocks: it is one of bytes.
-const SURELY_BYTES: f64 = -0.6;
 /// Requests at the target for each that is waited for, from which on it is there that threads wait.
 const IN_TARGET: f64 = 0.5;
 /// The same where all CPUs are busy: then those who answer for a target in software wait for a CPU with requests in their
@@ -32,7 +26,6 @@ const SAMPLES_MIN: u64 = 50;
 
 /// The thresholds that explanations name.
 pub const THRESHOLDS: &[Threshold] = &[
-    ("uncertain", Figure::Ratio(UNCERTAIN)),
     ("in_target", Figure::Ratio(IN_TARGET)),
     ("in_target_busy", Figure::Ratio(IN_TARGET_BUSY)),
     ("cpus_busy", Figure::Share(CPUS_BUSY)),
@@ -232,82 +225,81 @@ impl<'a> Reading<'a> {
         self.occupancy().map(|occupancy| occupancy < IN_TARGET)
     }
 
-    /// What experiments found out, if any was made.
-    pub fn sensitivity(&self) -> Option<&'a Sensitivity> {
-        self.input.record.sensitivity.as_ref()
+    /// The answers to experiments, as the table reads them.
+    fn experiments(&self) -> Answers<'a> {
+        let record = self.input.record;
+        let own = record.rate.steady_or_whole().map(|own| (own, self.input.half_width().unwrap_or(0.0)));
+        Answers::new(record.sensitivity.as_ref(), own, self.in_flight <= 1.0)
     }
 
-    /// How much of a pause lengthens each turn: 1 all of it, 0 nothing; `None` where that is not certain.
-    pub fn delay(&self) -> Option<f64> {
-        certain(self.sensitivity()?.delay.as_ref()?, DELAY_ALL)
+    /// Whether any experiment was made.
+    pub fn is_tried(&self) -> bool {
+        self.input.record.sensitivity.is_some()
     }
 
-    /// How the rate follows the depth: 1 in proportion, 0 not at all.
-    pub fn depth(&self) -> Option<f64> {
-        certain(self.sensitivity()?.depth.as_ref()?, DEPTH_ALL)
+    /// Whether experiments found the target in another state than the row's.
+    pub fn is_moved(&self) -> bool {
+        self.experiments().is_moved()
     }
 
-    /// How the rate follows the size of blocks: 0 not at all, -1 so that bytes stay the same.
-    pub fn block(&self) -> Option<f64> {
-        certain(self.sensitivity()?.block.as_ref()?, DEPTH_ALL)
+    /// The load of the target at the depth that was asked for, as experiments show it.
+    pub fn load(&self) -> Tested {
+        self.experiments().load()
+    }
+
+    /// Times the rate that more depth brought.
+    pub fn gain(&self) -> Option<Told> {
+        self.experiments().gain()
+    }
+
+    /// Share of a pause by which a turn became longer; with one at a time, that is so whatever limits the target.
+    pub fn pause(&self) -> Option<Told> {
+        self.experiments().pause()
+    }
+
+    /// The unit that a full target counts, and whether that is sure.
+    pub fn unit(&self) -> Option<(Unit, bool)> {
+        self.experiments().unit()
     }
 
     /// How many times the rate came of a file or directory for each thread; `None` where that is not certain.
     pub fn separate(&self) -> Option<f64> {
-        certain(self.sensitivity()?.separate.as_ref()?, SEPARATE)
+        self.experiments().separate().map(|told| told.value)
     }
 
-    /// The answers to experiments, those that decide most first; those that are too unsteady to count stand at the end.
+    /// The answers to experiments, those that decide most first; those that count for nothing stand at the end.
     pub fn answers(&self) -> Vec<Observation> {
         self.answers_without(&[])
     }
 
     /// The same, without those of some experiments.
-    pub fn answers_without(&self, left_out: &[Observation]) -> Vec<Observation> {
-        let Some(known) = self.sensitivity() else { return Vec::new() };
-        let all = [
-            (Experiment::Depth, &known.depth, DEPTH_ALL),
-            (Experiment::Block, &known.block, DEPTH_ALL),
-            (Experiment::Delay, &known.delay, DELAY_ALL),
-            (Experiment::Separate, &known.separate, SEPARATE),
-        ];
-        let tried = all.into_iter().filter_map(|(experiment, sensed, all)| {
-            let sensed = sensed.as_ref()?;
-            Some(match (answer(experiment, sensed), certain(sensed, all)) {
-                (
-                    Observation::Answer { experiment, change, before_ops_per_second, after_ops_per_second },
-                    None,
-                ) => Observation::UnsteadyAnswer {
-                    experiment,
-                    change,
-                    before_ops_per_second,
-                    after_ops_per_second,
-                },
-                (answer, _) => answer,
-            })
+    pub fn answers_without(&self, left_out: &[Experiment]) -> Vec<Observation> {
+        let mut answers = self.experiments().all();
+        answers.retain(|(experiment, _, _)| !left_out.contains(experiment));
+        answers.sort_by_key(|(_, _, flaw)| flaw.is_some());
+        let own = self.input.record.rate.steady_or_whole().unwrap_or(0.0);
+        let mut all: Vec<_> = answers
+            .into_iter()
+            .map(|(experiment, sensed, flaw)| answer(experiment, sensed, flaw, own))
+            .collect();
+        // One that was in another state was so for all.
+        let mut has_moved = false;
+        all.retain(|one| {
+            let moved = matches!(one, Observation::BaselineMoved { .. });
+            !moved || !std::mem::replace(&mut has_moved, true)
         });
-        let is_open =
-            |answer: &Observation| left_out.iter().all(|other| experiment(other) != experiment(answer));
-        let mut answers: Vec<_> = tried.filter(is_open).collect();
-        answers.sort_by_key(|answer| matches!(answer, Observation::UnsteadyAnswer { .. }));
-        answers
+        all
     }
 
-    /// The same, where the rate follows the depth by less than this.
-    pub fn answers_if_depth_below(&self, limit: f64) -> Vec<Observation> {
-        if self.depth().is_some_and(|depth| depth < limit) { self.answers() } else { Vec::new() }
+    /// The answers to some experiments.
+    pub fn answers_to(&self, wanted: &[Experiment]) -> Vec<Observation> {
+        let others: Vec<_> = Experiment::ALL.iter().copied().filter(|one| !wanted.contains(one)).collect();
+        self.answers_without(&others)
     }
 
-    /// The answer to a pause, if it surely costs more than this, however unsure how much.
-    pub fn delay_surely_above(&self, limit: f64) -> Option<Observation> {
-        let sensed = self.sensitivity()?.delay.as_ref()?;
-        (bounds(sensed)?.0 > limit).then(|| answer(Experiment::Delay, sensed))
-    }
-
-    /// The answer to more depth, if it surely brings more than this, however unsure how much.
-    pub fn depth_surely_above(&self, limit: f64) -> Option<Observation> {
-        let sensed = self.sensitivity()?.depth.as_ref()?;
-        (bounds(sensed)?.0 > limit).then(|| answer(Experiment::Depth, sensed))
+    /// The same, where they show that the target is full.
+    pub fn answers_if_full(&self) -> Vec<Observation> {
+        if self.load().is(Load::Full) { self.answers() } else { Vec::new() }
     }
 
     /// What was seen of machine and server beside the devices.
@@ -316,41 +308,23 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// The answer to an experiment.
-fn answer(experiment: Experiment, sensed: &Sensed) -> Observation {
-    Observation::Answer {
-        experiment: Tried(experiment),
-        change: Change(sensed.change.clone()),
-        before_ops_per_second: OpsPerSecond(sensed.before_ops_per_second),
-        after_ops_per_second: OpsPerSecond(sensed.after_ops_per_second),
-    }
-}
-
-/// The experiment that an observation is the answer to.
-fn experiment(observation: &Observation) -> Option<&Tried> {
-    match observation {
-        Observation::Answer { experiment, .. } | Observation::UnsteadyAnswer { experiment, .. } => {
-            Some(experiment)
+/// The answer to an experiment on a row of that rate.
+fn answer(experiment: Experiment, sensed: &Sensed, flaw: Option<Flaw>, own: f64) -> Observation {
+    let (experiment, change) = (Tried(experiment), Change(sensed.change.clone()));
+    let before_ops_per_second = OpsPerSecond(sensed.before_ops_per_second);
+    let after_ops_per_second = OpsPerSecond(sensed.after_ops_per_second);
+    match flaw {
+        None => Observation::Answer { experiment, change, before_ops_per_second, after_ops_per_second },
+        Some(Flaw::Unsteady) => {
+            Observation::UnsteadyAnswer { experiment, change, before_ops_per_second, after_ops_per_second }
         }
-        _ => None,
+        Some(Flaw::Impossible) => {
+            Observation::ImpossibleAnswer { experiment, change, before_ops_per_second, after_ops_per_second }
+        }
+        Some(Flaw::Moved) => {
+            Observation::BaselineMoved { before_ops_per_second, own_ops_per_second: OpsPerSecond(own) }
+        }
     }
-}
-
-/// The ends of the 95 % interval of an answer, however wide.
-fn bounds(sensed: &Sensed) -> Option<(f64, f64)> {
-    let half = sensed.half_width?;
-    Some((sensed.value - half, sensed.value + half))
-}
-
-/// The answer, if its interval is narrow, or lies on one side of what is decided by it: above `all`, or near nothing.
-fn certain(sensed: &Sensed, all: f64) -> Option<f64> {
-    let Sensed { value, half_width, .. } = sensed;
-    let is_certain = half_width.is_some_and(|half| {
-        let is_positive = value + half > -SURELY_NONE;
-        let is_decided = value - half >= all || (value + half <= SURELY_NONE && is_positive);
-        half <= UNCERTAIN || is_decided || value + half <= SURELY_BYTES
-    });
-    (is_certain && value.is_finite()).then_some(*value)
 }
 
 fn device_busy(input: &JudgeInput<'_>) -> Option<f64> {

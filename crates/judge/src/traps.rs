@@ -8,7 +8,7 @@ mod disturbance;
 mod durable;
 mod files;
 mod layout;
-mod steadiness;
+pub(crate) mod steadiness;
 mod target;
 
 use crate::{JudgeInput, TrapFinding};

@@ -116,7 +116,7 @@ kinds! {
         /// Something else than the storage is the limit.
         NotTheStorage {}
         /// What an experiment brought.
-        ChangeGave { change: Name, times: Mean }
+        ChangeGave { change: Name, times: Ratio }
         /// More depth or threads, as an experiment has shown.
         MoreDepth {}
         /// Operations in flight that might give more, by Little's law.

@@ -24,6 +24,8 @@ pub enum Experiment {
 
 /// About how long one experiment takes, with what stands before and behind it.
 pub const EXPERIMENT_NS: u64 = 4_500_000_000;
+/// Runs of an experiment: two without the change and two with it.
+pub const RUNS: usize = 4;
 /// How many times as many, or as large.
 pub const FACTOR: u32 = 4;
 /// Blocks from this size on are made smaller instead of larger: every size divides into its quarters.
@@ -32,6 +34,15 @@ const LARGE_BYTES: u64 = 64 << 10;
 const IN_FLIGHT_MAX: u32 = 4096;
 /// More threads than that mostly wait for each other.
 const THREADS_MAX: u32 = 256;
+
+/// The test with its operations one after another, as fast as they go.
+pub fn closed(phase: &PlannedPhase) -> PlannedPhase {
+    let mut closed = phase.clone();
+    if let Work::Data(data) = &mut closed.workload.work {
+        data.arrival = Arrival::Closed;
+    }
+    closed
+}
 
 /// A test with one thing changed.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,14 +57,14 @@ pub struct Variant {
 
 impl Experiment {
     /// All of them, in the order in which they are made.
-    pub const ALL: &[Self] = &[Self::Delay, Self::Depth, Self::Block, Self::Separate];
+    pub const ALL: &[Self] = &[Self::Depth, Self::Delay, Self::Block, Self::Separate];
 
     /// The test for this experiment on `phase`, which ends with the time or with one pass; `None` where it means nothing.
     ///
-    /// A rate that was asked for answers to nothing, and what is read again from a cache that nobody empties is another
-    /// test.
+    /// An open loop is tried as a closed one: what it could not keep up with is what the closed one reaches. What is read
+    /// again from a cache that nobody empties is another test.
     pub fn variant(self, phase: &PlannedPhase, cache: CacheMode) -> Option<Variant> {
-        let mut changed = phase.clone();
+        let mut changed = closed(phase);
         let passes = phase.stop.passes.filter(|_| phase.stop.time_ns.is_some());
         changed.stop = Stop { time_ns: Some(u64::MAX), passes, bytes: phase.stop.bytes, ops: None };
         changed.group = None;
@@ -61,7 +72,7 @@ impl Experiment {
         let has_ring = matches!(phase.engine, Engine::Uring | Engine::Sim);
         if let Work::Data(data) = &workload.work {
             let keeps = data.reads() && !data.direct && cache == CacheMode::AsIs;
-            if data.arrival != Arrival::Closed || data.verb.is_bytes() || keeps {
+            if data.verb.is_bytes() || keeps {
                 return None;
             }
         }
@@ -159,11 +170,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_counted_or_given_a_rate_is_left_alone() {
+    fn what_was_counted_is_left_alone_and_a_rate_is_not_asked_for() {
         for experiment in Experiment::ALL {
-            assert_eq!(changed("read:rnd4k:rate=100", *experiment), None);
             assert_eq!(changed("byte-read", *experiment), None);
         }
+        let open = changed("read:rnd4k:q2:rate=100", Experiment::Depth);
+        assert_eq!(open, Some(("read:rnd4k:q8".into(), 4.0)));
         let plan =
             on_disk(&["read:rnd4k:ops=10", "read:rnd4k", "write:rnd4k", "stat", "unlink", "byte-read"]);
         let may: Vec<_> = plan.phases.iter().map(|phase| plan.may_probe(phase)).collect();

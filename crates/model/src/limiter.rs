@@ -64,7 +64,7 @@ limiters! {
     /// Pages had to be found before anything could go on.
     MemoryPressure, "memory_pressure", "memory pressure", "memory pressure";
     /// Commits of the journal, and flushes of the device.
-    FsyncJournal, "fsync_journal", "journal commit / flush", "journal / flush";
+    FsyncJournal, "fsync_journal", "commit / flush", "commit / flush";
     /// Threads that waited for each other.
     LockContention, "lock_contention", "lock contention", "lock contention";
     /// The thread's own code, outside of the kernel.

@@ -126,8 +126,18 @@ observations! {
         MachineStolen { stolen_share: Share }
         /// Flushes of the device for each operation.
         Flushes { flushes: Mean }
+        /// A journal of the file system that a sync commits.
+        CommitsJournal { file_system: Name }
+        /// A log of the file system that a sync forces out.
+        ForcesLog { file_system: Name }
+        /// A tree of logs that a sync writes.
+        WritesLogTree { file_system: Name }
+        /// A file system without a journal.
+        HasNoJournal { file_system: Name }
         /// The part of an operation that its sync took.
         SyncTook { sync_ns: LatencyNs, whole_ns: LatencyNs }
+        /// Rates of half seconds that differ by less than latencies allow.
+        RateTooEven { variation: Share }
         /// Rates of single seconds, of a device that nobody else here uses.
         RateVaried { variation: Share }
         /// Bytes received, as a rate and as a share of those asked for.
@@ -156,5 +166,25 @@ observations! {
         Answer { experiment: Tried, change: Change, before_ops_per_second: OpsPerSecond, after_ops_per_second: OpsPerSecond }
         /// An answer that is too unsteady to count.
         UnsteadyAnswer { experiment: Tried, change: Change, before_ops_per_second: OpsPerSecond, after_ops_per_second: OpsPerSecond }
+        /// An answer that no single limit gives.
+        ImpossibleAnswer { experiment: Tried, change: Change, before_ops_per_second: OpsPerSecond, after_ops_per_second: OpsPerSecond }
+        /// The rate of the unchanged test during the experiments, where it was not the row's own: they count for nothing.
+        BaselineMoved { before_ops_per_second: OpsPerSecond, own_ops_per_second: OpsPerSecond }
+    }
+}
+
+impl Observation {
+    /// Whether it says something about the limit, and not only about itself or about the file system.
+    pub fn is_evidence(&self) -> bool {
+        !matches!(
+            self,
+            Self::UnsteadyAnswer { .. }
+                | Self::ImpossibleAnswer { .. }
+                | Self::BaselineMoved { .. }
+                | Self::CommitsJournal { .. }
+                | Self::ForcesLog { .. }
+                | Self::WritesLogTree { .. }
+                | Self::HasNoJournal { .. }
+        )
     }
 }

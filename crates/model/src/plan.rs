@@ -13,7 +13,7 @@ mod volume;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::experiment::Experiment;
+use crate::experiment::{self, Experiment};
 use crate::machine::Machine;
 use crate::request::{Allow, Percent, Request, Seconds};
 use crate::size::Size;
@@ -347,11 +347,11 @@ impl Plan {
         experiments_ns(&self.phases, self.probe).min(self.total_ns / 5)
     }
 
-    /// Most bytes that one experiment on a test may write; `None` for one that writes none.
+    /// Most bytes that one run of an experiment on a test may write; `None` for one that writes none.
     pub fn experiment_bytes(&self, phase: &PlannedPhase) -> Option<u64> {
         // What the test itself left of its part, shared by all of its experiments.
         let bytes = phase.stop.bytes.filter(|_| phase.workload.data().is_some_and(DataWork::writes))?;
-        Some(bytes / 2 / Experiment::ALL.len() as u64)
+        Some(bytes / 2 / (Experiment::ALL.len() * experiment::RUNS) as u64)
     }
 
     /// The request that gives this very plan again on the same target: what `--dry-run` prints.

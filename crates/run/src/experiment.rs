@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::delay::Delay;
 use engine::recorder::INTERVAL_NS;
-use model::experiment::{Experiment, Variant};
+use model::experiment::{self, Experiment, Variant};
 use model::plan::PlannedPhase;
 use model::run::{Interval, PhaseRecord, Sensed, Status};
 use model::workload::Engine;
@@ -20,14 +20,15 @@ const PAUSE_SHARE: f64 = 0.3;
 const TURNS: usize = 5;
 /// Length of a turn: drawn anew for each, as limits by time slices would keep step with turns of equal length.
 const TURN_NS: Range<u64> = 600_000_000..900_000_000;
-/// Time for a changed load, and for the same load unchanged where it was not measured beside it.
-const CHANGED_NS: u64 = 1_200_000_000;
+/// Runs of an experiment that changes the load, and whether the change is made in them: what drifts evenly does so in
+/// both.
+const TURNS_OF_CHANGE: [bool; experiment::RUNS] = [false, true, true, false];
+/// Time of each of them.
+const CHANGED_NS: u64 = 850_000_000;
 /// Limits begin with a burst, and threads are not all awake: so much of a run is no part of its rate.
 const START_NS: u64 = 200_000_000;
 /// A rate that was observed once may be off by so much.
 const ONE_OBSERVATION: f64 = 0.15;
-/// Rates of the same load differ by this much from one minute to the next on targets that others use, too.
-const DRIFT: f64 = 0.15;
 /// Fewer operations than this in a turn tell nothing about its rate.
 const TURN_OPS_MIN: f64 = 20.0;
 /// Student's t at 97.5 % for three degrees of freedom: those that five turns leave.
@@ -47,34 +48,30 @@ impl Session {
         match experiment {
             Experiment::Delay => self.pause(&variant, record, on_moment),
             Experiment::Depth | Experiment::Block | Experiment::Separate => {
-                let before = match record.sensitivity.as_ref().and_then(|known| known.delay.as_ref()) {
-                    // A pause is a share of the turns beside which it was measured, and so is what is known of them.
-                    Some(delay) => Rate {
-                        per_second: delay.before_ops_per_second,
-                        half_width: delay.half_width.map(|half| half * PAUSE_SHARE),
-                    },
-                    None => {
-                        let plain = PlannedPhase { stop: variant.phase.stop, ..phase.clone() };
-                        self.short(&plain, record.repetition, on_moment)?
-                    }
-                };
-                let after = self.short(&variant.phase, record.repetition, on_moment)?;
-                let times = after.per_second / before.per_second;
-                // One that is far from the row's own rate is another state of the target.
-                let own = record.rate.steady_or_whole()?;
-                let apart = ((before.per_second / own).ln().abs() - DRIFT).max(0.0);
-                let known = [before.half_width, after.half_width].map(|half| half.unwrap_or(ONE_OBSERVATION));
-                let half_width = known.iter().chain([&apart]).map(|half| half * half).sum::<f64>().sqrt();
+                let plain = PlannedPhase { stop: variant.phase.stop, ..experiment::closed(phase) };
+                let mut rates = [const { None }; TURNS_OF_CHANGE.len()];
+                for (rate, is_changed) in rates.iter_mut().zip(TURNS_OF_CHANGE) {
+                    let phase = if is_changed { &variant.phase } else { &plain };
+                    *rate = Some(self.short(phase, record.repetition, on_moment)?);
+                }
+                let [before, after, again, behind] = rates.map(|rate| rate.unwrap_or_default());
+                let changed = Changed::of([before, behind], [after, again]);
                 // How the rate follows a factor, as an exponent; or what a change by itself brings, as a factor.
                 let (value, half_width) = match experiment {
-                    Experiment::Separate => (times, half_width * times),
-                    _ => (times.ln() / variant.factor.ln(), half_width / variant.factor.ln().abs()),
+                    Experiment::Separate => {
+                        let times = changed.log_times.exp();
+                        (times, changed.half_width * times)
+                    }
+                    _ => {
+                        let log_factor = variant.factor.ln();
+                        (changed.log_times / log_factor, changed.half_width / log_factor.abs())
+                    }
                 };
                 Some(Sensed {
                     value,
                     half_width: Some(half_width),
-                    before_ops_per_second: before.per_second,
-                    after_ops_per_second: after.per_second,
+                    before_ops_per_second: changed.before,
+                    after_ops_per_second: changed.after,
                     change: variant.change,
                 })
             }
@@ -92,7 +89,7 @@ impl Session {
         if record.workload.order.is_some() {
             // Rounds have gaps between them that are not measured.
             let per_second = record.rate.ops_per_second.filter(|rate| *rate > 0.0)?;
-            return Some(Rate { per_second, half_width: None });
+            return Some(Rate { per_second, ..Rate::default() });
         }
         // On a virtual clock nothing wakes up late, and every interval is whole.
         let from_ns = if phase.engine == Engine::Sim { 0 } else { START_NS };
@@ -177,34 +174,74 @@ impl Session {
     }
 }
 
-/// A rate, and half of its 95 % interval as a share of it where that is known.
+/// A rate, and how its parts lie around it.
+#[derive(Debug, Clone, Copy, Default)]
 struct Rate {
     per_second: f64,
-    half_width: Option<f64>,
+    /// Pairs of intervals in it: neighbours resemble each other, and no further correction is made, as so few cannot show
+    /// how much they do.
+    pairs: usize,
+    /// Squares of their distances from the rate, as shares of it, in all.
+    squares: f64,
 }
 
 impl Rate {
     fn of(intervals: &[Interval]) -> Option<Self> {
         let rates: Vec<_> =
             intervals.iter().map(|interval| interval.ops as f64 * 1e9 / interval.length_ns as f64).collect();
+        Self::of_rates(&rates)
+    }
+
+    /// Of the rates of neighbouring intervals.
+    fn of_rates(rates: &[f64]) -> Option<Self> {
         let per_second = rates.iter().sum::<f64>() / rates.len() as f64;
-        (per_second > 0.0).then(|| Self {
-            per_second,
-            half_width: half_width_of_pairs(&rates).map(|half| half / per_second),
-        })
+        let pairs: Vec<f64> = rates.chunks_exact(2).map(|pair| (pair[0] + pair[1]) / 2.0).collect();
+        let mean = pairs.iter().sum::<f64>() / pairs.len().max(1) as f64;
+        let squares = pairs.iter().map(|pair| ((pair - mean) / mean).powi(2)).sum();
+        (per_second > 0.0).then_some(Self { per_second, pairs: pairs.len(), squares })
     }
 }
 
-/// Half of the 95 % interval of the mean of so few rates: of pairs of them, as neighbours resemble each other, and no
-/// further corrected, as a dozen cannot show how much. `None` for less than three pairs.
-fn half_width_of_pairs(rates: &[f64]) -> Option<f64> {
-    let pairs: Vec<f64> = rates.chunks_exact(2).map(|pair| (pair[0] + pair[1]) / 2.0).collect();
+/// Half of the 95 % interval of the mean of rates of the same load, as a share of it, by how the parts of each lie around
+/// it.
+fn half_width(rates: [Rate; 2]) -> f64 {
+    let pairs: usize = rates.iter().map(|rate| rate.pairs).sum();
+    let degrees: usize = rates.iter().map(|rate| rate.pairs.saturating_sub(1)).sum();
     // Student's t at 97.5 %, from two degrees of freedom on.
-    let t = [4.303, 3.182, 2.776, 2.571].get(pairs.len().checked_sub(3)?).copied().unwrap_or(2.447);
-    let mean = pairs.iter().sum::<f64>() / pairs.len() as f64;
-    let squares: f64 = pairs.iter().map(|pair| (pair - mean).powi(2)).sum();
-    let spread = (squares / (pairs.len() - 1) as f64).sqrt();
-    Some(t * spread / (pairs.len() as f64).sqrt())
+    let t = [4.303, 3.182, 2.776, 2.571].get(degrees.wrapping_sub(2)).copied();
+    match t.or((degrees > 5).then_some(2.447)) {
+        Some(t) => {
+            let squares: f64 = rates.iter().map(|rate| rate.squares).sum();
+            t * (squares / degrees as f64 / pairs as f64).sqrt()
+        }
+        None => ONE_OBSERVATION,
+    }
+}
+
+/// A change of a rate, from two runs without and two with what was changed.
+struct Changed {
+    /// Operations per second without it.
+    before: f64,
+    /// Operations per second with it.
+    after: f64,
+    /// Logarithm of the second over the first.
+    log_times: f64,
+    /// Half of its 95 % interval.
+    half_width: f64,
+}
+
+impl Changed {
+    /// Of rates without and with, neighbours at the same place.
+    fn of(without: [Rate; 2], with: [Rate; 2]) -> Self {
+        let mean = |rates: [Rate; 2]| (rates[0].per_second * rates[1].per_second).sqrt();
+        let (before, after) = (mean(without), mean(with));
+        let of_pair = |pair: usize| (with[pair].per_second / without[pair].per_second).ln();
+        // How well both means are known, and how far the two pairs are apart.
+        let apart = (of_pair(0) - of_pair(1)) / 2.0;
+        let squares =
+            [half_width(without), half_width(with), apart].iter().map(|half| half * half).sum::<f64>();
+        Self { before, after, log_times: (after / before).ln(), half_width: squares.sqrt() }
+    }
 }
 
 /// The whole intervals within a time.
@@ -244,16 +281,39 @@ fn answer(rates: &[f64], in_flight: f64, pause_s: f64) -> Option<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{answer, half_width_of_pairs};
+    use super::{Changed, ONE_OBSERVATION, Rate, answer, half_width};
+
+    fn even(per_second: f64) -> Rate {
+        Rate::of_rates(&[per_second; 6]).unwrap()
+    }
+
+    #[test]
+    fn a_change_is_told_from_a_drift() {
+        // Each run gives a tenth less than the one before, and the change twice as much.
+        let of_run = |run: i32| 1000.0 * 0.9f64.powi(run);
+        let changed =
+            Changed::of([even(of_run(0)), even(of_run(3))], [even(2.0 * of_run(1)), even(2.0 * of_run(2))]);
+        assert!((changed.log_times - 2f64.ln()).abs() < 1e-9, "{}", changed.log_times.exp());
+        // By pairs it is 1.8 and 2.2 times as much.
+        assert!((changed.half_width - 0.1054).abs() < 1e-3, "{}", changed.half_width);
+        assert!((changed.after / changed.before - 2.0).abs() < 1e-9);
+    }
 
     #[test]
     fn few_rates_are_known_as_well_as_their_pairs_agree() {
-        assert_eq!(half_width_of_pairs(&[5.0; 10]), Some(0.0));
-        assert_eq!(half_width_of_pairs(&[1.0, 2.0, 3.0, 4.0]), None);
+        assert_eq!(half_width([even(5.0); 2]), 0.0);
+        let short = Rate::of_rates(&[1.0, 2.0]).unwrap();
+        assert_eq!(half_width([short; 2]), ONE_OBSERVATION);
         // What a limit gives in one interval instead of the other is no spread.
-        assert_eq!(half_width_of_pairs(&[0.0, 10.0, 10.0, 0.0, 4.0, 6.0]), Some(0.0));
-        let half = half_width_of_pairs(&[9.0, 11.0, 10.0, 12.0, 8.0, 10.0]).unwrap();
-        assert!((half - 4.303 * 1.0 / 3f64.sqrt()).abs() < 1e-9, "{half}");
+        let lots = Rate::of_rates(&[0.0, 10.0, 10.0, 0.0, 4.0, 6.0]).unwrap();
+        assert_eq!(half_width([lots; 2]), 0.0);
+        // Pairs of 10, 11 and 9: a tenth around their mean, six of them with four degrees of freedom.
+        let uneven = Rate::of_rates(&[9.0, 11.0, 10.0, 12.0, 8.0, 10.0]).unwrap();
+        let half = half_width([uneven; 2]);
+        assert!((half - 2.776 * 0.1 / 6f64.sqrt()).abs() < 1e-9, "{half}");
+        let changed = Changed::of([uneven; 2], [uneven; 2]);
+        assert!((changed.half_width - half * 2f64.sqrt()).abs() < 1e-9, "{}", changed.half_width);
+        assert_eq!(Rate::of_rates(&[0.0; 6]).map(|rate| rate.per_second), None);
     }
 
     #[test]

@@ -5,6 +5,9 @@ use model::figure::Share;
 use model::finding::Finding;
 use model::run::{Note, PhaseRecord, Status};
 
+/// Beyond the knee of a closed loop, no point has more than this many times its throughput.
+const MORE_WORK: f64 = 1.15;
+
 /// Where the knee of a sweep lies, as the place in `records` and the note for that row: the point with the highest
 /// power, which is throughput over latency (Kleinrock, "Power and deterministic rules of thumb for probabilistic
 /// problems in computer communications", 1979). On a queue with one server it lies at half of the capacity; on a device
@@ -26,8 +29,10 @@ pub fn knee(records: &[&PhaseRecord]) -> Option<(usize, Note)> {
         return None;
     }
     let power = |(_, throughput_share, latency_share): &(usize, f64, f64)| throughput_share / latency_share;
-    let best = points.iter().max_by(|a, b| power(a).total_cmp(&power(b)))?;
     let most = points.iter().map(|(_, throughput_share, _)| *throughput_share).fold(0.0, f64::max);
+    // More depth that brings clearly more is no mere waiting. A rate that was asked for brings itself.
+    let is_candidate = |point: &&(usize, f64, f64)| has_open || point.1 * MORE_WORK >= most;
+    let best = points.iter().filter(is_candidate).max_by(|a, b| power(a).total_cmp(&power(b)))?;
     let (index, throughput_share, latency_share) = *best;
     let slowest = points.iter().map(|(_, _, latency_share)| *latency_share).fold(0.0, f64::max);
     let note = if Some(index) == points.last().map(|(index, ..)| *index) {

@@ -2,7 +2,7 @@
 
 use model::{Limiter, nearest};
 use report::text::{self, Style};
-use wording::limiter_help::{CONFIDENCE, KINDS, LIMITER_HELP, LimiterHelp, occupancy};
+use wording::limiter_help::{KINDS, LIMITER_HELP, LimiterHelp, confidence, experiments, occupancy};
 
 use crate::Done;
 use crate::exit::{self, Failure};
@@ -21,7 +21,7 @@ fn list(style: &Style) -> String {
     let meanings: Vec<_> =
         LIMITER_HELP.iter().map(|about| (about.limiter.code(), about.in_short())).collect();
     let kinds: Vec<_> = KINDS.iter().map(|(name, _)| *name).collect();
-    let after = format!("{CONFIDENCE} Kinds of evidence: {}.", kinds.join(", "));
+    let after = format!("{} Kinds of evidence: {}.", confidence(&judge::thresholds()), kinds.join(", "));
     text::index(&meanings, &after, style)
 }
 
@@ -34,12 +34,12 @@ fn page(words: &str, style: &Style) -> Result<String, String> {
     let thresholds = judge::thresholds();
     let mut sections = about.sections(&thresholds).to_vec();
     sections.extend(rig::cases::that_show(about.limiter).map(|cases| ("Shown by", cases)));
-    sections.push(("How sure it is", CONFIDENCE.to_owned()));
+    sections.push(("How sure it is", confidence(&thresholds)));
     // Words that only some of the texts use.
     let evidence = about.evidence(&thresholds).to_lowercase();
-    let is_probed = ["delay", "depth", "(block", "separate"].iter().any(|word| evidence.contains(word));
-    let probe = KINDS.iter().find(|(name, _)| *name == "probe").map(|(_, text)| *text);
-    sections.extend(probe.filter(|_| is_probed).map(|text| ("What a probe tells", text.to_owned())));
+    if evidence.contains("experiments show") {
+        sections.push(("What experiments show", experiments(&thresholds)));
+    }
     if evidence.contains("occupancy") {
         sections.push(("What occupancy is", occupancy(&thresholds)));
     }

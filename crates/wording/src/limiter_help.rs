@@ -51,11 +51,16 @@ impl LimiterHelp {
     }
 }
 
-/// How sure a limiter is, and by what.
-pub const CONFIDENCE: &str = "Confirmed: three kinds of evidence agree, and none says otherwise. Likely, shown as ~: two do, \
+/// How sure a limiter is, and by what, with the thresholds of the rules.
+pub fn confidence(thresholds: &[Threshold]) -> String {
+    filled(CONFIDENCE, &[thresholds.to_vec()])
+}
+
+const CONFIDENCE: &str = "Confirmed: three kinds of evidence agree, and none says otherwise. Likely, shown as ~: two do, \
     or one of them says otherwise. With fewer, or more that conflict, the row is not clear, and what was seen is told all \
     the same. On a disk that a hypervisor provides, the bandwidth and operations of the device are never confirmed: a \
-    limit of the host or the provider looks the same from inside.";
+    limit of the host or the provider looks the same from inside. Where other programs use more than {others_most} of all CPUs, \
+    nothing about a target that software of this machine answers for is confirmed.";
 
 /// The kinds of evidence: their names, and what each is.
 pub const KINDS: &[(&str, &str)] = &[
@@ -81,11 +86,8 @@ pub const KINDS: &[(&str, &str)] = &[
     ),
     (
         "probe",
-        "How the rate answers to an experiment. Delay: a pause before each operation; 1 means that the time of an \
-         operation sets the rate, 0 that something else does. Depth: 4 times the operations in flight; 1 means that \
-         the rate grows with them, 0 that more buys nothing. Block: blocks of another size; 0 means that operations are \
-         counted, -1 that bytes are. Sharing: a file or directory for each thread instead of one for all, and how many \
-         times the rate that gives.",
+        "The rate after a change of the load: 4 times the operations in flight, a pause before each operation, blocks of \
+         another size, a file or directory for each thread instead of one for all.",
     ),
 ];
 
@@ -94,6 +96,20 @@ const OCCUPANCY: &str = "Occupancy is the mean number of requests at the device 
     threads asleep (or of operations in flight in a ring). About 1: they wait in the device. Below {in_target}: they wait above \
     it. Above 1.3: requests are split, or are others'. Where all CPUs are busy (above {cpus_busy}), from {in_target} to {in_target_busy} it says \
     nothing.";
+
+/// The conclusions that experiments allow.
+const EXPERIMENTS: &str = "A target is full if 4 times the operations in flight bring less than {full_gain} more (the upper end of \
+    the 95 % interval below {gain_bound}) and a pause costs less than {pause_full} of itself (the upper end below \
+    {pause_full_bound}). It has room if more depth brings more than {gain_bound} (the lower end) and a pause costs more than \
+    {pause_room} of itself. Between both it is mixed, and where only one of the two answers is clear, it is likely. It counts \
+    bytes, or operations, if blocks of another size change them by less than {same} times (the upper end below {same_bound}). \
+    An answer counts for nothing if its interval is too wide ({unsteady} as an exponent), if no one limit gives it, or if the \
+    rate without any change was more than {moved} off the row's own. With one operation in flight, a pause is not asked.";
+
+/// The conclusions that experiments allow, with the thresholds of the rules.
+pub fn experiments(thresholds: &[Threshold]) -> String {
+    filled(EXPERIMENTS, &[thresholds.to_vec()])
+}
 
 /// The meaning of occupancy, with the thresholds of the rules.
 pub fn occupancy(thresholds: &[Threshold]) -> String {
@@ -104,13 +120,10 @@ pub fn occupancy(thresholds: &[Threshold]) -> String {
 pub const LIMITER_HELP: &[LimiterHelp] = &[
     LimiterHelp {
         limiter: Limiter::DeviceBandwidth,
-        meaning: "The device moves no more bytes per second. More depth, more threads or larger blocks change \
-            nothing.",
-        evidence: "Threads asleep for at least half of their time; a pause before each operation costs little or \
-            nothing (delay at most {delay_none}) and more depth does not help (depth below {depth_all}); blocks of another size move \
-            the same bytes (block below {by_bytes}; between {either} and {by_bytes} it is likely). Where no experiment was made: an \
-            occupancy of at least {in_target}, blocks of at least {large_blocks} and at least {deep_bytes} in flight, which is likely at \
-            best.",
+        meaning: "The device moves no more bytes per second.",
+        evidence: "Threads asleep for at least half of their time, in the device; experiments show that it is full, and that \
+            blocks of another size move the same bytes. Where no experiment was made: an occupancy of at least {in_target}, \
+            blocks of at least {large_blocks} and at least {deep_bytes} in flight, which is likely at best.",
         try_next: "Nothing, if the sequential rate was the question: this is the answer. A rate that falls after a while \
             (rate_dropped) was a cache of the device before; ask for a longer --time.",
         not_meaning: "Not that the drive is at fault: its link, a controller, or on a virtual disk the host's limit looks \
@@ -120,10 +133,10 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
     },
     LimiterHelp {
         limiter: Limiter::DeviceOps,
-        meaning: "The device completes no more operations per second, whatever their size and number.",
-        evidence: "As device bandwidth, but with blocks of another size the operations stay about the same \
-            (block above {by_ops}; between that and {either} it is likely). Where no experiment was made: an occupancy of at \
-            least {in_target}, blocks below {large_blocks} and at least {deep} in flight, which is likely at best.",
+        meaning: "The device completes no more operations per second.",
+        evidence: "As device bandwidth, but blocks of another size leave the operations the same. Where no experiment was made: \
+            an occupancy of at least {in_target}, blocks below {large_blocks} and at least {deep} in flight, which is likely at \
+            best.",
         try_next: "Larger blocks, if your program can ask for them. If p99 matters more than the rate, less depth: beyond \
             the knee of a sweep (--sweep q1..q64) it buys waiting only.",
         not_meaning: "Not that the device is 100 % busy in the kernel's eyes: that counter only says that it was \
@@ -134,10 +147,9 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         limiter: Limiter::DeviceLatency,
         meaning: "The time that the device takes for one operation sets the rate, at the depth that was asked for. It could serve \
             more at once, and is not asked to.",
-        evidence: "Threads asleep for at least half of their time, in the device (occupancy at least {in_target}); 4 \
-            times the operations in flight give at least twice the rate (depth at least {depth_all}); with more than one in \
-            flight, a pause is paid in full (delay at least {delay_all}). Where no experiment was made: blocks below \
-            {large_blocks} and at most {few} in flight, which is likely at best.",
+        evidence: "Threads asleep for at least half of their time, in the device (occupancy at least {in_target}); experiments \
+            show that it has room. The row says what more depth gave. Where no experiment was made: blocks below {large_blocks} \
+            and at most {few} in flight, which is likely at best.",
         try_next: "More depth or threads: the row says what 4 times as many gave. If your program waits for each \
             operation, this row is what it will see, and only a faster device or a cache helps.",
         not_meaning: "Not that the device is slow, and nothing about what it can do at most: see the rows with \
@@ -149,9 +161,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         limiter: Limiter::RemoteLatency,
         meaning: "The time to the server and back sets the rate, at the depth that was asked for. The server may be a \
             program of this machine that serves the file system.",
-        evidence: "As device latency, on a network or user-space file system: threads asleep where the kernel \
-            waits for an answer of the server, depth at least {depth_all}, and with more than one in flight delay at least \
-            {delay_all}.",
+        evidence: "As device latency, on a network or user-space file system: threads asleep where the kernel waits for an \
+            answer of the server, and experiments show that it has room.",
         try_next: "More depth or threads. Fewer round trips: larger blocks, fewer small files. On NFS, mount options that \
             let attributes be cached, if your data allow it.",
         not_meaning: "Not that the server is busy: then more depth would give nothing.",
@@ -162,8 +173,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         meaning: "Requests wait for a place on the way down. Places are tags of the device's queue, slots of a remote \
             procedure call, background requests of FUSE.",
         evidence: "More than {at_queue} of the sleep is where the kernel waits for a tag or a slot, or in a ring as many \
-            requests as there are places are at the device while half as many more are waited for; more depth buys \
-            nothing (depth below {depth_none}). A queue of which less than {filled} is taken says otherwise.",
+            requests as there are places are at the device while half as many more are waited for; experiments show \
+            that it is full. A queue of which less than {filled} is taken says otherwise.",
         try_next: "Raise what is full: nr_requests of the device's queue, max_background of a FUSE file system, slots or \
             nconnect of an NFS mount.",
         not_meaning: "Not the device's own limit: a longer queue may show that the device can do no more either.",
@@ -173,10 +184,10 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         limiter: Limiter::IoThrottle,
         meaning: "A limit that somebody set holds the rate back: a cgroup, or a provider.",
         evidence: "Threads wait above the device (occupancy below {in_target}), and a cap can be read that the rate has \
-            reached, as closely as it is known: within {at_cap_known} to {at_cap}. Where all CPUs are busy, such a cap is likely also with threads in the device, if more depth \
-            buys nothing. Without one, in tests that were really direct: a pause, \
-            or more depth, changes nothing (below {pace_none}), and threads sleep nowhere else for more than {elsewhere} of the samples; \
-            it counts bytes where block is below {by_bytes}, operations where it is above {by_ops}. Inferred without an \
+            reached, as closely as it is known: within {at_cap_known} to {at_cap}. A cap on any device of the stack that the rate \
+            meets within {at_cap_exactly} is one wherever threads wait. Where all CPUs are busy, a cap is likely also with threads \
+            in the device, if experiments show that it is full. Without a cap, in tests that were really direct: experiments show \
+            that it is full, and threads sleep nowhere else for more than {elsewhere} of the samples. Inferred without an \
             experiment, it is likely at best.",
         try_next: "Look at the cap that the row names, or measure outside of the container. A provider's cap goes with the \
             size or class of a volume.",
@@ -198,9 +209,10 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
     LimiterHelp {
         limiter: Limiter::NetworkBandwidth,
         meaning: "The network moves no more bytes per second.",
-        evidence: "As a server at its limit, with a block answer below {by_bytes_remote}, or blocks of at least {large_blocks} where \
-            it was not tried; and the interface carried at least {network} of the bytes asked for. Where the CPUs were \
-            more than {ends_busy} busy and blocks of another size were not tried, it is not clear: they may hold back either end.",
+        evidence: "As a server at its limit, with blocks of another size that move the same bytes, or blocks of at least \
+            {large_blocks} where that was not tried; and the interface carried at least {network} of the bytes asked for. Where \
+            the CPUs were more than {ends_busy} busy and blocks of another size were not tried, it is not clear: they may hold \
+            back either end.",
         try_next: "A faster link; several connections (nconnect) where one of them is the limit; compression, if the data \
             allow it.",
         not_meaning: "Not the speed of the server's disks. A link that is shaped below what it claims shows the \
@@ -211,9 +223,9 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
     LimiterHelp {
         limiter: Limiter::ServerSaturated,
         meaning: "The server, or the program that serves the file system, can do no more, whatever the load.",
-        evidence: "A remote file system; threads asleep for at least half of their time; a pause costs nothing \
-            (delay at most {delay_none}) and more depth buys nothing. Where no experiment was made: more than half of the \
-            sleep waits for the server's answers, which is likely at best.",
+        evidence: "A remote file system; threads asleep for at least half of their time; experiments show that it is full. \
+            Where no experiment was made: more than half of the sleep waits for the server's answers, or an open loop fell \
+            behind with all that it may have in flight, which is likely at best.",
         try_next: "Look at the server itself: skye sees this side only. Run it there, on the directory that is \
             exported.",
         not_meaning: "Not what exactly the server lacks: its disks, its CPUs and its threads look the same from \
@@ -278,7 +290,7 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
     },
     LimiterHelp {
         limiter: Limiter::FsyncJournal,
-        meaning: "Commits of the journal, and flushes of the device, set the rate.",
+        meaning: "Commits of the file system's journal or log, where it has one, and flushes of the device set the rate.",
         evidence: "A test that makes each operation durable; threads asleep for at least half of their time; \
             more than {in_sync} of the sleep is in a sync, or the device made at least one flush for two operations. The sync takes \
             at least {sync_most} of an operation; from {sync_half} on, the write before it counts as much.",
@@ -371,8 +383,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         limiter: Limiter::NoisyNeighbour,
         meaning: "Others used the same device at the same time.",
         evidence: "At least {neighbour} of the bytes of the device were not ours, while threads waited for it. \
-            More than {neighbour_requests} requests in the device for each that was waited for say the same. Confirmed only where more depth \
-            brings nothing (at most {depth_none}); where it brings more, or fewer than {neighbour_depth} were in flight and nothing was tried, \
+            More than {neighbour_requests} requests in the device for each that was waited for say the same. Confirmed only where \
+            experiments show that the device is full; where it has room, or fewer than {neighbour_depth} were in flight and nothing was tried, \
             others are not named. Not asked of writes on file systems that copy on write, with data=journal, or \
             where threads wait for the journal.",
         try_next: "Stop them, or wait, and run it again. The row says which device and how much.",
@@ -386,7 +398,7 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
             device.",
         evidence: "A daemon of the target's file system (ssh of sshfs), or a thread of the kernel for it or a device of \
             its stack (loop, kcryptd, md), was on a CPU for at least {helper_full} of the time ({loop_full} for all threads of a loop \
-            device together), while threads slept; and more depth did not help (at most {depth_none}). Likely at best, as a process with several threads may use as much without any being \
+            device together), while threads slept; and experiments do not show room for more. Likely at best, as a process with several threads may use as much without any being \
             full.",
         try_next: "More of them, where that can be had: several connections, cipher options that work in the \
             caller's thread.",
@@ -419,7 +431,7 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         limiter: Limiter::Mixed,
         meaning: "Two limits share the time, and neither alone explains the rate. The row names both with their \
             shares.",
-        evidence: "The answers to experiments lie between those of a latency and those of a limit; or threads \
+        evidence: "Experiments show a target between full and one with room; or threads \
             were on a CPU for most of their time and asleep for at least {nearly_blocked} of it. Likely at best.",
         try_next: "Either helps in part. A sweep of depth (--sweep q1..q64) shows both ends: latency on one side, the cap on \
             the other.",
@@ -430,8 +442,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
     LimiterHelp {
         limiter: Limiter::NotClear,
         meaning: "The evidence conflicts, or is too thin, for a conclusion.",
-        evidence: "Fewer than two kinds of evidence, or no rule fits. An experiment whose 95 % interval reaches \
-            further than {uncertain} to either side tells nothing, nor do fewer than {samples_min} samples of sleeping threads.",
+        evidence: "Fewer than two kinds of evidence, or no rule fits. Answers to experiments that \
+            contradict each other say nothing, nor do fewer than {samples_min} samples of sleeping threads.",
         try_next: "A longer --time on a quieter machine. skye doctor says what cannot be read here; root sees \
             more.",
         not_meaning: "Not that nothing limits it: all that was seen is in the document and in --markdown.",

@@ -42,7 +42,16 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
         QuotaHeld { .. } => "the quota held the cgroup's tasks back for {held_share} of the time",
         MachineStolen { .. } => "the hypervisor took {stolen_share} of the machine's CPU time",
         Flushes { .. } => "the device flushed {flushes} times an operation",
+        CommitsJournal { .. } => "a sync commits the journal of {file_system}",
+        ForcesLog { .. } => "a sync writes the log of {file_system}",
+        WritesLogTree { .. } => "a sync writes a log tree of {file_system}",
+        HasNoJournal { .. } => {
+            "this {file_system} has no journal, so a sync writes data and inodes, and flushes"
+        }
         SyncTook { .. } => "the sync took {sync_ns} of an operation's {whole_ns}",
+        RateTooEven { .. } => {
+            "its rate varies by {variation} between half seconds, as under a limit that somebody set"
+        }
         RateVaried { .. } => {
             "the rate of single seconds varies by {variation}, and nobody else here uses the device"
         }
@@ -61,6 +70,14 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
         Answer { .. } => "{after_ops_per_second} with {change}, {before_ops_per_second} without",
         UnsteadyAnswer { .. } => {
             "{after_ops_per_second} with {change}, {before_ops_per_second} without (too unsteady to count)"
+        }
+        ImpossibleAnswer { .. } => {
+            "{after_ops_per_second} with {change}, {before_ops_per_second} without (no single limit does that; a cache may \
+             have answered)"
+        }
+        BaselineMoved { .. } => {
+            "in the experiments the same test gave {before_ops_per_second} instead of {own_ops_per_second}, so they count \
+             for nothing"
         }
     }
 }

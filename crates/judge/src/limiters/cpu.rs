@@ -2,7 +2,7 @@
 
 use model::Limiter;
 use model::advice::Advice;
-use model::figure::{Count, Figure, Helpers, Mean, MemoryBytes, Threshold, WaitClass};
+use model::figure::{Count, Figure, Helpers, Mean, MemoryBytes, Ratio, Threshold, WaitClass};
 use model::observation::Observation;
 use model::run::{Confidence, Verdict};
 use model::workload::{Arrival, DataVerb};
@@ -59,18 +59,20 @@ fn busiest(reading: &Reading<'_>) -> Option<Observation> {
 /// Threads that were ready and had no CPU, while others had.
 pub(super) fn contention(reading: &Reading<'_>) -> Option<Verdict> {
     let budget = &reading.budget;
+    let is_most = [budget.user, budget.kernel, budget.blocked].iter().all(|share| *share <= budget.run_queue);
     // More threads than CPUs wait for each other, whoever else is there.
-    let at_once = reading.threads * (1.0 - budget.blocked);
-    let by_each_other = ((at_once - cpus(reading)) / reading.threads).max(0.0);
-    let by_others = budget.run_queue - by_each_other;
-    let is_most = [budget.user, budget.kernel, budget.blocked].iter().all(|share| *share <= by_others);
-    // More threads than CPUs wait for each other.
-    let is_own = reading.threads > cpus(reading) && own_cpus(reading) >= ALL_CPUS * cpus(reading);
+    let has_more_threads = reading.threads > cpus(reading);
+    let is_own = has_more_threads && own_cpus(reading) >= ALL_CPUS * cpus(reading);
     if !is_most
         || is_own
         || reading.is_ring && budget.blocked >= super::RING_BLOCKED && budget.run_queue < 0.3
     {
         return None;
+    }
+    let at_once = reading.threads * (1.0 - budget.blocked);
+    let by_each_other = ((at_once - cpus(reading)) / reading.threads).max(0.0);
+    if by_each_other > budget.run_queue / 2.0 {
+        return Some(all_cpus(reading));
     }
     let others = used_cpus(&reading.input).filter(|others| *others > OTHER_BUSY);
     let evidence = seen![
@@ -81,7 +83,7 @@ pub(super) fn contention(reading: &Reading<'_>) -> Option<Verdict> {
     ];
     Some(
         Verdict::new(Limiter::CpuContention, budget.run_queue, evidence)
-            .at_most(if reading.threads > cpus(reading) { Confidence::Likely } else { Confidence::Confirmed })
+            .at_most(if has_more_threads { Confidence::Likely } else { Confidence::Confirmed })
             .advise([Advice::StopOthers {}]),
     )
 }
@@ -93,23 +95,29 @@ pub(super) fn saturated(reading: &Reading<'_>) -> Option<Verdict> {
     if !waits_for_cpus || own < ALL_CPUS * cpus || polls(reading) {
         return None;
     }
+    Some(all_cpus(reading))
+}
+
+/// The verdict on threads that are more than there are CPUs, and wait for each other and for others.
+fn all_cpus(reading: &Reading<'_>) -> Verdict {
+    let (own, cpus) = (own_cpus(reading), cpus(reading));
+    let others = used_cpus(&reading.input).filter(|others| *others > OTHER_BUSY);
     let evidence = seen![
         reading.time_spent(),
         Some(Observation::CpusUsed { used: Mean(own), cpus: Count(cpus as u64) }),
         reading.ran(),
+        others.map(|others| Observation::OthersUsedCpus { cpus: Mean(others) }),
         device_busy(reading),
-        reading.answers_if_depth_below(super::saturation::DEPTH_NONE),
+        reading.answers_if_full(),
     ];
     let share = reading.on_cpu() + reading.budget.run_queue;
-    Some(
-        Verdict::new(Limiter::CpuSaturated, share, evidence)
-            // A device that is as full as the CPUs cannot be told from them.
-            .at_most(Confidence::Likely)
-            .advise([match reading.input.data() {
-                Some(_) => Advice::LargerBlocks {},
-                None => Advice::NotTheStorage {},
-            }]),
-    )
+    Verdict::new(Limiter::CpuSaturated, share, evidence)
+        // A device that is as full as the CPUs cannot be told from them.
+        .at_most(Confidence::Likely)
+        .advise([match reading.input.data() {
+            Some(_) => Advice::LargerBlocks {},
+            None => Advice::NotTheStorage {},
+        }])
 }
 
 /// Threads that computed or copied nearly all the time.
@@ -129,12 +137,12 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         calls(reading),
         near_memory(reading),
     ];
-    let tried = reading.sensitivity().and_then(|known| known.depth.as_ref());
+    let tried = input.record.sensitivity.as_ref().and_then(|known| known.depth.as_ref());
     let advice = match (data.map(|data| data.verb), tried) {
         (Some(DataVerb::PutcWrite | DataVerb::GetcRead), _) => vec![Advice::BlocksForStdio {}],
         (Some(DataVerb::ByteWrite | DataVerb::ByteRead), _) => vec![Advice::BlocksForBytes {}],
         (_, Some(sensed)) => {
-            let times = Mean(sensed.after_ops_per_second / sensed.before_ops_per_second);
+            let times = Ratio(sensed.after_ops_per_second / sensed.before_ops_per_second);
             vec![
                 Advice::NotTheStorage {},
                 Advice::ChangeGave { change: sensed.change.as_str().into(), times },

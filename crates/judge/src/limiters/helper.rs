@@ -8,6 +8,7 @@ use model::run::{Confidence, Helper, Verdict};
 use model::target::{DeviceKind, Target};
 
 use super::{seen, waits_for_target};
+use crate::experiments::Load;
 use crate::reading::Reading;
 
 /// A helper that was on a CPU for this share of the time could do no more.
@@ -38,14 +39,14 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let target = reading.input.target();
     let full = full(helpers, target)?;
     // One who has room for more when more comes is not full.
-    if reading.depth().is_some_and(|depth| depth > super::saturation::DEPTH_NONE) {
+    if reading.load().is(Load::Room) {
         return None;
     }
     let evidence = seen![
         reading.time_spent(),
         reading.slept_in(&[WaitClass::Remote, WaitClass::Device, WaitClass::Page]),
         Some(full),
-        if reading.depth().is_some() { reading.answers() } else { Vec::new() },
+        if reading.gain().is_some() { reading.answers() } else { Vec::new() },
     ];
     Some(
         Verdict::new(Limiter::HelperCpu, reading.budget.blocked, evidence)

@@ -3,52 +3,24 @@
 use model::Limiter;
 use model::advice::Advice;
 use model::experiment::FACTOR;
-use model::figure::{Count, Figure, OpsPerSecond, Threshold, WaitClass};
+use model::figure::{Count, Figure, OpsPerSecond, Ratio, Threshold, WaitClass};
 use model::run::{Confidence, Verdict};
 
-use super::{seen, waits_for_target};
+use super::{is_at_target, seen};
+use crate::experiments::{Load, Tested};
 use crate::reading::Reading;
 
-/// A pause that lengthens turns by at least this share of itself: the time of an operation sets the rate.
-pub(crate) const DELAY_ALL: f64 = 0.7;
-/// A rate that follows the depth at least so far has room for more.
-pub(crate) const DEPTH_ALL: f64 = 0.5;
 /// Blocks from this size on may as well be held back by their bytes, which nobody tried.
 pub(super) const LARGE_BYTES: u64 = 64 << 10;
 /// Operations in flight up to which few targets are full.
 const FEW: f64 = 4.0;
 
 /// The thresholds that its explanation names.
-pub(super) const THRESHOLDS: &[Threshold] = &[
-    ("delay_all", Figure::Ratio(DELAY_ALL)),
-    ("depth_all", Figure::Ratio(DEPTH_ALL)),
-    ("few", Figure::Count(FEW as u64)),
-];
+pub(super) const THRESHOLDS: &[Threshold] = &[("few", Figure::Count(FEW as u64))];
 
 /// Operations that wait for answers, of a target that could give more at the same time.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
-    let input = &reading.input;
-    if !waits_for_target(reading) || reading.waits_in_target() == Some(false) && !reading.is_remote {
-        return None;
-    }
-    let is_tried = match (reading.delay(), reading.depth()) {
-        // With one at a time, a pause leaves the target idle, whatever limits it.
-        (Some(delay), Some(depth)) => {
-            if depth < DEPTH_ALL || (delay < DELAY_ALL && reading.in_flight > 1.0) {
-                return None;
-            }
-            true
-        }
-        (None, Some(depth)) if depth >= DEPTH_ALL => true,
-        (None, None) => false,
-        (Some(delay), None) if delay >= DELAY_ALL && reading.in_flight > 1.0 => false,
-        _ => return None,
-    };
-    let block_bytes = input.data().map_or(0, |data| data.block_bytes);
-    // Nobody tried: what is small and not many at a time is most likely waited for one by one. Where it was tried and the
-    // answer is uncertain, only one at a time is left to say so.
-    let depth_max = if reading.sensitivity().is_some() { 1.0 } else { FEW };
-    if !is_tried && (block_bytes >= LARGE_BYTES || reading.in_flight > depth_max) {
+    if !is_at_target(reading) {
         return None;
     }
     let limiter = if reading.is_remote { Limiter::RemoteLatency } else { Limiter::DeviceLatency };
@@ -61,17 +33,51 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         reading.time_spent(),
         reading.slept_in(&classes),
         reading.at_target().filter(|_| reading.waits_in_target() == Some(true)),
-        if is_tried { reading.answers() } else { Vec::new() },
     ];
-    let found = Verdict::new(limiter, reading.budget.blocked, evidence);
-    if is_tried {
-        return Some(found.advise([Advice::MoreDepth {}]));
+    // Nobody tried: what is small and not many at a time is most likely waited for one by one. Where the answers are
+    // unclear, only one at a time is left to say so.
+    let few = match reading.load() {
+        Tested::Shown { load: Load::Room, is_sure, contrary } => {
+            let evidence = seen![evidence, reading.answers_without(&contrary)];
+            let found = Verdict::new(limiter, reading.budget.blocked, evidence)
+                .unless(reading.answers_to(&contrary))
+                .advise(more_depth(reading));
+            return Some(if is_sure { found } else { found.at_most(Confidence::Likely) });
+        }
+        Tested::Shown { .. } => return None,
+        Tested::Untried => FEW,
+        Tested::Unclear => 1.0,
+    };
+    let block_bytes = reading.input.data().map_or(0, |data| data.block_bytes);
+    if block_bytes >= LARGE_BYTES || reading.in_flight > few {
+        return None;
     }
-    let rate = input.record.rate.whole_ops_per_second.unwrap_or(0.0);
+    let found = Verdict::new(limiter, reading.budget.blocked, seen![evidence, reading.answers()]);
+    Some(found.at_most(Confidence::Likely).advise(might(reading)))
+}
+
+/// Advice where more depth is not known to bring more.
+fn might(reading: &Reading<'_>) -> Vec<Advice> {
+    if reading.is_tried() {
+        return vec![Advice::MeasureLonger {}];
+    }
+    let rate = reading.input.record.rate.whole_ops_per_second.unwrap_or(0.0);
     // Little's law: as many times as much, if each takes no longer.
     let might = Advice::MoreInFlightMight {
         in_flight: Count(reading.in_flight as u64 * u64::from(FACTOR)),
         ops_per_second: OpsPerSecond(rate * f64::from(FACTOR)),
     };
-    Some(found.at_most(Confidence::Likely).advise([might, super::saturation::untried(reading)]))
+    vec![might, super::saturation::untried(reading)]
+}
+
+/// Advice for a target with room: what more depth gave, where that was tried.
+fn more_depth(reading: &Reading<'_>) -> Vec<Advice> {
+    let depth = reading.input.record.sensitivity.as_ref().and_then(|known| known.depth.as_ref());
+    match (reading.gain(), depth) {
+        (Some(gain), Some(depth)) => vec![
+            Advice::ChangeGave { change: depth.change.as_str().into(), times: Ratio(gain.value) },
+            Advice::MoreDepth {},
+        ],
+        _ => vec![super::saturation::untried(reading)],
+    }
 }

@@ -16,7 +16,7 @@ const AT_LOCKS_OF_ONE: f64 = 0.3;
 const ONE: f64 = 2.2;
 
 /// A file or directory for each thread brings so many times as much: then it was the shared one that held them back.
-pub(crate) const SEPARATE: f64 = 1.2;
+const SEPARATE: f64 = 1.2;
 
 /// The thresholds that its explanation names.
 pub(super) const THRESHOLDS: &[Threshold] =

@@ -7,6 +7,7 @@ use model::observation::Observation;
 use model::run::{Confidence, Verdict};
 
 use super::{seen, waits_for_target};
+use crate::experiments::Load;
 use crate::reading::Reading;
 
 /// From this share of the device's bytes on, others are named before the device.
@@ -34,19 +35,18 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         return None;
     }
     // Nobody tried: few at a time may be waited for one by one, whoever else is there.
-    let is_tried = reading.depth().is_some();
+    let is_tried = reading.gain().is_some();
     if !is_tried
         && (reading.in_flight < MANY || reading.occupancy().is_none_or(|occupancy| occupancy <= MORE))
     {
         return None;
     }
     // A device with room for more is not what others take from us.
-    let has_room = reading.depth().is_some_and(|depth| depth >= super::latency::DEPTH_ALL)
-        && reading.delay().is_none_or(|delay| delay >= super::latency::DELAY_ALL);
-    if has_room {
+    // What more depth gained may have been taken from the others, but no more than they had.
+    if reading.gain().is_some_and(|gain| gain.low > 1.0 / (1.0 - foreign)) {
         return None;
     }
-    let is_full = reading.depth().is_some_and(|depth| depth <= super::saturation::DEPTH_NONE);
+    let is_full = reading.load().is(Load::Full);
     let more = reading.occupancy().filter(|occupancy| *occupancy > MORE);
     let name = || Name::from(device.name.as_str());
     let evidence = seen![
@@ -54,7 +54,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         reading.slept_in(&[WaitClass::Device, WaitClass::Page]),
         Some(Observation::ForeignBytes { device: name(), foreign_share: Share(foreign) }),
         more.and_then(|_| reading.at_target()),
-        reading.answers_if_depth_below(super::latency::DEPTH_ALL),
+        if is_tried { reading.answers() } else { Vec::new() },
     ];
     Some(
         Verdict::new(Limiter::NoisyNeighbour, reading.budget.blocked * foreign, evidence)

@@ -54,7 +54,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         reading.slept_in(&[WaitClass::Queue]),
         reading.at_target().filter(|_| is_held_above && !is_short),
         queue.filter(|_| is_held_above),
-        reading.answers_if_depth_below(super::saturation::DEPTH_NONE),
+        reading.answers_if_full(),
     ];
     let share = queued.max(f64::from(u8::from(is_full))) * reading.budget.blocked;
     Some(

@@ -2,28 +2,18 @@
 
 use model::Limiter;
 use model::advice::Advice;
-use model::figure::{BytesPerSecond, Figure, Share, Threshold, WaitClass};
+use model::experiment::FACTOR;
+use model::figure::{BytesPerSecond, Figure, OpsPerSecond, Share, Threshold, WaitClass};
 use model::observation::Observation;
 use model::run::{Confidence, Verdict};
 use model::target::{Device, DeviceKind};
 use model::workload::Probing;
 
 use super::latency::LARGE_BYTES;
-use super::{seen, waits_for_target};
+use super::{is_at_target, seen};
+use crate::experiments::{Load, Tested, Unit};
 use crate::reading::Reading;
 
-/// A pause that lengthens turns by no more than this share of itself only shortens a wait.
-const DELAY_NONE: f64 = 0.35;
-/// A rate that follows the depth no further has nothing more to give.
-pub(crate) const DEPTH_NONE: f64 = 0.25;
-/// A rate that follows the size of blocks this far is one of bytes.
-pub(super) const BY_BYTES: f64 = -0.7;
-/// A rate that follows it no further than this is one of operations.
-pub(super) const BY_OPS: f64 = -0.3;
-/// In between, it is rather the one or the other.
-const EITHER: f64 = -0.6;
-/// The same over a network, whose packets cost something by themselves.
-const BY_BYTES_REMOTE: f64 = -0.6;
 /// Of the bytes asked for, so many crossed the network.
 const NETWORK: f64 = 0.7;
 /// Operations in flight that fill most targets.
@@ -32,17 +22,11 @@ const DEEP: f64 = 64.0;
 const DEEP_BYTES: f64 = (8 << 20) as f64;
 /// A machine whose CPUs are this busy may be what holds the other end of a connection back: ciphers, daemons, interrupts.
 const CPUS_BUSY: f64 = 0.7;
-/// Parts of a mix below this share are none.
+/// Parts of a mix have at least this share.
 const PART_MIN: f64 = 0.05;
 
 /// The thresholds that its explanation names.
 pub(super) const THRESHOLDS: &[Threshold] = &[
-    ("delay_none", Figure::Ratio(DELAY_NONE)),
-    ("depth_none", Figure::Ratio(DEPTH_NONE)),
-    ("by_bytes", Figure::Ratio(BY_BYTES)),
-    ("by_ops", Figure::Ratio(BY_OPS)),
-    ("either", Figure::Ratio(EITHER)),
-    ("by_bytes_remote", Figure::Ratio(BY_BYTES_REMOTE)),
     ("network", Figure::Share(NETWORK)),
     ("deep", Figure::Count(DEEP as u64)),
     ("deep_bytes", Figure::MemoryBytes(DEEP_BYTES as u64)),
@@ -52,46 +36,31 @@ pub(super) const THRESHOLDS: &[Threshold] = &[
 
 /// A device, server or network that gives all that it has.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
-    if !waits_for_target(reading) {
+    if !is_at_target(reading) {
         return None;
     }
-    let input = &reading.input;
-    // A device that is idle while threads wait is not what they wait for.
-    if !reading.is_remote && reading.waits_in_target() == Some(false) {
-        return None;
-    }
-    // With one at a time, a pause leaves the target idle, whatever limits it: only depth can tell.
-    let is_full = match (reading.delay().filter(|_| reading.in_flight > 1.0), reading.depth()) {
-        (Some(delay), Some(depth)) => Some(delay <= DELAY_NONE && depth < super::latency::DEPTH_ALL),
-        (Some(delay), None) => Some(delay <= DELAY_NONE),
-        (None, Some(depth)) => Some(depth <= DEPTH_NONE),
-        (None, None) => None,
+    let (is_tried, is_sure) = match reading.load() {
+        Tested::Shown { load: Load::Full, is_sure, .. } => (true, is_sure),
+        Tested::Shown { load: Load::Between, .. } => return Some(knee(reading)),
+        Tested::Shown { load: Load::Room, .. } | Tested::Unclear => return None,
+        Tested::Untried => (false, false),
     };
-    if is_full == Some(false) {
-        return knee(reading);
-    }
+    let input = &reading.input;
     let block_bytes = input.data().map_or(0, |data| data.block_bytes);
-    let threshold = if reading.is_remote { BY_BYTES_REMOTE } else { BY_BYTES };
-    let by_bytes = reading.block().map(|block| block < EITHER);
-    let is_one_of_both = reading.block().is_some_and(|block| block < threshold || block > BY_OPS);
-    // What nobody tried is most likely as blocks of that size usually are.
-    let is_bandwidth = by_bytes.unwrap_or(block_bytes >= LARGE_BYTES);
+    let unit = reading.unit();
+    let is_bandwidth = is_of_bytes(reading);
     let network = if reading.is_remote && is_bandwidth { network(reading) } else { Vec::new() };
     let is_network = !network.is_empty();
-    let is_tried = is_full.is_some();
-    // It was tried, and the answers are uncertain: nothing is likely then.
-    if !is_tried && reading.sensitivity().is_some() {
-        return None;
-    }
     let is_busy = reading.waits_in_target() == Some(true);
     // Nobody tried: only so much at once that few targets could take more is likely to fill one.
     let bytes_in_flight = reading.in_flight * block_bytes as f64;
     let is_deep = reading.in_flight >= DEEP || bytes_in_flight >= DEEP_BYTES;
-    if !is_tried && !is_deep && !is_network {
+    let late = behind(reading);
+    if !is_tried && !is_deep && !is_network && late.is_empty() {
         return None;
     }
     let waits_for_server = reading.is_remote && reading.waits(WaitClass::Remote) > 0.5;
-    if !(is_tried || is_busy || is_network || waits_for_server) {
+    if !(is_tried || is_busy || is_network || waits_for_server || !late.is_empty()) {
         return None;
     }
     let limiter = match (reading.is_remote, is_network) {
@@ -108,34 +77,38 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let below = is_virtual_disk(reading);
     let in_target = reading.at_target().filter(|_| is_busy && !is_network);
     let virtual_disk = (below && in_target.is_some()).then_some(Observation::VirtualDisk {});
-    // A pause that costs something for sure, or depth that brings something for sure, says that there is room.
-    let contrary: Vec<_> = seen![
-        reading.delay_surely_above(DELAY_NONE).filter(|_| reading.in_flight > 1.0),
-        reading.depth_surely_above(DELAY_NONE),
-    ];
     let evidence = seen![
         reading.time_spent(),
         reading.slept_in(&classes),
         network,
         in_target,
         virtual_disk,
-        if is_tried { reading.answers_without(&contrary) } else { Vec::new() },
+        late,
+        reading.answers(),
     ];
     // Of the device's own limit, confirmed by experiments, there is nothing to try.
     let advice = match limiter {
         Limiter::NetworkBandwidth => Some(Advice::FasterLink {}),
         Limiter::ServerSaturated => Some(Advice::LookAtServer {}),
-        _ => (!is_tried).then(|| untried(reading)),
+        _ if is_tried => None,
+        _ if reading.is_moved() => Some(Advice::MeasureLonger {}),
+        _ => Some(untried(reading)),
     };
-    let found = Verdict::new(limiter, reading.budget.blocked, evidence).advise(advice).unless(contrary);
+    let found = Verdict::new(limiter, reading.budget.blocked, evidence).advise(advice);
     // The kernel does not tell how much a link could carry; blocks of another size do, where they were tried.
     let cpus = input.record.cpu.as_ref().map_or(0.0, |cpu| cpu.user + cpu.kernel);
-    if limiter == Limiter::NetworkBandwidth && cpus > CPUS_BUSY && reading.block().is_none() {
+    if limiter == Limiter::NetworkBandwidth && cpus > CPUS_BUSY && unit.is_none() {
         return Some(found.at_most(Confidence::Undetermined));
     }
     // Nobody can see from inside whose limit a virtual disk has; and what was not tried is not confirmed.
-    let is_sure = is_tried && is_one_of_both && !below;
-    Some(if is_sure { found } else { found.at_most(Confidence::Likely) })
+    let is_of_one_unit = unit.is_some_and(|(_, is_sure)| is_sure);
+    Some(if is_sure && is_of_one_unit && !below { found } else { found.at_most(Confidence::Likely) })
+}
+
+/// Whether it is bytes that a full target counts. What nobody tried is most likely as blocks of that size usually are.
+fn is_of_bytes(reading: &Reading<'_>) -> bool {
+    let block_bytes = reading.input.data().map_or(0, |data| data.block_bytes);
+    reading.unit().map_or(block_bytes >= LARGE_BYTES, |(unit, _)| unit == Unit::Bytes)
 }
 
 /// A way to find out more about a row on which nothing was tried.
@@ -150,8 +123,21 @@ pub(super) fn untried(reading: &Reading<'_>) -> Advice {
     }
 }
 
-/// Between latency and saturation: both hold it back. `None` where the answers conflict.
-fn knee(reading: &Reading<'_>) -> Option<Verdict> {
+/// Operations that an open loop could not start in time, with all that it may have in flight under way.
+fn behind(reading: &Reading<'_>) -> Vec<Observation> {
+    let record = reading.input.record;
+    let Some(asked) = record.workload.rate_ops_per_second.filter(|_| !reading.input.rate_is_given()) else {
+        return Vec::new();
+    };
+    let started = record.rate.whole_ops_per_second.map(OpsPerSecond);
+    seen![
+        started.map(|ops_per_second| Observation::RateStarted { ops_per_second }),
+        Some(Observation::RateAsked { ops_per_second: OpsPerSecond(asked) }),
+    ]
+}
+
+/// Between latency and saturation: both hold it back.
+fn knee(reading: &Reading<'_>) -> Verdict {
     let evidence = seen![
         reading.time_spent(),
         reading.slept_in(&[WaitClass::Device, WaitClass::Page, WaitClass::Sync, WaitClass::Remote]),
@@ -160,15 +146,11 @@ fn knee(reading: &Reading<'_>) -> Option<Verdict> {
     ];
     // A pause tells which share of a turn is the operation's own; one that took longer than asked for, as short ones do,
     // tells too much, and then depth does.
-    let by_delay = reading.delay().filter(|share| *share <= 1.0);
-    let own = by_delay.or(reading.depth()).unwrap_or(0.5).clamp(0.0, 1.0);
-    // A pause that costs all of itself, where more depth brings nothing: no target does both.
-    let conflicts = reading.delay().is_some_and(|delay| delay >= super::latency::DELAY_ALL)
-        && reading.depth().is_some_and(|depth| depth <= DEPTH_NONE);
-    if conflicts || !(PART_MIN..=1.0 - PART_MIN).contains(&own) {
-        return None;
-    }
-    let is_of_bytes = reading.block().is_some_and(|block| block < BY_BYTES_REMOTE);
+    let by_pause = reading.pause().filter(|told| reading.in_flight > 1.0 && told.value <= 1.0);
+    let by_depth = || reading.gain().map(|gain| gain.value.ln() / f64::from(FACTOR).ln());
+    let own = by_pause.map(|told| told.value).or_else(by_depth).unwrap_or(0.5);
+    let own = own.clamp(PART_MIN, 1.0 - PART_MIN);
+    let is_of_bytes = is_of_bytes(reading);
     let (latency, full) = match (reading.is_remote, is_of_bytes) {
         (true, true) if !network(reading).is_empty() => (Limiter::RemoteLatency, Limiter::NetworkBandwidth),
         (true, _) => (Limiter::RemoteLatency, Limiter::ServerSaturated),
@@ -180,10 +162,10 @@ fn knee(reading: &Reading<'_>) -> Option<Verdict> {
     if reading.on_cpu() > blocked {
         let waits = if own > 0.5 { latency } else { full };
         let parts = [(Limiter::KernelCpu, reading.on_cpu()), (waits, blocked)];
-        return Some(Verdict::mixed(parts, evidence).advise([Advice::MoreThreads {}]));
+        return Verdict::mixed(parts, evidence).advise([Advice::MoreThreads {}]);
     }
     let parts = [(latency, blocked * own), (full, blocked * (1.0 - own))];
-    Some(Verdict::mixed(parts, evidence))
+    Verdict::mixed(parts, evidence)
 }
 
 /// Bytes that crossed the network for the bytes asked for, by direction; nothing where they are few.

@@ -53,7 +53,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let took = step_ns
         .filter(|_| flushed.is_some())
         .map(|step_ns| Observation::SyncTook { sync_ns: LatencyNs(step_ns), whole_ns: LatencyNs(whole_ns) });
-    let evidence = seen![reading.time_spent(), reading.slept_in(&classes), flushed, took];
+    let evidence = seen![reading.time_spent(), reading.slept_in(&classes), journal(reading), flushed, took];
     if HALF.contains(&of_whole) {
         let blocked = reading.budget.blocked;
         let parts = [
@@ -66,4 +66,17 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         Verdict::new(Limiter::FsyncJournal, reading.budget.blocked, evidence)
             .advise([Advice::GroupCommit {}]),
     )
+}
+
+/// The thing that a sync writes beside the data, by its own name.
+fn journal(reading: &Reading<'_>) -> Option<Observation> {
+    let target = reading.input.target();
+    let file_system = || target.file_system.as_str().into();
+    match (target.file_system.as_str(), target.geometry.journal.as_deref()) {
+        ("ext3" | "ext4", Some("none")) => Some(Observation::HasNoJournal { file_system: file_system() }),
+        ("ext3" | "ext4", Some(_)) => Some(Observation::CommitsJournal { file_system: file_system() }),
+        ("xfs", _) => Some(Observation::ForcesLog { file_system: file_system() }),
+        ("btrfs", _) => Some(Observation::WritesLogTree { file_system: file_system() }),
+        _ => None,
+    }
 }

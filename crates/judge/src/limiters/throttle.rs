@@ -7,8 +7,8 @@ use model::observation::Observation;
 use model::run::{Cap, Confidence, Verdict};
 use model::workload::DataVerb;
 
-use super::saturation::{BY_BYTES, BY_OPS, DEPTH_NONE};
 use super::{seen, waits_for_target};
+use crate::experiments::{Load, Tested, Unit};
 use crate::reading::Reading;
 use crate::traps::direct;
 
@@ -18,27 +18,28 @@ const AT_CAP: f64 = 0.08;
 const AT_CAP_KNOWN: f64 = 0.02;
 /// Threads that sleep elsewhere than in the device in a larger share of samples than this are held back by something else there.
 const ELSEWHERE: f64 = 0.3;
-/// A pause that lengthens turns by less than this share of itself changes nothing: something else sets the pace.
-const DELAY_NONE: f64 = 0.4;
+/// A rate that is this close to a limit is held by it, wherever requests wait: no device gives such a rate by chance.
+const AT_CAP_EXACTLY: f64 = 0.005;
 
 /// The thresholds that its explanation names.
 pub(super) const THRESHOLDS: &[Threshold] = &[
     ("at_cap", Figure::Share(AT_CAP)),
     ("at_cap_known", Figure::Share(AT_CAP_KNOWN)),
     ("elsewhere", Figure::Share(ELSEWHERE)),
-    ("pace_none", Figure::Ratio(DELAY_NONE)),
+    ("at_cap_exactly", Figure::Share(AT_CAP_EXACTLY)),
 ];
 
 /// A limit that can be read, and that the rate has reached.
 pub(super) fn visible(reading: &Reading<'_>) -> Option<Verdict> {
     let record = reading.input.record;
     let data = reading.input.data_in_files()?;
-    // Threads that wait in the device have passed whatever stands above it, unless what answers for it has no CPU.
-    let is_in_device = reading.waits_in_target() == Some(true);
-    let has_no_cpu = reading.is_short_of_cpus() && reading.depth().is_some_and(|depth| depth <= DEPTH_NONE);
-    if !waits_for_target(reading) || is_in_device && !has_no_cpu {
+    if !waits_for_target(reading) {
         return None;
     }
+    // Threads that wait in the device have passed whatever stands above it, unless what answers for it has no CPU. What
+    // stands below it they have not.
+    let is_in_device = reading.waits_in_target() == Some(true);
+    let has_no_cpu = reading.is_short_of_cpus() && reading.load().is(Load::Full);
     let near = reading.input.half_width().map_or(AT_CAP, |half| (1.5 * half).clamp(AT_CAP_KNOWN, AT_CAP));
     let ops = record.rate.steady_or_whole()?;
     let of_way = |cap: &&Cap| if cap.is_read { data.reads() } else { data.writes() };
@@ -49,6 +50,7 @@ pub(super) fn visible(reading: &Reading<'_>) -> Option<Verdict> {
             (None, Some(limit)) => (ops * data.block_bytes as f64, limit),
             (None, None) => return false,
         };
+        let near = if is_in_device && !has_no_cpu { AT_CAP_EXACTLY } else { near };
         (rate / limit - 1.0).abs() <= near
     };
     let cap = reading.system()?.caps.iter().filter(of_way).find(reached)?;
@@ -71,16 +73,15 @@ pub(super) fn visible(reading: &Reading<'_>) -> Option<Verdict> {
         }
     };
     let is_above = reading.waits_above_target() == Some(true);
-    let costs_little = reading.delay().is_some_and(|delay| delay < DELAY_NONE);
     let evidence = seen![
         reading.time_spent(),
         reading.at_target().filter(|_| is_above),
         Some(allowed),
-        if costs_little { reading.answers() } else { Vec::new() },
+        reading.answers_if_full(),
     ];
     Some(
         Verdict::new(Limiter::IoThrottle, reading.budget.blocked, evidence)
-            .unless(reading.at_target().filter(|_| is_in_device))
+            .unless(reading.at_target().filter(|_| has_no_cpu && is_in_device))
             .advise([Advice::RaiseLimit { source: source() }]),
     )
 }
@@ -115,23 +116,19 @@ pub(super) fn inferred(reading: &Reading<'_>) -> Option<Verdict> {
     if elsewhere > ELSEWHERE || is_not_direct(reading) {
         return None;
     }
-    let pace = reading.delay().or(reading.depth());
-    if pace.is_some_and(|pace| pace >= DELAY_NONE) {
+    let load = reading.load();
+    if load.is(Load::Room) || load.is(Load::Between) {
         return None;
     }
-    let advice = match reading.block() {
-        Some(block) if block < BY_BYTES => Advice::FindLimitOfBytes {},
-        Some(block) if block > BY_OPS => Advice::FindLimitOfOperations {},
+    let advice = match reading.unit() {
+        Some((Unit::Bytes, true)) => Advice::FindLimitOfBytes {},
+        Some((Unit::Operations, true)) => Advice::FindLimitOfOperations {},
         _ => Advice::FindLimit {},
     };
-    let contrary: Vec<_> = seen![reading.depth_surely_above(DELAY_NONE)];
-    let evidence = seen![
-        reading.time_spent(),
-        reading.at_target(),
-        if pace.is_some() { reading.answers_without(&contrary) } else { Vec::new() },
-    ];
+    let evidence = seen![reading.time_spent(), reading.at_target(), reading.answers_if_full()];
     let share = reading.budget.blocked * (1.0 - occupancy);
     let found = Verdict::new(Limiter::IoThrottle, share, evidence).advise([advice]);
     // Without an experiment, a lock or a slow path above the device looks the same.
-    Some(if pace.is_some() { found.unless(contrary) } else { found.at_most(Confidence::Likely) })
+    let is_sure = matches!(load, Tested::Shown { is_sure: true, .. });
+    Some(if is_sure { found } else { found.at_most(Confidence::Likely) })
 }

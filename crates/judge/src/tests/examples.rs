@@ -125,7 +125,7 @@ fn reread(first: [u64; 2], second: [u64; 2]) -> Reread {
 }
 
 /// A limit lets a burst pass every 100 ms: nine of ten operations take 76 µs, the tenth waits for the next slice.
-fn limited(world: &mut World, ops: impl Fn(usize) -> u64) {
+pub(super) fn limited(world: &mut World, ops: impl Fn(usize) -> u64) {
     for (index, interval) in world.record.intervals.iter_mut().enumerate() {
         interval.ops = ops(index);
         interval.histogram = vec![(76_000, interval.ops * 9 / 10), (101_000_000, interval.ops / 10)];

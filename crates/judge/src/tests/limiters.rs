@@ -1,9 +1,11 @@
 //! For each limiter, a case that it holds back and that is named so; and how sure that is.
 
 use model::Limiter;
+use model::figure::Count;
+use model::finding::Finding;
 use model::observation::Source;
 use model::run::{
-    CallUse, Cap, CeilingShares, Confidence, CpuShares, Helper, NetworkUse, Pressures, Reclaim, Sensed,
+    CallUse, Cap, CeilingShares, Confidence, CpuShares, Helper, NetworkUse, Note, Pressures, Reclaim, Sensed,
     Sensitivity, SystemUse, WaitChannel, WaitsOf, sources,
 };
 use model::target::{Backing, DeviceKind};
@@ -45,9 +47,9 @@ impl World {
     /// Answers to a pause, to more depth and to other blocks.
     fn answers(mut self, by_delay: f64, by_depth: f64, by_block: f64) -> Self {
         self.record.sensitivity = Some(Sensitivity {
-            delay: delay(by_delay, 0.1),
-            depth: depth(by_depth, 0.1),
-            block: block(by_block, 0.1),
+            delay: delay(by_delay, 0.05),
+            depth: depth(by_depth, 0.05),
+            block: block(by_block, 0.05),
             separate: None,
         });
         self
@@ -180,6 +182,19 @@ fn of_places(spec: &str, places: u32, requests: f64) -> World {
     world
 }
 
+/// Rates more even than latencies allow.
+fn too_even(world: &mut World) {
+    super::examples::limited(world, |_| 10_000);
+}
+
+/// An open loop that could not start all that was due.
+fn falls_behind(world: &mut World) {
+    world.record.workload.rate_ops_per_second = Some(2e5);
+    world.record.workload.arrival = "open_loop".into();
+    let (missed, due) = (Count(4000), Count(8000));
+    world.record.notes.push(Note::new(Finding::FellBehind { missed, due }, Vec::new()));
+}
+
 /// A case with something changed in it.
 fn with(mut world: World, change: impl FnOnce(&mut World)) -> World {
     change(&mut world);
@@ -207,19 +222,34 @@ cases! {
         clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.02, 0.01, -0.98),
         |world| world.environment.virtualisation = Some("kvm".into()),
     );
-    // A pause that costs something for sure says that there is room, however unsure how much.
-    full_with_a_pause_that_costs: DeviceOps Likely, with(
-        clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.95, 0.2, 0.0),
-        |world| world.record.sensitivity.as_mut().unwrap().delay = delay(0.95, 0.43),
+    // More depth brings nothing, and a pause costs half of itself: one of them may be wrong.
+    full_with_a_pause_that_costs: DeviceOps Likely,
+        clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.55, 0.01, 0.0);
+    // What was reached with more depth was there to be had, though a pause cost nothing.
+    room_with_a_pause_that_costs_nothing: DeviceLatency Likely,
+        clean("read:seq1m:q8").blocked().queues(8.0).answers(0.0, 0.268, -1.56);
+    room_that_is_small: DeviceLatency Confirmed,
+        clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.9, 0.25, 0.0);
+    bytes_or_operations: DeviceOps Likely,
+        clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.02, 0.01, -0.3);
+    capped_below: DeviceOps Likely, with(
+        clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.02, 0.01, 0.0),
+        too_even,
     );
+    late_with_all_in_flight: ServerSaturated Likely, with(
+        clean("read:rnd4k:q8:rate=100000").blocked().remote(7.9).sleeps(&[("request_wait_answer", 0.95)]),
+        falls_behind,
+    );
+    server_without_a_cpu: ServerSaturated Likely, clean("read:rnd4k:t16")
+        .blocked().remote(15.5).sleeps(&[("request_wait_answer", 0.95)]).answers(0.0, 0.0, 0.0).hogged();
     full_server: ServerSaturated Confirmed, clean("read:rnd4k:t16")
         .blocked().remote(15.5).sleeps(&[("request_wait_answer", 0.95)]).answers(0.0, 0.0, 0.0);
     // One at a time, a pause leaves any target idle; that four bring no more is what counts.
     slow_one_at_a_time: DeviceOps Confirmed,
         clean("read:rnd4k").blocked().queues(0.98).answers(1.0, 0.03, 0.0);
-    at_the_knee: Mixed Likely, clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.55, 0.3, 0.0);
-    // A pause that took longer than asked for; more depth brought something, but not what it should.
-    at_the_knee_by_depth: Mixed Likely, clean("read:rnd4k:q8").blocked().queues(7.0).answers(1.3, 0.3, 0.0);
+    at_the_knee: Mixed Likely, clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.55, 0.09, 0.0);
+    // A pause that took longer than asked for; more depth brought little.
+    at_the_knee_by_depth: Mixed Likely, clean("read:rnd4k:q8").blocked().queues(7.0).answers(0.6, 0.1, 0.0);
     busy_and_waiting: Mixed Likely, with(
         clean("rewrite:seq128k").spends(0.05, 0.52, 0.0, 0.43).sleeps(&[("folio_wait_bit_common", 0.43)]),
         |world| world.device_frames(|device| device.busy_ns = 30_000_000),
@@ -419,7 +449,7 @@ fn limits_that_somebody_set() {
 #[test]
 fn what_is_near_a_limit_is_not_called_it() {
     // A pause that costs all of itself, where more depth brings nothing: no target does both.
-    clean("read:rnd4k:q8").blocked().queues(7.0).answers(1.3, 0.1, 0.0).is(Limiter::NotClear, Undetermined);
+    clean("read:rnd4k:q8").blocked().queues(7.0).answers(1.3, 0.02, 0.0).is(Limiter::NotClear, Undetermined);
     // Whose turn is given out by somebody else waits for no tag, and a queue that is empty is not full.
     let paced = clean("write:rnd4k:t16").blocked().queues(2.6).sleeps(&[("rq_qos_wait", 0.9)]);
     assert_ne!(judged(&paced), Limiter::QueueFull);
@@ -509,14 +539,19 @@ fn judged(world: &World) -> Limiter {
 
 #[test]
 fn experiments_ask_what_is_open() {
-    use Experiment::{Block, Delay, Depth, Separate};
+    use Experiment::{Delay, Depth, Separate};
     let waits = clean("read:rnd4k:q8").blocked().queues(7.9);
-    assert_eq!(waits.next(&[]), Some(Delay));
-    assert_eq!(waits.next(&[Delay]), Some(Depth));
-    assert_eq!(waits.next(&[Delay, Depth]), Some(Block));
-    assert_eq!(waits.next(&[Delay, Depth, Block]), None);
-    // What is known needs no more.
-    assert_eq!(waits.clone().answers(1.0, 0.9, 0.0).next(&[Delay, Depth]), None);
+    assert_eq!(waits.next(&[]), Some(Depth));
+    assert_eq!(waits.next(&[Depth]), Some(Delay));
+    assert_eq!(waits.next(&[Depth, Delay]), Some(Experiment::Block));
+    assert_eq!(waits.next(&[Depth, Delay, Experiment::Block]), None);
+    // The unit is that of a target that is full, and one at a time a pause tells nothing.
+    assert_eq!(waits.clone().answers(1.0, 0.9, 0.0).next(&[Depth, Delay]), None);
+    let one = clean("read:rnd4k").blocked().queues(0.97);
+    assert_eq!(
+        (one.next(&[Depth]), one.answers(1.0, 0.9, 0.0).next(&[Depth])),
+        (Some(Experiment::Block), None)
+    );
     // Threads that do not wait have said what holds them back; and what changes something is left alone.
     assert_eq!(clean("read:rnd4k:q8").spends(0.5, 0.5, 0.0, 0.0).next(&[]), None);
     // But for what more of them would bring, where there are CPUs for more.
@@ -528,12 +563,12 @@ fn experiments_ask_what_is_open() {
     assert_eq!(write.next(&[]), None);
     let Plan { probe, .. } = &mut write.plan;
     *probe = model::workload::Probing::Writes;
-    assert_eq!(write.next(&[]), Some(Delay));
+    assert_eq!(write.next(&[]), Some(Depth));
 }
 
 #[test]
 fn a_mix_is_told_by_its_parts() {
-    let knee = clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.55, 0.3, 0.0);
+    let knee = clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.55, 0.09, 0.0);
     let ranking = knee.judged().verdict.unwrap().ranking;
     let limiters: Vec<_> = ranking.iter().map(|ranked| ranked.limiter).collect();
     assert_eq!(limiters, [Limiter::DeviceLatency, Limiter::DeviceOps]);

@@ -5,7 +5,7 @@ use model::disturbance::SHARE_MAX;
 use model::figure::{Bytes, Mean, Ratio, Share};
 use model::finding::Finding;
 use model::plan::PlannedPhase;
-use model::run::PhaseRecord;
+use model::run::{Interval, PhaseRecord};
 use model::target::Backing;
 use model::workload::{DataVerb, Engine, SyncMode};
 
@@ -172,12 +172,25 @@ pub(super) fn depth_not_reached(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let record = input.record;
     let mean_ns = record.latency_ns.as_ref()?.mean as f64;
     let asked = f64::from(record.workload.iodepth) * f64::from(record.workload.threads);
-    let elapsed_ns = record.elapsed_ns.max(1) as f64;
+    // Latencies are of the steady part, and so is all that they are compared with.
+    let part_ns = record
+        .steady
+        .as_ref()
+        .filter(|steady| steady.found)
+        .map_or(0..u64::MAX, |steady| steady.from_ns..steady.to_ns);
+    let is_inside = |interval: &&Interval| {
+        interval.start_ns >= part_ns.start
+            && interval.start_ns.saturating_add(interval.length_ns) <= part_ns.end
+    };
+    let (mut ops, mut at_device_ns, mut length_ns) = (0.0, 0.0, 0.0);
+    for interval in record.intervals.iter().filter(is_inside) {
+        let device = interval.frame.as_ref().and_then(|frame| frame.devices.first());
+        ops += interval.ops as f64;
+        at_device_ns += device.map_or(0.0, |device| device.in_flight_ns as f64);
+        length_ns += interval.length_ns as f64;
+    }
     // Little's law, above and below the file system.
-    let ours = record.ops as f64 * mean_ns / elapsed_ns;
-    let devices =
-        input.frames().filter_map(|frame| Some(frame.devices.first()?.in_flight_ns as f64)).sum::<f64>()
-            / elapsed_ns;
+    let (ours, devices) = (ops * mean_ns / length_ns, at_device_ns / length_ns);
     // Some kernels do not count the time that requests spend in an array or a mapping.
     let waits_above = asked >= DEPTH_MIN && ours > 0.8 * asked && devices > 0.0 && devices < 0.5 * ours;
     waits_above.then(|| Finding::DepthNotReached { in_flight: Mean(ours), at_device: Mean(devices) }.into())

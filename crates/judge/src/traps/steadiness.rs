@@ -11,6 +11,8 @@ use crate::{JudgeInput, TrapFinding};
 const PRECISION: f64 = 0.05;
 /// A rate that falls by this share was kept up by something that ran out.
 const DROP: f64 = 0.2;
+/// Threads that wait for a CPU for more of their time than this may be why a rate falls.
+const RUN_QUEUE_MAX: f64 = 0.2;
 /// How much wider than wanted an interval may be: a test ends as soon as it is narrow enough, and what its last
 /// operations add may widen it a little.
 const SLACK: f64 = 1.25;
@@ -158,7 +160,13 @@ pub(super) fn rate_dropped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         .find(|change| change.after_ops_per_second < change.before_ops_per_second * (1.0 - DROP))?;
     let last = steady.change_points.last()?;
     // What came back was no store that ran out.
-    if last.after_ops_per_second > change.before_ops_per_second * (1.0 - DROP) {
+    let later = steady.change_points.iter().filter(|later| later.at_ns >= change.at_ns);
+    let highest = later.map(|later| later.after_ops_per_second).fold(0.0, f64::max);
+    if highest > change.before_ops_per_second * (1.0 - DROP) {
+        return None;
+    }
+    // Threads that wait for CPUs have less to ask for.
+    if input.record.budget.as_ref().is_some_and(|budget| budget.run_queue > RUN_QUEUE_MAX) {
         return None;
     }
     // Who takes a share of the device takes it from the rate.
@@ -202,6 +210,15 @@ pub(super) fn rate_dropped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 
 /// A rate more even than its own latencies allow, which only a rule makes.
 pub(super) fn rate_capped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+    let variation = Share(evenness(input)?);
+    let latencies = input.record.latency_ns.as_ref()?;
+    let (p50_ns, p99_ns) = latencies.p50.zip(latencies.p99)?;
+    let (p50_ns, p99_ns) = (LatencyNs(p50_ns), LatencyNs(p99_ns));
+    Some(TrapFinding::new(Finding::TooEven { variation, p50_ns, p99_ns }, [Advice::FindLimit {}]))
+}
+
+/// The variation of half seconds of such a rate.
+pub(crate) fn evenness(input: &JudgeInput<'_>) -> Option<f64> {
     let record = input.record;
     let steady = record.steady.as_ref().filter(|steady| steady.found)?;
     let is_closed = record.workload.arrival == "closed_loop";
@@ -236,13 +253,7 @@ pub(super) fn rate_capped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let ops_mean = counts.iter().map(|(ops, _)| ops).sum::<f64>() / counts.len() as f64;
     let expected = variation(&buckets)? / ops_mean.sqrt();
     let is_even = varies < CAP_VARIATION && varies * CAP_EVENNESS < expected;
-    (rates.len() >= CAP_HALVES && is_even && p99 > CAP_SPREAD.saturating_mul(p50)).then(|| {
-        let variation = Share(varies);
-        TrapFinding::new(
-            Finding::TooEven { variation, p50_ns: LatencyNs(p50), p99_ns: LatencyNs(p99) },
-            [Advice::FindLimit {}],
-        )
-    })
+    (rates.len() >= CAP_HALVES && is_even && p99 > CAP_SPREAD.saturating_mul(p50)).then_some(varies)
 }
 
 /// How far half of the values lie from their median, as a share of it, scaled to a standard deviation. One lot of a limit

@@ -9,9 +9,9 @@ use crate::workload::{Access, CacheMode, DataVerb, DataWork, Engine, Probing, Sy
 
 /// Bytes of the file by which it is found out, before the first test, whether the target compresses.
 pub const PROBE_BYTES: u64 = 1 << 20;
-/// About how long the experiments on one test take: five turns of about 0.7 s with and without a pause, and two changes
-/// of 1.2 s, each with what stands before and after it.
-pub const EXPERIMENTS_NS: u64 = 7_000_000_000;
+/// About how long the experiments on one test take: five turns of about 0.7 s with and without a pause, and a change in
+/// four runs of 0.9 s, each with what stands before and after it.
+pub const EXPERIMENTS_NS: u64 = 8_500_000_000;
 /// A run without a preset writes at most this much unless `--write-limit` says otherwise.
 pub const WRITE_LIMIT_BYTES: u64 = 40_000_000_000;
 /// Largest write limit: a pebibyte takes a year at 30 MB/s.
@@ -228,7 +228,7 @@ pub(super) fn experiments_ns(phases: &[PlannedPhase], probe: Probing) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::experiment::Experiment;
+    use crate::experiment::{Experiment, RUNS};
     use crate::plan::fixtures::{asking, on_disk, planned};
     use crate::request::Request;
     use crate::target::Backing;
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(reads.bytes_to_write_max, writes.bytes_to_write_max);
         for (before, after) in reads.phases.iter().zip(&writes.phases).take(2) {
             let all = before.stop.bytes.unwrap();
-            let experiments = writes.experiment_bytes(after).unwrap() * Experiment::ALL.len() as u64;
+            let experiments = writes.experiment_bytes(after).unwrap() * (Experiment::ALL.len() * RUNS) as u64;
             assert!(experiments > 0 && after.stop.bytes.unwrap() + experiments <= all);
         }
         assert_eq!(writes.experiment_bytes(&writes.phases[2]), None);

@@ -296,9 +296,10 @@ impl Verdict {
     }
 }
 
-/// Number of sources that observations are from.
+/// Number of sources that observations are from. Answers that count for nothing are none.
 pub fn sources(observations: &[Observation]) -> usize {
-    let mut sources: Vec<_> = observations.iter().filter_map(Observation::source).collect();
+    let counting = observations.iter().filter(|observation| observation.is_evidence());
+    let mut sources: Vec<_> = counting.filter_map(Observation::source).collect();
     sources.sort_unstable();
     sources.dedup();
     sources.len()

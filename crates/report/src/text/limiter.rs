@@ -168,8 +168,8 @@ mod tests {
         assert_eq!(shown(&latency, 40), "device latency × depth 128");
         assert_eq!(shown(&latency, 20), "device latency × 128");
         assert_eq!(shown(&latency, 16), "device latency");
-        assert_eq!(shown(&mixed, 60), "~mixed: page cache (absorbed) + journal commit / flush");
-        assert_eq!(shown(&mixed, 45), "~mixed: cache (absorbed) + journal / flush");
+        assert_eq!(shown(&mixed, 60), "~mixed: page cache (absorbed) + commit / flush");
+        assert_eq!(shown(&mixed, 42), "~mixed: cache (absorbed) + commit / flush");
         assert_eq!(shown(&mixed, 16), "~mixed");
         assert_eq!(shown(&limited(Limiter::Mixed, None, &[]), 60), "~mixed");
     }

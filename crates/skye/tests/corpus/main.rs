@@ -4,6 +4,8 @@
 //! selftest --keep DIR`; the others are runs of presets on the named place, by `skye run --json FILE`.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod rule;
+
 use std::fmt::Write;
 use std::fs::{self, File};
 use std::io::Read;
@@ -51,6 +53,43 @@ fn there_are_enough_rows_of_enough_kinds() {
     limiters.sort_unstable();
     limiters.dedup();
     assert!(limiters.len() >= 15, "{limiters:?}");
+}
+
+/// The rule over the rows; and over any others, as they were judged: `SKYE_TEST_DOCUMENTS` is a directory of documents.
+#[test]
+fn nothing_is_said_that_its_own_figures_refute() {
+    let mut runs = runs();
+    if let Some(directory) = std::env::var_os("SKYE_TEST_DOCUMENTS") {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let text = fs::read_to_string(&path).unwrap();
+            runs.push((path.display().to_string(), report::json::read(&text).unwrap()));
+        }
+    }
+    let all: Vec<_> = runs
+        .iter()
+        .flat_map(|(name, run)| {
+            let of_rows = measured(run).flat_map(|row| rule::contradictions(row, run));
+            of_rows.map(move |contradiction| format!("{name}: {contradiction}"))
+        })
+        .collect();
+    assert!(all.is_empty(), "{}", all.join("\n"));
+}
+
+#[test]
+fn the_rule_finds_what_is_refuted() {
+    let (_, run) = runs().into_iter().find(|(name, _)| name == "latency").unwrap();
+    let row = measured(&run).find(|row| row.spec == "read:rnd4k:q32").unwrap();
+    assert_eq!(rule::contradictions(row, &run), Vec::<String>::new());
+    let mut full = row.clone();
+    let verdict = full.verdict.as_mut().unwrap();
+    verdict.limiter = Some(model::Limiter::DeviceOps);
+    let found = rule::contradictions(&full, &run);
+    assert!(found.iter().any(|sentence| sentence.contains("more depth gave 4.0")), "{found:?}");
+    let mut busy = row.clone();
+    busy.verdict.as_mut().unwrap().limiter = Some(model::Limiter::KernelCpu);
+    busy.budget.as_mut().unwrap().run_queue = 0.68;
+    assert_eq!(rule::contradictions(&busy, &run).len(), 1);
 }
 
 /// Verdicts, evidence, advice and findings of each row: to be read from top to bottom.

@@ -1,0 +1,426 @@
+//! The conclusions that experiments allow: one table, and how the answers of a row stand to it.
+//!
+//! A threshold is a band as wide as the answer's own 95 % interval: an answer that reaches over it is open, and makes a
+//! verdict likely instead of tipping it over.
+
+use model::Experiment;
+use model::figure::{Figure, Threshold};
+use model::run::{Sensed, Sensitivity};
+
+/// More depth brings less than this many times the rate where a target is full.
+const FULL_GAIN: f64 = 1.10;
+/// The upper end of that answer's interval is below this; where a target has room, the lower end is above it.
+const GAIN_BOUND: f64 = 1.15;
+/// A pause costs less than this share of itself where a target is full.
+const PAUSE_FULL: f64 = 1.0 / 3.0;
+/// The upper end of that answer's interval is below this.
+const PAUSE_FULL_BOUND: f64 = 0.5;
+/// A pause costs more than this share of itself where the time of an operation sets the rate.
+const PAUSE_ROOM: f64 = 0.7;
+/// Blocks of another size change what is counted by less than this factor.
+const SAME: f64 = 1.15;
+/// The upper end of that answer's interval is below this.
+const SAME_BOUND: f64 = 1.3;
+/// A gain, or a change by other blocks, whose interval reaches further than this to either side, as an exponent, tells
+/// nothing by itself; neither does a pause whose share is known no better.
+const UNSTEADY: f64 = 0.35;
+/// A rate without any change that lies further than this from the row's own is of another state of the target.
+const MOVED: f64 = 1.15;
+
+/// The thresholds that explanations name.
+pub(crate) const THRESHOLDS: &[Threshold] = &[
+    ("full_gain", Figure::Share(FULL_GAIN - 1.0)),
+    ("gain_bound", Figure::Share(GAIN_BOUND - 1.0)),
+    ("pause_full", Figure::Share(PAUSE_FULL)),
+    ("pause_full_bound", Figure::Share(PAUSE_FULL_BOUND)),
+    ("pause_room", Figure::Share(PAUSE_ROOM)),
+    ("same", Figure::Ratio(SAME)),
+    ("same_bound", Figure::Ratio(SAME_BOUND)),
+    ("unsteady", Figure::Ratio(UNSTEADY)),
+    ("moved", Figure::Share(MOVED - 1.0)),
+];
+
+/// A demand on an answer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Demand {
+    /// The answer is below `value`, and all of its interval below `bound`.
+    Below { value: f64, bound: f64 },
+    /// All of its interval is above this.
+    Above(f64),
+}
+
+/// An answer's place beside a demand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Met,
+    Open,
+    /// All of its interval is on the other side.
+    Missed,
+}
+
+/// A state of the target at the depth that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// It gives all that it has.
+    Full,
+    /// It could give more at once.
+    Room,
+    /// Between both: more depth brings something, but not clearly.
+    Between,
+}
+
+/// A unit that a full target counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Bytes,
+    Operations,
+}
+
+/// A row of the table: the answers that a state of the target gives.
+struct Row {
+    load: Load,
+    /// Of four times the depth: times the rate.
+    depth: Demand,
+    /// Of a pause of 30 % of a turn: the share of it by which a turn becomes longer.
+    pause: Demand,
+}
+
+/// The table.
+const TABLE: [Row; 2] = [
+    Row {
+        load: Load::Full,
+        depth: Demand::Below { value: FULL_GAIN, bound: GAIN_BOUND },
+        pause: Demand::Below { value: PAUSE_FULL, bound: PAUSE_FULL_BOUND },
+    },
+    Row { load: Load::Room, depth: Demand::Above(GAIN_BOUND), pause: Demand::Above(PAUSE_ROOM) },
+];
+
+/// Of blocks of another size: times what the unit counts, whichever way.
+const UNIT: Demand = Demand::Below { value: SAME, bound: SAME_BOUND };
+
+/// An answer in the unit of its column, with the ends of its 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Told {
+    pub value: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Told {
+    fn place(&self, demand: Demand) -> Place {
+        let (is_met, is_missed) = match demand {
+            Demand::Below { value, bound } => (self.value < value && self.high < bound, self.low > bound),
+            Demand::Above(bound) => (self.low > bound, self.high < bound),
+        };
+        match (is_met, is_missed) {
+            (true, _) => Place::Met,
+            (false, true) => Place::Missed,
+            (false, false) => Place::Open,
+        }
+    }
+
+    /// The state that this answer shows by itself.
+    fn load(&self, demand: fn(&Row) -> Demand) -> Option<Load> {
+        TABLE.iter().find(|row| self.place(demand(row)) == Place::Met).map(|row| row.load)
+    }
+}
+
+/// A reason for which an answer is no evidence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    /// Its interval is too wide.
+    Unsteady,
+    /// No single limit gives it, whichever it is.
+    Impossible,
+    /// Without any change the rate was another than the row's own.
+    Moved,
+}
+
+/// A load as experiments show it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Tested {
+    /// No experiment was made.
+    Untried,
+    /// The answers are too unsteady, or contradict each other.
+    Unclear,
+    /// The answers show this.
+    Shown {
+        load: Load,
+        /// Whether depth shows it and a pause, where it can tell, does too.
+        is_sure: bool,
+        /// Experiments that clearly say otherwise.
+        contrary: Vec<Experiment>,
+    },
+}
+
+impl Tested {
+    pub fn is(&self, wanted: Load) -> bool {
+        matches!(self, Self::Shown { load, .. } if *load == wanted)
+    }
+}
+
+/// The answers to the experiments on a row.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Answers<'a> {
+    known: Option<&'a Sensitivity>,
+    /// The row's own rate, and half of its interval as a share of it.
+    own: Option<(f64, f64)>,
+    /// Whether a pause leaves the target idle, whatever limits it.
+    is_one_at_a_time: bool,
+}
+
+impl<'a> Answers<'a> {
+    pub fn new(known: Option<&'a Sensitivity>, own: Option<(f64, f64)>, is_one_at_a_time: bool) -> Self {
+        Self { known, own, is_one_at_a_time }
+    }
+
+    /// Every answer, those that decide most first, with what is wrong with it.
+    pub fn all(&self) -> Vec<(Experiment, &'a Sensed, Option<Flaw>)> {
+        let Some(known) = self.known else { return Vec::new() };
+        let all = [
+            (Experiment::Depth, known.depth.as_ref()),
+            (Experiment::Block, known.block.as_ref()),
+            (Experiment::Delay, known.delay.as_ref()),
+            (Experiment::Separate, known.separate.as_ref()),
+        ];
+        let made = all.into_iter().filter_map(|(experiment, sensed)| Some((experiment, sensed?)));
+        made.map(|(experiment, sensed)| (experiment, sensed, self.flaw(experiment, sensed))).collect()
+    }
+
+    fn flaw(&self, experiment: Experiment, sensed: &Sensed) -> Option<Flaw> {
+        let Some(half) = sensed.half_width.filter(|half| (half + sensed.value).is_finite()) else {
+            return Some(Flaw::Unsteady);
+        };
+        let (value, low, high) = (sensed.value, sensed.value - half, sensed.value + half);
+        let beyond = SAME.ln() / f64::from(model::experiment::FACTOR).ln();
+        let possible = match experiment {
+            // More at once may get in each other's way, and brings no more than as many times as much.
+            Experiment::Depth => -1.0 - beyond..=1.0 + beyond,
+            // Larger blocks bring no more operations, and no fewer bytes.
+            Experiment::Block => -1.0 - beyond..=beyond,
+            Experiment::Delay | Experiment::Separate => f64::NEG_INFINITY..=f64::INFINITY,
+        };
+        if low > *possible.end() || high < *possible.start() {
+            return Some(Flaw::Impossible);
+        }
+        if self.has_moved(sensed) {
+            return Some(Flaw::Moved);
+        }
+        let told = Told { value, low, high };
+        let is_decided = match experiment {
+            Experiment::Depth => exponential(told).load(|row| row.depth).is_some(),
+            Experiment::Delay => told.load(|row| row.pause).is_some(),
+            Experiment::Block => false,
+            Experiment::Separate => low > 1.0,
+        };
+        (half > UNSTEADY && !is_decided).then_some(Flaw::Unsteady)
+    }
+
+    /// Whether the rate without any change was another than the row's own, beyond the row's own interval.
+    fn has_moved(&self, sensed: &Sensed) -> bool {
+        self.own.is_some_and(|(own, half_width)| {
+            (sensed.before_ops_per_second / own).ln().abs() - half_width > MOVED.ln()
+        })
+    }
+
+    /// Whether the target was in another state than the row's, so that nothing was tried on that.
+    pub fn is_moved(&self) -> bool {
+        self.all().iter().any(|(_, _, flaw)| *flaw == Some(Flaw::Moved))
+    }
+
+    /// The answer to an experiment, if it is evidence.
+    fn told(&self, experiment: Experiment) -> Option<Told> {
+        let (_, sensed, _) =
+            self.all().into_iter().find(|(made, _, flaw)| *made == experiment && flaw.is_none())?;
+        let half = sensed.half_width?;
+        Some(Told { value: sensed.value, low: sensed.value - half, high: sensed.value + half })
+    }
+
+    /// Times the rate with four times the depth.
+    pub fn gain(&self) -> Option<Told> {
+        self.told(Experiment::Depth).map(exponential)
+    }
+
+    /// Share of a pause by which a turn became longer.
+    pub fn pause(&self) -> Option<Told> {
+        self.told(Experiment::Delay)
+    }
+
+    /// Times the rate with a file or directory for each thread.
+    pub fn separate(&self) -> Option<Told> {
+        self.told(Experiment::Separate)
+    }
+
+    /// The unit that the target counts, by the answer to blocks of another size; and whether that is sure.
+    pub fn unit(&self) -> Option<(Unit, bool)> {
+        let told = self.told(Experiment::Block)?;
+        let off = |exponent: f64| {
+            let (value, half) = ((told.value - exponent).abs(), told.high - told.value);
+            exponential(Told { value, low: (value - half).max(0.0), high: value + half })
+        };
+        let (bytes, operations) = (off(-1.0), off(0.0));
+        let (unit, nearer) = if bytes.value < operations.value {
+            (Unit::Bytes, bytes)
+        } else {
+            (Unit::Operations, operations)
+        };
+        Some((unit, nearer.place(UNIT) == Place::Met))
+    }
+
+    /// The load that depth and a pause show together.
+    pub fn load(&self) -> Tested {
+        let (gain, pause) = (self.gain(), self.pause().filter(|_| !self.is_one_at_a_time));
+        let shown = |load, is_sure, contrary: &[Experiment]| Tested::Shown {
+            load,
+            is_sure,
+            contrary: contrary.to_vec(),
+        };
+        let by_gain = gain.and_then(|gain| gain.load(|row| row.depth));
+        let by_pause = pause.and_then(|pause| pause.load(|row| row.pause));
+        match (gain, by_gain, by_pause) {
+            // A pause that costs all of itself, where more depth brings nothing: no target does both.
+            (_, Some(Load::Full), Some(Load::Room)) => Tested::Unclear,
+            // What was reached with more depth was there to be had, whatever a pause says.
+            (_, Some(Load::Room), Some(Load::Full)) => shown(Load::Room, false, &[Experiment::Delay]),
+            (_, Some(load), by_pause) => shown(load, pause.is_none() || by_pause.is_some(), &[]),
+            (Some(gain), None, Some(Load::Full)) if gain.value < GAIN_BOUND => shown(Load::Full, false, &[]),
+            (Some(gain), None, Some(Load::Room)) if gain.value > GAIN_BOUND => shown(Load::Room, false, &[]),
+            (Some(gain), None, Some(Load::Room)) if gain.value < FULL_GAIN => Tested::Unclear,
+            (Some(gain), None, None) if gain.value < FULL_GAIN => shown(Load::Full, false, &[]),
+            (Some(gain), None, None) if gain.value > GAIN_BOUND && gain.low > 1.0 => {
+                shown(Load::Room, false, &[])
+            }
+            (Some(_), None, _) => shown(Load::Between, false, &[]),
+            (None, _, Some(load)) => shown(load, false, &[]),
+            (None, _, None) if self.known.is_none() || self.is_moved() => Tested::Untried,
+            (None, _, None) => Tested::Unclear,
+        }
+    }
+}
+
+/// Times a rate, for an exponent of the factor of experiments.
+fn exponential(told: Told) -> Told {
+    let times = |exponent: f64| f64::from(model::experiment::FACTOR).powf(exponent);
+    Told { value: times(told.value), low: times(told.low), high: times(told.high) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sensed(value: f64, half_width: f64) -> Option<Sensed> {
+        let rate = 1000.0;
+        Some(Sensed {
+            value,
+            half_width: Some(half_width),
+            before_ops_per_second: rate,
+            after_ops_per_second: rate * 4f64.powf(value),
+            change: String::new(),
+        })
+    }
+
+    fn known(depth: Option<(f64, f64)>, pause: Option<(f64, f64)>) -> Sensitivity {
+        let of = |answer: Option<(f64, f64)>| answer.and_then(|(value, half)| sensed(value, half));
+        Sensitivity { depth: of(depth), delay: of(pause), ..Sensitivity::default() }
+    }
+
+    fn load(depth: Option<(f64, f64)>, pause: Option<(f64, f64)>) -> Tested {
+        let known = known(depth, pause);
+        Answers::new(Some(&known), Some((1000.0, 0.02)), false).load()
+    }
+
+    fn shown(load: Load, is_sure: bool) -> Tested {
+        Tested::Shown { load, is_sure, contrary: Vec::new() }
+    }
+
+    #[test]
+    fn depth_decides_and_a_pause_makes_sure() {
+        let (nothing, all) = (Some((0.0, 0.05)), Some((1.0, 0.1)));
+        assert_eq!(load(nothing, nothing), shown(Load::Full, true));
+        assert_eq!(load(all, all), shown(Load::Room, true));
+        assert_eq!(load(nothing, None), shown(Load::Full, true));
+        assert_eq!(load(nothing, all), Tested::Unclear);
+        // More depth gave 45 % more, and a pause cost nothing.
+        let contrary = vec![Experiment::Delay];
+        let reached = Tested::Shown { load: Load::Room, is_sure: false, contrary };
+        assert_eq!(load(Some((0.268, 0.05)), nothing), reached);
+        // A pause that costs half of itself says neither.
+        assert_eq!(load(nothing, Some((0.55, 0.1))), shown(Load::Full, false));
+        assert_eq!(load(None, nothing), shown(Load::Full, false));
+        assert_eq!(load(None, None), Tested::Unclear);
+        assert_eq!(Answers::new(None, None, false).load(), Tested::Untried);
+    }
+
+    #[test]
+    fn an_answer_that_reaches_over_a_threshold_is_open() {
+        // 1.09 times the rate, between 1.02 and 1.17; and 1.12 times.
+        assert_eq!(load(Some((0.0622, 0.05)), None), shown(Load::Full, false));
+        assert_eq!(load(Some((0.082, 0.05)), None), shown(Load::Between, false));
+        assert_eq!(load(Some((0.0622, 0.05)), Some((0.0, 0.1))), shown(Load::Full, false));
+        // 1.3 times, between 1.1 and 1.5.
+        assert_eq!(load(Some((0.19, 0.12)), Some((1.0, 0.1))), shown(Load::Room, false));
+        assert_eq!(load(Some((0.19, 0.12)), Some((0.5, 0.1))), shown(Load::Room, false));
+        // Anything at all.
+        assert_eq!(load(Some((0.5, 0.9)), None), Tested::Unclear);
+    }
+
+    #[test]
+    fn one_at_a_time_a_pause_tells_nothing() {
+        let known = known(Some((0.0, 0.05)), Some((1.0, 0.1)));
+        assert_eq!(Answers::new(Some(&known), None, true).load(), shown(Load::Full, true));
+    }
+
+    #[test]
+    fn what_no_limit_gives_and_what_was_measured_in_another_state_is_no_evidence() {
+        let flaws = |known: &Sensitivity, own: f64| {
+            Answers::new(Some(known), Some((own, 0.02)), false)
+                .all()
+                .into_iter()
+                .map(|(_, _, flaw)| flaw)
+                .collect::<Vec<_>>()
+        };
+        let of_block = |value| Sensitivity { block: sensed(value, 0.05), ..Sensitivity::default() };
+        assert_eq!(flaws(&of_block(-1.0), 1000.0), [None]);
+        // 2.2 times the bytes by blocks of a quarter, and 3.9 times the operations by blocks of four times the size.
+        assert_eq!(flaws(&of_block(-1.56), 1000.0), [Some(Flaw::Impossible)]);
+        assert_eq!(flaws(&of_block(0.97), 1000.0), [Some(Flaw::Impossible)]);
+        let depth = known(Some((0.0, 0.05)), None);
+        assert_eq!(flaws(&depth, 1100.0), [None]);
+        assert_eq!(flaws(&depth, 1250.0), [Some(Flaw::Moved)]);
+        assert_eq!(flaws(&known(Some((1.4, 0.1)), None), 1000.0), [Some(Flaw::Impossible)]);
+    }
+
+    #[test]
+    fn bytes_or_operations() {
+        let unit = |value, half| {
+            let known = Sensitivity { block: sensed(value, half), ..Sensitivity::default() };
+            Answers::new(Some(&known), None, false).unit()
+        };
+        assert_eq!(unit(-0.98, 0.05), Some((Unit::Bytes, true)));
+        assert_eq!(unit(0.02, 0.05), Some((Unit::Operations, true)));
+        assert_eq!(unit(-0.8, 0.05), Some((Unit::Bytes, false)));
+        assert_eq!(unit(-0.3, 0.05), Some((Unit::Operations, false)));
+        assert_eq!(unit(-0.5, 0.5), None);
+    }
+
+    #[test]
+    fn the_page_on_methods_has_this_table() {
+        let page = include_str!("../../../docs/methodology.md");
+        let percent = |share: f64| format!("{:.0} %", share * 100.0);
+        let full = format!(
+            "| brings less than {}, upper end below {} | costs less than {} of itself, upper end below {} | bytes/s within {SAME} \
+             times, upper end within {SAME_BOUND} |",
+            percent(FULL_GAIN - 1.0),
+            percent(GAIN_BOUND - 1.0),
+            percent(PAUSE_FULL),
+            percent(PAUSE_FULL_BOUND),
+        );
+        let room = format!(
+            "| brings more than {}, lower end; the gain is told | costs more than {} of itself, lower end |",
+            percent(GAIN_BOUND - 1.0),
+            percent(PAUSE_ROOM),
+        );
+        assert!(page.contains(&full), "{full}");
+        assert!(page.contains(&room), "{room}");
+    }
+}

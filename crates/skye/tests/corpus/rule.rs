@@ -1,0 +1,119 @@
+//! The rule that nothing is said of a row which its own figures refute. It knows the figures of the document alone, and
+//! none of the judge's thresholds: a verdict that follows from its evidence passes, however it was found.
+
+use model::Limiter;
+use model::advice::Advice;
+use model::finding::Finding;
+use model::observation::Observation;
+use model::run::{Confidence, PhaseRecord, Run, Sensed};
+use model::target::Backing;
+
+/// More depth that brings less than this for sure is none to be had.
+const BRINGS: f64 = 1.15;
+/// What is called the same differs by no more than this.
+const SAME: f64 = 1.3;
+
+/// The ends of the interval of an answer, as times a rate.
+fn times(sensed: &Sensed, factor: f64) -> Option<[f64; 3]> {
+    let half = sensed.half_width?;
+    Some([sensed.value - half, sensed.value, sensed.value + half].map(|exponent| factor.powf(exponent)))
+}
+
+/// Sentences about what is said of a row and refuted by its figures.
+pub fn contradictions(row: &PhaseRecord, run: &Run) -> Vec<String> {
+    let Some(verdict) = &row.verdict else { return Vec::new() };
+    let mut all = Vec::new();
+    let mut refuted = |is_refuted: bool, what: String| {
+        if is_refuted {
+            all.push(format!("{}: {what}", row.spec));
+        }
+    };
+    let limiter = verdict.limiter.unwrap_or(Limiter::NotClear);
+    let is_confirmed = verdict.confidence == Some(Confidence::Confirmed);
+    let counts = |wanted: &str| {
+        verdict.observations.iter().chain(&verdict.contrary).any(
+            |seen| matches!(seen, Observation::Answer { experiment, .. } if experiment.0.word() == wanted),
+        )
+    };
+    let known = row.sensitivity.as_ref();
+    let gain = known.and_then(|known| times(known.depth.as_ref()?, 4.0)).filter(|_| counts("depth"));
+    let is_full = matches!(
+        limiter,
+        Limiter::DeviceBandwidth | Limiter::DeviceOps | Limiter::NetworkBandwidth | Limiter::ServerSaturated
+    );
+    if let Some([low, middle, high]) = gain {
+        refuted(is_full && low > BRINGS, format!("{limiter}, and more depth gave {middle:.2} times as much"));
+        refuted(
+            is_full && is_confirmed && middle > 1.1,
+            format!("{limiter} for sure, and depth gave {middle:.2}"),
+        );
+        let is_latency = matches!(limiter, Limiter::DeviceLatency | Limiter::RemoteLatency);
+        refuted(
+            is_latency && high < BRINGS,
+            format!("{limiter}, and more depth gave {middle:.2} times as much"),
+        );
+        let is_told_to = verdict.next.iter().any(|advice| matches!(advice, Advice::MoreDepth {}));
+        refuted(is_told_to && middle < BRINGS, format!("told to use more depth, which gave {middle:.2}"));
+    }
+    refuted(
+        is_confirmed && is_full && gain.is_none() && known.is_none(),
+        format!("{limiter}, and nothing was tried"),
+    );
+    let by_blocks = known.and_then(|known| times(known.block.as_ref()?, 4.0)).filter(|_| counts("block"));
+    if let Some([_, operations, _]) = by_blocks.filter(|_| is_confirmed) {
+        let bytes = operations * 4.0;
+        let is_same = |times: f64| times.max(1.0 / times) < SAME;
+        refuted(
+            limiter == Limiter::DeviceBandwidth && !is_same(bytes),
+            format!("{bytes:.2} times the bytes"),
+        );
+        refuted(
+            limiter == Limiter::DeviceOps && !is_same(operations),
+            format!("{operations:.2} times the operations"),
+        );
+    }
+    if let Some(budget) = &row.budget {
+        let own = match limiter {
+            Limiter::KernelCpu => Some(budget.kernel),
+            Limiter::ClientCpu => Some(budget.user),
+            Limiter::CpuContention => Some(budget.run_queue),
+            _ => None,
+        };
+        let waited = budget.run_queue;
+        refuted(
+            own.is_some_and(|own| own + 1e-9 < waited.min(1.0)),
+            format!(
+                "{limiter} with {:.2} of the time, and threads waited for a CPU for {waited:.2}",
+                own.unwrap_or(0.0)
+            ),
+        );
+    }
+    let target = &run.environment.target;
+    let is_of_device =
+        matches!(limiter, Limiter::DeviceBandwidth | Limiter::DeviceOps | Limiter::DeviceLatency);
+    refuted(is_of_device && target.backing == Backing::Memory, format!("{limiter} in memory"));
+    let has_journal = target.geometry.journal.as_deref().is_some_and(|journal| journal != "none");
+    let commits = verdict.observations.iter().any(|seen| matches!(seen, Observation::CommitsJournal { .. }));
+    refuted(commits && !has_journal, "a journal is committed that is not there".into());
+    for note in &row.notes {
+        match &note.finding {
+            Finding::DepthNotReached { in_flight, .. } => {
+                let asked = f64::from(row.workload.threads) * f64::from(row.workload.iodepth);
+                refuted(in_flight.0 > 1.05 * asked, format!("{:.1} in flight of {asked}", in_flight.0));
+            }
+            Finding::RanOut { .. }
+            | Finding::RanOutByOps { .. }
+            | Finding::RanOutMean { .. }
+            | Finding::RanOutMeanByOps { .. } => {
+                let changes = row.steady.iter().flat_map(|steady| &steady.change_points);
+                let levels: Vec<f64> = changes.map(|change| change.after_ops_per_second).collect();
+                let first = row.steady.iter().flat_map(|steady| &steady.change_points).next();
+                let before = first.map_or(0.0, |change| change.before_ops_per_second);
+                let came_back = levels.last().is_some_and(|last| *last > 0.9 * before);
+                refuted(came_back, "a store ran out, and the rate came back".into());
+            }
+            _ => {}
+        }
+    }
+    all
+}
