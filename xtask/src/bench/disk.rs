@@ -20,10 +20,17 @@ use super::program::{file_of, fill};
 use super::queued::absent;
 use super::{Bench, Limit, Row, Setting};
 
-pub(super) const BENCH: Bench = Bench {
+pub(super) const DISK: Bench = Bench {
     name: "disk",
-    measures: "rates and latencies at depth on a disk, a loop device and a served device: our ring against fio",
-    run,
+    measures: "rates and latencies at depth on the disk of the target directory: our ring against fio",
+    run: disk,
+};
+pub(super) const LOOP: Bench =
+    Bench { name: "loop", measures: "the same on a loop device with direct I/O", run: loop_device };
+pub(super) const SERVED: Bench = Bench {
+    name: "served",
+    measures: "the same on a device behind a server of four slots of 1 ms, and how near its known rate is met",
+    run: served_device,
 };
 
 /// Least rate, of that of fio: of the median, and of the lower end of its interval.
@@ -68,46 +75,73 @@ struct Figures {
     p99_ns: f64,
 }
 
-fn run(setting: &Setting) -> Result<Vec<Row>> {
+/// A place to measure in.
+struct Bed {
+    pinned: Pinned,
+    tsc: Option<Tsc>,
+    scratch: tempfile::TempDir,
+}
+
+/// A place, or the row that says why there is none.
+fn bed(is_rig: bool) -> Result<Result<Bed, Row>> {
     let refusal = engine::uring::refusal().map(|why| format!("io_uring: {why}"));
-    if let Some(why) = refusal.or_else(fio::absent) {
-        return Ok(vec![Row::skipped("ours over fio", RATE, why)]);
+    if let Some(why) = refusal.or_else(fio::absent).or_else(|| absent().filter(|_| is_rig)) {
+        return Ok(Err(Row::skipped("ours over fio", RATE, why)));
     }
-    let pinned = Pinned::new()?;
-    let tsc = Tsc::calibrate();
-    let mut rows = Vec::new();
     let scratch = tempfile::Builder::new().prefix("skye-bench.").tempdir_in(crate::target_directory());
     let scratch = scratch.context("make a directory on the disk")?;
+    Ok(Ok(Bed { pinned: Pinned::new()?, tsc: Tsc::calibrate(), scratch }))
+}
+
+fn disk(setting: &Setting) -> Result<Vec<Row>> {
+    let bed = match bed(false)? {
+        Ok(bed) => bed,
+        Err(skipped) => return Ok(vec![skipped]),
+    };
+    let mut rows = Vec::new();
     for test in TESTS {
         let fresh = |name: &str| {
-            let path = scratch.path().join(name);
+            let path = bed.scratch.path().join(name);
             let _ = std::fs::remove_file(&path);
             file_of(&path, SIZE_BYTES).map(|_| path)
         };
-        rows.extend(of_test("disk", test, fresh, setting, tsc, &pinned)?);
+        rows.extend(of_test(test, fresh, setting, &bed)?);
     }
-    if let Some(why) = absent() {
-        rows.push(Row::skipped("loop device, ours over fio", RATE, &why));
-        rows.push(Row::skipped("served device, ours over fio", RATE, &why));
-        return Ok(rows);
+    Ok(rows)
+}
+
+fn loop_device(setting: &Setting) -> Result<Vec<Row>> {
+    let bed = match bed(true)? {
+        Ok(bed) => bed,
+        Err(skipped) => return Ok(vec![skipped]),
+    };
+    let disk = Disk::build(&Spec::disk().size_mib(SIZE_BYTES >> 20).in_directory(bed.scratch.path()))?;
+    let device = std::fs::File::options().write(true).open(disk.path());
+    fill(&mut device.context("open the loop device")?, SIZE_BYTES)?;
+    let mut rows = Vec::new();
+    for test in TESTS {
+        rows.extend(of_test(test, |_| Ok(disk.path()), setting, &bed)?);
     }
-    {
-        let disk = Disk::build(&Spec::disk().size_mib(SIZE_BYTES >> 20).in_directory(scratch.path()))?;
-        let device = std::fs::File::options().write(true).open(disk.path());
-        fill(&mut device.context("open the loop device")?, SIZE_BYTES)?;
-        for test in TESTS {
-            rows.extend(of_test("loop device", test, |_| Ok(disk.path()), setting, tsc, &pinned)?);
-        }
-    }
+    Ok(rows)
+}
+
+fn served_device(setting: &Setting) -> Result<Vec<Row>> {
+    let bed = match bed(true)? {
+        Ok(bed) => bed,
+        Err(skipped) => return Ok(vec![skipped]),
+    };
     let server = Spec::fuse().slots(SLOTS).service_us(SERVICE_US);
     let disk = Disk::build(&Spec::disk().size_mib(SERVED_MIB).over(server))?;
-    for test in TESTS.iter().filter(|test| test.block_bytes == 4096) {
-        rows.extend(of_test("served device", *test, |_| Ok(disk.path()), setting, tsc, &pinned)?);
+    // With as many in flight as there are slots, each slot waits for its next request: fio tells how long.
+    let as_many = Test { name: "read 4 KiB random q4", depth: SLOTS, ..TESTS[0] };
+    let mut rows = Vec::new();
+    for test in TESTS.into_iter().filter(|test| test.block_bytes == 4096).chain([as_many]) {
+        rows.extend(of_test(test, |_| Ok(disk.path()), setting, &bed)?);
     }
-    for depth in [4, 8, 32] {
+    for depth in [2 * SLOTS, 8 * SLOTS] {
         let test = Test { depth, ..TESTS[0] };
         let values = (0..setting.pairs).map(|_| {
-            let found = ours(test, &disk.path(), tsc, &pinned)?;
+            let found = ours(test, &disk.path(), &bed)?;
             Ok((found.per_second / SERVED_PER_SECOND - 1.0).abs())
         });
         let what = format!("{SLOTS} at a time of 1 ms, q{depth}: off by");
@@ -118,13 +152,12 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
 
 /// Ratios of a test, ours over the fastest of fio's ways; both on each of two files in turn, which `fresh` makes anew.
 fn of_test(
-    place: &str,
     test: Test,
     fresh: impl Fn(&str) -> Result<PathBuf>,
     setting: &Setting,
-    tsc: Option<Tsc>,
-    pinned: &Pinned,
+    bed: &Bed,
 ) -> Result<[Row; 3]> {
+    let pinned = &bed.pinned;
     let mut files = [fresh("one")?, fresh("other")?];
     let tuned = fastest(test, &files, pinned)?;
     let mut ratios = [const { Vec::new() }; 3];
@@ -133,7 +166,7 @@ fn of_test(
             files = [fresh("one")?, fresh("other")?];
         }
         let file = &files[pair / 2 % 2];
-        let ours = || ours(test, file, tsc, pinned);
+        let ours = || ours(test, file, bed);
         let theirs = || theirs(test, file, tuned, pinned);
         let (a, b) = if pair.is_multiple_of(2) {
             let a = ours()?;
@@ -154,15 +187,15 @@ fn of_test(
     let latency = Limit::AtMostBoth(1.05, 1.10);
     let Test { name, .. } = test;
     Ok([
-        Row::new(format!("{place}, {name}"), "×", rate, RATE),
-        Row::new(format!("{place}, {name}: p50"), "×", p50, latency),
-        Row::new(format!("{place}, {name}: p99"), "×", p99, latency),
+        Row::new(name, "×", rate, RATE),
+        Row::new(format!("{name}: p50"), "×", p50, latency),
+        Row::new(format!("{name}: p99"), "×", p99, latency),
     ]
     .map(|row| row.noted(&command)))
 }
 
 /// What our worker reaches on a file.
-fn ours(test: Test, file: &Path, tsc: Option<Tsc>, pinned: &Pinned) -> Result<Figures> {
+fn ours(test: Test, file: &Path, bed: &Bed) -> Result<Figures> {
     let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
     let file = rustix::fs::open(file, flags, Mode::empty()).context("open the file")?;
     let size_bytes = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0)).context("ask for its size")?;
@@ -181,9 +214,9 @@ fn ours(test: Test, file: &Path, tsc: Option<Tsc>, pinned: &Pinned) -> Result<Fi
             .context("make a ring")
     };
     let done = if test.writes {
-        through_loop(engine, tsc, ClosedLoop, Write, work, pinned)?
+        through_loop(engine, bed.tsc, ClosedLoop, Write, work, &bed.pinned)?
     } else {
-        through_loop(engine, tsc, ClosedLoop, Read, work, pinned)?
+        through_loop(engine, bed.tsc, ClosedLoop, Read, work, &bed.pinned)?
     };
     let quantile_ns = |share| done.counted.latencies.quantile_ns(share) as f64;
     Ok(Figures { per_second: done.ops_per_second(), p50_ns: quantile_ns(0.5), p99_ns: quantile_ns(0.99) })
