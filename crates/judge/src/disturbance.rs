@@ -12,18 +12,22 @@ use crate::planned;
 /// `is_ours` says of a process, by its number, whether it belongs to whoever asks: servers and loads that a test has
 /// built are no disturbance. It is asked about processes that were there while the phase was measured.
 pub fn disturbances(run: &Run, is_ours: impl Fn(u64) -> bool) -> Vec<Disturbance> {
-    let of = |record| {
+    let of_row = |record| {
         let Some(phase) = planned(record, &run.plan) else { return Disturbance::default() };
-        let input = JudgeInput::new(record, phase, &run.plan, &run.environment, run.target_probes.as_ref());
-        let budget = record.budget.as_ref();
-        Disturbance {
-            others_cpus: others_cpus(&input, &is_ours),
-            run_queue: budget.map_or(0.0, |budget| budget.run_queue),
-            steal: budget.map_or(0.0, |budget| budget.steal),
-            foreign_io: foreign_io(&input).unwrap_or(0.0),
-        }
+        of(&JudgeInput::new(record, phase, &run.plan, &run.environment, run.target_probes.as_ref()), &is_ours)
     };
-    run.phases.iter().map(of).collect()
+    run.phases.iter().map(of_row).collect()
+}
+
+/// The disturbance of a test. `is_ours` is asked about processes that used a CPU meanwhile.
+pub(crate) fn of(input: &JudgeInput<'_>, is_ours: impl Fn(u64) -> bool) -> Disturbance {
+    let budget = input.record.budget.as_ref();
+    Disturbance {
+        others_cpus: others_cpus(input, is_ours),
+        run_queue: budget.map_or(0.0, |budget| budget.run_queue),
+        steal: budget.map_or(0.0, |budget| budget.steal),
+        foreign_io: foreign_io(input).unwrap_or(0.0),
+    }
 }
 
 /// CPUs that others used: the processes that were seen, and what nobody who was seen has used. The latter is of processes

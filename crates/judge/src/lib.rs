@@ -78,6 +78,7 @@ pub fn judge(
 ) {
     record.notes.retain(|note| !TRAPS.iter().any(|trap| trap.code == note.code));
     record.verdict = None;
+    record.disturbance = None;
     let Some(phase) = planned(record, plan) else { return };
     let input = JudgeInput::new(record, phase, plan, environment, probes);
     // What an engine without I/O gives is the speed of no storage, and no one's to believe.
@@ -99,6 +100,8 @@ pub fn judge(
         costs.push((Trust::Suspect, "ended_early".into()));
     }
     let mut verdict = limiters::conclude(&input).unwrap_or_default();
+    let disturbed = disturbance::of(&input, |_| false);
+    record.disturbance = Some(disturbed);
     record.notes.extend(found);
     for site in &mut record.wait_channels {
         site.class = wait_channels::class(&site.symbol).map(|class| class.word().to_owned());

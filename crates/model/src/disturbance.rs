@@ -12,6 +12,7 @@ pub const SHARE_MAX: f64 = 0.05;
 
 /// What others did to a test while it was measured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Disturbance {
     /// CPUs that were used by processes other than the test and those that serve it.
     pub others_cpus: f64,

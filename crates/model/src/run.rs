@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::advice::Advice;
+use crate::disturbance::Disturbance;
 use crate::document::{document, words};
 use crate::figure;
 use crate::finding::Finding;
@@ -236,6 +237,10 @@ document! {
         /// The user's command that ran beside it; null where none did.
         #[serde(default)]
         pub beside: Option<BesideRecord>,
+        /// What others did meanwhile; null in documents of older versions, and where nothing was measured. A server of the
+        /// target counts as others where it uses a CPU.
+        #[serde(default)]
+        pub disturbance: Option<Disturbance>,
         /// What a reader should know about this row.
         pub notes: Vec<Note>,
         /// What limited it, and whether to believe the number; null in documents of older versions, and where nothing was measured.

@@ -1,6 +1,7 @@
 //! Runs to test with: a plausible default run, and what can be wrong with one.
 
 use model::advice::Advice;
+use model::disturbance::Disturbance;
 use model::figure::{Bytes, BytesPerSecond, Count, LatencyNs, Mean, Seconds, Share};
 use model::finding::Finding;
 use model::plan::{Plan, plan};
@@ -337,6 +338,7 @@ pub(crate) fn phase(spec: &str) -> PhaseRecord {
         wait_channels: Vec::new(),
         ceiling_shares: None,
         sensitivity: None,
+        disturbance: Some(Disturbance { steal: 0.003, foreign_io: 0.004, run_queue: 0.01, others_cpus: 0.1 }),
         slowest_calls: None,
         beside: None,
         notes: Vec::new(),

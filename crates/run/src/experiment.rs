@@ -23,8 +23,10 @@ const TURN_NS: Range<u64> = 600_000_000..900_000_000;
 /// Runs of an experiment that changes the load, and whether the change is made in them: what drifts evenly does so in
 /// both.
 const TURNS_OF_CHANGE: [bool; experiment::RUNS] = [false, true, true, false];
-/// Time of each of them.
-const CHANGED_NS: u64 = 850_000_000;
+/// Time of each of them, and longest time of those with few operations.
+const CHANGED_NS: Range<u64> = 850_000_000..2_000_000_000;
+/// Operations that are enough for a rate: where one more or less is a fortieth.
+const CHANGED_OPS: f64 = 40.0;
 /// Limits begin with a burst, and threads are not all awake: so much of a run is no part of its rate.
 const START_NS: u64 = 200_000_000;
 /// A rate that was observed once may be off by so much.
@@ -49,10 +51,12 @@ impl Session {
             Experiment::Delay => self.pause(&variant, record, on_moment),
             Experiment::Depth | Experiment::Block | Experiment::Separate => {
                 let plain = PlannedPhase { stop: variant.phase.stop, ..experiment::closed(phase) };
+                let time_ns = (CHANGED_OPS * 1e9 / record.rate.steady_or_whole()?) as u64;
+                let time_ns = time_ns.clamp(CHANGED_NS.start, CHANGED_NS.end);
                 let mut rates = [const { None }; TURNS_OF_CHANGE.len()];
                 for (rate, is_changed) in rates.iter_mut().zip(TURNS_OF_CHANGE) {
                     let phase = if is_changed { &variant.phase } else { &plain };
-                    *rate = Some(self.short(phase, record.repetition, on_moment)?);
+                    *rate = Some(self.short(phase, record.repetition, time_ns, on_moment)?);
                 }
                 let [before, after, again, behind] = rates.map(|rate| rate.unwrap_or_default());
                 let changed = Changed::of([before, behind], [after, again]);
@@ -83,9 +87,10 @@ impl Session {
         &mut self,
         phase: &PlannedPhase,
         repetition: u32,
+        time_ns: u64,
         on_moment: &mut dyn FnMut(Moment<'_>),
     ) -> Option<Rate> {
-        let record = self.run_for(phase, repetition, CHANGED_NS, None, on_moment)?;
+        let record = self.run_for(phase, repetition, time_ns, None, on_moment)?;
         if record.workload.order.is_some() {
             // Rounds have gaps between them that are not measured.
             let per_second = record.rate.ops_per_second.filter(|rate| *rate > 0.0)?;
@@ -178,6 +183,8 @@ impl Session {
 #[derive(Debug, Clone, Copy, Default)]
 struct Rate {
     per_second: f64,
+    /// Operations that it was made of.
+    ops: f64,
     /// Pairs of intervals in it: neighbours resemble each other, and no further correction is made, as so few cannot show
     /// how much they do.
     pairs: usize,
@@ -189,7 +196,8 @@ impl Rate {
     fn of(intervals: &[Interval]) -> Option<Self> {
         let rates: Vec<_> =
             intervals.iter().map(|interval| interval.ops as f64 * 1e9 / interval.length_ns as f64).collect();
-        Self::of_rates(&rates)
+        let ops = intervals.iter().map(|interval| interval.ops as f64).sum();
+        Some(Self { ops, ..Self::of_rates(&rates)? })
     }
 
     /// Of the rates of neighbouring intervals.
@@ -198,7 +206,7 @@ impl Rate {
         let pairs: Vec<f64> = rates.chunks_exact(2).map(|pair| (pair[0] + pair[1]) / 2.0).collect();
         let mean = pairs.iter().sum::<f64>() / pairs.len().max(1) as f64;
         let squares = pairs.iter().map(|pair| ((pair - mean) / mean).powi(2)).sum();
-        (per_second > 0.0).then_some(Self { per_second, pairs: pairs.len(), squares })
+        (per_second > 0.0).then_some(Self { per_second, ops: f64::INFINITY, pairs: pairs.len(), squares })
     }
 }
 
@@ -212,7 +220,9 @@ fn half_width(rates: [Rate; 2]) -> f64 {
     match t.or((degrees > 5).then_some(2.447)) {
         Some(t) => {
             let squares: f64 = rates.iter().map(|rate| rate.squares).sum();
-            t * (squares / degrees as f64 / pairs as f64).sqrt()
+            // One operation more or less may have fallen into the time of each.
+            let edges: f64 = rates.iter().map(|rate| rate.ops.recip().powi(2)).sum();
+            (t * t * squares / degrees as f64 / pairs as f64 + edges / 4.0).sqrt()
         }
         None => ONE_OBSERVATION,
     }
@@ -311,6 +321,8 @@ mod tests {
         let uneven = Rate::of_rates(&[9.0, 11.0, 10.0, 12.0, 8.0, 10.0]).unwrap();
         let half = half_width([uneven; 2]);
         assert!((half - 2.776 * 0.1 / 6f64.sqrt()).abs() < 1e-9, "{half}");
+        let few = Rate { ops: 20.0, ..even(5.0) };
+        assert!((half_width([few; 2]) - 0.05 / 2f64.sqrt()).abs() < 1e-9);
         let changed = Changed::of([uneven; 2], [uneven; 2]);
         assert!((changed.half_width - half * 2f64.sqrt()).abs() < 1e-9, "{}", changed.half_width);
         assert_eq!(Rate::of_rates(&[0.0; 6]).map(|rate| rate.per_second), None);

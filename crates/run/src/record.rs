@@ -84,6 +84,7 @@ pub fn untried(phase: &PlannedPhase, repetition: u32, status: Status, reason: &s
         wait_channels: Vec::new(),
         ceiling_shares: None,
         sensitivity: None,
+        disturbance: None,
         beside: None,
         notes: Vec::new(),
         verdict: None,

@@ -146,7 +146,7 @@ pub(super) fn wide_interval(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 /// A single run on a disk that the guests of a host share.
 pub(super) fn one_run(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let is_shared = input.environment.virtualisation.is_some() && input.is_on_devices();
-    let half = input.half_width()?;
+    let half = input.half_width().filter(|half| *half < 1.0)?;
     (is_shared && input.plan.repetitions == 1 && !input.rate_is_given())
         .then(|| TrapFinding::new(Finding::OneRun { half_width: Share(half) }, [Advice::Repeat {}]))
 }

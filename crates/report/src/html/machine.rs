@@ -69,7 +69,7 @@ pub(super) fn section(run: &Run) -> Markup {
         }
     }
     if target.backing != Backing::Simulated {
-        facts.extend(noise(&run.phases).map(|text| ("noise", loose(&text))));
+        facts.extend(noise(run).map(|text| ("noise", loose(&text))));
         facts.extend(tool(&run.tool).map(|text| ("tool", loose(&text))));
     }
     facts.extend(compared(&run.phases).map(|text| ("data", loose(&text))));

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use model::disturbance::{Disturbance, SHARE_MAX};
 use model::run::{PhaseRecord, Run, RunStatus, Status, Tool};
 use model::target::Backing;
 use model::workload::Engine;
@@ -11,7 +12,7 @@ use super::wrap::{field, together};
 use crate::numbers::{duration, latency, percent, thousands};
 use crate::{printable, time};
 
-/// From this share of stolen CPU or foreign I/O on, noise is "moderate": differences of a few percent may be noise.
+/// From this share of time or I/O that others took on, noise is "moderate": differences of a few percent may be noise.
 const NOISE_MODERATE: f64 = 0.02;
 /// From this share on, noise is "high": repeat the run on a quieter machine.
 const NOISE_HIGH: f64 = 0.10;
@@ -30,7 +31,7 @@ pub(crate) fn known(run: &Run, saved: Option<&str>, unsaved: Option<&str>, style
     line("data", compared(&run.phases));
     // On a clock of its own, nothing disturbs and nothing costs.
     if run.environment.target.backing != Backing::Simulated {
-        line("noise", noise(&run.phases));
+        line("noise", noise(run));
         line("tool", tool(&run.tool));
     }
     line("beside", beside(run, saved));
@@ -102,24 +103,38 @@ pub(crate) fn compared(phases: &[PhaseRecord]) -> Option<String> {
     Some(format!("{counted} compared byte by byte, {outcome}"))
 }
 
-/// The share of stolen CPU and foreign I/O over all phases, each weighted by how long the phase took.
-pub(crate) fn noise(phases: &[PhaseRecord]) -> Option<String> {
-    let steal = mean(phases.iter().map(|phase| (phase, phase.cpu.as_ref().map(|cpu| cpu.steal))));
-    let foreign = mean(
-        phases.iter().map(|phase| (phase, phase.device.as_ref().and_then(|device| device.foreign_share))),
-    );
-    let known: Vec<f64> = [steal, foreign].into_iter().flatten().collect();
-    let level = match known.iter().copied().reduce(f64::max)? {
-        share if share < NOISE_MODERATE => "low",
-        share if share < NOISE_HIGH => "moderate",
+/// The shares that others took over all phases, each weighted by how long it took. These are the figures that mark rows:
+/// noise is never low beside a row that was marked for it.
+pub(crate) fn noise(run: &Run) -> Option<String> {
+    let device = run.phases.iter().find_map(|phase| phase.device.as_ref());
+    let mut level = 0.0_f64;
+    let mut parts = Vec::new();
+    let mut add = |name: &str, share: &dyn Fn(&PhaseRecord, &Disturbance) -> Option<f64>| {
+        let shares = || {
+            let of = |phase| Some((phase, share(phase, phase.disturbance.as_ref()?)));
+            run.phases.iter().filter_map(of)
+        };
+        let Some(mean) = mean(shares()) else { return };
+        let most = shares().filter_map(|(_, share)| share).fold(0.0, f64::max);
+        let is_marked = most > SHARE_MAX;
+        level = level.max(mean).max(if is_marked { NOISE_MODERATE } else { 0.0 });
+        let up_to = (is_marked && most > 1.5 * mean).then(|| format!(" (up to {})", percent(most)));
+        parts.push(format!("{} {name}{}", percent(mean), up_to.unwrap_or_default()));
+    };
+    add("steal", &|_, disturbed| Some(disturbed.steal));
+    if let Some(device) = device {
+        add(&format!("other I/O on {}", printable(&device.name)), &|_, disturbed| Some(disturbed.foreign_io));
+    }
+    // More threads than CPUs wait for each other.
+    add("wait for a CPU", &|phase, disturbed| {
+        Some(disturbed.run_queue).filter(|_| phase.workload.threads <= run.environment.cpus)
+    });
+    let word = match level {
+        level if level < NOISE_MODERATE => "low",
+        level if level < NOISE_HIGH => "moderate",
         _ => "high",
     };
-    let device = phases.iter().find_map(|phase| phase.device.as_ref()).map(|device| printable(&device.name));
-    let parts = [
-        steal.map(|share| format!("{} steal", percent(share))),
-        foreign.zip(device).map(|(share, name)| format!("{} other I/O on {name}", percent(share))),
-    ];
-    Some(format!("{level}: {}", parts.into_iter().flatten().collect::<Vec<_>>().join(", ")))
+    (!parts.is_empty()).then(|| format!("{word}: {}", parts.join(", ")))
 }
 
 fn mean<'a>(shares: impl Iterator<Item = (&'a PhaseRecord, Option<f64>)>) -> Option<f64> {
@@ -167,8 +182,7 @@ mod tests {
     fn what_is_not_known_is_left_out() {
         let mut run = sample::run();
         for phase in &mut run.phases {
-            phase.cpu = None;
-            phase.device = None;
+            phase.disturbance = None;
         }
         run.tool = Tool { telemetry_cpu_share: None, clock_read_ns: None, ..run.tool };
         insta::assert_snapshot!(shown(&run, Some("20261121T140307Z-ada.json")));
@@ -227,10 +241,10 @@ mod tests {
         let levels: Vec<_> = [0.019, 0.02, 0.0999, 0.1]
             .into_iter()
             .map(|share| {
-                for device in run.phases.iter_mut().filter_map(|phase| phase.device.as_mut()) {
-                    device.foreign_share = Some(share);
+                for disturbed in run.phases.iter_mut().filter_map(|phase| phase.disturbance.as_mut()) {
+                    disturbed.foreign_io = share;
                 }
-                noise(&run.phases).unwrap()
+                noise(&run).unwrap()
             })
             .collect();
         insta::assert_snapshot!(levels.join("\n"));

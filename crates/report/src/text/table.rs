@@ -252,8 +252,9 @@ pub(crate) fn interval_cell(phase: &PhaseRecord) -> String {
         None => MISSING.into(),
         Some(percent) if percent < 0.05 => "0.0%".into(),
         Some(percent) if percent < 9.95 => format!("{percent:.1}%"),
-        Some(percent) if percent < 999.5 => format!("{percent:.0}%"),
-        Some(_) => ">999%".into(),
+        Some(percent) if percent < 99.5 => format!("{percent:.0}%"),
+        // As wide as the rate itself, it says nothing about it.
+        Some(_) => MISSING.into(),
     }
 }
 

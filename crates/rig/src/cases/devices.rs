@@ -110,6 +110,13 @@ fn times() -> Vec<Case> {
         .test("read:rnd4k:q32", &[DeviceLatency])
         .test("read:rnd4k:t32", &[DeviceLatency]),
         Case::new(
+            "room",
+            "1 ms for each of up to 12 requests at a time, of which 8 are asked for",
+            disk_over(Spec::fuse().slots(12).service_us(1000)),
+        )
+        .test("read:rnd4k:q8", &[DeviceLatency])
+        .test("read:rnd4k:t8", &[DeviceLatency]),
+        Case::new(
             "operations",
             "4,000 requests a second: 4 at a time, 1 ms each",
             disk_over(Spec::fuse().slots(4).service_us(1000)),

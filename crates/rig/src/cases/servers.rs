@@ -1,8 +1,8 @@
 //! Servers, and the networks before them.
 
-use model::Limiter::{LockContention, NetworkBandwidth, RemoteLatency, ServerSaturated};
+use model::Limiter::{CpuContention, LockContention, NetworkBandwidth, RemoteLatency, ServerSaturated};
 
-use super::Case;
+use super::{Beside, Case};
 use crate::spec::{Opened, Spec};
 
 pub(super) fn cases() -> Vec<Case> {
@@ -22,6 +22,22 @@ pub(super) fn cases() -> Vec<Case> {
         .at(4000.0)
         .test("read:rnd4k:q16", &[ServerSaturated])
         .at(4000.0),
+        Case::new(
+            "server-late",
+            "250 requests a second, of which 300 are due",
+            Spec::fuse().slots(4).service_us(16_000),
+        )
+        .words("--size 64m --time 4")
+        .test("read:rnd4k:q8:rate=300", &[ServerSaturated])
+        .at(250.0),
+        Case::new(
+            "server-without-cpus",
+            "4,000 requests a second, and other processes on all CPUs",
+            Spec::fuse().slots(4).service_us(1000),
+        )
+        .beside(Beside::Hogs)
+        .because("a server that gets no CPU answers later")
+        .test("read:rnd4k:t16", &[ServerSaturated, CpuContention]),
         Case::new(
             "server-names",
             "5 ms for each question about names",

@@ -267,7 +267,9 @@ fn names_on_a_slow_server() {
         "{}",
         rows[0]["verdict"]
     );
-    assert_eq!(confidence(&rows[1]), "confirmed");
+    // Files that an experiment has just made are known to the kernel: that they answer a thousand times as fast is no
+    // evidence.
+    assert_eq!(confidence(&rows[1]), "likely");
     // What an experiment with more threads made is removed like everything else.
     assert_eq!(std::fs::read_dir(rig.path()).unwrap().count(), 0);
     rig.finish().unwrap();
