@@ -149,7 +149,7 @@ mod tests {
             verify_every: 1,
         };
         let pattern = Pattern::new(0, BLOCKS, false, 3, BLOCKS);
-        let layout = Layout { block_bytes: 4096, blocks_per_file: BLOCKS };
+        let layout = Layout { block_bytes: 4096, blocks_per_file: BLOCKS, first_bytes: 0 };
         let limits = Limits { deadline_ns: u64::MAX, stop: &stop };
         let worker =
             Worker::new(engine, Monotonic, ClosedLoop, verb, pattern, layout, stamping, limits, recorder);

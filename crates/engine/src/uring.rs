@@ -527,7 +527,7 @@ mod tests {
             pacing,
             verb,
             Pattern::new(0, BLOCKS, true, 3, BLOCKS),
-            Layout { block_bytes: 4096, blocks_per_file: BLOCKS },
+            Layout { block_bytes: 4096, blocks_per_file: BLOCKS, first_bytes: 0 },
             Stamping {
                 seed: 5,
                 first_file: 2,

@@ -18,6 +18,8 @@ pub struct Layout {
     pub block_bytes: u64,
     /// Blocks in each file.
     pub blocks_per_file: u64,
+    /// Where the first of them begins in each.
+    pub first_bytes: u64,
 }
 
 impl Layout {
@@ -30,6 +32,11 @@ impl Layout {
         } else {
             ((block / self.blocks_per_file) as u32, block % self.blocks_per_file)
         }
+    }
+
+    #[inline]
+    fn offset_bytes(self, block: u64) -> u64 {
+        self.first_bytes + block * self.block_bytes
     }
 }
 
@@ -329,7 +336,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     #[cold]
     fn is_in_flight(&self, block: u64) -> bool {
         let (file, block) = self.layout.place(block);
-        let offset_bytes = block * self.layout.block_bytes;
+        let offset_bytes = self.layout.offset_bytes(block);
         let is_same = |slot: &Slot| (slot.file, slot.offset_bytes) == (file, offset_bytes);
         self.slots.iter().any(|slot| slot.is_of_last_pass && is_same(slot))
     }
@@ -338,7 +345,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     fn begin(&mut self, slot: u32, block: u64, op_start_ns: u64) {
         let (file, block) = self.layout.place(block);
         let state = &mut self.slots[slot as usize];
-        (state.file, state.offset_bytes) = (file, block * self.layout.block_bytes);
+        (state.file, state.offset_bytes) = (file, self.layout.offset_bytes(block));
         state.step = self.verb.first() as u32;
         (state.op_start_ns, state.is_new) = (op_start_ns, true);
         self.prepare(slot);
@@ -654,7 +661,7 @@ mod tests {
             pacing,
             verb,
             Pattern::new(0, 100, false, 1, limit),
-            Layout { block_bytes: 4096, blocks_per_file: 25 },
+            Layout { block_bytes: 4096, blocks_per_file: 25, first_bytes: 0 },
             Stamping {
                 seed: 1,
                 first_file: 0,
@@ -772,7 +779,7 @@ mod tests {
             ClosedLoop,
             verb::Read,
             Pattern::new(0, 100, false, 1, 100),
-            Layout { block_bytes: 4096, blocks_per_file: 25 },
+            Layout { block_bytes: 4096, blocks_per_file: 25, first_bytes: 0 },
             Stamping {
                 seed: 1,
                 first_file: 0,
@@ -847,7 +854,7 @@ mod tests {
                             ClosedLoop,
                             verb::Read,
                             Pattern::new(0, 100, false, 1, 100),
-                            Layout { block_bytes: 4096, blocks_per_file: 100 },
+                            Layout { block_bytes: 4096, blocks_per_file: 100, first_bytes: 0 },
                             Stamping::unverified(1),
                             Limits { deadline_ns: u64::MAX, stop: &stop },
                             recorder,

@@ -79,7 +79,7 @@ const INTERVALS: u64 = 20;
 /// A test that never ends says nothing.
 const PATIENCE: Duration = Duration::from_secs(120);
 const BLOCKS: u64 = 64;
-const LAYOUT: Layout = Layout { block_bytes: 4096, blocks_per_file: BLOCKS };
+const LAYOUT: Layout = Layout { block_bytes: 4096, blocks_per_file: BLOCKS, first_bytes: 0 };
 /// So few that the loops that wait for them leave the CPUs to the others.
 const OPS_PER_SECOND: f64 = 200.0;
 const DEPTH: u32 = 8;

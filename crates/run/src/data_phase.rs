@@ -23,7 +23,7 @@ use rustix::fs::{Advice, OFlags};
 use crate::dataset::{DataSet, FileGroup, Filled};
 use crate::directory::WorkDirectory;
 use crate::drive::{self, Drive, Expected};
-use crate::member::{self, BytePart, Command, Part, Report};
+use crate::member::{self, BytePart, Command, Report};
 use crate::patience;
 use crate::worker_pool::WorkerPool;
 
@@ -62,6 +62,45 @@ pub struct DataOutcome {
     pub extents: Option<Extents>,
 }
 
+/// The part of each file that a test works on. What is read first and what is read again may differ below this system, so
+/// that experiments have a part that no test has read, and each of their runs a slice of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// All of it.
+    Whole,
+    /// All but what is set aside.
+    Measured,
+    /// A slice of what is set aside.
+    Aside {
+        /// Which one.
+        slice: u64,
+        /// How many there are.
+        slices: u64,
+    },
+}
+
+/// Part of each file that is set aside for experiments.
+const ASIDE_PARTS: u64 = 8;
+/// Where it and its slices may begin.
+const ASIDE_UNIT_BYTES: u64 = 1 << 20;
+
+impl Part {
+    /// Where it begins in a file, and how many bytes it has.
+    pub fn of(self, file_bytes: u64) -> (u64, u64) {
+        let units = file_bytes / ASIDE_PARTS / ASIDE_UNIT_BYTES;
+        let aside_bytes = units * ASIDE_UNIT_BYTES;
+        let first_bytes = (file_bytes - aside_bytes) / ASIDE_UNIT_BYTES * ASIDE_UNIT_BYTES;
+        match self {
+            Self::Whole => (0, file_bytes),
+            Self::Measured => (0, first_bytes),
+            Self::Aside { slice, slices } => {
+                let slice_bytes = units / slices * ASIDE_UNIT_BYTES;
+                (first_bytes + slice % slices * slice_bytes, slice_bytes)
+            }
+        }
+    }
+}
+
 /// What a test needs beside what drives it.
 pub struct DataTask<'a> {
     /// The test.
@@ -88,6 +127,8 @@ pub struct DataTask<'a> {
     pub near: Option<Arc<[u32]>>,
     /// Pauses before calls, for an experiment.
     pub delay: Option<Delay>,
+    /// The part of each file that it works on.
+    pub part: Part,
     /// The program and first arguments of the process for the C library's streams.
     pub stdio_program: &'a [std::ffi::OsString],
 }
@@ -121,7 +162,7 @@ pub fn run(
             }
             let prepared = prepare_cache(&files, group.file_bytes, data, task.cache, drive)?;
             group.generation += u32::from(data.writes());
-            (files, Extent::of(group, data), prepared)
+            (files, Extent::of(group, data, task.part), prepared)
         }
         None => (Vec::new().into(), Extent::pretended(dataset.size_bytes, data), Prepared::default()),
     };
@@ -152,7 +193,7 @@ pub fn run(
             let seed = mix(task.offset_seed ^ mix(u64::from(number)));
             let is_random = data.access == Access::Random;
             let pattern = Pattern::new(share.first_unit, share.units, is_random, seed, share.ops);
-            let part = Part {
+            let part = member::Part {
                 files,
                 content,
                 pattern,
@@ -231,16 +272,18 @@ struct Extent {
 }
 
 impl Extent {
-    fn of(group: &FileGroup, data: &DataWork) -> Self {
+    fn of(group: &FileGroup, data: &DataWork, part: Part) -> Self {
+        let (first_bytes, part_bytes) = part.of(group.file_bytes);
+        let blocks_per_file = part_bytes / data.block_bytes;
         let can_verify = data.reads() && group.content.is_stamped() && !group.is_torn;
         let verifier =
             can_verify.then(|| Verifier::new(group.content, group.whole_generation..=group.generation));
         Self {
-            layout: Layout {
-                block_bytes: data.block_bytes,
-                blocks_per_file: group.file_bytes / data.block_bytes,
+            layout: Layout { block_bytes: data.block_bytes, blocks_per_file, first_bytes },
+            size_bytes: match part {
+                Part::Whole => group.size_bytes(),
+                _ => u64::from(group.files) * blocks_per_file * data.block_bytes,
             },
-            size_bytes: group.size_bytes(),
             content: group.content,
             first_file: group.first_number,
             generation: group.generation,
@@ -253,7 +296,11 @@ impl Extent {
         let content =
             Content { seed: 0, interval_bytes: STAMP_INTERVAL_BYTES, compress_percent: 0, dedupe_percent: 0 };
         Self {
-            layout: Layout { block_bytes: data.block_bytes, blocks_per_file: size_bytes / data.block_bytes },
+            layout: Layout {
+                block_bytes: data.block_bytes,
+                blocks_per_file: size_bytes / data.block_bytes,
+                first_bytes: 0,
+            },
             size_bytes,
             content,
             first_file: 0,
@@ -650,4 +697,32 @@ pub fn shares(
         first_unit += mine;
         Share { first_unit: first_unit - mine, units: mine, ops }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Part;
+
+    #[test]
+    fn what_is_set_aside_is_nobody_elses() {
+        for file_bytes in [4 << 30, 128 << 20, (256 << 20) + 4096] {
+            let (first, measured) = Part::Measured.of(file_bytes);
+            assert_eq!(first, 0);
+            assert!(measured >= file_bytes / 8 * 7 - (1 << 20), "{measured} of {file_bytes}");
+            for slices in [4, 16] {
+                let mut end = measured;
+                for slice in 0..slices {
+                    let (from, bytes) = Part::Aside { slice, slices }.of(file_bytes);
+                    assert_eq!(from, end, "{file_bytes} bytes, slice {slice} of {slices}");
+                    end = from + bytes;
+                }
+                assert!(end <= file_bytes);
+                // The next begins again.
+                assert_eq!(Part::Aside { slice: slices, slices }.of(file_bytes).0, measured);
+            }
+        }
+        assert_eq!(Part::Whole.of(12_345), (0, 12_345));
+        // Too small for a part of its own.
+        assert_eq!(Part::Measured.of(4 << 20), (0, 4 << 20));
+    }
 }

@@ -11,6 +11,7 @@ use model::plan::PlannedPhase;
 use model::run::{Interval, PhaseRecord, Sensed, Status};
 use model::workload::Engine;
 
+use crate::data_phase::Part;
 use crate::drive::Moment;
 use crate::session::{Manner, Session, Time};
 
@@ -48,15 +49,19 @@ impl Session {
     ) -> Option<Sensed> {
         let variant = experiment.variant(phase, self.plan().cache).filter(|variant| self.fits(variant))?;
         match experiment {
-            Experiment::Delay => self.pause(&variant, record, on_moment),
+            Experiment::Delay => {
+                let part = self.next_part(phase)?;
+                self.pause(&variant, record, part, on_moment)
+            }
             Experiment::Depth | Experiment::Block | Experiment::Separate => {
                 let plain = PlannedPhase { stop: variant.phase.stop, ..experiment::closed(phase) };
                 let time_ns = (CHANGED_OPS * 1e9 / record.rate.steady_or_whole()?) as u64;
                 let time_ns = time_ns.clamp(CHANGED_NS.start, CHANGED_NS.end);
                 let mut rates = [const { None }; TURNS_OF_CHANGE.len()];
                 for (rate, is_changed) in rates.iter_mut().zip(TURNS_OF_CHANGE) {
+                    let part = self.next_part(phase)?;
                     let phase = if is_changed { &variant.phase } else { &plain };
-                    *rate = Some(self.short(phase, record.repetition, time_ns, on_moment)?);
+                    *rate = Some(self.short(phase, record.repetition, time_ns, part, on_moment)?);
                 }
                 let [before, after, again, behind] = rates.map(|rate| rate.unwrap_or_default());
                 let changed = Changed::of([before, behind], [after, again]);
@@ -88,9 +93,10 @@ impl Session {
         phase: &PlannedPhase,
         repetition: u32,
         time_ns: u64,
+        part: Part,
         on_moment: &mut dyn FnMut(Moment<'_>),
     ) -> Option<Rate> {
-        let record = self.run_for(phase, repetition, time_ns, None, on_moment)?;
+        let record = self.run_for(phase, repetition, time_ns, None, part, on_moment)?;
         if record.workload.order.is_some() {
             // Rounds have gaps between them that are not measured.
             let per_second = record.rate.ops_per_second.filter(|rate| *rate > 0.0)?;
@@ -106,6 +112,7 @@ impl Session {
         &mut self,
         variant: &Variant,
         record: &PhaseRecord,
+        part: Part,
         on_moment: &mut dyn FnMut(Moment<'_>),
     ) -> Option<Sensed> {
         let in_flight = f64::from(variant.phase.workload.in_flight());
@@ -125,7 +132,7 @@ impl Session {
             switches_ns: ends[..TURNS - 1].into(),
             waited_ns: Arc::clone(&waited_ns),
         };
-        let paused = self.run_for(&variant.phase, record.repetition, at_ns, Some(delay), on_moment)?;
+        let paused = self.run_for(&variant.phase, record.repetition, at_ns, Some(delay), part, on_moment)?;
         let turns: Vec<_> = std::iter::once(START_NS).chain(ends.iter().copied()).collect();
         let rates: Option<Vec<f64>> = turns
             .windows(2)
@@ -167,13 +174,17 @@ impl Session {
         repetition: u32,
         time_ns: u64,
         delay: Option<Delay>,
+        part: Part,
         on_moment: &mut dyn FnMut(Moment<'_>),
     ) -> Option<PhaseRecord> {
         let mut phase = phase.clone();
+        if self.reads_once(part) {
+            phase.stop.passes = Some(1);
+        }
         phase.stop.time_ns = Some(time_ns);
         phase.stop.bytes = self.plan().experiment_bytes(&phase);
         let time = Time { measured_ns: time_ns, budget_ns: time_ns.saturating_mul(4) };
-        let record = self.measure(&phase, repetition, time, Manner { until: None, delay }, on_moment);
+        let record = self.measure(&phase, repetition, time, Manner { until: None, delay, part }, on_moment);
         self.experiment_bytes += record.app_bytes_written;
         (record.status == Status::Done).then_some(record)
     }

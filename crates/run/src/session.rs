@@ -10,7 +10,7 @@ use std::time::Duration;
 use engine::clock::{Clock, Monotonic, Timer, read_cost_ns};
 use engine::data::mix;
 use engine::delay::Delay;
-use model::experiment::Variant;
+use model::experiment::{self, Experiment, Variant};
 use model::plan::{Plan, PlannedPhase, Until};
 use model::run::{Conditions, Frame, PhaseRecord, Status, TargetProbes};
 use model::target::Target;
@@ -19,7 +19,7 @@ use model::{SimDevice, Trouble, spec};
 use observe::Root;
 
 use crate::collect::Collected;
-use crate::data_phase::{self, DataTask};
+use crate::data_phase::{self, DataTask, Part};
 use crate::dataset::{self, DataSet, Filled, LayoutProgress};
 use crate::directory::{Removing, Unmade, WorkDirectory};
 use crate::drive::{Drive, Moment};
@@ -54,6 +54,10 @@ pub struct Session {
     untimed_bytes: u64,
     /// Bytes that experiments wrote.
     pub(crate) experiment_bytes: u64,
+    /// Whether something below this system keeps what was read, so that nothing may be read twice.
+    keeps_below: bool,
+    /// Slices of what is set aside that experiments have read.
+    slices_read: u64,
     last_id: String,
     attempts: u64,
     /// Rates that tests reached in a closed loop, by their specs: what shares of them are shares of.
@@ -104,7 +108,16 @@ pub(crate) struct Manner {
     pub until: Option<Until>,
     /// Pauses before calls.
     pub delay: Option<Delay>,
+    /// The part of each file that it works on.
+    pub part: Part,
 }
+
+/// Operations in flight for which a slice has room: so that it is not over before its rate is known.
+const SLICE_DEPTHS: u64 = 4;
+/// Slices where no block may be read twice: four experiments.
+const SLICES_READ_ONCE: u64 = 16;
+/// Blocks that are read again so many times as fast are kept below.
+const KEPT: f64 = 2.0;
 
 impl Session {
     /// Makes the work directory of a run. `interrupt` ends whatever is under way.
@@ -173,6 +186,8 @@ impl Session {
             phases_run: 0,
             untimed_bytes: 0,
             experiment_bytes: 0,
+            keeps_below: false,
+            slices_read: 0,
             last_id: String::new(),
             attempts: 0,
             reached: HashMap::new(),
@@ -250,7 +265,13 @@ impl Session {
     pub fn probe_target(&mut self) -> Option<TargetProbes> {
         let Place::Directory(on_disk) = &self.place else { return None };
         let dataset = on_disk.dataset.as_ref()?;
-        Some(probes::probe(&on_disk.directory, dataset, &self.plan, &self.target, self.seed, &self.interrupt))
+        let (directory, interrupt) = (&on_disk.directory, &self.interrupt);
+        let found = probes::probe(directory, dataset, &self.plan, &self.target, self.seed, interrupt);
+        self.keeps_below = found
+            .reread
+            .as_ref()
+            .is_some_and(|reread| reread.first_mean_ns as f64 > KEPT * reread.second_mean_ns as f64);
+        Some(found)
     }
 
     /// Runs one phase. A phase always gives a record.
@@ -262,7 +283,8 @@ impl Session {
         on_moment: &mut dyn FnMut(Moment<'_>),
     ) -> PhaseRecord {
         let until = self.plan.until_of(phase);
-        let record = self.measure(phase, repetition, time, Manner { until, delay: None }, on_moment);
+        let part = if self.sets_aside(phase) { Part::Measured } else { Part::Whole };
+        let record = self.measure(phase, repetition, time, Manner { until, delay: None, part }, on_moment);
         if let Some(rate) = record.rate.steady_or_whole().filter(|_| rate_is_closed(phase)) {
             self.reached.insert(spec::print(phase.asked()), rate);
         }
@@ -297,6 +319,49 @@ impl Session {
         }
     }
 
+    /// Whether a part of the files is set aside for experiments on a test: of those that read directly and for a time, where
+    /// it has room for all that experiments have in flight.
+    pub(crate) fn sets_aside(&self, phase: &PlannedPhase) -> bool {
+        let is_timed = phase.stop.passes.is_none() && phase.stop.time_ns.is_some();
+        let is_read = phase.workload.data().is_some_and(|data| !data.writes() && !data.verb.is_bytes());
+        let variants = Experiment::ALL.iter().filter_map(|one| one.variant(phase, self.plan.cache));
+        let mut phases: Vec<_> = variants.map(|variant| variant.phase).collect();
+        let is_tried = !phases.is_empty() && self.plan.may_probe(phase);
+        phases.push(phase.clone());
+        is_tried && is_timed && is_read && phases.iter().all(|phase| self.slice_holds(phase))
+    }
+
+    fn slice_holds(&self, phase: &PlannedPhase) -> bool {
+        let Place::Directory(on_disk) = &self.place else { return false };
+        let workload = &phase.workload;
+        let number = self.plan.dataset.as_ref().and_then(|dataset| dataset.group_of(workload));
+        let groups = on_disk.dataset.as_ref().map(|dataset| &dataset.groups);
+        let group = number.zip(groups).and_then(|(number, groups)| groups.get(number));
+        let Some((group, data)) = group.zip(workload.data()) else { return false };
+        let (_, slice_bytes) = Part::Aside { slice: 0, slices: self.slices() }.of(group.file_bytes);
+        let blocks = u64::from(group.files) * (slice_bytes / data.block_bytes);
+        blocks >= SLICE_DEPTHS * u64::from(workload.in_flight())
+    }
+
+    fn slices(&self) -> u64 {
+        if self.keeps_below { SLICES_READ_ONCE } else { experiment::RUNS as u64 }
+    }
+
+    /// The part of the files for the next run of an experiment on a test; `None` where all was read that may be read once.
+    pub(crate) fn next_part(&mut self, phase: &PlannedPhase) -> Option<Part> {
+        if !self.sets_aside(phase) {
+            return Some(Part::Whole);
+        }
+        let (slice, slices) = (self.slices_read, self.slices());
+        self.slices_read += 1;
+        (slice < slices || !self.keeps_below).then_some(Part::Aside { slice: slice % slices, slices })
+    }
+
+    /// Whether a run of an experiment ends with its slice.
+    pub(crate) fn reads_once(&self, part: Part) -> bool {
+        self.keeps_below && part != Part::Whole
+    }
+
     /// Measures: a test, or an experiment on one.
     pub(crate) fn measure(
         &mut self,
@@ -306,7 +371,7 @@ impl Session {
         manner: Manner,
         on_moment: &mut dyn FnMut(Moment<'_>),
     ) -> PhaseRecord {
-        let Manner { until, delay } = manner;
+        let Manner { until, delay, part } = manner;
         let offset_seed = self.offset_seed(phase, repetition);
         let steps = match &phase.workload.work {
             Work::Data(data) => member::steps(data),
@@ -386,6 +451,7 @@ impl Session {
                             rate_ops_per_second,
                             near: near_enough(near.as_ref(), phase).cloned(),
                             delay,
+                            part,
                             stdio_program,
                         };
                         data_phase::run(&task, dataset, &mut drive).map(|outcome| {

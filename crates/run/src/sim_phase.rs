@@ -148,8 +148,11 @@ fn simulate<V: Verb + Clone, P: Pacing>(
     let workload = &task.phase.workload;
     let Some(data) = workload.data() else { return Vec::new() };
     let clock = SimClock::default();
-    let layout =
-        Layout { block_bytes: data.block_bytes, blocks_per_file: task.size_bytes / data.block_bytes };
+    let layout = Layout {
+        block_bytes: data.block_bytes,
+        blocks_per_file: task.size_bytes / data.block_bytes,
+        first_bytes: 0,
+    };
     let mut readers = Vec::new();
     let mut workers = Vec::new();
     for (thread, share) in shares(task.phase, data, layout.blocks_per_file, data.block_bytes).enumerate() {
