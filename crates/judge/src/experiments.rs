@@ -74,6 +74,8 @@ pub(crate) enum Load {
 pub(crate) enum Unit {
     Bytes,
     Operations,
+    /// Neither stays the same: larger blocks move more bytes and make fewer operations.
+    Both,
 }
 
 /// A row of the table: the answers that a state of the target gives.
@@ -264,7 +266,13 @@ impl<'a> Answers<'a> {
         } else {
             (Unit::Operations, operations)
         };
+        let unit = if nearer.value > SAME_BOUND { Unit::Both } else { unit };
         Some((unit, nearer.place(UNIT) == Place::Met))
+    }
+
+    /// The part of a full target's time that bytes take, and not operations: how far the rate follows the size of blocks.
+    pub fn byte_share(&self) -> Option<f64> {
+        Some(-self.told(Experiment::Block)?.value.clamp(-1.0, 0.0))
     }
 
     /// The load that depth and a pause show together.
@@ -398,8 +406,12 @@ mod tests {
         };
         assert_eq!(unit(-0.98, 0.05), Some((Unit::Bytes, true)));
         assert_eq!(unit(0.02, 0.05), Some((Unit::Operations, true)));
-        assert_eq!(unit(-0.8, 0.05), Some((Unit::Bytes, false)));
-        assert_eq!(unit(-0.3, 0.05), Some((Unit::Operations, false)));
+        assert_eq!(unit(-0.83, 0.05), Some((Unit::Bytes, false)));
+        assert_eq!(unit(-0.17, 0.05), Some((Unit::Operations, false)));
+        // 1.5 and 1.9 times the bytes, 1.5 and 1.9 times fewer operations.
+        for exponent in [-0.71, -0.54, -0.46, -0.29] {
+            assert_eq!(unit(exponent, 0.05), Some((Unit::Both, false)));
+        }
         assert_eq!(unit(-0.5, 0.5), None);
     }
 

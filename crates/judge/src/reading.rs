@@ -262,6 +262,11 @@ impl<'a> Reading<'a> {
         self.experiments().unit()
     }
 
+    /// The part of a full target's time that bytes take.
+    pub fn byte_share(&self) -> Option<f64> {
+        self.experiments().byte_share()
+    }
+
     /// How many times the rate came of a file or directory for each thread; `None` where that is not certain.
     pub fn separate(&self) -> Option<f64> {
         self.experiments().separate().map(|told| told.value)

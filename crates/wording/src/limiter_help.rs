@@ -431,7 +431,7 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         limiter: Limiter::Mixed,
         meaning: "Two limits share the time, and neither alone explains the rate. The row names both with their \
             shares.",
-        evidence: "Experiments show a target between full and one with room; or threads \
+        evidence: "Experiments show a target between full and one with room, or one that counts neither bytes nor operations alone; or threads \
             were on a CPU for most of their time and asleep for at least {nearly_blocked} of it. Likely at best.",
         try_next: "Either helps in part. A sweep of depth (--sweep q1..q64) shows both ends: latency on one side, the cap on \
             the other.",

@@ -94,7 +94,17 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         _ if reading.is_moved() => Some(Advice::MeasureLonger {}),
         _ => Some(untried(reading)),
     };
-    let found = Verdict::new(limiter, reading.budget.blocked, evidence).advise(advice);
+    let blocked = reading.budget.blocked;
+    let by_bytes =
+        reading.byte_share().filter(|_| matches!(unit, Some((Unit::Both, _))) && !reading.is_remote);
+    if let Some(by_bytes) = by_bytes {
+        let parts = [
+            (Limiter::DeviceBandwidth, blocked * by_bytes),
+            (Limiter::DeviceOps, blocked * (1.0 - by_bytes)),
+        ];
+        return Some(Verdict::mixed(parts, evidence));
+    }
+    let found = Verdict::new(limiter, blocked, evidence).advise(advice);
     // The kernel does not tell how much a link could carry; blocks of another size do, where they were tried.
     let cpus = input.record.cpu.as_ref().map_or(0.0, |cpu| cpu.user + cpu.kernel);
     if limiter == Limiter::NetworkBandwidth && cpus > CPUS_BUSY && unit.is_none() {
@@ -108,7 +118,12 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
 /// Whether it is bytes that a full target counts. What nobody tried is most likely as blocks of that size usually are.
 fn is_of_bytes(reading: &Reading<'_>) -> bool {
     let block_bytes = reading.input.data().map_or(0, |data| data.block_bytes);
-    reading.unit().map_or(block_bytes >= LARGE_BYTES, |(unit, _)| unit == Unit::Bytes)
+    match reading.unit() {
+        Some((Unit::Bytes, _)) => true,
+        Some((Unit::Operations, _)) => false,
+        Some((Unit::Both, _)) => reading.byte_share() > Some(0.5),
+        None => block_bytes >= LARGE_BYTES,
+    }
 }
 
 /// A way to find out more about a row on which nothing was tried.

@@ -230,8 +230,10 @@ cases! {
         clean("read:seq1m:q8").blocked().queues(8.0).answers(0.0, 0.268, -1.56);
     room_that_is_small: DeviceLatency Confirmed,
         clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.9, 0.25, 0.0);
-    bytes_or_operations: DeviceOps Likely,
-        clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.02, 0.01, -0.3);
+    mostly_operations: DeviceOps Likely,
+        clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.02, 0.01, -0.17);
+    bytes_and_operations: Mixed Likely,
+        clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.02, 0.01, -0.53);
     capped_below: DeviceOps Likely, with(
         clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.02, 0.01, 0.0),
         too_even,
