@@ -45,6 +45,8 @@ pub(crate) const BLOCKED: f64 = 0.5;
 /// hardly ever sleeps, it is the thread that holds it back.
 pub(crate) const RING_BLOCKED: f64 = 0.1;
 
+/// More depth that brings more than so many times the rate is told by nothing else.
+const MUCH_ROOM: f64 = 2.0;
 /// Others that use more of all CPUs than this leave software too little of them to answer as it would.
 const OTHERS_MOST: f64 = 0.8;
 
@@ -89,8 +91,11 @@ const RULES: &[Rule] = &[
 
 /// The thresholds that explanations of limiters name.
 pub fn thresholds() -> Vec<Threshold> {
-    let own: &[Threshold] =
-        &[("ring_blocked", Figure::Share(RING_BLOCKED)), ("others_most", Figure::Share(OTHERS_MOST))];
+    let own: &[Threshold] = &[
+        ("ring_blocked", Figure::Share(RING_BLOCKED)),
+        ("others_most", Figure::Share(OTHERS_MOST)),
+        ("much_room", Figure::Ratio(MUCH_ROOM)),
+    ];
     let of_rules = [
         asked::THRESHOLDS,
         cache::THRESHOLDS,
@@ -247,14 +252,19 @@ pub fn next_experiment(input: &JudgeInput<'_>, plan: &Plan, tried: &[Experiment]
                 | Limiter::MemoryPressure
         )
     );
-    if is_settled {
+    let is_capped =
+        conclusion.limiter == Some(Limiter::IoThrottle) && conclusion.is_at_least(Confidence::Confirmed);
+    if is_settled || is_capped {
         return None;
     }
     let load = reading.load();
     let is_wanted = |experiment: &Experiment| match experiment {
         Experiment::Depth => true,
-        // One at a time, a pause leaves the target idle, whatever limits it.
-        Experiment::Delay => reading.in_flight > 1.0,
+        // One at a time, a pause leaves the target idle, whatever limits it; and what has so much room needs no second
+        // witness.
+        Experiment::Delay => {
+            reading.in_flight > 1.0 && reading.gain().is_none_or(|gain| gain.low < MUCH_ROOM)
+        }
         // The unit is that of a target that is full.
         Experiment::Block => !load.is(Load::Room),
         Experiment::Separate => is_shared,

@@ -104,7 +104,7 @@ const EXPERIMENTS: &str = "A target is full if 4 times the operations in flight 
     {pause_room} of itself. Between both it is mixed, and where only one of the two answers is clear, it is likely. It counts \
     bytes, or operations, if blocks of another size change them by less than {same} times (the upper end below {same_bound}). \
     An answer counts for nothing if its interval is too wide ({unsteady} as an exponent), if no one limit gives it, or if the \
-    rate without any change was more than {moved} off the row's own. With one operation in flight, a pause is not asked.";
+    rate without any change was more than {moved} off the row's own. A pause is not made with one operation in flight, nor where more depth brings more than {much_room} times the rate.";
 
 /// The conclusions that experiments allow, with the thresholds of the rules.
 pub fn experiments(thresholds: &[Threshold]) -> String {

@@ -549,6 +549,10 @@ fn experiments_ask_what_is_open() {
     assert_eq!(waits.next(&[Depth, Delay, Experiment::Block]), None);
     // The unit is that of a target that is full, and one at a time a pause tells nothing.
     assert_eq!(waits.clone().answers(1.0, 0.9, 0.0).next(&[Depth, Delay]), None);
+    assert_eq!(waits.clone().answers(1.0, 0.9, 0.0).next(&[Depth]), None);
+    assert_eq!(waits.clone().answers(1.0, 0.3, 0.0).next(&[Depth]), Some(Delay));
+    // A limit that can be read and was reached is known.
+    assert_eq!(capped(Some(101_000.0), None).next(&[]), None);
     let one = clean("read:rnd4k").blocked().queues(0.97);
     assert_eq!(
         (one.next(&[Depth]), one.answers(1.0, 0.9, 0.0).next(&[Depth])),
