@@ -138,11 +138,11 @@ impl Answer {
 }
 
 impl Truth {
-    /// Whether a verdict says it.
-    pub fn judge(&self, verdict: Option<&Verdict>) -> Outcome {
+    /// Whether a verdict, or one of the marks beside it, says it.
+    pub fn judge(&self, verdict: Option<&Verdict>, marks: &[&str]) -> Outcome {
         let Some(verdict) = verdict else { return Outcome::NotClear };
         match self {
-            Self::Reason(reason) if verdict.trust_reasons.contains(reason) => Outcome::Right,
+            Self::Reason(reason) if marks.contains(&reason.as_str()) => Outcome::Right,
             Self::Reason(_) => Outcome::Wrong,
             Self::Limiters(limiters) => match (verdict.limiter, verdict.confidence) {
                 (None | Some(Limiter::NotClear), _) | (_, Some(Confidence::Undetermined)) => {
@@ -191,10 +191,8 @@ impl Score {
 mod tests {
     use super::*;
 
-    fn verdict(limiter: Limiter, confidence: Confidence, reasons: &[&str]) -> Verdict {
-        let trust_reasons = reasons.iter().map(|reason| (*reason).to_owned()).collect();
-        let confidence = Some(confidence);
-        Verdict { confidence, trust_reasons, ..Verdict::new(limiter, 0.9, Vec::new()) }
+    fn verdict(limiter: Limiter, confidence: Confidence) -> Verdict {
+        Verdict { confidence: Some(confidence), ..Verdict::new(limiter, 0.9, Vec::new()) }
     }
 
     fn answer(truth: Truth, said: Option<Verdict>, rates: Option<(f64, f64)>) -> Answer {
@@ -202,7 +200,7 @@ mod tests {
             case: "a".into(),
             built_in: "b".into(),
             spec: "read".into(),
-            outcome: truth.judge(said.as_ref()),
+            outcome: truth.judge(said.as_ref(), &["holes"]),
             truth,
             limiter: said.as_ref().and_then(|said| said.limiter),
             confidence: said.as_ref().and_then(|said| said.confidence),
@@ -217,24 +215,24 @@ mod tests {
     #[test]
     fn what_is_said_is_right_or_not_known_or_wrong() {
         let truth = Truth::Limiters(vec![Limiter::IoThrottle, Limiter::DeviceOps]);
-        let said = |limiter, confidence| truth.judge(Some(&verdict(limiter, confidence, &[])));
+        let said = |limiter, confidence| truth.judge(Some(&verdict(limiter, confidence)), &[]);
         assert_eq!(said(Limiter::DeviceOps, Confidence::Likely), Outcome::Right);
         assert_eq!(said(Limiter::KernelCpu, Confidence::Confirmed), Outcome::Wrong);
         assert_eq!(said(Limiter::NotClear, Confidence::Undetermined), Outcome::NotClear);
         assert_eq!(said(Limiter::DeviceOps, Confidence::Undetermined), Outcome::NotClear);
-        assert_eq!(truth.judge(None), Outcome::NotClear);
+        assert_eq!(truth.judge(None, &[]), Outcome::NotClear);
         let hole = Truth::Reason("holes".into());
-        let marked = verdict(Limiter::DeviceOps, Confidence::Likely, &["holes"]);
-        assert_eq!(hole.judge(Some(&marked)), Outcome::Right);
-        assert_eq!(hole.judge(Some(&verdict(Limiter::DeviceOps, Confidence::Likely, &[]))), Outcome::Wrong);
+        let said = verdict(Limiter::DeviceOps, Confidence::Likely);
+        assert_eq!(hole.judge(Some(&said), &["holes"]), Outcome::Right);
+        assert_eq!(hole.judge(Some(&said), &["steal"]), Outcome::Wrong);
     }
 
     #[test]
     fn answers_are_counted_and_rates_held_against_what_was_built() {
         let throttle = || Truth::Limiters(vec![Limiter::IoThrottle]);
-        let likely = verdict(Limiter::IoThrottle, Confidence::Likely, &[]);
-        let confirmed = verdict(Limiter::IoThrottle, Confidence::Confirmed, &[]);
-        let wrong = verdict(Limiter::KernelCpu, Confidence::Confirmed, &[]);
+        let likely = verdict(Limiter::IoThrottle, Confidence::Likely);
+        let confirmed = verdict(Limiter::IoThrottle, Confidence::Confirmed);
+        let wrong = verdict(Limiter::KernelCpu, Confidence::Confirmed);
         let answers = [
             answer(throttle(), Some(likely), Some((1990.0, 2000.0))),
             answer(throttle(), Some(confirmed.clone()), Some((2000.0, 2000.0))),
@@ -242,7 +240,7 @@ mod tests {
             answer(throttle(), None, None),
             answer(
                 Truth::Reason("holes".into()),
-                Some(verdict(Limiter::DeviceOps, Confidence::Likely, &["holes"])),
+                Some(verdict(Limiter::DeviceOps, Confidence::Likely)),
                 None,
             ),
         ];

@@ -148,10 +148,10 @@ impl Case {
             Some(Spec::Disk(disk)) => {
                 needs.push("loop devices".into());
                 needs.extend(disk.file_system.as_ref().map(|name| format!("mkfs.{name}")));
-                if matches!(disk.on, On::Fuse(_)) {
+                if layers(disk).any(|disk| matches!(disk.on, On::Fuse(_))) {
                     needs.push("FUSE".into());
                 }
-                if disk.throttle != Throttle::default() {
+                if layers(disk).any(|disk| disk.throttle != Throttle::default()) {
                     needs.push("blkio of cgroup v1".into());
                 }
             }
@@ -229,24 +229,36 @@ fn changes(spec: &Spec) -> Vec<String> {
     }
 }
 
+/// The disk, the one beneath it, and so on.
+fn layers(disk: &DiskSpec) -> impl Iterator<Item = &DiskSpec> {
+    std::iter::successors(Some(disk), |disk| match &disk.on {
+        On::Disk(beneath) => Some(&**beneath),
+        _ => None,
+    })
+}
+
 fn changes_of_disk(disk: &DiskSpec) -> Vec<String> {
-    let over = match disk.on {
-        On::Fuse(_) => "a file of a FUSE server",
-        _ => "a file in memory",
-    };
-    let mut changes = vec![format!("a loop device over {over}")];
-    changes.extend(disk.file_system.as_ref().map(|name| format!("a mount of {name}")));
-    if disk.overlay {
-        changes.push("an overlay mount".into());
-    }
-    if disk.throttle != Throttle::default() {
-        changes.push("the limit of that device in the root cgroup".into());
-    }
-    if disk.requests.is_some() {
-        changes.push("queue/nr_requests of that device".into());
-    }
-    if disk.dirty_max_bytes.is_some() {
-        changes.push("bdi/max_bytes and strict_limit of that device".into());
+    let mut changes = Vec::new();
+    for disk in layers(disk) {
+        let over = match disk.on {
+            On::Fuse(_) => "a file of a FUSE server",
+            On::Disk(_) => "a file of another loop device",
+            On::Memory | On::Directory(_) => "a file in memory",
+        };
+        changes.push(format!("a loop device over {over}"));
+        changes.extend(disk.file_system.as_ref().map(|name| format!("a mount of {name}")));
+        if disk.overlay {
+            changes.push("an overlay mount".into());
+        }
+        if disk.throttle != Throttle::default() {
+            changes.push("the limit of that device in the root cgroup".into());
+        }
+        if disk.requests.is_some() {
+            changes.push("queue/nr_requests of that device".into());
+        }
+        if disk.dirty_max_bytes.is_some() {
+            changes.push("bdi/max_bytes and strict_limit of that device".into());
+        }
     }
     changes
 }

@@ -20,11 +20,18 @@ use crate::timing::Timing;
 pub struct Disk {
     journal: Journal,
     server: Option<Server>,
+    layer: Layer,
+    throttle: Throttle,
+    cgroup: Option<PathBuf>,
+}
+
+/// One loop device, and what lies under and over it.
+#[derive(Debug)]
+struct Layer {
     device: LoopDevice,
     image: PathBuf,
     mounted: Option<PathBuf>,
-    throttle: Throttle,
-    cgroup: Option<PathBuf>,
+    beneath: Option<Box<Layer>>,
 }
 
 impl Disk {
@@ -33,10 +40,6 @@ impl Disk {
     /// # Errors
     /// What could not be made, and why; nothing is left then.
     pub fn build(spec: &DiskSpec) -> Result<Self, Trouble> {
-        if spec.overlay && spec.file_system.is_none() {
-            return Err(Trouble::new("lay an overlay over a disk", "there is no file system on it")
-                .remedy("say fs=NAME as well"));
-        }
         let mut journal = Journal::open()?;
         let mut server = None;
         let built = build(spec, &mut journal, &mut server);
@@ -44,22 +47,19 @@ impl Disk {
             // Before the server ends: it is asked while this is undone.
             journal.undo();
         }
-        let (device, image, mounted) = built?;
-        let mut disk =
-            Self { journal, server, device, image, mounted, throttle: Throttle::default(), cgroup: None };
-        if let Some(count) = spec.requests {
-            disk.device.set_requests(&mut disk.journal, &disk.image, count)?;
-        }
-        if let Some(bytes) = spec.dirty_max_bytes {
-            disk.device.set_dirty_max(&mut disk.journal, &disk.image, bytes)?;
-        }
-        disk.limit(spec.throttle)?;
-        if let (Some(server), On::Fuse(spec)) = (&disk.server, &spec.on) {
+        let layer = built?;
+        let mut disk = Self { journal, server, layer, throttle: spec.throttle, cgroup: None };
+        disk.layer.set_up(spec, &mut disk.journal, &mut disk.cgroup)?;
+        if let (Some(server), Some(timing)) = (&disk.server, timing(spec)) {
             // Whatever is written late must not count.
-            if let Some(root) = disk.mounted.as_ref().and_then(|path| fs::File::open(path).ok()) {
-                let _ = rustix::fs::syncfs(&root);
+            let mut layer = Some(&disk.layer);
+            while let Some(one) = layer {
+                if let Some(root) = one.mounted.as_ref().and_then(|path| fs::File::open(path).ok()) {
+                    let _ = rustix::fs::syncfs(&root);
+                }
+                layer = one.beneath.as_deref();
             }
-            server.set_timing(spec.timing);
+            server.set_timing(timing);
             server.take_served();
         }
         Ok(disk)
@@ -67,17 +67,17 @@ impl Disk {
 
     /// What is measured: where the file system is mounted, or the overlay over it, or else the device.
     pub fn path(&self) -> PathBuf {
-        self.mounted.clone().unwrap_or_else(|| self.device.path())
+        self.layer.mounted.clone().unwrap_or_else(|| self.layer.device.path())
     }
 
     /// The device.
     pub fn device(&self) -> &LoopDevice {
-        &self.device
+        &self.layer.device
     }
 
     /// The file under the device.
     pub fn image(&self) -> &Path {
-        &self.image
+        &self.layer.image
     }
 
     /// Other limits from now on.
@@ -86,11 +86,7 @@ impl Disk {
     /// There is no `blkio` of cgroup v1, or it is not ours to set.
     pub fn limit(&mut self, throttle: Throttle) -> Result<(), Trouble> {
         if throttle != self.throttle {
-            if self.cgroup.is_none() {
-                self.cgroup = Some(cgroup::root(&mut self.journal, "blkio")?);
-            }
-            let cgroup = self.cgroup.as_deref().unwrap_or(Path::new(""));
-            throttle.set(&mut self.journal, cgroup, &self.device.number()?)?;
+            self.layer.limit(throttle, &mut self.journal, &mut self.cgroup)?;
             self.throttle = throttle;
         }
         Ok(())
@@ -140,10 +136,59 @@ impl Drop for Disk {
     }
 }
 
-type Built = (LoopDevice, PathBuf, Option<PathBuf>);
+impl Layer {
+    /// Gives it its settings and limits, and before it what lies beneath.
+    fn set_up(
+        &self,
+        spec: &DiskSpec,
+        journal: &mut Journal,
+        cgroup: &mut Option<PathBuf>,
+    ) -> Result<(), Trouble> {
+        if let (Some(beneath), On::Disk(spec)) = (&self.beneath, &spec.on) {
+            beneath.set_up(spec, journal, cgroup)?;
+        }
+        if let Some(count) = spec.requests {
+            self.device.set_requests(journal, &self.image, count)?;
+        }
+        if let Some(bytes) = spec.dirty_max_bytes {
+            self.device.set_dirty_max(journal, &self.image, bytes)?;
+        }
+        if spec.throttle == Throttle::default() {
+            return Ok(());
+        }
+        self.limit(spec.throttle, journal, cgroup)
+    }
 
-fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) -> Result<Built, Trouble> {
-    let is_served = matches!(spec.on, On::Fuse(_));
+    fn limit(
+        &self,
+        throttle: Throttle,
+        journal: &mut Journal,
+        cgroup: &mut Option<PathBuf>,
+    ) -> Result<(), Trouble> {
+        let cgroup = match cgroup {
+            Some(cgroup) => cgroup,
+            None => cgroup.insert(cgroup::root(journal, "blkio")?),
+        };
+        throttle.set(journal, cgroup, &self.device.number()?)
+    }
+}
+
+/// The times of the server under all of it.
+fn timing(spec: &DiskSpec) -> Option<Timing> {
+    match &spec.on {
+        On::Fuse(server) => Some(server.timing),
+        On::Disk(beneath) => timing(beneath),
+        On::Memory | On::Directory(_) => None,
+    }
+}
+
+fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) -> Result<Layer, Trouble> {
+    if spec.overlay && spec.file_system.is_none() {
+        return Err(Trouble::new("lay an overlay over a disk", "there is no file system on it")
+            .remedy("say fs=NAME as well"));
+    }
+    let is_direct = matches!(spec.on, On::Fuse(_) | On::Disk(_));
+    let mut beneath = None;
     let image = match &spec.on {
         On::Memory => {
             let directory = journal.scratch(spec.bytes)?;
@@ -154,16 +199,25 @@ fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) ->
             journal.file_in(&directory, "image", spec.bytes)?
         }
         On::Fuse(served) => {
-            let served = FuseSpec { file_bytes: Some(spec.bytes), ..served.clone() };
+            let served = FuseSpec { file_bytes: Some(spec.bytes), ..(**served).clone() };
             let server = server.insert(Server::mount(journal, &served, Faults::default())?);
             server.set_timing(Timing::default());
             server.path().join(FILE_NAME)
+        }
+        On::Disk(lower) => {
+            let layer = beneath.insert(Box::new(build(lower, journal, server)?));
+            let mounted = layer.mounted.as_deref().ok_or_else(|| {
+                Trouble::new("lay a disk on a disk", "the one beneath has no file system")
+                    .remedy("say on.fs=NAME as well")
+            })?;
+            let directory = journal.directory_in(mounted)?;
+            journal.file_in(&directory, "image", spec.bytes)?
         }
     };
     if let Some(file_system) = &spec.file_system {
         make_file_system(journal, file_system, &spec.mkfs_options, &image)?;
     }
-    let device = LoopDevice::attach(journal, &image, is_served)?;
+    let device = LoopDevice::attach(journal, &image, is_direct)?;
     let mounted = match &spec.file_system {
         Some(file_system) => {
             let device = device.path();
@@ -172,7 +226,7 @@ fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) ->
         }
         None => None,
     };
-    Ok((device, image, mounted))
+    Ok(Layer { device, image, mounted, beneath })
 }
 
 /// Mounts an overlay with all its layers in the file system that is mounted there. They go with that file system's

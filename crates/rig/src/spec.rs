@@ -1,11 +1,13 @@
 //! What a rig is, as a value and as words of a command line.
 //!
 //! `fuse slots=4 service=1ms`, `disk fs=ext4 size=256m read_iops=5000`, `disk over over.slots=32 over.service=6ms..9ms`,
+//! `disk fs=ext4 on on.fs=ext4 on.read_iops=1700`,
 //! `disk fs=ext4 overlay`, `neighbour in=/mnt rate=500`, `hogs count=2`, `quota cpus=0.2`, `memory limit=64m`,
 //! `network rate=200mbit`. What [`Spec::words`] writes, [`Spec::parse`] reads back.
 
 mod group;
 mod network;
+mod server;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,13 +17,17 @@ use model::size::{self, Size};
 
 use crate::text::{escape, parse_time, time, unescape, unescape_text};
 use crate::throttle::Throttle;
-use crate::timing::{Slow, Span, Stall, Timed, Timing};
+use crate::timing::Timing;
 
 pub use group::{MemorySpec, QuotaSpec};
 pub use network::NetworkSpec;
+use server::put_timing;
+pub use server::{FuseSpec, Opened};
 
 /// What stands before words on the server under a disk.
 pub(crate) const OVER: &str = "over.";
+/// What stands before words on the disk under a disk.
+const BENEATH: &str = "on.";
 
 /// One rig.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,154 +90,6 @@ impl Spec {
     }
 }
 
-/// A file system in memory, served by the rig.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FuseSpec {
-    /// When requests are answered.
-    pub timing: Timing,
-    /// Size of a file named `file` that is there from the beginning, full of zeros.
-    pub file_bytes: Option<u64>,
-    /// How files are opened.
-    pub opened: Opened,
-    /// Requests that the kernel sends before one is answered, of those that nobody waits for alone.
-    pub background_max: u16,
-}
-
-/// How the kernel treats open files of a server.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub enum Opened {
-    /// As other file systems: through the page cache, or past it with `O_DIRECT`. The kernel then makes one direct
-    /// write to a file at a time.
-    #[default]
-    Usual,
-    /// Never through the page cache, and direct writes to one file together.
-    Direct,
-    /// `O_DIRECT` is refused with EINVAL.
-    DirectRefused,
-}
-
-impl Default for FuseSpec {
-    fn default() -> Self {
-        // The kernel's default of 12 would be a queue that nobody sees.
-        Self { timing: Timing::default(), file_bytes: None, opened: Opened::default(), background_max: 256 }
-    }
-}
-
-impl FuseSpec {
-    /// Serves so many requests at a time; without this, all that there are.
-    #[must_use]
-    pub fn slots(mut self, count: u32) -> Self {
-        self.timing.slots = Some(count);
-        self
-    }
-
-    /// Each request takes this time.
-    #[must_use]
-    pub fn service_us(mut self, time_us: u64) -> Self {
-        self.timing.service = Span::ns(time_us * 1000);
-        self
-    }
-
-    /// Each request takes a time between these, all as likely.
-    #[must_use]
-    pub fn service_between_us(mut self, from_us: u64, to_us: u64) -> Self {
-        self.timing.service = Span { from_ns: from_us * 1000, to_ns: to_us * 1000 };
-        self
-    }
-
-    /// A share of the requests, drawn by chance, takes that time instead.
-    #[must_use]
-    pub fn slow(mut self, share: f64, time_us: u64) -> Self {
-        self.timing.slow = Some(Slow { share, service: Span::ns(time_us * 1000) });
-        self
-    }
-
-    /// Moves at most so many bytes a second.
-    #[must_use]
-    pub fn bytes_per_second(mut self, bytes: u64) -> Self {
-        self.timing.bytes_per_second = Some(bytes);
-        self
-    }
-
-    /// Begins nothing for that long, at the end of each such period.
-    #[must_use]
-    pub fn stall_ms(mut self, for_ms: u64, every_ms: u64) -> Self {
-        self.timing.stall = Some(Stall { for_ns: for_ms * 1_000_000, every_ns: every_ms * 1_000_000 });
-        self
-    }
-
-    /// fsync takes this time, in a slot like the others.
-    #[must_use]
-    pub fn sync_us(mut self, time_us: u64) -> Self {
-        self.timing.sync = Some(Span::ns(time_us * 1000));
-        self
-    }
-
-    /// What asks for names and attributes takes this time, in a slot like the others: a lookup, a creation.
-    #[must_use]
-    pub fn names_us(mut self, time_us: u64) -> Self {
-        self.timing.names = Some(Span::ns(time_us * 1000));
-        self
-    }
-
-    /// What was read before is read again in this time and without a slot.
-    #[must_use]
-    pub fn cache_us(mut self, time_us: u64) -> Self {
-        self.timing.cache = Some(Span::ns(time_us * 1000));
-        self
-    }
-
-    /// Writes are answered at once.
-    #[must_use]
-    pub fn only_reads(mut self) -> Self {
-        self.timing.timed = Timed::Reads;
-        self
-    }
-
-    /// Reads are answered at once.
-    #[must_use]
-    pub fn only_writes(mut self) -> Self {
-        self.timing.timed = Timed::Writes;
-        self
-    }
-
-    /// A file named `file`, full of zeros, is there from the beginning.
-    #[must_use]
-    pub fn file_bytes(mut self, bytes: u64) -> Self {
-        self.file_bytes = Some(bytes);
-        self
-    }
-
-    /// How files are opened.
-    #[must_use]
-    pub fn opened(mut self, opened: Opened) -> Self {
-        self.opened = opened;
-        self
-    }
-
-    fn put(&mut self, key: &str, value: &str) -> Result<bool, String> {
-        if put_timing(&mut self.timing, key, value)? {
-            return Ok(true);
-        }
-        match key {
-            "file" => self.file_bytes = Some(bytes(value)?),
-            "opened" => self.opened = word(value, &OPENED)?,
-            "background" => self.background_max = number(value)?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn words(&self) -> Vec<String> {
-        let Self { timing, file_bytes, opened, background_max } = self;
-        let mut words = timing_words(timing);
-        words.extend(file_bytes.map(|bytes| format!("file={}", size::exact(bytes))));
-        words.push(format!("opened={}", name(*opened, &OPENED)));
-        words.push(format!("background={background_max}"));
-        words
-    }
-}
-
 /// A loop device: what lies under it, on it, and between.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DiskSpec {
@@ -264,7 +122,9 @@ pub enum On {
     /// In a file in that directory.
     Directory(PathBuf),
     /// In a file of a server, past the page cache: a device with a queue and known times.
-    Fuse(FuseSpec),
+    Fuse(Box<FuseSpec>),
+    /// In a file of the file system of another disk, past the page cache.
+    Disk(Box<DiskSpec>),
 }
 
 impl Default for DiskSpec {
@@ -301,7 +161,14 @@ impl DiskSpec {
     /// Its bytes are served by that server, with direct I/O between.
     #[must_use]
     pub fn over(mut self, server: FuseSpec) -> Self {
-        self.on = On::Fuse(server);
+        self.on = On::Fuse(Box::new(server));
+        self
+    }
+
+    /// Its bytes are in a file of that disk's file system, with direct I/O between.
+    #[must_use]
+    pub fn on_disk(mut self, beneath: DiskSpec) -> Self {
+        self.on = On::Disk(Box::new(beneath));
         self
     }
 
@@ -383,12 +250,19 @@ impl DiskSpec {
                 _ => Err("say `over` before what it lies over".into()),
             };
         }
+        if let Some(key) = key.strip_prefix(BENEATH) {
+            return match &mut self.on {
+                On::Disk(beneath) => beneath.put(key, value),
+                _ => Err("say `on` before what it lies on".into()),
+            };
+        }
         if put_throttle(&mut self.throttle, key, value)? {
             return Ok(true);
         }
         match key {
             "size" => self.bytes = bytes(value)?,
-            "over" if value.is_empty() => self.on = On::Fuse(FuseSpec::default()),
+            "over" if value.is_empty() => self.on = On::Fuse(Box::default()),
+            "on" if value.is_empty() => self.on = On::Disk(Box::default()),
             "in" => self.on = On::Directory(unescape(value).into()),
             "fs" => self.file_system = Some(unescape_text(value)),
             "mkfs" => self.mkfs_options = unescape_text(value),
@@ -409,6 +283,10 @@ impl DiskSpec {
             On::Fuse(server) => {
                 words.push("over".into());
                 words.extend(server.words().iter().map(|word| format!("{OVER}{word}")));
+            }
+            On::Disk(beneath) => {
+                words.push("on".into());
+                words.extend(beneath.words().iter().map(|word| format!("{BENEATH}{word}")));
             }
         }
         let texts = [
@@ -617,41 +495,8 @@ fn change<T>(
     Ok(value)
 }
 
-const OPENED: [(&str, Opened); 3] =
-    [("usual", Opened::Usual), ("direct", Opened::Direct), ("refuses-direct", Opened::DirectRefused)];
-const TIMED: [(&str, Timed); 3] = [("both", Timed::Both), ("reads", Timed::Reads), ("writes", Timed::Writes)];
 /// Takes back what an earlier word said.
 const NONE: &str = "none";
-
-fn put_timing(timing: &mut Timing, key: &str, value: &str) -> Result<bool, String> {
-    match key {
-        "slots" => timing.slots = optional(value, number)?,
-        "service" => timing.service = span(value)?,
-        "slow" => timing.slow = optional(value, slow)?,
-        "rate" => timing.bytes_per_second = optional(value, bytes)?,
-        "stall" => timing.stall = optional(value, stall)?,
-        "sync" => timing.sync = optional(value, span)?,
-        "names" => timing.names = optional(value, span)?,
-        "cache" => timing.cache = optional(value, span)?,
-        "timed" => timing.timed = word(value, &TIMED)?,
-        _ => return Ok(false),
-    }
-    Ok(true)
-}
-
-fn timing_words(timing: &Timing) -> Vec<String> {
-    let Timing { slots, service, slow, bytes_per_second, stall, sync, names, cache, timed } = timing;
-    let mut words =
-        vec![format!("service={}", span_word(*service)), format!("timed={}", name(*timed, &TIMED))];
-    words.extend(slots.map(|slots| format!("slots={slots}")));
-    words.extend(slow.map(|slow| format!("slow={}@{}", span_word(slow.service), slow.share)));
-    words.extend(bytes_per_second.map(|rate| format!("rate={}", size::exact(rate))));
-    words.extend(stall.map(|stall| format!("stall={}/{}", time(stall.for_ns), time(stall.every_ns))));
-    words.extend(sync.map(|sync| format!("sync={}", span_word(sync))));
-    words.extend(names.map(|names| format!("names={}", span_word(names))));
-    words.extend(cache.map(|cache| format!("cache={}", span_word(cache))));
-    words
-}
 
 fn put_throttle(throttle: &mut Throttle, key: &str, value: &str) -> Result<bool, String> {
     match key {
@@ -689,34 +534,6 @@ fn bytes(value: &str) -> Result<u64, String> {
     }
 }
 
-/// `1ms`, or `1ms..2ms`.
-fn span(value: &str) -> Result<Span, String> {
-    let (from, to) = value.split_once("..").unwrap_or((value, value));
-    let span = Span { from_ns: parse_time(from)?, to_ns: parse_time(to)? };
-    if span.from_ns <= span.to_ns { Ok(span) } else { Err(format!("`{value}` ends before it begins")) }
-}
-
-fn span_word(span: Span) -> String {
-    match span {
-        Span { from_ns, to_ns } if from_ns == to_ns => time(from_ns),
-        Span { from_ns, to_ns } => format!("{}..{}", time(from_ns), time(to_ns)),
-    }
-}
-
-/// `20ms@0.1`: so long, for this share.
-fn slow(value: &str) -> Result<Slow, String> {
-    let (service, share) = value.split_once('@').ok_or(format!("`{value}` is not TIME@SHARE"))?;
-    let slow = Slow { share: number(share)?, service: span(service)? };
-    if (0.0..=1.0).contains(&slow.share) { Ok(slow) } else { Err(format!("`{share}` is not a share")) }
-}
-
-/// `200ms/1s`: so long, once in that time.
-fn stall(value: &str) -> Result<Stall, String> {
-    let (long, every) = value.split_once('/').ok_or(format!("`{value}` is not TIME/PERIOD"))?;
-    let stall = Stall { for_ns: parse_time(long)?, every_ns: parse_time(every)? };
-    if stall.for_ns < stall.every_ns { Ok(stall) } else { Err(format!("`{value}` never ends")) }
-}
-
 fn word<T: Copy>(value: &str, words: &[(&str, T)]) -> Result<T, String> {
     let known = words.iter().find(|(word, _)| *word == value);
     known.map(|(_, meaning)| *meaning).ok_or_else(|| {
@@ -735,6 +552,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::timing::{Beyond, Slow, Span, Stall, Timed};
 
     fn parse(line: &str) -> Result<Spec, Trouble> {
         Spec::parse(&line.split(' ').map(OsString::from).collect::<Vec<_>>())
@@ -744,11 +562,16 @@ mod tests {
         (0..u64::MAX / 4, 0..u64::MAX / 4).prop_map(|(from_ns, more)| Span { from_ns, to_ns: from_ns + more })
     }
 
+    fn any_beyond() -> impl Strategy<Value = Beyond> {
+        (any::<u64>(), any_span()).prop_map(|(count, service)| Beyond { count, service })
+    }
+
     prop_compose! {
         fn any_timing()(
             slots in of(0..5000_u32),
             service in any_span(),
             slow in of((0.0..1.0, any_span()).prop_map(|(share, service)| Slow { share, service })),
+            [large, crowded, spent] in [of(any_beyond()), of(any_beyond()), of(any_beyond())],
             bytes_per_second: Option<u64>,
             stall in of((0..1_000_000_u64, 1..1_000_000_u64)
                 .prop_map(|(for_ns, more)| Stall { for_ns, every_ns: for_ns + more })),
@@ -757,7 +580,9 @@ mod tests {
             cache in of(any_span()),
             timed in prop_oneof![Just(Timed::Both), Just(Timed::Reads), Just(Timed::Writes)],
         ) -> Timing {
-            Timing { slots, service, slow, bytes_per_second, stall, sync, names, cache, timed }
+            Timing {
+                slots, service, slow, large, crowded, spent, bytes_per_second, stall, sync, names, cache, timed
+            }
         }
     }
 
@@ -778,7 +603,7 @@ mod tests {
             on in prop_oneof![
                 Just(On::Memory),
                 any::<String>().prop_map(|path| On::Directory(path.into())),
-                any_fuse().prop_map(On::Fuse),
+                any_fuse().prop_map(|server| On::Fuse(Box::new(server))),
             ],
             file_system: Option<String>,
             [mkfs_options, mount_options]: [String; 2],
@@ -863,6 +688,7 @@ mod tests {
             ("fuse slots=four", "`four`"),
             ("fuse colour=red", "`colour`"),
             ("fuse slow=20ms@7", "`7`"),
+            ("fuse crowded=10ms", "TIME@NUMBER"),
             ("fuse stall=2s/1s", "never ends"),
             ("fuse opened=ajar", "refuses-direct"),
             ("disk over.slots=4", "say `over`"),

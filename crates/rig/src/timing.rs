@@ -41,6 +41,15 @@ pub struct Slow {
     pub service: Span,
 }
 
+/// Another service time beyond a number of bytes, of requests under way, or of requests served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Beyond {
+    /// The number.
+    pub count: u64,
+    /// How long requests take beyond it.
+    pub service: Span,
+}
+
 /// Times in which nothing is begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stall {
@@ -72,6 +81,12 @@ pub struct Timing {
     pub service: Span,
     /// Some that take longer.
     pub slow: Option<Slow>,
+    /// Those of more bytes than this.
+    pub large: Option<Beyond>,
+    /// Those that make more than this under way.
+    pub crowded: Option<Beyond>,
+    /// Those after this many: a disk that is fast as long as its credit lasts.
+    pub spent: Option<Beyond>,
     /// Bytes that all slots together move in a second.
     pub bytes_per_second: Option<u64>,
     /// Times in which nothing is begun.
@@ -93,15 +108,28 @@ impl Timing {
         *self == Self { slots: self.slots, timed: self.timed, ..Self::default() }
     }
 
-    fn service_of(&self, direction: Direction, random: &mut Rng) -> Option<u64> {
+    /// The service time of a request of so many bytes that comes after so many others, of which so many are under way.
+    fn service_of(
+        &self,
+        direction: Direction,
+        bytes: u64,
+        [under_way, before]: [u64; 2],
+        random: &mut Rng,
+    ) -> Option<u64> {
         let applies = match direction {
             Direction::Sync => return self.sync.map(|time| time.draw(random)),
             Direction::Name => return self.names.map(|time| time.draw(random)),
             Direction::Read => self.timed != Timed::Writes,
             Direction::Write => self.timed != Timed::Reads,
         };
-        let slow = self.slow.filter(|slow| random.f64() < slow.share);
-        let service = slow.map_or(self.service, |slow| slow.service).draw(random);
+        let slow = self.slow.filter(|slow| random.f64() < slow.share).map(|slow| slow.service);
+        // What is told last holds.
+        let beyond = [(self.large, bytes), (self.crowded, under_way + 1), (self.spent, before + 1)]
+            .into_iter()
+            .filter_map(|(beyond, count)| beyond.filter(|beyond| count > beyond.count))
+            .map(|beyond| beyond.service)
+            .next_back();
+        let service = beyond.or(slow).unwrap_or(self.service).draw(random);
         (applies && !self.is_at_once()).then_some(service)
     }
 }
@@ -114,6 +142,10 @@ pub(crate) struct Queue {
     origin_ns: u64,
     /// When each slot is free, where their number is limited.
     free_ns: BinaryHeap<Reverse<u64>>,
+    /// When each read and write that is under way is answered.
+    under_way_ns: BinaryHeap<Reverse<u64>>,
+    /// Reads and writes that took time so far.
+    served: u64,
     /// When the last byte that was promised has been moved.
     moved_ns: u64,
     /// Blocks that were read: of which file, and where.
@@ -128,6 +160,8 @@ impl Queue {
             timing,
             origin_ns: now_ns,
             free_ns: BinaryHeap::new(),
+            under_way_ns: BinaryHeap::new(),
+            served: 0,
             moved_ns: 0,
             cached: HashSet::new(),
             random,
@@ -145,6 +179,7 @@ impl Queue {
         self.timing = timing;
         self.origin_ns = now_ns;
         self.moved_ns = now_ns;
+        self.served = 0;
         self.cached.clear();
         let slots = timing.slots.map_or(0, |slots| slots.max(1) as usize);
         let mut busy = std::mem::take(&mut self.free_ns).into_sorted_vec();
@@ -162,7 +197,11 @@ impl Queue {
         offset_bytes: u64,
         length_bytes: u64,
     ) -> Option<u64> {
-        let service_ns = self.timing.service_of(direction, &mut self.random)?;
+        while self.under_way_ns.peek().is_some_and(|Reverse(due_ns)| *due_ns <= now_ns) {
+            self.under_way_ns.pop();
+        }
+        let others = [self.under_way_ns.len() as u64, self.served];
+        let service_ns = self.timing.service_of(direction, length_bytes, others, &mut self.random)?;
         if let Some(hit) = self.timing.cache
             && direction == Direction::Read
             && self.was_cached(file, offset_bytes, length_bytes)
@@ -179,6 +218,10 @@ impl Queue {
         }
         if self.timing.slots.is_some() {
             self.free_ns.push(Reverse(due_ns));
+        }
+        if direction.moves_bytes() {
+            self.under_way_ns.push(Reverse(due_ns));
+            self.served += 1;
         }
         Some(due_ns)
     }
@@ -253,6 +296,19 @@ mod tests {
         assert!(
             due.iter().all(|due| (MS..=3 * MS).contains(due)) && (mean / (2 * MS) as f64 - 1.0).abs() < 0.02
         );
+    }
+
+    #[test]
+    fn some_take_another_time_beyond_a_number() {
+        let beyond = |count| Some(Beyond { count, service: Span::ns(3 * MS) });
+        let timing = Timing { service: Span::ns(MS), ..Timing::default() };
+        let crowded = Timing { crowded: beyond(2), ..timing };
+        assert_eq!(reads(crowded, [0, 0, 0, MS, MS, 3 * MS]), [1, 1, 3, 2, 4, 4].map(|ms| ms * MS));
+        let spent = Timing { spent: beyond(2), ..timing };
+        assert_eq!(reads(spent, [0, 10 * MS, 20 * MS]), [1, 11, 23].map(|ms| ms * MS));
+        let mut queue = Queue::new(Timing { large: beyond(4096), ..timing }, 0);
+        let mut due = |length| queue.due_ns(0, Direction::Write, 2, 0, length).unwrap() / MS;
+        assert_eq!([due(4096), due(8192)], [1, 3]);
     }
 
     #[test]

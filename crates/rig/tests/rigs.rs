@@ -338,6 +338,25 @@ fn a_disk_over_a_server_takes_the_times_of_the_server() {
 }
 
 #[test]
+fn a_disk_on_a_limited_disk_is_limited_by_it() {
+    xtask::require!(root, loop, ext4, blkio);
+    let beneath = Spec::disk().file_system("ext4").size_mib(128).read_iops(500);
+    let rig = start(Spec::disk().on_disk(beneath));
+    let device = rig.device().unwrap().to_owned();
+    assert_eq!(limit_of(&device), None);
+    // What was never written is not read from beneath.
+    OpenOptions::new().write(true).open(&device).unwrap().write_all_at(&[1; 64 * 4096], 0).unwrap();
+    let time = Duration::from_secs(2);
+    // Half a second's worth may be saved up or given in advance.
+    let reads = reads_within(&device, time);
+    assert!((1..=1250).contains(&reads), "{reads} reads in {time:?}");
+    finishes(rig);
+    let none = Spec::disk().on_disk(Spec::disk());
+    let refused = Rig::start(&program(), none).unwrap_err().to_string();
+    assert!(refused.contains("on.fs="), "{refused}");
+}
+
+#[test]
 fn a_neighbour_reads_no_more_than_it_should() {
     xtask::require!(root, loop, ext4);
     let disk = start(Spec::disk().file_system("ext4"));

@@ -195,14 +195,15 @@ mod tests {
     ) -> Answer {
         let mut verdict = sample::phase("read:rnd4k").verdict.unwrap();
         (verdict.limiter, verdict.confidence) = said.unzip();
-        if let (Truth::Reason(reason), Some(_)) = (&truth, said) {
-            verdict.trust_reasons = vec![reason.clone()];
-        }
+        let marks: Vec<&str> = match (&truth, said) {
+            (Truth::Reason(reason), Some(_)) => vec![reason],
+            _ => Vec::new(),
+        };
         Answer {
             case: case.into(),
             built_in: built_in.into(),
             spec: spec.into(),
-            outcome: truth.judge(Some(&verdict)),
+            outcome: truth.judge(Some(&verdict), &marks),
             truth,
             limiter: verdict.limiter,
             confidence: verdict.confidence,

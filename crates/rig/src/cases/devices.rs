@@ -83,6 +83,13 @@ fn throttles() -> Vec<Case> {
         .words(short)
         .test("read:rnd4k:q8", &[IoThrottle]),
         Case::new(
+            "cap-beneath",
+            "1,700 reads a second, by a cgroup, of the loop device beneath a loop device",
+            disk().on_disk(disk().size_mib(2 * DISK_MIB).read_iops(1700)),
+        )
+        .words(short)
+        .test("read:rnd4k:q64", &[IoThrottle]),
+        Case::new(
             "dirty-pages",
             "16 MiB of dirty pages on a device that writes 100 MB/s",
             disk().size_mib(1024).write_bytes_per_second(100_000_000).dirty_max_bytes(16 << 20),
@@ -117,6 +124,13 @@ fn times() -> Vec<Case> {
         .test("read:rnd4k:q8", &[DeviceLatency])
         .test("read:rnd4k:t8", &[DeviceLatency]),
         Case::new(
+            "crowded",
+            "5 ms for each of up to 16 requests at a time, and 10 ms for each beyond",
+            disk_over(Spec::fuse().service_us(5000).crowded(16, 10_000)),
+        )
+        .test("read:rnd4k:q16", &[DeviceLatency])
+        .test("read:rnd4k:t16", &[DeviceLatency]),
+        Case::new(
             "operations",
             "4,000 requests a second: 4 at a time, 1 ms each",
             disk_over(Spec::fuse().slots(4).service_us(1000)),
@@ -125,6 +139,36 @@ fn times() -> Vec<Case> {
         .at(4000.0)
         .test("read:rnd4k:t16", &[DeviceOps])
         .at(4000.0),
+        Case::new(
+            "large",
+            "4,000 requests a second, of more than 8 KiB 600: fewer bytes",
+            disk_over(Spec::fuse().slots(4).service_us(1000).large(8192, 6667)),
+        )
+        .because("a device with requests enough is full, whether it counts them or their bytes")
+        .test("read:rnd4k:q16", &[DeviceOps, DeviceBandwidth])
+        .at(4000.0)
+        .test("read:rnd16k:q16", &[DeviceOps, DeviceBandwidth])
+        .at(600.0),
+        Case::new(
+            "cache-below",
+            "1,000 requests a second, and 20 us for what was read before",
+            // In small blocks, as a small file system has them, a read would lie on two of the server's.
+            disk_over(Spec::fuse().slots(4).service_us(4000).cache_us(20).only_reads())
+                .mkfs_options("-b 4096"),
+        )
+        .words("--size 256m --time 3")
+        .test("read:rnd4k:q16", &[DeviceOps])
+        .at(1000.0),
+        Case::new(
+            "credits",
+            "8,000 requests a second for 4 s, and then 2,000",
+            disk_over(Spec::fuse().slots(4).service_us(500).spent(32_000, 2000).only_reads()),
+        )
+        .words("--size 256m --time 12")
+        .marked("read:rnd4k:q16", "rate_dropped")
+        .at(2000.0)
+        .test("read:rnd4k:t16", &[DeviceOps])
+        .at(2000.0),
         Case::new(
             "bandwidth",
             "100 MB a second, whatever is asked for",

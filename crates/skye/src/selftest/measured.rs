@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use model::disturbance::{Disturbance, OTHERS_CPUS_MAX};
-use model::run::PhaseRecord;
+use model::run::{Mark, PhaseRecord};
 use model::selftest::{Answer, Missing, Truth};
 use model::{Limiter, Run, Trouble};
 use rig::cases::{Beside, Case, Known, Within};
@@ -322,13 +322,15 @@ fn answers(
     let answer = |((known, phase), disturbance): ((&Known, &PhaseRecord), Disturbance)| {
         let has_others = is_loaded || disturbance.others_cpus > OTHERS_CPUS_MAX;
         let (truth, verdict) = (truth_of(known, has_others), phase.verdict.clone());
+        let marked = phase.notes.iter().filter(|note| note.mark != Mark::Info);
+        let marks: Vec<&str> = marked.map(|note| note.code.as_str()).collect();
         Answer {
             case: case.name.into(),
             built_in: case.built_in.into(),
             spec: known.spec.clone(),
             limiter: verdict.as_ref().and_then(|verdict| verdict.limiter),
             confidence: verdict.as_ref().and_then(|verdict| verdict.confidence),
-            outcome: truth.judge(verdict.as_ref()),
+            outcome: truth.judge(verdict.as_ref(), &marks),
             truth,
             ops_per_second: phase.rate.ops_per_second,
             known_ops_per_second: known.ops_per_second,

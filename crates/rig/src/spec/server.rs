@@ -1,0 +1,261 @@
+//! A file system that a rig serves, and its times, as words.
+
+use model::size;
+
+use super::{bytes, name, number, optional, parse_time, time, word};
+use crate::timing::{Beyond, Slow, Span, Stall, Timed, Timing};
+
+/// A file system in memory, served by the rig.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FuseSpec {
+    /// When requests are answered.
+    pub timing: Timing,
+    /// Size of a file named `file` that is there from the beginning, full of zeros.
+    pub file_bytes: Option<u64>,
+    /// How files are opened.
+    pub opened: Opened,
+    /// Requests that the kernel sends before one is answered, of those that nobody waits for alone.
+    pub background_max: u16,
+}
+
+/// How the kernel treats open files of a server.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Opened {
+    /// As other file systems: through the page cache, or past it with `O_DIRECT`. The kernel then makes one direct
+    /// write to a file at a time.
+    #[default]
+    Usual,
+    /// Never through the page cache, and direct writes to one file together.
+    Direct,
+    /// `O_DIRECT` is refused with EINVAL.
+    DirectRefused,
+}
+
+impl Default for FuseSpec {
+    fn default() -> Self {
+        // The kernel's default of 12 would be a queue that nobody sees.
+        Self { timing: Timing::default(), file_bytes: None, opened: Opened::default(), background_max: 256 }
+    }
+}
+
+impl FuseSpec {
+    /// Serves so many requests at a time; without this, all that there are.
+    #[must_use]
+    pub fn slots(mut self, count: u32) -> Self {
+        self.timing.slots = Some(count);
+        self
+    }
+
+    /// Each request takes this time.
+    #[must_use]
+    pub fn service_us(mut self, time_us: u64) -> Self {
+        self.timing.service = Span::ns(time_us * 1000);
+        self
+    }
+
+    /// Each request takes a time between these, all as likely.
+    #[must_use]
+    pub fn service_between_us(mut self, from_us: u64, to_us: u64) -> Self {
+        self.timing.service = Span { from_ns: from_us * 1000, to_ns: to_us * 1000 };
+        self
+    }
+
+    /// A share of the requests, drawn by chance, takes that time instead.
+    #[must_use]
+    pub fn slow(mut self, share: f64, time_us: u64) -> Self {
+        self.timing.slow = Some(Slow { share, service: Span::ns(time_us * 1000) });
+        self
+    }
+
+    /// Requests of more bytes than this take that time instead.
+    #[must_use]
+    pub fn large(mut self, above_bytes: u64, time_us: u64) -> Self {
+        self.timing.large = Some(Beyond { count: above_bytes, service: Span::ns(time_us * 1000) });
+        self
+    }
+
+    /// Requests that make more than this under way take that time instead.
+    #[must_use]
+    pub fn crowded(mut self, above: u64, time_us: u64) -> Self {
+        self.timing.crowded = Some(Beyond { count: above, service: Span::ns(time_us * 1000) });
+        self
+    }
+
+    /// Requests after this many take that time instead.
+    #[must_use]
+    pub fn spent(mut self, after: u64, time_us: u64) -> Self {
+        self.timing.spent = Some(Beyond { count: after, service: Span::ns(time_us * 1000) });
+        self
+    }
+
+    /// Moves at most so many bytes a second.
+    #[must_use]
+    pub fn bytes_per_second(mut self, bytes: u64) -> Self {
+        self.timing.bytes_per_second = Some(bytes);
+        self
+    }
+
+    /// Begins nothing for that long, at the end of each such period.
+    #[must_use]
+    pub fn stall_ms(mut self, for_ms: u64, every_ms: u64) -> Self {
+        self.timing.stall = Some(Stall { for_ns: for_ms * 1_000_000, every_ns: every_ms * 1_000_000 });
+        self
+    }
+
+    /// fsync takes this time, in a slot like the others.
+    #[must_use]
+    pub fn sync_us(mut self, time_us: u64) -> Self {
+        self.timing.sync = Some(Span::ns(time_us * 1000));
+        self
+    }
+
+    /// What asks for names and attributes takes this time, in a slot like the others: a lookup, a creation.
+    #[must_use]
+    pub fn names_us(mut self, time_us: u64) -> Self {
+        self.timing.names = Some(Span::ns(time_us * 1000));
+        self
+    }
+
+    /// What was read before is read again in this time and without a slot.
+    #[must_use]
+    pub fn cache_us(mut self, time_us: u64) -> Self {
+        self.timing.cache = Some(Span::ns(time_us * 1000));
+        self
+    }
+
+    /// Writes are answered at once.
+    #[must_use]
+    pub fn only_reads(mut self) -> Self {
+        self.timing.timed = Timed::Reads;
+        self
+    }
+
+    /// Reads are answered at once.
+    #[must_use]
+    pub fn only_writes(mut self) -> Self {
+        self.timing.timed = Timed::Writes;
+        self
+    }
+
+    /// A file named `file`, full of zeros, is there from the beginning.
+    #[must_use]
+    pub fn file_bytes(mut self, bytes: u64) -> Self {
+        self.file_bytes = Some(bytes);
+        self
+    }
+
+    /// How files are opened.
+    #[must_use]
+    pub fn opened(mut self, opened: Opened) -> Self {
+        self.opened = opened;
+        self
+    }
+
+    pub(super) fn put(&mut self, key: &str, value: &str) -> Result<bool, String> {
+        if put_timing(&mut self.timing, key, value)? {
+            return Ok(true);
+        }
+        match key {
+            "file" => self.file_bytes = Some(bytes(value)?),
+            "opened" => self.opened = word(value, &OPENED)?,
+            "background" => self.background_max = number(value)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    pub(super) fn words(&self) -> Vec<String> {
+        let Self { timing, file_bytes, opened, background_max } = self;
+        let mut words = timing_words(timing);
+        words.extend(file_bytes.map(|bytes| format!("file={}", size::exact(bytes))));
+        words.push(format!("opened={}", name(*opened, &OPENED)));
+        words.push(format!("background={background_max}"));
+        words
+    }
+}
+
+const OPENED: [(&str, Opened); 3] =
+    [("usual", Opened::Usual), ("direct", Opened::Direct), ("refuses-direct", Opened::DirectRefused)];
+const TIMED: [(&str, Timed); 3] = [("both", Timed::Both), ("reads", Timed::Reads), ("writes", Timed::Writes)];
+pub(super) fn put_timing(timing: &mut Timing, key: &str, value: &str) -> Result<bool, String> {
+    match key {
+        "slots" => timing.slots = optional(value, number)?,
+        "service" => timing.service = span(value)?,
+        "slow" => timing.slow = optional(value, slow)?,
+        "large" => timing.large = optional(value, beyond)?,
+        "crowded" => timing.crowded = optional(value, beyond)?,
+        "spent" => timing.spent = optional(value, beyond)?,
+        "rate" => timing.bytes_per_second = optional(value, bytes)?,
+        "stall" => timing.stall = optional(value, stall)?,
+        "sync" => timing.sync = optional(value, span)?,
+        "names" => timing.names = optional(value, span)?,
+        "cache" => timing.cache = optional(value, span)?,
+        "timed" => timing.timed = word(value, &TIMED)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn timing_words(timing: &Timing) -> Vec<String> {
+    let Timing {
+        slots,
+        service,
+        slow,
+        large,
+        crowded,
+        spent,
+        bytes_per_second,
+        stall,
+        sync,
+        names,
+        cache,
+        timed,
+    } = timing;
+    let mut words =
+        vec![format!("service={}", span_word(*service)), format!("timed={}", name(*timed, &TIMED))];
+    words.extend(slots.map(|slots| format!("slots={slots}")));
+    words.extend(slow.map(|slow| format!("slow={}@{}", span_word(slow.service), slow.share)));
+    for (key, beyond) in [("large", large), ("crowded", crowded), ("spent", spent)] {
+        words.extend(beyond.map(|beyond| format!("{key}={}@{}", span_word(beyond.service), beyond.count)));
+    }
+    words.extend(bytes_per_second.map(|rate| format!("rate={}", size::exact(rate))));
+    words.extend(stall.map(|stall| format!("stall={}/{}", time(stall.for_ns), time(stall.every_ns))));
+    words.extend(sync.map(|sync| format!("sync={}", span_word(sync))));
+    words.extend(names.map(|names| format!("names={}", span_word(names))));
+    words.extend(cache.map(|cache| format!("cache={}", span_word(cache))));
+    words
+}
+
+/// `1ms`, or `1ms..2ms`.
+fn span(value: &str) -> Result<Span, String> {
+    let (from, to) = value.split_once("..").unwrap_or((value, value));
+    let span = Span { from_ns: parse_time(from)?, to_ns: parse_time(to)? };
+    if span.from_ns <= span.to_ns { Ok(span) } else { Err(format!("`{value}` ends before it begins")) }
+}
+
+fn span_word(span: Span) -> String {
+    match span {
+        Span { from_ns, to_ns } if from_ns == to_ns => time(from_ns),
+        Span { from_ns, to_ns } => format!("{}..{}", time(from_ns), time(to_ns)),
+    }
+}
+
+/// `20ms@0.1`: so long, for this share.
+fn slow(value: &str) -> Result<Slow, String> {
+    let (service, share) = value.split_once('@').ok_or(format!("`{value}` is not TIME@SHARE"))?;
+    let slow = Slow { share: number(share)?, service: span(service)? };
+    if (0.0..=1.0).contains(&slow.share) { Ok(slow) } else { Err(format!("`{share}` is not a share")) }
+}
+
+/// `6ms@4096`: so long, beyond this number.
+fn beyond(value: &str) -> Result<Beyond, String> {
+    let (service, count) = value.split_once('@').ok_or(format!("`{value}` is not TIME@NUMBER"))?;
+    Ok(Beyond { count: number(count)?, service: span(service)? })
+}
+
+/// `200ms/1s`: so long, once in that time.
+fn stall(value: &str) -> Result<Stall, String> {
+    let (long, every) = value.split_once('/').ok_or(format!("`{value}` is not TIME/PERIOD"))?;
+    let stall = Stall { for_ns: parse_time(long)?, every_ns: parse_time(every)? };
+    if stall.for_ns < stall.every_ns { Ok(stall) } else { Err(format!("`{value}` never ends")) }
+}
