@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use model::Plan;
 use model::plan::PlannedPhase;
 use model::run::{DeviceFrame, DeviceUse, Environment, Frame, PhaseRecord, TargetProbes};
-use model::target::{Backing, Target};
+use model::target::{Backing, Device, DeviceKind, Target};
 use model::workload::{DataWork, Engine, FilesWork};
 
 /// File systems that write elsewhere what is written again, and keep trees of their own for that. The kernel's threads
@@ -67,6 +67,16 @@ impl<'a> JudgeInput<'a> {
     /// Whether devices of this machine hold the data.
     pub fn is_on_devices(&self) -> bool {
         self.target().backing == Backing::Devices
+    }
+
+    /// Whether a device under it is one that a hypervisor made: what it does is what the host lets it, and other guests
+    /// share it.
+    pub fn is_on_virtual_disk(&self) -> bool {
+        let is_made = |device: &Device| {
+            // Loops and compressed memory are made by this system itself.
+            device.is_leaf() && matches!(device.kind, DeviceKind::Disk | DeviceKind::Partition)
+        };
+        self.environment.virtualisation.is_some() && self.target().device_stack.iter().any(is_made)
     }
 
     /// What the mounted device counted, where that can be compared with what was asked for.
@@ -147,10 +157,7 @@ impl<'a> JudgeInput<'a> {
 
     /// Half of the 95 % interval of the headline, as a share of it; `None` where there is no interval.
     pub fn half_width(&self) -> Option<f64> {
-        let rate = &self.record.rate;
-        let half = (rate.ci95_high_ops_per_second? - rate.ci95_low_ops_per_second?) / 2.0;
-        let share = rate.ops_per_second.filter(|rate| *rate > 0.0).map(|rate| half / rate)?;
-        share.is_finite().then_some(share)
+        self.record.rate.half_width()
     }
 
     /// Whether an option of the mount has this name: "barrier" and "barrier=0" are two options.

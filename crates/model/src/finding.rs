@@ -268,10 +268,14 @@ findings! {
     "wide_interval" Suspect {
         /// A rate that is known less well than was asked for.
         WideInterval { half_width: Share, wanted: Share }
+        /// A rate of which nobody knows how surely it is known.
+        FewParts { parts: Count }
     }
     "one_run" Info {
         /// A single run on a disk that guests of a host share.
         OneRun { half_width: Share }
+        /// The same where earlier runs show how far the next may lie.
+        OneOfRuns { half_width: Share, runs: Count, low: Share, high: Share }
     }
     "rate_dropped" Info {
         /// Memory was full of dirty pages from then on, in bytes.

@@ -179,6 +179,9 @@ document! {
         pub passes: f64,
         /// The rates, each by its own definition.
         pub rate: Rate,
+        /// Where the rate of another run is expected; absent where too few earlier runs of this test on this place are kept.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub next_run: Option<NextRun>,
         /// Latency of whole operations; null where an operation has none of its own.
         pub latency_ns: Option<Latency>,
         /// Histogram of it: HdrHistogram V2 deflate, base64.
@@ -459,10 +462,24 @@ document! {
         pub ci95_low_ops_per_second: Option<f64>,
         /// Upper end of the 95 % interval of the headline.
         pub ci95_high_ops_per_second: Option<f64>,
+        /// Independent parts of the run that tell as much about the headline as its intervals or rounds, whose
+        /// neighbours resemble each other; null where unknown.
+        #[serde(default)]
+        pub independent_parts: Option<f64>,
         /// When the first worker was done, from the start of the phase.
         pub first_done_ns: u64,
         /// When the last worker was done, before the sync at the end.
         pub last_done_ns: u64,
+    }
+
+    /// The 95 % prediction interval of the rate of another run.
+    pub struct NextRun {
+        /// Runs that it comes from, this one included.
+        pub runs: u64,
+        /// Its lower end.
+        pub low_ops_per_second: f64,
+        /// Its upper end.
+        pub high_ops_per_second: f64,
     }
 
     /// A latency distribution in numbers. Percentiles are null where there are too few samples to know them.
@@ -766,7 +783,23 @@ impl Rate {
     pub fn steady_or_whole(&self) -> Option<f64> {
         self.steady_ops_per_second.or(self.whole_ops_per_second)
     }
+
+    /// Half of the 95 % interval of the headline, as a share of it.
+    pub fn half_width(&self) -> Option<f64> {
+        let half = (self.ci95_high_ops_per_second? - self.ci95_low_ops_per_second?) / 2.0;
+        let share = self.ops_per_second.filter(|rate| *rate > 0.0).map(|rate| half / rate)?;
+        share.is_finite().then_some(share)
+    }
+
+    /// The half width that is printed: not from few independent parts, and none as wide as the rate itself.
+    pub fn printed_half_width(&self) -> Option<f64> {
+        let has_enough = self.independent_parts.is_none_or(|parts| parts >= INDEPENDENT_PARTS_MIN);
+        self.half_width().filter(|half| *half < 0.995 && has_enough)
+    }
 }
+
+/// Fewest independent parts from which an interval is printed: from fewer, the spread itself is hardly known.
+pub const INDEPENDENT_PARTS_MIN: f64 = 8.0;
 
 impl OwnIo {
     /// What `of` makes of each counter and the same one of `other`.

@@ -103,6 +103,7 @@ const fn columns() -> &'static [Column] {
         ("into_cache_ops_per_second", |_, phase| optional(phase.rate.into_cache_ops_per_second)),
         ("ci95_low_ops_per_second", |_, phase| optional(phase.rate.ci95_low_ops_per_second)),
         ("ci95_high_ops_per_second", |_, phase| optional(phase.rate.ci95_high_ops_per_second)),
+        ("independent_parts", |_, phase| optional(phase.rate.independent_parts)),
         ("latency_min_ns", |_, phase| latency(phase, |l| Some(l.min))),
         ("latency_mean_ns", |_, phase| latency(phase, |l| Some(l.mean))),
         ("latency_p50_ns", |_, phase| latency(phase, |l| l.p50)),

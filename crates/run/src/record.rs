@@ -63,6 +63,7 @@ pub fn untried(phase: &PlannedPhase, repetition: u32, status: Status, reason: &s
         elapsed_ns: 0,
         passes: 0.0,
         rate: rate(&collected, &Times::default(), None, None, &[]),
+        next_run: None,
         latency_ns: None,
         queueing_ns: None,
         histogram: None,
@@ -390,6 +391,9 @@ fn rate(
         // Where little is known, the interval of a mean reaches below zero, where no rate is.
         ci95_low_ops_per_second: ci95.map(|(low, _)| low.max(0.0)),
         ci95_high_ops_per_second: ci95.map(|(_, high)| high),
+        independent_parts: ci95.map(|_| {
+            course.map_or_else(|| steady_state::independent_rounds(rounds), |course| course.independent)
+        }),
         first_done_ns: times.first_done_ns,
         last_done_ns: times.last_done_ns,
     }
@@ -443,7 +447,7 @@ mod tests {
         let point = ChangePoint { at_ns: 1, before_ops_per_second: 1.0, after_ops_per_second: 2.0, bytes: 0 };
         let steady = Steady { found: true, from_ns: 0, to_ns: 1, change_points: vec![point; changes] };
         let ci95 = Some((ops_per_second * 0.99, ops_per_second * 1.01));
-        SteadyState { steady, ops_per_second, ci95, is_level: false }
+        SteadyState { steady, ops_per_second, ci95, independent: 30.0, is_level: false }
     }
 
     /// Ten seconds in which 10,000 operations ended, and a sync of half a second.

@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use model::plan::Until;
-use model::run::{ChangePoint, Ends, Interval, Latency, LatencyIntervals, Mode, RoundRecord, Steady};
+use model::run::{
+    ChangePoint, Ends, INDEPENDENT_PARTS_MIN, Interval, Latency, LatencyIntervals, Mode, RoundRecord, Steady,
+};
 use stats::{Analysis, STEADY_TICKS, Tick, VALUES_MIN};
 
-/// Rounds from which on their spread is believed: with fewer, two that are alike by chance would end a test.
-const ROUNDS_MIN: usize = 5;
 /// Percentiles of which the document has a place.
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
@@ -20,6 +20,8 @@ pub struct SteadyState {
     pub ops_per_second: f64,
     /// Ends of its 95 % interval.
     pub ci95: Option<(f64, f64)>,
+    /// Independent values that tell as much about the rate as the intervals do.
+    pub independent: f64,
     /// Whether there is one rate from the beginning to the end, as far as so short a time tells.
     pub is_level: bool,
 }
@@ -28,7 +30,7 @@ impl SteadyState {
     /// The course of what all workers did together until `end_ns`; `None` where there are too few intervals to tell.
     pub fn of(intervals: &[Interval], end_ns: u64) -> Option<Self> {
         let intervals = whole(intervals, end_ns);
-        let Analysis { segments, steady, rate, interval } = stats::analyse(&ticks(intervals));
+        let Analysis { segments, steady, rate, interval, independent } = stats::analyse(&ticks(intervals));
         if segments.is_empty() {
             return None;
         }
@@ -56,6 +58,7 @@ impl SteadyState {
             is_level: segments.len() == 1 && interval.is_some() && intervals.len() < STEADY_TICKS,
             ops_per_second: rate,
             ci95: interval.map(|interval| (interval.low, interval.high)),
+            independent,
         })
     }
 
@@ -81,10 +84,11 @@ pub struct Known {
     pub half_width: f64,
 }
 
-/// How well the rate of a phase is known until now; `None` while it is not steady.
+/// How well the rate of a phase is known until now; `None` while it is not steady, or has too few independent parts.
 pub fn known(intervals: &[Interval], elapsed_ns: u64) -> Option<Known> {
     let intervals = whole(intervals, elapsed_ns);
-    let Analysis { steady, rate, interval, .. } = stats::analyse(&ticks(intervals));
+    let Analysis { steady, rate, interval, independent, .. } = stats::analyse(&ticks(intervals));
+    let interval = interval.filter(|_| independent >= INDEPENDENT_PARTS_MIN);
     let since_ns = intervals.get(steady?.start)?.start_ns;
     Some(Known { since_ns, half_width: interval?.half_width() / rate })
 }
@@ -104,8 +108,7 @@ fn ticks(intervals: &[Interval]) -> Vec<Tick> {
 
 /// The 95 % interval of the operations per second of rounds; `None` where there are too few of them.
 pub fn of_rounds(rounds: &[RoundRecord]) -> Option<(f64, f64)> {
-    let times: Vec<f64> =
-        whole_rounds(rounds).map(|round| round.elapsed_ns as f64 / round.ops as f64).collect();
+    let times = times_of(rounds);
     if times.len() < VALUES_MIN {
         return None;
     }
@@ -114,11 +117,21 @@ pub fn of_rounds(rounds: &[RoundRecord]) -> Option<(f64, f64)> {
     (interval.low > 0.0).then(|| (1e9 / interval.high, 1e9 / interval.low))
 }
 
+/// Independent rounds that tell as much about the rate as these.
+pub fn independent_rounds(rounds: &[RoundRecord]) -> f64 {
+    stats::independent(&times_of(rounds))
+}
+
+/// The time of an operation in each round, in nanoseconds.
+fn times_of(rounds: &[RoundRecord]) -> Vec<f64> {
+    whole_rounds(rounds).map(|round| round.elapsed_ns as f64 / round.ops as f64).collect()
+}
+
 /// Whether rounds have shown the rate as well as was asked for.
 pub fn rounds_suffice(rounds: &[RoundRecord], measured_ns: u64, until: Until) -> bool {
     let known =
         || of_rounds(rounds).is_some_and(|(low, high)| (high - low) <= until.precision * (high + low));
-    measured_ns >= until.time_min_ns && whole_rounds(rounds).count() >= ROUNDS_MIN && known()
+    measured_ns >= until.time_min_ns && independent_rounds(rounds) >= INDEPENDENT_PARTS_MIN && known()
 }
 
 /// Rounds that visited every file: one that was cut short visited others, and is no repetition.
@@ -202,7 +215,8 @@ mod tests {
     #[test]
     fn rounds_are_compared_by_their_times() {
         let round = |elapsed_ns| RoundRecord { ops: 1000, elapsed_ns };
-        let rounds = [99, 100, 101, 100, 100].map(|ms| round(ms * 1_000_000));
+        let rounds =
+            [99, 100, 101, 100, 100, 99, 101, 100, 99, 101, 100, 100].map(|ms| round(ms * 1_000_000));
         let (low, high) = of_rounds(&rounds).unwrap();
         assert!(low < 10_000.0 && high > 10_000.0 && high - low < 300.0, "{low} {high}");
         let until = Until { precision: 0.02, time_min_ns: 400_000_000 };

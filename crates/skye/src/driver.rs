@@ -27,6 +27,7 @@ use crate::live_view::{LiveView, Position};
 use crate::marks::Marks;
 use crate::memory;
 use crate::signals::Interruption;
+use crate::store::Earlier;
 use crate::terminal;
 
 /// How long the target is watched for others' I/O before anything is written.
@@ -198,6 +199,7 @@ struct Driver {
     /// The user's command beside each test.
     beside: Option<Beside>,
     marks: Marks,
+    earlier: Earlier,
     environment: Environment,
     plan: Plan,
 }
@@ -291,6 +293,10 @@ impl Driver {
             environment,
             plan,
         } = setup;
+        // Elsewhere nobody is told how far other runs lie from this one.
+        let is_shared =
+            environment.virtualisation.is_some() && environment.target.backing == Backing::Devices;
+        let earlier = if is_shared { Earlier::on(&environment) } else { Earlier::default() };
         let mut driver = Self {
             started,
             started_at,
@@ -312,6 +318,7 @@ impl Driver {
             target_probes: None,
             beside,
             marks: Marks::open(),
+            earlier,
             environment,
             plan,
         };
@@ -542,6 +549,7 @@ impl Driver {
         record.own_cost_ns_per_op = self.ceilings.own_cost_ns(&record);
         record.ceiling_shares = self.ceilings.shares(&record, self.cpus);
         self.written_bytes += record.app_bytes_written + session.untimed_bytes() - untimed_bytes;
+        record.next_run = self.earlier.next_after(&record);
         judge::judge(&mut record, &self.plan, &self.environment, self.target_probes.as_ref());
         wording::fill(&mut record);
         record

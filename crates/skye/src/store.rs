@@ -6,6 +6,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use model::run::{Environment, NextRun, PhaseRecord, Status};
+use model::target::Target;
 use model::{Plan, Run, Trouble};
 use run::patience;
 
@@ -277,6 +279,58 @@ pub fn runs() -> Vec<PathBuf> {
     paths.sort_by_key(|path| path.file_stem().map(std::ffi::OsStr::to_owned));
     paths.reverse();
     paths
+}
+
+/// Newest runs of the store that are looked at for earlier rates.
+const EARLIER_RUNS_MAX: usize = 30;
+/// Fewest runs that tell how far another may lie from them, that of today included.
+const RUNS_MIN: usize = 4;
+
+/// The tests of earlier runs on one place.
+#[derive(Debug, Default)]
+pub struct Earlier(Vec<PhaseRecord>);
+
+impl Earlier {
+    /// Those of the store, of the same version on the same system and target.
+    pub fn on(environment: &Environment) -> Self {
+        let is_same = |run: &Run| {
+            let (one, other) = (&run.environment, environment);
+            let place = |target: &Target| {
+                let devices: Vec<_> = target
+                    .device_stack
+                    .iter()
+                    .map(|device| (device.name.clone(), device.size_bytes))
+                    .collect();
+                (target.source.clone(), target.mount_point.clone(), target.mount_options.clone(), devices)
+            };
+            run.skye_version == env!("CARGO_PKG_VERSION")
+                && (&one.host, &one.kernel) == (&other.host, &other.kernel)
+                && place(&one.target) == place(&other.target)
+        };
+        let runs = runs().into_iter().take(EARLIER_RUNS_MAX).filter_map(|path| read(&path).ok());
+        // Repetitions of one run resemble each other more than other runs do.
+        let first = |phase: &PhaseRecord| phase.repetition == 1 && phase.status == Status::Done;
+        Self(runs.filter(is_same).flat_map(|run| run.phases).filter(first).collect())
+    }
+
+    /// Where the rate of another run of that test is expected; `None` where too few runs are kept.
+    pub fn next_after(&self, record: &PhaseRecord) -> Option<NextRun> {
+        let is_same = |phase: &&PhaseRecord| {
+            phase.spec == record.spec
+                && phase.workload == record.workload
+                && phase.engine.name == record.engine.name
+        };
+        let rates: Vec<f64> = std::iter::once(record)
+            .chain(self.0.iter().filter(is_same))
+            .filter_map(|phase| phase.rate.ops_per_second)
+            .collect();
+        let next = stats::interval_of_next(&rates).filter(|_| rates.len() >= RUNS_MIN)?;
+        Some(NextRun {
+            runs: rates.len() as u64,
+            low_ops_per_second: next.low,
+            high_ops_per_second: next.high,
+        })
+    }
 }
 
 /// The file that `@`, `@-1` or a path means.

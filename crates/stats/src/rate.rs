@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::change_points::{NORMAL_MAD, SAME_LEVEL, SEGMENT_MIN, changes, median};
-use crate::interval::{Interval, half_width, mean};
+use crate::interval::{Interval, half_width, independent, mean};
 
 /// One interval of a phase, after the one before it without a gap. What is not finite or below zero counts as zero; a
 /// tick without length counts nothing.
@@ -39,6 +39,8 @@ pub struct Analysis {
     pub rate: f64,
     /// Where that rate lies, with 95 % confidence. `None` with fewer than eight observations.
     pub interval: Option<Interval>,
+    /// Independent observations that tell as much about the rate as those of it.
+    pub independent: f64,
 }
 
 /// Operations that a tick should hold. Below that, ticks are observed together: the noise of few operations is not
@@ -86,11 +88,7 @@ pub fn analyse(ticks: &[Tick]) -> Analysis {
     let mut bounds = vec![0];
     bounds.extend(changes(&rates));
     bounds.push(observations.len());
-    let levels: Vec<Level> = bounds
-        .windows(2)
-        .filter(|_| !ticks.is_empty())
-        .map(|pair| Level::new(&observations, pair[0]..pair[1], ticks.len()))
-        .collect();
+    let levels = levels(&observations, &ticks, bounds);
 
     let everything = 0..ticks.len();
     let steady = levels.last().and_then(|level| {
@@ -110,7 +108,28 @@ pub fn analyse(ticks: &[Tick]) -> Analysis {
         segments: segments.collect(),
         steady: steady.map(|(ticks, _)| ticks),
         rate,
-        interval: interval(&rates[observed], rate),
+        interval: interval(&rates[observed.clone()], rate),
+        independent: independent(&rates[observed]),
+    }
+}
+
+/// The levels between these observations. Two of the same rate become one: a burst and the pause after it are odd values
+/// at the beginning of a level, and not a level of their own.
+fn levels(observations: &[Observation], ticks: &[Tick], mut bounds: Vec<usize>) -> Vec<Level> {
+    if ticks.is_empty() {
+        return Vec::new();
+    }
+    loop {
+        let levels: Vec<Level> =
+            bounds.windows(2).map(|pair| Level::new(observations, pair[0]..pair[1], ticks.len())).collect();
+        let rates: Vec<f64> = levels.iter().map(|level| slope(&ticks[level.inner(observations).0])).collect();
+        let same = rates.windows(2).position(|pair| {
+            (pair[0] - pair[1]).abs() < SAME_LEVEL * pair[0].max(pair[1]).max(f64::MIN_POSITIVE)
+        });
+        match same {
+            Some(index) => bounds.remove(index + 1),
+            None => return levels,
+        };
     }
 }
 
@@ -300,6 +319,15 @@ mod tests {
     }
 
     #[test]
+    fn a_burst_and_a_pause_at_the_start_are_no_level() {
+        let mut counts = [170.0; 21];
+        (counts[0], counts[1], counts[15], counts[20]) = (509.0, 0.0, 168.0, 233.0);
+        let analysis = analyse(&ticks(&counts));
+        assert_eq!((analysis.segments.len(), analysis.steady), (1, Some(2..21)));
+        assert!((analysis.rate - 1700.0).abs() < 20.0, "{}", analysis.rate);
+    }
+
+    #[test]
     fn twenty_ticks_can_be_steady_and_fewer_cannot() {
         assert_eq!(analyse(&ticks(&[100.0; 20])).steady, Some(1..20));
         assert_eq!(analyse(&ticks(&[100.0; 19])).steady, None);
@@ -307,7 +335,7 @@ mod tests {
 
     #[test]
     fn nothing_and_next_to_nothing_have_an_answer() {
-        let none = Analysis { segments: vec![], steady: None, rate: 0.0, interval: None };
+        let none = Analysis { segments: vec![], steady: None, rate: 0.0, interval: None, independent: 0.0 };
         assert_eq!(analyse(&[]), none);
         let one = analyse(&ticks(&[7.0]));
         assert_eq!((one.steady, one.interval), (None, None));
@@ -315,7 +343,11 @@ mod tests {
         let idle = analyse(&ticks(&[0.0; 100]));
         assert_eq!(
             idle,
-            Analysis { segments: vec![Segment { from: 0, to: 100, rate: 0.0 }], ..none.clone() }
+            Analysis {
+                segments: vec![Segment { from: 0, to: 100, rate: 0.0 }],
+                independent: 19.0,
+                ..none.clone()
+            }
         );
         let broken = [Tick { length_s: f64::NAN, count: 1.0 }, Tick { length_s: 0.0, count: f64::INFINITY }];
         assert_eq!(

@@ -220,9 +220,17 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
             "± is wider than asked for",
             "the rate is known within ± {half_width} only; you asked for {wanted}",
         ),
+        FewParts { .. } => (
+            "± is not known",
+            "the run has {parts} independent parts, too few to tell how surely the rate is known",
+        ),
         OneRun { .. } => (
             "another run may differ more",
             "± {half_width} covers this run only: on a virtual disk another run may lie further away",
+        ),
+        OneOfRuns { .. } => (
+            "another run may differ more",
+            "± {half_width} covers this run only: after {runs} runs here, expect another at {low} to {high} of this rate",
         ),
         MemoryFilled { .. } => (
             "memory was full of dirty pages",

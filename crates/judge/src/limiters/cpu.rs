@@ -151,6 +151,12 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         _ => more_threads(reading),
     };
     let share = if is_user { budget.user } else { budget.kernel };
+    if share < budget.run_queue {
+        let waits =
+            if reading.threads > cpus(reading) { Limiter::CpuSaturated } else { Limiter::CpuContention };
+        let parts = [(limiter, share), (waits, budget.run_queue)];
+        return Some(Verdict::mixed(parts, evidence).advise([Advice::StopOthers {}]));
+    }
     if let Some(waits) = waited_for(reading).filter(|_| budget.blocked >= NEARLY_BLOCKED && !reading.is_ring)
     {
         let parts = [(limiter, share), (waits, budget.blocked)];

@@ -6,7 +6,6 @@ use model::experiment::FACTOR;
 use model::figure::{BytesPerSecond, Figure, OpsPerSecond, Share, Threshold, WaitClass};
 use model::observation::Observation;
 use model::run::{Confidence, Verdict};
-use model::target::{Device, DeviceKind};
 use model::workload::Probing;
 
 use super::latency::LARGE_BYTES;
@@ -74,7 +73,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     } else {
         [WaitClass::Device, WaitClass::Page, WaitClass::Sync]
     };
-    let below = is_virtual_disk(reading);
+    let below = reading.input.is_on_virtual_disk();
     let in_target = reading.at_target().filter(|_| is_busy && !is_network);
     let virtual_disk = (below && in_target.is_some()).then_some(Observation::VirtualDisk {});
     let evidence = seen![
@@ -209,15 +208,4 @@ fn network(reading: &Reading<'_>) -> Vec<Observation> {
             asked_share
         }),
     ]
-}
-
-/// Whether the device is one that a hypervisor made: what it does is what the host lets it.
-fn is_virtual_disk(reading: &Reading<'_>) -> bool {
-    let is_made = |device: &Device| {
-        // Loops and compressed memory are made by this system itself.
-        matches!(device.kind, DeviceKind::Disk | DeviceKind::Partition)
-    };
-    let environment = reading.input.environment;
-    environment.virtualisation.is_some()
-        && environment.target.device_stack.iter().any(|device| device.is_leaf() && is_made(device))
 }

@@ -3,7 +3,7 @@
 use model::advice::Advice;
 use model::figure::{Bytes, BytesPerSecond, Count, LatencyNs, Modes, OpsPerSecond, Seconds, Share};
 use model::finding::{Finding, Grade};
-use model::run::Interval;
+use model::run::{INDEPENDENT_PARTS_MIN, Interval};
 
 use crate::{JudgeInput, TrapFinding};
 
@@ -139,16 +139,28 @@ pub(super) fn wide_interval(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     if half <= wanted * SLACK || is_told || input.rate_is_given() {
         return None;
     }
-    let finding = Finding::WideInterval { half_width: Share(half), wanted: Share(wanted) };
+    let finding = match input.record.rate.independent_parts {
+        Some(parts) if parts < INDEPENDENT_PARTS_MIN => Finding::FewParts { parts: Count(parts as u64) },
+        _ => Finding::WideInterval { half_width: Share(half), wanted: Share(wanted) },
+    };
     Some(TrapFinding::new(finding, [longer(input)]))
 }
 
 /// A single run on a disk that the guests of a host share.
 pub(super) fn one_run(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    let is_shared = input.environment.virtualisation.is_some() && input.is_on_devices();
-    let half = input.half_width().filter(|half| *half < 1.0)?;
-    (is_shared && input.plan.repetitions == 1 && !input.rate_is_given())
-        .then(|| TrapFinding::new(Finding::OneRun { half_width: Share(half) }, [Advice::Repeat {}]))
+    let is_shared = input.is_on_virtual_disk() && input.is_on_devices();
+    let half = input.record.rate.printed_half_width()?;
+    if !is_shared || input.plan.repetitions != 1 || input.rate_is_given() {
+        return None;
+    }
+    let half_width = Share(half);
+    Some(match (&input.record.next_run, input.record.rate.ops_per_second) {
+        (Some(next), Some(own)) => {
+            let [low, high] = [next.low_ops_per_second, next.high_ops_per_second].map(|end| Share(end / own));
+            Finding::OneOfRuns { half_width, runs: Count(next.runs), low, high }.into()
+        }
+        _ => TrapFinding::new(Finding::OneRun { half_width }, [Advice::Repeat {}]),
+    })
 }
 
 /// A cache, or a credit, that ran out.

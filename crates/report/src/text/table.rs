@@ -242,19 +242,11 @@ pub(crate) fn ops_cell(phase: &PhaseRecord) -> String {
 
 /// How far the 95 % interval of the rate reaches to either side: "0.4%".
 pub(crate) fn interval_cell(phase: &PhaseRecord) -> String {
-    let rate = &phase.rate;
-    let half = rate
-        .ci95_high_ops_per_second
-        .zip(rate.ci95_low_ops_per_second)
-        .zip(rate.ops_per_second.filter(|rate| *rate > 0.0))
-        .map(|((high, low), rate)| (high - low) / 2.0 / rate * 100.0);
-    match half.filter(|percent| percent.is_finite()) {
+    match phase.rate.printed_half_width().map(|half| half * 100.0) {
         None => MISSING.into(),
         Some(percent) if percent < 0.05 => "0.0%".into(),
         Some(percent) if percent < 9.95 => format!("{percent:.1}%"),
-        Some(percent) if percent < 99.5 => format!("{percent:.0}%"),
-        // As wide as the rate itself, it says nothing about it.
-        Some(_) => MISSING.into(),
+        Some(percent) => format!("{percent:.0}%"),
     }
 }
 

@@ -4,6 +4,7 @@
 //! selftest --keep DIR`; the others are runs of presets on the named place, by `skye run --json FILE`.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod generated;
 mod rule;
 
 use std::fmt::Write;
