@@ -66,13 +66,28 @@ pub fn duration(ns: u64) -> String {
 
 /// A duration that was only estimated, so roughly: "about 40 s", "about 2 min", "about 2.5 min", "about 15 min".
 pub fn about(ns: u64) -> String {
-    let seconds = ns as f64 / 1e9;
-    match seconds {
-        s if s < 10.0 => format!("about {} s", s.ceil().max(1.0)),
-        s if s < 87.5 => format!("about {} s", (s / 5.0).round() * 5.0),
-        s if s < 585.0 => format!("about {} min", (s / 30.0).round() / 2.0),
-        s if s < 5400.0 => format!("about {} min", (s / 60.0).round()),
-        s => format!("about {} h", (s / 1800.0).round() / 2.0),
+    let (number, unit) = roughly(ns);
+    format!("about {number} {unit}")
+}
+
+/// The same of one that lies between these two: "about 5 to 20 s", "about 50 s to 2 min".
+pub fn about_between(low_ns: u64, high_ns: u64) -> String {
+    let ((low, unit), (high, unit_of_high)) = (roughly(low_ns), roughly(high_ns));
+    match unit == unit_of_high {
+        true if low == high => about(high_ns),
+        true => format!("about {low} to {high} {unit}"),
+        false => format!("about {low} {unit} to {high} {unit_of_high}"),
+    }
+}
+
+/// A duration as a round number, and its unit.
+fn roughly(ns: u64) -> (f64, &'static str) {
+    match ns as f64 / 1e9 {
+        s if s < 10.0 => (s.ceil().max(1.0), "s"),
+        s if s < 87.5 => ((s / 5.0).round() * 5.0, "s"),
+        s if s < 585.0 => ((s / 30.0).round() / 2.0, "min"),
+        s if s < 5400.0 => ((s / 60.0).round(), "min"),
+        s => ((s / 1800.0).round() / 2.0, "h"),
     }
 }
 
@@ -196,6 +211,10 @@ mod tests {
         let expected =
             ["1 s", "1 s", "9 s", "40 s", "85 s", "1.5 min", "2 min", "2.5 min", "15 min", "2.5 h"];
         assert_eq!(shown, expected.map(|text| format!("about {text}")));
+        let between = [(4.1, 21.0), (50.0, 124.0), (121.0, 170.0), (120.0, 121.0)];
+        let shown =
+            between.map(|(low, high): (f64, f64)| about_between((low * 1e9) as u64, (high * 1e9) as u64));
+        assert_eq!(shown, ["about 5 to 20 s", "about 50 s to 2 min", "about 2 to 3 min", "about 2 min"]);
     }
 
     #[test]

@@ -28,7 +28,7 @@ use checks::{check_buffers, check_cold, check_direct, check_links, check_polling
 use choice::{agree_within_sweeps, choose, depth_notes};
 use dataset::{check_room_for_files, plan_dataset};
 use volume::{
-    estimate_ns, experiments_ns, leave_bytes_to_experiments, share_write_limit, stop_of, whole_seconds,
+    estimate, experiments_ns, leave_bytes_to_experiments, share_write_limit, stop_of, whole_seconds,
 };
 
 pub use dataset::{DATASET_BYTES_MAX, DATASET_BYTES_MIN, DataGroup, Dataset, RESERVE_BYTES};
@@ -65,6 +65,9 @@ pub struct Plan {
     pub total_ns: u64,
     /// About how long it will take.
     pub estimate_ns: u64,
+    /// How far the time may lie from that: tests end when their rate is known, and bytes take as long as the target needs.
+    #[serde(default)]
+    pub estimate_spread_ns: u64,
     /// Most bytes that may be written.
     pub write_limit_bytes: u64,
     /// Most bytes that will be written, by stop rules; metadata comes on top.
@@ -255,10 +258,10 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
     let mut notes = notes(target);
     notes.extend(left_out);
     notes.extend(depth_notes(&phases, machine));
-    let estimate_ns = estimate_ns(&phases, until, dataset.as_ref(), repetitions, probe);
-    let total_ns = request
-        .total
-        .map_or(whole_seconds(estimate_ns.saturating_mul(2).saturating_add(60_000_000_000)), Seconds::as_ns);
+    let (estimate_ns, estimate_spread_ns) = estimate(&phases, until, dataset.as_ref(), repetitions, probe);
+    let longest_ns = estimate_ns.saturating_add(estimate_spread_ns).saturating_mul(2);
+    let total_ns =
+        request.total.map_or(whole_seconds(longest_ns.saturating_add(60_000_000_000)), Seconds::as_ns);
     Ok(Plan {
         preset: request.preset.clone().unwrap_or_else(|| "custom".into()),
         seed: request.seed,
@@ -268,6 +271,7 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
         until,
         total_ns,
         estimate_ns: estimate_ns.min(total_ns),
+        estimate_spread_ns: estimate_spread_ns.min(total_ns.saturating_sub(estimate_ns)),
         write_limit_bytes,
         bytes_to_write_max,
         cache,

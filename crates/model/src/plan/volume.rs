@@ -177,35 +177,63 @@ pub(super) fn whole_seconds(ns: u64) -> u64 {
     ns.div_ceil(1_000_000_000).saturating_mul(1_000_000_000)
 }
 
-/// Measured time, plus what making and undoing files and laying out data usually take.
-pub(super) fn estimate_ns(
+/// Nanoseconds that a byte takes on a fast target: 2 GB/s.
+const FAST_NS_PER_BYTE: f64 = 0.5;
+/// Nanoseconds that a byte takes on a slow one: a hard disk writes 150 MB/s.
+const SLOW_NS_PER_BYTE: f64 = 6.5;
+/// What it takes at least, and mostly at most, to make a block durable.
+const FAST_SYNC_NS: f64 = 50_000.0;
+const SLOW_SYNC_NS: f64 = 2_000_000.0;
+/// About how long it takes to look at the target and at what skye itself costs.
+const BEGINNING_NS: f64 = 1_500_000_000.0;
+
+/// About how long everything takes, and how far the time may lie from that: measured time, plus what making and undoing
+/// files, laying out data and experiments usually take. What is uncertain of tests does not add up, but its squares do;
+/// where laying out is slow, tests take longer as well.
+pub(super) fn estimate(
     phases: &[PlannedPhase],
     until: Option<Until>,
     dataset: Option<&Dataset>,
     repetitions: u32,
     probe: Probing,
-) -> u64 {
-    let seconds = |phase: &PlannedPhase| {
-        // Simulated time costs none, as good as.
-        if phase.engine == Engine::Sim {
-            return 0;
-        }
-        let longest = phase.stop.time_ns.unwrap_or(10_000_000_000);
-        // Most rates are known well enough a while after the shortest time.
-        let measured = until.map_or(longest, |until| longest.min(until.time_min_ns.saturating_mul(2)));
+) -> (u64, u64) {
+    let moved = |bytes: u64| (bytes as f64 * FAST_NS_PER_BYTE, bytes as f64 * SLOW_NS_PER_BYTE);
+    // Simulated time costs none, as good as.
+    let is_real = |phase: &&PlannedPhase| phase.engine != Engine::Sim;
+    let measured = |phase: &PlannedPhase| {
+        let longest = phase.stop.time_ns.unwrap_or(10_000_000_000) as f64;
+        let shortest = until.map_or(longest, |until| longest.min(until.time_min_ns as f64));
         match &phase.workload.work {
-            Work::Files(_) => measured + measured / 2 + 1_000_000_000,
-            // What is not laid out is written here, at the rate that is assumed there.
-            Work::Data(data) if data.fresh => measured.max(phase.stop.bytes.unwrap_or(0)),
-            Work::Data(_) => measured,
+            Work::Files(_) => (shortest + 1e9, longest * 2.0 + 1e9),
+            // What is not laid out is written here, and where it is counted, time does not end it.
+            Work::Data(data) if data.fresh => {
+                let bytes = phase.stop.bytes.unwrap_or(0);
+                let (mut fast, mut slow) = moved(bytes);
+                if data.sync == SyncMode::Each {
+                    let syncs = (bytes / data.block_bytes) as f64;
+                    (fast, slow) = (fast.max(syncs * FAST_SYNC_NS), slow.max(syncs * SLOW_SYNC_NS));
+                }
+                match phase.stop.time_ns {
+                    Some(_) => (fast.min(shortest), slow.min(longest)),
+                    None => (fast, slow),
+                }
+            }
+            Work::Data(_) => (shortest, longest),
         }
     };
-    // A device of 1 GB/s is the middle of what people test.
-    let layout = dataset.map_or(0, Dataset::layout_bytes_max);
-    let one: u64 = phases.iter().map(seconds).fold(0, u64::saturating_add);
-    one.saturating_add(layout)
-        .saturating_mul(u64::from(repetitions))
-        .saturating_add(experiments_ns(phases, probe))
+    let parts = phases.iter().filter(is_real).map(measured);
+    let (fast, slow) = moved(dataset.map_or(0, Dataset::layout_bytes_max));
+    let (mut middle, mut squares) = ((fast + slow) / 2.0, 0.0);
+    for (low, high) in parts {
+        middle += (low + high) / 2.0;
+        squares += ((high - low) / 2.0_f64).powi(2);
+    }
+    let each = f64::from(repetitions);
+    let probed = experiments_ns(phases, probe) as f64;
+    let begun = if phases.iter().any(|phase| is_real(&phase)) { BEGINNING_NS } else { 0.0 };
+    // Some need no experiments.
+    let spread = (squares * each * each + (probed / 4.0).powi(2)).sqrt() + (slow - fast) / 2.0 * each;
+    ((middle * each + probed * 0.75 + begun) as u64, spread as u64)
 }
 
 /// About how long the experiments take that can be expected: those on blocks. Tests on files and of single bytes have none
@@ -230,7 +258,8 @@ pub(super) fn experiments_ns(phases: &[PlannedPhase], probe: Probing) -> u64 {
 mod tests {
     use crate::experiment::{Experiment, RUNS};
     use crate::plan::fixtures::{asking, on_disk, planned};
-    use crate::request::Request;
+    use crate::request::{Request, Seconds};
+    use crate::size::Size;
     use crate::target::Backing;
     use crate::workload::Probing;
 
@@ -245,6 +274,34 @@ mod tests {
         let bytes: Vec<_> = plan.phases.iter().map(|phase| phase.stop.bytes).collect();
         let [Some(byte), None, Some(putc), None, Some(blocks)] = bytes[..] else { panic!("{bytes:?}") };
         assert!(byte == putc && blocks / byte == 6, "{bytes:?}");
+    }
+
+    #[test]
+    fn what_is_not_known_beforehand_widens_the_estimate() {
+        let range_s = |tests: &[&str], time: Option<f64>| {
+            let request = Request {
+                size: Some(Size::Bytes(4 << 30)),
+                time: time.map(Seconds),
+                probe: Some(Probing::None),
+                ..asking(tests)
+            };
+            let plan = planned(&request, Backing::Devices, None).unwrap();
+            let (middle, spread) = (plan.estimate_ns, plan.estimate_spread_ns);
+            [middle - spread, middle + spread].map(|ns| ns as f64 / 1e9)
+        };
+        // 4.3 GB that are counted take 2 to 28 s, besides 1.5 s before them.
+        let [low, high] = range_s(&["write:fresh:sync=each"], None);
+        assert!((3.0..4.0).contains(&low) && (28.0..31.0).contains(&high), "{low} {high}");
+        // What is timed takes its time; several tests do not all take the longest.
+        let [low, high] = range_s(&["read:rnd4k:engine=null"], Some(5.0));
+        assert!((high - low) < 0.01 && (6.4..6.6).contains(&low), "{low} {high}");
+        let [one, four] = [1, 4].map(|tests| {
+            let all = ["q1", "q2", "q4", "q8"].map(|depth| format!("read:rnd4k:{depth}:engine=null"));
+            let all: Vec<&str> = all.iter().take(tests).map(String::as_str).collect();
+            let [low, high] = range_s(&all, None);
+            high - low
+        });
+        assert!((four / one - 2.0).abs() < 0.01, "{one} {four}");
     }
 
     #[test]

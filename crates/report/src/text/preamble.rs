@@ -9,9 +9,11 @@ use model::target::{Backing, Device, DeviceKind, Target};
 
 use super::style::Style;
 use super::wrap::{field, together, with_units};
-use crate::numbers::about;
+use crate::numbers::{about, about_between};
 use crate::{printable, time};
 
+/// An estimate that may be off by more than this part of itself is told by its ends.
+const ROUGH: u64 = 4;
 /// Devices of a stack that are named at all: no real one is as deep.
 const CHAIN_MAX: usize = 64;
 /// Devices of a stack that are named before the rest are only counted.
@@ -290,7 +292,14 @@ fn planned(plan: &Plan) -> String {
         parts.push(together(&format!("writes up to {}", size::decimal(plan.bytes_to_write_max))));
     }
     // What is simulated takes as long as the arithmetic.
-    parts.extend((plan.estimate_ns > 0).then(|| together(&about(plan.estimate_ns))));
+    let (estimate_ns, spread_ns) = (plan.estimate_ns, plan.estimate_spread_ns);
+    let is_rough = spread_ns > estimate_ns / ROUGH;
+    let takes = if is_rough {
+        about_between(estimate_ns.saturating_sub(spread_ns), estimate_ns + spread_ns)
+    } else {
+        about(estimate_ns)
+    };
+    parts.extend((estimate_ns > 0).then(|| together(&takes)));
     parts.join(", ")
 }
 
