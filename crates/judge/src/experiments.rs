@@ -5,7 +5,7 @@
 
 use model::Experiment;
 use model::figure::{Figure, Threshold};
-use model::run::{Sensed, Sensitivity};
+use model::run::{PhaseRecord, Sensed, Sensitivity};
 
 /// More depth brings less than this many times the rate where a target is full.
 const FULL_GAIN: f64 = 1.10;
@@ -304,6 +304,16 @@ impl<'a> Answers<'a> {
             (None, _, None) => Tested::Unclear,
         }
     }
+}
+
+/// The rate of a row before any sync, and half of its interval as a share of it: what answers are held against.
+pub(crate) fn own_rate(record: &PhaseRecord) -> Option<(f64, f64)> {
+    Some((record.rate.steady_or_whole()?, record.rate.half_width().unwrap_or(0.0)))
+}
+
+/// Whether the rate without the change of an experiment was another than the row's own, so that it says nothing of the row.
+pub fn has_moved(record: &PhaseRecord, sensed: &Sensed) -> bool {
+    Answers::new(None, own_rate(record), false).has_moved(sensed)
 }
 
 /// Times a rate, for an exponent of the factor of experiments.

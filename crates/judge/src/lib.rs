@@ -30,6 +30,7 @@ use model::{Experiment, Limiter, Plan};
 
 pub use again::again;
 pub use disturbance::disturbances;
+pub use experiments::has_moved;
 pub use input::JudgeInput;
 pub use limiters::thresholds;
 pub use traps::direct::disagreement;

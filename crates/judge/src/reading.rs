@@ -10,7 +10,7 @@ use model::target::{Backing, Device};
 use model::workload::Engine;
 
 use crate::JudgeInput;
-use crate::experiments::{Answers, Flaw, Load, Tested, Told, Unit};
+use crate::experiments::{self, Answers, Flaw, Load, Tested, Told, Unit};
 use crate::limiters::SHARE_MIN;
 use crate::wait_channels::class;
 
@@ -228,8 +228,7 @@ impl<'a> Reading<'a> {
     /// The answers to experiments, as the table reads them.
     fn experiments(&self) -> Answers<'a> {
         let record = self.input.record;
-        let own = record.rate.steady_or_whole().map(|own| (own, self.input.half_width().unwrap_or(0.0)));
-        Answers::new(record.sensitivity.as_ref(), own, self.in_flight <= 1.0)
+        Answers::new(record.sensitivity.as_ref(), experiments::own_rate(record), self.in_flight <= 1.0)
     }
 
     /// Whether any experiment was made.

@@ -142,7 +142,10 @@ fn explain(text: &str, error: &serde_json::Error) -> String {
                 error.line()
             )
         }
-        Err(error) => format!("expected JSON with a run of skye: {}", printable(&error.to_string())),
+        Err(error) => format!(
+            "expected JSON with a run of skye, its page, or results of bonnie++, bonnie, GoBonnieGo, zcav or getc_putc: {}",
+            printable(&error.to_string())
+        ),
         Ok(document) => match document.get("schema").and_then(Value::as_str) {
             None => format!("expected a run of skye (schema {SCHEMA}), found JSON without a \"schema\""),
             Some(schema) if is_ours(schema) => {

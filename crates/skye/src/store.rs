@@ -282,7 +282,7 @@ pub fn runs() -> Vec<PathBuf> {
 }
 
 /// Newest runs of the store that are looked at for earlier rates.
-const EARLIER_RUNS_MAX: usize = 30;
+const EARLIER_RUNS_MAX: usize = 12;
 /// Fewest runs that tell how far another may lie from them, that of today included.
 const RUNS_MIN: usize = 4;
 
@@ -403,6 +403,25 @@ pub fn parse(path: &Path, text: &str) -> Result<Run, String> {
 mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+
+    #[test]
+    fn earlier_runs_tell_where_another_is_expected() {
+        let row = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/rows/operations.json.gz");
+        let record = read(&row).unwrap().phases.remove(0);
+        let of_rate = |ops_per_second: f64| {
+            let mut phase = record.clone();
+            phase.rate.ops_per_second = Some(ops_per_second);
+            phase
+        };
+        let earlier = Earlier([980.0, 1000.0, 1020.0].map(of_rate).into());
+        let next = earlier.next_after(&of_rate(1010.0)).unwrap();
+        assert_eq!(next.runs, 4);
+        assert!(next.low_ops_per_second < 980.0 && next.high_ops_per_second > 1020.0, "{next:?}");
+        // Of other work, and of fewer runs, nothing follows.
+        let other = PhaseRecord { spec: "read:rnd4k:q17".into(), ..of_rate(1010.0) };
+        assert_eq!(earlier.next_after(&other), None);
+        assert_eq!(Earlier([980.0, 1000.0].map(of_rate).into()).next_after(&of_rate(1010.0)), None);
+    }
 
     #[test]
     fn own_links_are_followed_and_those_of_others_are_not() {
