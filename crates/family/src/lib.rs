@@ -15,6 +15,7 @@ pub mod bonniepp;
 pub mod getc_putc;
 pub mod gobonniego;
 mod markup;
+pub mod randfile;
 pub mod results;
 #[cfg(test)]
 mod sample;

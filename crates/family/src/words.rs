@@ -38,6 +38,21 @@ pub(crate) fn text(flag: &str, parser: &mut Parser) -> Result<String, String> {
     word.into_string().map_err(|word| format!("{flag} `{}` is not text in UTF-8", word.to_string_lossy()))
 }
 
+/// A name for results in CSV, as text.
+///
+/// # Errors
+/// It has what would end a field there: the converters of the originals know no quotes.
+pub(crate) fn label(flag: &str, parser: &mut Parser) -> Result<String, String> {
+    let word = text(flag, parser)?;
+    match word.chars().any(|c| matches!(c, ',' | '"') || c.is_control()) {
+        true => Err(format!(
+            "{flag} `{}`: a comma, a quote or a control character ends a field of the line; leave it away",
+            model::printable::printable(&word)
+        )),
+        false => Ok(word),
+    }
+}
+
 /// A number that may carry a suffix of sizes; one without is counted in `unit`.
 pub(crate) fn scaled(text: &str, unit: u64) -> Option<u64> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {

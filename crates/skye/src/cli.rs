@@ -112,8 +112,8 @@ pub enum FamilyCommand {
     /// Single bytes by eight ways, as getc_putc measures them.
     #[command(name = "getc_putc", disable_help_flag = true)]
     GetcPutc(FamilyArguments),
-    /// Say what to use in its place.
-    #[command(name = "generate_randfile", disable_help_flag = true, hide = true)]
+    /// A file of random numbers for bonnie++ -Z, as generate_randfile makes it.
+    #[command(name = "generate_randfile", disable_help_flag = true)]
     GenerateRandfile(FamilyArguments),
     /// Show results of bonnie++, of any version, as a page in HTML.
     #[command(name = "bon_csv2html", disable_help_flag = true)]

@@ -19,7 +19,7 @@ use crate::exit::{self, Failure};
 use crate::live_view::LiveView;
 use crate::privileges::{self, Identity};
 use crate::signals::Interruption;
-use crate::{Done, cli, outputs, place, simulation, terminal};
+use crate::{Done, cli, outputs, place, simulation, store, terminal};
 
 /// A machine and a target that are known, on which something is to be measured.
 pub struct Bench {
@@ -220,17 +220,28 @@ pub fn check_documents(file: Option<&Path>, runs: u32) -> Result<(), Failure> {
     outputs::check_distinct((1..=runs).map(|run| numbered(file, run)))
 }
 
-/// Saves the document of a run, where that was asked for and there is anything in it.
+/// Saves the document of a run, if there is anything in it: in the file that was named, or else in the store, and says
+/// on stderr how it is shown. That the store takes none is told, and is no failure: the results are printed.
 ///
 /// # Errors
-/// It cannot be written.
+/// The file that was named cannot be written.
 pub fn save_document(file: Option<&Path>, run: u32, ended: &Ended) -> Result<(), Failure> {
-    match file {
-        Some(file) if !ended.run.phases.is_empty() => {
-            outputs::write(&numbered(file, run), report::json::write(&ended.run))
-        }
-        _ => Ok(()),
+    if ended.run.phases.is_empty() {
+        return Ok(());
     }
+    if let Some(file) = file {
+        return outputs::write(&numbered(file, run), report::json::write(&ended.run));
+    }
+    let homeless =
+        "cannot keep the whole result: neither XDG_STATE_HOME nor HOME is set; name a file with --json";
+    match store::keep(&ended.run, None, None, homeless) {
+        Ok(Some(path)) if !ended.is_quiet() => {
+            tell(&format!("\nthe whole result: skye report {}", path.display()));
+        }
+        Ok(_) => {}
+        Err(why) => terminal::message("warning", &why),
+    }
+    Ok(())
 }
 
 /// Says on stderr what limited each test, by the names that the program has for them.

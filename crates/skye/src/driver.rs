@@ -232,6 +232,11 @@ impl Ended {
         self.is_closing
     }
 
+    /// Whether nobody is told how far it is.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// Says on stderr what failed, what is left, and which signal ended it; whether all went well is the answer.
     pub fn tell(&self) -> bool {
         let went_well = self.tell_failures();

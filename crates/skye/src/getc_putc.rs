@@ -1,15 +1,17 @@
-//! `skye getc_putc`, and what to use in place of `generate_randfile`.
+//! `skye getc_putc`, and `skye generate_randfile`.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use family::getc_putc::arguments::{self, HELP, Options};
 use family::getc_putc::{Test, line_of, translate};
+use family::randfile;
 use model::run::Status;
 
 use crate::dialect::{self, Bench, Phrase, Phrases, Program, tell};
-use crate::exit::Failure;
+use crate::exit;
 use crate::signals::Interruption;
-use crate::{Done, terminal};
+use crate::{Done, outputs, terminal};
 
 const PROGRAM: Program = Program { name: "getc_putc", help: HELP, formats: "getc_putc 2.00a" };
 
@@ -18,14 +20,18 @@ pub fn getc_putc(words: &[OsString]) -> Done {
     PROGRAM.run(arguments::parse(words.iter().cloned()), measure)
 }
 
-/// Says what takes its place: files of random numbers are not needed where all follows from a seed.
-pub fn generate_randfile(_: &[OsString]) -> Done {
-    Err(Failure::Failed(
-        "generate_randfile: no file of random numbers is needed here, as every offset and every name follows from a \
-         seed; write skye bonnie++ -z SEED, or skye DIR --seed SEED, and the same comes again. A file of such numbers is \
-         still taken by skye bonnie++ -Z FILE"
-            .into(),
-    ))
+const RANDFILE: Program =
+    Program { name: "generate_randfile", help: randfile::HELP, formats: "generate_randfile 2.00a" };
+
+/// Makes a file of random numbers, as generate_randfile does.
+pub fn generate_randfile(words: &[OsString]) -> Done {
+    RANDFILE.run(randfile::parse(words.iter().cloned()), |options| {
+        let mut random = options.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
+        // As many bits as rand(3) gives; the original leaves the other half of its file empty where a long has 8 bytes.
+        let numbers = (0..options.count).flat_map(|_| (random.u32(..) >> 1).to_be_bytes());
+        outputs::write(options.file.as_deref().unwrap_or(Path::new("-")), numbers.collect::<Vec<u8>>())?;
+        Ok(exit::DONE)
+    })
 }
 
 fn measure(options: &Options) -> Done {

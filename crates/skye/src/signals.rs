@@ -15,6 +15,17 @@ use crate::memory;
 /// What ends a run. XFSZ, the file size limit, does not: it becomes an error of the write (EFBIG) once it is caught.
 const ENDING: [i32; 9] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM, SIGXFSZ];
 
+/// Those that stay ignored where they were before us: nohup does so with HUP, and a script's shell with INT and QUIT of
+/// what it starts in the background.
+const YIELDING: [i32; 3] = [SIGHUP, SIGINT, SIGQUIT];
+
+/// The signals that are ignored, as bits, the lowest for signal 1; none where the kernel does not tell.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
 /// The first one that asked for an end, and when; one for the process, as stdout is.
 static FIRST: OnceLock<(i32, Instant)> = OnceLock::new();
 
@@ -68,7 +79,9 @@ impl Interruption {
     fn try_catch(signals: &[i32]) -> std::io::Result<Self> {
         let interruption = Self::default();
         memory::raise_when_short(&interruption.raised);
-        let mut signals = Signals::new(signals)?;
+        let ignored = ignored();
+        let is_ours = |signal: &&i32| !(YIELDING.contains(signal) && ignored & 1 << (**signal - 1) != 0);
+        let mut signals = Signals::new(signals.iter().filter(is_ours))?;
         let seen = interruption.clone();
         std::thread::Builder::new().name("signals".into()).stack_size(64 << 10).spawn(move || {
             signals.forever().filter(|signal| *signal != SIGXFSZ).for_each(|signal| seen.note(signal));

@@ -8,7 +8,7 @@ use model::size;
 use model::spec::DIRS_MAX;
 
 use super::{Content, DEFAULT_CHUNK_BYTES, Layout};
-use crate::words::{self, scaled, text, unknown, value, within};
+use crate::words::{self, label, scaled, text, unknown, value, within};
 
 /// Smallest and largest chunk.
 const CHUNK_BYTES_RANGE: std::ops::RangeInclusive<u64> = 256..=1 << 20;
@@ -37,7 +37,7 @@ const FILE_BYTES_MAX: u64 = 1 << 40;
 pub const HELP: &str = "\
 Usage: skye bonnie++ [-d DIR] [-s SIZE[:CHUNK[:SEEKS[:SEEKERS]]]] [-n FILES[:MAX[:MIN[:DIRS[:CHUNK]]]]]
                      [-c COPIES] [-f[MIB]] [-b] [-D] [-r MIB] [-x RUNS] [-m NAME] [-u USER[:GROUP]] [-g GROUP]
-                     [-z SEED | -Z FILE] [-q] [--compat 1.03|1.97|2.00] [--json FILE]
+                     [-z SEED | -Z FILE] [-q] [--compat 1.03|1.96|1.97|2.00] [--json FILE] [--server-ram MIB]
 
 The twelve tests of bonnie++, measured by skye: its flags, its table and its CSV, and on stderr what limited each.
 
@@ -56,8 +56,9 @@ The twelve tests of bonnie++, measured by skye: its flags, its table and its CSV
   -u USER   become this user, or USER:GROUP; -g GROUP
   -z SEED   seed of offsets and names; -Z FILE: taken from this file
   -q        CSV alone on stdout; the table goes to stderr
-  --compat VERSION   work and formats of bonnie++ 1.03, 1.97 or 2.00 [2.00]
+  --compat VERSION   work and formats of bonnie++ 1.03, 1.97 (1.96 is the same) or 2.00 [2.00]
   --json FILE        the whole result as skye's document
+  --server-ram MIB   the memory of a file server: a smaller file may be read from there
   -l is ignored; -p and -y, which join several programs, come with the fleet.
 
 Exit codes: 0 done, 1 refused or failed, 5 ended by INT in the tests on data.";
@@ -84,6 +85,8 @@ pub struct Options {
     pub direct: bool,
     /// Memory in MiB, where it was said; 0: whatever it is.
     pub memory_mib: Option<u64>,
+    /// Memory of the server that the directory is on, where it was said.
+    pub server_ram_bytes: Option<u64>,
     /// How often; `None`: once, with a table.
     pub runs: Option<u32>,
     /// The name in the results.
@@ -166,6 +169,13 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, Strin
             Arg::Short('V') | Arg::Long("version") => return Ok(Command::Version),
             Arg::Short(flag) => parsing.flag(flag, &mut parser)?,
             Arg::Long("compat") => drop(value("--compat", &mut parser)?),
+            Arg::Long("server-ram") => {
+                let word = text("--server-ram", &mut parser)?;
+                let bytes = scaled(&word, 1 << 20).filter(|bytes| *bytes > 0).ok_or_else(|| {
+                    format!("--server-ram `{word}`: write the server's memory in MiB, or such as 128g")
+                })?;
+                parsing.options.server_ram_bytes = Some(bytes);
+            }
             Arg::Long("json") => parsing.options.json = Some(value("--json", &mut parser)?.into()),
             Arg::Long(word) => return Err(format!("--{word} is no flag of bonnie++; --help shows them all")),
             Arg::Value(word) => {
@@ -195,7 +205,7 @@ fn compat_of(words: &[OsString]) -> Result<Layout, String> {
             "1.03" | "1.03e" => Layout::V1_03,
             "1.96" | "1.97" => Layout::V1_97,
             "1.98" | "2.00" | "2.00a" => Layout::V2_00,
-            _ => return Err(format!("--compat `{version}`: write 1.03, 1.97 or 2.00")),
+            _ => return Err(format!("--compat `{version}`: write 1.03, 1.96, 1.97 or 2.00")),
         };
     }
     Ok(compat)
@@ -248,6 +258,7 @@ impl Parsing {
                 syncs_each: false,
                 direct: false,
                 memory_mib: None,
+                server_ram_bytes: None,
                 runs: None,
                 name: None,
                 user: None,
@@ -271,7 +282,7 @@ impl Parsing {
             'D' => self.options.direct = true,
             'q' => self.options.quiet = true,
             'd' => self.options.directory = value(&name, parser)?.into(),
-            'm' => self.options.name = Some(text(&name, parser)?),
+            'm' => self.options.name = Some(label(&name, parser)?),
             's' => self.size(&text(&name, parser)?)?,
             'n' => self.number(&text(&name, parser)?)?,
             'f' => self.fast(parser)?,
@@ -597,6 +608,8 @@ mod tests {
             ("-s 1g:8k:3:5", &["3 seeks", "5 threads"]),
             ("-s 1g:8k:100:2000", &["`2000` threads", "1 to 1024"]),
             ("-s 1:2:3:4:5", &["5 parts", "SIZE:CHUNK:SEEKS:SEEKERS"]),
+            ("-m a,b", &["-m `a,b`", "comma"]),
+            ("--server-ram much", &["`much`", "128g"]),
             ("-n many", &["-n `many`", "such as -n 16"]),
             ("-n 16:1k:4k", &["MIN 4096", "MAX 1024", "-n 16:4096:1024"]),
             ("-n 16:-3", &["MAX `-3`", "-2 for symbolic links"]),
@@ -616,7 +629,7 @@ mod tests {
             ("--fast", &["--fast", "--help"]),
             ("/mnt", &["`/mnt`", "-d"]),
             ("-d", &["-d takes a value"]),
-            ("--compat 3", &["--compat `3`", "1.03, 1.97 or 2.00"]),
+            ("--compat 3", &["--compat `3`", "1.03, 1.96, 1.97 or 2.00"]),
             ("--compat 1.03 -c 2", &["-c came after 1.03"]),
             ("--compat=1.03 -s 1g:8k:10", &["3 parts", "SIZE:CHUNK"]),
         ] {

@@ -6,8 +6,8 @@ use super::figure::{parse_chunk, parse_count, parse_latency, parse_size};
 use super::{Content, Figure, Layout, Line, Test};
 use model::printable::printable;
 
-/// Fields from which on a line that begins with no version is taken for one of 1.03 that is broken, and not for a
-/// sentence with commas.
+/// Fields from which on a line with blanks that begins with no version is taken for one of 1.03 that is broken, and not
+/// for a sentence with commas.
 const FIELDS_OF_A_SENTENCE: usize = 6;
 /// Characters of a foreign text that are repeated in a problem.
 const SHOWN_MAX: usize = 60;
@@ -64,7 +64,8 @@ fn read_line(number: usize, text: &str) -> Option<Result<Line, Problem>> {
     let second = fields.get(1)?;
     let is_heading =
         matches!((first, second.as_str()), ("format_version", "bonnie_version") | ("name", "file_size"));
-    let is_sentence = fields.len() < FIELDS_OF_A_SENTENCE && !is_version(first);
+    let has_blanks = text.trim().contains(char::is_whitespace);
+    let is_sentence = has_blanks && fields.len() < FIELDS_OF_A_SENTENCE && !is_version(first);
     if is_heading || is_sentence {
         return None;
     }

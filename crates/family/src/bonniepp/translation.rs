@@ -2,6 +2,7 @@
 
 use model::Trouble;
 use model::request::Request;
+use model::size::{self, Size};
 use model::spec::FILES_MAX;
 
 use super::arguments::{ByteTests, DataOptions, FILES_UNIT, FileOptions, Options, Seed};
@@ -52,6 +53,14 @@ pub fn translate(options: &Options, memory_bytes: u64) -> Result<Translation, Tr
         }
         specs.extend(file_tests(options, files, all));
     }
+    let file_bytes = size_mib.map_or(u64::MAX, |mib| (mib << 20).saturating_mul(copies));
+    if let Some(server) = options.server_ram_bytes.filter(|server| file_bytes < server.saturating_mul(2)) {
+        notes.push(format!(
+            "the server has {} of memory: what is read of {} may come from there; twice as much does not",
+            size::binary(server),
+            size::binary(file_bytes)
+        ));
+    }
     if copies > 1 {
         notes
             .push(format!("-c {copies}: {copies} copies of each test run at once, each on files of its own"));
@@ -66,6 +75,7 @@ pub fn translate(options: &Options, memory_bytes: u64) -> Result<Translation, Tr
             Seed::Fresh | Seed::File(_) => None,
         },
         label: options.name.clone(),
+        server_ram: options.server_ram_bytes.map(Size::Bytes),
         ..work::request(program, specs, size_bytes)
     };
     Ok(Translation { request, tests, size_mib, notes })
@@ -310,5 +320,8 @@ mod tests {
         assert!(notes("").contains("page cache") && notes("-s 0").is_empty());
         assert!(notes("-D").contains("direct in every test in chunks") && notes("-D -f").is_empty());
         assert!(notes("-s 0 -l x").contains("-l means nothing"));
+        let server = notes("--server-ram 128g -r 0 -s 64");
+        assert!(server.contains("the server has 128 GiB") && server.contains("of 64 MiB"), "{server}");
+        assert!(!notes("--server-ram 32 -r 0 -s 64").contains("server"));
     }
 }

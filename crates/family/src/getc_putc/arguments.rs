@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use lexopt::{Arg, Parser};
 use model::size;
 
-use crate::words::{self, scaled, text, unknown, user_and_group, value};
+use crate::words::{self, label, scaled, text, unknown, user_and_group, value};
 
 /// Bytes of the file where nothing else was asked for.
 pub const SIZE_BYTES: u64 = 512 << 20;
@@ -74,7 +74,7 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, Strin
             Arg::Short('q') => options.quiet = true,
             Arg::Short('d') => options.directory = value("-d", &mut parser)?.into(),
             Arg::Short('s') => options.size_bytes = size_of(&text("-s", &mut parser)?)?,
-            Arg::Short('m') => options.name = Some(text("-m", &mut parser)?),
+            Arg::Short('m') => options.name = Some(label("-m", &mut parser)?),
             Arg::Short('u') => {
                 let (user, group) = user_and_group(&text("-u", &mut parser)?)?;
                 options.user = Some(user);

@@ -6,7 +6,7 @@ use model::figure::{Count, Figure, MemoryBytes, Share, Threshold};
 use model::observation::Observation;
 use model::run::{Confidence, Verdict};
 use model::target::Backing;
-use model::workload::{FileVerb, SyncMode};
+use model::workload::{DataVerb, DataWork, FileVerb, SyncMode};
 
 use super::{near_memory, seen};
 use crate::reading::Reading;
@@ -56,18 +56,19 @@ fn lookups(reading: &Reading<'_>) -> Option<Verdict> {
     Some(Verdict::new(Limiter::MetadataCache, share(reading), evidence).advise([Advice::ColdNames {}]))
 }
 
-/// Reads of what is in the page cache.
+/// Reads of what is in the page cache, also with some writes between them. What the device does meanwhile for others, or
+/// for earlier writes, says nothing about them.
 fn reads(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
-    let data = input.data_in_files().filter(|data| data.reads() && !data.writes() && !data.direct)?;
+    let is_mostly_reads = |data: &&DataWork| match data.verb {
+        DataVerb::Rw => input.record.app_bytes_read > input.record.app_bytes_written,
+        _ => !data.writes(),
+    };
+    let data = input.data_in_files().filter(|data| data.reads() && !data.direct).filter(is_mostly_reads)?;
     if data.verb.is_bytes() {
         return None;
     }
-    let cached = input.record.page_cache_share?;
-    let from_device = input.ratio().unwrap_or(1.0 - cached);
-    if cached < 1.0 - FROM_DEVICE || from_device > FROM_DEVICE {
-        return None;
-    }
+    let cached = input.record.page_cache_share.filter(|cached| *cached >= 1.0 - FROM_DEVICE)?;
     let evidence = seen![
         reading.time_spent(),
         reading.ran(),

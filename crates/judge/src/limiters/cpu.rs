@@ -72,7 +72,8 @@ pub(super) fn contention(reading: &Reading<'_>) -> Option<Verdict> {
     let at_once = reading.threads * (1.0 - budget.blocked);
     let by_each_other = ((at_once - cpus(reading)) / reading.threads).max(0.0);
     if by_each_other > budget.run_queue / 2.0 {
-        return Some(all_cpus(reading));
+        // What memory answers takes CPUs alone, and more threads take more of them.
+        return super::cache::rule(reading).or_else(|| Some(all_cpus(reading)));
     }
     let others = used_cpus(&reading.input).filter(|others| *others > OTHER_BUSY);
     let evidence = seen![

@@ -89,6 +89,10 @@ fn phrases_and_table_are_the_originals() {
     let limited = ran.stderr.split("what limited each of them:\n").nth(1).unwrap();
     let names = limited.lines().filter(|line| line.starts_with("  ") && !line.starts_with("    "));
     assert_eq!(names.count(), 12, "{ran}");
+    // The whole of it is kept, and how it is shown is said.
+    let [saved] = &ran.saved()[..] else { panic!("{ran}") };
+    assert!(ran.stderr.contains(&format!("the whole result: skye report {}", saved.display())), "{ran}");
+    assert_eq!(document(saved)["phases"].as_array().unwrap().len(), 12);
     assert_nothing_left(tmpfs.path());
 }
 
@@ -265,6 +269,19 @@ fn signals_end_it_with_the_originals_codes_and_leave_nothing() {
         running.wait().did_not_panic().exits(in_files);
         assert_nothing_left(files.path());
     }
+}
+
+#[test]
+fn nohup_keeps_it_running() {
+    xtask::require!(root, fuse);
+    let fuse = Fuse::new(Faults { unlink_time: Duration::from_millis(2), ..Faults::default() });
+    let program = bonniepp(fuse.path(), "-s 0 -n 1 -u root");
+    let mut running = program.through("sh", &["-c", "trap '' HUP && exec \"$@\"", "sh"]).spawn();
+    assert!(running.wait_until(|| fuse.counts().unlinks > 10));
+    running.signal(Signal::HUP);
+    let ran = running.wait().did_not_panic().exits(0);
+    assert!(ran.stdout.lines().count() > 1, "{ran}");
+    assert_nothing_left(fuse.path());
 }
 
 #[test]

@@ -118,10 +118,18 @@ fn refusals_come_before_anything_is_written_and_signals_leave_nothing() {
 }
 
 #[test]
-fn files_of_random_numbers_have_a_successor() {
-    let ran = skye().arg("generate_randfile").words("-s 7 1000").run().did_not_panic().exits(1);
-    assert_eq!(ran.stdout, "");
-    ran.tells(&["--seed", "-z SEED", "-Z FILE"]);
+fn files_of_random_numbers_follow_from_their_seed() {
+    let made = |words: &str| {
+        let program = skye().arg("generate_randfile").words(words);
+        let file = program.home().join("numbers");
+        let ran = program.arg("-f").arg(&file).run().did_not_panic().exits(0);
+        assert_eq!(ran.stdout, "");
+        fs::read(&file).unwrap()
+    };
+    let bytes = made("-s 7 1000");
+    assert_eq!((bytes.len(), &bytes), (4000, &made("-s 7 1000")));
+    assert!(bytes.chunks(4).all(|number| number[0] < 128) && bytes != made("1000"));
+    skye().words("generate_randfile many").run().did_not_panic().exits(1).tells(&["`many`", "COUNT"]);
 }
 
 #[test]

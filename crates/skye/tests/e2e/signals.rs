@@ -84,6 +84,20 @@ fn a_second_signal_skips_the_saving_never_the_removing() {
 }
 
 #[test]
+fn one_that_was_ignored_before_stays_so() {
+    xtask::require!(root, fuse);
+    let fuse = slow();
+    // As nohup does.
+    let mut running = program(&fuse).through("sh", &["-c", "trap '' HUP && exec \"$@\"", "sh"]).spawn();
+    let stage = &STAGES[1];
+    assert!(running.wait_until(|| (stage.is_reached)(&fuse.counts())), "{} is not reached", stage.name);
+    running.signal(Signal::HUP);
+    let ran = running.wait().did_not_panic().exits(0);
+    assert_eq!(document(&ran.saved()[0])["run_status"], "complete", "{ran}");
+    assert_nothing_left(fuse.path());
+}
+
+#[test]
 fn a_pipe_signal_by_itself_ends_nothing_badly() {
     xtask::require!(root, fuse);
     for stage in &STAGES {

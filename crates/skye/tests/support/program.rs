@@ -181,6 +181,16 @@ impl Skye {
         if !self.stdout_is_set {
             self.command.stdout(Stdio::piped());
         }
+        let as_usual = || {
+            for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
+                // SAFETY: it changes how this process takes a signal, and no memory.
+                unsafe { libc::signal(signal, libc::SIG_DFL) };
+            }
+            Ok(())
+        };
+        // Whoever started the tests may have some ignored: a shell does so for what runs in the background.
+        // SAFETY: between fork and exec it only makes system calls, and allocates nothing.
+        unsafe { self.command.pre_exec(as_usual) };
         let mut child = self.command.spawn().expect("the program starts");
         let stdout = if self.reads_stdout { child.stdout.take().map(collect) } else { None };
         let stderr = child.stderr.take().map(collect);

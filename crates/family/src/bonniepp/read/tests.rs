@@ -62,6 +62,11 @@ fn headings_tables_and_sentences_are_passed_over() {
 }
 
 #[test]
+fn few_fields_without_blanks_are_no_sentence() {
+    assert_eq!(problem("a,b,c"), "line 1: has 3 fields, expected 27, 48 or 50 fields");
+}
+
+#[test]
 fn blanks_quotes_and_surplus_commas_do_no_harm() {
     let spaced = OLD.replace(',', " ,\t");
     assert_eq!(lines(&spaced)[0].to_csv(), OLD);
