@@ -1,14 +1,19 @@
 //! Judging a run from disk by the rules of today.
 
 use model::Run;
+use model::run::PhaseRecord;
 
-use crate::judge;
+use crate::{judge, tell_line};
 
 /// Judges all phases of a run anew, from nothing but the run: what an older version concluded is replaced.
 pub fn again(run: &mut Run) {
     let Run { phases, plan, environment, target_probes, .. } = run;
-    for record in phases {
-        judge(record, plan, environment, target_probes.as_ref());
+    let judge_all = |phases: &mut [PhaseRecord]| {
+        phases.iter_mut().for_each(|record| judge(record, plan, environment, target_probes.as_ref()));
+    };
+    judge_all(phases);
+    if tell_line(phases) {
+        judge_all(phases);
     }
 }
 
@@ -16,7 +21,7 @@ pub fn again(run: &mut Run) {
 mod tests {
     use super::*;
     use crate::fixtures::{World, clean};
-    use model::run::{Mode, PhaseRecord};
+    use model::run::Mode;
     use serde_json::json;
 
     /// A run of that world, as it would lie on disk.

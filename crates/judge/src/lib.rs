@@ -32,7 +32,7 @@ pub use again::again;
 pub use disturbance::disturbances;
 pub use experiments::has_moved;
 pub use input::JudgeInput;
-pub use limiters::thresholds;
+pub use limiters::{tell_line, thresholds};
 pub use traps::direct::disagreement;
 pub use traps::{TRAPS, Trap};
 

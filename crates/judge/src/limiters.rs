@@ -19,9 +19,12 @@ mod queue;
 mod quota;
 mod saturation;
 mod steal;
+mod stream;
 mod sync;
 mod throttle;
 mod unstable;
+
+pub use stream::tell_line;
 
 use model::advice::Advice;
 use model::experiment::Experiment;
@@ -85,6 +88,7 @@ const RULES: &[Rule] = &[
     throttle::inferred,
     helper::rule,
     unstable::rule,
+    stream::rule,
     latency::rule,
     saturation::rule,
 ];
@@ -110,6 +114,7 @@ pub fn thresholds() -> Vec<Threshold> {
         queue::THRESHOLDS,
         saturation::THRESHOLDS,
         steal::THRESHOLDS,
+        stream::THRESHOLDS,
         sync::THRESHOLDS,
         throttle::THRESHOLDS,
         unstable::THRESHOLDS,

@@ -7,7 +7,7 @@ use model::figure::{
 use model::observation::Observation;
 use model::run::{Budget, Frame, Sensed, SystemUse, WaitChannel, WaitsOf};
 use model::target::{Backing, Device};
-use model::workload::Engine;
+use model::workload::{Access, Engine};
 
 use crate::JudgeInput;
 use crate::experiments::{self, Answers, Flaw, Load, Tested, Told, Unit};
@@ -125,6 +125,12 @@ impl<'a> Reading<'a> {
             running,
             input,
         })
+    }
+
+    /// Whether it goes through the page cache from the beginning of a file to its end, so that the kernel reads ahead and
+    /// writes behind.
+    pub fn is_stream(&self) -> bool {
+        self.input.data_in_files().is_some_and(|data| !data.direct && data.access == Access::Sequential)
     }
 
     /// On a CPU, in either mode.

@@ -44,6 +44,14 @@ pub fn closed(phase: &PlannedPhase) -> PlannedPhase {
     closed
 }
 
+/// Whether a test reads through the page cache from the beginning to the end, and is counted.
+pub fn is_counted_stream(phase: &PlannedPhase) -> bool {
+    phase.stop.time_ns.is_none()
+        && phase.workload.data().is_some_and(|data| {
+            !data.writes() && !data.direct && data.access == Access::Sequential && !data.verb.is_bytes()
+        })
+}
+
 /// A test with one thing changed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Variant {
@@ -65,13 +73,15 @@ impl Experiment {
     /// again from a cache that nobody empties is another test.
     pub fn variant(self, phase: &PlannedPhase, cache: CacheMode) -> Option<Variant> {
         let mut changed = closed(phase);
-        let passes = phase.stop.passes.filter(|_| phase.stop.time_ns.is_some());
+        let is_stream = is_counted_stream(phase);
+        // What is read again comes from the page cache.
+        let passes = phase.stop.passes.filter(|_| phase.stop.time_ns.is_some() || is_stream);
         changed.stop = Stop { time_ns: Some(u64::MAX), passes, bytes: phase.stop.bytes, ops: None };
         changed.group = None;
         let workload = &mut changed.workload;
         let has_ring = matches!(phase.engine, Engine::Uring | Engine::Sim);
         if let Work::Data(data) = &workload.work {
-            let keeps = data.reads() && !data.direct && cache == CacheMode::AsIs;
+            let keeps = data.reads() && !data.direct && cache == CacheMode::AsIs && !is_stream;
             if data.verb.is_bytes() || keeps {
                 return None;
             }

@@ -144,6 +144,8 @@ observations! {
         Received { interface: Name, bytes_per_second: BytesPerSecond, asked_share: Share }
         /// Bytes sent, as a rate and as a share of those asked for.
         Sent { interface: Name, bytes_per_second: BytesPerSecond, asked_share: Share }
+        /// The rate at which an experiment of the run found an interface full.
+        LineCarried { interface: Name, bytes_per_second: BytesPerSecond }
     }
     VisibleCap {
         /// The rate that was asked for.

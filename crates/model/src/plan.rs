@@ -80,6 +80,9 @@ pub struct Plan {
     /// Memory of the server that the target lies on; null where it was not told.
     #[serde(default)]
     pub server_ram_bytes: Option<u64>,
+    /// Whether the target is a server's or a program's: there, experiments are made on streams that are counted, too.
+    #[serde(default)]
+    pub is_served: bool,
     /// On which tests experiments are made, once all are done, that tell what limits them; in documents of older versions
     /// on none.
     #[serde(default = "no_experiments")]
@@ -276,6 +279,7 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
         bytes_to_write_max,
         cache,
         verify_all: request.verify.unwrap_or(false),
+        is_served: target.backing == Backing::RemoteOrUserSpace,
         server_ram_bytes: request
             .server_ram
             .map(|size| size.resolve(target.space.free_bytes, machine.memory_bytes)),
@@ -327,7 +331,8 @@ impl Plan {
     }
 
     /// Whether experiments may be made on a test: on one that takes long enough to be asked about, has a rate of its own,
-    /// and changes nothing unless that was allowed. Counted tests do what was asked for and no more.
+    /// and changes nothing unless that was allowed. Counted tests do what was asked for and no more; of those that read a
+    /// stream from a server, nothing else tells whether the line is full.
     pub fn may_probe(&self, phase: &PlannedPhase) -> bool {
         let is_timed = phase.stop.time_ns.is_some_and(|time_ns| time_ns >= EXPERIMENT_PHASE_NS_MIN);
         let changes = match &phase.workload.work {
@@ -343,7 +348,8 @@ impl Plan {
         };
         let is_real =
             phase.workload.data().is_none() || phase.engine.needs_files() || phase.engine == Engine::Sim;
-        is_timed && is_allowed && is_real
+        let is_tried = is_timed || (self.is_served && experiment::is_counted_stream(phase));
+        is_tried && is_allowed && is_real
     }
 
     /// What tests leave of the total time for the experiments after them: as much as these take, but no more than a fifth.

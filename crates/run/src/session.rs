@@ -14,7 +14,7 @@ use model::experiment::{self, Experiment, Variant};
 use model::plan::{Plan, PlannedPhase, Until};
 use model::run::{Conditions, Frame, PhaseRecord, Status, TargetProbes};
 use model::target::Target;
-use model::workload::{Arrival, DataWork, OpenRate, Work};
+use model::workload::{Arrival, CacheMode, DataWork, OpenRate, Work};
 use model::{SimDevice, Trouble, spec};
 use observe::Root;
 
@@ -110,6 +110,8 @@ pub(crate) struct Manner {
     pub delay: Option<Delay>,
     /// The part of each file that it works on.
     pub part: Part,
+    /// State of the page cache before buffered reads.
+    pub cache: CacheMode,
 }
 
 /// Operations in flight for which a slice has room: so that it is not over before its rate is known.
@@ -284,7 +286,13 @@ impl Session {
     ) -> PhaseRecord {
         let until = self.plan.until_of(phase);
         let part = if self.sets_aside(phase) { Part::Measured } else { Part::Whole };
-        let record = self.measure(phase, repetition, time, Manner { until, delay: None, part }, on_moment);
+        let record = self.measure(
+            phase,
+            repetition,
+            time,
+            Manner { until, delay: None, part, cache: self.plan.cache },
+            on_moment,
+        );
         if let Some(rate) = record.rate.steady_or_whole().filter(|_| rate_is_closed(phase)) {
             self.reached.insert(spec::print(phase.asked()), rate);
         }
@@ -371,7 +379,7 @@ impl Session {
         manner: Manner,
         on_moment: &mut dyn FnMut(Moment<'_>),
     ) -> PhaseRecord {
-        let Manner { until, delay, part } = manner;
+        let Manner { until, delay, part, cache } = manner;
         let offset_seed = self.offset_seed(phase, repetition);
         let steps = match &phase.workload.work {
             Work::Data(data) => member::steps(data),
@@ -427,7 +435,7 @@ impl Session {
                     known: None,
                     looked_ns: 0,
                 };
-                let (cache, seed) = (plan.cache, *seed);
+                let seed = *seed;
                 let measured = match (&phase.workload.work, dataset) {
                     (Work::Data(_), None) => Err(Trouble::new("run a test on data", "there is no data set")),
                     (Work::Data(data), Some(dataset)) => {

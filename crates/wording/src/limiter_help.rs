@@ -210,7 +210,9 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         limiter: Limiter::NetworkBandwidth,
         meaning: "The network moves no more bytes per second.",
         evidence: "As a server at its limit, with blocks of another size that move the same bytes, or blocks of at least \
-            {large_blocks} where that was not tried; and the interface carried at least {network} of the bytes asked for. Where \
+            {large_blocks}, or a stream through the page cache, where that was not tried; and the interface carried at least {network} \
+            of the bytes asked for. Of such a stream on which nothing was tried: at least {line_full} of what an experiment on \
+            another test of the run found the interface to carry. Where \
             the CPUs were more than {ends_busy} busy and blocks of another size were not tried, it is not clear: they may hold \
             back either end.",
         try_next: "A faster link; several connections (nconnect) where one of them is the limit; compression, if the data \

@@ -121,7 +121,8 @@ fn is_of_bytes(reading: &Reading<'_>) -> bool {
         Some((Unit::Bytes, _)) => true,
         Some((Unit::Operations, _)) => false,
         Some((Unit::Both, _)) => reading.byte_share() > Some(0.5),
-        None => block_bytes >= LARGE_BYTES,
+        // The kernel makes requests of its own out of those of a stream.
+        None => block_bytes >= LARGE_BYTES || reading.is_stream(),
     }
 }
 
@@ -183,7 +184,7 @@ fn knee(reading: &Reading<'_>) -> Verdict {
 }
 
 /// Bytes that crossed the network for the bytes asked for, by direction; nothing where they are few.
-fn network(reading: &Reading<'_>) -> Vec<Observation> {
+pub(super) fn network(reading: &Reading<'_>) -> Vec<Observation> {
     let Some(network) = reading.system().and_then(|system| system.network.as_ref()) else {
         return Vec::new();
     };

@@ -158,8 +158,24 @@ fn link() -> World {
             sent_bytes: 440_000_000_000,
             received_bytes: 1_000_000,
             speed_bits_per_second: None,
+            line_bytes_per_second: None,
         });
     })
+}
+
+/// A buffered stream on a link that carried what was written, and that experiments on another test found to carry so many
+/// times as much.
+fn stream(line_times: Option<f64>) -> World {
+    let mut world = clean("write:seq8k:buffered")
+        .blocked()
+        .remote(0.9)
+        .sleeps(&[("request_wait_answer", 0.9)])
+        .system(|system| system.network = link().record.system.unwrap().network);
+    let (written, elapsed_ns) = (world.record.app_bytes_written, world.record.elapsed_ns);
+    let network = world.record.system.as_mut().unwrap().network.as_mut().unwrap();
+    network.sent_bytes = written;
+    network.line_bytes_per_second = line_times.map(|times| times * written as f64 * 1e9 / elapsed_ns as f64);
+    world
 }
 
 /// A cap that the rate has reached, of threads that wait above the device.
@@ -256,6 +272,9 @@ cases! {
         clean("rewrite:seq128k").spends(0.05, 0.52, 0.0, 0.43).sleeps(&[("folio_wait_bit_common", 0.43)]),
         |world| world.device_frames(|device| device.busy_ns = 30_000_000),
     );
+    a_stream_of_which_nothing_is_known: Mixed Likely, stream(None);
+    a_stream_that_fills_the_line: NetworkBandwidth Likely, stream(Some(1.05));
+    a_stream_that_fills_half_of_the_line: RemoteLatency Likely, stream(Some(2.0));
     link_untried: NetworkBandwidth Likely, link();
     link_tried: NetworkBandwidth Confirmed, link().answers(0.0, 0.0, -0.95);
     hidden_limit: IoThrottle Likely, clean("read:rnd4k:q8").blocked().queues(0.2);

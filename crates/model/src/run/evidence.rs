@@ -190,6 +190,9 @@ document! {
         pub received_bytes: u64,
         /// Bits per second that it claims to be able to; null where it does not say.
         pub speed_bits_per_second: Option<u64>,
+        /// Bytes per second at which an experiment of this run found it full, either way; null where none did.
+        #[serde(default)]
+        pub line_bytes_per_second: Option<f64>,
     }
 
     /// Shares of the time in which some task was held up ("some" of the kernel's pressure stall information).

@@ -82,6 +82,7 @@ impl Network {
             sent_bytes,
             received_bytes,
             speed_bits_per_second: speed.map(|megabits| megabits.saturating_mul(BITS_PER_MEGABIT)),
+            line_bytes_per_second: None,
         })
     }
 }

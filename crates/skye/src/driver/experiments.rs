@@ -36,6 +36,12 @@ impl Driver {
                 self.make(session, &phase, experiment);
             }
         }
+        if judge::tell_line(&mut self.phases) {
+            for record in &mut self.phases {
+                judge::judge(record, &self.plan, &self.environment, self.target_probes.as_ref());
+                wording::fill(record);
+            }
+        }
     }
 
     /// The last record of a test, on whose files experiments are made.

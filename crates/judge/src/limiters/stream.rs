@@ -1,0 +1,78 @@
+//! Buffered streams to and from a server on which nothing was tried.
+
+use model::Limiter;
+use model::advice::Advice;
+use model::figure::{BytesPerSecond, Figure, Threshold, WaitClass};
+use model::observation::Observation;
+use model::run::{Confidence, NetworkUse, PhaseRecord, Verdict};
+
+use super::{is_at_target, seen};
+use crate::experiments::Tested;
+use crate::reading::Reading;
+
+/// A rate of this share of what the line carries fills it.
+const FULL: f64 = 0.85;
+/// One below this share does not.
+const NOT_FULL: f64 = 0.7;
+
+/// The thresholds that explanations name.
+pub(super) const THRESHOLDS: &[Threshold] =
+    &[("line_full", Figure::Share(FULL)), ("line_not_full", Figure::Share(NOT_FULL))];
+
+/// Tells all rows what the line carries, where an experiment on one of them found it full; whether one did.
+pub fn tell_line(rows: &mut [PhaseRecord]) -> bool {
+    let full = |row: &PhaseRecord| {
+        row.sensitivity.as_ref()?.depth.as_ref()?;
+        let is_full = row.verdict.as_ref()?.limiter == Some(Limiter::NetworkBandwidth);
+        let network = row.system.as_ref()?.network.as_ref()?;
+        Some(bytes_per_second(network, row)).filter(|_| is_full)
+    };
+    let Some(line) = rows.iter().filter_map(full).reduce(f64::max) else { return false };
+    let systems = rows.iter_mut().filter_map(|row| row.system.as_mut());
+    for network in systems.filter_map(|system| system.network.as_mut()) {
+        network.line_bytes_per_second = Some(line);
+    }
+    true
+}
+
+/// Bytes that crossed an interface in a second, in the direction in which there were more.
+fn bytes_per_second(network: &NetworkUse, row: &PhaseRecord) -> f64 {
+    network.received_bytes.max(network.sent_bytes) as f64 * 1e9 / row.elapsed_ns.max(1) as f64
+}
+
+/// The kernel reads ahead and writes behind, so that several requests are on their way whatever the caller's depth, and that
+/// depth says nothing. What the line carries is known where an experiment on another test of the run has filled it.
+pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
+    if !reading.is_remote
+        || !reading.is_stream()
+        || !is_at_target(reading)
+        || reading.load() != Tested::Untried
+    {
+        return None;
+    }
+    let crossed = super::saturation::network(reading);
+    let network = reading.system()?.network.as_ref().filter(|_| !crossed.is_empty())?;
+    let line = network.line_bytes_per_second;
+    let carried = line.map(|line| Observation::LineCarried {
+        interface: network.interface.as_str().into(),
+        bytes_per_second: BytesPerSecond(line),
+    });
+    let evidence = seen![
+        reading.time_spent(),
+        reading.slept_in(&[WaitClass::Remote, WaitClass::Page, WaitClass::Device]),
+        crossed,
+        carried,
+    ];
+    let share = line.map(|line| bytes_per_second(network, reading.input.record) / line);
+    let blocked = reading.budget.blocked;
+    let untried = super::saturation::untried(reading);
+    let (limiter, advice) = match share {
+        Some(share) if share >= FULL => (Limiter::NetworkBandwidth, Advice::FasterLink {}),
+        Some(share) if share < NOT_FULL => (Limiter::RemoteLatency, untried),
+        _ => {
+            let parts = [(Limiter::NetworkBandwidth, blocked / 2.0), (Limiter::RemoteLatency, blocked / 2.0)];
+            return Some(Verdict::mixed(parts, evidence).advise([Advice::OneOfBoth {}, untried]));
+        }
+    };
+    Some(Verdict::new(limiter, blocked, evidence).at_most(Confidence::Likely).advise([advice]))
+}
