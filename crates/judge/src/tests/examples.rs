@@ -516,6 +516,12 @@ examples! {
             w.changes(1.0, 6_000.0, 1_000.0, 1 << 30);
             w.changes(2.0, 1_000.0, 5_500.0, 1 << 31);
         };
+    what_was_as_low_before: rate_dropped QUIET, "read:rnd4k:q32",
+        |w| {
+            w.changes(1.0, 114_000.0, 99_000.0, 1 << 29);
+            w.changes(2.0, 99_000.0, 134_000.0, 1 << 30);
+            w.changes(3.0, 134_000.0, 106_000.0, 1 << 31);
+        };
     a_neighbour_who_came: rate_dropped QUIET, "read:seq1m",
         |w| {
             w.changes(1.5, 6_000.0, 3_000.0, 1 << 30);

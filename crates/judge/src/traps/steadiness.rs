@@ -177,6 +177,12 @@ pub(super) fn rate_dropped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     if highest > change.before_ops_per_second * (1.0 - DROP) {
         return None;
     }
+    // What was as low before was no store that was full at the beginning.
+    let earlier = steady.change_points.iter().take_while(|earlier| earlier.at_ns <= change.at_ns);
+    let lowest = earlier.map(|earlier| earlier.before_ops_per_second).fold(f64::INFINITY, f64::min);
+    if last.after_ops_per_second > lowest * (1.0 - DROP) {
+        return None;
+    }
     // Threads that wait for CPUs have less to ask for.
     if input.record.budget.as_ref().is_some_and(|budget| budget.run_queue > RUN_QUEUE_MAX) {
         return None;

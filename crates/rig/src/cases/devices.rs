@@ -164,7 +164,7 @@ fn times() -> Vec<Case> {
             "8,000 requests a second for 4 s, and then 2,000",
             disk_over(Spec::fuse().slots(4).service_us(500).spent(32_000, 2000).only_reads()),
         )
-        .words("--size 256m --time 12")
+        .words("--size 256m --time 8")
         .marked("read:rnd4k:q16", "rate_dropped")
         .at(2000.0)
         .test("read:rnd4k:t16", &[DeviceOps])
