@@ -35,7 +35,7 @@ const WATCH: Duration = Duration::from_millis(150);
 /// Others' I/O above this rate is said before starting.
 const BUSY_BYTES_PER_SECOND: u64 = 5_000_000;
 /// How long each of our own limits is measured, at most.
-const CEILING_TIME: Duration = Duration::from_millis(100);
+const CEILING_TIME: Duration = Duration::from_millis(50);
 /// Kept for cleaning up within the total time.
 const CLEANING: Duration = Duration::from_secs(2);
 /// A phase that would get less than this is not begun.
