@@ -72,7 +72,7 @@ fn throttles() -> Vec<Case> {
             "50 MB written a second, by a cgroup",
             disk().write_bytes_per_second(50_000_000),
         )
-        .words(long)
+        .words(long.clone())
         .test("write:seq64k:q4", &[IoThrottle])
         .at(50e6 / 65_536.0),
         Case::new(
@@ -87,8 +87,9 @@ fn throttles() -> Vec<Case> {
             "1,700 reads a second, by a cgroup, of the loop device beneath a loop device",
             disk().on_disk(disk().size_mib(2 * DISK_MIB).read_iops(1700)),
         )
-        .words(short)
-        .test("read:rnd4k:q64", &[IoThrottle]),
+        .words(long.clone())
+        .test("read:rnd4k:q64", &[IoThrottle])
+        .at(1700.0),
         Case::new(
             "dirty-pages",
             "16 MiB of dirty pages on a device that writes 100 MB/s",
@@ -128,8 +129,7 @@ fn times() -> Vec<Case> {
             "5 ms for each of up to 16 requests at a time, and 10 ms for each beyond",
             disk_over(Spec::fuse().service_us(5000).crowded(16, 10_000)),
         )
-        .test("read:rnd4k:q16", &[DeviceLatency])
-        .test("read:rnd4k:t16", &[DeviceLatency]),
+        .test("read:rnd4k:q16", &[DeviceLatency]),
         Case::new(
             "operations",
             "4,000 requests a second: 4 at a time, 1 ms each",

@@ -88,7 +88,8 @@ fn one_that_was_ignored_before_stays_so() {
     xtask::require!(root, fuse);
     let fuse = slow();
     // As nohup does.
-    let mut running = program(&fuse).through("sh", &["-c", "trap '' HUP && exec \"$@\"", "sh"]).spawn();
+    let program = program(&fuse).words("--no-probe");
+    let mut running = program.through("sh", &["-c", "trap '' HUP && exec \"$@\"", "sh"]).spawn();
     let stage = &STAGES[1];
     assert!(running.wait_until(|| (stage.is_reached)(&fuse.counts())), "{} is not reached", stage.name);
     running.signal(Signal::HUP);
