@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use model::Plan;
 use model::plan::PlannedPhase;
 use model::run::{DeviceFrame, DeviceUse, Environment, Frame, PhaseRecord, TargetProbes};
-use model::target::{Backing, Device, DeviceKind, Target};
+use model::target::{Backing, Target};
 use model::workload::{DataWork, Engine, FilesWork};
 
 /// File systems that write elsewhere what is written again, and keep trees of their own for that. The kernel's threads
@@ -69,14 +69,9 @@ impl<'a> JudgeInput<'a> {
         self.target().backing == Backing::Devices
     }
 
-    /// Whether a device under it is one that a hypervisor made: what it does is what the host lets it, and other guests
-    /// share it.
+    /// Whether it is on a disk that a hypervisor made: what that does is what the host lets it, and other guests share it.
     pub fn is_on_virtual_disk(&self) -> bool {
-        let is_made = |device: &Device| {
-            // Loops and compressed memory are made by this system itself.
-            device.is_leaf() && matches!(device.kind, DeviceKind::Disk | DeviceKind::Partition)
-        };
-        self.environment.virtualisation.is_some() && self.target().device_stack.iter().any(is_made)
+        self.environment.virtualisation.is_some() && self.target().lies_on_disk()
     }
 
     /// What the mounted device counted, where that can be compared with what was asked for.

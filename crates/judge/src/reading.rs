@@ -7,7 +7,7 @@ use model::figure::{
 use model::observation::Observation;
 use model::run::{Budget, Frame, Sensed, SystemUse, WaitChannel, WaitsOf};
 use model::target::{Backing, Device};
-use model::workload::{Access, Engine};
+use model::workload::{DataWork, Engine};
 
 use crate::JudgeInput;
 use crate::experiments::{self, Answers, Flaw, Load, Tested, Told, Unit};
@@ -127,10 +127,9 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// Whether it goes through the page cache from the beginning of a file to its end, so that the kernel reads ahead and
-    /// writes behind.
+    /// Whether it reads or writes files as a stream.
     pub fn is_stream(&self) -> bool {
-        self.input.data_in_files().is_some_and(|data| !data.direct && data.access == Access::Sequential)
+        self.input.data_in_files().is_some_and(DataWork::is_stream)
     }
 
     /// On a CPU, in either mode.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::{PlannedPhase, Stop};
 use crate::size;
-use crate::workload::{Access, Arrival, CacheMode, Engine, Work};
+use crate::workload::{Arrival, CacheMode, Engine, Work};
 
 /// A change of the load.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -47,9 +47,10 @@ pub fn closed(phase: &PlannedPhase) -> PlannedPhase {
 /// Whether a test reads through the page cache from the beginning to the end, and is counted.
 pub fn is_counted_stream(phase: &PlannedPhase) -> bool {
     phase.stop.time_ns.is_none()
-        && phase.workload.data().is_some_and(|data| {
-            !data.writes() && !data.direct && data.access == Access::Sequential && !data.verb.is_bytes()
-        })
+        && phase
+            .workload
+            .data()
+            .is_some_and(|data| data.is_stream() && !data.writes() && !data.verb.is_bytes())
 }
 
 /// A test with one thing changed.
@@ -108,7 +109,7 @@ impl Experiment {
                 let (from, factor) = (data.block_bytes, u64::from(FACTOR));
                 data.block_bytes = if from >= LARGE_BYTES { from / factor } else { from * factor };
                 // Read-ahead makes blocks of its own out of those of a sequential test.
-                if !data.direct && data.access == Access::Sequential {
+                if data.is_stream() {
                     return None;
                 }
                 (

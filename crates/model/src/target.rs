@@ -168,6 +168,14 @@ impl Device {
 }
 
 impl Target {
+    /// Whether a disk of this machine is at the bottom, and not loops or compressed memory alone, which this system makes
+    /// itself. In a virtual machine it is one that a hypervisor made.
+    pub fn lies_on_disk(&self) -> bool {
+        self.device_stack
+            .iter()
+            .any(|device| device.is_leaf() && matches!(device.kind, DeviceKind::Disk | DeviceKind::Partition))
+    }
+
     /// Options that leave out the flushes which make synced data durable.
     pub const NO_FLUSH: &[&str] = &[
         "nobarrier",

@@ -367,6 +367,12 @@ pub struct DataWork {
 }
 
 impl DataWork {
+    /// Whether it goes through the page cache from the beginning of a file to its end, so that the kernel reads ahead and
+    /// writes behind.
+    pub fn is_stream(&self) -> bool {
+        !self.direct && self.access == Access::Sequential
+    }
+
     /// Whether it changes the data on the device.
     pub fn writes(&self) -> bool {
         self.verb.writes()

@@ -9,7 +9,7 @@ use engine::recorder::INTERVAL_NS;
 use model::experiment::{self, Experiment, Variant};
 use model::plan::PlannedPhase;
 use model::run::{Interval, PhaseRecord, Sensed, Status};
-use model::workload::{Access, CacheMode, Engine};
+use model::workload::{CacheMode, Engine};
 
 use crate::data_phase::Part;
 use crate::drive::Moment;
@@ -184,10 +184,7 @@ impl Session {
         phase.stop.time_ns = Some(time_ns);
         phase.stop.bytes = self.plan().experiment_bytes(&phase);
         let time = Time { measured_ns: time_ns, budget_ns: time_ns.saturating_mul(4) };
-        let is_stream = phase
-            .workload
-            .data()
-            .is_some_and(|data| !data.writes() && !data.direct && data.access == Access::Sequential);
+        let is_stream = phase.workload.data().is_some_and(|data| data.is_stream() && !data.writes());
         // What the test has read of a stream is in the page cache, and no longer comes from where it lies.
         let cache = match self.plan().cache {
             CacheMode::AsIs if is_stream => CacheMode::Cold,

@@ -299,8 +299,9 @@ impl Driver {
             plan,
         } = setup;
         // Elsewhere nobody is told how far other runs lie from this one.
-        let is_shared =
-            environment.virtualisation.is_some() && environment.target.backing == Backing::Devices;
+        let is_shared = environment.virtualisation.is_some()
+            && environment.target.lies_on_disk()
+            && environment.target.backing == Backing::Devices;
         let earlier = if is_shared { Earlier::on(&environment) } else { Earlier::default() };
         let mut driver = Self {
             started,

@@ -53,12 +53,14 @@ pub fn translate(options: &Options, memory_bytes: u64) -> Result<Translation, Tr
         }
         specs.extend(file_tests(options, files, all));
     }
-    let file_bytes = size_mib.map_or(u64::MAX, |mib| (mib << 20).saturating_mul(copies));
-    if let Some(server) = options.server_ram_bytes.filter(|server| file_bytes < server.saturating_mul(2)) {
+    let size_bytes = size_mib.map(|mib| (mib << 20).saturating_mul(copies));
+    if let (Some(server), Some(bytes)) = (options.server_ram_bytes, size_bytes)
+        && bytes < server.saturating_mul(2)
+    {
         notes.push(format!(
             "the server has {} of memory: what is read of {} may come from there; twice as much does not",
             size::binary(server),
-            size::binary(file_bytes)
+            size::binary(bytes)
         ));
     }
     if copies > 1 {
@@ -68,7 +70,6 @@ pub fn translate(options: &Options, memory_bytes: u64) -> Result<Translation, Tr
     notes.extend(options.ignored.iter().map(|flag| format!("{flag} means nothing and is ignored")));
     let (tests, specs) = specs.into_iter().unzip();
     let program = format!("bonnie++ {}", options.compat.program_version());
-    let size_bytes = size_mib.map(|mib| (mib << 20).saturating_mul(copies));
     let request = Request {
         seed: match options.seed {
             Seed::Number(seed) => Some(seed),
