@@ -18,7 +18,7 @@ use crate::support::program::{
 use crate::support::scratch;
 
 /// Small and without the check of the memory.
-const SMALL: &str = "-r 0 -s 64 -n 1";
+const SMALL: &str = "-r 0 -s 16 -n 1";
 
 fn bonniepp(directory: &Path, words: &str) -> Skye {
     skye().arg("bonnie++").arg("-d").arg(directory).words(words)
@@ -150,7 +150,7 @@ fn versions_have_their_own_lines() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     for (words, count, begins) in [
-        ("--compat 1.03 -n 1", 27, "host,16M,"),
+        ("--compat 1.03 -n 1", 27, "host,2M,"),
         ("--compat 1.97 -n 1", 48, "1.97,1.97,host,1,"),
         ("-n 0", 50, "1.98,2.00a,host,1,"),
         ("-c 2 -n 1 -f", 50, "1.98,2.00a,host,2,"),
@@ -158,7 +158,7 @@ fn versions_have_their_own_lines() {
         ("-n 1:-2:0:4", 50, "1.98,2.00a,host,1,"),
         ("-b -n 1", 50, "1.98,2.00a,host,1,"),
     ] {
-        let program = bonniepp(tmpfs.path(), "-r 0 -s 16 -m host -q -u root");
+        let program = bonniepp(tmpfs.path(), "-r 0 -s 2 -m host -q -u root");
         let ran = program.words(words).run().did_not_panic().exits(0);
         assert!(ran.stdout.starts_with(begins), "{words}: {ran}");
         assert_eq!(csv(&ran).len(), count, "{words}: {ran}");
