@@ -149,6 +149,7 @@ fn doubts(reading: &Reading<'_>, limiter: Option<Limiter>) -> Vec<Observation> {
                 | Limiter::RemoteLatency
                 | Limiter::ServerSaturated
                 | Limiter::NetworkBandwidth
+                | Limiter::NetworkUntried
                 | Limiter::QueueFull
                 | Limiter::HelperCpu
                 | Limiter::LockContention

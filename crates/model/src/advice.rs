@@ -133,8 +133,6 @@ kinds! {
         NoCpuLeft {}
         /// More CPU or a faster target: either helps.
         EitherHelps {}
-        /// One of both limits, and nobody tried which.
-        OneOfBoth {}
         /// More threads may help.
         MoreThreads {}
         /// Threads for skye's own loops.

@@ -51,6 +51,8 @@ limiters! {
     RateLimitAsked, "rate_limit_asked", "the rate asked for", "rate asked for";
     /// Bytes per second of the network.
     NetworkBandwidth, "network_bandwidth", "network bandwidth", "network";
+    /// The network, by its bytes per second or by its latency: nobody tried which.
+    NetworkUntried, "network_untried", "network bandwidth or latency", "network (either)";
     /// A server that can do no more, whatever the load.
     ServerSaturated, "server_saturated", "server", "server";
     /// Copying from the page cache.

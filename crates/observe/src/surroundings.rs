@@ -6,6 +6,7 @@ mod memory;
 mod network;
 mod quota;
 mod server;
+mod shaper;
 mod stalls;
 
 use model::Target;

@@ -130,7 +130,7 @@ fn a_machine_with_cgroups_of_version_2() {
         sent_bytes: 100,
         received_bytes: 100_000,
         speed_bits_per_second: Some(25_000_000_000),
-        line_bytes_per_second: None,
+        ..NetworkUse::default()
     };
     assert_eq!(found.network, Some(network));
     let expected = [

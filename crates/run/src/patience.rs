@@ -64,6 +64,9 @@ enum State<T> {
     Lost,
 }
 
+/// The stack of a thread whose work may hang: as large as the system's threads have it.
+const STACK_BYTES: usize = 2 << 20;
+
 /// Begins `work` in a thread of its own.
 pub fn begin<T: Send + 'static>(attempt: &str, work: impl FnOnce() -> T + Send + 'static) -> Patient<T> {
     let (sender, receiver) = sync_channel(1);
@@ -72,7 +75,7 @@ pub fn begin<T: Send + 'static>(attempt: &str, work: impl FnOnce() -> T + Send +
     let work = Arc::new(Mutex::new(Some(work)));
     let take = |work: &Mutex<Option<_>>| work.lock().ok().and_then(|mut work| work.take());
     let (theirs, number) = (Arc::clone(&work), Arc::clone(&thread));
-    let spawned = std::thread::Builder::new().name("patient".into()).spawn(move || {
+    let spawned = crate::thread::start("patient", STACK_BYTES, move || {
         number.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Relaxed);
         if let Some(work) = take(&theirs) {
             let _ = sender.send(work());

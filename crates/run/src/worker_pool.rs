@@ -1,15 +1,16 @@
 //! Threads that work on command: start together, report, and may panic or hang without taking the run with them.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use model::Trouble;
 
 use crate::patience::{hangs, patience};
+use crate::thread;
 
 /// What a member tells.
 #[derive(Debug)]
@@ -60,6 +61,8 @@ impl<C, R> Mailbox<C, R> {
     }
 }
 
+/// The stack of each thread.
+const STACK_BYTES: usize = 256 << 10;
 /// How often a thread is looked at that is about to end.
 const END_LOOK: Duration = Duration::from_micros(200);
 /// How long threads may take to their end where another hangs.
@@ -90,12 +93,17 @@ impl<C: Send + 'static, R: Send + 'static> WorkerPool<C, R> {
     pub fn start(works: Vec<Work<C, R>>) -> std::io::Result<Self> {
         let (sender, events) = channel();
         let mut members = Vec::with_capacity(works.len());
+        // Nobody works before all are there: what they take would be missing for the next thread.
+        let all_are_there = Arc::new(Mutex::new(()));
+        let gate = Arc::clone(&all_are_there);
+        let gate = gate.lock().unwrap_or_else(PoisonError::into_inner);
         for (index, work) in works.into_iter().enumerate() {
             let (commands, receiver) = channel();
             let mailbox = Mailbox { index, commands: receiver, events: sender.clone() };
             let number = Arc::new(AtomicI32::new(0));
-            let own = Arc::clone(&number);
+            let (own, all_are_there) = (Arc::clone(&number), Arc::clone(&all_are_there));
             let body = move || {
+                drop(all_are_there.lock());
                 own.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Relaxed);
                 // A panic is told to the driver, who keeps the rest of the run; the hook has printed where it was.
                 if let Err(panic) = std::panic::catch_unwind(AssertUnwindSafe(|| work(&mailbox))) {
@@ -105,13 +113,11 @@ impl<C: Send + 'static, R: Send + 'static> WorkerPool<C, R> {
                     let _ = mailbox.events.send((mailbox.index, event));
                 }
             };
-            let thread = std::thread::Builder::new()
-                .name(format!("worker-{index}"))
-                .stack_size(256 << 10)
-                .spawn(body)?;
+            let thread = thread::start(&format!("worker-{index}"), STACK_BYTES, body)?;
             // Getting ready is the first thing that each is busy with.
             members.push(Member { commands, thread, number, busy: true });
         }
+        drop(gate);
         Ok(Self { members, events })
     }
 

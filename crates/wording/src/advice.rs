@@ -86,7 +86,6 @@ pub(crate) fn words(advice: &Advice) -> &'static str {
         OrDirectAndDeep {} => "Or use :direct with more depth.",
         NoCpuLeft {} => "Each CPU has its thread already.",
         EitherHelps {} => "Either helps: less CPU for each operation, or a shorter wait.",
-        OneOfBoth {} => "One of the two holds it back: which, only more requests at a time would show.",
         MoreThreads {} => "More threads may help.",
         MoreLoops {} => "Use more threads: each adds a loop of its own.",
         ParallelHelpers {} => "Choose a faster cipher, or mount several times.",

@@ -212,7 +212,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         evidence: "As a server at its limit, with blocks of another size that move the same bytes, or blocks of at least \
             {large_blocks}, or a stream through the page cache, where that was not tried; and the interface carried at least {network} \
             of the bytes asked for. Of such a stream on which nothing was tried: at least {line_full} of what an experiment on \
-            another test of the run found the interface to carry. Where \
+            another test of the run found the interface to carry, or of what a queueing discipline of this host (tbf, netem, cake) \
+            or the interface's own speed allows. Where \
             the CPUs were more than {ends_busy} busy and blocks of another size were not tried, it is not clear: they may hold \
             back either end.",
         try_next: "A faster link; several connections (nconnect) where one of them is the limit; compression, if the data \
@@ -221,6 +222,16 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
             same.",
         untested: "NFS, SMB, links of 10 Gbit/s and more, several interfaces at once. Tested with sshfs over a link of 200 \
             Mbit/s.",
+    },
+    LimiterHelp {
+        limiter: Limiter::NetworkUntried,
+        meaning: "The network holds it back, by its bytes per second or by the time to the server and back. Which of the \
+            two, nobody tried.",
+        evidence: "A stream through the page cache, whose bytes crossed an interface; no experiment was made, and no limit of \
+            the interface is known or reached. The kernel reads ahead and writes behind, so the depth of the test says nothing.",
+        try_next: "Let skye try: run without --no-probe, and with --probe-writes for tests that write.",
+        not_meaning: "Not that both hold it back together.",
+        untested: "NFS and SMB. Tested on sshfs.",
     },
     LimiterHelp {
         limiter: Limiter::ServerSaturated,

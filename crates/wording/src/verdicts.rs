@@ -87,8 +87,10 @@ pub fn why(all: &[&Verdict], sentences_max: usize) -> String {
         | Limiter::MetadataCache
         | Limiter::MemoryPressure
         | Limiter::NoisyNeighbour
-        | Limiter::NetworkBandwidth
         | Limiter::HelperCpu => [Counters, Budget, Ceiling, WaitChannel, Probe, VisibleCap],
+        Limiter::NetworkBandwidth | Limiter::NetworkUntried => {
+            [VisibleCap, Counters, Budget, Ceiling, WaitChannel, Probe]
+        }
         Limiter::BenchmarkItself => [Ceiling, Counters, Budget, Probe, WaitChannel, VisibleCap],
         Limiter::DirtyThrottling | Limiter::FsyncJournal | Limiter::LockContention => {
             [WaitChannel, Probe, Counters, Budget, VisibleCap, Ceiling]

@@ -40,8 +40,28 @@ fn bytes_per_second(network: &NetworkUse, row: &PhaseRecord) -> f64 {
     network.received_bytes.max(network.sent_bytes) as f64 * 1e9 / row.elapsed_ns.max(1) as f64
 }
 
+/// A limit that can be read which the network has reached: the one of a queueing discipline on what is sent, or the
+/// speed of the interface.
+fn reached(network: &NetworkUse, row: &PhaseRecord) -> Option<Observation> {
+    let per_second = |bytes: u64| bytes as f64 * 1e9 / row.elapsed_ns.max(1) as f64;
+    let shaped = network.shaper.as_deref().zip(network.shaped_bytes_per_second);
+    let shaped = shaped.map(|(kind, limit)| (kind.to_owned(), limit, per_second(network.sent_bytes)));
+    let speed = network.speed_bits_per_second.map(|bits| bits as f64 / 8.0);
+    let file = || format!("/sys/class/net/{}/speed", network.interface);
+    let speed = speed.map(|limit| (file(), limit, bytes_per_second(network, row)));
+    let (source, limit, rate) =
+        [shaped, speed].into_iter().flatten().find(|(_, limit, rate)| *rate >= FULL * limit)?;
+    Some(Observation::BytesAllowed {
+        source: source.into(),
+        device: network.interface.as_str().into(),
+        bytes_per_second: BytesPerSecond(limit),
+        reached_bytes_per_second: BytesPerSecond(rate),
+    })
+}
+
 /// The kernel reads ahead and writes behind, so that several requests are on their way whatever the caller's depth, and that
-/// depth says nothing. What the line carries is known where an experiment on another test of the run has filled it.
+/// depth says nothing. What the line carries is known where an experiment on another test of the run has filled it, or where
+/// it can be read.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     if !reading.is_remote
         || !reading.is_stream()
@@ -52,7 +72,15 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     }
     let crossed = super::saturation::network(reading);
     let network = reading.system()?.network.as_ref().filter(|_| !crossed.is_empty())?;
+    let reached = reached(network, reading.input.record);
     let line = network.line_bytes_per_second;
+    let share = line.map(|line| bytes_per_second(network, reading.input.record) / line);
+    let (limiter, advice) = match share {
+        _ if reached.is_some() => (Limiter::NetworkBandwidth, Advice::FasterLink {}),
+        Some(share) if share >= FULL => (Limiter::NetworkBandwidth, Advice::FasterLink {}),
+        Some(share) if share < NOT_FULL => (Limiter::RemoteLatency, super::saturation::untried(reading)),
+        _ => (Limiter::NetworkUntried, super::saturation::untried(reading)),
+    };
     let carried = line.map(|line| Observation::LineCarried {
         interface: network.interface.as_str().into(),
         bytes_per_second: BytesPerSecond(line),
@@ -62,17 +90,8 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         reading.slept_in(&[WaitClass::Remote, WaitClass::Page, WaitClass::Device]),
         crossed,
         carried,
+        reached,
     ];
-    let share = line.map(|line| bytes_per_second(network, reading.input.record) / line);
-    let blocked = reading.budget.blocked;
-    let untried = super::saturation::untried(reading);
-    let (limiter, advice) = match share {
-        Some(share) if share >= FULL => (Limiter::NetworkBandwidth, Advice::FasterLink {}),
-        Some(share) if share < NOT_FULL => (Limiter::RemoteLatency, untried),
-        _ => {
-            let parts = [(Limiter::NetworkBandwidth, blocked / 2.0), (Limiter::RemoteLatency, blocked / 2.0)];
-            return Some(Verdict::mixed(parts, evidence).advise([Advice::OneOfBoth {}, untried]));
-        }
-    };
-    Some(Verdict::new(limiter, blocked, evidence).at_most(Confidence::Likely).advise([advice]))
+    let found = Verdict::new(limiter, reading.budget.blocked, evidence);
+    Some(found.at_most(Confidence::Likely).advise([advice]))
 }

@@ -157,8 +157,7 @@ fn link() -> World {
             interface: "eth0".into(),
             sent_bytes: 440_000_000_000,
             received_bytes: 1_000_000,
-            speed_bits_per_second: None,
-            line_bytes_per_second: None,
+            ..NetworkUse::default()
         });
     })
 }
@@ -176,6 +175,22 @@ fn stream(line_times: Option<f64>) -> World {
     network.sent_bytes = written;
     network.line_bytes_per_second = line_times.map(|times| times * written as f64 * 1e9 / elapsed_ns as f64);
     world
+}
+
+/// The same stream, where the interface says so much of what it sends.
+fn stream_over(change: impl FnOnce(&mut NetworkUse, f64)) -> World {
+    let mut world = stream(None);
+    let written_per_second = world.record.app_bytes_written as f64 * 1e9 / world.record.elapsed_ns as f64;
+    change(world.record.system.as_mut().unwrap().network.as_mut().unwrap(), written_per_second);
+    world
+}
+
+/// A queueing discipline that lets so many times the rate pass.
+fn shaped(times: f64) -> World {
+    stream_over(|network, rate| {
+        network.shaper = Some("tbf".into());
+        network.shaped_bytes_per_second = Some(times * rate);
+    })
 }
 
 /// A cap that the rate has reached, of threads that wait above the device.
@@ -272,7 +287,11 @@ cases! {
         clean("rewrite:seq128k").spends(0.05, 0.52, 0.0, 0.43).sleeps(&[("folio_wait_bit_common", 0.43)]),
         |world| world.device_frames(|device| device.busy_ns = 30_000_000),
     );
-    a_stream_of_which_nothing_is_known: Mixed Likely, stream(None);
+    a_stream_on_which_nothing_was_tried: NetworkUntried Likely, stream(None);
+    a_stream_that_a_shaper_holds: NetworkBandwidth Likely, shaped(1.02);
+    a_stream_that_no_shaper_holds: NetworkUntried Likely, shaped(2.0);
+    a_stream_as_fast_as_its_interface: NetworkBandwidth Likely,
+        stream_over(|network, rate| network.speed_bits_per_second = Some((8.4 * rate) as u64));
     a_stream_that_fills_the_line: NetworkBandwidth Likely, stream(Some(1.05));
     a_stream_that_fills_half_of_the_line: RemoteLatency Likely, stream(Some(2.0));
     link_untried: NetworkBandwidth Likely, link();

@@ -181,6 +181,7 @@ document! {
     }
 
     /// What crossed a network interface.
+    #[derive(Default)]
     pub struct NetworkUse {
         /// Its name.
         pub interface: String,
@@ -190,6 +191,12 @@ document! {
         pub received_bytes: u64,
         /// Bits per second that it claims to be able to; null where it does not say.
         pub speed_bits_per_second: Option<u64>,
+        /// Kind of the queueing discipline of this host that limits what it sends, such as "tbf"; null where none does.
+        #[serde(default)]
+        pub shaper: Option<String>,
+        /// Bytes per second that the queueing discipline lets pass; null where there is none.
+        #[serde(default)]
+        pub shaped_bytes_per_second: Option<f64>,
         /// Bytes per second at which an experiment of this run found it full, either way; null where none did.
         #[serde(default)]
         pub line_bytes_per_second: Option<f64>,

@@ -16,6 +16,7 @@ pub mod net_dev;
 mod number;
 pub mod pressure;
 pub mod process_stat;
+pub mod qdisc;
 pub mod schedstat;
 pub mod self_io;
 pub mod task_stat;

@@ -4,6 +4,7 @@ use std::fs::File;
 
 use model::run::NetworkUse;
 
+use super::shaper;
 use crate::parse::net_dev;
 use crate::reading::whole;
 use crate::root::Root;
@@ -76,12 +77,18 @@ impl Network {
         // Where it is not known, the file cannot be read or says −1.
         let megabits = self.root.number::<i64>(&speed_path).and_then(|speed| u64::try_from(speed).ok());
         let speed = megabits.filter(|speed| *speed > 0);
+        let shaper = self.root.is_system().then(|| shaper::slowest(&busiest.name)).flatten();
         let [received_bytes, sent_bytes] = busiest.sum;
         Some(NetworkUse {
             interface: busiest.name,
             sent_bytes,
             received_bytes,
             speed_bits_per_second: speed.map(|megabits| megabits.saturating_mul(BITS_PER_MEGABIT)),
+            shaped_bytes_per_second: shaper
+                .as_ref()
+                .and_then(|shaper| shaper.bytes_per_second)
+                .map(|rate| rate as f64),
+            shaper: shaper.map(|shaper| shaper.kind),
             line_bytes_per_second: None,
         })
     }

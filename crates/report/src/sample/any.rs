@@ -66,13 +66,7 @@ fn any_system() -> impl Strategy<Value = SystemUse> {
                 bytes_per_read_call: read,
                 bytes_per_write_call: write,
             }),
-            network: Some(NetworkUse {
-                interface,
-                sent_bytes,
-                received_bytes,
-                speed_bits_per_second: None,
-                line_bytes_per_second: None,
-            }),
+            network: Some(NetworkUse { interface, sent_bytes, received_bytes, ..NetworkUse::default() }),
             ..SystemUse::default()
         },
     )

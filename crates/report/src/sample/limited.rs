@@ -135,7 +135,7 @@ pub(super) fn all(phases: &mut [PhaseRecord]) {
             sent_bytes: 1_180_000_000,
             received_bytes: 21_000_000,
             speed_bits_per_second: Some(1_000_000_000),
-            line_bytes_per_second: None,
+            ..NetworkUse::default()
         }),
         ..SystemUse::default()
     });

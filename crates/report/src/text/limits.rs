@@ -285,7 +285,7 @@ mod tests {
             sent_bytes: 1_200_000,
             received_bytes: 4_300_000_000,
             speed_bits_per_second: Some(1_000_000_000),
-            line_bytes_per_second: None,
+            ..NetworkUse::default()
         };
         phase.system = Some(SystemUse { network: Some(network), ..SystemUse::default() });
         let shown = wording::crossed(&phase).unwrap();

@@ -245,6 +245,9 @@ fn a_link_that_is_full() {
     let crossed = |row: &Value, way: &str| row["system"]["network"][way].as_f64().unwrap();
     assert!(crossed(&rows[0], "sent_bytes") > 10.0 * crossed(&rows[0], "received_bytes"));
     assert!(crossed(&rows[1], "received_bytes") > 10.0 * crossed(&rows[1], "sent_bytes"));
+    // This end of the rig's link has a queueing discipline.
+    assert_eq!(rows[0]["system"]["network"]["shaper"], "tbf");
+    assert_eq!(crossed(&rows[0], "shaped_bytes_per_second"), 25e6);
     for way in ["sent_bytes", "received_bytes"] {
         let of_data = crossed(&rows[2], way) / rows[2]["bytes"].as_f64().unwrap();
         assert!((0.9..1.2).contains(&of_data), "{of_data} of the bytes {way}");

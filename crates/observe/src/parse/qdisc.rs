@@ -1,0 +1,222 @@
+//! Answers of the kernel to a request for the queueing disciplines of all interfaces: `RTM_NEWQDISC` messages, see
+//! rtnetlink(7), `linux/netlink.h` and `linux/pkt_sched.h`.
+
+use std::iter;
+
+/// `NLMSG_ERROR` and `NLMSG_DONE`: no message follows.
+const LAST: [u16; 2] = [2, 3];
+/// `RTM_NEWQDISC`.
+const NEW_QDISC: u16 = 36;
+/// Bytes of `struct nlmsghdr`.
+const HEADER_BYTES: usize = 16;
+/// Bytes of `struct tcmsg`.
+const TC_BYTES: usize = 20;
+/// Bytes of `struct tc_netem_qopt`, behind which netem's attributes stand.
+const NETEM_BYTES: usize = 24;
+// `TCA_KIND` and `TCA_OPTIONS`.
+const KIND: u16 = 1;
+const OPTIONS: u16 = 2;
+/// `TC_H_ROOT`.
+const ROOT: u32 = u32::MAX;
+/// `TC_H_MAJ_MASK`: the half of a parent that names its discipline; the other one names a class of it.
+const MAJOR: u32 = 0xffff_0000;
+/// Disciplines that stand on top of each other.
+const STACKED_MAX: usize = 8;
+
+/// A queueing discipline of one interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Qdisc {
+    /// Index of the interface.
+    pub interface: u32,
+    handle: u32,
+    parent: u32,
+    /// Its kind, such as "tbf".
+    pub kind: String,
+    /// Bytes per second that it lets pass; `None` where it has no limit, or is of a kind that is not known here.
+    pub bytes_per_second: Option<u64>,
+}
+
+/// The disciplines in one datagram, and whether it is the last.
+pub fn parse(datagram: &[u8]) -> (Vec<Qdisc>, bool) {
+    let mut qdiscs = Vec::new();
+    for (kind, body) in messages(datagram) {
+        if LAST.contains(&kind) {
+            return (qdiscs, true);
+        }
+        qdiscs.extend((kind == NEW_QDISC).then(|| qdisc(body)).flatten());
+    }
+    (qdiscs, false)
+}
+
+/// The slowest of those through which every packet of an interface passes: of its root, and of what hangs below that by
+/// itself.
+pub fn slowest(all: &[Qdisc], interface: u32) -> Option<&Qdisc> {
+    let of_it: Vec<_> = all.iter().filter(|qdisc| qdisc.interface == interface).collect();
+    let below = |upper: &Qdisc| {
+        // A discipline with classes sends each packet to one of several.
+        let is_whole = ["tbf", "netem"].contains(&upper.kind.as_str());
+        let is_child = |qdisc: &&&Qdisc| is_whole && qdisc.parent & MAJOR == upper.handle;
+        of_it.iter().find(is_child).copied()
+    };
+    let root = of_it.iter().find(|qdisc| qdisc.parent == ROOT).copied();
+    let chain = iter::successors(root, |upper| below(upper)).take(STACKED_MAX);
+    chain.filter(|qdisc| qdisc.bytes_per_second.is_some()).min_by_key(|qdisc| qdisc.bytes_per_second)
+}
+
+/// Messages of a datagram: the type of each, and what follows its header.
+fn messages(datagram: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    let mut rest = datagram;
+    iter::from_fn(move || {
+        let length = u32_at(rest, 0)? as usize;
+        let body = rest.get(HEADER_BYTES..length)?;
+        let kind = u16_at(rest, 4)?;
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, body))
+    })
+}
+
+/// Attributes (`struct rtattr`): the type of each, and its value.
+fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    /// `NLA_TYPE_MASK`: two more bits say how the value is written.
+    const TYPE: u16 = 0x3fff;
+    let mut rest = bytes;
+    iter::from_fn(move || {
+        let length = usize::from(u16_at(rest, 0)?);
+        let value = rest.get(4..length)?;
+        let kind = u16_at(rest, 2)? & TYPE;
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, value))
+    })
+}
+
+fn attribute(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
+    attributes(bytes).find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
+}
+
+fn qdisc(body: &[u8]) -> Option<Qdisc> {
+    let (fixed, rest) = body.split_at_checked(TC_BYTES)?;
+    let kind = attribute(rest, KIND)?;
+    let kind = std::str::from_utf8(kind.strip_suffix(&[0]).unwrap_or(kind)).ok()?;
+    Some(Qdisc {
+        interface: u32_at(fixed, 4)?,
+        handle: u32_at(fixed, 8)?,
+        parent: u32_at(fixed, 12)?,
+        kind: kind.to_owned(),
+        bytes_per_second: attribute(rest, OPTIONS).and_then(|options| rate(kind, options)),
+    })
+}
+
+/// A rate of more than 32 bits has an attribute of its own; the other then holds all ones.
+fn rate(kind: &str, options: &[u8]) -> Option<u64> {
+    let wide = |bytes, kind| attribute(bytes, kind).and_then(|value| u64_at(value, 0));
+    let narrow = |bytes, kind, at| attribute(bytes, kind).and_then(|value| u32_at(value, at)).map(u64::from);
+    let found = match kind {
+        // `TCA_TBF_RATE64`; `TCA_TBF_PARMS`, whose `struct tc_ratespec` ends in the rate.
+        "tbf" => wide(options, 4).or_else(|| narrow(options, 1, 8)),
+        // `TCA_NETEM_RATE64`; `TCA_NETEM_RATE`, which begins with the rate.
+        "netem" => {
+            let options = options.get(NETEM_BYTES..)?;
+            wide(options, 8).or_else(|| narrow(options, 6, 0))
+        }
+        // `TCA_CAKE_BASE_RATE64`.
+        "cake" => wide(options, 2),
+        _ => None,
+    };
+    found.filter(|rate| *rate > 0)
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|chunk| u16::from_ne_bytes(*chunk))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|chunk| u32::from_ne_bytes(*chunk))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..)?.first_chunk().map(|chunk| u64::from_ne_bytes(*chunk))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn padded(mut bytes: Vec<u8>) -> Vec<u8> {
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    fn attribute_of(kind: u16, value: &[u8]) -> Vec<u8> {
+        let length = u16::try_from(value.len() + 4).unwrap();
+        padded([&length.to_ne_bytes(), &kind.to_ne_bytes(), value].concat())
+    }
+
+    fn message(kind: u16, body: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(body.len() + HEADER_BYTES).unwrap();
+        padded([&length.to_ne_bytes()[..], &kind.to_ne_bytes(), &[0; 10], body].concat())
+    }
+
+    fn qdisc_of(interface: u32, handle: u32, parent: u32, kind: &str, options: &[u8]) -> Vec<u8> {
+        let numbers = [0, interface, handle, parent, 0].map(u32::to_ne_bytes).concat();
+        let name = [kind.as_bytes(), &[0]].concat();
+        message(NEW_QDISC, &[numbers, attribute_of(KIND, &name), attribute_of(OPTIONS, options)].concat())
+    }
+
+    fn tbf(rate: u32) -> Vec<u8> {
+        attribute_of(1, &[&[0; 8][..], &rate.to_ne_bytes(), &[0; 24]].concat())
+    }
+
+    #[test]
+    fn rates_of_each_kind_are_read() {
+        let wide = [tbf(u32::MAX), attribute_of(4, &5_000_000_000_u64.to_ne_bytes())].concat();
+        let netem = [&[0; NETEM_BYTES][..], &attribute_of(6, &[&7_u32.to_ne_bytes()[..], &[0; 12]].concat())]
+            .concat();
+        let datagram = [
+            qdisc_of(1, 0, ROOT, "noqueue", &[]),
+            qdisc_of(2, 0x1_0000, ROOT, "tbf", &tbf(50_000_000)),
+            qdisc_of(3, 0x1_0000, ROOT, "tbf", &wide),
+            qdisc_of(4, 0x1_0000, ROOT, "netem", &netem),
+            qdisc_of(5, 0x1_0000, ROOT, "cake", &attribute_of(2, &9_u64.to_ne_bytes())),
+            qdisc_of(6, 0x1_0000, ROOT, "cake", &attribute_of(2, &0_u64.to_ne_bytes())),
+            message(LAST[1], &[0; 4]),
+        ]
+        .concat();
+        let (all, is_last) = parse(&datagram);
+        assert!(is_last);
+        let rates: Vec<_> = all.iter().map(|qdisc| qdisc.bytes_per_second).collect();
+        let known = [Some(50_000_000), Some(5_000_000_000), Some(7), Some(9)];
+        assert_eq!(rates, [&[None][..], &known, &[None]].concat());
+        assert_eq!(slowest(&all, 2).unwrap().kind, "tbf");
+        assert_eq!(slowest(&all, 1), None);
+        assert_eq!(slowest(&all, 9), None);
+    }
+
+    #[test]
+    fn what_every_packet_passes_counts_and_a_class_does_not() {
+        let delay = [0; NETEM_BYTES];
+        let (below, _) = parse(
+            &[
+                qdisc_of(2, 0x1_0000, ROOT, "netem", &delay),
+                qdisc_of(2, 0xa_0000, 0x1_0001, "tbf", &tbf(100)),
+                qdisc_of(3, 0x1_0000, ROOT, "prio", &[]),
+                qdisc_of(3, 0xa_0000, 0x1_0001, "tbf", &tbf(100)),
+            ]
+            .concat(),
+        );
+        assert_eq!(slowest(&below, 2).unwrap().bytes_per_second, Some(100));
+        assert_eq!(slowest(&below, 3), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), kind in 0u16..10) {
+            let (all, _) = parse(&bytes);
+            let _ = slowest(&all, 1);
+            let (all, _) = parse(&qdisc_of(1, 0, ROOT, ["tbf", "netem", "cake"][usize::from(kind % 3)], &bytes));
+            let _ = slowest(&all, 1);
+            let _ = parse(&message(kind, &bytes));
+        }
+    }
+}

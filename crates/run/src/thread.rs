@@ -1,0 +1,41 @@
+//! Threads that are started only where the system has room for all that a new one maps.
+
+use std::fs;
+use std::io::{Error, ErrorKind, Result};
+use std::sync::mpsc::sync_channel;
+use std::thread::{Builder, JoinHandle};
+
+use rustix::process::{Resource, getrlimit};
+
+/// Address space beside its stack that a new thread maps before it runs its first function. A thread that cannot map its
+/// stack for signals aborts the process.
+const BESIDE_STACK_BYTES: u64 = 1 << 20;
+
+/// Starts a thread with that name and stack, and returns once it runs `body`.
+///
+/// # Errors
+/// The system refuses another thread, or its address space would not do.
+pub(crate) fn start<T: Send + 'static>(
+    name: &str,
+    stack_bytes: usize,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>> {
+    if address_space_left().is_some_and(|left| left < stack_bytes as u64 + BESIDE_STACK_BYTES) {
+        return Err(Error::new(ErrorKind::OutOfMemory, "the limit of address space (ulimit -v) is reached"));
+    }
+    let (runs, is_running) = sync_channel(1);
+    let thread = Builder::new().name(name.to_owned()).stack_size(stack_bytes).spawn(move || {
+        let _ = runs.send(());
+        body()
+    })?;
+    // Until then, nobody takes the room that was found.
+    let _ = is_running.recv();
+    Ok(thread)
+}
+
+/// Bytes that this process may still map; `None` without a limit.
+fn address_space_left() -> Option<u64> {
+    let limit = getrlimit(Resource::As).current?;
+    let used_pages: u64 = fs::read_to_string("/proc/self/statm").ok()?.split(' ').next()?.parse().ok()?;
+    Some(limit.saturating_sub(used_pages * rustix::param::page_size() as u64))
+}
