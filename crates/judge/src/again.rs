@@ -3,7 +3,7 @@
 use model::Run;
 use model::run::PhaseRecord;
 
-use crate::{judge, tell_line};
+use crate::{judge, tell_rows};
 
 /// Judges all phases of a run anew, from nothing but the run: what an older version concluded is replaced.
 pub fn again(run: &mut Run) {
@@ -12,7 +12,7 @@ pub fn again(run: &mut Run) {
         phases.iter_mut().for_each(|record| judge(record, plan, environment, target_probes.as_ref()));
     };
     judge_all(phases);
-    if tell_line(phases) {
+    if tell_rows(phases) {
         judge_all(phases);
     }
 }

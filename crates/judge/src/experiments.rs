@@ -141,9 +141,9 @@ pub(crate) enum Flaw {
 /// A load as experiments show it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Tested {
-    /// No experiment was made.
+    /// No experiment was made, or in vain.
     Untried,
-    /// The answers are too unsteady, or contradict each other.
+    /// The answers contradict each other.
     Unclear,
     /// The answers show this.
     Shown {
@@ -189,8 +189,31 @@ impl<'a> Answers<'a> {
         made.map(|(experiment, sensed)| (experiment, sensed, self.flaw(experiment, sensed))).collect()
     }
 
+    /// Half of the 95 % interval of an answer. Runs of an experiment follow each other, and know nothing of what is slower than
+    /// they are: how far the rates without any change lie apart, from one experiment to the next, tells of that.
+    fn half_width(&self, experiment: Experiment, sensed: &Sensed) -> Option<f64> {
+        let half = sensed.half_width.filter(|half| (half + sensed.value).is_finite())?;
+        let is_power = matches!(experiment, Experiment::Depth | Experiment::Block);
+        let slow = if is_power { self.spread() / f64::from(model::experiment::FACTOR).ln() } else { 0.0 };
+        Some(half.hypot(slow))
+    }
+
+    /// Standard deviation of the logarithms of the row's own rate and of those without a change; 0 from fewer than three.
+    fn spread(&self) -> f64 {
+        let Some(known) = self.known else { return 0.0 };
+        let before = [&known.depth, &known.block, &known.delay].into_iter().flatten();
+        let before = before.map(|sensed| sensed.before_ops_per_second);
+        let rates: Vec<f64> = before.chain(self.own.map(|(own, _)| own)).filter(|rate| *rate > 0.0).collect();
+        if rates.len() < 3 {
+            return 0.0;
+        }
+        let mean = rates.iter().map(|rate| rate.ln()).sum::<f64>() / rates.len() as f64;
+        let squares: f64 = rates.iter().map(|rate| (rate.ln() - mean).powi(2)).sum();
+        (squares / (rates.len() - 1) as f64).sqrt()
+    }
+
     fn flaw(&self, experiment: Experiment, sensed: &Sensed) -> Option<Flaw> {
-        let Some(half) = sensed.half_width.filter(|half| (half + sensed.value).is_finite()) else {
+        let Some(half) = self.half_width(experiment, sensed) else {
             return Some(Flaw::Unsteady);
         };
         let (value, low, high) = (sensed.value, sensed.value - half, sensed.value + half);
@@ -215,7 +238,10 @@ impl<'a> Answers<'a> {
             Experiment::Block => false,
             Experiment::Separate => low > 1.0,
         };
-        (half > UNSTEADY && !is_decided).then_some(Flaw::Unsteady)
+        // A gain that may be none tells nothing.
+        let gain = exponential(told);
+        let is_anything = experiment == Experiment::Depth && gain.value > FULL_GAIN && gain.low < 1.0;
+        ((half > UNSTEADY && !is_decided) || is_anything).then_some(Flaw::Unsteady)
     }
 
     /// Whether the rate without any change was another than the row's own, beyond the row's own interval.
@@ -225,16 +251,16 @@ impl<'a> Answers<'a> {
         })
     }
 
-    /// Whether the target was in another state than the row's, so that nothing was tried on that.
-    pub fn is_moved(&self) -> bool {
-        self.all().iter().any(|(_, _, flaw)| *flaw == Some(Flaw::Moved))
+    /// Whether something was tried in vain: the target was in another state than the row's, or too unsteady.
+    pub fn is_in_vain(&self) -> bool {
+        self.all().iter().any(|(_, _, flaw)| matches!(flaw, Some(Flaw::Moved | Flaw::Unsteady)))
     }
 
     /// The answer to an experiment, if it is evidence.
     fn told(&self, experiment: Experiment) -> Option<Told> {
         let (_, sensed, _) =
             self.all().into_iter().find(|(made, _, flaw)| *made == experiment && flaw.is_none())?;
-        let half = sensed.half_width?;
+        let half = self.half_width(experiment, sensed)?;
         Some(Told { value: sensed.value, low: sensed.value - half, high: sensed.value + half })
     }
 
@@ -300,8 +326,7 @@ impl<'a> Answers<'a> {
             }
             (Some(_), None, _) => shown(Load::Between, false, &[]),
             (None, _, Some(load)) => shown(load, false, &[]),
-            (None, _, None) if self.known.is_none() || self.is_moved() => Tested::Untried,
-            (None, _, None) => Tested::Unclear,
+            (None, _, None) => Tested::Untried,
         }
     }
 }
@@ -365,7 +390,7 @@ mod tests {
         // A pause that costs half of itself says neither.
         assert_eq!(load(nothing, Some((0.55, 0.1))), shown(Load::Full, false));
         assert_eq!(load(None, nothing), shown(Load::Full, false));
-        assert_eq!(load(None, None), Tested::Unclear);
+        assert_eq!(load(None, None), Tested::Untried);
         assert_eq!(Answers::new(None, None, false).load(), Tested::Untried);
     }
 
@@ -378,8 +403,18 @@ mod tests {
         // 1.3 times, between 1.1 and 1.5.
         assert_eq!(load(Some((0.19, 0.12)), Some((1.0, 0.1))), shown(Load::Room, false));
         assert_eq!(load(Some((0.19, 0.12)), Some((0.5, 0.1))), shown(Load::Room, false));
-        // Anything at all.
-        assert_eq!(load(Some((0.5, 0.9)), None), Tested::Unclear);
+        // Anything at all: it was tried in vain.
+        assert_eq!(load(Some((0.5, 0.9)), None), Tested::Untried);
+        assert_eq!(load(Some((0.13, 0.15)), None), Tested::Untried);
+    }
+
+    #[test]
+    fn rates_that_wander_from_one_experiment_to_the_next_make_answers_wider() {
+        let mut known = known(Some((0.16, 0.06)), Some((0.0, 0.1)));
+        let gain = |known: &Sensitivity| Answers::new(Some(known), Some((1000.0, 0.02)), false).gain();
+        assert!(gain(&known).unwrap().low > 1.1, "all runs began at the row's own rate");
+        known.delay.as_mut().unwrap().before_ops_per_second = 1600.0;
+        assert_eq!(gain(&known), None, "25 % more says nothing of a target that gives 60 % more by itself");
     }
 
     #[test]

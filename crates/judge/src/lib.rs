@@ -32,7 +32,7 @@ pub use again::again;
 pub use disturbance::disturbances;
 pub use experiments::has_moved;
 pub use input::JudgeInput;
-pub use limiters::{tell_line, thresholds};
+pub use limiters::thresholds;
 pub use traps::direct::disagreement;
 pub use traps::{TRAPS, Trap};
 
@@ -65,9 +65,6 @@ impl From<Finding> for TrapFinding {
     }
 }
 
-/// Notes of the run itself that cost a row its trust, whatever the counters say.
-const OF_THE_RUN: &[(&str, Trust)] = &[("verification_failed", Trust::Invalid)];
-
 /// Judges a record: its notes become those that the run made, followed by what the traps find.
 ///
 /// A record that was judged before is judged anew. `plan` and `environment` are those of its run.
@@ -93,12 +90,9 @@ pub fn judge(
         costs.push((grade.trust(), trap.code.to_owned()));
         found.push(Note::new(finding, advice));
     }
-    costs.extend(record.notes.iter().filter_map(|note| {
-        let (code, trust) = OF_THE_RUN.iter().find(|(code, _)| *code == note.code)?;
-        Some((*trust, (*code).to_owned()))
-    }));
+    costs.extend(record.notes.iter().map(|note| (note.finding.grade().trust(), note.code.clone())));
     if record.status != Status::Done {
-        costs.push((Trust::Suspect, "ended_early".into()));
+        costs.push((Trust::Invalid, "ended_early".into()));
     }
     let mut verdict = limiters::conclude(&input).unwrap_or_default();
     let disturbed = disturbance::of(&input, |_| false);
@@ -120,6 +114,13 @@ pub fn judge(
         verdict = verdict.at_most(Confidence::Likely);
     }
     record.verdict = Some(Verdict { trust, trust_reasons, ..verdict });
+}
+
+/// Tells rows what other rows of their run have shown: what the line to a server carries, and what a device moves. Whether
+/// there is anything new, so that all are to be judged again.
+pub fn tell_rows(rows: &mut [PhaseRecord]) -> bool {
+    let (line, device) = (limiters::tell_line(rows), limiters::tell_device(rows));
+    line || device
 }
 
 /// The experiment that would say most about what limits a record, of those that were not tried yet; `None` where none

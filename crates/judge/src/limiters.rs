@@ -24,7 +24,8 @@ mod sync;
 mod throttle;
 mod unstable;
 
-pub use stream::tell_line;
+pub(crate) use saturation::tell_device;
+pub(crate) use stream::tell_line;
 
 use model::advice::Advice;
 use model::experiment::Experiment;

@@ -242,8 +242,8 @@ impl<'a> Reading<'a> {
     }
 
     /// Whether experiments found the target in another state than the row's.
-    pub fn is_moved(&self) -> bool {
-        self.experiments().is_moved()
+    pub fn is_in_vain(&self) -> bool {
+        self.experiments().is_in_vain()
     }
 
     /// The load of the target at the depth that was asked for, as experiments show it.

@@ -66,7 +66,7 @@ pub struct Variant {
 
 impl Experiment {
     /// All of them, in the order in which they are made.
-    pub const ALL: &[Self] = &[Self::Depth, Self::Delay, Self::Block, Self::Separate];
+    pub const ALL: &[Self] = &[Self::Depth, Self::Block, Self::Delay, Self::Separate];
 
     /// The test for this experiment on `phase`, which ends with the time or with one pass; `None` where it means nothing.
     ///

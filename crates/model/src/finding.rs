@@ -10,13 +10,11 @@ use crate::run::{Mark, Trust};
 /// How grave a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Grade {
-    /// Worth knowing.
-    Info,
-    /// Something to act on; the number is what it looks like.
-    Act,
-    /// The number may be something else than the speed of this storage.
+    /// Worth knowing: the number is what it looks like.
+    Remark,
+    /// The number may be off by more than its ±.
     Suspect,
-    /// The number is something else than the speed of this storage.
+    /// The number is not the one that was asked for.
     Invalid,
 }
 
@@ -24,32 +22,82 @@ impl Grade {
     /// The trust that it leaves.
     pub fn trust(self) -> Trust {
         match self {
-            Self::Info | Self::Act => Trust::Ok,
+            Self::Remark => Trust::Ok,
             Self::Suspect => Trust::Suspect,
             Self::Invalid => Trust::Invalid,
         }
     }
 
-    /// Its sign: what costs trust is marked with distrust.
+    /// Its mark.
     pub fn mark(self) -> Mark {
         match self {
-            Self::Info => Mark::Info,
-            Self::Act => Mark::Act,
-            Self::Suspect | Self::Invalid => Mark::Distrust,
+            Self::Remark => Mark::Remark,
+            Self::Suspect => Mark::Suspect,
+            Self::Invalid => Mark::Invalid,
+        }
+    }
+}
+
+impl Mark {
+    /// The sign in the table; empty for what is only worth knowing.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::Invalid => "!",
+            Self::Suspect => "?",
+            Self::Remark => "",
+        }
+    }
+}
+
+/// A disturbance that takes less than this, or a change of the rate that is smaller, leaves the number what it looks like:
+/// the rate's own ± is of that size on many devices.
+pub const OFF_MIN: f64 = 0.1;
+
+impl Finding {
+    /// How grave it is, if its rule says nothing else.
+    pub fn grade(&self) -> Grade {
+        match self.off_by() {
+            Some(share) if share < OFF_MIN => Grade::Remark,
+            _ => self.grade_of_kind(),
+        }
+    }
+
+    /// The part of the number by which it may be off, where that is known.
+    fn off_by(&self) -> Option<f64> {
+        let change = |one: &OpsPerSecond, other: &OpsPerSecond| {
+            (one.0 - other.0).abs() / one.0.max(other.0).max(f64::MIN_POSITIVE)
+        };
+        match self {
+            Self::ForeignIo { foreign_share: Share(share), .. }
+            | Self::Steal { stolen_share: Share(share) }
+            | Self::WaitedForCpu { waited_share: Share(share) } => Some(*share),
+            Self::Drifted { first_ops_per_second, last_ops_per_second, .. } => {
+                Some(change(first_ops_per_second, last_ops_per_second))
+            }
+            Self::RateChanged { before_ops_per_second, after_ops_per_second, .. } => {
+                Some(change(before_ops_per_second, after_ops_per_second))
+            }
+            Self::RateChangedOften { lowest_ops_per_second, highest_ops_per_second, .. } => {
+                Some(change(lowest_ops_per_second, highest_ops_per_second))
+            }
+            _ => None,
         }
     }
 }
 
 macro_rules! findings {
-    ($($code:literal $grade:ident { $($(#[$meta:meta])* $kind:ident { $($figure:ident: $type:ty),* })+ })+) => {
+    ($($code:literal $grade:ident { $(#[doc = $about:literal] $kind:ident { $($figure:ident: $type:ty),* })+ })+) => {
         kinds! {
             /// A finding about a row, with its figures.
-            Finding { $($($(#[$meta])* $kind { $($figure: $type),* })+)+ }
+            Finding { $($(#[doc = $about] $kind { $($figure: $type),* })+)+ }
         }
 
         impl Finding {
             /// The words for programs in the order in which they are told; one may stand several times, once for each grade.
             pub const CODES: &[&str] = &[$($code),+];
+
+            /// The kinds, each by its word for programs, with its meaning.
+            pub const MEANINGS: &[(&str, &str)] = &[$($(($code, $about),)+)+];
 
             /// The word for programs: that of the trap, of which there may be several kinds.
             pub fn code(&self) -> &'static str {
@@ -59,11 +107,11 @@ macro_rules! findings {
                 }
             }
 
-            /// How grave it is, if its rule says nothing else.
-            pub fn grade(&self) -> Grade {
+            /// The grade of its kind at most.
+            fn grade_of_kind(&self) -> Grade {
                 match self {
                     $($(Self::$kind { .. } => Grade::$grade,)+)+
-                    Self::InWords => Grade::Info,
+                    Self::InWords => Grade::Remark,
                 }
             }
         }
@@ -71,63 +119,63 @@ macro_rules! findings {
 }
 
 findings! {
-    "failed" Act {
+    "failed" Invalid {
         /// The test failed.
         Failed { reason: Name }
     }
-    "skipped" Act {
+    "skipped" Invalid {
         /// The test was not tried.
         Skipped { reason: Name }
     }
-    "ended_early" Act {
+    "ended_early" Invalid {
         /// The test ended before its stop rule held.
         EndedEarly { reason: Name }
     }
-    "no_rate" Act {
+    "no_rate" Invalid {
         /// The test came to its end and has no rate.
         NoRate { reason: Name }
     }
-    "between_runs" Info {
+    "between_runs" Remark {
         /// How far repetitions lie apart, in bytes.
         BetweenRuns { runs: Count, spread: Share, mean_bytes_per_second: BytesPerSecond }
         /// How far repetitions lie apart.
         BetweenRunsByOps { runs: Count, spread: Share, mean_ops_per_second: OpsPerSecond }
     }
-    "into_cache" Info {
+    "into_cache" Remark {
         /// The rate at which the page cache took writes, in bytes.
         IntoCache { bytes_per_second: BytesPerSecond }
         /// The rate at which the page cache took writes.
         IntoCacheByOps { ops_per_second: OpsPerSecond }
     }
-    "waited_to_start" Info {
+    "waited_to_start" Remark {
         /// Part of the 99th percentile that passed before operations were started.
         P99Waited { wait_ns: LatencyNs, whole_ns: LatencyNs }
         /// Part of the median that passed before operations were started.
         P50Waited { wait_ns: LatencyNs, whole_ns: LatencyNs }
     }
-    "verification_failed" Act {
+    "verification_failed" Invalid {
         /// What was read is not what was written.
         DataDiffers {}
     }
-    "not_compared" Info {
+    "not_compared" Remark {
         /// An earlier test failed while it wrote, so nothing is known that reads could be compared with.
         NotCompared {}
     }
-    "depth_by_threads" Info {
+    "depth_by_threads" Remark {
         /// Threads in place of a ring, which cannot be used here.
         ThreadsForRing { depth: Count, threads: Count }
         /// Threads in place of depth, which plain system calls do not have.
         ThreadsForDepth { depth: Count, threads: Count }
     }
-    "engine_features_lost" Info {
+    "engine_features_lost" Remark {
         /// The kernel refused something that makes the ring faster.
         RingWithout { features: Name }
     }
-    "fell_behind" Act {
+    "fell_behind" Suspect {
         /// Operations of an open loop never started.
         FellBehind { missed: Count, due: Count }
     }
-    "repeated" Info {
+    "repeated" Remark {
         /// Measured a second time, as the device's bytes differed from the test's.
         MeasuredTwice { difference: Share }
     }
@@ -135,7 +183,7 @@ findings! {
         /// A file system in memory.
         TargetIsMemory { file_system: Name }
     }
-    "nothing_to_compare" Suspect {
+    "nothing_to_compare" Remark {
         /// A file system whose devices are not known.
         DevicesUnknown { file_system: Name, read_bytes: Bytes }
     }
@@ -155,13 +203,13 @@ findings! {
         /// The device moved less than was asked for.
         DeviceMovedLess { ratio: Ratio, file_system: Name }
     }
-    "device_disagrees" Info {
+    "device_disagrees" Remark {
         /// The device moved more than was asked for, as always on this file system.
         CopyOnWriteOverhead { ratio: Ratio, file_system: Name }
-    }
-    "device_disagrees" Suspect {
         /// The device moved more than was asked for, all of it for this test.
         DeviceMovedMore { ratio: Ratio, file_system: Name }
+    }
+    "device_disagrees" Suspect {
         /// The device moved more than was asked for, part of it for others.
         DeviceMovedForOthers { ratio: Ratio }
     }
@@ -171,7 +219,7 @@ findings! {
         /// The kernel charged the test with more than the device counted.
         ChargedMore { excess: Share, mount_point: Name }
     }
-    "depth_not_reached" Info {
+    "depth_not_reached" Remark {
         /// Operations waited above the device.
         DepthNotReached { in_flight: Mean, at_device: Mean }
     }
@@ -179,7 +227,7 @@ findings! {
         /// Writes without a sync.
         NothingDurable { written_bytes: Bytes }
     }
-    "durability_void" Suspect {
+    "durability_void" Invalid {
         /// An option of the mount by which a sync does not flush the device.
         SyncsNotFlushed { option: Name }
     }
@@ -195,7 +243,7 @@ findings! {
         /// Writes that were synced and did not reach the device.
         DidNotReachDevice { reached_share: Share, file_system: Name }
     }
-    "served_from_page_cache" Info {
+    "served_from_page_cache" Remark {
         /// The cache was to be warm, and was.
         CacheWarm { cached_share: Share }
     }
@@ -221,7 +269,7 @@ findings! {
         /// A cache below this system may have answered, as the 99th percentile of reads shows.
         LowerCacheByP99 { blocks: Count, first_ns: LatencyNs, second_ns: LatencyNs, passes: Mean }
     }
-    "below_os_cache" Info {
+    "below_os_cache" Remark {
         /// A cache below this system, which this test did not use, as the mean of reads shows.
         LowerCacheUnused { blocks: Count, first_ns: LatencyNs, second_ns: LatencyNs }
         /// A cache below this system, which this test did not use, as the 99th percentile of reads shows.
@@ -230,6 +278,8 @@ findings! {
     "server_cache" Suspect {
         /// The server's memory can hold much of the set.
         ServerHolds { memory_bytes: MemoryBytes, held_share: Share, size_bytes: MemoryBytes }
+    }
+    "server_cache" Remark {
         /// The server's memory is not known.
         ServerMemoryUnknown { size_bytes: MemoryBytes }
     }
@@ -237,53 +287,53 @@ findings! {
         /// Later passes were faster than the first.
         LaterPassesFaster { passes: Mean, gain: Share }
     }
-    "metadata_cache" Suspect {
+    "metadata_cache" Remark {
         /// Names and attributes came from memory.
         NamesFromMemory { operations: Count }
     }
-    "inode_search" Act {
+    "inode_search" Remark {
         /// ext4 without a journal searched past inodes that were freed a short while ago.
         InodeSearch {}
     }
-    "too_few_samples" Info {
+    "too_few_samples" Remark {
         /// The sync at the end took so long that the rate is one observation.
         LongSync { share: Share, elapsed_seconds: Seconds }
-    }
-    "too_few_samples" Suspect {
         /// Too few rounds of a test on files.
         FewRounds { rounds: Count, operations: Count }
         /// Too short.
         Short { elapsed_seconds: Seconds, operations: Count }
     }
     "not_steady" Suspect {
-        /// A rate that is hardly known.
-        Unsteady { half_width: Share }
         /// A rate that drifted.
-        Drift { elapsed_seconds: Seconds }
+        Drifted { elapsed_seconds: Seconds, first_ops_per_second: OpsPerSecond, last_ops_per_second: OpsPerSecond }
         /// A rate that changed once.
         RateChanged { before_ops_per_second: OpsPerSecond, after_ops_per_second: OpsPerSecond, at_seconds: Seconds }
         /// A rate that changed several times.
         RateChangedOften { changes: Count, lowest_ops_per_second: OpsPerSecond, highest_ops_per_second: OpsPerSecond }
     }
-    "wide_interval" Suspect {
+    "not_steady" Remark {
+        /// A rate that is hardly known.
+        Unsteady { half_width: Share }
+    }
+    "wide_interval" Remark {
         /// A rate that is known less well than was asked for.
         WideInterval { half_width: Share, wanted: Share }
         /// A rate of which nobody knows how surely it is known.
         FewParts { parts: Count }
     }
-    "one_run" Info {
+    "one_run" Remark {
         /// A single run on a disk that guests of a host share.
         OneRun { half_width: Share }
         /// The same where earlier runs show how far the next may lie.
         OneOfRuns { half_width: Share, runs: Count, low: Share, high: Share }
     }
-    "rate_dropped" Info {
+    "rate_dropped" Remark {
         /// Memory was full of dirty pages from then on, in bytes.
         MemoryFilled { moved_bytes: Bytes, first_bytes_per_second: BytesPerSecond, then_bytes_per_second: BytesPerSecond, at_seconds: Seconds }
         /// Memory was full of dirty pages from then on.
         MemoryFilledByOps { first_ops_per_second: OpsPerSecond, then_ops_per_second: OpsPerSecond, at_seconds: Seconds }
     }
-    "rate_dropped" Act {
+    "rate_dropped" Suspect {
         /// A cache or a credit ran out, in bytes; the row has the rate after it.
         RanOut { moved_bytes: Bytes, first_bytes_per_second: BytesPerSecond, then_bytes_per_second: BytesPerSecond, at_seconds: Seconds }
         /// A cache or a credit ran out; the row has the rate after it.
@@ -293,11 +343,11 @@ findings! {
         /// A cache or a credit ran out; the row is a mean.
         RanOutMeanByOps { first_ops_per_second: OpsPerSecond, then_ops_per_second: OpsPerSecond, at_seconds: Seconds }
     }
-    "rate_capped" Act {
+    "rate_capped" Remark {
         /// A rate more even than its latencies allow.
         TooEven { variation: Share, p50_ns: LatencyNs, p99_ns: LatencyNs }
     }
-    "several_modes" Info {
+    "several_modes" Remark {
         /// Several kinds of operations.
         SeveralModes { modes: Modes }
     }
@@ -323,23 +373,23 @@ findings! {
         /// Work of the target on itself.
         TargetUpkeep { work: Upkeep }
     }
-    "upkeep" Info {
+    "upkeep" Remark {
         /// Work of an array or file system that may be another.
         OtherUpkeep { work: Upkeep }
     }
-    "parity_writes" Act {
+    "parity_writes" Remark {
         /// An array read parity to write parts of stripes.
         ParityWrites { array: Name, read_bytes: Bytes, written_bytes: Bytes, asked_bytes: Bytes }
     }
-    "members_unbalanced" Act {
+    "members_unbalanced" Remark {
         /// One member of an array moved more than the others.
         BusyMember { member: Name, times: Mean, array: Name }
     }
-    "fragmented" Info {
+    "fragmented" Remark {
         /// Files in many pieces on a device that spins.
         Fragmented { extents: Count, mean_bytes: MemoryBytes }
     }
-    "compressible_target" Info {
+    "compressible_target" Remark {
         /// A device that compresses.
         DeviceCompresses { device: Name, compressible_share: Share }
         /// A file system that compresses.
@@ -347,31 +397,31 @@ findings! {
         /// A file system that stores data smaller than it is.
         StoredSmaller { file_system: Name, stored_share: Share, compressible_share: Share }
     }
-    "volatile_write_cache" Info {
+    "volatile_write_cache" Remark {
         /// A cache of the drive that a longer test might fill.
         WriteCacheHeld { device: Name, written_bytes: Bytes }
     }
-    "read_ahead" Info {
+    "read_ahead" Remark {
         /// Small blocks, for which the kernel reads whole pages.
         WholePages { ratio: Ratio }
         /// Read-ahead that was not used.
         ReadAheadUnused { ratio: Ratio }
     }
-    "amplification" Info {
+    "amplification" Remark {
         /// Bytes and flushes of the device for each operation.
         Amplification { ratio: Mean, flushes: Mean }
     }
-    "one_pass" Info {
+    "one_pass" Remark {
         /// Reads that ended with the set.
         ReadOnce { elapsed_seconds: Seconds }
         /// Writes that ended with the set.
         WrittenOnce { elapsed_seconds: Seconds }
     }
-    "write_limit" Info {
+    "write_limit" Remark {
         /// Writes that ended with their part of the limit.
         WriteLimitReached { elapsed_seconds: Seconds, limit_bytes: Bytes }
     }
-    "knee" Info {
+    "knee" Remark {
         /// The knee of a sweep.
         Knee { throughput_share: Share, latency_share: Share }
         /// A sweep that has no knee up to here.

@@ -80,6 +80,8 @@ observations! {
         AtServer { requests: Mean, waiting: Mean }
         /// A disk that a hypervisor made.
         VirtualDisk {}
+        /// The rate of another test of the run, in the same direction.
+        OtherMovedMore { device: Name, bytes_per_second: BytesPerSecond }
         /// Time in which a device was not idle.
         DeviceBusy { device: Name, busy_share: Share }
         /// Operations that an open loop started.

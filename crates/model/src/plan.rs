@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use crate::experiment::{self, Experiment};
 use crate::machine::Machine;
 use crate::request::{Allow, Percent, Request, Seconds};
-use crate::size::Size;
+use crate::size::{self, Size};
 use crate::spec::{self, Defaults};
 use crate::sweep::Sweep;
 use crate::target::{Backing, Target};
@@ -31,11 +31,17 @@ use volume::{
     estimate, experiments_ns, leave_bytes_to_experiments, share_write_limit, stop_of, whole_seconds,
 };
 
-pub use dataset::{DATASET_BYTES_MAX, DATASET_BYTES_MIN, DataGroup, Dataset, RESERVE_BYTES};
+pub use dataset::{
+    DATASET_BYTES_MAX, DATASET_BYTES_MIN, DataGroup, Dataset, RESERVE_BYTES, power_of_two_within,
+};
 pub use volume::{EXPERIMENTS_NS, PROBE_BYTES, WRITE_LIMIT_BYTES, WRITE_LIMIT_BYTES_MAX};
 
 /// Longest measured time of a phase where neither preset nor flag says.
 pub const PHASE_SECONDS: f64 = 20.0;
+/// Note of plans on a simulated device.
+pub const SIMULATED: &str = "simulated: these numbers are arithmetic, and are not saved";
+/// Name of the preset where tests were given one by one.
+pub const CUSTOM: &str = "custom";
 /// Shortest measured time of a phase that ends when its rate is known, where neither preset nor flag says.
 pub const PHASE_SECONDS_MIN: f64 = 4.0;
 /// How well the rate must be known for that, where neither preset nor flag says.
@@ -260,13 +266,19 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
 
     let mut notes = notes(target);
     notes.extend(left_out);
+    if let (Some(Size::Bytes(asked)), Some(dataset)) = (request.size, &dataset)
+        && asked != dataset.size_bytes_max
+    {
+        let (asked, whole) = (size::exact(asked), size::exact(dataset.size_bytes_max));
+        notes.push(format!("--size {asked} is {whole} in whole blocks of all tests"));
+    }
     notes.extend(depth_notes(&phases, machine));
     let (estimate_ns, estimate_spread_ns) = estimate(&phases, until, dataset.as_ref(), repetitions, probe);
     let longest_ns = estimate_ns.saturating_add(estimate_spread_ns).saturating_mul(2);
     let total_ns =
         request.total.map_or(whole_seconds(longest_ns.saturating_add(60_000_000_000)), Seconds::as_ns);
     Ok(Plan {
-        preset: request.preset.clone().unwrap_or_else(|| "custom".into()),
+        preset: request.preset.clone().unwrap_or_else(|| CUSTOM.into()),
         seed: request.seed,
         label: request.label.clone(),
         repetitions,
@@ -407,10 +419,6 @@ impl Plan {
 fn notes(target: &Target) -> Vec<String> {
     let mut notes = target.notes.clone();
     match target.backing {
-        Backing::Memory => notes.push(format!(
-            "{} is memory, no device: these numbers say nothing about storage",
-            target.file_system
-        )),
         Backing::RemoteOrUserSpace => notes.push(format!(
             "{} is remote or user-space: what it does with the data is out of sight",
             target.file_system
@@ -419,8 +427,8 @@ fn notes(target: &Target) -> Vec<String> {
             "the devices under {} were not found: nothing can be compared with their counters",
             target.mount_point
         )),
-        Backing::Simulated => notes.push("simulated: these numbers are arithmetic, and are not saved".into()),
-        Backing::Devices => {}
+        Backing::Simulated => notes.push(SIMULATED.into()),
+        Backing::Memory | Backing::Devices => {}
     }
     notes
 }

@@ -149,7 +149,7 @@ document! {
         pub spec: String,
         /// The verb.
         pub name: String,
-        /// Short description for tables: "RND4K Q32T4".
+        /// Short description for tables: "4K rnd q32t4".
         pub label: String,
         /// Phases that belong together: a sweep, one side of a comparison.
         pub group: Option<String>,
@@ -667,6 +667,9 @@ document! {
         pub leaf_amplification: Option<f64>,
         /// Share of the device's bytes that was not ours, 0 to 1; null where it cannot be told.
         pub foreign_share: Option<f64>,
+        /// Bytes per second that another test of this run moved in the same direction; null where none moved clearly more.
+        #[serde(default)]
+        pub other_bytes_per_second: Option<f64>,
     }
 
     /// Where the time of the worker threads went, as shares that sum to 1.
@@ -737,14 +740,16 @@ document! {
 }
 
 words! {
-    /// What to do about a note.
+    /// What a note does to the number of its row.
     pub enum Mark {
-        /// `!`: act on it.
-        Act,
-        /// `?`: do not trust the number as storage.
-        Distrust,
-        /// Worth knowing, nothing to do.
-        Info,
+        /// `!`: it is not the number that was asked for.
+        Invalid,
+        /// `?`: it may be off by more than its ±.
+        #[serde(alias = "distrust")]
+        Suspect,
+        /// Nothing.
+        #[serde(alias = "act", alias = "info")]
+        Remark,
     }
 }
 
@@ -763,17 +768,6 @@ impl Trust {
             Self::Ok => "ok",
             Self::Suspect => "suspect",
             Self::Invalid => "invalid",
-        }
-    }
-}
-
-impl Mark {
-    /// The sign in the table; empty for what is only worth knowing.
-    pub fn sign(self) -> &'static str {
-        match self {
-            Self::Act => "!",
-            Self::Distrust => "?",
-            Self::Info => "",
         }
     }
 }

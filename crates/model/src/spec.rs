@@ -3,6 +3,10 @@
 //! [`parse`] fills what a spec leaves out from [`Defaults`]; [`print()`] writes a spec that means the same under
 //! the built-in defaults, so that a result can always be repeated from its own text.
 
+mod foreign;
+
+pub use foreign::translated;
+
 use crate::nearest;
 use crate::size::{self, Size};
 use crate::workload::{
@@ -729,13 +733,7 @@ fn unknown(word: &str, verb: &str, keys: &[Key]) -> String {
     }
     match nearest(name, keys.iter().map(|key| key.name)) {
         Some(near) => format!("unknown word `{word}`, did you mean `{near}`?"),
-        None => {
-            let names: Vec<_> = keys.iter().map(|key| key.name).collect();
-            format!(
-                "unknown word `{word}`; {verb} takes a pattern or depth where that applies, and {}",
-                names.join(" ")
-            )
-        }
+        None => format!("unknown word `{word}`; `skye help spec` has the words that {verb} takes"),
     }
 }
 

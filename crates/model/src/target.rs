@@ -137,8 +137,21 @@ pub struct Device {
     /// Whether its driver has queues that can be polled for completions (`queue/io_poll`).
     #[serde(default)]
     pub io_poll: Option<bool>,
+    /// The link that it is reached by; null where none is told.
+    #[serde(default)]
+    pub link: Option<Link>,
     /// What is particular to its kind: RAID level and chunk, backing file of a loop, name and type of a mapping.
     pub details: Vec<String>,
+}
+
+/// A link between a disk and its machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Link {
+    /// Its kind: "PCIe 3.0 x4".
+    pub name: String,
+    /// Bytes of data that it carries in a second after line coding, each way; packets take some of them.
+    pub bytes_per_second: u64,
 }
 
 /// Kinds of block devices.

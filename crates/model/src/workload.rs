@@ -502,16 +502,17 @@ impl Workload {
         self
     }
 
-    /// Short description for tables: `RND4K Q32T4`, or `T4` with what is unusual for bytes and files.
+    /// Short description for tables: `4K rnd q32t4`, or `t4` with what is unusual for bytes and files.
     pub fn label(&self) -> String {
         match &self.work {
             Work::Data(data) => {
                 let upper = |bytes: u64| crate::size::exact(bytes).to_uppercase();
                 let mut label = if data.verb.is_bytes() {
-                    format!("T{}", self.threads)
+                    format!("t{}", self.threads)
                 } else {
-                    let access = data.access.word().to_uppercase();
-                    format!("{access}{} Q{}T{}", upper(data.block_bytes), self.iodepth, self.threads)
+                    let random = if data.access == Access::Random { " rnd" } else { "" };
+                    let threads = if self.threads > 1 { format!("t{}", self.threads) } else { String::new() };
+                    format!("{}{random} q{}{threads}", upper(data.block_bytes), self.iodepth)
                 };
                 // Only what differs from the verb's default is worth a reader's eye.
                 let direct_is_default = data.verb != DataVerb::Rewrite;
@@ -568,7 +569,7 @@ impl Workload {
                 label
             }
             Work::Files(files) => {
-                let mut label = format!("T{}", self.threads);
+                let mut label = format!("t{}", self.threads);
                 if files.size_max_bytes > 0 {
                     label.push(' ');
                     label.push_str(&crate::size::exact(files.size_max_bytes).to_uppercase());

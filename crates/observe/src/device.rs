@@ -2,6 +2,7 @@
 
 use model::target::{Device, DeviceKind};
 
+use crate::link;
 use crate::numa::node;
 use crate::root::Root;
 use crate::settings::chosen;
@@ -100,6 +101,7 @@ pub(crate) fn device(root: &Root, place: &Place, kind: DeviceKind) -> Device {
             .map(|kib| kib.saturating_mul(KIB)),
         numa_node: node(root, place),
         io_poll: queue("io_poll").map(|text| text != "0"),
+        link: if kind == DeviceKind::Disk { link::link(root, place) } else { None },
         details: if kind == DeviceKind::Disk { disk_details(root, place) } else { Vec::new() },
     }
 }

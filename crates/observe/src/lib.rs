@@ -19,6 +19,7 @@ mod geometry;
 mod health;
 mod identity;
 mod idle;
+mod link;
 mod machine;
 mod mapping;
 mod mount;

@@ -69,6 +69,9 @@ fn describe_device(device: &Device) -> String {
     if !device.is_leaf() {
         write!(text, " > {}", device.lies_on.join(" ")).unwrap();
     }
+    if let Some(link) = &device.link {
+        write!(text, " over {} ({} MB/s)", link.name, link.bytes_per_second / 1_000_000).unwrap();
+    }
     if !device.details.is_empty() {
         write!(text, " [{}]", device.details.join(", ")).unwrap();
     }
@@ -150,7 +153,7 @@ fn lvm_on_luks() {
         dm-1 253:1 DeviceMapper > dm-0 [LVM volume vg0-root]
         dm-0 253:0 DeviceMapper > nvme0n1p2 [LUKS2 mapping luks-data]
         nvme0n1p2 259:2 Partition > nvme0n1
-        nvme0n1 259:0 Disk [NVMe over pcie, firmware GDC5602Q]
+        nvme0n1 259:0 Disk over PCIe 3.0 x4 (3938 MB/s) [NVMe over pcie, firmware GDC5602Q]
         layout: block 4096, unit 65536, width 262144, journal internal
     ",
     );

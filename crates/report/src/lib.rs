@@ -11,6 +11,7 @@
 //! - Blocks for the terminal end without a newline and may be empty; whole documents end with one.
 //!   Styles are ANSI sequences, which a writer that is no terminal strips.
 
+mod answer;
 pub mod compare;
 pub mod csv;
 mod facts;
@@ -23,6 +24,7 @@ pub mod markdown;
 pub(crate) use model::numbers;
 #[cfg(test)]
 mod sample;
+pub mod slug;
 mod spark;
 mod svg;
 pub mod text;

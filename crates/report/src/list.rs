@@ -10,8 +10,8 @@ use crate::{headline, time};
 /// One file of the store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// Its name, without the directory.
-    pub file_name: String,
+    /// The name by which it can be called.
+    pub name: String,
     /// What is in it, or why it cannot be read.
     pub run: Result<Summary, String>,
 }
@@ -21,8 +21,6 @@ pub struct Entry {
 pub struct Summary {
     /// When it started: RFC 3339, UTC.
     pub started_at: String,
-    /// The host.
-    pub host: String,
     /// The directory that was tested.
     pub target: String,
     /// The preset.
@@ -39,7 +37,6 @@ impl From<&Run> for Summary {
     fn from(run: &Run) -> Self {
         Self {
             started_at: run.started_at.clone(),
-            host: run.environment.host.clone(),
             target: run.environment.target.path.clone(),
             preset: run.plan.preset.clone(),
             label: run.label.clone(),
@@ -50,10 +47,10 @@ impl From<&Run> for Summary {
 }
 
 const HEADING: [&str; COLUMNS] =
-    ["", "started (UTC)", "host", "target", "preset", "throughput", "operations", ""];
+    ["", "started (UTC)", "name", "target", "preset", "throughput", "operations", ""];
 const COLUMNS: usize = 8;
 /// The columns with text of others' making: they give way where the terminal is narrow, but not below this.
-const FLEXIBLE: [(usize, usize); 3] = [(2, 4), (3, 6), (4, 8)];
+const FLEXIBLE: [(usize, usize); 2] = [(3, 6), (4, 8)];
 /// Most characters of such a column, however wide the terminal is.
 const FLEXIBLE_MAX: usize = 24;
 /// Where numbers begin.
@@ -76,7 +73,7 @@ pub fn render(entries: &[Entry], style: &Style) -> String {
         .iter()
         .zip(entries)
         .map(|(reference, entry)| {
-            entry.run.as_ref().map(|run| cells(reference, run, style)).map_err(|e| (entry, e))
+            entry.run.as_ref().map(|run| cells(reference, &entry.name, run, style)).map_err(|e| (entry, e))
         })
         .collect();
     let mut widths = HEADING.map(str::len);
@@ -93,7 +90,7 @@ pub fn render(entries: &[Entry], style: &Style) -> String {
         text.push_str(&match row {
             Ok(cells) => line(cells, &widths),
             Err((entry, reason)) => {
-                let what = format!("{}: {}", style.foreign(&entry.file_name), style.foreign(reason));
+                let what = format!("{}: {}", style.foreign(&entry.name), style.foreign(reason));
                 paint(DIM, &format!("  {reference:<0$}  {what}", widths[0]))
             }
         });
@@ -102,7 +99,7 @@ pub fn render(entries: &[Entry], style: &Style) -> String {
     style.finish(text)
 }
 
-fn cells(reference: &str, run: &Summary, style: &Style) -> [String; COLUMNS] {
+fn cells(reference: &str, name: &str, run: &Summary, style: &Style) -> [String; COLUMNS] {
     let preset = style.foreign(&run.preset);
     let label = match &run.label {
         // Beginning with what the user called it: that must not be cut away.
@@ -120,7 +117,7 @@ fn cells(reference: &str, run: &Summary, style: &Style) -> [String; COLUMNS] {
     [
         reference.to_owned(),
         style.finish(time::minute(&run.started_at).trim_end_matches(" UTC").to_owned()),
-        style.foreign(&run.host),
+        style.foreign(name),
         style.foreign(&run.target),
         label,
         throughput,
@@ -161,7 +158,7 @@ mod tests {
     use crate::sample;
 
     fn entry(summary: Summary) -> Entry {
-        Entry { file_name: "20261121T140307Z-ada.json".into(), run: Ok(summary) }
+        Entry { name: "1121-otter".into(), run: Ok(summary) }
     }
 
     fn entries() -> Vec<Entry> {
@@ -176,14 +173,14 @@ mod tests {
                 ..summary.clone()
             }),
             Entry {
-                file_name: "20261120T091200Z-ada.json".into(),
+                name: "1120-owl".into(),
                 run: Err(
                     "the document is cut off at line 812; it was not written or copied as a whole".into()
                 ),
             },
             entry(Summary { preset: "custom".into(), headlines: only_files, ..summary.clone() }),
             entry(Summary {
-                host: "a\x1b[2Jb".into(),
+                target: "a\x1b[2Jb".into(),
                 started_at: "\u{202e}".into(),
                 label: Some("x\ny".into()),
                 ..summary

@@ -12,7 +12,7 @@ pub struct Live<'a> {
     pub kind: Kind,
     /// Its verb.
     pub name: &'a str,
-    /// Its short description: "RND4K Q32T4".
+    /// Its short description: "4K rnd q32t4".
     pub label: &'a str,
     /// Its place among the tests of the run, from 1.
     pub index: usize,
@@ -39,7 +39,7 @@ pub struct Live<'a> {
     pub device: Option<LiveDevice<'a>>,
     /// What CPU time is used now; `None` where that is not known.
     pub cpu: Option<LiveCpu>,
-    /// The test after this one: "write RND4K".
+    /// The test after this one: "write 4K rnd".
     pub next: Option<&'a str>,
 }
 
@@ -148,7 +148,7 @@ mod tests {
         Live {
             kind: Kind::Data,
             name: "read",
-            label: "RND4K Q32T4",
+            label: "4K rnd q32t4",
             index: 4,
             of: 11,
             elapsed_ns: 12_300_000_000,
@@ -161,7 +161,7 @@ mod tests {
             device: Some(LiveDevice { name: "nvme0n1", busy_share: 1.0, in_flight: 251.4 }),
             cpu: Some(LiveCpu { cores: 6.2, kernel_cores: 5.1 }),
             steady: Some((4_000_000_000, 0.018)),
-            next: Some("write RND4K"),
+            next: Some("write 4K rnd"),
         }
     }
 

@@ -152,9 +152,9 @@ fn table(text: &mut String, kind: Kind, phases: &[&PhaseRecord]) {
 
 fn sign(mark: Mark) -> &'static str {
     match mark {
-        Mark::Act => "**!**",
-        Mark::Distrust => "**?**",
-        Mark::Info => "",
+        Mark::Invalid => "**!**",
+        Mark::Suspect => "**?**",
+        Mark::Remark => "",
     }
 }
 

@@ -76,6 +76,7 @@ fn device(name: &str, kind: DeviceKind, lies_on: &[&str], details: &[&str]) -> D
         read_ahead_bytes: Some(128 << 10),
         numa_node: None,
         io_poll: None,
+        link: None,
         details: details.iter().map(|detail| (*detail).to_owned()).collect(),
     }
 }
@@ -358,6 +359,7 @@ pub(crate) fn phase(spec: &str) -> PhaseRecord {
             bytes_per_app_byte: Some(1.0),
             leaf_amplification: None,
             foreign_share: Some(0.004),
+            other_bytes_per_second: None,
         });
     }
     phase

@@ -87,7 +87,7 @@ fn trusted_rate(phase: &PhaseRecord) -> Option<f64> {
     let invalid = match &phase.verdict {
         Some(verdict) => verdict.trust == Trust::Invalid,
         // Documents of older versions have no verdicts.
-        None => phase.notes.iter().any(|note| note.mark == Mark::Distrust),
+        None => phase.notes.iter().any(|note| note.mark != Mark::Remark),
     };
     let rate = Measure::of(phase).rate(phase).filter(|rate| rate.is_finite() && *rate >= 0.0);
     rate.filter(|_| !invalid)

@@ -9,7 +9,7 @@ use engine::clock::{Clock, Monotonic};
 use engine::data::{self, Content, Pool, Stamp};
 use model::Trouble;
 use model::marker::NameRule;
-use model::plan::{DATASET_BYTES_MIN, DataGroup, Dataset};
+use model::plan::{DATASET_BYTES_MIN, DataGroup, Dataset, power_of_two_within};
 use model::size;
 use rustix::fs::{Advice, Mode, OFlags};
 use rustix::io::Errno;
@@ -266,7 +266,8 @@ impl Layout {
         let files = u64::from(group.files);
         let unit = plan.unit_bytes * files;
         let least = writer.written_bytes.next_multiple_of(plan.unit_bytes) * files;
-        let wished = (bytes_per_second * SECONDS_OF_IO) as u64;
+        // Powers of two, so that runs on targets of about the same speed have sets of the same size.
+        let wished = power_of_two_within((bytes_per_second * SECONDS_OF_IO) as u64);
         let size_bytes = wished.max(least).max(plan.size_bytes_min).min(most_bytes).max(unit) / unit * unit;
         log::debug!(
             "calibrated at {} a second: {}",

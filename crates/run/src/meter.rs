@@ -345,6 +345,7 @@ impl Observed {
             bytes_per_app_byte,
             leaf_amplification: ratio(leaves, top.written_bytes).filter(|_| target.device_stack.len() > 1),
             foreign_share: self.foreign_share(phase, collected.read_bytes + collected.written_bytes),
+            other_bytes_per_second: None,
         })
     }
 

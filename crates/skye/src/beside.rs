@@ -114,8 +114,8 @@ impl Beside {
         interruption: &Interruption,
     ) -> Result<Option<Self>, Failure> {
         let (Some(command), Some(place)) = (&arguments.beside, place(arguments)) else { return Ok(None) };
-        let (directory, document) = store::reserve(&place, started_at, &environment.host)
-            .map_err(|error| no_place(command, &place, error))?;
+        let (directory, document) =
+            store::reserve(&place, started_at).map_err(|error| no_place(command, &place, error))?;
         Ok(Some(Self {
             command: command.clone(),
             target: environment.target.path.clone(),

@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use model::request::{Allow, Count, Percent, Request, Seconds};
 use model::size::Size;
+use model::spec;
 use model::workload::{CacheMode, EngineWord, Probing};
 use report::compare::Limit;
 
@@ -14,10 +15,12 @@ use crate::Done;
 use crate::exit::{self, Failure};
 use crate::terminal;
 
-/// skye measures file systems and the storage under them, and marks numbers on which the kernel's counters cast doubt.
+/// skye measures file systems and the storage under them, and names what limited every number.
 #[derive(Debug, Parser)]
 #[command(name = "skye", version, about, max_term_width = 100, arg_required_else_help = false)]
-#[command(after_help = "skye DIR is short for skye run DIR: the default run in that directory.\n\
+#[command(after_help = "skye DIR is skye run DIR. skye COMMAND -h has its options.\n\
+Once: skye help spec (the language of tests), skye completions SHELL, skye man.")]
+#[command(after_long_help = "skye DIR is skye run DIR. skye help spec has the language of tests.\n\
 Exit codes: 0 done, 1 something failed, 2 refused before anything was written,\n\
 3 what was read is not what was written, 4 a comparison went beyond --fail-on, 5 with --strict a row is invalid, doctor\n\
 finds that nothing should be measured here, or selftest that a limit is not named,\n\
@@ -26,9 +29,9 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
-    /// Say more about what is done, on stderr.
-    #[arg(short, long, global = true)]
-    pub verbose: bool,
+    /// Tell more: remarks, and what skye cost; twice: all that is known; three times: what is done, on stderr.
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub verbose: u8,
 }
 
 /// The commands.
@@ -38,6 +41,8 @@ pub enum Command {
     Run(Box<RunArguments>),
     /// Show a saved run.
     Report(ReportArguments),
+    /// Show all that is known about a row: what limits it, by which evidence, and what to try.
+    Why(WhyArguments),
     /// Measure two directories in turns, and compare them: what drifts meanwhile is the same for both.
     Ab(Box<AbArguments>),
     /// Hold saved runs against each other: did it help, by how much, how surely, and what else changed.
@@ -49,6 +54,8 @@ Exit codes: 0 done, 2 a file is no run or nothing can be compared, 4 a change we
     Compare(CompareArguments),
     /// List saved runs.
     List(ListArguments),
+    /// List presets, with their tests, times and bytes.
+    Presets,
     /// Say what a limiter means, how it is told, and what to try; without a word, list all of them.
     Explain {
         /// As a table shows it or as documents have it: "page cache", page_cache.
@@ -309,9 +316,23 @@ pub struct ReportArguments {
     /// Write a page with charts, which holds the run, too; - is stdout.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub html: Option<PathBuf>,
+    /// The tables alone.
+    #[arg(short, long)]
+    pub quiet: bool,
     /// Judge it again by the rules of this version, from nothing but the document.
     #[arg(long)]
     pub rejudge: bool,
+}
+
+/// Which row of which run.
+#[derive(Debug, Args)]
+pub struct WhyArguments {
+    /// A saved run by its name, or as report takes it [default: the last saved run].
+    #[arg(value_name = "RUN", allow_hyphen_values = true)]
+    pub run: Option<String>,
+    /// A row by its number or name, such as read-1m or read-4k-q32 [default: all].
+    #[arg(value_name = "ROW")]
+    pub row: Option<String>,
 }
 
 /// Which two directories to compare, and by what.
@@ -475,10 +496,19 @@ impl RunArguments {
 }
 
 impl WorkArguments {
+    /// Tests in words of other tools, each with the words by which it is understood.
+    pub fn translations(&self) -> impl Iterator<Item = (&str, String)> {
+        self.test.iter().filter_map(|test| Some((test.as_str(), spec::translated(test)?)))
+    }
+
     /// The flags as a request, to be laid over a preset.
     pub fn request(&self) -> Request {
         Request {
-            tests: self.test.clone(),
+            tests: self
+                .test
+                .iter()
+                .map(|test| spec::translated(test).unwrap_or_else(|| test.clone()))
+                .collect(),
             size: self.size,
             files: self.files,
             time: self.time,
@@ -522,14 +552,45 @@ pub fn words_of_rig(words: &[OsString]) -> Option<&[OsString]> {
     }
 }
 
-/// `skye`, `skye DIR` and `skye --preset quick DIR` mean `skye run …`.
+/// Whether a word asks to be told more.
+pub fn is_verbose(word: &OsString) -> bool {
+    let word = word.to_string_lossy();
+    word == "--verbose"
+        || word.strip_prefix('-').is_some_and(|v| !v.is_empty() && v.bytes().all(|v| v == b'v'))
+}
+
+/// Whether nothing is asked for.
+pub fn is_alone(words: &[OsString]) -> bool {
+    words.iter().skip(1).all(is_verbose)
+}
+
+/// Whether it is `skye help spec`.
+pub fn asks_for_spec(words: &[OsString]) -> bool {
+    matches!(words, [_, help, spec] if help == "help" && spec == "spec")
+}
+
+/// The command that is meant by a first word which is neither a command nor anything in the file system, with that word.
+pub fn mistyped(words: &[OsString]) -> Option<(String, String)> {
+    let first = words.iter().skip(1).find(|word| !is_verbose(word))?;
+    let word = first.to_string_lossy();
+    let is_word = word.chars().all(|letter| letter.is_ascii_lowercase() || letter == '+');
+    let command = Cli::command();
+    let names: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
+    if !is_word || word == "help" || names.contains(&word.as_ref()) || std::path::Path::new(first).exists() {
+        return None;
+    }
+    let near = model::nearest(&word, names.iter().copied())?.to_owned();
+    Some((word.into_owned(), near))
+}
+
+/// `skye DIR` and `skye --preset quick DIR` mean `skye run …`.
 pub fn with_default_command(mut words: Vec<OsString>) -> Vec<OsString> {
     let names_command = |word: &OsString| {
         let word = word.to_string_lossy();
         let known = Cli::command().get_subcommands().any(|command| command.get_name() == word);
         known || matches!(word.as_ref(), "help" | "-h" | "--help" | "-V" | "--version")
     };
-    let first = words.iter().skip(1).find(|word| !matches!(word.to_str(), Some("-v" | "--verbose")));
+    let first = words.iter().skip(1).find(|word| !is_verbose(word));
     if !first.is_some_and(names_command) {
         words.insert(1.min(words.len()), "run".into());
     }
@@ -595,7 +656,6 @@ mod tests {
 
     #[test]
     fn a_directory_alone_is_a_default_run() {
-        assert_eq!(words("skye"), ["skye", "run"]);
         assert_eq!(words("skye /mnt"), ["skye", "run", "/mnt"]);
         assert_eq!(words("skye --preset quick ."), ["skye", "run", "--preset", "quick", "."]);
         assert_eq!(words("skye list"), ["skye", "list"]);

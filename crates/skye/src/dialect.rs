@@ -19,7 +19,7 @@ use crate::exit::{self, Failure};
 use crate::live_view::LiveView;
 use crate::privileges::{self, Identity};
 use crate::signals::Interruption;
-use crate::{Done, cli, outputs, place, simulation, store, terminal};
+use crate::{Done, cli, outputs, place, run_names, simulation, store, terminal};
 
 /// A machine and a target that are known, on which something is to be measured.
 pub struct Bench {
@@ -236,7 +236,7 @@ pub fn save_document(file: Option<&Path>, run: u32, ended: &Ended) -> Result<(),
         "cannot keep the whole result: neither XDG_STATE_HOME nor HOME is set; name a file with --json";
     match store::keep(&ended.run, None, None, homeless) {
         Ok(Some(path)) if !ended.is_quiet() => {
-            tell(&format!("\nthe whole result: skye report {}", path.display()));
+            tell(&format!("\nthe whole result: skye why {}", run_names::short(&path)));
         }
         Ok(_) => {}
         Err(why) => terminal::message("warning", &why),

@@ -6,13 +6,11 @@ use std::time::{Duration, Instant, SystemTime};
 use model::figure::Share;
 use model::finding::Finding;
 use model::plan::PlannedPhase;
-use model::run::{
-    Confidence, Environment, Pairing, PhaseRecord, Run, RunStatus, SCHEMA, Status, TargetProbes, Tool,
-};
+use model::run::{Environment, Pairing, PhaseRecord, Run, RunStatus, SCHEMA, Status, TargetProbes, Tool};
 use model::size;
 use model::target::Backing;
 use model::workload::Engine;
-use model::{Limiter, Machine, Plan, Trouble, spec};
+use model::{Machine, Plan, Trouble, spec};
 use observe::Root;
 use run::ceilings::Ceilings;
 use run::{LayoutProgress, Moment, Session, Time, patience};
@@ -62,19 +60,6 @@ pub trait Audience {
         record: &PhaseRecord,
         before: Option<&PhaseRecord>,
     ) -> Result<(), Failure>;
-
-    /// Of these tests, which are over, more is known now.
-    ///
-    /// # Errors
-    /// As [`Audience::begins`].
-    fn judged_later(
-        &mut self,
-        _view: &LiveView,
-        _plan: &Plan,
-        _records: &[&PhaseRecord],
-    ) -> Result<(), Failure> {
-        Ok(())
-    }
 }
 
 /// What a run begins with.
@@ -349,7 +334,7 @@ impl Driver {
             / traffic.length_ns.max(1);
         if rate > BUSY_BYTES_PER_SECOND {
             self.warn(format!(
-                "{} is busy: others move {}/s on it, so numbers will be lower and less steady; run it when it is quiet, or add --allow busy",
+                "{} is busy: others move {}/s on it, so numbers may be lower and less steady (--allow busy: no warning)",
                 device.name,
                 size::decimal(rate)
             ));
@@ -386,11 +371,10 @@ impl Driver {
             }
             self.repetition(&mut session, repetition, laid_out);
         }
-        let before = self.limiters();
         if patience::hanging().is_none() {
             self.experiment(&mut session);
         }
-        self.show_judged_later(&before);
+        self.hold_together();
         self.close(session)
     }
 
@@ -615,28 +599,6 @@ impl Driver {
                 self.warn(message);
             }
         }
-    }
-
-    /// What limits each row, as it is known now, and how surely.
-    fn limiters(&self) -> Vec<Option<(Option<Limiter>, Option<Confidence>)>> {
-        let of =
-            |phase: &PhaseRecord| Some((phase.verdict.as_ref()?.limiter, phase.verdict.as_ref()?.confidence));
-        self.phases.iter().map(of).collect()
-    }
-
-    /// Tells of the rows that were told already what is known better since.
-    fn show_judged_later(&mut self, before: &[Option<(Option<Limiter>, Option<Confidence>)>]) {
-        let after = self.limiters();
-        self.tell(|audience, driver| {
-            let changed =
-                driver.phases.iter().zip(before.iter().zip(after)).filter(|(_, (was, is))| *was != is);
-            let changed: Vec<_> = changed.map(|(phase, _)| phase).collect();
-            if changed.is_empty() {
-                Ok(())
-            } else {
-                audience.judged_later(&driver.view, &driver.plan, &changed)
-            }
-        });
     }
 
     fn into_run(self, pairing: Option<Pairing>, left: Vec<String>) -> Ended {

@@ -1,7 +1,9 @@
 //! `skye explain`: what a limiter means, how it is told, what to try, and what was not tested.
 
+use model::finding::Finding;
 use model::{Limiter, nearest};
 use report::text::{self, Style};
+use wording::glossary;
 use wording::limiter_help::{KINDS, LIMITER_HELP, LimiterHelp, confidence, experiments, occupancy};
 
 use crate::Done;
@@ -30,9 +32,21 @@ fn list(style: &Style) -> String {
 /// # Errors
 /// There is none of that name.
 fn page(words: &str, style: &Style) -> Result<String, String> {
-    let about = text::named(words).and_then(LimiterHelp::of).ok_or_else(|| unknown(words))?;
+    if let Some((word, meaning)) = glossary::meaning(words) {
+        return Ok(text::page(word, "on the screen", &[("Meaning", meaning.to_owned())], style));
+    }
+    let code = words.trim().to_lowercase().replace([' ', '-'], "_");
+    let of_code = Finding::MEANINGS.iter().filter(|(known, _)| *known == code);
+    let remark = of_code.map(|(_, meaning)| meaning.trim()).collect::<Vec<_>>().join(" ");
+    let remark = Some(remark).filter(|meaning| !meaning.is_empty());
+    let (about, remark) = match (text::named(words).and_then(LimiterHelp::of), remark) {
+        (Some(about), remark) => (about, remark),
+        (None, Some(meaning)) => return Ok(text::page(&code, "a remark", &[("Meaning", meaning)], style)),
+        (None, None) => return Err(unknown(words)),
+    };
     let thresholds = judge::thresholds();
     let mut sections = about.sections(&thresholds).to_vec();
+    sections.extend(remark.map(|meaning| ("As a remark", meaning)));
     sections.extend(rig::cases::that_show(about.limiter).map(|cases| ("Shown by", cases)));
     sections.push(("How sure it is", confidence(&thresholds)));
     // Words that only some of the texts use.
@@ -48,13 +62,16 @@ fn page(words: &str, style: &Style) -> Result<String, String> {
 }
 
 fn unknown(words: &str) -> String {
-    let names = Limiter::ALL.iter().flat_map(|limiter| [limiter.code(), limiter.title()]);
+    let limiters = Limiter::ALL.iter().flat_map(|limiter| [limiter.code(), limiter.title()]);
+    let names = limiters
+        .chain(Finding::CODES.iter().copied())
+        .chain(glossary::GLOSSARY.iter().map(|(word, _)| *word));
     let meant = nearest(&words.to_lowercase(), names);
     let hint = match meant {
         Some(name) => format!("did you mean `{name}`?"),
         None => "skye explain lists all of them".to_owned(),
     };
-    format!("cannot explain `{words}`: it is no limiter; {hint}")
+    format!("cannot explain `{words}`: it is no limiter and no word on the screen; {hint}")
 }
 
 #[cfg(test)]
@@ -85,8 +102,11 @@ mod tests {
         let told = |words| page(words, &STYLE).unwrap_err();
         assert_eq!(
             told("page_cahe"),
-            "cannot explain `page_cahe`: it is no limiter; did you mean `page_cache`?"
+            "cannot explain `page_cahe`: it is no limiter and no word on the screen; did you mean `page_cache`?"
         );
-        assert_eq!(told("zzz"), "cannot explain `zzz`: it is no limiter; skye explain lists all of them");
+        assert_eq!(
+            told("zzz"),
+            "cannot explain `zzz`: it is no limiter and no word on the screen; skye explain lists all of them"
+        );
     }
 }

@@ -9,7 +9,7 @@ use family::results::{self, Results};
 use model::Trouble;
 use report::compare::{ForeignRate, Side};
 
-use crate::cli::FamilyCommand;
+use crate::cli::{self, FamilyCommand};
 use crate::exit::{self, Failure};
 use crate::{Done, bonnie, bonniepp as measuring, getc_putc, gobonniego, inputs, terminal, zcav};
 
@@ -43,8 +43,7 @@ impl FrontEnd {
         if let Some(front_end) = Self::named(program) {
             return Some((front_end, rest, false));
         }
-        let is_verbose = |word: &&OsString| *word == "-v" || *word == "--verbose";
-        let verbose_words = rest.iter().take_while(is_verbose).count();
+        let verbose_words = rest.iter().take_while(|word| cli::is_verbose(word)).count();
         let rest = &rest[verbose_words..];
         let (command, rest) = rest.split_first()?;
         // A directory of that name is not the command.

@@ -17,6 +17,7 @@ mod doctor;
 mod driver;
 mod exit;
 mod explain;
+mod first_steps;
 mod front_ends;
 mod getc_putc;
 mod gobonniego;
@@ -30,6 +31,7 @@ mod place;
 mod preset;
 mod privileges;
 mod run_command;
+mod run_names;
 mod selftest;
 mod signals;
 mod simulation;
@@ -41,7 +43,8 @@ mod zcav;
 use std::panic::UnwindSafe;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::FromArgMatches;
+use report::text::Detail;
 
 use crate::cli::{Cli, Command};
 use crate::exit::Failure;
@@ -73,8 +76,20 @@ fn main() -> ExitCode {
         return ended(|| front_end.run(words));
     }
     // Before anything else: what follows may spawn threads, which inherit how signals are treated.
+    if cli::is_alone(&words) {
+        return ended(first_steps::introduction);
+    }
+    if cli::asks_for_spec(&words) {
+        return ended(first_steps::spec);
+    }
+    if let Some((word, near)) = cli::mistyped(&words) {
+        let problem = format!(
+            "cannot do `{word}`: it is neither a command nor a directory; did you mean `skye {near}`?"
+        );
+        return ended(|| Err(Failure::Refused(problem)));
+    }
     let words = cli::with_default_command(words);
-    let matches = match Cli::command().try_get_matches_from(words) {
+    let matches = match first_steps::command().try_get_matches_from(words) {
         Ok(matches) => matches,
         Err(error) => return exit::of_clap(&error),
     };
@@ -82,7 +97,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return exit::of_clap(&error),
     };
-    logger::install(cli.verbose);
+    logger::install(cli.verbose > 2);
     ended(|| dispatch(cli))
 }
 
@@ -103,11 +118,18 @@ fn ended(command: impl FnOnce() -> Done + UnwindSafe) -> ExitCode {
 }
 
 fn dispatch(cli: Cli) -> Done {
+    let detail = match cli.verbose {
+        0 => Detail::Screen,
+        1 => Detail::Remarks,
+        _ => Detail::All,
+    };
     match cli.command {
-        Command::Run(arguments) => run_command::run(&arguments),
-        Command::Report(arguments) => store_commands::report(&arguments),
+        Command::Run(arguments) => run_command::run(&arguments, detail),
+        Command::Report(arguments) => store_commands::report(&arguments, detail),
+        Command::Why(arguments) => store_commands::why(&arguments),
         Command::Ab(arguments) => ab_command::ab(&arguments),
         Command::Compare(arguments) => compare_command::compare(&arguments),
+        Command::Presets => first_steps::presets(),
         Command::List(arguments) => store_commands::list(&arguments),
         Command::Explain { limiter } => explain::explain(&limiter.join(" ")),
         Command::Doctor { directory } => doctor::doctor(&directory),

@@ -1,15 +1,17 @@
 //! `skye run`: plan, prepare, run phase after phase, save, report, and leave nothing behind.
 
+use std::cell::Cell;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Instant, SystemTime};
 
 use model::Plan;
-use model::nearest;
 use model::plan;
 use model::run::{Environment, PhaseRecord, Run, Trust};
 use observe::Root;
 use report::html::Embed;
-use report::text::{self, Kind, Style, Widths};
+use report::text::{self, Detail, Kind, Style, Widths};
 
 use crate::Done;
 use crate::beside::Beside;
@@ -19,12 +21,18 @@ use crate::exit::{self, Failure};
 use crate::live_view::LiveView;
 use crate::place::Place;
 use crate::signals::Interruption;
-use crate::{outputs, preset, store, terminal};
+use crate::{outputs, preset, run_names, store, terminal};
 
 /// Measures.
-pub fn run(arguments: &RunArguments) -> Done {
+pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
+    let detail = if arguments.quiet { Detail::Table } else { detail };
     let started = Instant::now();
     let started_at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+    if !arguments.quiet {
+        for (theirs, ours) in arguments.work.translations() {
+            terminal::message("note", &format!("{theirs} is {ours}"));
+        }
+    }
     let request = preset::beneath(arguments.request(), &arguments.work, preset::DEFAULT)?;
     let on_stdout = documents(arguments).filter(|path| outputs::is_stdout(path)).count();
     if on_stdout > 1 {
@@ -37,7 +45,7 @@ pub fn run(arguments: &RunArguments) -> Done {
     let shows_text = !arguments.dry_run && on_stdout == 0;
     let root = Root::system();
     let machine = driver::machine(&root);
-    let place = Place::find(&root, &arguments.target).map_err(|failure| mistyped(arguments, failure))?;
+    let place = Place::find(&root, &arguments.target)?;
     let plan = plan::plan(&request, &place.target, &machine).map_err(Failure::refused)?;
     let environment = Environment::new(&machine, place.target.clone(), observe::settings(&root), Vec::new());
     if arguments.dry_run {
@@ -52,28 +60,24 @@ pub fn run(arguments: &RunArguments) -> Done {
         outputs::check_directory(directory)?;
     }
     Beside::check(arguments, &plan)?;
-    if shows_text && !arguments.quiet {
-        let title = text::title(
-            env!("CARGO_PKG_VERSION"),
-            &plan.preset,
-            seed,
-            &machine.host,
-            &started_at,
-            plan.label.as_deref(),
-            &style,
-        );
-        terminal::print_line(&format!("{title}\n"))?;
-    }
     let interruption = Interruption::catch()?;
     let beside = Beside::prepare(arguments, &environment, &started_at, &interruption)?;
     let mut session = place.open(&root, &plan, seed, interruption.raised.clone())?;
     // What is hidden is known by now, and nothing has been written but an empty directory.
     let environment = Environment { hidden_sources: session.hidden_sources().to_vec(), ..environment };
     if shows_text && !arguments.quiet {
-        terminal::print_line(&format!("{}\n", text::preamble(&plan, &environment, &style)))?;
+        terminal::message("skye", &text::plan_line(&plan));
     }
     session.set_observed(!arguments.unobserved);
-    let audience = shows_text.then(|| Box::new(Rows { style, last_kind: None }) as Box<dyn Audience>);
+    // Where nothing can be written again, all is written once: at the end.
+    let rows = Rc::new(Cell::new(Lines { written: 0, told: terminal::times_told() }));
+    let shows_rows = !arguments.quiet && std::io::stdout().is_terminal();
+    let audience = shows_text.then(|| -> Box<dyn Audience> {
+        match shows_rows {
+            true => Box::new(Rows { style, last_kind: None, lines: Rc::clone(&rows) }),
+            false => Box::new(Reader),
+        }
+    });
     let setup = Setup {
         started,
         started_at,
@@ -87,7 +91,8 @@ pub fn run(arguments: &RunArguments) -> Done {
         plan,
     };
     let ended = driver::drive(setup, session, &root, &machine);
-    finish(arguments, ended, &style, shows_text)
+    let told = shows_text.then(|| Told { detail, style, rows: rows.get() });
+    finish(arguments, ended, told.as_ref())
 }
 
 /// The documents that were asked for by name.
@@ -95,10 +100,35 @@ fn documents(arguments: &RunArguments) -> impl Iterator<Item = &Path> {
     [&arguments.json, &arguments.csv, &arguments.html].into_iter().filter_map(Option::as_deref)
 }
 
-/// Rows of the table on stdout.
+/// Rows on a terminal while the run goes on. At the end, the answer is written over them.
 struct Rows {
     style: Style,
     last_kind: Option<Kind>,
+    /// Lines that were written.
+    lines: Rc<Cell<Lines>>,
+}
+
+/// Whoever reads the answer at the end, unless they have gone by then.
+struct Reader;
+
+impl Audience for Reader {
+    fn over(
+        &mut self,
+        _view: &LiveView,
+        _plan: &Plan,
+        _record: &PhaseRecord,
+        _before: Option<&PhaseRecord>,
+    ) -> Result<(), Failure> {
+        if terminal::reader_is_gone() { Err(Failure::ReaderGone) } else { Ok(()) }
+    }
+}
+
+/// Lines of rows on a terminal.
+#[derive(Clone, Copy)]
+struct Lines {
+    written: usize,
+    /// How often something had been printed to stderr before the first.
+    told: usize,
 }
 
 impl Audience for Rows {
@@ -122,18 +152,19 @@ impl Audience for Rows {
             lines.push(String::new());
         }
         lines.push(text::row(record, &widths, &self.style));
+        let Lines { written, told } = self.lines.get();
+        let told = if written == 0 { terminal::times_told() } else { told };
+        self.lines.set(Lines { written: written + lines.len(), told });
         view.above(|| terminal::print_line(&lines.join("\n")))
     }
+}
 
-    fn judged_later(
-        &mut self,
-        view: &LiveView,
-        plan: &Plan,
-        records: &[&PhaseRecord],
-    ) -> Result<(), Failure> {
-        let later = text::judged_later(records.iter().copied(), &Widths::of_plan(plan), &self.style);
-        view.above(|| terminal::print_line(&format!("\n{later}")))
-    }
+/// What is told at the end of a run, and how.
+struct Told {
+    detail: Detail,
+    style: Style,
+    /// Lines on the terminal that it takes the place of, unless something else stands between them.
+    rows: Lines,
 }
 
 /// Whether a number is not the speed of this storage.
@@ -141,21 +172,8 @@ fn is_invalid(phase: &PhaseRecord) -> bool {
     phase.verdict.as_ref().is_some_and(|verdict| verdict.trust == Trust::Invalid)
 }
 
-/// A word that is no directory may be a mistyped command.
-fn mistyped(arguments: &RunArguments, failure: Failure) -> Failure {
-    let word = arguments.target.to_string_lossy();
-    let near = nearest(&word, ["report", "compare", "list", "doctor", "clean", "completions", "man"])
-        .filter(|_| !arguments.target.exists());
-    match (failure, near) {
-        (Failure::Refused(problem), Some(command)) => {
-            Failure::Refused(format!("{problem}; or did you mean `skye {command}`?"))
-        }
-        (failure, _) => failure,
-    }
-}
-
 /// Saves, prints what is left to be said, and decides about the exit code.
-fn finish(arguments: &RunArguments, ended: Ended, style: &Style, shows_text: bool) -> Done {
+fn finish(arguments: &RunArguments, ended: Ended, told: Option<&Told>) -> Done {
     let mut code = if ended.tell() { exit::DONE } else { exit::FAILED };
     let gone = ended.reader_is_gone();
     let Ended { run, interruption, beside, .. } = ended;
@@ -166,11 +184,13 @@ fn finish(arguments: &RunArguments, ended: Ended, style: &Style, shows_text: boo
     if run.phases.iter().any(is_damaged) {
         code = exit::DAMAGED;
     }
-    let tells = shows_text && !gone && !run.phases.is_empty();
-    if tells {
+    let told = told.filter(|_| !gone && !run.phases.is_empty());
+    if let Some(told) = told {
         // What was measured is said before it is saved, in a place that may hang.
-        let parts = [text::notes(&run.phases, style), text::limits(&run.phases, style)];
-        print_parts(&parts, &mut code);
+        if told.rows.told == terminal::times_told() {
+            terminal::erase_above(told.rows.written);
+        }
+        print_part(&text::screen(&run, told.detail, &told.style), &mut code);
     }
     let mut saved = None;
     // With nothing measured there is nothing to save; a second signal skips the saving, too.
@@ -199,24 +219,22 @@ fn finish(arguments: &RunArguments, ended: Ended, style: &Style, shows_text: boo
             &format!("what ran beside the tests has left its output in {}", kept.display()),
         );
     }
-    if tells {
-        let name = saved.as_ref().map(|path| match arguments.output {
+    if let Some((told, path)) = told.filter(|told| told.detail > Detail::Table).zip(saved.as_ref()) {
+        let name = match arguments.output {
             Some(_) => path.display().to_string(),
-            None => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-        });
-        print_parts(&[text::footer(&run, name.as_deref(), style)], &mut code);
+            None => run_names::short(path),
+        };
+        let directory = path.parent().unwrap_or(Path::new(""));
+        print_part(&format!("\n{}", text::saved(&run, &name, directory, &told.style)), &mut code);
     }
     Ok(interruption.exit_code().unwrap_or(code))
 }
 
-/// Prints the parts that say something, each after an empty line. A reader that has gone away misses nothing that is not
-/// saved.
-fn print_parts(parts: &[String], code: &mut u8) {
-    for part in parts.iter().filter(|part| !part.is_empty()) {
-        if let Err(Failure::Failed(message)) = terminal::print_line(&format!("\n{part}")) {
-            terminal::error(&message);
-            *code = exit::worse(*code, exit::FAILED);
-        }
+/// Prints a part. A reader that has gone away misses nothing that is not saved.
+fn print_part(part: &str, code: &mut u8) {
+    if let Err(Failure::Failed(message)) = terminal::print_line(part) {
+        terminal::error(&message);
+        *code = exit::worse(*code, exit::FAILED);
     }
 }
 

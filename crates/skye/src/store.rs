@@ -1,4 +1,4 @@
-//! The store of runs: one JSON file each, named by time and host, in the state directory of the user.
+//! The store of runs: one JSON file each, named by time and a word, in the state directory of the user.
 
 use std::fs::File;
 use std::io::{Error, Write};
@@ -11,7 +11,7 @@ use model::target::Target;
 use model::{Plan, Run, Trouble};
 use run::patience;
 
-use crate::inputs;
+use crate::{inputs, run_names};
 
 /// Bytes that the slowest place writes in much less time than it is waited for.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -21,25 +21,6 @@ pub fn directory() -> Option<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
     Some(state?.join("skye/runs"))
-}
-
-/// The name of a run's file, by when and where it started: `20261121T140307Z-ada`, without an ending.
-fn stem(started_at: &str, host: &str) -> String {
-    let whole_seconds = started_at.split('.').next().unwrap_or_default();
-    let time: String =
-        whole_seconds.trim_end_matches('Z').chars().filter(|c| c.is_ascii_alphanumeric()).collect();
-    let host: String =
-        host.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect();
-    format!("{time}Z-{host}")
-}
-
-/// The names that a run's document may have in a directory, in the order in which they are tried.
-fn names(directory: &Path, started_at: &str, host: &str) -> impl Iterator<Item = PathBuf> + use<> {
-    let (directory, stem) = (directory.to_owned(), stem(started_at, host));
-    (1u64..).map(move |number| match number {
-        1 => directory.join(format!("{stem}.json")),
-        _ => directory.join(format!("{stem}-{number}.json")),
-    })
 }
 
 /// The directory for what belongs beside a document.
@@ -52,10 +33,10 @@ fn beside_of(document: &Path) -> PathBuf {
 ///
 /// # Errors
 /// It cannot be made.
-pub fn reserve(directory: &Path, started_at: &str, host: &str) -> std::io::Result<(PathBuf, PathBuf)> {
+pub fn reserve(directory: &Path, started_at: &str) -> std::io::Result<(PathBuf, PathBuf)> {
     let directory = &resolved(directory)?;
     std::fs::create_dir_all(directory)?;
-    for document in names(directory, started_at, host).filter(|document| !document.exists()) {
+    for document in run_names::free(directory, started_at).filter(|document| !document.exists()) {
         let beside = beside_of(&document);
         match std::fs::create_dir(&beside) {
             Ok(()) => return Ok((beside, document)),
@@ -79,14 +60,14 @@ pub fn takes(plan: &Plan) -> bool {
 pub fn save(run: &Run, directory: &Path, reserved: Option<&Path>) -> Result<PathBuf, Trouble> {
     let attempt = format!("save the run in {}", directory.display());
     let document = report::json::write(run).into_bytes();
-    let names = names(directory, &run.started_at, &run.environment.host);
+    let started_at = run.started_at.clone();
     let (directory, reserved) = (directory.to_owned(), reserved.map(Path::to_owned));
     let work = move |written: &AtomicU64| {
         let place = resolved(&directory)?;
         std::fs::create_dir_all(&place)?;
         // Under the name that the user knows, but not through it.
         let there = |path: PathBuf| Some(place.join(path.file_name()?));
-        let names = names.filter_map(there);
+        let names = run_names::free(&place, &started_at);
         let reserved = reserved.and_then(there).filter(|path| !path.exists());
         // Whatever has the same stem belongs to another run.
         let is_free = |path: &PathBuf| {
@@ -275,8 +256,12 @@ pub fn runs() -> Vec<PathBuf> {
         .flatten()
         .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
         .collect();
-    // Of two that began in the same second, the one with a number is the later.
-    paths.sort_by_key(|path| path.file_stem().map(std::ffi::OsStr::to_owned));
+    // Of two that began in the same second, the one that was saved last is the later.
+    let saved = |path: &PathBuf| path.metadata().and_then(|found| found.modified()).ok();
+    let second = |path: &PathBuf| {
+        path.file_stem().map(|stem| stem.to_string_lossy().chars().take(16).collect::<String>())
+    };
+    paths.sort_by_cached_key(|path| (second(path), saved(path)));
     paths.reverse();
     paths
 }
@@ -333,12 +318,12 @@ impl Earlier {
     }
 }
 
-/// The file that `@`, `@-1` or a path means.
+/// The file that is meant by `@`, `@-1`, a path, the name of a saved run or its beginning, or a label.
 ///
 /// # Errors
-/// There are not so many saved runs.
+/// There are not so many saved runs, or several are meant.
 pub fn find(name: &str) -> Result<PathBuf, String> {
-    let Some(rest) = name.strip_prefix('@') else { return Ok(PathBuf::from(name)) };
+    let Some(rest) = name.strip_prefix('@') else { return find_named(name) };
     let back = match rest {
         "" => Some(0),
         _ => rest.strip_prefix('-').and_then(|number| number.parse::<usize>().ok()),
@@ -356,6 +341,28 @@ pub fn find(name: &str) -> Result<PathBuf, String> {
             plural(runs.len())
         )
     })
+}
+
+fn find_named(name: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(name);
+    // A name has no directory in it.
+    if name.contains('/') || name.is_empty() || path.symlink_metadata().is_ok() {
+        return Ok(path);
+    }
+    let runs = runs();
+    let mut found = run_names::matching(&runs, name);
+    if found.is_empty() {
+        let has_label = |path: &PathBuf| read(path).is_ok_and(|run| run.label.as_deref() == Some(name));
+        found = runs.into_iter().filter(has_label).collect();
+    }
+    match &found[..] {
+        [] => Ok(path),
+        [only] => Ok(only.clone()),
+        several => {
+            let names: Vec<_> = several.iter().map(|path| run_names::short(path)).collect();
+            Err(format!("{name} may be one of several saved runs: {}", names.join(", ")))
+        }
+    }
 }
 
 fn plural(runs: usize) -> String {

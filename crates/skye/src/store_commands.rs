@@ -7,20 +7,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use model::Trouble;
 use report::html::Embed;
 use report::list::{Entry, Summary};
+use report::slug;
+use report::text::Detail;
 use report::trend::RunSummary;
 use run::ceilings::MEMORY;
 use run::{Cleaned, patience};
 
 use crate::Done;
-use crate::cli::{ListArguments, ReportArguments};
+use crate::cli::{ListArguments, ReportArguments, WhyArguments};
 use crate::exit::{self, Failure};
 use crate::signals::Interruption;
-use crate::{front_ends, outputs, store, terminal};
+use crate::{front_ends, outputs, run_names, store, terminal};
 
 type Form = fn(&model::Run) -> String;
 
 /// `skye report`
-pub fn report(arguments: &ReportArguments) -> Done {
+pub fn report(arguments: &ReportArguments, detail: Detail) -> Done {
     let path = store::find(&arguments.run).map_err(Failure::Refused)?;
     let text = store::text(&path).map_err(Failure::Refused)?;
     if let Some(found) = front_ends::found_in(&text) {
@@ -61,9 +63,45 @@ pub fn report(arguments: &ReportArguments) -> Done {
         }
     }
     if !written {
-        let text = report::text::full(&run, None, &terminal::style());
-        terminal::print_line(text.trim_end_matches('\n'))?;
+        let detail = if arguments.quiet { Detail::Table } else { detail };
+        terminal::print_line(&report::text::screen(&run, detail, &terminal::style()))?;
     }
+    Ok(exit::DONE)
+}
+
+/// `skye why`
+pub fn why(arguments: &WhyArguments) -> Done {
+    let [first, second] = [&arguments.run, &arguments.row].map(Option::as_deref);
+    // A single word is a row of the last run if there is such a row, else a run.
+    let last = || store::find("@").and_then(|path| store::read(&path));
+    let (run, word) = match (first, second) {
+        (Some(word), None) => match last() {
+            Ok(run) if !slug::find(&run.phases, word).is_empty() => (Ok(run), Some(word)),
+            _ => (store::find(word).and_then(|path| store::read(&path)), None),
+        },
+        (Some(run), row) => (store::find(run).and_then(|path| store::read(&path)), row),
+        (None, _) => (last(), None),
+    };
+    let run = run.map_err(Failure::Refused)?;
+    let rows = match word {
+        None => (0..run.phases.len()).collect(),
+        Some(word) => slug::find(&run.phases, word),
+    };
+    let named = |rows: &mut dyn Iterator<Item = usize>| {
+        rows.map(|row| format!("{} {}", row + 1, slug::of(&run.phases[row]))).collect::<Vec<_>>().join(", ")
+    };
+    match (word, &rows[..]) {
+        (Some(word), []) => {
+            let all = named(&mut (0..run.phases.len()));
+            return Err(Failure::Refused(format!("cannot find the row {word}; the run has {all}")));
+        }
+        (Some(word), [_, _, ..]) => {
+            let all = named(&mut rows.iter().copied());
+            return Err(Failure::Refused(format!("{word} may be one of several rows: {all}")));
+        }
+        _ => {}
+    }
+    terminal::print_line(&report::text::why(&run, &rows, &terminal::style()))?;
     Ok(exit::DONE)
 }
 
@@ -83,7 +121,7 @@ pub fn list(arguments: &ListArguments) -> Done {
         report::trend::render(&paths.iter().map(measured).collect::<Vec<_>>(), &style)
     } else {
         let entry = |path: &PathBuf| Entry {
-            file_name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            name: run_names::short(path),
             run: store::read(path).map(|run| Summary::from(&run)),
         };
         report::list::render(&paths.iter().map(entry).collect::<Vec<_>>(), &style)

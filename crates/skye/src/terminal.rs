@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use report::printable;
@@ -61,6 +62,14 @@ pub fn is_ready(out: BorrowedFd<'_>) -> bool {
     rustix::event::poll(&mut polled, Some(&NO_TIME)) != Ok(0)
 }
 
+/// Whether stdout is a pipe that nobody can read any more.
+pub fn reader_is_gone() -> bool {
+    const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let stdout = rustix::stdio::stdout();
+    let mut polled = [PollFd::from_borrowed_fd(stdout, PollFlags::OUT)];
+    rustix::event::poll(&mut polled, Some(&NO_TIME)).is_ok() && polled[0].revents().contains(PollFlags::ERR)
+}
+
 /// Writes to a descriptor that may be a pipe whose reader takes its time, which must not keep a signal from ending us.
 fn write_while_read(out: BorrowedFd<'_>, mut bytes: &[u8]) -> std::io::Result<()> {
     while !bytes.is_empty() {
@@ -100,9 +109,29 @@ pub fn message(word: &str, message: &str) {
     tell(format!("{word}: {}\n", printable(message)).as_bytes());
 }
 
+/// How often something was printed to stderr.
+static TOLD: AtomicUsize = AtomicUsize::new(0);
+
+/// How often something was printed to stderr, which may be the same terminal.
+pub fn times_told() -> usize {
+    TOLD.load(Ordering::Relaxed)
+}
+
 /// Prints bytes to stderr as they are.
 pub fn tell(bytes: &[u8]) {
+    TOLD.fetch_add(1, Ordering::Relaxed);
     let _ = write_while_read(rustix::stdio::stderr(), bytes);
+}
+
+/// Takes lines off a terminal that were printed last, as far as they are still on its screen.
+pub fn erase_above(lines: usize) {
+    let height =
+        rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |window| usize::from(window.ws_row));
+    // What has scrolled away stays where it is.
+    let lines = lines.min(height.saturating_sub(1));
+    if lines > 0 {
+        let _ = print_bytes(format!("\x1b[{lines}A\x1b[J").as_bytes());
+    }
 }
 
 /// What stdout can show.

@@ -98,7 +98,7 @@ pub(crate) fn words(advice: &Advice) -> &'static str {
         FasterLink {} => "Use a faster link, several of them, or compression.",
         LookAtServer {} => "Look at the server for its own limit.",
         GroupCommit {} => {
-            "With more threads (t4) commits are shared; a drive with power-loss protection makes flushes cheap."
+            "More threads (t4) let several syncs share a flush; a drive with power-loss protection makes flushes cheap."
         }
         RaiseLimit { .. } => "Raise the limit in {source}, or measure outside of that cgroup.",
         FindLimitOfBytes {} => {

@@ -126,7 +126,7 @@ pub fn margin(share: f64) -> String {
     format!("{} %", (share * 1000.0).round() / 10.0)
 }
 
-/// The test of a row: "read SEQ1M Q8T1"; of its latency "read SEQ1M Q8T1 p99".
+/// The test of a row: "read 1M q8"; of its latency "read 1M q8 p99".
 pub fn subject(row: &Row) -> String {
     let test = format!("{} {}", row.name, row.label);
     let measure = if row.measure == Measure::P99Ns { " p99" } else { "" };

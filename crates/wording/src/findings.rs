@@ -190,31 +190,27 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
         ),
         LongSync { .. } => (
             "no ± for this rate",
-            "the sync at the end took {share} of {elapsed_seconds}, so the rate is one observation and has no ±",
+            "the final sync took {share} of {elapsed_seconds} and is part of the rate, which so is one observation and has no ±",
         ),
-        FewRounds { .. } => (
-            "too few rounds for a ±",
-            "{operations} operations in {rounds:round} do not tell how certain the rate is",
-        ),
+        FewRounds { .. } => {
+            ("too few rounds for a ±", "{operations} operations in {rounds:round} are too few for a ±")
+        }
         Short { .. } => (
             "too short for a ±",
-            "the test took only {elapsed_seconds} for {operations} operations, too short to tell how certain the rate is",
+            "the test took only {elapsed_seconds} for {operations} operations, too short for a ±",
         ),
-        Unsteady { .. } => (
-            "not steady",
-            "the rate is not steady: it is known within ± {half_width} only, and the table shows its mean",
-        ),
-        Drift { .. } => (
-            "not steady: the rate drifted",
-            "the rate is not steady: it drifted during {elapsed_seconds}, and the table shows its mean",
+        Unsteady { .. } => ("not steady", "the rate is not steady: it is known within ± {half_width} only"),
+        Drifted { .. } => (
+            "the rate drifted",
+            "the rate is not steady: it drifted from {first_ops_per_second} to {last_ops_per_second} in {elapsed_seconds}",
         ),
         RateChanged { .. } => (
             "not steady: the rate changed",
-            "the rate is not steady: it went from {before_ops_per_second} to {after_ops_per_second} after {at_seconds}, and the table shows its mean",
+            "the rate is not steady: it went from {before_ops_per_second} to {after_ops_per_second} after {at_seconds}",
         ),
         RateChangedOften { .. } => (
             "not steady: the rate changed",
-            "the rate is not steady: it changed {changes} times between {lowest_ops_per_second} and {highest_ops_per_second}, and the table shows its mean",
+            "the rate is not steady: it changed {changes} times between {lowest_ops_per_second} and {highest_ops_per_second}",
         ),
         WideInterval { .. } => (
             "± is wider than asked for",
@@ -260,17 +256,16 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
             "looks like a limit somebody set",
             "the rate varied by {variation} between half seconds, while latencies went from {p50_ns} to {p99_ns}: a set limit is likely",
         ),
-        SeveralModes { .. } => ("latencies form groups", "latencies form groups: {modes}"),
+        SeveralModes { .. } => ("latencies have several peaks", "latencies have several peaks: {modes}"),
         ForeignIo { .. } => {
             ("others used the device", "{foreign_share} of the bytes on {device} were not this test's")
         }
         Steal { .. } => {
             ("the hypervisor took CPU time", "the hypervisor took {stolen_share} of the threads' time")
         }
-        WaitedForCpu { .. } => (
-            "threads waited for a CPU",
-            "its threads waited for a CPU for {waited_share} of their time, as other programs used it",
-        ),
+        WaitedForCpu { .. } => {
+            ("threads waited for a CPU", "its threads waited for a CPU for {waited_share} of their time")
+        }
         DriveHot { .. } => (
             "the drive is hot",
             "{device} was at {celsius} at the end of the test, and its limit is {limit_celsius}",
@@ -336,7 +331,7 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
         ),
         WriteLimitReached { .. } => (
             "ended at the write limit",
-            "the test ended after {elapsed_seconds}, with its part of the write limit written ({limit_bytes})",
+            "the test stopped after {elapsed_seconds}, as it had written its part of the write limit ({limit_bytes})",
         ),
         Knee { .. } => (
             "the knee of this sweep",

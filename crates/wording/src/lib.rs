@@ -10,6 +10,7 @@ mod advice;
 pub mod comparison;
 mod findings;
 pub mod fitness;
+pub mod glossary;
 mod layers;
 pub mod limiter_help;
 mod observations;
@@ -25,8 +26,7 @@ use model::run::{Note, PhaseRecord};
 
 pub use layers::{Crossed, crossed, steps};
 pub use verdicts::{
-    NO_LIMITER, are_alike_verdicts, evidence, likely, next_steps, ranking, verdict_clause, verdict_paragraph,
-    why,
+    NO_LIMITER, are_alike_verdicts, evidence, next_steps, ranking, verdict_clause, verdict_paragraph, why,
 };
 
 /// Longest clause, in characters: it stands in a cell of a table.
@@ -183,10 +183,7 @@ mod tests {
         use model::figure::{LatencyNs, Share};
         let waited = |share| Finding::WaitedForCpu { waited_share: Share(share) };
         let (one, other) = (waited(0.31), waited(0.095));
-        assert_eq!(
-            sentence(&[&one, &other]),
-            "its threads waited for a CPU for 9.5 to 31 % of their time, as other programs used it"
-        );
+        assert_eq!(sentence(&[&one, &other]), "its threads waited for a CPU for 9.5 to 31 % of their time");
         let p99 = |ns, whole| Finding::P99Waited { wait_ns: LatencyNs(ns), whole_ns: LatencyNs(whole) };
         assert_eq!(
             sentence(&[&p99(900_000, 2_000_000), &p99(1_200_000, 2_000_000)]),

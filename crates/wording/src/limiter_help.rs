@@ -134,7 +134,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
     LimiterHelp {
         limiter: Limiter::DeviceOps,
         meaning: "The device completes no more operations per second.",
-        evidence: "As device bandwidth, but blocks of another size leave the operations the same. Where no experiment was made: \
+        evidence: "As device bandwidth, but blocks of another size leave the operations the same, or change both operations and \
+            bytes while another test of the run moves at least {clearly_more} times the bytes in the same direction. Where no experiment was made: \
             an occupancy of at least {in_target}, blocks below {large_blocks} and at least {deep} in flight, which is likely at \
             best.",
         try_next: "Larger blocks, if your program can ask for them. If p99 matters more than the rate, less depth: beyond \

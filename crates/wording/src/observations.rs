@@ -12,8 +12,9 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
         SleptIn { .. } => "sleeping threads waited for {class} in {asleep_share} of samples ({symbol})",
         Ran { .. } => "its threads were awake in {running_share} of samples",
         WaitedForRing { .. } => "its threads waited for completions in {waiting_share} of samples",
-        InDevice { .. } => "on average {waiting} operations waited, with {requests} requests in {device}",
-        AtServer { .. } => "on average {waiting} operations waited, with {requests} requests at the server",
+        InDevice { .. } => "on average {waiting} operations waited, and {device} had {requests} requests",
+        AtServer { .. } => "on average {waiting} operations waited, and the server had {requests} requests",
+        OtherMovedMore { .. } => "another test moved {bytes_per_second} on {device}",
         VirtualDisk {} => "the disk is a hypervisor's, so the limit may be the host's",
         DeviceBusy { .. } => "{device} was busy for {busy_share} of the time",
         RateStarted { .. } => "operations started at {ops_per_second}",
@@ -66,19 +67,19 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
             "{source} allows {bytes_per_second} on {device}, and the rate was {reached_bytes_per_second}"
         }
         CpuAllowed { .. } => "the cgroup may use {cpus} CPUs",
-        NearMemory { .. } => "the rate is {memory_share} of the same calls on memory",
+        NearMemory { .. } => "the rate is {memory_share} of what the same calls reach on memory",
         NearOwnLoop { .. } => "the rate is {loop_share} of skye's own loop without I/O",
-        Answer { .. } => "{after_ops_per_second} with {change}, {before_ops_per_second} without",
+        Answer { .. } => "{change} gave {after_ops_per_second}, and without it {before_ops_per_second}",
         UnsteadyAnswer { .. } => {
-            "{after_ops_per_second} with {change}, {before_ops_per_second} without (too unsteady to count)"
+            "{change} gave {after_ops_per_second}, and without it {before_ops_per_second} (too unsteady to count)"
         }
         ImpossibleAnswer { .. } => {
-            "{after_ops_per_second} with {change}, {before_ops_per_second} without (no single limit does that; a cache may \
-             have answered)"
+            "{change} gave {after_ops_per_second}, and without it {before_ops_per_second} (no single limit does that; a cache \
+             may have answered)"
         }
         BaselineMoved { .. } => {
-            "in the experiments the same test gave {before_ops_per_second} instead of {own_ops_per_second}, so they count \
-             for nothing"
+            "the rate had moved from {own_ops_per_second} to {before_ops_per_second} before the experiments, so they do not \
+             count"
         }
     }
 }

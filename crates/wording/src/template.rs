@@ -152,7 +152,7 @@ pub(crate) fn told(figure: &Figure<'_>) -> String {
         Figure::Name(name) => printable(name),
         Figure::Modes(modes) => {
             let told =
-                modes.iter().map(|mode| format!("{} took {}", percent(mode.share), latency(mode.at_ns)));
+                modes.iter().map(|mode| format!("{} around {}", percent(mode.share), latency(mode.at_ns)));
             told.collect::<Vec<_>>().join(", ")
         }
         Figure::Upkeep(work) => {

@@ -12,11 +12,6 @@ use crate::{advice, is_alike, observation, template};
 /// Stands for the limiter of a row of which none is known.
 pub const NO_LIMITER: &str = "its limiter is not known";
 
-/// The meaning of the sign before a limiter that is likely.
-pub fn likely(sign: &str) -> String {
-    format!("{sign} is likely (two kinds of evidence), no sign is confirmed (three)")
-}
-
 /// Whether one sentence each can be made of all of both.
 fn all_alike<T: Figures>(one: &[T], other: &[T]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_alike(one, other))

@@ -5,7 +5,7 @@ use model::advice::Advice;
 use model::experiment::FACTOR;
 use model::figure::{BytesPerSecond, Figure, OpsPerSecond, Share, Threshold, WaitClass};
 use model::observation::Observation;
-use model::run::{Confidence, Verdict};
+use model::run::{Confidence, PhaseRecord, Trust, Verdict};
 use model::workload::Probing;
 
 use super::latency::LARGE_BYTES;
@@ -31,7 +31,46 @@ pub(super) const THRESHOLDS: &[Threshold] = &[
     ("deep_bytes", Figure::MemoryBytes(DEEP_BYTES as u64)),
     ("ends_busy", Figure::Share(CPUS_BUSY)),
     ("large_blocks", Figure::MemoryBytes(LARGE_BYTES)),
+    ("clearly_more", Figure::Ratio(CLEARLY_MORE)),
 ];
+
+/// A device that moved so many times as many bytes in another test has its limit not in bytes.
+const CLEARLY_MORE: f64 = 1.3;
+
+/// Tells direct tests what others of their run moved in the same direction, where that is clearly more; whether there is
+/// anything new.
+pub(crate) fn tell_device(rows: &mut [PhaseRecord]) -> bool {
+    /// The direction of a direct test in one direction, and its rate.
+    fn moved(row: &PhaseRecord) -> Option<(bool, f64)> {
+        let is_valid = row.verdict.as_ref().is_some_and(|verdict| verdict.trust != Trust::Invalid);
+        let is_one_way = (row.app_bytes_read > 0) != (row.app_bytes_written > 0);
+        let is_told = row.workload.direct == Some(true) && row.device.is_some();
+        let rate = row.rate.bytes_per_second.filter(|_| is_valid && is_one_way && is_told)?;
+        Some((row.app_bytes_read > 0, rate))
+    }
+    let most = |is_read: bool| {
+        let rates = rows.iter().filter_map(moved).filter(|(reads, _)| *reads == is_read);
+        rates.map(|(_, rate)| rate).reduce(f64::max)
+    };
+    let most = [most(false), most(true)];
+    let mut is_new = false;
+    for row in rows {
+        let Some((is_read, rate)) = moved(row) else { continue };
+        let more = most[usize::from(is_read)].filter(|most| *most >= CLEARLY_MORE * rate);
+        if let Some(device) = &mut row.device {
+            is_new |= device.other_bytes_per_second != more;
+            device.other_bytes_per_second = more;
+        }
+    }
+    is_new
+}
+
+/// The rate of another test that moved clearly more in the same direction.
+fn moved_more(reading: &Reading<'_>) -> Option<Observation> {
+    let device = reading.input.record.device.as_ref()?;
+    let bytes_per_second = BytesPerSecond(device.other_bytes_per_second?);
+    Some(Observation::OtherMovedMore { device: device.name.as_str().into(), bytes_per_second })
+}
 
 /// A device, server or network that gives all that it has.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
@@ -81,6 +120,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         reading.slept_in(&classes),
         network,
         in_target,
+        moved_more(reading).filter(|_| limiter == Limiter::DeviceOps),
         virtual_disk,
         late,
         reading.answers(),
@@ -90,12 +130,12 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         Limiter::NetworkBandwidth => Some(Advice::FasterLink {}),
         Limiter::ServerSaturated => Some(Advice::LookAtServer {}),
         _ if is_tried => None,
-        _ if reading.is_moved() => Some(Advice::MeasureLonger {}),
+        _ if reading.is_in_vain() => Some(Advice::MeasureLonger {}),
         _ => Some(untried(reading)),
     };
     let blocked = reading.budget.blocked;
-    let by_bytes =
-        reading.byte_share().filter(|_| matches!(unit, Some((Unit::Both, _))) && !reading.is_remote);
+    let is_both = matches!(unit, Some((Unit::Both, _))) && moved_more(reading).is_none();
+    let by_bytes = reading.byte_share().filter(|_| is_both && !reading.is_remote);
     if let Some(by_bytes) = by_bytes {
         let parts = [
             (Limiter::DeviceBandwidth, blocked * by_bytes),
@@ -110,7 +150,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         return Some(found.at_most(Confidence::Undetermined));
     }
     // Nobody can see from inside whose limit a virtual disk has; and what was not tried is not confirmed.
-    let is_of_one_unit = unit.is_some_and(|(_, is_sure)| is_sure);
+    let is_of_one_unit = unit.is_some_and(|(unit, is_sure)| is_sure && unit != Unit::Both);
     Some(if is_sure && is_of_one_unit && !below { found } else { found.at_most(Confidence::Likely) })
 }
 
@@ -120,6 +160,8 @@ fn is_of_bytes(reading: &Reading<'_>) -> bool {
     match reading.unit() {
         Some((Unit::Bytes, _)) => true,
         Some((Unit::Operations, _)) => false,
+        // The same device moves more bytes than that.
+        Some((Unit::Both, _)) | None if moved_more(reading).is_some() => false,
         Some((Unit::Both, _)) => reading.byte_share() > Some(0.5),
         // The kernel makes requests of its own out of those of a stream.
         None => block_bytes >= LARGE_BYTES || reading.is_stream(),

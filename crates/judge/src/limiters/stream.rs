@@ -20,7 +20,7 @@ pub(super) const THRESHOLDS: &[Threshold] =
     &[("line_full", Figure::Share(FULL)), ("line_not_full", Figure::Share(NOT_FULL))];
 
 /// Tells all rows what the line carries, where an experiment on one of them found it full; whether one did.
-pub fn tell_line(rows: &mut [PhaseRecord]) -> bool {
+pub(crate) fn tell_line(rows: &mut [PhaseRecord]) -> bool {
     let full = |row: &PhaseRecord| {
         row.sensitivity.as_ref()?.depth.as_ref()?;
         let is_full = row.verdict.as_ref()?.limiter == Some(Limiter::NetworkBandwidth);

@@ -22,10 +22,9 @@ enum Says {
 }
 
 const QUIET: Says = Says::Nothing;
-const INVALID: Says = Says::This(Trust::Invalid, Mark::Distrust);
-const SUSPECT: Says = Says::This(Trust::Suspect, Mark::Distrust);
-const ACT: Says = Says::This(Trust::Ok, Mark::Act);
-const INFO: Says = Says::This(Trust::Ok, Mark::Info);
+const INVALID: Says = Says::This(Trust::Invalid, Mark::Invalid);
+const SUSPECT: Says = Says::This(Trust::Suspect, Mark::Suspect);
+const REMARK: Says = Says::This(Trust::Ok, Mark::Remark);
 
 fn check(code: &str, expected: Says, spec: &str, change: fn(&mut World)) {
     let mut world = clean(spec);
@@ -209,9 +208,9 @@ examples! {
             (device.bytes_per_app_byte, device.foreign_share) = (Some(1.3), Some(0.23));
         };
     bytes_of_ours_beyond_those_asked_for: device_disagrees
-        SUSPECT, "write:rnd4k",
+        REMARK, "write:rnd4k",
         |w| w.device().bytes_per_app_byte = Some(1.5);
-    trees_of_a_copy_on_write_file_system: device_disagrees INFO,
+    trees_of_a_copy_on_write_file_system: device_disagrees REMARK,
         "write:rnd4k",
         |w| {
             w.target().file_system = "btrfs".into();
@@ -245,7 +244,7 @@ examples! {
         };
 
     requests_that_wait_above_the_device: depth_not_reached
-        INFO, "read:rnd4k:q32",
+        REMARK, "read:rnd4k:q32",
         |w| w.device_frames(|device| device.in_flight_ns = 200_000_000);
     two_thirds_arrive: depth_not_reached QUIET, "read:rnd4k:q32",
         |w| w.device_frames(|device| device.in_flight_ns = 2_100_000_000);
@@ -259,12 +258,12 @@ examples! {
     synced_at_the_end: nothing_durable QUIET, "write:rnd4k:buffered", |_| {};
     direct_writes_reach_the_device_unsynced: nothing_durable QUIET, "write:rnd4k:sync=none", |_| {};
 
-    no_barriers_over_a_volatile_cache: durability_void SUSPECT, "fsync",
+    no_barriers_over_a_volatile_cache: durability_void INVALID, "fsync",
         |w| {
             w.target().mount_options.push("nobarrier".into());
             back(&mut w.target().device_stack[1]);
         };
-    an_overlay_that_ignores_syncs: durability_void SUSPECT, "create:sync=end",
+    an_overlay_that_ignores_syncs: durability_void INVALID, "create:sync=end",
         |w| w.target().mount_options.push("volatile".into());
     no_barriers_over_no_cache: durability_void QUIET, "fsync",
         |w| w.target().mount_options.push("nobarrier".into());
@@ -309,7 +308,7 @@ examples! {
     left_as_it_was: served_from_page_cache SUSPECT,
         "read:buffered",
         |w| (w.plan.cache, w.record.page_cache_share) = (CacheMode::AsIs, Some(0.1));
-    warm_as_asked_for: served_from_page_cache INFO,
+    warm_as_asked_for: served_from_page_cache REMARK,
         "read:buffered",
         |w| (w.plan.cache, w.record.page_cache_share) = (CacheMode::Warm, Some(1.0));
     warm_and_larger_than_memory: served_from_page_cache SUSPECT,
@@ -345,9 +344,9 @@ examples! {
             w.record.passes = 2.0;
             w.probes.reread = Some(reread([736_000, 3_000_000], [46_000, 90_000]));
         };
-    a_host_that_keeps_blocks_which_are_read_once: below_os_cache INFO, "read:rnd4k",
+    a_host_that_keeps_blocks_which_are_read_once: below_os_cache REMARK, "read:rnd4k",
         |w| w.probes.reread = Some(reread([736_000, 3_000_000], [46_000, 90_000]));
-    a_host_that_keeps_the_slowest: below_os_cache INFO, "read:rnd4k",
+    a_host_that_keeps_the_slowest: below_os_cache REMARK, "read:rnd4k",
         |w| w.probes.reread = Some(reread([150_000, 900_000], [100_000, 200_000]));
     the_second_time_is_no_faster: below_os_cache QUIET, "read:rnd4k",
         |w| w.probes.reread = Some(reread([52_000, 900_000], [47_000, 200_000]));
@@ -359,11 +358,11 @@ examples! {
             w.probes.reread = Some(reread([736_000, 3_000_000], [46_000, 90_000]));
         };
 
-    a_pool_of_unknown_disks: nothing_to_compare SUSPECT, "read:rnd4k",
+    a_pool_of_unknown_disks: nothing_to_compare REMARK, "read:rnd4k",
         |w| w.lies_on(Backing::Unknown, "zfs");
     writes_are_made_durable: nothing_to_compare QUIET, "write:rnd4k", |w| w.lies_on(Backing::Unknown, "zfs");
 
-    a_server_of_which_nothing_is_known: server_cache SUSPECT,
+    a_server_of_which_nothing_is_known: server_cache REMARK,
         "read:rnd4k", |w| w.lies_on(Backing::RemoteOrUserSpace, "fuse.sshfs");
     a_set_that_a_server_can_hold: server_cache SUSPECT, "read:rnd4k",
         |w| {
@@ -399,12 +398,12 @@ examples! {
             intervals.for_each(|(index, interval)| interval.ops = if index < 20 { 10_000 } else { 15_000 });
         };
 
-    names_from_memory: metadata_cache SUSPECT, "stat",
+    names_from_memory: metadata_cache REMARK, "stat",
         |w| w.device().bytes_read = 0;
     names_from_the_device: metadata_cache QUIET, "stat", |w| w.device().bytes_read = 4096;
     creating_reads_nothing: metadata_cache QUIET, "create", |w| w.device().bytes_read = 0;
 
-    inodes_that_are_held_back: inode_search ACT, "create",
+    inodes_that_are_held_back: inode_search REMARK, "create",
         |w| {
             w.target().geometry.journal = Some("none".into());
             w.latency().mean = 400_000;
@@ -416,24 +415,24 @@ examples! {
             w.budget().kernel = 0.9;
         };
 
-    over_before_it_began: too_few_samples SUSPECT,
+    over_before_it_began: too_few_samples REMARK,
         "read:rnd4k", |w| w.ends_after(5);
-    too_short_to_be_steady: too_few_samples SUSPECT, "read:rnd4k", |w| w.ends_after(19);
-    a_pass_that_is_soon_over: too_few_samples SUSPECT, "read:buffered",
+    too_short_to_be_steady: too_few_samples REMARK, "read:rnd4k", |w| w.ends_after(19);
+    a_pass_that_is_soon_over: too_few_samples REMARK, "read:buffered",
         |w| {
             w.ends_after(6);
             w.record.passes = 1.0;
         };
-    a_sync_that_takes_most_of_it: too_few_samples INFO,
+    a_sync_that_takes_most_of_it: too_few_samples REMARK,
         "write:buffered",
         |w| {
             w.without_interval();
             w.record.rate.last_done_ns = 1_000_000_000;
             w.record.rate.whole_ops_per_second = Some(4e5);
         };
-    two_rounds: too_few_samples SUSPECT, "create",
+    two_rounds: too_few_samples REMARK, "create",
         |w| rounds(w, 2);
-    a_round_that_may_not_be_repeated: too_few_samples SUSPECT, "create",
+    a_round_that_may_not_be_repeated: too_few_samples REMARK, "create",
         |w| {
             rounds(w, 1);
             w.plan.phases[0].stop.passes = Some(1);
@@ -447,25 +446,34 @@ examples! {
         };
 
     a_drift: not_steady SUSPECT, "read:rnd4k",
-        |w| w.steady().found = false;
-    a_drift_of_unknown_width: not_steady INVALID, "read:rnd4k",
         |w| {
             w.steady().found = false;
+            limited(w, |index| 10_000 - 60 * index as u64);
+        };
+    a_drift_of_unknown_width: not_steady SUSPECT, "read:rnd4k",
+        |w| {
+            w.steady().found = false;
+            limited(w, |index| 10_000 - 60 * index as u64);
             w.without_interval();
         };
+    a_small_drift: not_steady REMARK, "read:rnd4k",
+        |w| {
+            w.steady().found = false;
+            limited(w, |index| 10_000 - 6 * index as u64);
+        };
     a_late_change: not_steady SUSPECT, "read:rnd4k",
-        |w| w.changes(3.0, 10_000.0, 2_000.0, 1 << 20);
+        |w| w.changes(3.0, 2_000.0, 10_000.0, 1 << 20);
     up_and_down: not_steady SUSPECT, "read:rnd4k",
         |w| {
             w.changes(1.0, 1_000.0, 2_000.0, 1 << 20);
             w.changes(3.0, 2_000.0, 900.0, 1 << 21);
         };
-    anything_may_be_its_rate: not_steady SUSPECT, "read:rnd4k",
+    anything_may_be_its_rate: not_steady REMARK, "read:rnd4k",
         |w| {
             w.steady().found = false;
             w.known_within(0.4);
         };
-    memory_that_fills_is_not_the_number: not_steady SUSPECT, "write:buffered",
+    memory_that_fills_is_not_the_number: not_steady REMARK, "write:buffered",
         |w| {
             w.steady().found = false;
             w.without_interval();
@@ -479,13 +487,13 @@ examples! {
     too_short_is_not_unsteady: not_steady QUIET, "read:rnd4k", |w| w.ends_after(19);
     arrivals_that_vary_are_asked_for: not_steady QUIET, "read:rnd4k:q32:rate=500,poisson",
         |w| w.steady().found = false;
-    a_rate_that_was_not_kept: not_steady SUSPECT, "read:rnd4k:q32:rate=500",
+    a_rate_that_was_not_kept: not_steady REMARK, "read:rnd4k:q32:rate=500",
         |w| {
             w.steady().found = false;
             w.note(Finding::FellBehind { missed: Count(500), due: Count(1000) });
         };
 
-    known_within_three_percent: wide_interval SUSPECT, "read:rnd4k",
+    known_within_three_percent: wide_interval REMARK, "read:rnd4k",
         |w| w.known_within(0.03);
     a_little_wider_than_wanted: wide_interval QUIET, "read:rnd4k", |w| w.known_within(0.024);
     told_as_not_steady: wide_interval QUIET, "read:rnd4k",
@@ -495,20 +503,20 @@ examples! {
         };
 
     a_write_cache_that_is_full: rate_dropped
-        ACT,
+        SUSPECT,
         "write:seq1m",
         |w| {
             w.changes(1.5, 6.1e9 / 1_048_576.0, 1.4e9 / 1_048_576.0, 40_800_000_000);
             w.steady().found = true;
         };
     a_credit_that_ran_out_late: rate_dropped
-        ACT, "create",
+        SUSPECT, "create",
         |w| {
             w.record.steady = clean("read").record.steady;
             w.record.workload.block_bytes = None;
             w.changes(3.5, 65_536.0, 512.0, 0);
         };
-    memory_that_is_full_of_writes: rate_dropped INFO,
+    memory_that_is_full_of_writes: rate_dropped REMARK,
         "write:seq1m:buffered", |w| w.changes(1.0, 2_000.0, 100.0, 2_000 << 20);
     a_fifth_less: rate_dropped QUIET, "write:seq1m", |w| w.changes(1.5, 6_000.0, 4_900.0, 1 << 30);
     what_comes_back: rate_dropped QUIET, "write:seq1m",
@@ -529,13 +537,13 @@ examples! {
         };
 
     a_limit_that_somebody_set: rate_capped
-        ACT, "read:rnd4k:q32",
+        REMARK, "read:rnd4k:q32",
         |w| limited(w, |_| 500);
     a_device_that_collects_garbage: rate_capped QUIET, "write:rnd4k:q32", |w| limited(w, |index| 480 + index as u64 % 9 * 5);
     many_operations_are_even_by_themselves: rate_capped QUIET, "read:rnd4k:q32",
         // So many that chance alone makes no more than a tenth of a percent, and this is about that.
         |w| limited(w, |index| 5_000_000 + (index as u64 / 5 % 4) * 4_000);
-    lots_at_a_boundary: rate_capped ACT, "read:rnd4k:q32",
+    lots_at_a_boundary: rate_capped REMARK, "read:rnd4k:q32",
         |w| limited(w, |index| match index % 50 { 24 => 900, 25 => 100, _ => 500 });
     a_fixed_time_for_each: rate_capped QUIET, "read:rnd4k:q32",
         |w| {
@@ -551,9 +559,9 @@ examples! {
     a_limit_that_we_set: rate_capped QUIET, "read:rnd4k:q32:rate=500", |w| limited(w, |_| 500);
 
     quick_ones_and_slow_ones: several_modes
-        INFO, "read:rnd4k",
+        REMARK, "read:rnd4k",
         |w| w.latency().modes = vec![Mode { at_ns: 40_000, share: 0.985 }, Mode { at_ns: 21_000_000, share: 0.015 }];
-    three_kinds: several_modes INFO, "stat",
+    three_kinds: several_modes REMARK, "stat",
         |w| w.latency().modes = [1, 2, 3].map(|at_ns| Mode { at_ns, share: 0.33 }).to_vec();
     one_kind: several_modes QUIET, "read:rnd4k", |_| {};
 
@@ -571,7 +579,7 @@ examples! {
     a_host_that_is_busy: steal SUSPECT, "read:rnd4k", |w| w.budget().steal = 0.12;
     a_host_that_is_calm: steal QUIET, "read:rnd4k", |w| w.budget().steal = 0.05;
 
-    a_disk_that_guests_share: one_run INFO, "read:rnd4k",
+    a_disk_that_guests_share: one_run REMARK, "read:rnd4k",
         |w| w.environment.virtualisation = Some("kvm".into());
     a_disk_of_our_own: one_run QUIET, "read:rnd4k", |w| w.environment.virtualisation = None;
     several_runs_tell_themselves: one_run QUIET, "read:rnd4k",
@@ -591,7 +599,7 @@ examples! {
 
     an_array_that_is_repaired: upkeep SUSPECT, "read:rnd4k",
         |w| w.record.conditions = Some(conditions(40.0, None, &[("resync", true)]));
-    somebody_is_scrubbed: upkeep INFO, "read:rnd4k",
+    somebody_is_scrubbed: upkeep REMARK, "read:rnd4k",
         |w| w.record.conditions = Some(conditions(40.0, None, &[("btrfs scrub", false)]));
     nothing_to_do: upkeep QUIET, "read:rnd4k",
         |w| w.record.conditions = Some(conditions(40.0, None, &[]));
@@ -602,12 +610,12 @@ examples! {
     a_wait_now_and_then: cpu_contention QUIET, "read:rnd4k:t4", |w| w.budget().run_queue = 0.04;
 
     parity_of_parts_of_stripes: parity_writes
-        ACT, "write:rnd4k",
+        REMARK, "write:rnd4k",
         |w| w.array("raid5", &[(20_000_000, 30_000_000); 3]);
     whole_stripes: parity_writes QUIET, "write:rnd4k", |w| w.array("raid5", &[(1_000_000, 20_000_000); 3]);
     a_mirror_has_no_parity: parity_writes QUIET, "write:rnd4k", |w| w.array("raid1", &[(20_000_000, 40_000_000); 2]);
 
-    a_member_with_more_to_do: members_unbalanced ACT, "read:rnd4k",
+    a_member_with_more_to_do: members_unbalanced REMARK, "read:rnd4k",
         |w| w.array("raid0", &[(2_000_000, 0), (12_000_000, 0), (4_000_000, 0)]);
     members_alike: members_unbalanced QUIET, "read:rnd4k",
         |w| w.array("raid0", &[(9_000_000, 0), (12_000_000, 0), (10_000_000, 0)]);
@@ -615,7 +623,7 @@ examples! {
         |w| w.array("raid10", &[(12_000_000, 0), (0, 0), (12_000_000, 0), (0, 0)]);
     disks_in_a_row: members_unbalanced QUIET, "read:rnd4k", |w| w.array("linear", &[(12_000_000, 0), (0, 0)]);
 
-    pieces_on_a_disk_that_spins: fragmented INFO, "read:rnd4k",
+    pieces_on_a_disk_that_spins: fragmented REMARK, "read:rnd4k",
         |w| {
             w.target().device_stack[1].rotational = Some(true);
             w.record.extents.as_mut().unwrap().extents = 10_000;
@@ -623,7 +631,7 @@ examples! {
         };
     pieces_on_flash: fragmented QUIET, "read:rnd4k", |w| w.record.extents.as_mut().unwrap().extents = 10_000;
 
-    a_file_system_that_compresses: compressible_target INFO,
+    a_file_system_that_compresses: compressible_target REMARK,
         "write:rnd4k",
         |w| {
             w.target().file_system = "btrfs".into();
@@ -631,7 +639,7 @@ examples! {
                 bytes: 1 << 20, allocated_bytes: 1 << 20, encoded_share: Some(1.0),
             });
         };
-    stored_in_a_tenth: compressible_target INFO,
+    stored_in_a_tenth: compressible_target REMARK,
         "write:rnd4k:compress=50",
         |w| w.probes.compressible = Some(CompressibleProbe {
             bytes: 1 << 20, allocated_bytes: 1 << 17, encoded_share: None,
@@ -641,7 +649,7 @@ examples! {
             bytes: 1 << 20, allocated_bytes: 1 << 20, encoded_share: Some(0.0),
         });
 
-    a_cache_that_was_not_filled: volatile_write_cache INFO,
+    a_cache_that_was_not_filled: volatile_write_cache REMARK,
         "write:rnd4k", |w| back(&mut w.target().device_stack[1]);
     a_device_that_was_filled: volatile_write_cache QUIET, "write:rnd4k",
         |w| {
@@ -654,23 +662,23 @@ examples! {
             w.changes(1.5, 6_000.0, 1_000.0, 1 << 30);
         };
 
-    fetched_and_not_read: read_ahead INFO, "read:buffered",
+    fetched_and_not_read: read_ahead REMARK, "read:buffered",
         |w| w.device().bytes_per_app_byte = Some(1.5);
-    pages_for_small_blocks: read_ahead INFO, "read:rnd512:buffered",
+    pages_for_small_blocks: read_ahead REMARK, "read:rnd512:buffered",
         |w| w.device().bytes_per_app_byte = Some(7.9);
     fetched_and_read: read_ahead QUIET, "read:buffered", |w| w.device().bytes_per_app_byte = Some(1.09);
 
-    what_a_durable_write_costs: amplification INFO, "fsync",
+    what_a_durable_write_costs: amplification REMARK, "fsync",
         |w| w.frames(|frame| frame.devices[1].flushes = 10_000);
     other_writes_are_not_asked: amplification QUIET, "write:rnd4k", |_| {};
 
-    a_whole_pass: one_pass INFO, "read:buffered",
+    a_whole_pass: one_pass REMARK, "read:buffered",
         |w| w.record.passes = 1.0;
-    a_whole_pass_of_writes: one_pass INFO, "write:buffered",
+    a_whole_pass_of_writes: one_pass REMARK, "write:buffered",
         |w| w.record.passes = 1.0;
     time_came_first: one_pass QUIET, "read:buffered", |w| w.record.passes = 0.99;
 
-    a_part_of_the_limit: write_limit INFO, "write:rnd4k",
+    a_part_of_the_limit: write_limit REMARK, "write:rnd4k",
         |w| w.plan.phases[0].stop.bytes = Some(w.record.bytes);
     far_from_the_limit: write_limit QUIET, "write:rnd4k", |w| w.plan.phases[0].stop.bytes = Some(w.record.bytes * 2);
 }
@@ -688,5 +696,5 @@ fn a_time_that_was_asked_for_wants_less() {
     world.known_within(0.06);
     check_world("wide_interval", QUIET, &world);
     world.known_within(0.07);
-    check_world("wide_interval", SUSPECT, &world);
+    check_world("wide_interval", REMARK, &world);
 }

@@ -582,8 +582,8 @@ fn experiments_ask_what_is_open() {
     use Experiment::{Delay, Depth, Separate};
     let waits = clean("read:rnd4k:q8").blocked().queues(7.9);
     assert_eq!(waits.next(&[]), Some(Depth));
-    assert_eq!(waits.next(&[Depth]), Some(Delay));
-    assert_eq!(waits.next(&[Depth, Delay]), Some(Experiment::Block));
+    assert_eq!(waits.next(&[Depth]), Some(Experiment::Block));
+    assert_eq!(waits.next(&[Depth, Experiment::Block]), Some(Delay));
     assert_eq!(waits.next(&[Depth, Delay, Experiment::Block]), None);
     // The unit is that of a target that is full, and one at a time a pause tells nothing.
     assert_eq!(waits.clone().answers(1.0, 0.9, 0.0).next(&[Depth, Delay]), None);

@@ -2,7 +2,8 @@
 
 use model::advice::Advice;
 use model::figure::{Bytes, BytesPerSecond, Count, LatencyNs, Modes, OpsPerSecond, Seconds, Share};
-use model::finding::{Finding, Grade};
+use model::finding::Finding;
+use model::plan::CUSTOM;
 use model::run::{INDEPENDENT_PARTS_MIN, Interval};
 
 use crate::{JudgeInput, TrapFinding};
@@ -52,11 +53,12 @@ pub(super) fn too_few_samples(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         None => Finding::Short { elapsed_seconds: elapsed(input), operations },
     };
     let remedy = match (input.files(), input.phase.stop.passes) {
-        (Some(_), Some(_)) => Advice::MoreFiles {},
-        (Some(_), None) => Advice::FewerFilesOrLongerTime {},
         (None, _) => longer(input),
+        (Some(_), _) if is_of_preset(input) => None,
+        (Some(_), Some(_)) => Some(Advice::MoreFiles {}),
+        (Some(_), None) => Some(Advice::FewerFilesOrLongerTime {}),
     };
-    Some(TrapFinding::new(finding, [remedy]))
+    Some(TrapFinding::new(finding, remedy))
 }
 
 /// Whether no steady part was found because there was no time for one, and for no other reason.
@@ -77,15 +79,23 @@ fn elapsed(input: &JudgeInput<'_>) -> Seconds {
     Seconds(input.seconds())
 }
 
-/// Advice that makes a test last longer.
-fn longer(input: &JudgeInput<'_>) -> Advice {
-    match input.phase.stop.time_ns {
+/// Whether a preset chose sizes and times: then its user need not be told to choose others.
+fn is_of_preset(input: &JudgeInput<'_>) -> bool {
+    input.plan.preset != CUSTOM
+}
+
+/// Advice that makes a test last longer, where its user chose how long it lasts.
+fn longer(input: &JudgeInput<'_>) -> Option<Advice> {
+    if is_of_preset(input) {
+        return None;
+    }
+    Some(match input.phase.stop.time_ns {
         None if input.data().is_some_and(|data| data.fresh) => Advice::LargerSize {},
         None => Advice::MoreOperations {},
         Some(_) if is_one_pass(input) => Advice::LargerSize {},
         Some(_) if write_limit(input).is_some() => Advice::RaiseWriteLimit {},
         Some(_) => Advice::LongerTime {},
-    }
+    })
 }
 
 /// Whether making everything durable took so long that the rate before it is not the headline.
@@ -99,14 +109,24 @@ pub(super) fn not_steady(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let steady = input.record.steady.as_ref().filter(|steady| !steady.found)?;
     // What memory took is not the number of the row.
     let is_cached = input.record.rate.into_cache_ops_per_second.is_some();
-    let is_elsewhere = is_short(input) || input.rate_is_given() || (is_cached && has_long_sync(input));
+    // One change that was a drop is told as that.
+    let is_drop = steady.change_points.len() == 1 && rate_dropped(input).is_some();
+    let is_elsewhere =
+        is_short(input) || input.rate_is_given() || (is_cached && has_long_sync(input)) || is_drop;
     if is_elsewhere {
         return None;
     }
     let finding = match (steady.change_points.first(), steady.change_points.len()) {
         (None, _) => match input.half_width().filter(|half| *half > HALF_WIDTH_MAX) {
             Some(half) => Finding::Unsteady { half_width: Share(half) },
-            None => Finding::Drift { elapsed_seconds: elapsed(input) },
+            None => {
+                let [first_ops_per_second, last_ops_per_second] = ends(input).map(OpsPerSecond);
+                Finding::Drifted {
+                    elapsed_seconds: elapsed(input),
+                    first_ops_per_second,
+                    last_ops_per_second,
+                }
+            }
         },
         (Some(first), 1) => Finding::RateChanged {
             before_ops_per_second: OpsPerSecond(first.before_ops_per_second),
@@ -125,9 +145,18 @@ pub(super) fn not_steady(input: &JudgeInput<'_>) -> Option<TrapFinding> {
             }
         }
     };
-    let caught = TrapFinding::new(finding, [longer(input)]);
-    let has_rate = input.half_width().is_some() || is_cached;
-    Some(TrapFinding { grade: if has_rate { Grade::Suspect } else { Grade::Invalid }, ..caught })
+    Some(TrapFinding::new(finding, longer(input)))
+}
+
+/// Operations a second in the first quarter of the intervals, and in the last.
+fn ends(input: &JudgeInput<'_>) -> [f64; 2] {
+    let intervals = &input.record.intervals;
+    let quarter = intervals.len().div_ceil(4);
+    let rate = |part: &[Interval]| {
+        let length_ns: u64 = part.iter().map(|interval| interval.length_ns).sum();
+        part.iter().map(|interval| interval.ops).sum::<u64>() as f64 * 1e9 / length_ns.max(1) as f64
+    };
+    [&intervals[..quarter], &intervals[intervals.len() - quarter..]].map(rate)
 }
 
 /// Known less well than was asked for.
@@ -143,7 +172,7 @@ pub(super) fn wide_interval(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         Some(parts) if parts < INDEPENDENT_PARTS_MIN => Finding::FewParts { parts: Count(parts as u64) },
         _ => Finding::WideInterval { half_width: Share(half), wanted: Share(wanted) },
     };
-    Some(TrapFinding::new(finding, [longer(input)]))
+    Some(TrapFinding::new(finding, longer(input)))
 }
 
 /// A single run on a disk that the guests of a host share.

@@ -145,7 +145,7 @@ pub(super) fn depth_notes(phases: &[PlannedPhase], machine: &Machine) -> Vec<Str
     {
         let Workload { iodepth, threads: from, .. } = asked;
         notes.push(format!(
-            "io_uring cannot be used here ({reason}): Q{iodepth}T{from} becomes Q1T{threads}, {threads} threads of \
+            "io_uring cannot be used here ({reason}): q{iodepth}t{from} becomes q1t{threads}, {threads} threads of \
              plain system calls"
         ));
     }
@@ -156,7 +156,7 @@ pub(super) fn depth_notes(phases: &[PlannedPhase], machine: &Machine) -> Vec<Str
             Some(data) if data.verb == DataVerb::Fsync => " fsync",
             _ => " sync=each",
         };
-        notes.push(format!("plain system calls have no depth: Q{iodepth}T{from}{why} becomes Q1T{threads}"));
+        notes.push(format!("plain system calls have no depth: q{iodepth}t{from}{why} becomes q1t{threads}"));
     }
     notes
 }
@@ -172,22 +172,22 @@ mod tests {
     fn a_ring_is_taken_where_it_is_worth_it() {
         use Engine::{Nop, Null, Stdio, Sync, Uring};
         for (spec, free, refused) in [
-            ("read:rnd4k", (Sync, "RND4K Q1T1"), Some((Sync, "RND4K Q1T1"))),
-            ("read:rnd4k:q32t4", (Uring, "RND4K Q32T4"), Some((Sync, "RND4K Q1T128"))),
-            ("rw:q8:sync=none", (Uring, "RND4K Q8T1 sync=none"), Some((Sync, "RND4K Q1T8 sync=none"))),
-            ("write:q8:sync=each", (Sync, "SEQ1M Q1T8 sync=each"), Some((Sync, "SEQ1M Q1T8 sync=each"))),
-            ("fsync:q8", (Sync, "RND4K Q1T8"), Some((Sync, "RND4K Q1T8"))),
-            ("read:q8:buffered", (Sync, "SEQ1M Q1T8 buffered"), Some((Sync, "SEQ1M Q1T8 buffered"))),
-            ("rewrite:q2t3", (Sync, "SEQ1M Q1T6"), Some((Sync, "SEQ1M Q1T6"))),
-            ("read:q8:engine=sync", (Sync, "SEQ1M Q1T8"), Some((Sync, "SEQ1M Q1T8"))),
-            ("read:buffered:engine=uring", (Uring, "SEQ1M Q1T1 buffered"), None),
-            ("read:q8:engine=null", (Null, "SEQ1M Q8T1 engine=null"), Some((Null, "SEQ1M Q8T1 engine=null"))),
-            ("read:q8:engine=nop", (Nop, "SEQ1M Q8T1 engine=nop"), None),
-            ("read:rnd4k:iopoll", (Uring, "RND4K Q1T1 iopoll"), None),
-            ("read:rnd4k:sqpoll", (Uring, "RND4K Q1T1 sqpoll"), None),
-            ("byte-read:t2", (Sync, "T2"), Some((Sync, "T2"))),
-            ("putc-write", (Stdio, "T1"), Some((Stdio, "T1"))),
-            ("stat:t4", (Sync, "T4"), Some((Sync, "T4"))),
+            ("read:rnd4k", (Sync, "4K rnd q1"), Some((Sync, "4K rnd q1"))),
+            ("read:rnd4k:q32t4", (Uring, "4K rnd q32t4"), Some((Sync, "4K rnd q1t128"))),
+            ("rw:q8:sync=none", (Uring, "4K rnd q8 sync=none"), Some((Sync, "4K rnd q1t8 sync=none"))),
+            ("write:q8:sync=each", (Sync, "1M q1t8 sync=each"), Some((Sync, "1M q1t8 sync=each"))),
+            ("fsync:q8", (Sync, "4K rnd q1t8"), Some((Sync, "4K rnd q1t8"))),
+            ("read:q8:buffered", (Sync, "1M q1t8 buffered"), Some((Sync, "1M q1t8 buffered"))),
+            ("rewrite:q2t3", (Sync, "1M q1t6"), Some((Sync, "1M q1t6"))),
+            ("read:q8:engine=sync", (Sync, "1M q1t8"), Some((Sync, "1M q1t8"))),
+            ("read:buffered:engine=uring", (Uring, "1M q1 buffered"), None),
+            ("read:q8:engine=null", (Null, "1M q8 engine=null"), Some((Null, "1M q8 engine=null"))),
+            ("read:q8:engine=nop", (Nop, "1M q8 engine=nop"), None),
+            ("read:rnd4k:iopoll", (Uring, "4K rnd q1 iopoll"), None),
+            ("read:rnd4k:sqpoll", (Uring, "4K rnd q1 sqpoll"), None),
+            ("byte-read:t2", (Sync, "t2"), Some((Sync, "t2"))),
+            ("putc-write", (Stdio, "t1"), Some((Stdio, "t1"))),
+            ("stat:t4", (Sync, "t4"), Some((Sync, "t4"))),
         ] {
             let choice = |refused: Option<&str>| {
                 let plan = planned(&asking(&[spec]), Backing::Devices, refused).ok()?;
@@ -248,14 +248,14 @@ mod tests {
         assert_eq!(
             plan.notes,
             [
-                "io_uring cannot be used here (kernel.io_uring_disabled is 2): Q32T4 becomes Q1T128, 128 threads of \
+                "io_uring cannot be used here (kernel.io_uring_disabled is 2): q32t4 becomes q1t128, 128 threads of \
                  plain system calls",
-                "plain system calls have no depth: Q8T1 buffered becomes Q1T8",
+                "plain system calls have no depth: q8t1 buffered becomes q1t8",
             ]
         );
         assert_eq!(
             on_disk(&["fsync:q4"]).notes,
-            ["plain system calls have no depth: Q4T1 fsync becomes Q1T4"]
+            ["plain system calls have no depth: q4t1 fsync becomes q1t4"]
         );
         assert!(on_disk(&["read:rnd4k:q32t4"]).notes.is_empty());
     }
@@ -266,7 +266,7 @@ mod tests {
         let plan = planned(&request, Backing::Simulated, Some(FORBIDDEN)).unwrap();
         assert!(plan.phases.iter().all(|phase| phase.engine == Engine::Sim && phase.instead_of.is_none()));
         assert!(plan.phases.iter().all(|phase| (phase.stop.bytes, phase.stop.passes) == (None, None)));
-        assert_eq!(plan.notes, ["simulated: these numbers are arithmetic, and are not saved"]);
+        assert_eq!(plan.notes, [crate::plan::SIMULATED]);
         assert!(plan.dataset.unwrap().groups.is_empty());
         for (spec, expected) in [
             (

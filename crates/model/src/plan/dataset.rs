@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::PlannedPhase;
 use crate::machine::Machine;
 use crate::request::Request;
-use crate::size::{self, Size};
+use crate::size;
 use crate::spec;
 use crate::target::Target;
 use crate::trouble::Trouble;
@@ -262,21 +262,13 @@ pub(super) fn plan_dataset(
                         size::exact(least)
                     )));
             }
-            let whole = size_bytes / unit_bytes * unit_bytes;
-            if let (true, Size::Bytes(_)) = (whole != size_bytes, asked) {
-                return Err(refuse(format!(
-                    "{size_bytes} bytes are not a multiple of the block size {}",
-                    size::exact(unit_bytes)
-                ))
-                .remedy(format!("ask for --size {}", size::exact(whole))));
-            }
-            whole
+            size_bytes / unit_bytes * unit_bytes
         }
         None if groups.is_empty() => {
             DATASET_BYTES_MIN.max(least).checked_next_multiple_of(unit_bytes).unwrap_or(u64::MAX)
         }
         None => {
-            let wished = DATASET_BYTES_MAX.min(free / 10).max(least.min(free / 2));
+            let wished = power_of_two_within(DATASET_BYTES_MAX.min(free / 10)).max(least.min(free / 2));
             wished.min(usable) / unit_bytes * unit_bytes
         }
     };
@@ -301,6 +293,11 @@ pub(super) fn plan_dataset(
         unit_bytes,
         stamp_interval_bytes: block_sizes(phases).fold(page_bytes(), greatest_common_divisor),
     }))
+}
+
+/// The largest power of two that is not above a number; zero has none, and stays.
+pub fn power_of_two_within(number: u64) -> u64 {
+    number.checked_ilog2().map_or(0, |exponent| 1 << exponent)
 }
 
 /// Refuses tests on files for which bytes, inodes or descriptors would not suffice, beside the data set.
@@ -360,6 +357,7 @@ pub(super) fn check_room_for_files(
 mod tests {
     use super::*;
     use crate::plan::fixtures::{GIB, asking, on_disk, planned};
+    use crate::size::Size;
     use crate::target::Backing;
 
     fn group(shared: bool, files: u32, compress_percent: u8, dedupe_percent: u8) -> DataGroup {

@@ -66,6 +66,7 @@ pub(super) fn disk_that_polls(io_poll: Option<bool>) -> Target {
         read_ahead_bytes: None,
         numa_node: None,
         io_poll,
+        link: None,
         details: Vec::new(),
     };
     Target { device_stack: vec![disk], ..target(Backing::Devices) }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Trust;
 use crate::advice::Advice;
 use crate::document::{document, words};
+use crate::experiment::Experiment;
 use crate::figure;
 use crate::limiter::Limiter;
 use crate::observation::Observation;
@@ -246,6 +247,29 @@ document! {
         pub ops_per_second: Option<f64>,
         /// In bytes; null if it is one of operations.
         pub bytes_per_second: Option<f64>,
+    }
+}
+
+impl Sensitivity {
+    /// The answer to an experiment, if it was made.
+    pub fn of(&self, experiment: Experiment) -> Option<&Sensed> {
+        match experiment {
+            Experiment::Delay => self.delay.as_ref(),
+            Experiment::Depth => self.depth.as_ref(),
+            Experiment::Block => self.block.as_ref(),
+            Experiment::Separate => self.separate.as_ref(),
+        }
+    }
+
+    /// Puts the answer to an experiment in the place of one that was there.
+    pub fn put(&mut self, experiment: Experiment, sensed: Sensed) {
+        let place = match experiment {
+            Experiment::Delay => &mut self.delay,
+            Experiment::Depth => &mut self.depth,
+            Experiment::Block => &mut self.block,
+            Experiment::Separate => &mut self.separate,
+        };
+        *place = Some(sensed);
     }
 }
 

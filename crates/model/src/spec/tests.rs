@@ -24,28 +24,28 @@ fn defaults_follow_the_verb() {
 
 #[test]
 fn labels_read_like_the_tables_of_the_field() {
-    assert_eq!(ok("read:rnd4k:q32t4").label(), "RND4K Q32T4");
-    assert_eq!(ok("write:buffered").label(), "SEQ1M Q1T1 buffered");
-    assert_eq!(ok("rewrite:seq128k").label(), "SEQ128K Q1T1");
-    assert_eq!(ok("stat:t4:missing").label(), "T4 missing");
+    assert_eq!(ok("read:rnd4k:q32t4").label(), "4K rnd q32t4");
+    assert_eq!(ok("write:buffered").label(), "1M q1 buffered");
+    assert_eq!(ok("rewrite:seq128k").label(), "128K q1");
+    assert_eq!(ok("stat:t4:missing").label(), "t4 missing");
     for (spec, label) in [
-        ("read:rnd4k:rate=500", "RND4K Q1T1 @500/s"),
-        ("read:rnd4k:q4:rate=500,poisson", "RND4K Q4T1 @500/s poisson"),
-        ("read:rnd4k:rate=50%", "RND4K Q1T1 @50%"),
-        ("write:compress=50:dedupe=20", "SEQ1M Q1T1 compress=50 dedupe=20"),
-        ("read:rnd4k:iopoll:sqpoll", "RND4K Q1T1 iopoll sqpoll"),
-        ("rewrite:reread:direct", "SEQ1M Q1T1 direct reread"),
-        ("putc-write:fresh", "T1 fresh"),
-        ("read:rnd4k:engine=null", "RND4K Q1T1 engine=null"),
-        ("read:rnd4k:engine=nop", "RND4K Q1T1 engine=nop"),
-        ("read:rnd4k:engine=uring", "RND4K Q1T1"),
-        ("byte-read:t2", "T2"),
-        ("byte-write:buffered:sync=none", "T1 sync=none"),
-        ("putc-write:unlocked:stdio_buffer=4k", "T1 unlocked stdio_buffer=4K"),
-        ("getc-read:threaded", "T1 threaded"),
-        ("stat:t2:order=dir", "T2 dir"),
-        ("create:names=letters-first:kind=symlink", "T1 letters-first symlink"),
-        ("stat:size=0..64k:contents:chunk=8k:names=plain", "T1 64K contents chunk=8K"),
+        ("read:rnd4k:rate=500", "4K rnd q1 @500/s"),
+        ("read:rnd4k:q4:rate=500,poisson", "4K rnd q4 @500/s poisson"),
+        ("read:rnd4k:rate=50%", "4K rnd q1 @50%"),
+        ("write:compress=50:dedupe=20", "1M q1 compress=50 dedupe=20"),
+        ("read:rnd4k:iopoll:sqpoll", "4K rnd q1 iopoll sqpoll"),
+        ("rewrite:reread:direct", "1M q1 direct reread"),
+        ("putc-write:fresh", "t1 fresh"),
+        ("read:rnd4k:engine=null", "4K rnd q1 engine=null"),
+        ("read:rnd4k:engine=nop", "4K rnd q1 engine=nop"),
+        ("read:rnd4k:engine=uring", "4K rnd q1"),
+        ("byte-read:t2", "t2"),
+        ("byte-write:buffered:sync=none", "t1 sync=none"),
+        ("putc-write:unlocked:stdio_buffer=4k", "t1 unlocked stdio_buffer=4K"),
+        ("getc-read:threaded", "t1 threaded"),
+        ("stat:t2:order=dir", "t2 dir"),
+        ("create:names=letters-first:kind=symlink", "t1 letters-first symlink"),
+        ("stat:size=0..64k:contents:chunk=8k:names=plain", "t1 64K contents chunk=8K"),
     ] {
         assert_eq!(ok(spec).label(), label, "{spec}");
     }
@@ -121,7 +121,7 @@ fn fresh_files_are_written_once() {
     assert_eq!((data.fresh, data.passes), (true, Some(1)));
     assert_eq!(print(&fresh), "write:seq8k:buffered:fresh");
     assert_eq!(ok("write:seq8k:buffered:fresh:passes=1"), fresh);
-    assert_eq!(fresh.label(), "SEQ8K Q1T1 buffered fresh");
+    assert_eq!(fresh.label(), "8K q1 buffered fresh");
     assert_eq!(
         problem("write:rnd8k:fresh"),
         "fresh writes new files from their beginning to their end; write seq8k for rnd8k, or leave fresh away"
@@ -183,17 +183,17 @@ fn what_was_rewritten_may_be_read_again() {
 #[test]
 fn files_are_one_for_each_thread_unless_asked_otherwise() {
     for (spec, printed, label) in [
-        ("rw:rnd8k:t10:files=2", "rw:rnd8k:t10:files=2", "RND8K Q1T10 files=2"),
-        ("read:t2:files=5", "read:seq1m:t2:files=5", "SEQ1M Q1T2 files=5"),
-        ("read:t4:files=4", "read:seq1m:t4", "SEQ1M Q1T4"),
-        ("read:files=1", "read:seq1m", "SEQ1M Q1T1"),
-        ("read:t4:files=1", "read:seq1m:t4:shared", "SEQ1M Q1T4 shared"),
-        ("read:t4:shared:files=1", "read:seq1m:t4:shared", "SEQ1M Q1T4 shared"),
+        ("rw:rnd8k:t10:files=2", "rw:rnd8k:t10:files=2", "8K rnd q1t10 files=2"),
+        ("read:t2:files=5", "read:seq1m:t2:files=5", "1M q1t2 files=5"),
+        ("read:t4:files=4", "read:seq1m:t4", "1M q1t4"),
+        ("read:files=1", "read:seq1m", "1M q1"),
+        ("read:t4:files=1", "read:seq1m:t4:shared", "1M q1t4 shared"),
+        ("read:t4:shared:files=1", "read:seq1m:t4:shared", "1M q1t4 shared"),
         // Depth may become threads, each with a file of its own.
-        ("read:q8t2:files=2", "read:seq1m:q8t2:files=2", "SEQ1M Q8T2 files=2"),
-        ("read:q8:files=1", "read:seq1m:q8:shared", "SEQ1M Q8T1 shared"),
-        ("byte-read:t4:files=1", "byte-read:t4:shared", "T4 shared"),
-        ("byte-write:t4:files=2", "byte-write:t4:files=2", "T4 files=2"),
+        ("read:q8t2:files=2", "read:seq1m:q8t2:files=2", "1M q8t2 files=2"),
+        ("read:q8:files=1", "read:seq1m:q8:shared", "1M q8 shared"),
+        ("byte-read:t4:files=1", "byte-read:t4:shared", "t4 shared"),
+        ("byte-write:t4:files=2", "byte-write:t4:files=2", "t4 files=2"),
     ] {
         let workload = ok(spec);
         assert_eq!((print(&workload), workload.label()), (printed.into(), label.into()), "{spec}");

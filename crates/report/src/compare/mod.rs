@@ -239,7 +239,7 @@ mod tests {
             comparison
                 .rows
                 .iter()
-                .all(|row| row.spec != "create:t4" && row.name != "write" || row.label != "SEQ1M Q8T1")
+                .all(|row| row.spec != "create:t4" && row.name != "write" || row.label != "1M q8")
         );
         let mut other = sample::run();
         other.phases.iter_mut().for_each(|phase| phase.spec = "read:rnd8k".into());
@@ -359,7 +359,7 @@ mod tests {
             limit.reached(&compare(&[side("before", before), side("after", after)], EFFECT).unwrap())
         };
         let Reached::Beyond(rows) = of(tuned(), repeated(1.0)) else { panic!() };
-        assert_eq!(rows, ["write SEQ1M Q8T1 -9.1 %"]);
+        assert_eq!(rows, ["write 1M q8 -9.1 %"]);
         assert_eq!(of(repeated(1.0), repeated(0.96)), Reached::Within);
         let Reached::Undecided(reason) = of(sample::run(), sample::run()) else { panic!() };
         assert!(reason.contains("--repeat 6"), "{reason}");
@@ -398,7 +398,7 @@ mod tests {
         assert!(left.iter().all(|reason| !reason.contains("not the same work")), "{left:?}");
         let limit: Limit = "throughput<-5%".parse().unwrap();
         assert!(
-            matches!(limit.reached(&comparison), Reached::Undecided(reason) if reason.contains("read SEQ1M Q8T1"))
+            matches!(limit.reached(&comparison), Reached::Undecided(reason) if reason.contains("read 1M q8"))
         );
     }
 

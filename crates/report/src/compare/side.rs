@@ -301,7 +301,7 @@ impl Test {
         Self { values, ..self.clone() }
     }
 
-    /// "read SEQ1M Q8T1"
+    /// "read 1M q8"
     pub fn subject(&self) -> String {
         format!("{} {}", self.name, self.label).trim_end().to_owned()
     }

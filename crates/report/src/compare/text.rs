@@ -1,5 +1,7 @@
 //! A comparison on the terminal.
 
+use std::collections::HashSet;
+
 use model::Comparison;
 use model::comparison::{Answer, Change, Direction, Measure, Row};
 
@@ -282,8 +284,15 @@ fn remarks(comparison: &Comparison, style: &Style) -> String {
             say("~", &format!("same: equivalent within ± {}.", margin(comparison.effect)));
         }
     }
-    for left in &comparison.left_out {
-        say("-", &format!("{}: {}.", left.what, left.reason));
+    let mut reasons: Vec<&str> = comparison.left_out.iter().map(|left| left.reason.as_str()).collect();
+    let mut told = HashSet::new();
+    reasons.retain(|reason| told.insert(*reason));
+    for reason in reasons {
+        let tests: Vec<_> = comparison.left_out.iter().filter(|left| left.reason == reason).collect();
+        match &tests[..] {
+            [only] => say("-", &format!("{}: {reason}.", only.what)),
+            several => say("-", &format!("{} tests: {reason}.", several.len())),
+        }
     }
     for sentence in conclusions(comparison) {
         say("·", &sentence);

@@ -68,9 +68,9 @@ pub(super) fn section(run: &Run, tests: &[Test<'_>]) -> Option<Markup> {
     let (mut marked, mut known) = (Vec::new(), Vec::new());
     for finding in remarks(&run.phases) {
         let (meaning, class) = match finding.mark {
-            Mark::Act => ("act on it", "other"),
-            Mark::Distrust => ("do not trust it as storage", "other"),
-            Mark::Info => ("worth knowing", "dull"),
+            Mark::Invalid => ("not this number", "other"),
+            Mark::Suspect => ("off by more than its ±", "other"),
+            Mark::Remark => ("worth knowing", "dull"),
         };
         let item = Item {
             sign: finding.mark.sign(),
@@ -82,7 +82,7 @@ pub(super) fn section(run: &Run, tests: &[Test<'_>]) -> Option<Markup> {
             text: printable(&finding.text),
             figures: evidence(&run.phases, &finding.code, &finding.rows),
         };
-        if finding.mark == Mark::Info { known.push(item) } else { marked.push(item) }
+        if finding.mark == Mark::Remark { known.push(item) } else { marked.push(item) }
     }
     let limits = told(&run.phases).into_iter().map(|limit| Item {
         sign: "",

@@ -13,7 +13,6 @@ mod machine;
 mod method;
 mod near;
 mod results;
-mod summary;
 mod sweeps;
 pub(crate) mod test;
 pub(crate) mod timeline;
@@ -126,7 +125,7 @@ pub fn page(run: &Run, embed: Embed) -> String {
         title: format!("skye: {heading}"),
         heading,
         label: run.label.as_deref().map(short).filter(|label| !label.trim().is_empty()),
-        headline: fit(&summary::headline(run, &tests), SENTENCE_MAX),
+        headline: fit(&crate::answer::of_run(run), SENTENCE_MAX),
         when: time::minute(&run.started_at),
         facts: machine::facts(run).iter().map(|fact| fit(fact, NAME_MAX)).collect(),
         contents,

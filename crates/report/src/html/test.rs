@@ -2,11 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use model::run::{Confidence, Mark, PhaseRecord, Trust};
+use model::run::{Confidence, PhaseRecord, Trust};
 
 use super::unit::Unit;
+use crate::answer::trust;
 use crate::printable;
-use crate::text::{base_id, is_of_device, limiter_of, mark, missing_reason, surely, words};
+use crate::text::{base_id, is_of_device, limiter_of, missing_reason, surely, words};
 
 /// A test with its repetitions.
 #[derive(Debug)]
@@ -48,7 +49,7 @@ impl<'a> Test<'a> {
         grouped.into_iter().map(test).collect()
     }
 
-    /// Its name and label: "read RND4K Q32T4".
+    /// Its name and label: "read 4K rnd q32t4".
     pub(crate) fn name(&self) -> String {
         printable(format!("{} {}", self.phase.name, self.phase.label).trim())
     }
@@ -94,16 +95,7 @@ pub(crate) fn chip(phase: &PhaseRecord) -> Option<Chip> {
     Some(Chip { class, words: printable(&words(phase)?), surely: surely(phase).unwrap_or_default() })
 }
 
-/// Whether its number is what it looks like. Documents of older versions only have the mark.
-pub(crate) fn trust(phase: &PhaseRecord) -> Trust {
-    match &phase.verdict {
-        Some(verdict) => verdict.trust,
-        None if mark(phase) == Mark::Distrust => Trust::Suspect,
-        None => Trust::Ok,
-    }
-}
-
-/// The same as a word beside the number; nothing where all is well.
+/// Its trust as a word beside the number; nothing where all is well.
 pub(crate) fn trust_word(phase: &PhaseRecord) -> Option<Chip> {
     let (class, words) = match trust(phase) {
         Trust::Ok => return None,

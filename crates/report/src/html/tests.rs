@@ -153,7 +153,7 @@ fn the_page_tells_what_the_terminal_tells() {
     for told in [
         "ada:/mnt/data",
         "The device is the limit in ",
-        "of 7 data tests.",
+        "of 7 data tests",
         "2026-11-21 14:03 UTC",
         "966,310",
         "device bandwidth <small>confirmed</small>",
@@ -189,7 +189,7 @@ fn the_head_of_the_page() {
 
 #[test]
 fn headlines_are_honest() {
-    let headline = |run: &Run| summary::headline(run, &Test::of_run(&run.phases));
+    let headline = |run: &Run| crate::answer::of_run(run);
     let mut shown =
         vec![headline(&sample::run()), headline(&sample::partial_run()), headline(&sample::simulated_run())];
     shown.push(headline(&Run { phases: Vec::new(), ..sample::run() }));

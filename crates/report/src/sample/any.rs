@@ -80,7 +80,7 @@ pub(crate) fn any_run() -> impl Strategy<Value = Run> {
         proptest::sample::select(vec![Status::Done, Status::Partial, Status::Skipped, Status::Failed]),
         (any::<[u64; 6]>(), number(), number(), number(), number()),
         (proptest::option::of(any::<[u64; 3]>()), any::<bool>(), any::<bool>()),
-        proptest::sample::select(vec![Mark::Act, Mark::Distrust, Mark::Info]),
+        proptest::sample::select(vec![Mark::Invalid, Mark::Suspect, Mark::Remark]),
         (proptest::option::of(any_verdict()), proptest::option::of(any_system())),
     )
         .prop_map(|(texts, status, numbers, (latency, keep_device, keep_intervals), mark, judged)| {

@@ -17,7 +17,7 @@ use super::phase;
 
 /// Gives a row its limiter, as sure as the evidence makes it.
 pub(crate) fn limit(phase: &mut PhaseRecord, verdict: Verdict) {
-    let is_suspect = phase.notes.iter().any(|note| note.mark == Mark::Distrust);
+    let is_suspect = phase.notes.iter().any(|note| note.mark != Mark::Remark);
     let trust = if is_suspect { Trust::Suspect } else { Trust::Ok };
     phase.verdict = Some(Verdict { trust, ..verdict });
     wording::fill(phase);

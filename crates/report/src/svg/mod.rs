@@ -149,9 +149,9 @@ mod tests {
     #[test]
     fn texts_that_are_too_long_are_cut() {
         let shown =
-            ["read RND4K Q32T4", "WWWWWWWWWWWWWWWWWWWW", "iiiiiiiiiiiiiiiiiiii", "漢字漢字漢字漢字漢字漢字"]
+            ["read 4K rnd q32t4", "WWWWWWWWWWWWWWWWWWWW", "iiiiiiiiiiiiiiiiiiii", "漢字漢字漢字漢字漢字漢字"]
                 .map(|text| fitted(text, 140.0));
-        assert_eq!(shown, ["read RND4K Q32T4", "WWWWWWWW…", "iiiiiiiiiiiiiiiiiiii", "漢字漢字漢字漢字漢…"]);
+        assert_eq!(shown, ["read 4K rnd q32t4", "WWWWWWWW…", "iiiiiiiiiiiiiiiiiiii", "漢字漢字漢字漢字漢…"]);
         assert_eq!([fitted("", 10.0), fitted("WW", 0.0)], ["", "…"]);
     }
 

@@ -10,11 +10,12 @@ pub(crate) const SUBJECT_WIDTH_MIN: usize = 24;
 pub(crate) const SUBJECT_WIDTH_MAX: usize = NAME_WIDTH + 1 + 36;
 /// Least width of the name, so that labels stand beneath each other.
 pub(crate) const NAME_WIDTH: usize = 8;
-/// Least width of the pattern, the first word of a data test's label: "SEQ128K".
-pub(crate) const PATTERN_WIDTH: usize = 7;
+/// Least width of block and pattern of a data test: "128K rnd".
+pub(crate) const PATTERN_WIDTH: usize = 8;
 
-/// Room that the shortest form of every limiter has: with it, the narrowest table has 80 columns.
-pub(crate) const LIMITER_WIDTH_MIN: usize = 16;
+/// Room that the shortest form of every limiter has, also with " (likely)" behind it: with it, the narrowest table has 80
+/// columns.
+pub(crate) const LIMITER_WIDTH_MIN: usize = 25;
 
 /// Which columns there are: the narrower a terminal is, the fewer, so that no line of a table is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,9 +24,7 @@ pub(crate) enum Layout {
     Bare,
     /// All.
     Whole,
-    /// Without the rarest percentile.
-    WithoutTail,
-    /// Without it and the interval, and closer together.
+    /// Without the interval and the median.
     Narrow,
 }
 
@@ -35,7 +34,7 @@ impl Layout {
         let fits = |layout: &Self| {
             Columns::beside(subject_width, *layout).limiter_start + LIMITER_WIDTH_MIN <= columns
         };
-        [Self::Whole, Self::WithoutTail].into_iter().find(fits).unwrap_or(Self::Narrow)
+        if fits(&Self::Whole) { Self::Whole } else { Self::Narrow }
     }
 }
 
@@ -50,8 +49,8 @@ pub(crate) struct Columns {
     pub ops_end: usize,
     /// How far the 95 % interval of the rate reaches; before it there is room for the fraction of a small rate.
     pub interval_end: Option<usize>,
-    /// The percentiles.
-    pub latency_ends: [Option<usize>; 3],
+    /// The median and the 99th percentile.
+    pub latency_ends: [Option<usize>; 2],
     /// The mark: it is about the numbers before it.
     pub mark_end: usize,
     /// What limits begins here, with its sign before it, and is as long as it is.
@@ -62,36 +61,22 @@ impl Columns {
     /// The columns beside subjects of that width.
     pub(crate) const fn beside(subject_width: usize, layout: Layout) -> Self {
         let subject_end = INDENT + subject_width;
-        if let Layout::Narrow = layout {
-            let megabytes_end = subject_end + 7;
-            let ops_end = megabytes_end + 9;
-            let latency_end = ops_end + 10;
-            let mark_end = latency_end + 10;
-            return Self {
-                subject_end,
-                megabytes_end,
-                ops_end,
-                interval_end: None,
-                latency_ends: [Some(latency_end), Some(latency_end + 8), None],
-                mark_end,
-                limiter_start: mark_end + 2,
-            };
-        }
-        let megabytes_end = subject_end + 8;
-        let ops_end = megabytes_end + 11;
-        let interval_end = ops_end + 9;
-        let (tail_end, last_end) = match layout {
-            Layout::WithoutTail => (None, interval_end + 16),
-            _ => (Some(interval_end + 24), interval_end + 24),
+        let megabytes_end = subject_end + 7;
+        let ops_end = megabytes_end + 10;
+        let (interval_end, median_end, before_tail) = match layout {
+            Layout::Narrow => (None, None, ops_end),
+            _ => (Some(ops_end + 6), Some(ops_end + 15), ops_end + 15),
         };
+        let tail_end = before_tail + 9;
+        let mark_end = tail_end + 2;
         Self {
             subject_end,
             megabytes_end,
             ops_end,
-            interval_end: Some(interval_end),
-            latency_ends: [Some(interval_end + 8), Some(interval_end + 16), tail_end],
-            mark_end: last_end + 2,
-            limiter_start: last_end + 4,
+            interval_end,
+            latency_ends: [median_end, Some(tail_end)],
+            mark_end,
+            limiter_start: mark_end + 1,
         }
     }
 }

@@ -5,7 +5,6 @@ use std::path::Path;
 use model::disturbance::{Disturbance, SHARE_MAX};
 use model::run::{PhaseRecord, Run, RunStatus, Status, Tool};
 use model::target::Backing;
-use model::workload::Engine;
 
 use super::style::Style;
 use super::wrap::{field, together};
@@ -17,41 +16,37 @@ const NOISE_MODERATE: f64 = 0.02;
 /// From this share on, noise is "high": repeat the run on a quieter machine.
 const NOISE_HIGH: f64 = 0.10;
 
-/// The lines after the notes. `saved` is the name of the file that holds the run; `None` if it was not stored.
-pub fn footer(run: &Run, saved: Option<&str>, style: &Style) -> String {
-    known(run, saved, unreal(run).filter(|_| saved.is_none()), style)
-}
-
-/// The same; `unsaved` is why it was not stored, where that is to be told.
-pub(crate) fn known(run: &Run, saved: Option<&str>, unsaved: Option<&str>, style: &Style) -> String {
+/// The lines after the notes of a run that is told whole.
+pub(super) fn footer(run: &Run, style: &Style) -> String {
     let mut lines = Vec::new();
     let mut line =
         |name: &str, text: Option<String>| lines.extend(text.map(|text| field(name, &text, style)));
     line("partial", partial(run));
     line("data", compared(&run.phases));
-    // On a clock of its own, nothing disturbs and nothing costs.
-    if run.environment.target.backing != Backing::Simulated {
-        line("noise", noise(run));
-        line("tool", tool(&run.tool));
-    }
-    line("beside", beside(run, saved));
+    lines.extend(Some(costs(run, style)).filter(|costs| !costs.is_empty()));
+    let mut line =
+        |name: &str, text: Option<String>| lines.extend(text.map(|text| field(name, &text, style)));
+    line("beside", beside(run, Path::new("")));
     for warning in &run.tool.warnings {
         line("warning", Some(printable(warning)));
     }
-    let took = time::elapsed_ns(run).map(duration);
-    match (saved, took) {
-        (Some(file), Some(took)) => {
-            line("saved", Some(format!("{} ({took}) · skye report --csv -", printable(file))));
-        }
-        (Some(file), None) => line("saved", Some(format!("{} · skye report --csv -", printable(file)))),
-        (None, took) => line("took", took),
-    }
-    line("saved", unsaved.map(|why| format!("nothing: {why}")));
+    line("took", time::elapsed_ns(run).map(duration));
     style.finish(lines.join("\n"))
 }
 
+/// How quiet the machine was, and what skye itself cost.
+pub(super) fn costs(run: &Run, style: &Style) -> String {
+    // On a clock of its own, nothing disturbs and nothing costs.
+    if run.environment.target.backing == Backing::Simulated {
+        return String::new();
+    }
+    let lines = [("noise", noise(run)), ("tool", tool(&run.tool))];
+    let lines = lines.into_iter().filter_map(|(name, text)| text.map(|text| field(name, &text, style)));
+    style.finish(lines.collect::<Vec<_>>().join("\n"))
+}
+
 /// The user's command that ran beside the tests, and where its output lies.
-fn beside(run: &Run, saved: Option<&str>) -> Option<String> {
+pub(super) fn beside(run: &Run, of_document: &Path) -> Option<String> {
     let ran: Vec<_> = run.phases.iter().filter_map(|phase| phase.beside.as_ref()).collect();
     let command = printable(&ran.first()?.command);
     let outputs = || ran.iter().filter_map(|record| record.output_file.as_deref());
@@ -59,9 +54,7 @@ fn beside(run: &Run, saved: Option<&str>) -> Option<String> {
         return Some(format!("`{command}`: what it printed could not be saved"));
     };
     let directory = Path::new(first).parent().unwrap_or(Path::new(""));
-    // From the directory of the document, whose path is known where it was named.
-    let place = saved.and_then(|saved| Path::new(saved).parent()).unwrap_or(Path::new("")).join(directory);
-    let place = printable(&place.display().to_string());
+    let place = printable(&of_document.join(directory).display().to_string());
     let tests = match outputs().count() {
         1 => "1 test".to_owned(),
         count => format!("{} tests", thousands(count as u64)),
@@ -79,27 +72,24 @@ pub(crate) fn partial(run: &Run) -> Option<String> {
     Some(format!("{measured} of {planned} tests came to their end"))
 }
 
-/// Why such a run is not stored: some of it touched no storage.
-fn unreal(run: &Run) -> Option<&'static str> {
-    let is_unreal = |engine: Engine| !engine.needs_files();
-    run.plan
-        .phases
-        .iter()
-        .any(|phase| phase.workload.data().is_some() && is_unreal(phase.engine))
-        .then_some("what null, nop and simulated devices give is no result")
+/// Whether all that was read and compared was as written; `None` where nothing was compared.
+pub(crate) fn compared_all(phases: &[PhaseRecord]) -> Option<bool> {
+    let is_damaged =
+        phases.iter().flat_map(|phase| &phase.notes).any(|note| note.code == "verification_failed");
+    let is_compared = phases.iter().any(|phase| phase.verified_blocks > 0);
+    (is_damaged || is_compared).then_some(!is_damaged)
 }
 
 /// How much of what was read was compared with what had been written.
 pub(crate) fn compared(phases: &[PhaseRecord]) -> Option<String> {
     let blocks: u64 = phases.iter().map(|phase| phase.verified_blocks).fold(0, u64::saturating_add);
-    let is_damaged =
-        phases.iter().flat_map(|phase| &phase.notes).any(|note| note.code == "verification_failed");
     let counted = match blocks {
         0 => return None,
         1 => "1 block".to_owned(),
         blocks => format!("{} blocks", thousands(blocks)),
     };
-    let outcome = if is_damaged { "not all as written" } else { "all as written" };
+    let is_right = compared_all(phases) != Some(false);
+    let outcome = if is_right { "all as written" } else { "not all as written" };
     Some(format!("{counted} compared byte by byte, {outcome}"))
 }
 
@@ -166,8 +156,8 @@ mod tests {
     use crate::sample;
     use model::run::BesideRecord;
 
-    fn shown(run: &Run, saved: Option<&str>) -> String {
-        sample::plain(&footer(run, saved, &sample::WIDE))
+    fn shown(run: &Run) -> String {
+        sample::plain(&footer(run, &sample::WIDE))
     }
 
     #[test]
@@ -175,7 +165,7 @@ mod tests {
         let mut run = sample::run();
         run.tool.overhead_ns_per_op = Some(38.2);
         run.tool.warnings = vec!["the sampler missed 3 of 1,200 ticks".into()];
-        insta::assert_snapshot!(shown(&run, Some("20261121T140307Z-ada.json")));
+        insta::assert_snapshot!(shown(&run));
     }
 
     #[test]
@@ -185,25 +175,15 @@ mod tests {
             phase.disturbance = None;
         }
         run.tool = Tool { telemetry_cpu_share: None, clock_read_ns: None, ..run.tool };
-        insta::assert_snapshot!(shown(&run, Some("20261121T140307Z-ada.json")));
+        insta::assert_snapshot!(shown(&run));
         run.finished_at = "some day".into();
-        assert_eq!(shown(&run, Some("r.json")), "  saved    r.json · skye report --csv -");
-        assert_eq!(shown(&run, None), "");
-    }
-
-    #[test]
-    fn what_was_simulated_is_not_saved() {
-        let run = sample::simulated_run();
-        insta::assert_snapshot!(shown(&run, None));
-        // It was asked for by name, or is reported from the file in which it is.
-        assert!(!shown(&run, Some("r.json")).contains("nothing"));
-        assert!(!crate::text::full(&run, None, &sample::WIDE).contains("nothing"));
+        assert_eq!(shown(&run), "");
     }
 
     #[test]
     fn what_ran_beside_is_named_with_its_output() {
         let mut run = sample::run();
-        assert_eq!(beside(&run, None), None);
+        assert_eq!(beside(&run, Path::new("/tmp")), None);
         for (number, phase) in run.phases.iter_mut().enumerate().take(2) {
             phase.beside = Some(BesideRecord {
                 command: "iostat -x 1\x1b[2J".into(),
@@ -213,15 +193,14 @@ mod tests {
                 ended_with: Some("INT".into()),
             });
         }
-        let told = beside(&run, Some("/tmp/r.json")).unwrap();
+        let told = beside(&run, Path::new("/tmp")).unwrap();
         assert!(told.ends_with(": output beside 2 tests in /tmp/r.beside"), "{told}");
         assert!(!told.contains('\x1b'), "{told}");
-        assert!(beside(&run, None).unwrap().ends_with("2 tests in r.beside"));
         run.phases
             .iter_mut()
             .filter_map(|phase| phase.beside.as_mut())
             .for_each(|ran| ran.output_file = None);
-        assert!(beside(&run, None).unwrap().ends_with("could not be saved"));
+        assert!(beside(&run, Path::new("/tmp")).unwrap().ends_with("could not be saved"));
     }
 
     #[test]

@@ -1,13 +1,18 @@
 //! What limited a row, in the words of the tables and of the paragraphs beneath them.
 
-use model::Limiter;
+use model::observation::Observation;
 use model::run::{Confidence, PhaseRecord};
+use model::{Experiment, Limiter};
 
 use super::columns::fit;
 use super::style::{DIM, GREEN, YELLOW};
+use crate::numbers::percent;
+use crate::printable;
 
-/// Stands before a limiter that is likely and not confirmed; a line beneath the tables says so.
-pub(crate) const LIKELY: &str = "~";
+/// Stands behind a limiter that is likely and not confirmed.
+pub(crate) const LIKELY: &str = " (likely)";
+/// A gain by more depth from which on a reader may want it.
+const GAIN_MIN: f64 = 0.1;
 
 /// What limited it and how surely that is known; `None` in documents of older versions, and where there is nothing to
 /// tell. What nobody knows is not clear, whatever stands first in its ranking.
@@ -27,42 +32,46 @@ pub(crate) fn is_of_device(limiter: Limiter) -> bool {
     matches!(limiter, Limiter::DeviceBandwidth | Limiter::DeviceOps | Limiter::DeviceLatency)
 }
 
-/// Whether it is something to act on: a limit that is not what the test was made to find, and that can be lifted. Its
-/// sentence stands among the limits.
-pub(crate) fn is_to_act_on(phase: &PhaseRecord) -> bool {
-    let Some((limiter, confidence)) = of(phase) else { return false };
-    // Single bytes and names are about the CPU.
-    let is_on_blocks = phase.workload.block_bytes.is_some_and(|bytes| bytes > 1);
-    let acts = match limiter {
-        Limiter::ClientCpu | Limiter::KernelCpu | Limiter::CpuSaturated => is_on_blocks,
-        Limiter::BenchmarkItself
-        | Limiter::QueueFull
-        | Limiter::IoThrottle
-        | Limiter::DirtyThrottling
-        | Limiter::MemoryPressure
-        | Limiter::LockContention
-        | Limiter::CpuContention
-        | Limiter::CpuQuota
-        | Limiter::HypervisorSteal
-        | Limiter::NoisyNeighbour
-        | Limiter::HelperCpu => true,
-        _ => false,
-    };
-    acts && confidence > Confidence::Undetermined
-}
-
-/// The cell of the table: the sign before it, its words in at most `room` characters, and their colour.
-pub(crate) fn cell(phase: &PhaseRecord, room: usize) -> Option<(&'static str, String, anstyle::Style)> {
+/// The cell of the table: its words in at most `room` characters, and their colour.
+pub(crate) fn cell(phase: &PhaseRecord, room: usize) -> Option<(String, anstyle::Style)> {
     let (limiter, confidence) = of(phase)?;
-    let sign = if confidence == Confidence::Likely { LIKELY } else { "" };
     let colour = match limiter {
         Limiter::NotClear => DIM,
         limiter if is_of_device(limiter) => GREEN,
         _ => YELLOW,
     };
-    let forms = forms(phase, limiter);
+    let likely = if confidence == Confidence::Likely { LIKELY } else { "" };
+    let [whole, shorter, least] = forms(phase, limiter).map(|form| format!("{form}{likely}"));
+    // The depth stands in the label.
+    let whole = if is_latency(limiter) { shorter.clone() } else { whole };
+    let with_gain = gain(phase, limiter).map(|(depth, gain)| {
+        [format!("{whole}; {depth} brings +{gain}"), format!("{whole}; {depth} +{gain}")]
+    });
+    let forms: Vec<_> = with_gain.into_iter().flatten().chain([whole, shorter, least]).collect();
     let fitting = forms.iter().find(|form| form.chars().count() <= room);
-    Some((sign, fitting.cloned().unwrap_or_else(|| fit(&forms[2], room)), colour))
+    Some((fitting.cloned().unwrap_or_else(|| fit(&forms[forms.len() - 1], room)), colour))
+}
+
+fn is_latency(limiter: Limiter) -> bool {
+    matches!(limiter, Limiter::DeviceLatency | Limiter::RemoteLatency)
+}
+
+/// What more depth gave, where latency is the limit and an experiment showed it: "q32" and "45 %".
+fn gain(phase: &PhaseRecord, limiter: Limiter) -> Option<(String, String)> {
+    if !is_latency(limiter) && limiter != Limiter::Mixed {
+        return None;
+    }
+    let answer = |observation: &Observation| match observation {
+        Observation::Answer { experiment, change, before_ops_per_second, after_ops_per_second }
+            if experiment.0 == Experiment::Depth =>
+        {
+            Some((change.clone(), after_ops_per_second.0 / before_ops_per_second.0 - 1.0))
+        }
+        _ => None,
+    };
+    let (change, gain) = phase.verdict.as_ref()?.observations.iter().find_map(answer)?;
+    let depth = printable(&change.0);
+    (gain >= GAIN_MIN).then(|| (depth, percent(gain)))
 }
 
 /// The words for what limited it, with depth or parts, as they are told where there is room.
@@ -84,11 +93,11 @@ pub(crate) fn surely(phase: &PhaseRecord) -> Option<&'static str> {
 fn forms(phase: &PhaseRecord, limiter: Limiter) -> [String; 3] {
     let least = limiter.short_title().to_owned();
     match limiter {
-        Limiter::DeviceLatency | Limiter::RemoteLatency => {
+        limiter if is_latency(limiter) => {
             let depth = in_flight(phase);
             let title = limiter.title();
             // Depth and threads stand in the label, too.
-            [format!("{title} × depth {depth}"), format!("{title} × {depth}"), least]
+            [format!("{title} × depth {depth}"), title.to_owned(), least]
         }
         Limiter::Mixed => {
             let parts = parts(phase);
@@ -107,9 +116,9 @@ fn forms(phase: &PhaseRecord, limiter: Limiter) -> [String; 3] {
 /// The limiter that is meant: by its code, or by its words as any table shows them.
 pub fn named(words: &str) -> Option<Limiter> {
     let plain = |text: &str| text.to_lowercase().replace(['_', '-'], " ").trim().to_owned();
-    let words = words.trim().trim_start_matches(LIKELY).trim_end_matches("(likely)");
-    // Depth and parts are the row's, not the limiter's.
-    let words = words.split(['×', ':', ',']).next().unwrap_or_default();
+    // Depth, parts and gains are the row's, not the limiter's, and so is how surely it is known.
+    let words = words.split(['×', ':', ',', ';']).next().unwrap_or_default().trim();
+    let words = words.trim_end_matches(LIKELY.trim());
     let words = plain(words.split(" x ").next().unwrap_or_default());
     let is_meant = |limiter: &Limiter| {
         [limiter.code(), limiter.title(), limiter.short_title()].iter().any(|name| plain(name) == words)
@@ -123,7 +132,7 @@ fn in_flight(phase: &PhaseRecord) -> u64 {
 }
 
 /// The two that share most of the time.
-fn parts(phase: &PhaseRecord) -> Vec<Limiter> {
+pub(crate) fn parts(phase: &PhaseRecord) -> Vec<Limiter> {
     let ranking = phase.verdict.as_ref().map_or(&[][..], |verdict| &verdict.ranking);
     let named = ranking.iter().map(|ranked| ranked.limiter);
     named.filter(|limiter| !matches!(limiter, Limiter::Mixed | Limiter::NotClear)).take(2).collect()
@@ -134,6 +143,7 @@ mod tests {
     use super::super::columns::LIMITER_WIDTH_MIN;
     use super::*;
     use crate::sample;
+    use model::figure::{Change, OpsPerSecond, Tried};
     use model::run::Ranked;
 
     fn limited(limiter: Limiter, confidence: Option<Confidence>, ranking: &[Limiter]) -> PhaseRecord {
@@ -148,7 +158,7 @@ mod tests {
     fn every_limiter_has_a_form_for_the_narrowest_table() {
         for limiter in Limiter::ALL {
             let phase = limited(*limiter, Some(Confidence::Likely), &[Limiter::KernelCpu; 2]);
-            let (_, cell, _) = cell(&phase, LIMITER_WIDTH_MIN).unwrap();
+            let (cell, _) = cell(&phase, LIMITER_WIDTH_MIN).unwrap();
             assert!(cell.chars().count() <= LIMITER_WIDTH_MIN && !cell.contains('…'), "{cell}");
         }
     }
@@ -161,23 +171,35 @@ mod tests {
             Some(Confidence::Likely),
             &[Limiter::PageCacheAbsorbed, Limiter::FsyncJournal, Limiter::KernelCpu],
         );
-        let shown = |phase, room| {
-            let (sign, words, _) = cell(phase, room).unwrap();
-            format!("{sign}{words}")
+        let shown = |phase, room| cell(phase, room).unwrap().0;
+        assert_eq!(shown(&latency, 40), "device latency");
+        assert_eq!(shown(&mixed, 60), "mixed: page cache (absorbed) + commit / flush (likely)");
+        assert_eq!(shown(&mixed, 52), "mixed: cache (absorbed) + commit / flush (likely)");
+        assert_eq!(shown(&mixed, 25), "mixed (likely)");
+        assert_eq!(shown(&limited(Limiter::Mixed, None, &[]), 60), "mixed (likely)");
+    }
+
+    #[test]
+    fn what_more_depth_gave_is_told_where_an_experiment_showed_it() {
+        let mut latency = limited(Limiter::DeviceLatency, Some(Confidence::Confirmed), &[]);
+        let answer = |before, after| Observation::Answer {
+            experiment: Tried(Experiment::Depth),
+            change: Change("q32".into()),
+            before_ops_per_second: OpsPerSecond(before),
+            after_ops_per_second: OpsPerSecond(after),
         };
-        assert_eq!(shown(&latency, 40), "device latency × depth 128");
-        assert_eq!(shown(&latency, 20), "device latency × 128");
-        assert_eq!(shown(&latency, 16), "device latency");
-        assert_eq!(shown(&mixed, 60), "~mixed: page cache (absorbed) + commit / flush");
-        assert_eq!(shown(&mixed, 42), "~mixed: cache (absorbed) + commit / flush");
-        assert_eq!(shown(&mixed, 16), "~mixed");
-        assert_eq!(shown(&limited(Limiter::Mixed, None, &[]), 60), "~mixed");
+        let mut shown = |after| {
+            latency.verdict.as_mut().unwrap().observations = vec![answer(1000.0, after)];
+            [40, 20].map(|room| cell(&latency, room).unwrap().0)
+        };
+        assert_eq!(shown(1450.0), ["device latency; q32 brings +45 %", "device latency"]);
+        assert_eq!(shown(1050.0), ["device latency"; 2]);
     }
 
     #[test]
     fn what_is_not_known_is_not_clear_and_what_is_not_said_is_nothing() {
         let undetermined = limited(Limiter::KernelCpu, Some(Confidence::Undetermined), &[]);
-        assert_eq!(cell(&undetermined, 40), Some(("", "not clear".into(), DIM)));
+        assert_eq!(cell(&undetermined, 40), Some(("not clear".into(), DIM)));
         assert_eq!(surely(&undetermined), None);
         assert_eq!(cell(&sample::phase("read:rnd4k"), 40), None);
         let old = PhaseRecord { verdict: None, ..sample::phase("read:rnd4k") };
@@ -188,9 +210,9 @@ mod tests {
     fn what_a_table_shows_can_be_asked_for() {
         for limiter in Limiter::ALL {
             let phase = limited(*limiter, Some(Confidence::Likely), &[Limiter::KernelCpu; 2]);
-            for room in [16, 20, 60] {
-                let (sign, words, _) = cell(&phase, room).unwrap();
-                assert_eq!(named(&format!("{sign}{words}")), Some(*limiter), "{words}");
+            for room in [25, 30, 60] {
+                let (words, _) = cell(&phase, room).unwrap();
+                assert_eq!(named(&words), Some(*limiter), "{words}");
                 let style = crate::text::Style { unicode: false, width: 80 };
                 assert_eq!(named(&style.finish(words.clone())), Some(*limiter), "{words}");
             }
@@ -203,7 +225,7 @@ mod tests {
     #[test]
     fn green_is_the_device() {
         let colours = Limiter::ALL.iter().map(|limiter| {
-            let colour = cell(&limited(*limiter, Some(Confidence::Confirmed), &[]), 40).unwrap().2;
+            let colour = cell(&limited(*limiter, Some(Confidence::Confirmed), &[]), 40).unwrap().1;
             (*limiter, colour)
         });
         let of_device: Vec<_> =

@@ -3,11 +3,11 @@
 use model::Limiter;
 use model::run::PhaseRecord;
 
-use super::limiter::{self, LIKELY};
+use super::limiter;
 use super::notes::subject;
 use super::style::{DIM, Style, paint};
 use super::table;
-use super::wrap::{field, together, with_units, wrap};
+use super::wrap::{together, with_units, wrap};
 
 /// Sentences of evidence that a paragraph has: the document and Markdown have all.
 const SENTENCES_MAX: usize = 3;
@@ -87,14 +87,14 @@ fn text(members: &[&PhaseRecord]) -> String {
     text.trim_end().to_owned()
 }
 
-/// The paragraphs beneath the notes, with a line before them that says what the sign in the table means.
-pub fn limits(phases: &[PhaseRecord], style: &Style) -> String {
-    let mut lines: Vec<_> = legend(phases).map(|text| field("limits", &text, style)).into_iter().collect();
-    lines.extend(told(phases).iter().map(|limit| {
-        let colour = limiter::cell(&phases[limit.rows[0]], usize::MAX).map_or(DIM, |(_, _, colour)| colour);
+/// The paragraphs beneath the notes.
+pub(super) fn limits(phases: &[PhaseRecord], style: &Style) -> String {
+    let told = told(phases);
+    let paragraphs = told.iter().map(|limit| {
+        let colour = limiter::cell(&phases[limit.rows[0]], usize::MAX).map_or(DIM, |(_, colour)| colour);
         paragraph(limit, colour, style)
-    }));
-    style.finish(lines.join("\n"))
+    });
+    style.finish(paragraphs.collect::<Vec<_>>().join("\n"))
 }
 
 /// The limiter of each of some tests and the evidence for it, a paragraph each, under names that they have elsewhere.
@@ -114,18 +114,6 @@ pub fn limited(rows: &[(&str, &PhaseRecord)], style: &Style) -> String {
         format!("  {name:<0$}{1}", width - 2, lines.join(&format!("\n{:width$}", "")))
     };
     rows.iter().map(paragraph).collect::<Vec<_>>().join("\n")
-}
-
-/// What the sign means, and where more is told; `None` where no row has a limiter.
-fn legend(phases: &[PhaseRecord]) -> Option<String> {
-    let shown: Vec<_> = phases.iter().filter(|phase| table::missing_reason(phase).is_none()).collect();
-    let limiters = || shown.iter().filter_map(|phase| Some(limiter::of(phase)?.0));
-    // Of the device, least needs to be explained.
-    let example =
-        limiters().find(|limiter| !limiter::is_of_device(*limiter)).or_else(|| limiters().next())?;
-    let has_likely = shown.iter().any(|phase| limiter::surely(phase) == Some("likely"));
-    let sign = if has_likely { wording::likely(LIKELY) } else { "what they mean".to_owned() };
-    Some(format!("{sign} · {}", together(&format!("skye explain {}", example.code()))))
 }
 
 /// The text as whole sentences, with a blank behind it; nothing stays nothing.
@@ -193,7 +181,7 @@ mod tests {
         }
         let text = sample::plain(&limits(&phases, &sample::WIDE));
         assert_eq!(
-            text.lines().skip(2).collect::<Vec<_>>(),
+            text.lines().collect::<Vec<_>>(),
             [
                 "  read, write: kernel CPU, likely: its threads spent 91 to 97 % of their time in the kernel, 3.0 %",
                 "    in their own code; its threads were awake in 91 to 97 % of samples. More threads may help.",

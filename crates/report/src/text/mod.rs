@@ -1,6 +1,6 @@
 //! The terminal's text: what a run prints while it goes on and what `skye report` prints of a saved one.
 //!
-//! Every function returns lines without a newline at the end; [`full`] and [`dry_run`] are whole documents and have it.
+//! Every function returns lines without a newline at the end; [`dry_run`] is a whole document and has it.
 
 mod columns;
 mod doctor;
@@ -11,25 +11,27 @@ mod limiter;
 mod limits;
 mod notes;
 mod preamble;
+mod screen;
 pub mod selftest;
 mod style;
 mod table;
+mod why;
 mod wrap;
 
 pub use doctor::{doctor, examined};
 pub use dry_run::dry_run;
 pub use explained::{index, page};
-pub use footer::footer;
 pub use limiter::named;
-pub use limits::{limited, limits};
-pub use notes::notes;
-pub use preamble::{named_line, preamble, title, where_it_is};
+pub use limits::limited;
+pub use preamble::{named_line, plan_line, where_it_is};
+pub use screen::{Detail, saved, screen};
 pub use style::Style;
-pub use table::{Kind, Widths, apart, head, judged_later, row, table};
+pub use table::{Kind, Widths, apart, head, row, table};
+pub use why::why;
 
 pub(crate) use columns::{NAME_WIDTH, fit, fit_end};
-pub(crate) use footer::{compared, noise, partial, tool};
-pub(crate) use limiter::{is_of_device, of as limiter_of, surely, words};
+pub(crate) use footer::{compared, compared_all, noise, partial, tool};
+pub(crate) use limiter::{is_of_device, of as limiter_of, parts, surely, words};
 pub(crate) use limits::told;
 pub(crate) use notes::{Remark, base_id, is_knee, mark, remark, remarks, subject};
 pub(crate) use preamble::{describe, facts};
@@ -39,8 +41,12 @@ pub(crate) use wrap::{field, loose, together, wrap};
 
 use model::Run;
 
-/// The whole run as text: what `skye report` prints. `saved` is the name of the file that holds it.
-pub fn full(run: &Run, saved: Option<&str>, style: &Style) -> String {
+use limits::limits;
+use notes::notes;
+use preamble::{preamble, title};
+
+/// All of a run as text, with every remark and all evidence.
+fn full(run: &Run, style: &Style) -> String {
     let host = &run.environment.host;
     let label = run.label.as_deref();
     let title = title(&run.skye_version, &run.plan.preset, run.seed, host, &run.started_at, label, style);
@@ -49,14 +55,13 @@ pub fn full(run: &Run, saved: Option<&str>, style: &Style) -> String {
         table(&run.phases, &Widths::of_run(run), style),
         notes(&run.phases, style),
         limits(&run.phases, style),
-        footer::known(run, saved, None, style),
+        footer::footer(run, style),
     ];
     let mut text = title;
     for block in blocks.iter().filter(|block| !block.is_empty()) {
         text.push_str("\n\n");
         text.push_str(block);
     }
-    text.push('\n');
     text
 }
 
@@ -68,14 +73,14 @@ mod tests {
     #[test]
     fn a_default_run() {
         let run = sample::run();
-        insta::assert_snapshot!(sample::plain(&full(&run, Some("20261121T140307Z-ada.json"), &sample::WIDE)));
+        insta::assert_snapshot!(sample::plain(&full(&run, &sample::WIDE)));
     }
 
     #[test]
     fn the_narrower_the_terminal_the_fewer_the_columns() {
         let run = sample::run();
         for columns in [80, 91, 100, 120] {
-            let text = sample::plain(&full(&run, None, &Style { unicode: true, width: columns }));
+            let text = sample::plain(&full(&run, &Style { unicode: true, width: columns }));
             let widest = text.lines().map(|line| line.chars().count()).max().unwrap_or_default();
             assert!(widest <= columns, "{widest} on {columns}\n{text}");
             insta::assert_snapshot!(format!("columns_{columns}"), table_of(&text));
@@ -90,7 +95,7 @@ mod tests {
     #[test]
     fn a_default_run_in_ascii() {
         let run = sample::run();
-        let text = full(&run, Some("20261121T140307Z-ada.json"), &sample::ASCII);
+        let text = full(&run, &sample::ASCII);
         assert!(text.is_ascii());
         insta::assert_snapshot!(sample::plain(&text));
     }
@@ -98,12 +103,12 @@ mod tests {
     #[test]
     fn a_sweep_has_a_knee() {
         let run = sample::swept_run();
-        insta::assert_snapshot!(sample::plain(&full(&run, Some("20261121T140307Z-ada.json"), &sample::WIDE)));
+        insta::assert_snapshot!(sample::plain(&full(&run, &sample::WIDE)));
     }
 
     #[test]
     fn a_sweep_in_ascii() {
-        let text = full(&sample::swept_run(), None, &sample::ASCII);
+        let text = full(&sample::swept_run(), &sample::ASCII);
         assert!(text.is_ascii());
         insta::assert_snapshot!(sample::plain(&text));
     }
@@ -111,19 +116,19 @@ mod tests {
     #[test]
     fn open_loops_tell_what_waited() {
         let run = sample::open_loop_run();
-        insta::assert_snapshot!(sample::plain(&full(&run, Some("20261121T140307Z-ada.json"), &sample::WIDE)));
+        insta::assert_snapshot!(sample::plain(&full(&run, &sample::WIDE)));
     }
 
     #[test]
     fn a_run_that_was_ended_early() {
         let run = sample::partial_run();
-        insta::assert_snapshot!(sample::plain(&full(&run, None, &sample::WIDE)));
+        insta::assert_snapshot!(sample::plain(&full(&run, &sample::WIDE)));
     }
 
     #[test]
     fn hostile_names_are_shown_not_obeyed() {
         let run = sample::hostile_run();
-        let text = sample::plain(&full(&run, Some("x\x1b]0;owned\x07.json"), &sample::WIDE));
+        let text = sample::plain(&full(&run, &sample::WIDE));
         assert!(!text.chars().any(|c| c != '\n' && model::printable::acts(c)), "{text}");
         insta::assert_snapshot!(text);
     }

@@ -5,7 +5,6 @@ use model::finding::Finding;
 use model::run::{Mark, Note, PhaseRecord, Status};
 use model::workload::Access;
 
-use super::limiter;
 use super::style::{Style, YELLOW, paint};
 use super::table::{KNEE, short_reason};
 use super::wrap::wrap;
@@ -22,7 +21,7 @@ pub(crate) struct Remark {
     pub code: String,
     /// The rows that it holds for.
     pub rows: Vec<usize>,
-    /// The tests: "write SEQ1M Q8T1", "stat", "read (8 rows)", "every test".
+    /// The tests: "write 1M q8", "stat", "read (8 rows)", "every test".
     pub subject: String,
     /// The sentences.
     pub text: String,
@@ -46,17 +45,13 @@ const SUBJECTS_MAX: usize = 4;
 /// From this share of a latency on, the wait for the start is worth a remark.
 const WAIT_SHARE: f64 = 0.1;
 
-/// The mark of a row. A failure comes first, for there is no number left to distrust.
+/// The mark of a row: the gravest of its notes, and of how it ended.
 pub(crate) fn mark(phase: &PhaseRecord) -> Mark {
     let has = |mark: Mark| phase.notes.iter().any(|note| note.mark == mark);
-    match phase.status {
-        Status::Failed | Status::Skipped => Mark::Act,
-        _ if has(Mark::Distrust) => Mark::Distrust,
-        Status::Partial => Mark::Act,
-        Status::Done if has(Mark::Act) || phase.rate.ops_per_second.is_none() => Mark::Act,
-        Status::Done if limiter::is_to_act_on(phase) => Mark::Act,
-        Status::Done => Mark::Info,
+    if phase.status != Status::Done || phase.rate.ops_per_second.is_none() || has(Mark::Invalid) {
+        return Mark::Invalid;
     }
+    if has(Mark::Suspect) { Mark::Suspect } else { Mark::Remark }
 }
 
 /// Whether a sweep has its knee at that row: its note says so, and there are points beyond it.
@@ -86,7 +81,7 @@ pub(crate) fn remarks(phases: &[PhaseRecord]) -> Vec<Remark> {
             }
         }
     }
-    grouped.sort_by_key(|members| members[0].1.mark == Mark::Info);
+    grouped.sort_by_key(|members| members[0].1.mark == Mark::Remark);
     let remark = |members: Vec<(usize, Note)>| {
         let rows: Vec<usize> = members.iter().map(|(index, _)| *index).collect();
         let all: Vec<_> = members.iter().map(|(_, note)| note).collect();
@@ -207,7 +202,7 @@ pub(crate) fn subject(phases: &[PhaseRecord], members: &[usize]) -> String {
     printable(&named.into_iter().map(|(name, ..)| name).collect::<Vec<_>>().join(", "))
 }
 
-/// Tests, each with its verb and its rows, by their verbs: "read (8 rows), fsync, write SEQ1M Q8T1 and 3 more".
+/// Tests, each with its verb and its rows, by their verbs: "read (8 rows), fsync, write 1M q8 and 3 more".
 fn counted(named: &[(String, &str, usize)]) -> String {
     let mut verbs: Vec<(&str, &str, usize, usize)> = Vec::new();
     for (name, verb, rows) in named {
@@ -231,15 +226,15 @@ fn counted(named: &[(String, &str, usize)]) -> String {
 }
 
 /// The notes beneath the tables: `! rewrite: …`, `? stat: …`, `· fsync: …`, wrapped to the terminal's width.
-pub fn notes(phases: &[PhaseRecord], style: &Style) -> String {
+pub(super) fn notes(phases: &[PhaseRecord], style: &Style) -> String {
     let paragraphs: Vec<_> = remarks(phases).iter().map(|remark| paragraph(remark, style)).collect();
     style.finish(paragraphs.join("\n"))
 }
 
-fn paragraph(told: &Remark, style: &Style) -> String {
+pub(super) fn paragraph(told: &Remark, style: &Style) -> String {
     let sign = match told.mark {
-        Mark::Info if told.is_knee => KNEE.to_owned(),
-        Mark::Info => "·".to_owned(),
+        Mark::Remark if told.is_knee => KNEE.to_owned(),
+        Mark::Remark => "·".to_owned(),
         marked => paint(YELLOW, marked.sign()),
     };
     remark(&sign, &format!("{}: {}", told.subject, told.text), style)

@@ -8,7 +8,7 @@ use model::size;
 use model::target::{Backing, Device, DeviceKind, Target};
 
 use super::style::Style;
-use super::wrap::{field, together, with_units};
+use super::wrap::{field, loose, together, with_units};
 use crate::numbers::{about, about_between};
 use crate::{printable, time};
 
@@ -40,7 +40,7 @@ const DULL_OPTIONS: [&str; 17] = [
 ];
 
 /// The first line: "skye 0.1.0 · standard · seed 7311 · ada · 2026-11-21 14:03 UTC", and the user's own label.
-pub fn title(
+pub(super) fn title(
     version: &str,
     preset: &str,
     seed: u64,
@@ -59,7 +59,7 @@ pub fn title(
 }
 
 /// The lines before the tables: target, device, host, plan, and what to know beforehand.
-pub fn preamble(plan: &Plan, environment: &Environment, style: &Style) -> String {
+pub(super) fn preamble(plan: &Plan, environment: &Environment, style: &Style) -> String {
     let lines: Vec<_> =
         facts(plan, environment).into_iter().map(|(name, text)| field(name, &text, style)).collect();
     style.finish(lines.join("\n"))
@@ -232,6 +232,13 @@ pub(crate) fn describe(device: &Device) -> String {
     parts.join(", ")
 }
 
+/// "vda (virtio, 275 GB)".
+pub(super) fn briefly(device: &Device) -> String {
+    let parts: Vec<_> =
+        technology(device).map(str::to_owned).into_iter().chain([size::decimal(device.size_bytes)]).collect();
+    format!("{} ({})", printable(&device.name), parts.join(", "))
+}
+
 /// What it is made of, where its name or its own word says so.
 fn technology(device: &Device) -> Option<&'static str> {
     match (device.kind, device.rotational) {
@@ -265,6 +272,11 @@ fn host(environment: &Environment) -> String {
     parts.push(printable(&environment.kernel));
     parts.extend(environment.virtualisation.as_deref().map(|kind| format!("in {}", printable(kind))));
     parts.join(", ")
+}
+
+/// What will be done, on a line: "11 tests, up to 4 GiB + 64 Ki files, writes up to 40 GB, about 2.5 min".
+pub fn plan_line(plan: &Plan) -> String {
+    loose(&planned(plan))
 }
 
 fn planned(plan: &Plan) -> String {

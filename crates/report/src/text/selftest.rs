@@ -64,9 +64,7 @@ fn row(answer: &Answer) -> String {
     let mut line = Line::default();
     line.left(CASE, mark, colour);
     line.left(TEST, &answer.spec, anstyle::Style::new());
-    let (sign, said) = said(answer);
-    // The sign hangs over.
-    line.left(SAID - sign.chars().count(), &format!("{sign}{said}"), colour);
+    line.left(SAID, &said(answer), colour);
     if answer.outcome == Outcome::Right
         && let (Some(rate), Some(off)) = (answer.ops_per_second, answer.off())
     {
@@ -76,16 +74,16 @@ fn row(answer: &Answer) -> String {
     line.finish()
 }
 
-/// What was said, with its sign; and what is right, where it is not that.
-fn said(answer: &Answer) -> (&'static str, String) {
-    let sign = if answer.confidence == Some(Confidence::Likely) { LIKELY } else { "" };
+/// The answer; and what is right, where it is not that.
+fn said(answer: &Answer) -> String {
+    let likely = if answer.confidence == Some(Confidence::Likely) { LIKELY } else { "" };
     let limiter = answer.limiter.map_or("nothing", |limiter| limiter.title());
     match (answer.outcome, &answer.truth) {
-        (Outcome::Right, Truth::Reason(reason)) => ("", format!("marked: {reason}")),
-        (Outcome::Right, Truth::Limiters(_)) => (sign, limiter.to_owned()),
-        (Outcome::NotClear, truth) => ("", format!("not clear; it is {}", right(truth))),
-        (Outcome::Wrong, Truth::Reason(reason)) => ("", format!("not marked as {reason}")),
-        (Outcome::Wrong, truth) => (sign, format!("{limiter}; it is {}", right(truth))),
+        (Outcome::Right, Truth::Reason(reason)) => format!("marked: {reason}"),
+        (Outcome::Right, Truth::Limiters(_)) => format!("{limiter}{likely}"),
+        (Outcome::NotClear, truth) => format!("not clear; it is {}", right(truth)),
+        (Outcome::Wrong, Truth::Reason(reason)) => format!("not marked as {reason}"),
+        (Outcome::Wrong, truth) => format!("{limiter}{likely}; it is {}", right(truth)),
     }
 }
 

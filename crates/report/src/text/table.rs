@@ -3,7 +3,7 @@
 use anstyle::Style as Ansi;
 use model::plan::Plan;
 use model::run::{Mark, PhaseRecord, Status, Trust};
-use model::{FileVerb, Run};
+use model::{FileVerb, Limiter, Run};
 
 use super::columns::{
     Columns, INDENT, LIMITER_WIDTH_MIN, Layout, Line, NAME_WIDTH, PATTERN_WIDTH, SUBJECT_WIDTH_MAX,
@@ -118,7 +118,7 @@ pub fn head(kind: Kind, widths: &Widths, style: &Style) -> String {
     if let Some(end) = columns.interval_end {
         line.right(end, &style.finish("±".into()), Ansi::new());
     }
-    for (end, name) in columns.latency_ends.into_iter().zip(["p50", "p99", "p99.9"]) {
+    for (end, name) in columns.latency_ends.into_iter().zip(["p50", "p99"]) {
         if let Some(end) = end {
             line.right(end, name, Ansi::new());
         }
@@ -129,38 +129,22 @@ pub fn head(kind: Kind, widths: &Widths, style: &Style) -> String {
     line.finish()
 }
 
-/// One phase as one line: its numbers, or why it has none, its mark, and what limited it.
+/// One phase as one line while the run goes on: its numbers, or why it has none, and its mark. What limited it is known
+/// when experiments have been made.
 pub fn row(phase: &PhaseRecord, widths: &Widths, style: &Style) -> String {
-    row_of(phase, false, widths, style)
+    row_of(phase, &Known::Meanwhile, widths, style)
 }
 
-/// Rows whose numbers stand above already, with what limits them as it is known since: a heading, and a line each.
-pub fn judged_later<'a>(
-    phases: impl Iterator<Item = &'a PhaseRecord>,
-    widths: &Widths,
-    style: &Style,
-) -> String {
-    let width = widths.data.max(widths.files).max("AFTER EXPERIMENTS".len());
-    // The sign hangs over.
-    let start = INDENT + width + 2;
-    let mut head = Line::default();
-    head.left(INDENT, "AFTER EXPERIMENTS", Ansi::new());
-    head.left(start, "limited by", Ansi::new());
-    let mut lines = vec![head.finish()];
-    for phase in phases {
-        let mut line = Line::default();
-        line.left(INDENT, &Subject::of(phase, |text| style.foreign(text)).within(width), Ansi::new());
-        let room = style.width.saturating_sub(start).max(LIMITER_WIDTH_MIN);
-        if let Some((sign, cell, colour)) = limiter::cell(phase, room) {
-            line.left(start - sign.len(), &format!("{sign}{cell}"), colour);
-        }
-        lines.push(line.finish());
-    }
-    style.finish(lines.join("\n"))
+/// Things about a row that are known when the run is over.
+enum Known {
+    Meanwhile,
+    /// All, and whether a sweep has its knee here.
+    All {
+        is_knee: bool,
+    },
 }
 
-/// Where a sweep has its knee is known when all its rows are.
-fn row_of(phase: &PhaseRecord, is_knee: bool, widths: &Widths, style: &Style) -> String {
+fn row_of(phase: &PhaseRecord, known: &Known, widths: &Widths, style: &Style) -> String {
     let width = widths.of_kind(Kind::of(phase));
     let columns = widths.columns(Kind::of(phase), style);
     let mut line = Line::default();
@@ -168,7 +152,7 @@ fn row_of(phase: &PhaseRecord, is_knee: bool, widths: &Widths, style: &Style) ->
     // Documents of older versions only have the mark.
     let distrusted = match &phase.verdict {
         Some(verdict) => verdict.trust == Trust::Invalid,
-        None => mark == Mark::Distrust,
+        None => mark == Mark::Suspect,
     };
     let subject = Subject::of(phase, |text| style.foreign(text)).within(width);
     line.left(INDENT, &subject, if distrusted { DIM } else { Ansi::new() });
@@ -182,16 +166,16 @@ fn row_of(phase: &PhaseRecord, is_knee: bool, widths: &Widths, style: &Style) ->
         None => numbers(&mut line, &columns, phase, distrusted),
     }
     match mark.sign() {
-        "" if is_knee => line.right(columns.mark_end, KNEE, Ansi::new()),
+        "" if matches!(known, Known::All { is_knee: true }) => {
+            line.right(columns.mark_end, KNEE, Ansi::new())
+        }
         "" => {}
         sign => line.right(columns.mark_end, sign, YELLOW),
     }
-    if has_numbers && widths.has_limiters {
+    if has_numbers && widths.has_limiters && matches!(known, Known::All { .. }) {
         let room = style.width.saturating_sub(columns.limiter_start);
-        if let Some((sign, cell, colour)) = limiter::cell(phase, room.max(LIMITER_WIDTH_MIN)) {
-            // The sign hangs over, so that the words stand beneath each other.
-            let start = columns.limiter_start - sign.len();
-            line.left(start, &format!("{sign}{cell}"), if distrusted { DIM } else { colour });
+        if let Some((cell, colour)) = limiter::cell(phase, room.max(LIMITER_WIDTH_MIN)) {
+            line.left(columns.limiter_start, &cell, if distrusted { DIM } else { colour });
         }
     }
     style.finish(line.finish())
@@ -276,6 +260,14 @@ pub(crate) fn short_reason(phase: &PhaseRecord) -> String {
     }
 }
 
+/// Words behind the label of a test that memory answered.
+fn from_memory(phase: &PhaseRecord) -> &'static str {
+    let has_note = phase.notes.iter().any(|note| note.code == "metadata_cache");
+    let is_limit = matches!(limiter::of(phase), Some((Limiter::MetadataCache, _)));
+    let is_from_memory = Kind::of(phase) == Kind::Files && (has_note || is_limit);
+    if is_from_memory { " from memory" } else { "" }
+}
+
 /// What stands in the first column.
 struct Subject {
     kind: Kind,
@@ -289,7 +281,7 @@ impl Subject {
         Self {
             kind: Kind::of(phase),
             name: shown(&phase.name),
-            label: shown(&phase.label),
+            label: shown(&format!("{}{}", phase.label, from_memory(phase))),
             repetition: phase.repetition,
         }
     }
@@ -302,7 +294,8 @@ impl Subject {
             .replace(" buffered", " buf")
             .replace(" shared", " shr")
             .replace(" missing", " miss")
-            .replace(" direct", " dir");
+            .replace(" direct", " dir")
+            .replace(" from memory", " mem");
         let repetition = self.counted();
         [&padded, label, &short].map(|label| format!("{name:NAME_WIDTH$} {label}{repetition}"))
     }
@@ -325,9 +318,14 @@ impl Subject {
 
 /// A label so that patterns, and what follows them, stand beneath each other.
 pub(crate) fn aligned(kind: Kind, label: &str) -> String {
-    match (kind, label.split_once(' ')) {
-        (Kind::Data, Some((pattern, rest))) => format!("{pattern:PATTERN_WIDTH$} {rest}"),
-        _ => label.to_owned(),
+    if kind == Kind::Files {
+        return label.to_owned();
+    }
+    // The second word says that the order is random.
+    let block = label.find(" rnd ").map(|at| at + " rnd".len()).or_else(|| label.find(' '));
+    match block.map(|at| label.split_at(at)) {
+        Some((block, rest)) => format!("{block:PATTERN_WIDTH$}{rest}"),
+        None => label.to_owned(),
     }
 }
 
@@ -348,7 +346,7 @@ pub fn table(phases: &[PhaseRecord], widths: &Widths, style: &Style) -> String {
                 if last.is_some_and(|last| apart(last, phase)) {
                     lines.push(String::new());
                 }
-                lines.push(row_of(phase, is_knee(phases, index), widths, style));
+                lines.push(row_of(phase, &Known::All { is_knee: is_knee(phases, index) }, widths, style));
                 last = Some(phase);
             }
             lines.join("\n")
@@ -402,19 +400,10 @@ mod tests {
         assert_eq!(widths, Widths::of_run(&run));
         let whole = table(&run.phases, &widths, &sample::WIDE);
         for phase in &run.phases {
-            assert!(whole.lines().any(|line| line == row(phase, &widths, &sample::WIDE)));
+            // What limited it comes behind that.
+            let streamed = row(phase, &widths, &sample::WIDE);
+            assert!(whole.lines().any(|line| line.starts_with(&streamed)), "{streamed}");
         }
-    }
-
-    #[test]
-    fn what_is_known_later_is_told_later() {
-        let run = sample::run();
-        let widths = Widths::of_run(&run);
-        let later = judged_later(run.phases[3..6].iter(), &widths, &sample::WIDE);
-        insta::assert_snapshot!(sample::plain(&later));
-        let narrow = Style { unicode: true, width: 60 };
-        let later = sample::plain(&judged_later(run.phases.iter(), &widths, &narrow));
-        assert!(later.lines().all(|line| line.chars().count() <= 60), "{later}");
     }
 
     #[test]
@@ -427,7 +416,7 @@ mod tests {
         let least = SUBJECT_WIDTH_MIN;
         assert_eq!(width(&[]), (least, least));
         assert_eq!(width(&["read:seq1m:buffered", "stat:t4"]), (least, least));
-        assert_eq!(width(&["read:rnd4k:q32:rate=20000,poisson", "stat:t4"]), (39, least));
+        assert_eq!(width(&["read:rnd4k:q32:rate=20000,poisson", "stat:t4"]), (38, least));
         assert_eq!(
             width(&["write:seq128k:q32:buffered:shared:compress=50:dedupe=20"]),
             (SUBJECT_WIDTH_MAX, least)
@@ -466,7 +455,7 @@ mod tests {
         fn no_row_is_broken_by_a_terminal_of_80_columns_or_more(
             ops in 100.0f64..=99_999_999.0,
             latencies in proptest::array::uniform3(proptest::option::of(0..LATENCY_MAX_NS)),
-            limiter in proptest::sample::select(model::Limiter::ALL),
+            limiter in proptest::sample::select(Limiter::ALL),
             columns in 80usize..160,
             kind in proptest::sample::select(vec!["write:seq128k:q32t4", "read:rnd4k:buffered", "stat:t64"]),
         ) {

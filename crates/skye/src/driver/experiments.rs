@@ -3,7 +3,7 @@
 use model::Experiment;
 use model::experiment::EXPERIMENT_NS;
 use model::plan::PlannedPhase;
-use model::run::{PhaseRecord, Sensitivity};
+use model::run::{PhaseRecord, Sensed, Sensitivity};
 use model::workload::{Engine, Probing};
 use run::Session;
 
@@ -16,32 +16,52 @@ impl Driver {
     /// Makes the experiments that say most about each test, as long as there is time for them.
     ///
     /// They come after all tests, so that none of these is disturbed; the files are those of the last repetition, and what
-    /// is found is true of all.
+    /// is found is true of all. In rounds: where time runs out, no test has had it all.
     pub(super) fn experiment(&mut self, session: &mut Session) {
         if self.plan.probe == Probing::None {
             return;
         }
         let total_ns = (self.plan.total_ns as f64 * SHARE_OF_TOTAL) as u64;
         let end_ns = self.left_ns().saturating_sub(total_ns);
-        for phase in self.plan.phases.clone() {
-            let mut tried = Vec::new();
-            while let Some(experiment) = self.next_experiment(&phase, &tried) {
-                // On a virtual clock no experiment takes time.
-                let is_simulated = phase.engine == Engine::Sim;
-                let has_time = is_simulated || self.left_ns() >= end_ns.max(EXPERIMENT_NS);
-                if !has_time || self.interruption.is_raised() {
-                    break;
+        let mut phases: Vec<_> = self.plan.phases.iter().map(|phase| (phase.clone(), Vec::new())).collect();
+        let mut moved = Vec::new();
+        let mut is_over = false;
+        while !std::mem::replace(&mut is_over, true) {
+            for (phase, tried) in &mut phases {
+                let Some(experiment) = self.next_experiment(phase, tried) else { continue };
+                if !self.has_time_for_experiment(phase, end_ns) {
+                    continue;
                 }
+                is_over = false;
                 tried.push(experiment);
+                if self.make(session, phase, experiment) == Some(State::Other) {
+                    moved.push((phase.clone(), experiment));
+                }
+            }
+        }
+        // The target may be back in the state of the tests by now.
+        for (phase, experiment) in moved {
+            if self.has_time_for_experiment(&phase, end_ns) {
                 self.make(session, &phase, experiment);
             }
         }
-        if judge::tell_line(&mut self.phases) {
+    }
+
+    /// Judges all tests again by what others of the run have shown.
+    pub(super) fn hold_together(&mut self) {
+        if judge::tell_rows(&mut self.phases) {
             for record in &mut self.phases {
                 judge::judge(record, &self.plan, &self.environment, self.target_probes.as_ref());
                 wording::fill(record);
             }
         }
+    }
+
+    fn has_time_for_experiment(&self, phase: &PlannedPhase, end_ns: u64) -> bool {
+        // On a virtual clock no experiment takes time.
+        let is_simulated = phase.engine == Engine::Sim;
+        let has_time = is_simulated || self.left_ns() >= end_ns.max(EXPERIMENT_NS);
+        has_time && !self.interruption.is_raised()
     }
 
     /// The last record of a test, on whose files experiments are made.
@@ -57,8 +77,9 @@ impl Driver {
         judge::next_experiment(self.last_record(phase)?, &self.plan, &self.environment, probes, tried)
     }
 
-    fn make(&mut self, session: &mut Session, phase: &PlannedPhase, experiment: Experiment) {
-        let Some(record) = self.last_record(phase) else { return };
+    /// Makes an experiment and has the records judged again; the state in which it found the target, if it gave an answer.
+    fn make(&mut self, session: &mut Session, phase: &PlannedPhase, experiment: Experiment) -> Option<State> {
+        let record = self.last_record(phase)?;
         self.view.preparing(&format!(
             "{} {}: an experiment on its {}",
             record.name,
@@ -67,28 +88,33 @@ impl Driver {
         ));
         let before = session.experiment_bytes();
         let begun = std::time::Instant::now();
-        let mut sensed = session.experiment(experiment, phase, record, &mut |_| {});
-        let is_of_another_state = sensed.as_ref().is_some_and(|sensed| judge::has_moved(record, sensed));
-        if is_of_another_state && self.left_ns() >= EXPERIMENT_NS && !self.interruption.is_raised() {
-            // The target may be back in the state of the test by now.
-            let again = session.experiment(experiment, phase, record, &mut |_| {});
-            sensed = again.filter(|again| !judge::has_moved(record, again)).or(sensed);
-        }
+        let sensed = session.experiment(experiment, phase, record, &mut |_| {});
+        let state = |sensed: &Sensed| match judge::has_moved(record, sensed) {
+            true => State::Other,
+            false => State::OfTest,
+        };
+        let state = sensed.as_ref().map(state);
+        let is_again = record.sensitivity.as_ref().is_some_and(|known| known.of(experiment).is_some());
         log::debug!("{}: an experiment on its {} took {:?}", phase.id, experiment.word(), begun.elapsed());
         self.written_bytes += session.experiment_bytes() - before;
-        let Some(sensed) = sensed else { return };
+        // A second answer from another state says no more than the first.
+        let sensed = sensed.filter(|_| !(is_again && state == Some(State::Other)))?;
         let is_of =
             |record: &PhaseRecord| (1..=record.repetition).any(|n| record.id == run::record_id(phase, n));
         for record in self.phases.iter_mut().filter(|record| is_of(record)) {
-            let known = record.sensitivity.get_or_insert_with(Sensitivity::default);
-            match experiment {
-                Experiment::Delay => known.delay = Some(sensed.clone()),
-                Experiment::Depth => known.depth = Some(sensed.clone()),
-                Experiment::Block => known.block = Some(sensed.clone()),
-                Experiment::Separate => known.separate = Some(sensed.clone()),
-            }
+            record.sensitivity.get_or_insert_with(Sensitivity::default).put(experiment, sensed.clone());
             judge::judge(record, &self.plan, &self.environment, self.target_probes.as_ref());
             wording::fill(record);
         }
+        state
     }
+}
+
+/// The state of a target in an experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// The one of the test.
+    OfTest,
+    /// Another one, in which the same test gave another rate.
+    Other,
 }

@@ -322,7 +322,7 @@ fn answers(
     let answer = |((known, phase), disturbance): ((&Known, &PhaseRecord), Disturbance)| {
         let has_others = is_loaded || disturbance.others_cpus > OTHERS_CPUS_MAX;
         let (truth, verdict) = (truth_of(known, has_others), phase.verdict.clone());
-        let marked = phase.notes.iter().filter(|note| note.mark != Mark::Info);
+        let marked = phase.notes.iter().filter(|note| note.mark != Mark::Remark);
         let marks: Vec<&str> = marked.map(|note| note.code.as_str()).collect();
         Answer {
             case: case.name.into(),

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 use model::Run;
-use model::run::{PhaseRecord, Status};
+use model::run::{PhaseRecord, Status, Trust};
 
 /// The names of the runs with the runs, judged by the rules of today.
 fn runs() -> Vec<(String, Run)> {
@@ -115,4 +115,31 @@ fn what_is_said_of_each_row() {
         told.push('\n');
     }
     insta::assert_snapshot!(told);
+}
+
+/// The recorded runs of presets on a real disk: each is told on one screen.
+#[test]
+fn a_run_of_a_preset_is_one_screen() {
+    use report::text::{Detail, Style, saved, screen};
+    for (preset, lines_max) in [("standard", 30), ("quick", 24), ("disk", 20)] {
+        let file = format!("tests/corpus/runs/{preset}.json.gz");
+        let run = judged(&Path::new(env!("CARGO_MANIFEST_DIR")).join(file));
+        let told = |width| {
+            let style = Style { unicode: true, width };
+            let parts =
+                [screen(&run, Detail::Screen, &style), saved(&run, "1122-otter", Path::new(""), &style)];
+            anstream::adapter::strip_str(&parts.join("\n\n")).to_string()
+        };
+        let text = told(100);
+        assert!(text.lines().count() <= lines_max, "{} lines\n{text}", text.lines().count());
+        // On a small terminal, all from the answer on is on its last screen.
+        let narrow = told(80);
+        let rest: Vec<_> = narrow.lines().skip_while(|line| !line.contains("is the limit")).collect();
+        let table = rest.iter().rposition(|line| line.contains(" 4K ") || line.contains("unlink")).unwrap();
+        assert!(table < 24, "{narrow}");
+        assert!(text.lines().chain(narrow.lines()).all(|line| line.chars().count() <= 100), "{text}");
+        // What others did is marked; what was planned is not.
+        let marked = run.phases.iter().filter(|phase| phase.verdict.as_ref().unwrap().trust != Trust::Ok);
+        assert!(marked.count() <= 1, "{text}");
+    }
 }

@@ -142,7 +142,7 @@ fn a_limit_on_changes_decides_about_the_exit_code() {
     let fast = devices.run("fast.json", 200.0, 2, &one_test());
     let once = devices.run_with("once.json", 200.0, &one_test(), "--seed 3");
     let beyond = compare(&[&fast, &slow], "--fail-on throughput<-5%").exits(4);
-    assert!(beyond.stderr.contains("read RND4K Q1T1 -") && beyond.stdout.contains("slower in 1 test"));
+    assert!(beyond.stderr.contains("read 4K rnd q1 -") && beyond.stdout.contains("slower in 1 test"));
     compare(&[&slow, &fast], "--fail-on throughput<-5%").exits(0);
     compare(&[&slow, &fast], "--fail-on throughput<-5% --fail-on throughput>5%").exits(4);
     // A gate that nothing can fail is none.

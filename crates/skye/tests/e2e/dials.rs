@@ -142,23 +142,23 @@ fn a_sweep_is_a_row_for_each_of_its_points() {
     assert_eq!(
         rows(&run),
         [
-            ("01-create", "T1", "create:files=200"),
-            ("01-create", "T2", "create:t2:files=200"),
-            ("02-read", "RND4K Q1T1 buffered", "read:rnd4k:buffered"),
-            ("02-read", "RND4K Q1T2 buffered", "read:rnd4k:t2:buffered"),
+            ("01-create", "t1", "create:files=200"),
+            ("01-create", "t2", "create:t2:files=200"),
+            ("02-read", "4K rnd q1 buffered", "read:rnd4k:buffered"),
+            ("02-read", "4K rnd q1t2 buffered", "read:rnd4k:t2:buffered"),
         ]
     );
     assert_eq!(knees(&run), [], "two points have no knee");
     let run = swept("t1..t3", "--test create --repeat 2");
-    assert_eq!(rows(&run)[3..].iter().map(|row| row.1).collect::<Vec<_>>(), ["T1", "T2", "T3"]);
+    assert_eq!(rows(&run)[3..].iter().map(|row| row.1).collect::<Vec<_>>(), ["t1", "t2", "t3"]);
     assert_eq!(knees(&run), [("01-create", 1), ("01-create", 2)]);
     let run = swept("4k..16k", "--test read:seq4k:buffered");
     assert_eq!(
         rows(&run),
         [
-            ("01-read", "SEQ4K Q1T1 buffered", "read:seq4k:buffered"),
-            ("01-read", "SEQ8K Q1T1 buffered", "read:seq8k:buffered"),
-            ("01-read", "SEQ16K Q1T1 buffered", "read:seq16k:buffered"),
+            ("01-read", "4K q1 buffered", "read:seq4k:buffered"),
+            ("01-read", "8K q1 buffered", "read:seq8k:buffered"),
+            ("01-read", "16K q1 buffered", "read:seq16k:buffered"),
         ]
     );
     assert_eq!(knees(&run), [("01-read", 1)]);
@@ -166,9 +166,9 @@ fn a_sweep_is_a_row_for_each_of_its_points() {
     assert_eq!(
         rows(&run),
         [
-            ("01-rw", "RND4K Q1T2 @500/s poisson", "rw:rnd4k:t2:rate=500,poisson"),
-            ("01-rw", "RND4K Q1T2 @1000/s poisson", "rw:rnd4k:t2:rate=1000,poisson"),
-            ("01-rw", "RND4K Q1T2 @2000/s poisson", "rw:rnd4k:t2:rate=2000,poisson"),
+            ("01-rw", "4K rnd q1t2 @500/s poisson", "rw:rnd4k:t2:rate=500,poisson"),
+            ("01-rw", "4K rnd q1t2 @1000/s poisson", "rw:rnd4k:t2:rate=1000,poisson"),
+            ("01-rw", "4K rnd q1t2 @2000/s poisson", "rw:rnd4k:t2:rate=2000,poisson"),
         ]
     );
     assert_eq!(knees(&run), [("01-rw", 1)]);
@@ -186,7 +186,7 @@ fn a_sweep_over_shares_takes_them_of_what_was_measured() {
     let reached = phases[0]["rate"]["whole_ops_per_second"].as_f64().unwrap();
     assert_eq!((phases.len(), &phases[0]["workload"]["arrival"]), (6, &"closed_loop".into()));
     for (phase, percent) in phases[1..].iter().zip([10.0, 25.0, 50.0, 75.0, 90.0]) {
-        assert_eq!(phase["label"], format!("RND4K Q1T1 buffered @{percent}% poisson"));
+        assert_eq!(phase["label"], format!("4K rnd q1 buffered @{percent}% poisson"));
         let rate = phase["workload"]["rate_ops_per_second"].as_f64().unwrap();
         assert!((rate / reached * 100.0 - percent).abs() < 1e-6, "{rate} of {reached} at {percent} %");
     }

@@ -45,13 +45,13 @@ fn depth_is_a_ring_and_what_was_decided_is_told() {
     assert_eq!(
         engines,
         [
-            ("uring", "RND4K Q8T1"),
-            ("sync", "RND4K Q1T1"),
-            ("sync", "RND4K Q1T4 buffered"),
-            ("sync", "RND4K Q1T4"),
-            ("uring", "RND4K Q8T2 sqpoll"),
-            ("uring", "RND4K Q16T1"),
-            ("uring", "RND4K Q4T1 direct"),
+            ("uring", "4K rnd q8"),
+            ("sync", "4K rnd q1"),
+            ("sync", "4K rnd q1t4 buffered"),
+            ("sync", "4K rnd q1t4"),
+            ("uring", "4K rnd q8t2 sqpoll"),
+            ("uring", "4K rnd q16"),
+            ("uring", "4K rnd q4 direct"),
         ]
     );
     let phases = run["phases"].as_array().unwrap();
@@ -75,7 +75,7 @@ fn where_io_uring_is_forbidden_depth_is_threads_and_says_so() {
     let ran = program.without_io_uring().run().did_not_panic().exits(0);
     let run = parse_document(&ran.stdout);
     let phase = &run["phases"][0];
-    assert_eq!((&phase["engine"]["name"], &phase["label"]), (&"sync".into(), &"RND4K Q1T16".into()));
+    assert_eq!((&phase["engine"]["name"], &phase["label"]), (&"sync".into(), &"4K rnd q1t16".into()));
     assert_eq!(phase["spec"], "read:rnd4k:t16");
     assert!(codes(phase).contains(&"depth_by_threads"), "{phase}");
     let notes = run["plan"]["notes"].to_string();

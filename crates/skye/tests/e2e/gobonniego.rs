@@ -483,5 +483,11 @@ fn reports_show_what_it_and_the_original_wrote() {
     let program = gobonniego(&device, SIMULATED);
     let document = program.home().join("run.json");
     let _ran = program.arg("-document").arg(&document).run().did_not_panic().exits(0);
-    skye().arg("report").arg(&document).run().did_not_panic().exits(0).tells(&["gobonniego 1.0.10", "sim0"]);
+    skye()
+        .arg("report")
+        .arg(&document)
+        .run()
+        .did_not_panic()
+        .exits(0)
+        .tells(&["gobonniego 1.0.10", "a simulated device"]);
 }

@@ -1,7 +1,10 @@
 //! What a run prints and saves: results to stdout, everything else to stderr, documents that keep their promise.
 
 use std::fs;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 
+use rustix::pty::OpenptFlags;
 use xtask::capability::OTHER_USER;
 
 use crate::support::program::{Skye, assert_nothing_left, document, parse_document, phases, skye};
@@ -109,23 +112,121 @@ fn a_saved_run_is_listed_and_reported_again() {
         assert!(list.stdout.contains(label), "{list}");
     }
     let again = with_state(skye().words("report @-1")).run().did_not_panic().exits(0);
-    // What limits a row may be known better after its experiments, which come when the table has been printed.
-    let rows = |text: &str| -> Vec<String> {
-        let (before, later) = text.split_once("\n  AFTER EXPERIMENTS").unwrap_or((text, ""));
-        let rest = later.split_once("\n\n").map_or("", |(_, rest)| rest);
-        let table = before.lines().skip_while(|line| !line.trim_start().starts_with("DATA"));
-        let lines = table.chain(rest.lines()).take_while(|line| !line.trim_start().starts_with("noise"));
-        lines
-            .map(|line| line.chars().take(80).collect::<String>().trim_end().to_owned())
-            .filter(|line| !line.is_empty())
-            .collect()
-    };
-    assert!(rows(&first.stdout).len() > 11, "{first}");
-    assert_eq!(rows(&again.stdout), rows(&first.stdout));
+    assert!(first.stdout.starts_with(again.stdout.trim_end()), "{first}\n{again}");
+    // What is printed can be typed.
+    let (_, rest) = first.stdout.split_once("saved as ").unwrap();
+    let name = rest.split(' ').next().unwrap();
+    for name in [name, "first-of-two", &name[..name.len() - 1]] {
+        let by_name = with_state(skye().arg("report").arg(name)).run().did_not_panic().exits(0);
+        assert_eq!(by_name.stdout, again.stdout, "{name}");
+    }
+    let why = |words: &str| with_state(skye().words("why").words(words)).run().did_not_panic();
+    let row = why(&format!("{name} write-64k")).exits(0);
+    assert!(row.stdout.contains("write-64k-q1") && row.stdout.contains("measured"), "{row}");
+    assert!(why("readdir").exits(0).stdout.lines().next().unwrap().contains("readdir"));
+    assert!(why("").exits(0).stdout.matches("measured").count() == 11);
+    why("stat").exits(2).says(&["stat-t1-missing", "several rows"]);
+    why("@-1 chmod").exits(2).says(&["chmod", "the run has"]);
     let json = with_state(skye().words("report @ --json -")).run().exits(0);
     assert_eq!(parse_document(&json.stdout)["label"], "second-of-two");
     let none = with_state(skye().words("report @-7")).run().did_not_panic().exits(2);
     none.says(&["@-7"]);
+}
+
+/// The lines that a terminal shows after these bytes: text, new lines, "up" and "erase from here".
+fn on_screen(bytes: &str) -> Vec<String> {
+    let (mut lines, mut row) = (vec![String::new()], 0);
+    let mut letters = bytes.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\x1b' => {
+                letters.next_if_eq(&'[');
+                let mut number = String::new();
+                while let Some(part) = letters.next_if(|part| part.is_ascii_digit() || *part == ';') {
+                    number.push(part);
+                }
+                match letters.next() {
+                    Some('A') => row -= number.parse::<usize>().unwrap(),
+                    Some('J') => {
+                        lines.truncate(row);
+                        lines.push(String::new());
+                    }
+                    _ => {}
+                }
+            }
+            '\r' => {}
+            '\n' => {
+                row += 1;
+                lines.resize(lines.len().max(row + 1), String::new());
+            }
+            letter => lines[row].push(letter),
+        }
+    }
+    lines
+}
+
+#[test]
+fn on_a_terminal_the_answer_takes_the_place_of_the_rows() {
+    let home = scratch(16 << 20);
+    let owner = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    rustix::pty::grantpt(&owner).unwrap();
+    rustix::pty::unlockpt(&owner).unwrap();
+    let name = rustix::pty::ptsname(&owner, Vec::new()).unwrap();
+    let name = std::ffi::OsStr::from_bytes(name.as_bytes());
+    let terminal = fs::OpenOptions::new().read(true).write(true).open(name).unwrap();
+    let size = rustix::termios::Winsize { ws_row: 40, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+    rustix::termios::tcsetwinsize(&terminal, size).unwrap();
+    let program = skye().arg("run").arg(home.path()).words("--size 1m --time 0.2 --allow low-space,busy");
+    let program = program.words("--test read:rnd4k --test stat:files=50").stdout(terminal.into());
+    let running = program.spawn();
+    let reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // It ends in an error, when no program has the terminal any more.
+        let _ = fs::File::from(owner).read_to_end(&mut bytes);
+        String::from_utf8(bytes).unwrap()
+    });
+    running.wait().did_not_panic().exits(0);
+    let bytes = reader.join().unwrap();
+    assert!(bytes.matches("4K rnd").count() >= 2, "a row comes before the answer\n{bytes}");
+    let lines = on_screen(&bytes);
+    let shown = lines.join("\n");
+    assert_eq!(lines.iter().filter(|line| line.starts_with("  read ")).count(), 1, "{shown}");
+    assert!(lines[0].starts_with("skye ") && shown.contains("saved as "), "{shown}");
+}
+
+#[test]
+fn first_steps_fit_on_a_screen() {
+    let lines = |words: &str, most: usize| {
+        let ran = skye().words(words).run().did_not_panic().exits(0);
+        assert!(ran.stdout.lines().count() <= most, "{ran}");
+        assert!(ran.stdout.lines().all(|line| line.chars().count() <= 100), "{ran}");
+        ran.stdout
+    };
+    let alone = lines("", 12);
+    assert!(alone.contains("skye .") && alone.contains("standard"), "{alone}");
+    let help = lines("-h", 25);
+    for command in ["run", "report", "why", "compare", "doctor", "presets", "bonnie++"] {
+        assert!(help.contains(command), "{command}\n{help}");
+    }
+    let presets = skye().arg("presets").run().did_not_panic().exits(0);
+    assert!(presets.stdout.contains("rigorous") && presets.stdout.contains("fsync:rnd4k"), "{presets}");
+    let spec = skye().words("help spec").run().did_not_panic().exits(0);
+    assert!(spec.stdout.contains("VERB[:PATTERN]"), "{spec}");
+    for word in ["±", "p99", "from memory", "!", "one_run", "noise"] {
+        skye().arg("explain").arg(word).run().did_not_panic().exits(0).tells(&["Meaning"]);
+    }
+}
+
+#[test]
+fn words_of_other_tools_are_understood_and_said() {
+    let home = scratch(16 << 20);
+    let words = "--size 1GB --dry-run --test randread:bs=4k:iodepth=32 --test read:rand4k:qd8";
+    let ran =
+        skye().arg("run").arg(home.path()).words("--allow low-space").words(words).run().did_not_panic();
+    let ran = ran
+        .exits(0)
+        .says(&["randread:bs=4k:iodepth=32 is read:rnd4k:q32", "read:rand4k:qd8 is read:rnd4k:q8"]);
+    assert!(ran.stdout.contains("read:rnd4k:q32"), "{ran}");
 }
 
 #[test]

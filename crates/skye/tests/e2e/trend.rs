@@ -75,7 +75,7 @@ fn the_run_with_which_a_rate_changes_is_named() {
         "1 saved run cannot be read",
     ]);
     // The name is the one that `skye report` takes.
-    let report = skye().env("XDG_STATE_HOME", home.join("state")).words("report @-3");
+    let report = skye().env("XDG_STATE_HOME", home.join("state")).words("report -vv @-3");
     report.run().exits(0).tells(&["2026-11-07 14:03 UTC", "Linux 7.1.0"]);
     drop(ran);
 }

@@ -1,0 +1,105 @@
+//! Tests in words of fio and others, as ours.
+
+/// The test in our words, where it has words of others: `randread:bs=4k:iodepth=32` is `read:rnd4k:q32`.
+pub fn translated(spec: &str) -> Option<String> {
+    let lower = spec.to_lowercase();
+    let mut words = lower.split(':');
+    let verb = words.next()?;
+    let (ours, is_random) = match verb {
+        "randread" => ("read", true),
+        "randwrite" => ("write", true),
+        "randrw" => ("rw", true),
+        "seqread" => ("read", false),
+        "seqwrite" | "seqrewrite" => ("write", false),
+        known => (known, known == "rw"),
+    };
+    let mut is_foreign = ours != verb;
+    let (mut random, mut block, mut depth, mut threads) = (is_random, None, None, None);
+    let mut rest = Vec::new();
+    for word in words {
+        let number = |prefixes: &[&str]| {
+            let digits = prefixes.iter().find_map(|prefix| word.strip_prefix(prefix))?;
+            digits.bytes().all(|byte| byte.is_ascii_digit()).then_some(digits).filter(|text| !text.is_empty())
+        };
+        if let Some(size) = word.strip_prefix("rand").filter(|size| is_size(size)) {
+            (random, block) = (true, Some(size));
+        } else if let Some(size) = word.strip_prefix("bs=").or_else(|| word.strip_prefix("blocksize=")) {
+            block = Some(size);
+        } else if let Some(size) = is_size(word).then_some(word) {
+            block = Some(size);
+        } else if let Some(number) = number(&["iodepth=", "qd=", "qd"]) {
+            depth = Some(number);
+        } else if let Some(number) = number(&["numjobs=", "jobs="]) {
+            threads = Some(number);
+        } else {
+            rest.push(word);
+            continue;
+        }
+        is_foreign = true;
+    }
+    if !is_foreign {
+        return None;
+    }
+    let mut translated = vec![ours.to_owned()];
+    if random || block.is_some() {
+        let (access, size) = if random { ("rnd", "4k") } else { ("seq", "1m") };
+        translated.push(format!("{access}{}", block.unwrap_or(size)));
+    }
+    if depth.is_some() || threads.is_some() {
+        let part =
+            |letter: &str, number: Option<&str>| number.map_or(String::new(), |n| format!("{letter}{n}"));
+        translated.push(format!("{}{}", part("q", depth), part("t", threads)));
+    }
+    translated.extend(rest.into_iter().map(str::to_owned));
+    Some(translated.join(":"))
+}
+
+/// Whether it is a size of a block, such as "4k".
+fn is_size(word: &str) -> bool {
+    let digits = word.trim_end_matches(['k', 'm', 'g', 'i', 'b']);
+    digits.len() < word.len() && !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::{Defaults, parse};
+    use super::translated;
+
+    #[test]
+    fn words_of_others_are_understood() {
+        for (theirs, ours) in [
+            ("randread", "read:rnd4k"),
+            ("randwrite:bs=8k", "write:rnd8k"),
+            ("randrw:iodepth=16", "rw:rnd4k:q16"),
+            ("randread:bs=4k:iodepth=32:numjobs=4", "read:rnd4k:q32t4"),
+            ("read:rand4k:qd32", "read:rnd4k:q32"),
+            ("read:bs=128k", "read:seq128k"),
+            ("seqread", "read"),
+            ("write:1m:q8", "write:seq1m:q8"),
+            ("randread:numjobs=4:buffered", "read:rnd4k:t4:buffered"),
+            ("rw:qd4", "rw:rnd4k:q4"),
+        ] {
+            assert_eq!(translated(theirs).as_deref(), Some(ours), "{theirs}");
+            parse(ours, &Defaults::default()).unwrap();
+        }
+    }
+
+    #[test]
+    fn our_own_words_stay() {
+        for spec in
+            ["read:rnd4k:q32t4", "create:t4:files=1m", "fsync", "write:seq1m:rate=500", "stat:chunk=4k"]
+        {
+            assert_eq!(translated(spec), None, "{spec}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in any::<String>(), words in "[a-z0-9=:]{0,40}") {
+            let _ = translated(&text);
+            let _ = translated(&words);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The link that a disk is reached by: its lanes of PCIe, or its SATA port.
+
+use model::target::Link;
+
+use crate::device::Place;
+use crate::root::Root;
+
+/// Generations of PCIe: transfers a second on a lane, and the share of bits that carry data after line coding (8b/10b,
+/// 128b/130b, flits of 256 bytes with 242 of data).
+const GENERATIONS: [(f64, &str, f64); 6] = [
+    (2.5e9, "1.0", 0.8),
+    (5e9, "2.0", 0.8),
+    (8e9, "3.0", 128.0 / 130.0),
+    (16e9, "4.0", 128.0 / 130.0),
+    (32e9, "5.0", 128.0 / 130.0),
+    (64e9, "6.0", 242.0 / 256.0),
+];
+/// SATA codes 8 bits as 10.
+const SATA_SHARE: f64 = 0.8;
+
+/// The link of a disk, where sysfs tells it. That of an adapter with several disks is not the disk's own.
+pub(crate) fn link(root: &Root, place: &Place) -> Option<Link> {
+    if place.disk_name().starts_with("nvme") { pcie(root, place) } else { sata(root, place) }
+}
+
+fn pcie(root: &Root, place: &Place) -> Option<Link> {
+    // The function above the name of the controller.
+    let (function, _) = place.disk.split_once("/nvme/")?;
+    let speed = root.line(&format!("{function}/current_link_speed"))?;
+    let lanes: u32 = root.number(&format!("{function}/current_link_width"))?;
+    let transfers = leading_number(&speed, "GT/s")? * 1e9;
+    let (_, generation, share) = GENERATIONS.into_iter().find(|(known, ..)| *known == transfers)?;
+    (lanes > 0).then(|| Link {
+        name: format!("PCIe {generation} x{lanes}"),
+        bytes_per_second: (transfers * share * f64::from(lanes) / 8.0) as u64,
+    })
+}
+
+fn sata(root: &Root, place: &Place) -> Option<Link> {
+    let port = place.disk.split('/').find_map(|part| part.strip_prefix("ata")?.parse::<u32>().ok())?;
+    let speed = root.line(&format!("sys/class/ata_link/link{port}/sata_spd"))?;
+    let gigabits = leading_number(&speed, "Gbps")?;
+    Some(Link {
+        name: format!("SATA {gigabits} Gbit/s"),
+        bytes_per_second: (gigabits * 1e9 * SATA_SHARE / 8.0) as u64,
+    })
+}
+
+/// "8.0 GT/s PCIe" as 8.0; `None` where the text does not begin with a number of that unit, as in "Unknown".
+fn leading_number(text: &str, unit: &str) -> Option<f64> {
+    let (number, rest) = text.split_once(' ')?;
+    rest.starts_with(unit).then(|| number.parse().ok()).flatten().filter(|number: &f64| *number > 0.0)
+}

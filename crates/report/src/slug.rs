@@ -1,0 +1,56 @@
+//! Names of rows that a user can type: "read-1m-q8", or as much of it as tells them apart.
+
+use model::run::PhaseRecord;
+
+/// The row's name: "read-4k-rnd-q32t4", with "#2" behind it for a second repetition.
+pub fn of(phase: &PhaseRecord) -> String {
+    let label = phase.label.to_lowercase();
+    let words: Vec<_> = std::iter::once(phase.name.as_str()).chain(label.split_whitespace()).collect();
+    let repetition = if phase.repetition > 1 { format!("#{}", phase.repetition) } else { String::new() };
+    crate::printable(&format!("{}{repetition}", words.join("-")))
+}
+
+/// Indices of the rows that a word means: a row's number from 1, its name, or the beginnings of some of the name's parts in
+/// their order, such as "read-4k-q32".
+pub fn find(phases: &[PhaseRecord], word: &str) -> Vec<usize> {
+    if let Some(index) = word.parse::<usize>().ok().and_then(|number| number.checked_sub(1)) {
+        return (index < phases.len()).then_some(index).into_iter().collect();
+    }
+    let word = word.to_lowercase();
+    let names: Vec<_> = phases.iter().map(of).collect();
+    if let Some(index) = names.iter().position(|name| *name == word) {
+        return vec![index];
+    }
+    let is_meant = |name: &str| {
+        let mut parts = name.split('-');
+        word.split('-').all(|asked| parts.any(|part| part.starts_with(asked)))
+    };
+    (0..phases.len()).filter(|index| is_meant(&names[*index])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{find, of};
+    use crate::sample;
+
+    #[test]
+    fn rows_have_names_of_which_a_part_is_enough() {
+        let phases = ["write:q8", "read:q8", "read:rnd4k:q32t4", "read:rnd4k", "stat:t4"].map(sample::phase);
+        let names: Vec<_> = phases.iter().map(of).collect();
+        assert_eq!(names, ["write-1m-q8", "read-1m-q8", "read-4k-rnd-q32t4", "read-4k-rnd-q1", "stat-t4"]);
+        for (word, rows) in [
+            ("write", &[0][..]),
+            ("read", &[1, 2, 3]),
+            ("read-1m", &[1]),
+            ("read-4k-q32", &[2]),
+            ("READ-4K-rnd-q1", &[3]),
+            ("rnd", &[2, 3]),
+            ("3", &[2]),
+            ("0", &[]),
+            ("6", &[]),
+            ("mkdir", &[]),
+        ] {
+            assert_eq!(find(&phases, word), rows, "{word}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! A run on one screen: the answer, the tables, the marked rows with their reasons, and where to read on.
+
+use std::path::Path;
+
+use model::Run;
+use model::plan::SIMULATED;
+use model::run::Mark;
+use model::target::Backing;
+
+use super::notes::{mark, paragraph, remarks};
+use super::style::Style;
+use super::table::{Widths, table};
+use super::wrap::{field, together, wrap};
+use super::{footer, preamble};
+use crate::numbers::duration;
+use crate::{answer, printable, slug, time};
+
+/// How much of a run is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Detail {
+    /// The tables alone.
+    Table,
+    /// The answer, the tables, and the marked rows.
+    Screen,
+    /// With remarks on unmarked rows, and what skye itself cost.
+    Remarks,
+    /// All that is known.
+    All,
+}
+
+/// The run, at that length; without the line that says where it is saved.
+pub fn screen(run: &Run, detail: Detail, style: &Style) -> String {
+    let tables = table(&run.phases, &Widths::of_run(run), style);
+    let blocks = match detail {
+        Detail::Table => vec![tables],
+        Detail::All => vec![super::full(run, style)],
+        Detail::Screen | Detail::Remarks => {
+            let answer = wrapped("  ", &answer::of_run(run), style);
+            let costs = if detail == Detail::Remarks { footer::costs(run, style) } else { String::new() };
+            vec![
+                wrapped("", &title(run), style),
+                answer,
+                tables,
+                told(run, detail, style),
+                notes(run, style),
+                costs,
+            ]
+        }
+    };
+    blocks.into_iter().filter(|block| !block.is_empty()).collect::<Vec<_>>().join("\n\n")
+}
+
+/// The last lines: where the output of a command beside the tests lies, by the directory of the document; where the run is
+/// saved, and two ways to read on.
+pub fn saved(run: &Run, name: &str, directory: &Path, style: &Style) -> String {
+    let marked = run.phases.iter().find(|phase| mark(phase) != Mark::Remark);
+    let row = marked.or(run.phases.first()).map_or(String::new(), |phase| format!(" {}", slug::of(phase)));
+    let parts = [
+        format!("saved as {}", printable(name)),
+        together(&format!("skye why{row}")),
+        together("skye report --html page.html"),
+    ];
+    let saved = wrapped("  ", &parts.join(" · "), style);
+    let beside = footer::beside(run, directory).map(|told| field("beside", &told, style));
+    beside.into_iter().chain([saved]).collect::<Vec<_>>().join("\n\n")
+}
+
+/// "skye 0.1.0 · /srv/data · ext4 on vda (virtio, 275 GB) · standard · 2026-11-21 14:03 UTC · 2 min 12 s".
+fn title(run: &Run) -> String {
+    let target = &run.environment.target;
+    let file_system = printable(&target.file_system);
+    let place = match (target.backing, target.top_device()) {
+        (Backing::Simulated, _) => "a simulated device".to_owned(),
+        (Backing::Memory, _) => format!("{file_system}, memory"),
+        (_, Some(device)) => format!("{file_system} on {}", preamble::briefly(device)),
+        (_, None) => format!("{file_system} on {}", printable(&target.source)),
+    };
+    let parts = [
+        Some(format!("skye {}", printable(&run.skye_version))),
+        Some(printable(&target.path)),
+        Some(place),
+        Some(printable(&run.plan.preset)),
+        run.label.as_deref().map(printable),
+        Some(together(&time::minute(&run.started_at))),
+        time::elapsed_ns(run).map(|ns| together(&duration(ns))),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+}
+
+/// Lines that the plan says beforehand, such as options of the mount and tests that were left out.
+fn notes(run: &Run, style: &Style) -> String {
+    // The answer says it.
+    let notes = run.plan.notes.iter().filter(|note| *note != SIMULATED);
+    notes.map(|note| field("note", &printable(note), style)).collect::<Vec<_>>().join("\n")
+}
+
+/// Sentences on marked rows, or on all.
+fn told(run: &Run, detail: Detail, style: &Style) -> String {
+    let all = remarks(&run.phases);
+    let shown =
+        all.iter().filter(|told| detail > Detail::Screen || told.mark != Mark::Remark || told.is_knee);
+    style.finish(shown.map(|told| paragraph(told, style)).collect::<Vec<_>>().join("\n"))
+}
+
+fn wrapped(indent: &str, text: &str, style: &Style) -> String {
+    let lines = wrap(&style.finish(text.to_owned()), style.paragraph() - indent.len());
+    let lines: Vec<_> = lines.into_iter().map(|line| format!("{indent}{line}")).collect();
+    style.finish(lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    fn shown(run: &Run, detail: Detail, width: usize) -> String {
+        let style = Style { unicode: true, width };
+        let parts = [screen(run, detail, &style), saved(run, "1121-otter", Path::new(""), &style)];
+        sample::plain(&parts.join("\n\n"))
+    }
+
+    #[test]
+    fn a_default_run() {
+        let run = sample::run();
+        insta::assert_snapshot!(shown(&run, Detail::Screen, 100));
+        insta::assert_snapshot!("a_default_run_with_remarks", shown(&run, Detail::Remarks, 100));
+        insta::assert_snapshot!("a_default_run_on_80_columns", shown(&run, Detail::Screen, 80));
+        insta::assert_snapshot!("tables_alone", sample::plain(&screen(&run, Detail::Table, &sample::WIDE)));
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal() {
+        for run in [sample::run(), sample::swept_run(), sample::partial_run(), sample::hostile_run()] {
+            for width in [80, 91, 100, 120] {
+                let text = shown(&run, Detail::Remarks, width);
+                let widest = text.lines().map(|line| line.chars().count()).max().unwrap_or_default();
+                assert!(widest <= width, "{widest} on {width}\n{text}");
+            }
+        }
+    }
+}

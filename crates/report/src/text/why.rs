@@ -1,0 +1,108 @@
+//! `skye why`: all that is known about rows.
+
+use model::Run;
+use model::observation::Source;
+use model::run::PhaseRecord;
+use model::{Target, size};
+
+use super::limiter;
+use super::notes::{paragraph, remarks};
+use super::style::{BOLD, Style, paint};
+use super::table::{interval_cell, latency_cells, missing_reason};
+use super::wrap::{field, with_units};
+use crate::headline::headline;
+use crate::numbers::{MISSING, amount, percent};
+use crate::{printable, slug};
+
+/// The sources of evidence, and the words before what they say.
+const SOURCES: [(Source, &str); 6] = [
+    (Source::Probe, "tried"),
+    (Source::VisibleCap, "caps"),
+    (Source::Budget, "time"),
+    (Source::WaitChannel, "waits"),
+    (Source::Counters, "counted"),
+    (Source::Ceiling, "ceiling"),
+];
+
+/// Rows of a run with all that is known about them, a block each.
+pub fn why(run: &Run, rows: &[usize], style: &Style) -> String {
+    let blocks = rows.iter().map(|row| block(*row, run, style));
+    style.finish(blocks.collect::<Vec<_>>().join("\n\n"))
+}
+
+fn block(row: usize, run: &Run, style: &Style) -> String {
+    let phase = &run.phases[row];
+    let name = style.foreign(&format!("{} {}", phase.name, phase.label));
+    let mut lines = vec![format!("{:>2} {} · {}", row + 1, paint(BOLD, &name), slug::of(phase))];
+    let mut line = |name: &str, text: Option<String>| {
+        lines.extend(text.filter(|text| !text.is_empty()).map(|text| field(name, &with_units(&text), style)));
+    };
+    line("measured", Some(missing_reason(phase).unwrap_or_else(|| numbers(phase))));
+    line("limit", limit(phase));
+    let verdict: Vec<_> = phase.verdict.iter().collect();
+    for (source, name) in SOURCES {
+        line(name, wording::evidence(&verdict, source));
+    }
+    line("link", link(phase, &run.environment.target));
+    line("layers", wording::crossed(phase).map(|crossed| crossed.text));
+    line("steps", wording::steps(phase));
+    line("next", wording::next_steps(&verdict));
+    lines.extend(remarks(std::slice::from_ref(phase)).iter().map(|told| paragraph(told, style)));
+    lines.join("\n")
+}
+
+/// The limiter and how surely it is known; of a mix, its parts with their shares.
+fn limit(phase: &PhaseRecord) -> Option<String> {
+    let words = limiter::words(phase)?;
+    let surely = limiter::surely(phase).map_or(String::new(), |surely| format!(", {surely}"));
+    let verdict: Vec<_> = phase.verdict.iter().collect();
+    let shares = Some(wording::ranking(&verdict)).filter(|shares| shares.contains(','));
+    Some(format!("{words}{surely}{}", shares.map_or(String::new(), |shares| format!(" ({shares})"))))
+}
+
+/// The share of the link to the disk, or of the network's speed, that the rate of a test on data takes: "79 % of what PCIe
+/// 3.0 x4 carries (3.94 GB/s)".
+fn link(phase: &PhaseRecord, target: &Target) -> Option<String> {
+    let rate = phase.rate.bytes_per_second?;
+    let mut links = target.device_stack.iter().filter_map(|device| device.link.as_ref());
+    let network = phase.system.as_ref().and_then(|system| system.network.as_ref());
+    let network = network.filter(|_| target.device_stack.is_empty());
+    let (name, carries) = match (links.next(), links.next()) {
+        (Some(link), None) => (printable(&link.name), link.bytes_per_second as f64),
+        // Which of several disks had how much is not told here.
+        (Some(_), Some(_)) => return None,
+        (None, _) => {
+            let network = network?;
+            (printable(&network.interface), network.speed_bits_per_second? as f64 / 8.0)
+        }
+    };
+    Some(format!("{} of what {name} carries ({}/s)", percent(rate / carries), size::decimal(carries as u64)))
+}
+
+/// "1,223 MB/s, 1,166 operations/s ± 7 %; p50 6.91 ms, p99 12.8 ms, p99.9 20.1 ms".
+fn numbers(phase: &PhaseRecord) -> String {
+    let rate = headline(phase);
+    let operations = phase.rate.ops_per_second.and_then(amount).map(|rate| format!("{rate} operations/s"));
+    let mut rates: Vec<_> = rate.into_iter().collect();
+    rates.extend(operations.filter(|_| rates.first().is_some_and(|rate| rate.contains("MB/s"))));
+    let interval = Some(interval_cell(phase)).filter(|cell| cell != MISSING);
+    let interval = interval.map_or(String::new(), |cell| format!(" ± {}", cell.replace('%', " %")));
+    let latencies = latency_cells(phase).into_iter().zip(["p50", "p99", "p99.9"]);
+    let latencies: Vec<_> =
+        latencies.filter(|(cell, _)| cell != MISSING).map(|(cell, name)| format!("{name} {cell}")).collect();
+    let latencies = if latencies.is_empty() { String::new() } else { format!("; {}", latencies.join(", ")) };
+    format!("{}{interval}{latencies}", rates.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::why;
+    use crate::sample;
+
+    #[test]
+    fn all_that_is_known() {
+        let run = sample::run();
+        let rows: Vec<_> = (0..run.phases.len()).collect();
+        insta::assert_snapshot!(sample::plain(&why(&run, &rows, &sample::WIDE)));
+    }
+}

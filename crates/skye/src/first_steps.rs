@@ -1,0 +1,92 @@
+//! First steps: what stands on the screen when somebody does not know yet what to ask for.
+
+use clap::CommandFactory;
+use model::numbers::about;
+use model::size;
+
+use crate::Done;
+use crate::cli::{Cli, FamilyCommand};
+use crate::exit;
+use crate::{preset, terminal};
+
+/// The language of tests, as a page.
+const SPEC: &str = include_str!("../../../docs/spec.md");
+
+/// Commands that are needed once, which the last line of the help names.
+const SELDOM: [&str; 2] = ["completions", "man"];
+
+/// Columns of a name in a list.
+const NAME: usize = 12;
+
+/// `skye` alone: three commands to try, and the presets.
+pub fn introduction() -> Done {
+    let standard = preset::shipped().find(|(name, _)| *name == preset::DEFAULT);
+    let time = standard
+        .and_then(|(_, request)| request.total)
+        .map_or_else(String::new, |total| format!(", {}", about(total.as_ns())));
+    terminal::print_line(&format!(
+        "skye {} measures file systems and the storage under them, and names what limited every number.
+
+  skye .                       measure the storage under this directory{time}
+  skye --preset quick DIR      a first impression of DIR, in well under a minute
+  skye doctor DIR              say whether this machine is fit to measure DIR; writes nothing
+
+Presets (--preset NAME, skye presets):
+{}
+skye makes a directory of its own in DIR, touches no other file, and removes it at the end.
+skye -h lists all commands.",
+        env!("CARGO_PKG_VERSION"),
+        preset::shipped().take(3).map(|(name, request)| line(name, &request)).collect::<Vec<_>>().join("\n")
+    ))?;
+    Ok(exit::DONE)
+}
+
+/// `skye presets`
+pub fn presets() -> Done {
+    let mut lines = Vec::new();
+    for (name, request) in preset::shipped() {
+        lines.push(line(name, &request));
+        lines.push(format!("  {:NAME$} {}", "", request.tests.join(" ")));
+    }
+    terminal::print_line(&lines.join("\n"))?;
+    Ok(exit::DONE)
+}
+
+/// A preset: its name, how many tests it has, how long it may take, and how much it may write.
+fn line(name: &str, request: &model::request::Request) -> String {
+    let tests = request.tests.len() + request.tests_where_possible.len();
+    let time = request.total.map_or("no limit of time".to_owned(), |total| about(total.as_ns()));
+    let bytes = request.write_limit.and_then(|limit| match limit {
+        size::Size::Bytes(bytes) => Some(format!("writes up to {}", size::decimal(bytes))),
+        _ => None,
+    });
+    format!("  {name:NAME$} {tests:2} tests, {time}, {}", bytes.unwrap_or_default())
+        .trim_end_matches(", ")
+        .to_owned()
+}
+
+/// `skye help spec`
+pub fn spec() -> Done {
+    terminal::print_line(SPEC.trim_end())?;
+    Ok(exit::DONE)
+}
+
+/// The command line with its list of commands: first what people need, then the programs whose place skye takes.
+pub fn command() -> clap::Command {
+    let command = Cli::command();
+    let family = <FamilyCommand as clap::Subcommand>::augment_subcommands(clap::Command::new("family"));
+    let family: Vec<_> = family.get_subcommands().map(|program| program.get_name().to_owned()).collect();
+    let is_family = |own: &clap::Command| family.iter().any(|name| name == own.get_name());
+    let is_seldom = |own: &clap::Command| SELDOM.contains(&own.get_name());
+    let own = command.get_subcommands().filter(|own| !is_family(own) && !is_seldom(own));
+    let about = |own: &clap::Command| own.get_about().map_or_else(String::new, ToString::to_string);
+    let own: Vec<_> = own.map(|own| format!("  {:NAME$} {}", own.get_name(), about(own))).collect();
+    let list = format!(
+        "Commands:\n{}\n\nIn the place of other programs, with their flags:\n  {}\n",
+        own.join("\n"),
+        family.join(" ")
+    );
+    command
+        .before_help(list)
+        .help_template("{about}\n\n{usage-heading} {usage}\n\n{before-help}\n{options}{after-help}")
+}
