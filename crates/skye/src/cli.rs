@@ -18,8 +18,9 @@ use crate::terminal;
 /// skye measures file systems and the storage under them, and names what limited every number.
 #[derive(Debug, Parser)]
 #[command(name = "skye", version, about, max_term_width = 100, arg_required_else_help = false)]
-#[command(after_help = "skye DIR is skye run DIR. skye COMMAND -h has its options.\n\
-Once: skye help spec (the language of tests), skye completions SHELL, skye man.")]
+#[command(
+    after_help = "skye DIR is skye run DIR. More: skye COMMAND -h, skye help spec, skye completions SHELL, skye man."
+)]
 #[command(after_long_help = "skye DIR is skye run DIR. skye help spec has the language of tests.\n\
 Exit codes: 0 done, 1 something failed, 2 refused before anything was written,\n\
 3 what was read is not what was written, 4 a comparison went beyond --fail-on, 5 with --strict a row is invalid, doctor\n\
@@ -29,7 +30,7 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
-    /// Tell more: remarks, and what skye cost; twice: all that is known; three times: what is done, on stderr.
+    /// Tell more: -v remarks, -vv all that is known, -vvv also what is done, on stderr.
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
 }
@@ -41,11 +42,11 @@ pub enum Command {
     Run(Box<RunArguments>),
     /// Show a saved run.
     Report(ReportArguments),
-    /// Show all that is known about a row: what limits it, by which evidence, and what to try.
+    /// Show all that is known about rows: evidence, experiments, remarks, and what to try.
     Why(WhyArguments),
-    /// Measure two directories in turns, and compare them: what drifts meanwhile is the same for both.
+    /// Measure two directories in turns, and compare them.
     Ab(Box<AbArguments>),
-    /// Hold saved runs against each other: did it help, by how much, how surely, and what else changed.
+    /// Compare saved runs: did it help, by how much, how surely, and what else changed.
     #[command(
         after_help = "A RUN is a file, @ for the last saved run, @-1 for the one before, or a file with results of\n\
 bonnie++, bonnie, GoBonnieGo, zcav or getc_putc. All are compared with the first.\n\
@@ -56,7 +57,7 @@ Exit codes: 0 done, 2 a file is no run or nothing can be compared, 4 a change we
     List(ListArguments),
     /// List presets, with their tests, times and bytes.
     Presets,
-    /// Say what a limiter means, how it is told, and what to try; without a word, list all of them.
+    /// Explain a limiter or a word on the screen; without a word, list all limiters.
     Explain {
         /// As a table shows it or as documents have it: "page cache", page_cache.
         limiter: Vec<String>,

@@ -82,11 +82,11 @@ pub fn command() -> clap::Command {
     let about = |own: &clap::Command| own.get_about().map_or_else(String::new, ToString::to_string);
     let own: Vec<_> = own.map(|own| format!("  {:NAME$} {}", own.get_name(), about(own))).collect();
     let list = format!(
-        "Commands:\n{}\n\nIn the place of other programs, with their flags:\n  {}\n",
+        "Commands:\n{}\n\nIn the place of other programs, with their flags:\n  {}",
         own.join("\n"),
         family.join(" ")
     );
     command
         .before_help(list)
-        .help_template("{about}\n\n{usage-heading} {usage}\n\n{before-help}\n{options}{after-help}")
+        .help_template("{about}\n\n{usage-heading} {usage}\n\n{before-help}{options}{after-help}")
 }
