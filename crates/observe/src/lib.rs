@@ -37,6 +37,7 @@ mod stack;
 mod stuck;
 mod surroundings;
 mod target;
+pub mod thread;
 mod upkeep;
 mod virtualisation;
 mod waits;

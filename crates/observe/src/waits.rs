@@ -11,6 +11,7 @@ use crate::parse::task_syscall::Blocked;
 use crate::parse::{task_syscall, wchan};
 use crate::reading::beginning;
 use crate::root::{Numbered, Root};
+use crate::thread;
 
 /// Threads of each kind whose sleep is looked at in one look. Each is a call of about a microsecond.
 const THREADS_PER_LOOK_MAX: usize = 16;
@@ -40,6 +41,8 @@ const OTHER: &str = "other";
 const BUFFER_BYTES: usize = 256;
 
 /// How often, and how long at most, a thread is given time to fall asleep at its read.
+/// The stack of a thread that only sleeps.
+const STACK_BYTES: usize = 64 << 10;
 const SELF_TEST_ATTEMPTS: u32 = 50;
 const SELF_TEST_PAUSE: Duration = Duration::from_millis(1);
 
@@ -347,7 +350,7 @@ impl Calls {
 fn shows_sleep(root: &Root) -> bool {
     let Ok((mut reader, mut writer)) = std::io::pipe() else { return false };
     let (tell, told) = std::sync::mpsc::channel();
-    let sleeper = std::thread::Builder::new().name("skye-asleep".to_owned()).spawn(move || {
+    let sleeper = thread::start("skye-asleep", STACK_BYTES, move || {
         let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
         let _ = reader.read(&mut [0]);
     });

@@ -252,7 +252,7 @@ fn btrfs_over_two_devices() {
         sdb1 8:17 Partition > sdb
         sdb 8:16 Disk
         sda1 8:1 Partition > sda
-        sda 8:0 Disk
+        sda 8:0 Disk over SATA 6 Gbit/s (600 MB/s)
         layout: block 4096, checksum xxhash64, no_holes free_space_tree skinny_metadata data=raid1 metadata=raid1
     ");
     let target = resolved("btrfs_two", "/data", (0, 43));

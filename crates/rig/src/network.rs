@@ -33,8 +33,6 @@ const BURST: &str = "64kb";
 /// Bytes that may wait for their turn: more than one connection has under way. What is dropped would be sent again, and
 /// how soon is known to nobody: the rate would be anything down to half.
 const QUEUE: &str = "16mb";
-/// Packets that may be on their way where there is a delay: more than a connection has under way.
-const PACKETS: &str = "10000";
 /// Room for keys and the like.
 const OWN_BYTES: u64 = 1 << 20;
 /// Neither a server nor its client takes longer to begin.
@@ -193,28 +191,19 @@ impl Network {
         there(&["link", "set", "dev", FAR, "up"])
     }
 
-    /// Gives both ends the rate, behind the delay if there is one.
+    /// Gives both ends the rate.
     fn shape(&self) -> Result<(), Trouble> {
         let rate = format!("{}bit", self.spec.bits_per_second);
         let attempt = format!("limit a network to {rate} a second");
-        let delay = format!("{}us", self.spec.delay_us);
-        let replace = |device| ["tc", "qdisc", "replace", "dev", device];
-        let bucket = ["tbf", "rate", &rate, "burst", BURST, "limit", QUEUE];
-        for device in [self.link.as_str(), FAR] {
-            let run = |words: Vec<&str>| match device {
-                FAR => self.run_there(&words, &attempt),
-                _ => self.journal.run(Command::new(words[0]).args(&words[1..]), &attempt).map(drop),
-            };
-            let place = if self.spec.delay_us > 0 {
-                let late = ["root", "handle", "1:", "netem", "delay", &delay, "limit", PACKETS];
-                run([&replace(device)[..], &late].concat())?;
-                &["parent", "1:1", "handle", "10:"][..]
-            } else {
-                &["root"]
-            };
-            run([&replace(device)[..], place, &bucket].concat())?;
-        }
-        Ok(())
+        let words = |device| {
+            ["tc", "qdisc", "replace", "dev", device, "root", "tbf"]
+                .into_iter()
+                .chain(["rate", &rate, "burst", BURST, "limit", QUEUE])
+                .collect::<Vec<_>>()
+        };
+        let here = words(&self.link);
+        self.journal.run(Command::new(here[0]).args(&here[1..]), &attempt)?;
+        self.run_there(&words(FAR), &attempt)
     }
 
     fn mount(&mut self, home: &Path, subnet: Subnet) -> Result<(), Trouble> {

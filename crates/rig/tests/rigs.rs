@@ -664,18 +664,6 @@ fn a_network_carries_its_rate_and_no_more() {
 }
 
 #[test]
-fn a_network_takes_its_time_either_way() {
-    xtask::require!(root, netns, sshfs);
-    const DELAY: Duration = Duration::from_millis(20);
-    let rig = start(Spec::network(400_000_000).size_mib(16).delay_us(DELAY.as_micros() as u64));
-    let begin = Instant::now();
-    File::create_new(rig.path().join("file")).unwrap();
-    assert!(begin.elapsed() >= 2 * DELAY, "there and back, at least once");
-    rig.set("rate=80mbit").unwrap();
-    finishes(rig);
-}
-
-#[test]
 fn a_network_that_is_killed_is_undone_by_its_journal() {
     xtask::require!(root, netns, sshfs);
     let rig = start(Spec::network(40_000_000).size_mib(16));

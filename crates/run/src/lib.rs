@@ -30,7 +30,6 @@ mod session;
 mod sim_phase;
 mod stdio_child;
 mod steady_state;
-mod thread;
 mod worker_pool;
 
 pub use clean::{Cleaned, clean};

@@ -75,7 +75,7 @@ pub fn begin<T: Send + 'static>(attempt: &str, work: impl FnOnce() -> T + Send +
     let work = Arc::new(Mutex::new(Some(work)));
     let take = |work: &Mutex<Option<_>>| work.lock().ok().and_then(|mut work| work.take());
     let (theirs, number) = (Arc::clone(&work), Arc::clone(&thread));
-    let spawned = crate::thread::start("patient", STACK_BYTES, move || {
+    let spawned = observe::thread::start("patient", STACK_BYTES, move || {
         number.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Relaxed);
         if let Some(work) = take(&theirs) {
             let _ = sender.send(work());

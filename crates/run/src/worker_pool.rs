@@ -8,9 +8,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use model::Trouble;
+use observe::thread;
 
 use crate::patience::{hangs, patience};
-use crate::thread;
 
 /// What a member tells.
 #[derive(Debug)]

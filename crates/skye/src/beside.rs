@@ -436,8 +436,7 @@ impl Output {
         let _ = fcntl_setpipe_size(&reader, PIPE_BYTES);
         let printed = Arc::<Printed>::default();
         let theirs = Arc::clone(&printed);
-        let taker = std::thread::Builder::new().name("beside".into()).stack_size(128 << 10);
-        let taker = taker.spawn(move || theirs.take_all(&mut reader))?;
+        let taker = observe::thread::start("beside", 128 << 10, move || theirs.take_all(&mut reader))?;
         Ok((Self { printed, taker: Some(taker) }, writer))
     }
 

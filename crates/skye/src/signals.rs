@@ -83,7 +83,7 @@ impl Interruption {
         let is_ours = |signal: &&i32| !(YIELDING.contains(signal) && ignored & 1 << (**signal - 1) != 0);
         let mut signals = Signals::new(signals.iter().filter(is_ours))?;
         let seen = interruption.clone();
-        std::thread::Builder::new().name("signals".into()).stack_size(64 << 10).spawn(move || {
+        observe::thread::start("signals", 64 << 10, move || {
             signals.forever().filter(|signal| *signal != SIGXFSZ).for_each(|signal| seen.note(signal));
         })?;
         Ok(interruption)

@@ -9,8 +9,6 @@ use super::{bytes, escape, number, unescape_text};
 pub struct NetworkSpec {
     /// What the network carries, in each direction and with all headers.
     pub bits_per_second: u64,
-    /// Microseconds that it takes to the other end, either way.
-    pub delay_us: u64,
     /// Room that the server has.
     pub bytes: u64,
     /// Options of `sshfs -o`.
@@ -25,13 +23,6 @@ impl NetworkSpec {
         self
     }
 
-    /// So many microseconds to the other end, either way.
-    #[must_use]
-    pub fn delay_us(mut self, delay_us: u64) -> Self {
-        self.delay_us = delay_us;
-        self
-    }
-
     /// Options of `sshfs -o`: `"direct_io"`.
     #[must_use]
     pub fn mount_options(mut self, options: impl Into<String>) -> Self {
@@ -42,7 +33,6 @@ impl NetworkSpec {
     pub(super) fn put(&mut self, key: &str, value: &str) -> Result<bool, String> {
         match key {
             "rate" => self.bits_per_second = bits(value)?,
-            "delay_us" => self.delay_us = number(value)?,
             "size" => self.bytes = bytes(value)?,
             "mount" => self.mount_options = unescape_text(value),
             _ => return Ok(false),
@@ -51,10 +41,9 @@ impl NetworkSpec {
     }
 
     pub(super) fn words(&self) -> Vec<String> {
-        let Self { bits_per_second, delay_us, bytes, mount_options } = self;
+        let Self { bits_per_second, bytes, mount_options } = self;
         let mut words =
             vec![format!("rate={}", bits_word(*bits_per_second)), format!("size={}", size::exact(*bytes))];
-        words.extend((*delay_us > 0).then(|| format!("delay_us={delay_us}")));
         words.extend((!mount_options.is_empty()).then(|| format!("mount={}", escape(mount_options))));
         words
     }

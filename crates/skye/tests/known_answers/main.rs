@@ -430,7 +430,7 @@ fn memory_and_caches_of_servers_are_no_storage() {
 
     // What was read once is answered at once: a cache that no counter of this machine shows.
     let server = start(Spec::fuse().service_us(2000).cache_us(20).only_reads());
-    let document = document_of(server.path(), "--size 4m --test read:rnd4k:passes=2");
+    let document = document_of(server.path(), "--size 4m --server-ram 64m --test read:rnd4k:passes=2");
     let phase = &phases(&document)[0];
     assert!(reasons(phase).contains(&"below_os_cache"), "{:?}", reasons(phase));
     assert!(reasons(phase).contains(&"server_cache"), "{:?}", reasons(phase));

@@ -15,7 +15,7 @@ const BESIDE_STACK_BYTES: u64 = 1 << 20;
 ///
 /// # Errors
 /// The system refuses another thread, or its address space would not do.
-pub(crate) fn start<T: Send + 'static>(
+pub fn start<T: Send + 'static>(
     name: &str,
     stack_bytes: usize,
     body: impl FnOnce() -> T + Send + 'static,
