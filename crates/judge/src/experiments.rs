@@ -179,13 +179,8 @@ impl<'a> Answers<'a> {
     /// Every answer, those that decide most first, with what is wrong with it.
     pub fn all(&self) -> Vec<(Experiment, &'a Sensed, Option<Flaw>)> {
         let Some(known) = self.known else { return Vec::new() };
-        let all = [
-            (Experiment::Depth, known.depth.as_ref()),
-            (Experiment::Block, known.block.as_ref()),
-            (Experiment::Delay, known.delay.as_ref()),
-            (Experiment::Separate, known.separate.as_ref()),
-        ];
-        let made = all.into_iter().filter_map(|(experiment, sensed)| Some((experiment, sensed?)));
+        let made =
+            Experiment::ALL.iter().filter_map(|experiment| Some((*experiment, known.of(*experiment)?)));
         made.map(|(experiment, sensed)| (experiment, sensed, self.flaw(experiment, sensed))).collect()
     }
 

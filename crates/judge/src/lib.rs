@@ -23,7 +23,7 @@ mod traps;
 mod wait_channels;
 
 use model::advice::Advice;
-use model::finding::{Finding, Grade};
+use model::finding::Finding;
 use model::run::{Confidence, Environment, Note, PhaseRecord, Status, TargetProbes, Trust, Verdict};
 use model::workload::DataWork;
 use model::{Experiment, Limiter, Plan};
@@ -43,13 +43,11 @@ pub struct TrapFinding {
     pub finding: Finding,
     /// What to do about it.
     pub advice: Vec<Advice>,
-    /// How grave it is.
-    pub grade: Grade,
 }
 
 impl TrapFinding {
     fn new(finding: Finding, advice: impl IntoIterator<Item = Advice>) -> Self {
-        Self { grade: finding.grade(), finding, advice: advice.into_iter().collect() }
+        Self { finding, advice: advice.into_iter().collect() }
     }
 
     /// Direct I/O helps as well, except with single bytes, which go through the page cache whatever one asks for.
@@ -86,8 +84,8 @@ pub fn judge(
     let mut costs: Vec<(Trust, String)> = Vec::new();
     let mut found = Vec::new();
     for trap in TRAPS {
-        let Some(TrapFinding { finding, advice, grade }) = (trap.check)(&input) else { continue };
-        costs.push((grade.trust(), trap.code.to_owned()));
+        let Some(TrapFinding { finding, advice }) = (trap.check)(&input) else { continue };
+        costs.push((finding.grade().trust(), trap.code.to_owned()));
         found.push(Note::new(finding, advice));
     }
     costs.extend(record.notes.iter().map(|note| (note.finding.grade().trust(), note.code.clone())));

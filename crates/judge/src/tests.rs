@@ -69,8 +69,8 @@ fn no_two_traps_have_a_code() {
 fn what_is_said_of_each_trap() {
     let mut told = String::new();
     for example in examples::ALL.iter().filter(|example| example.fires) {
-        let TrapFinding { finding, advice, grade } = example.caught().unwrap();
-        let trust = grade.trust().word();
+        let TrapFinding { finding, advice } = example.caught().unwrap();
+        let trust = finding.grade().trust().word();
         told.push_str(&format!("{} ({trust}): {}\n", example.code, example.name.replace('_', " ")));
         told.push_str(&format!("  figures    {}\n", serde_json::to_string(&finding).unwrap()));
         told.push_str(&format!("  clause     {}\n", wording::clause(&finding)));

@@ -571,11 +571,10 @@ pub fn asks_for_spec(words: &[OsString]) -> bool {
 }
 
 /// The command that is meant by a first word which is neither a command nor anything in the file system, with that word.
-pub fn mistyped(words: &[OsString]) -> Option<(String, String)> {
+pub fn mistyped(words: &[OsString], command: &clap::Command) -> Option<(String, String)> {
     let first = words.iter().skip(1).find(|word| !is_verbose(word))?;
     let word = first.to_string_lossy();
     let is_word = word.chars().all(|letter| letter.is_ascii_lowercase() || letter == '+');
-    let command = Cli::command();
     let names: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
     if !is_word || word == "help" || names.contains(&word.as_ref()) || std::path::Path::new(first).exists() {
         return None;
@@ -585,10 +584,10 @@ pub fn mistyped(words: &[OsString]) -> Option<(String, String)> {
 }
 
 /// `skye DIR` and `skye --preset quick DIR` mean `skye run …`.
-pub fn with_default_command(mut words: Vec<OsString>) -> Vec<OsString> {
+pub fn with_default_command(mut words: Vec<OsString>, command: &clap::Command) -> Vec<OsString> {
     let names_command = |word: &OsString| {
         let word = word.to_string_lossy();
-        let known = Cli::command().get_subcommands().any(|command| command.get_name() == word);
+        let known = command.get_subcommands().any(|command| command.get_name() == word);
         known || matches!(word.as_ref(), "help" | "-h" | "--help" | "-V" | "--version")
     };
     let first = words.iter().skip(1).find(|word| !is_verbose(word));
@@ -626,7 +625,7 @@ mod tests {
     use super::*;
 
     fn words(line: &str) -> Vec<String> {
-        let words = with_default_command(line.split(' ').map(OsString::from).collect());
+        let words = with_default_command(line.split(' ').map(OsString::from).collect(), &Cli::command());
         words.into_iter().map(|word| word.into_string().unwrap()).collect()
     }
 

@@ -82,14 +82,15 @@ fn main() -> ExitCode {
     if cli::asks_for_spec(&words) {
         return ended(first_steps::spec);
     }
-    if let Some((word, near)) = cli::mistyped(&words) {
+    let command = first_steps::command();
+    if let Some((word, near)) = cli::mistyped(&words, &command) {
         let problem = format!(
             "cannot do `{word}`: it is neither a command nor a directory; did you mean `skye {near}`?"
         );
         return ended(|| Err(Failure::Refused(problem)));
     }
-    let words = cli::with_default_command(words);
-    let matches = match first_steps::command().try_get_matches_from(words) {
+    let words = cli::with_default_command(words, &command);
+    let matches = match command.try_get_matches_from(words) {
         Ok(matches) => matches,
         Err(error) => return exit::of_clap(&error),
     };

@@ -129,7 +129,10 @@ mod tests {
 
     /// The plan of a command line, and the plan of the TOML that its dry run prints.
     fn both(line: &str) -> Result<(Plan, Plan), String> {
-        let words = crate::cli::with_default_command(line.split_whitespace().map(Into::into).collect());
+        let words = crate::cli::with_default_command(
+            line.split_whitespace().map(Into::into).collect(),
+            &crate::first_steps::command(),
+        );
         let cli = crate::cli::Cli::try_parse_from(words).map_err(|error| error.to_string())?;
         let crate::cli::Command::Run(arguments) = cli.command else { return Err("not a run".into()) };
         let request = beneath(arguments.request(), &arguments.work, DEFAULT);

@@ -40,7 +40,8 @@ fn check_world(code: &str, expected: Says, world: &World) {
         (Says::This(..), None) => panic!("{code} does not fire: {findings:?}"),
         (Says::This(trust, mark), Some(found)) => {
             let text = wording::paragraph(&[&found.finding], &found.advice);
-            assert_eq!((found.grade.trust(), found.grade.mark()), (trust, mark), "{text}");
+            let grade = found.finding.grade();
+            assert_eq!((grade.trust(), grade.mark()), (trust, mark), "{text}");
             assert_eq!(found.finding.code(), code);
             let (overall, reasons) = world.verdict();
             assert!(overall >= trust, "{overall:?}");

@@ -23,9 +23,9 @@ pub(super) fn footer(run: &Run, style: &Style) -> String {
         |name: &str, text: Option<String>| lines.extend(text.map(|text| field(name, &text, style)));
     line("partial", partial(run));
     line("data", compared(&run.phases));
-    lines.extend(Some(costs(run, style)).filter(|costs| !costs.is_empty()));
-    let mut line =
-        |name: &str, text: Option<String>| lines.extend(text.map(|text| field(name, &text, style)));
+    for (name, text) in known_costs(run) {
+        line(name, text);
+    }
     line("beside", beside(run, Path::new("")));
     for warning in &run.tool.warnings {
         line("warning", Some(printable(warning)));
@@ -34,14 +34,18 @@ pub(super) fn footer(run: &Run, style: &Style) -> String {
     style.finish(lines.join("\n"))
 }
 
-/// How quiet the machine was, and what skye itself cost.
-pub(super) fn costs(run: &Run, style: &Style) -> String {
+/// How quiet the machine was, and what skye itself cost, with their names.
+fn known_costs(run: &Run) -> [(&'static str, Option<String>); 2] {
     // On a clock of its own, nothing disturbs and nothing costs.
-    if run.environment.target.backing == Backing::Simulated {
-        return String::new();
-    }
-    let lines = [("noise", noise(run)), ("tool", tool(&run.tool))];
-    let lines = lines.into_iter().filter_map(|(name, text)| text.map(|text| field(name, &text, style)));
+    let is_real = run.environment.target.backing != Backing::Simulated;
+    let known = |text: Option<String>| text.filter(|_| is_real);
+    [("noise", known(noise(run))), ("tool", known(tool(&run.tool)))]
+}
+
+/// The same as lines.
+pub(super) fn costs(run: &Run, style: &Style) -> String {
+    let lines = known_costs(run).into_iter();
+    let lines = lines.filter_map(|(name, text)| text.map(|text| field(name, &text, style)));
     style.finish(lines.collect::<Vec<_>>().join("\n"))
 }
 
