@@ -324,7 +324,7 @@ fn probe_sshfs() -> Result<(), String> {
     find("netns").map_or(Ok(()), Capability::check)?;
     find("fuse").map_or(Ok(()), Capability::check)?;
     let network = rig::Spec::network(1_000_000_000).size_mib(1);
-    rig::Network::build(&network).map(drop).map_err(|trouble| trouble.to_string())
+    rig::Network::build(&network, &[]).map(drop).map_err(|trouble| trouble.to_string())
 }
 
 fn probe_user() -> Result<(), String> {

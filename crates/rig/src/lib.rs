@@ -44,6 +44,7 @@ mod mounts;
 mod neighbour;
 mod network;
 mod owner;
+mod relay;
 mod serve;
 mod served;
 mod servers;

@@ -1,11 +1,13 @@
 //! A network file system: a directory in memory behind a network of a known rate, mounted by sshfs.
 //!
 //! The network is a pair of network devices with a token bucket at each end, of which one lies in a network namespace
-//! with an sshd. The server has namespaces of its own for processes and mounts too: whatever it starts goes with it, and
+//! with an sshd. Where it has a delay, a relay stands between `sshfs` and its `ssh`. The server has namespaces of its own for processes and mounts too: whatever it starts goes with it, and
 //! it needs nothing in the directories of the system's own.
 
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
-use std::os::unix::fs::DirBuilderExt;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -15,6 +17,7 @@ use model::Trouble;
 
 use crate::command;
 use crate::journal::{Journal, is_mounted, unique_letters};
+use crate::relay;
 use crate::spec::{self, NetworkSpec};
 use crate::step::{Outcome, Step};
 
@@ -26,6 +29,8 @@ const LINK_PREFIX: &str = "skye-";
 const FAR: &str = "server";
 /// Where the server listens. It is alone there, too.
 const PORT: u16 = 2022;
+/// The script that delays what `sshfs` says.
+const RELAY: &str = "ssh";
 /// What the kernel shows as the kind of the file system.
 const KIND: &str = "fuse.sshfs";
 /// What a bucket holds: one packet of the largest size that the kernel makes.
@@ -74,11 +79,12 @@ pub struct Network {
 }
 
 impl Network {
-    /// Makes one.
+    /// Makes one. `program` is our own command line without the words of a rig: it can be
+    /// the relay that a delay needs.
     ///
     /// # Errors
     /// What could not be made, and why; nothing is left then.
-    pub fn build(spec: &NetworkSpec) -> Result<Self, Trouble> {
+    pub fn build(spec: &NetworkSpec, program: &[OsString]) -> Result<Self, Trouble> {
         let mut network = Self {
             journal: Journal::open()?,
             spec: spec.clone(),
@@ -88,7 +94,7 @@ impl Network {
             at: PathBuf::new(),
         };
         // Where it fails, what there is of it is dropped.
-        network.assemble()?;
+        network.assemble(program)?;
         Ok(network)
     }
 
@@ -126,7 +132,7 @@ impl Network {
         left
     }
 
-    fn assemble(&mut self) -> Result<(), Trouble> {
+    fn assemble(&mut self, program: &[OsString]) -> Result<(), Trouble> {
         let size = self.spec.bytes.saturating_add(OWN_BYTES);
         let home = self.journal.mount("tmpfs", "skye-rig", &format!("size={size},mode=0700"))?;
         let subnet = Subnet::choose()?;
@@ -135,6 +141,7 @@ impl Network {
         self.serve(&home)?;
         self.connect(subnet)?;
         self.shape()?;
+        self.write_relay(&home, program)?;
         self.mount(&home, subnet)
     }
 
@@ -161,6 +168,14 @@ impl Network {
             fs::write(home.join(name), text).map_err(fail)?;
         }
         Ok(())
+    }
+
+    /// What `sshfs` calls instead of `ssh`, if that is far away.
+    fn write_relay(&self, home: &Path, program: &[OsString]) -> Result<(), Trouble> {
+        let path = home.join(RELAY);
+        let fail = |error| Trouble::new(format!("write {}", path.display()), error);
+        let mut file = File::options().write(true).create_new(true).mode(0o700).open(&path).map_err(fail)?;
+        file.write_all(&relay::script(program, self.spec.delay_ns, "ssh")).map_err(fail)
     }
 
     /// Starts the server, and waits until it listens.
@@ -216,7 +231,9 @@ impl Network {
         sshfs.arg("-f").arg(format!("root@{}:", subnet.far())).arg(&at);
         sshfs.args(["-p", &PORT.to_string(), "-F", "/dev/null"]);
         let [key, known] = ["key", "known_hosts"].map(|name| home.join(name).display().to_string());
+        let relay = format!("ssh_command={}", home.join(RELAY).display());
         for option in [
+            if self.spec.delay_ns > 0 { relay.as_str() } else { "" },
             &format!("IdentityFile={key}"),
             &format!("UserKnownHostsFile={known}"),
             "GlobalKnownHostsFile=/dev/null",

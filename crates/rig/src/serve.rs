@@ -17,6 +17,7 @@ use crate::group::Group;
 use crate::lines::{DONE, JOIN, LEFT, Lines, Next, QUIT, READY, REQUEST, SERVED, SET, TAKE, trouble_line};
 use crate::neighbour::{Hogs, Neighbour};
 use crate::network::Network;
+use crate::relay;
 use crate::served::Served;
 use crate::spec::{self, Spec};
 use crate::text::escape;
@@ -26,7 +27,15 @@ use crate::text::escape;
 ///
 /// The whole process is the rig's: it takes over how signals are treated.
 pub fn serve(words: &[OsString], commands: impl AsFd, mut replies: impl Write) -> bool {
-    let built = Spec::parse(words).and_then(|spec| Ok((ends()?, Work::build(&spec)?)));
+    if let Some(words) = relay::words(words) {
+        let passed = relay::run(words);
+        // Its output belongs to the program that it stands before.
+        if let Err(trouble) = &passed {
+            let _ = writeln!(io::stderr(), "{trouble}");
+        }
+        return passed.is_ok();
+    }
+    let built = Spec::parse(words).and_then(|spec| Ok((ends()?, Work::build(&spec, &own_program(words))?)));
     let (ends, mut work) = match built {
         Ok(built) => built,
         Err(trouble) => {
@@ -42,6 +51,17 @@ pub fn serve(words: &[OsString], commands: impl AsFd, mut replies: impl Write) -
     }
     let _ = writeln!(replies, "{DONE} {}", now_ns());
     obeyed.is_ok() && left.is_empty()
+}
+
+/// Our own command line without the words of the rig.
+fn own_program(words: &[OsString]) -> Vec<OsString> {
+    let mut program: Vec<_> = std::env::args_os().collect();
+    program.truncate(program.len().saturating_sub(words.len()));
+    // By its name alone it may be another one, or not be found.
+    for (own, found) in program.first_mut().into_iter().zip(std::env::current_exe()) {
+        *own = found.into();
+    }
+    program
 }
 
 /// What can be read when the rig must end without having been told to.
@@ -110,7 +130,7 @@ enum Work {
 }
 
 impl Work {
-    fn build(spec: &Spec) -> Result<Self, Trouble> {
+    fn build(spec: &Spec, program: &[OsString]) -> Result<Self, Trouble> {
         Ok(match spec {
             Spec::Fuse(spec) => Self::Fuse(Fuse::mount(spec, Faults::default())?),
             Spec::Disk(spec) => Self::Disk(Disk::build(spec)?),
@@ -118,7 +138,7 @@ impl Work {
             Spec::Hogs(spec) => Self::Hogs(Hogs::start(spec)?),
             Spec::Quota(spec) => Self::Group(Group::quota(spec)?),
             Spec::Memory(spec) => Self::Group(Group::memory(spec)?),
-            Spec::Network(spec) => Self::Network(Network::build(spec)?),
+            Spec::Network(spec) => Self::Network(Network::build(spec, program)?),
         })
     }
 

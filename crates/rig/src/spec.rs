@@ -86,7 +86,7 @@ impl Spec {
 
     /// A file system of 256 MiB behind a network that carries so many bits a second.
     pub fn network(bits_per_second: u64) -> NetworkSpec {
-        NetworkSpec { bits_per_second, bytes: 256 << 20, mount_options: String::new() }
+        NetworkSpec { bits_per_second, delay_ns: 0, bytes: 256 << 20, mount_options: String::new() }
     }
 }
 
@@ -640,9 +640,9 @@ mod tests {
             (0.001..1000.0, any::<u32>())
                 .prop_map(|(cpus, period_us)| { QuotaSpec { cpus, period_us: period_us.into() }.into() }),
             (4096..=u64::MAX).prop_map(|limit_bytes| Spec::memory(limit_bytes).into()),
-            (1..u64::MAX, any::<u64>(), any::<String>()).prop_map(
-                |(bits_per_second, bytes, mount_options)| {
-                    NetworkSpec { bits_per_second, bytes, mount_options }.into()
+            (1..u64::MAX, 0..u64::MAX / 2, any::<u64>(), any::<String>()).prop_map(
+                |(bits_per_second, delay_ns, bytes, mount_options)| {
+                    NetworkSpec { bits_per_second, delay_ns, bytes, mount_options }.into()
                 }
             ),
         ]

@@ -666,7 +666,11 @@ fn a_network_carries_its_rate_and_no_more() {
 #[test]
 fn a_network_that_is_killed_is_undone_by_its_journal() {
     xtask::require!(root, netns, sshfs);
-    let rig = start(Spec::network(40_000_000).size_mib(16));
+    let rig = start(Spec::network(40_000_000).size_mib(16).delay_us(5000));
+    // A question and its answer are both under way for that time.
+    let begin = Instant::now();
+    fs::create_dir(rig.path().join("directory")).unwrap();
+    assert!(begin.elapsed() >= Duration::from_millis(10), "{:?}", begin.elapsed());
     let traces = Traces::of(&rig);
     kill(rig.id());
     wait_until(|| !rig::is_live(&traces.journal));

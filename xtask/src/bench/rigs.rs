@@ -135,7 +135,7 @@ fn networked(setting: &Setting) -> Result<Vec<Row>> {
     if let Some(why) = absent(&["root", "netns", "sshfs"]) {
         return Ok(vec![Row::skipped("network", Limit::AtMost(HEADERS), why)]);
     }
-    let network = Network::build(&Spec::network(BITS_PER_SECOND).size_mib(64))?;
+    let network = Network::build(&Spec::network(BITS_PER_SECOND).size_mib(64), &[])?;
     let path = network.path().join("file");
     let off_since = |begin_ns| {
         let rate = BYTES as f64 * 8e9 / (now_ns() - begin_ns) as f64;

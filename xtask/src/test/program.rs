@@ -23,7 +23,7 @@ const AS_JSON: [&str; 5] = ["-Z", "unstable-options", "--report-time", "--format
 
 /// Tests at a time, by program. Known answers need the machine for themselves; end-to-end tests mostly wait for devices,
 /// for time limits and for each other's programs.
-const THREADS: [(&str, &str); 2] = [("-p skye --test known_answers", "1"), ("-p skye --test e2e", "4")];
+const THREADS: [(&str, &str); 2] = [("-p skye --test known_answers", "1"), ("-p skye --test e2e", "6")];
 
 /// Runs `xtask test-program PROGRAM ARGS…`; true if no test failed.
 ///

@@ -3,12 +3,15 @@
 use model::size;
 
 use super::{bytes, escape, number, unescape_text};
+use crate::text::{parse_time, time};
 
 /// A directory in memory on a server behind a network, mounted by sshfs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkSpec {
     /// What the network carries, in each direction and with all headers.
     pub bits_per_second: u64,
+    /// Time that bytes need to the other end, in each direction, beside that which the rate takes.
+    pub delay_ns: u64,
     /// Room that the server has.
     pub bytes: u64,
     /// Options of `sshfs -o`.
@@ -16,6 +19,13 @@ pub struct NetworkSpec {
 }
 
 impl NetworkSpec {
+    /// Time that bytes need to the other end, in each direction.
+    #[must_use]
+    pub fn delay_us(mut self, us: u64) -> Self {
+        self.delay_ns = us * 1000;
+        self
+    }
+
     /// Room for so much.
     #[must_use]
     pub fn size_mib(mut self, mib: u64) -> Self {
@@ -33,6 +43,7 @@ impl NetworkSpec {
     pub(super) fn put(&mut self, key: &str, value: &str) -> Result<bool, String> {
         match key {
             "rate" => self.bits_per_second = bits(value)?,
+            "delay" => self.delay_ns = parse_time(value)?,
             "size" => self.bytes = bytes(value)?,
             "mount" => self.mount_options = unescape_text(value),
             _ => return Ok(false),
@@ -41,9 +52,10 @@ impl NetworkSpec {
     }
 
     pub(super) fn words(&self) -> Vec<String> {
-        let Self { bits_per_second, bytes, mount_options } = self;
+        let Self { bits_per_second, delay_ns, bytes, mount_options } = self;
         let mut words =
             vec![format!("rate={}", bits_word(*bits_per_second)), format!("size={}", size::exact(*bytes))];
+        words.extend((*delay_ns > 0).then(|| format!("delay={}", time(*delay_ns))));
         words.extend((!mount_options.is_empty()).then(|| format!("mount={}", escape(mount_options))));
         words
     }

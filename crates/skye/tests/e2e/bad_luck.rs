@@ -371,9 +371,9 @@ fn who_insists_does_not_wait_for_what_hangs() {
     let mut running = program.spawn();
     assert!(running.wait_until(|| fuse.counts().hanging > 0));
     let hung = Instant::now();
-    for _ in 0..2 {
+    for _ in 0..4 {
         running.signal(Signal::INT);
-        // Of two signals that are pending at once, one is delivered.
+        // Of signals that are pending at once, one is delivered: on a busy machine that may be half of these.
         std::thread::sleep(Duration::from_millis(200));
     }
     until_it_has_left(&mut running, "unlinkat");

@@ -330,7 +330,7 @@ fn stalls_show_in_open_loops_as_users_feel_them() {
     xtask::require!(root, fuse);
     let _alone = alone();
     let rig = start(Spec::fuse().service_us(1000).stall_ms(200, 2000).only_reads());
-    let words = "--size 64m --time 8 --test read:rnd4k --test read:rnd4k:q256:rate=500";
+    let words = "--size 64m --time 5 --test read:rnd4k --test read:rnd4k:q256:rate=500";
     let p99_ns = |phase: &Value| phase["latency_ns"]["p99"].as_f64().unwrap_or(f64::NAN);
     settled!(settle(|| {
         let document = document_of(rig.path(), words);

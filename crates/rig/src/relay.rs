@@ -1,0 +1,123 @@
+//! A longer way to a server: a process that passes on bytes between two others, each after a fixed time.
+//!
+//! The kernel's `netem` would do this, but not every kernel is built with it.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use model::Trouble;
+
+use crate::command;
+use crate::text::{parse_time, time};
+
+/// First word of its command line.
+const RELAY: &str = "relay";
+/// Bytes that are passed on at a time, at most: what a pipe holds.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// A script that starts `behind` with its own arguments, so far away in each direction. `program` is our own command line
+/// without the words of a rig.
+pub(crate) fn script(program: &[OsString], delay_ns: u64, behind: &str) -> Vec<u8> {
+    let mut script = b"#!/bin/sh\nexec".to_vec();
+    for word in program {
+        script.extend(b" '");
+        script.extend(word.as_bytes().iter().flat_map(|byte| match byte {
+            b'\'' => br"'\''".to_vec(),
+            byte => vec![*byte],
+        }));
+        script.extend(b"'");
+    }
+    script.extend(format!(" {RELAY} {} {behind} \"$@\"\n", time(delay_ns)).bytes());
+    script
+}
+
+/// The rest of a command line that asks for a relay.
+pub(crate) fn words(words: &[OsString]) -> Option<&[OsString]> {
+    words.split_first().filter(|(first, _)| *first == RELAY).map(|(_, rest)| rest)
+}
+
+/// Starts the program that the words name behind a delay, and is its input and output until it ends.
+///
+/// # Errors
+/// The program does not start, or bytes cannot be passed on.
+pub(crate) fn run(words: &[OsString]) -> Result<(), Trouble> {
+    let attempt = "pass bytes on after a delay";
+    let [delay, program, arguments @ ..] = words else {
+        return Err(Trouble::new(attempt, "a delay and a program are missing"));
+    };
+    let delay = parse_time(&delay.to_string_lossy()).map_err(|why| Trouble::new(attempt, why))?;
+    let delay = Duration::from_nanos(delay);
+    let fail = |error: io::Error| Trouble::new(attempt, error);
+    let mut there = Command::new(program);
+    there.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut there = command::start(&mut there, attempt)?;
+    let own = |end: io::Result<std::os::fd::OwnedFd>| end.map(File::from).map_err(fail);
+    let (input, output) =
+        (own(io::stdin().as_fd().try_clone_to_owned())?, own(io::stdout().as_fd().try_clone_to_owned())?);
+    let (to, from) = (there.stdin.take(), there.stdout.take());
+    let forth = to.map(|to| thread::spawn(move || pass(input, to, delay)));
+    let back = from.map_or(Ok(()), |from| pass(from, output, delay));
+    // What still comes in has nobody to go to.
+    drop(forth);
+    there.wait().map_err(fail)?;
+    back.map_err(fail)
+}
+
+/// Passes on what is read, each part so long after it was there, until the end.
+fn pass(mut from: impl Read + Send + 'static, mut to: impl Write, delay: Duration) -> io::Result<()> {
+    let (sender, parts) = mpsc::channel::<(Instant, Vec<u8>)>();
+    thread::spawn(move || {
+        let mut buffer = vec![0; CHUNK_BYTES];
+        while let Ok(count @ 1..) = from.read(&mut buffer) {
+            if sender.send((Instant::now() + delay, buffer[..count].to_vec())).is_err() {
+                break;
+            }
+        }
+    });
+    command::make_urgent();
+    for (due, bytes) in parts {
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        to.write_all(&bytes)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_arrive_whole_and_no_sooner() {
+        let (from, mut near) = io::pipe().unwrap();
+        let (mut far, to) = io::pipe().unwrap();
+        let delay = Duration::from_millis(20);
+        let passing = thread::spawn(move || pass(from, to, delay));
+        let begun = Instant::now();
+        let sent: Vec<u8> = (0..3 * CHUNK_BYTES).map(|byte| (byte % 251) as u8).collect();
+        let sending = sent.clone();
+        let writer = thread::spawn(move || near.write_all(&sending));
+        let mut received = vec![0; 1];
+        far.read_exact(&mut received).unwrap();
+        assert!(begun.elapsed() >= delay);
+        far.read_to_end(&mut received).unwrap();
+        assert_eq!(received, sent);
+        writer.join().unwrap().unwrap();
+        passing.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_script_keeps_words_whole() {
+        let script = script(&["/opt/it's here".into(), "rig-server".into()], 500_000, "ssh");
+        let expected = "#!/bin/sh\nexec '/opt/it'\\''s here' 'rig-server' relay 500us ssh \"$@\"\n";
+        assert_eq!(String::from_utf8(script).unwrap(), expected);
+        assert_eq!(words(&[RELAY.into(), "1ms".into()]), Some(&["1ms".into()][..]));
+        assert_eq!(words(&["disk".into()]), None);
+    }
+}
