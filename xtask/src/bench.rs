@@ -1,10 +1,12 @@
-//! `cargo xtask bench`: what performance is asked for, measured on this machine.
+//! `cargo xtask bench`: the requirements on performance, measured on this machine.
 //!
 //! A benchmark is one file below and one line in [`BENCHES`]. Speed is compared by alternating pairs
-//! ([`crate::pairs`]); what has an absolute limit is measured as often, and its median stands for it.
+//! ([`crate::pairs`]). A value with an absolute limit is measured as often, and its median is compared with the limit.
 //!
-//! Some benchmarks run the engine's loops in this process, so that they have to be compiled as in the program: in a
-//! build without optimisation the command runs itself again in the release profile.
+//! Some benchmarks run the engine's loops in this process, so these must be compiled as in the program. In a build
+//! without optimisation, the command runs itself again in the release profile.
+//!
+//! A figure is a [`Row`] with its limit. A figure that this machine cannot show is `Row::skipped` and says why.
 
 mod bare_ring;
 mod bonnie;
@@ -53,9 +55,9 @@ use crate::pairs::{Median, PAIRS_MIN, median};
 pub struct Bench {
     /// Name on the command line.
     pub name: &'static str,
-    /// What it measures.
+    /// Description of the measurement.
     pub measures: &'static str,
-    /// Measures it.
+    /// Measures and returns the figures.
     pub run: fn(&Setting) -> Result<Vec<Row>>,
 }
 
@@ -84,54 +86,54 @@ pub const BENCHES: &[Bench] = &[
     report::BENCH,
 ];
 
-/// How to measure.
+/// Settings of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting {
-    /// Pairs, or single measurements where nothing is compared.
+    /// Number of pairs, or of single measurements if nothing is compared.
     pub pairs: usize,
-    /// Whether what is measured becomes what later measurements are held against.
+    /// True if the measured values become the baseline of later measurements.
     pub bless: bool,
 }
 
-/// What a median is held against.
+/// Limit of a median.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Limit {
-    /// It should be this or more.
+    /// The value should be this or more.
     AtLeast(f64),
-    /// It should be this or less.
+    /// The value should be this or less.
     AtMost(f64),
-    /// Its median should be the first or more, and its interval not reach below the second.
+    /// The median should be the first or more, and its interval should not reach below the second.
     AtLeastBoth(f64, f64),
-    /// Its median should be the first or less, and its interval not reach above the second.
+    /// The median should be the first or less, and its interval should not reach above the second.
     AtMostBoth(f64, f64),
-    /// It may well be this or more: its interval reaches so far.
+    /// The value may be this or more: its interval reaches so far.
     Reaches(f64),
-    /// It is only shown.
+    /// The value is only shown.
     None,
 }
 
-/// Whether a limit is kept.
+/// Comparison of a value with its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Met,
     Missed,
-    /// The limit lies within the interval, or the median of too few values beyond it.
+    /// The limit lies within the interval, or too few values have their median beyond it.
     Open,
     NoLimit,
 }
 
-/// One figure: what was measured, how often, and what was asked for.
+/// One figure: its measured values and its limit.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// What it is.
+    /// Name of the figure.
     pub what: String,
-    /// Its unit; "×" for a ratio.
+    /// Unit; "×" for a ratio.
     pub unit: &'static str,
-    /// What was measured, in the order of the measurements.
+    /// Measured values, in the order of the measurements.
     pub values: Vec<f64>,
-    /// What was asked for.
+    /// Limit of the median.
     pub limit: Limit,
-    /// How it came about, such as the command line of the other side; or, of a row without values, why it has none.
+    /// Origin of the values, such as the command line of the other side. A row without values has the reason here.
     pub note: Option<String>,
 }
 
@@ -140,12 +142,12 @@ impl Row {
         Self { what: what.into(), unit, values, limit, note: None }
     }
 
-    /// A figure that this machine cannot show, and why.
+    /// A figure that this machine cannot show, with the reason.
     fn skipped(what: impl Into<String>, limit: Limit, why: impl Into<String>) -> Self {
         Self { note: Some(why.into()), ..Self::new(what, "", Vec::new(), limit) }
     }
 
-    /// With how it came about; printed once below the table, however many rows say it.
+    /// Adds the origin of the values. It is printed once below the table, however many rows have it.
     fn noted(self, note: impl Into<String>) -> Self {
         Self { note: Some(note.into()), ..self }
     }
@@ -172,10 +174,10 @@ impl Row {
     }
 }
 
-/// Runs the command; the answer is whether no limit was missed.
+/// Runs the command, and returns true if no limit was missed.
 ///
 /// # Errors
-/// Where the command line is not understood or a benchmark cannot be run.
+/// The command line is not understood, or a benchmark cannot be run.
 pub fn command(arguments: &[String]) -> Result<bool> {
     let mut chosen = Vec::new();
     let mut setting = Setting { pairs: PAIRS_MIN, bless: false };
@@ -210,7 +212,7 @@ pub fn command(arguments: &[String]) -> Result<bool> {
     run(&chosen, &setting)
 }
 
-/// Becomes the same command, compiled as the program is released.
+/// Replaces this process by the same command, compiled as the program is released.
 fn optimised(arguments: &[String]) -> Result<Infallible> {
     let mut command = Command::new(crate::cargo());
     command.args(["run", "--release", "--quiet", "--package", "xtask", "--manifest-path"]);
@@ -241,7 +243,7 @@ fn run(chosen: &[&Bench], setting: &Setting) -> Result<bool> {
     Ok(kept)
 }
 
-/// What the rows with values say about themselves, each sentence once.
+/// Notes of the rows with values, each one once.
 fn notes(rows: &[Row]) -> Vec<&str> {
     let mut notes: Vec<&str> = Vec::new();
     for note in rows.iter().filter(|row| !row.values.is_empty()).filter_map(|row| row.note.as_deref()) {
@@ -287,7 +289,7 @@ fn line(name: &str, row: &Row, found: Option<&Median>) -> String {
     line.trim_end().to_owned()
 }
 
-/// Three significant digits or all of a whole number, with the unit behind.
+/// Formats three significant digits, or all digits of a whole number, and appends the unit.
 fn number(value: f64, unit: &str) -> String {
     let digits = match value.abs() {
         v if v >= 100.0 || v.fract() == 0.0 => 0,

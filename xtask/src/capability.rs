@@ -1,4 +1,5 @@
-//! What a test may need of the machine: probed by doing it, once per process; a test that cannot run says so.
+//! Capabilities of the machine that tests may need. Each is probed by doing it, once per process; a test that cannot
+//! run says so.
 //!
 //! ```
 //! // At the top of a test; returns from it where the machine cannot run it.
@@ -7,9 +8,9 @@
 //! }
 //! ```
 //!
-//! `SKYE_TEST_SKIPS` names the file to which skips are appended (`cargo xtask test` reads it);
-//! `SKYE_TEST_REQUIRE=root,loop` turns skips for want of these capabilities into failures, and `quiet` turns tests that
-//! the machine was too busy to decide into failures.
+//! `SKYE_TEST_SKIPS` names the file to which skips are appended; `cargo xtask test` reads it. With
+//! `SKYE_TEST_REQUIRE=root,loop`, skips for want of these capabilities are failures. With `quiet` in it, tests that the
+//! machine was too busy to decide are failures, too.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -26,21 +27,21 @@ use crate::packages;
 pub const SKIPS_VARIABLE: &str = "SKYE_TEST_SKIPS";
 /// Environment variable: comma-separated capabilities whose absence is a failure.
 pub const REQUIRE_VARIABLE: &str = "SKYE_TEST_REQUIRE";
-/// The word in [`REQUIRE_VARIABLE`] that turns undecided tests into failures.
+/// Word in [`REQUIRE_VARIABLE`] that turns undecided tests into failures.
 pub const QUIET: &str = "quiet";
-/// The user that stands for "somebody else".
+/// User that tests take for "somebody else".
 pub const OTHER_USER: u32 = 65534;
 
-/// For a shell among mounts of its own: the kernel's trace, at its place.
+/// Script for a shell with mounts of its own: it mounts the kernel's trace at its place.
 pub const MOUNT_TRACEFS: &str = "{ test -e /sys/kernel/tracing/trace_marker || \
     mount -t tracefs skye-probe /sys/kernel/tracing; }";
 
-/// One thing that a machine can or cannot do.
+/// One ability that a machine has or lacks.
 #[derive(Debug)]
 pub struct Capability {
     /// Name in [`require!`] and in `SKYE_TEST_REQUIRE`.
     pub name: &'static str,
-    /// What it lets a test do.
+    /// Action that it makes possible for a test.
     pub lets: &'static str,
     probe: fn() -> Result<(), String>,
     answer: OnceLock<Result<(), String>>,
@@ -51,7 +52,7 @@ impl Capability {
         Self { name, lets, probe, answer: OnceLock::new() }
     }
 
-    /// Whether this machine has it; otherwise why not.
+    /// Returns `Ok` if this machine has the capability, otherwise the reason why not.
     ///
     /// # Errors
     /// The reason, as a fragment that follows "needs NAME: ".
@@ -60,7 +61,7 @@ impl Capability {
     }
 }
 
-/// Every capability; a new one is one line here and one function below.
+/// All capabilities; a new one is one line here and one function below.
 pub static CAPABILITIES: [Capability; 21] = [
     Capability::new("root", "run as user 0", probe_root),
     Capability::new("loop", "attach loop devices", probe_loop),
@@ -87,19 +88,19 @@ pub static CAPABILITIES: [Capability; 21] = [
     Capability::new("chromium", "open pages in a browser", probe_chromium),
 ];
 
-/// The capability of that name.
+/// Returns the capability of that name.
 pub fn find(name: &str) -> Option<&'static Capability> {
     CAPABILITIES.iter().find(|capability| capability.name == name)
 }
 
 /// Returns from a test that needs what this machine lacks: `require!(root, loop)`.
 ///
-/// The skip and its reason are listed by `cargo xtask test`; where `SKYE_TEST_REQUIRE` names the capability,
-/// the test fails instead.
+/// `cargo xtask test` lists the skip and its reason. If `SKYE_TEST_REQUIRE` names the capability, the test fails
+/// instead.
 #[macro_export]
 macro_rules! require {
     ($($capability:tt),+ $(,)?) => {
-        // The name of a function inside the test contains the path of the test, whatever thread runs it.
+        // The name of a function inside the test contains the path of the test, in any thread.
         fn here() {}
         if $crate::capability::skip(std::any::type_name_of_val(&here), &[$(stringify!($capability)),+]) {
             return;
@@ -107,10 +108,10 @@ macro_rules! require {
     };
 }
 
-/// Whether a test must be skipped because a capability is missing. Use [`require!`].
+/// Returns true if a test must be skipped because a capability is missing. Use [`require!`].
 ///
 /// # Panics
-/// Where a name is unknown, and where `SKYE_TEST_REQUIRE` forbids the skip.
+/// A name is unknown, or `SKYE_TEST_REQUIRE` forbids the skip.
 pub fn skip(here: &str, names: &[&str]) -> bool {
     let test = here.strip_suffix("::here").unwrap_or(here);
     let lacking: Vec<_> = names.iter().filter_map(|name| Some((*name, lack(name)?))).collect();
@@ -131,16 +132,16 @@ pub fn skip(here: &str, names: &[&str]) -> bool {
 /// A test that did not pass and did not fail.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Skip {
-    /// Whether it ran, and the machine was too busy to tell; else it was not run.
+    /// True if the test ran, and the machine was too busy to decide it; false if it did not run.
     pub is_undecided: bool,
-    /// The test.
+    /// Path of the test.
     pub test: String,
-    /// Why.
+    /// Reason of the skip.
     pub reason: String,
 }
 
 impl Skip {
-    /// All that a list has, each once and in order.
+    /// Reads all skips of a list, each once and in order.
     pub fn read_all(list: &str) -> BTreeSet<Self> {
         let read = |line: &str| {
             let mut fields = line.splitn(3, '\t');
@@ -155,7 +156,7 @@ impl Skip {
         if self.is_undecided { "undecided" } else { "skipped" }
     }
 
-    /// Appends it to the list.
+    /// Appends the skip to the list.
     fn write(&self) {
         let line = format!("{}\t{}\t{}\n", self.word(), self.test, self.reason.replace(['\n', '\t'], " "));
         eprint!("{line}");
@@ -174,7 +175,7 @@ impl std::fmt::Display for Skip {
     }
 }
 
-/// Lists a test that was skipped; also for other reasons than a capability.
+/// Lists a test that was skipped, also for other reasons than a capability.
 ///
 /// # Panics
 /// The list cannot be written.
@@ -196,7 +197,7 @@ pub fn list_undecided(here: &str, reason: &str) {
     Skip { is_undecided: true, test: test.to_owned(), reason: reason.to_owned() }.write();
 }
 
-/// Whether a list of requirements names a word.
+/// True if a list of requirements names a word.
 fn is_required(list: &str, name: &str) -> bool {
     list.split(',').any(|word| word.trim() == name)
 }
@@ -243,11 +244,11 @@ fn probe_fuse() -> Result<(), String> {
     let device = OpenOptions::new().read(true).write(true).open("/dev/fuse");
     let device = device.map_err(|error| format!("cannot open /dev/fuse: {error}"))?;
     let directory = scratch()?;
-    // The kernel takes the server's descriptor by number; standard input is one that a child surely has.
+    // The kernel takes the server's descriptor by number; a child surely has standard input.
     let mut mount = Command::new("mount");
     mount.args(["-i", "-t", "fuse", "-o", "fd=0,rootmode=40000,user_id=0,group_id=0", "skye-probe"]);
     run(mount.arg(directory.path()).stdin(Stdio::from(device)))?;
-    // Closes our end: without a server, whoever looks at the mount point would wait for its answer.
+    // Closes our end: otherwise, any access to the mount point would wait for an answer.
     drop(mount);
     unmount(directory.path())
 }
@@ -283,7 +284,7 @@ fn probe_blkio() -> Result<(), String> {
 
 fn probe_tracefs() -> Result<(), String> {
     probe_root()?;
-    // Somebody who traces may have stopped it, which is not ours to change.
+    // Another user may have stopped the trace, which is not ours to change.
     let is_on = "test \"$(cat /sys/kernel/tracing/tracing_on)\" = 1 -a -w /sys/kernel/tracing/trace_marker";
     let script = format!("{MOUNT_TRACEFS} && {is_on}");
     run(Command::new("unshare").args(["--mount", "sh", "-c", &script])).map(drop)
@@ -314,7 +315,7 @@ fn probe_bonnie() -> Result<(), String> {
 
 fn probe_netns() -> Result<(), String> {
     probe_root()?;
-    // Both devices, and what limits them, go with the namespace.
+    // Both devices and their limit vanish with the namespace.
     let script = "ip link add name near type veth peer name far && \
                   tc qdisc add dev near root tbf rate 1mbit burst 64kb latency 50ms";
     run(Command::new("unshare").args(["--net", "sh", "-c", script]).stdin(Stdio::null())).map(drop)
@@ -346,7 +347,7 @@ fn probe_fio() -> Result<(), String> {
 }
 
 fn probe_valgrind() -> Result<(), String> {
-    // It needs more than itself, such as the symbols of the dynamic linker.
+    // Valgrind needs more than itself, such as the symbols of the dynamic linker.
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "true"]).stdin(Stdio::null());
     run(&mut valgrind).map(drop)
@@ -354,7 +355,7 @@ fn probe_valgrind() -> Result<(), String> {
 
 fn probe_chromium() -> Result<(), String> {
     let home = scratch()?;
-    // That it says its version says little: it must come up without a window, a sandbox and a home.
+    // A printed version proves little: chromium must come up without a window, a sandbox and a home.
     let mut chromium = Command::new("chromium");
     chromium.args([
         "--headless",
@@ -388,13 +389,13 @@ fn sparse_file(directory: &Path, size_mib: u64) -> Result<std::path::PathBuf, St
 fn unmount(mount_point: &Path) -> Result<(), String> {
     let done = run(Command::new("umount").arg(mount_point));
     if done.is_err() {
-        // What stays mounted would outlive the probe; detached, it goes with its last user.
+        // A mount that stays would outlive the probe; a detached one goes with its last user.
         run(Command::new("umount").arg("--lazy").arg(mount_point))?;
     }
     Ok(())
 }
 
-/// Runs a command to its end and returns what it printed; otherwise its complaint.
+/// Runs a command to its end and returns its output, or else its complaint.
 fn run(command: &mut Command) -> Result<String, String> {
     // Administrators' commands lie outside the search path of many users.
     let path = std::env::var("PATH").unwrap_or_default();

@@ -1,12 +1,14 @@
-//! What developers of skye run: tests with their skips listed, house rules, the committed schema, benchmarks.
+//! Has the commands of skye's developers: tests with their skips listed, house rules, the committed schema, benchmarks.
 //!
-//! [`capability`] is also used by the tests of other crates, as a dev-dependency.
+//! Tests of other crates use [`capability`] too, as a dev-dependency.
 //!
 //! Invariants:
 //! - Nothing here is part of the program: no crate depends on it outside `[dev-dependencies]`.
 //! - A capability is probed by doing the thing, never by guessing from names and versions, and the probe undoes it.
 //! - A test is never skipped in silence: each skip is listed at the end with its reason.
-//! - No timing is asserted in tests; what is fast enough is asked in [`bench`], by alternating pairs.
+//! - No timing is asserted in tests; [`bench`] asks how fast something is, by alternating pairs.
+//! - A measuring loop takes at most 10 % more instructions per operation than the last accepted baseline. A test asks
+//!   for it where compiler, clock and architecture are those of the baseline.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod bench;
@@ -30,12 +32,12 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 
-/// The cargo that runs us, so that a chosen toolchain stays chosen.
+/// Cargo that runs us, so that a chosen toolchain stays chosen.
 pub fn cargo() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// Where cargo puts what it builds.
+/// Directory of the files that cargo builds.
 pub fn target_directory() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |path| root().join(path))
 }
@@ -43,7 +45,7 @@ pub fn target_directory() -> PathBuf {
 /// Builds the program of that package as users do, and returns its path.
 ///
 /// # Errors
-/// It cannot be built.
+/// The program cannot be built.
 pub fn release(package: &str) -> Result<PathBuf> {
     let status = Command::new(cargo())
         .args(["build", "--release", "--quiet", "--package", package])
@@ -54,10 +56,10 @@ pub fn release(package: &str) -> Result<PathBuf> {
     Ok(target_directory().join("release").join(package))
 }
 
-/// Environment variable: whatever has a long size has it. `cargo xtask test --long` sets it.
+/// Environment variable that gives tests their long size. `cargo xtask test --long` sets it.
 pub const LONG_VARIABLE: &str = "SKYE_TEST_LONG";
 
-/// The size of what a test repeats or goes through: the normal one, which takes seconds, or the long one.
+/// Returns the size of the work that a test repeats or covers: the normal one, which takes seconds, or the long one.
 pub fn sized<T>(normal: T, long: T) -> T {
     if std::env::var_os(LONG_VARIABLE).is_some() { long } else { normal }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask limiters`: the page about limiters, generated from what `skye explain` says and committed.
+//! `cargo xtask limiters`: the page about limiters, generated from the texts of `skye explain` and committed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,15 +8,15 @@ use wording::limiter_help::{KINDS, LIMITER_HELP, confidence, experiments, occupa
 
 /// Heading of the cases that show a limiter.
 const SHOWN: &str = "Shown by";
-/// Columns of a line.
+/// Width of a line, in characters.
 const WIDTH: usize = 116;
 
-/// Where the page lies.
+/// Path of the page.
 pub fn path() -> PathBuf {
     crate::root().join("docs/limiters.md")
 }
 
-/// The page as the explanations say it now.
+/// Generates the page from the current explanations.
 pub fn generate() -> String {
     let thresholds = judge::thresholds();
     let mut text = String::from("# What limits a number\n\n");
@@ -41,7 +41,7 @@ pub fn generate() -> String {
         text.push_str(&format!("| [{title}](#{code}) | `{code}` | {meaning} |\n"));
     }
     for about in LIMITER_HELP {
-        // The code is the anchor: it is a word that stays.
+        // The code is the anchor, because it never changes.
         text.push_str(&format!("\n### {}\n\n", about.limiter.code()));
         text.push_str(&wrapped(&format!("*{}.* {}", about.limiter.title(), about.meaning)));
         for (heading, section) in &about.sections(&thresholds)[1..] {
@@ -79,7 +79,7 @@ fn wrapped(text: &str) -> String {
 /// Writes the page to its file.
 ///
 /// # Errors
-/// Where the file cannot be written.
+/// The file cannot be written.
 pub fn command() -> Result<bool> {
     let path = path();
     fs::write(&path, generate()).with_context(|| format!("write {}", path.display()))?;

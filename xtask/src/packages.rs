@@ -1,17 +1,17 @@
-//! System packages that the tests use: which are lacking, and how they are installed.
+//! System packages that the tests use: those that are missing, and their installation.
 
 use std::process::{Command, Stdio};
 
-/// A package of Debian and its kin, and the command that shows that it is there.
+/// A package of Debian and its kin, and the command that shows its presence.
 #[derive(Debug)]
 pub struct Package {
-    /// Its name for apt-get.
+    /// Name for apt-get.
     pub name: &'static str,
-    /// A command that it brings.
+    /// A command that the package brings.
     pub command: &'static str,
-    /// What the tests do with it.
+    /// Purpose of the package in the tests.
     pub purpose: &'static str,
-    /// A service that it starts where it is installed, for everybody who can reach the machine.
+    /// A service that starts when the package is installed, for everybody who can reach the machine.
     pub service: Option<&'static str>,
 }
 
@@ -21,7 +21,7 @@ impl Package {
     }
 }
 
-/// Every package; one that tests begin to use is one line here.
+/// All packages; a new one is one line here.
 pub const PACKAGES: &[Package] = &[
     Package::new("bonnie++", "bonnie++", "what bonnie++ itself prints, beside what we do"),
     Package::new("btrfs-progs", "mkfs.btrfs", "making btrfs on loop devices"),
@@ -48,14 +48,14 @@ pub fn lacking() -> Vec<&'static Package> {
     PACKAGES.iter().filter(|package| !is_there(package.command)).collect()
 }
 
-/// Whether a command is found where this user or an administrator would look.
+/// True if a command is found where this user or an administrator would look.
 pub fn is_there(command: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut directories = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
     directories.any(|directory| directory.join(command).exists())
 }
 
-/// Says what is lacking and, if asked, installs it. Without success the tests concerned are skipped.
+/// Reports missing packages and, if asked, installs them. If that fails, the tests concerned are skipped.
 pub fn provide(install: bool) {
     let lacking = lacking();
     if lacking.is_empty() {
@@ -65,7 +65,7 @@ pub fn provide(install: bool) {
     for package in &lacking {
         println!("  {:<14} {} ({})", package.name, package.purpose, package.command);
     }
-    // What listens on the network is started by nobody but who wants it.
+    // A service that listens on the network starts only if the user wants it.
     let (quiet, loud): (Vec<&Package>, Vec<_>) =
         lacking.into_iter().partition(|package| !package.service.is_some_and(starts));
     for package in loud {
@@ -85,8 +85,7 @@ pub fn provide(install: bool) {
     }
 }
 
-/// Whether a service is started where its package is installed: not where the machine's policy forbids it, as that of
-/// containers does.
+/// True if a service starts when its package is installed. The machine's policy may forbid that, as in containers.
 fn starts(service: &str) -> bool {
     let mut policy = Command::new("/usr/sbin/policy-rc.d");
     policy.args([service, "start"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

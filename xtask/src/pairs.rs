@@ -1,33 +1,33 @@
-//! Comparing two things on a noisy machine: many short runs in turn, a ratio for each pair, their median.
+//! Comparison of two things on a noisy machine: many short runs in turn, a ratio for each pair, their median.
 //!
-//! What disturbs both halves of a pair alike (clock speed, a neighbour, a filling cache) cancels in its ratio; what
-//! disturbs one of them spoils one ratio, and the median does not mind. The order within a pair alternates, AB BA AB
-//! …, so that a drift does not favour the one that always comes first.
+//! A disturbance of both halves of a pair (clock speed, a neighbour, a filling cache) cancels in its ratio. A
+//! disturbance of one half spoils one ratio, which the median tolerates. The order within a pair alternates (AB BA AB
+//! …), so that a drift does not favour the one that always comes first.
 
 use anyhow::Result;
 
-/// Fewest pairs that may stand for a claim.
+/// Fewest pairs that support a claim.
 pub const PAIRS_MIN: usize = 15;
 
-/// A median and how far it can be trusted.
+/// A median with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Median {
-    /// The middle value.
+    /// Middle value.
     pub value: f64,
     /// Lower end of the interval that holds the true median.
     pub low: f64,
-    /// Upper end of it.
+    /// Upper end of the interval.
     pub high: f64,
-    /// Probability that the interval holds the true median: at least 0.95, or less where values are too few.
+    /// Probability that the interval holds the true median: at least 0.95, or less if there are too few values.
     pub coverage: f64,
 }
 
-/// The median of the values with its interval from order statistics; `None` of no values.
+/// Returns the median of the values with its interval from order statistics, or `None` without values.
 ///
-/// The true median lies between the k-th smallest and the k-th largest of n values with probability
-/// 1 − 2·P(X < k), X binomial(n, ½), whatever the distribution of the values; k is the largest that leaves 0.95
-/// (Conover, Practical Nonparametric Statistics, 3.2). Fewer than six values cannot reach it: then the interval is
-/// their whole range, and `coverage` says how little that means.
+/// The true median lies between the k-th smallest and the k-th largest of n values with probability 1 − 2·P(X < k). X
+/// is binomial(n, ½); the distribution of the values does not matter. The largest k that leaves 0.95 is taken (Conover,
+/// Practical Nonparametric Statistics, 3.2). Fewer than six values cannot reach 0.95. The interval is then their whole
+/// range, and `coverage` says how little that means.
 pub fn median(values: &[f64]) -> Option<Median> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -52,8 +52,8 @@ pub fn median(values: &[f64]) -> Option<Median> {
 
 /// Runs both in turn, `pairs` times, and returns the ratio a / b of each pair.
 ///
-/// Both return what is compared, in the same unit: a rate, or a time. One pair before the first is thrown away: it
-/// loads programs and caches.
+/// Both return the compared value in the same unit: a rate, or a time. One pair before the first is discarded: it loads
+/// programs and caches.
 ///
 /// # Errors
 /// The first error of either.
@@ -79,10 +79,10 @@ pub fn alternate(
     Ok(ratios)
 }
 
-/// One pair, cut into slices that are run in turn: for runs that are so long that the machine changes meanwhile.
+/// Runs one pair, cut into slices that take turns. It is for runs so long that the machine changes meanwhile.
 ///
-/// Both are given the number of a slice and return the seconds that it took; the answer is how fast a is against b.
-/// Pairs of different parity begin with different slices.
+/// Both get the number of a slice and return its time in seconds. The result is the speed of a relative to b. Pairs of
+/// different parity begin with different slices.
 ///
 /// # Errors
 /// The first error of either.
@@ -116,7 +116,7 @@ mod tests {
         let median = median(&values).unwrap();
         assert_eq!((median.value, median.low, median.high), (8.0, 4.0, 12.0));
         assert!((median.coverage - 0.9648).abs() < 1e-4, "{median:?}");
-        // Of 20, the 6th and 15th, with 0.9586.
+        // Of 20 values, the 6th and 15th, with 0.9586.
         let values: Vec<f64> = (1..=20).map(f64::from).collect();
         let median = super::median(&values).unwrap();
         assert_eq!((median.value, median.low, median.high), (10.5, 6.0, 15.0));

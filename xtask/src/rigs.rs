@@ -1,5 +1,5 @@
-//! `cargo xtask rigs`: which rigs there are, undoing those that were killed, and whether all of them are named right; and
-//! whether two devices of which one is slower are found to differ by as much.
+//! `cargo xtask rigs`: lists rigs, undoes those that were killed, and checks that limiters are named right on all of
+//! them. It also checks that two devices of different speed are found to differ by as much.
 
 mod turns;
 
@@ -19,17 +19,17 @@ const RIGHT: f64 = 0.95;
 const CONFIRMED: f64 = 0.70;
 /// Share of the answers that may be not clear.
 const NOT_CLEAR: f64 = 0.10;
-/// How far a rate may be off the one that was built in.
+/// Largest deviation of a rate from the one that was built in.
 const OFF: f64 = 0.01;
-/// The same of their median.
+/// Largest median of these deviations.
 const OFF_MEDIAN: f64 = 0.003;
 
 const USAGE: &str = "say `rigs --list`, `rigs --clean`, `rigs --turns N` or `rigs --runs N [--load] [--as-nobody] [--only NAME]… [--json FILE]`";
 
-/// Runs the command; the answer is whether nothing is left that should have gone, and all goals are reached.
+/// Runs the command. Returns true if nothing is left that should be gone, and all goals are reached.
 ///
 /// # Errors
-/// Where the command line is not understood, or the program cannot be built or run.
+/// The command line is not understood, or the program cannot be built or run.
 pub fn command(arguments: &[String]) -> Result<bool> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["--list"] => {
@@ -56,7 +56,7 @@ fn list() {
     }
 }
 
-/// Undoes what rigs that were killed have left, and says so; whether nothing is left is the answer.
+/// Undoes the remains of rigs that were killed, and reports them. Returns true if nothing is left.
 pub(crate) fn clean() -> bool {
     let cleaned = rig::clean();
     for one in &cleaned {
@@ -74,7 +74,7 @@ pub(crate) fn clean() -> bool {
     cleaned.iter().all(|one| one.left.is_empty())
 }
 
-/// What is to be measured, how often.
+/// Requested selftests.
 #[derive(Debug, Default)]
 struct Wish<'a> {
     runs: u32,
@@ -104,7 +104,7 @@ impl<'a> Wish<'a> {
     }
 }
 
-/// Selftests of the program as users build it, and what they come to.
+/// Runs selftests of the program as users build it, and prints their score.
 fn runs(wish: &Wish<'_>) -> Result<bool> {
     let built = crate::release("skye")?;
     let reachable = tempfile::Builder::new().prefix("skye-rigs.").tempdir().context("make a directory")?;
@@ -125,7 +125,7 @@ fn runs(wish: &Wish<'_>) -> Result<bool> {
     }
     let score = Score::of(selftests.iter().flat_map(|selftest| &selftest.answers));
     println!("\nall {}: {}", wish.runs, told(&score));
-    // What is not measured proves nothing, and what is left behind must not be.
+    // A case without an answer proves nothing, and nothing may be left behind.
     let is_whole = selftests.iter().all(|selftest| selftest.missing.is_empty() && selftest.left.is_empty());
     Ok(is_good(&score, wish.has_load) && is_whole)
 }
@@ -143,12 +143,12 @@ fn run(binary: &Path, wish: &Wish<'_>) -> Result<SelfTest> {
         command.args(["--only", name]);
     });
     let output = command.output().context("run the selftest")?;
-    // A wrong answer has its code, and is what is asked for here.
+    // The exit code of a wrong answer is no error here: wrong answers are counted.
     serde_json::from_slice(&output.stdout)
         .with_context(|| format!("the selftest ended with {} and no document", output.status))
 }
 
-/// A copy that everybody can run.
+/// Makes a copy that everybody can run.
 fn copy_for_all(binary: &Path, directory: &Path) -> Result<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let copy = directory.join("skye");
@@ -181,7 +181,7 @@ fn told(score: &Score) -> String {
     )
 }
 
-/// What was said that is not right, and why.
+/// Prints an answer that is not right, and its evidence.
 fn tell(answer: &Answer) {
     let right = match &answer.truth {
         Truth::Limiters(right) => right.iter().map(|limiter| limiter.code()).collect::<Vec<_>>().join(" or "),
@@ -194,7 +194,7 @@ fn tell(answer: &Answer) {
     }
 }
 
-/// Whether the goals are reached; with other load, only that nothing wrong was said to be confirmed.
+/// True if the goals are reached. With other load, the only goal is that no wrong answer was confirmed.
 fn is_good(score: &Score, has_load: bool) -> bool {
     let share = |part: u32, whole: u32| f64::from(part) / f64::from(whole.max(1));
     let is_exact =

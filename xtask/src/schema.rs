@@ -9,9 +9,9 @@ use schemars::Schema;
 /// A document with a schema.
 #[derive(Debug)]
 pub struct Document {
-    /// Its name and version, as its key `schema` has it.
+    /// Name and version, as in its key `schema`.
     pub title: &'static str,
-    /// How its schema is called: a name, not an address, as it is read from the repository or beside the program.
+    /// URN of its schema: a name, not an address, because it is read from the repository or beside the program.
     pub urn: &'static str,
     file: &'static str,
     of: fn() -> Schema,
@@ -20,8 +20,8 @@ pub struct Document {
 /// The document of a run.
 pub static RUN: Document = Document {
     title: model::run::SCHEMA,
-    urn: "urn:skye:run:1",
-    file: "schema/run.v1.json",
+    urn: "urn:skye:run:2",
+    file: "schema/run.v2.json",
     of: || schemars::schema_for!(model::Run),
 };
 
@@ -34,15 +34,15 @@ pub static COMPARISON: Document = Document {
 };
 
 impl Document {
-    /// Where its schema lies.
+    /// Path of its schema.
     pub fn path(&self) -> PathBuf {
         crate::root().join(self.file)
     }
 
-    /// The schema as the types say it now.
+    /// Generates the schema from the current types.
     ///
     /// # Errors
-    /// Where it cannot be written as JSON.
+    /// The schema cannot be written as JSON.
     pub fn generate(&self) -> Result<String> {
         let mut schema = (self.of)();
         schema.insert(String::from("title"), self.title.into());
@@ -56,7 +56,7 @@ impl Document {
 /// Writes the schemas to their files.
 ///
 /// # Errors
-/// Where a file cannot be written.
+/// A file cannot be written.
 pub fn command() -> Result<bool> {
     for document in [&RUN, &COMPARISON] {
         let path = document.path();

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every test, what failed and how to run it alone, and what could not be tested.
+//! `cargo xtask test`: every test, the failed ones with a command to run each alone, and the ones that could not run.
 
 mod outcome;
 mod program;
@@ -18,16 +18,16 @@ pub use program::command as run_program;
 
 use outcome::{Outcome, Test};
 
-/// Slowest tests that are listed.
+/// Number of slowest tests that are listed.
 const SLOWEST: usize = 20;
 
-/// What was asked for.
+/// Requested options.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Wish<'a> {
     installs: bool,
-    /// Whether tests have their long size.
+    /// True if tests have their long size.
     is_long: bool,
-    /// More undecided tests than this fail the run.
+    /// Largest number of undecided tests that does not fail the run.
     undecided_max: Option<usize>,
     for_cargo: &'a [String],
 }
@@ -56,7 +56,7 @@ impl<'a> Wish<'a> {
     }
 }
 
-/// Runs the command; true if every test passed, or could not be run or decided for a reason that is listed.
+/// Runs the command. Returns true if every test passed, or was listed with a reason why it could not be run or decided.
 ///
 /// # Errors
 /// The command line is not understood, or cargo cannot be run.
@@ -72,7 +72,7 @@ pub fn command(arguments: &[String]) -> Result<bool> {
 
     let skips = NamedTempFile::new().context("make a file that lists skipped tests")?;
     let results = NamedTempFile::new().context("make a file for results")?;
-    // A target of documentation is no test program: rustdoc has its own way of running it.
+    // A target of documentation is no test program: rustdoc runs it in its own way.
     let (runs_doc, runs_programs) = match wish.for_cargo {
         [] => (true, true),
         words => {
@@ -87,7 +87,7 @@ pub fn command(arguments: &[String]) -> Result<bool> {
             // Without this, `.cargo/config.toml` gives property tests the same cases each time.
             command.env("PROPTEST_RNG_SEED", RandomState::new().hash_one("cases").to_string());
         }
-        // Who names a package wants no other.
+        // A user who names a package wants no other.
         let names_package = wish.for_cargo.iter().any(|word| word == "-p" || word.starts_with("--package"));
         let workspace = (!names_package).then_some("--workspace");
         let status = command
@@ -105,7 +105,7 @@ pub fn command(arguments: &[String]) -> Result<bool> {
     let mut is_good = true;
     if runs_programs {
         let runner = runner()?;
-        // All but documentation; where a target was named, cargo has that from its words.
+        // All targets but documentation; a named target is already among the words for cargo.
         let targets: &[&str] =
             if wish.for_cargo.is_empty() { &["--lib", "--bins", "--tests", "--examples"] } else { &[] };
         is_good &= cargo(&[&["--config", &runner], targets].concat())?;
@@ -125,14 +125,14 @@ pub fn command(arguments: &[String]) -> Result<bool> {
     Ok(is_good)
 }
 
-/// The setting by which cargo starts test programs through [`run_program`].
+/// Returns the setting with which cargo starts test programs through [`run_program`].
 fn runner() -> Result<String> {
     let own = std::env::current_exe().context("find this program")?;
     let words = [own.display().to_string(), "test-program".into()];
     Ok(format!("target.'cfg(all())'.runner = {}", serde_json::to_string(&words)?))
 }
 
-/// Prints what came of all tests; false where that fails the run.
+/// Prints the results of all tests. Returns false if they fail the run.
 fn summary(tests: &[Test], skips: &str, wish: &Wish<'_>) -> bool {
     let all = Skip::read_all(skips);
     let of = |is_undecided| all.iter().filter(move |one| one.is_undecided == is_undecided);
@@ -163,7 +163,7 @@ fn summary(tests: &[Test], skips: &str, wish: &Wish<'_>) -> bool {
 fn slowest(tests: &[Test]) {
     let mut by_time: Vec<_> = tests.iter().collect();
     by_time.sort_by_key(|test| std::cmp::Reverse(test.took));
-    // Of two or three tests that somebody asked for, times are no news.
+    // Times of two or three chosen tests are no news.
     if tests.len() > SLOWEST {
         println!("slowest tests:");
         for test in by_time.iter().take(SLOWEST) {
@@ -174,7 +174,7 @@ fn slowest(tests: &[Test]) {
     }
 }
 
-/// A misspelt requirement would require nothing.
+/// Checks the names in the list: a misspelt requirement would require nothing.
 fn check_required_names(list: &str) -> Result<()> {
     let words = list.split(',').map(str::trim).filter(|word| !word.is_empty());
     for word in words {

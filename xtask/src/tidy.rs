@@ -1,8 +1,9 @@
-//! House rules that a compiler does not keep, kept by a test.
+//! House rules that a compiler does not check, checked by a test.
 //!
 //! A rule is a function from the tree of files to complaints, and one line in [`RULES`].
 
 mod crates;
+mod prose;
 mod source;
 mod text;
 
@@ -16,25 +17,25 @@ use anyhow::{Context, Result};
 pub struct File {
     /// Path from the root, with slashes.
     pub path: String,
-    /// What is in it.
+    /// Content of the file.
     pub text: String,
 }
 
 /// All text files of the repository.
 #[derive(Debug, Default)]
 pub struct Tree {
-    /// In the order of their paths.
+    /// Text files, in the order of their paths.
     pub files: Vec<File>,
-    /// Paths of all files and directories, also of those that others made; directories end with a slash.
+    /// Paths of all files and directories, also of foreign ones; directories end with a slash.
     pub paths: Vec<String>,
 }
 
 /// One house rule.
 #[derive(Debug)]
 pub struct Rule {
-    /// What it asks for.
+    /// Requirement of the rule.
     pub asks: &'static str,
-    /// Its complaints about a tree, each beginning with a path.
+    /// Returns the complaints about a tree, each beginning with a path.
     pub check: fn(&Tree) -> Vec<String>,
 }
 
@@ -47,6 +48,8 @@ pub const RULES: &[Rule] = &[
     Rule { asks: "serialised types live in the model", check: source::serialisation },
     Rule { asks: "unsafe code stays in its rooms and says why it is sound", check: source::unsafe_code },
     Rule { asks: "findings and verdicts become English in one crate", check: source::sentences },
+    Rule { asks: "doc comments start with a noun or a verb", check: prose::openings },
+    Rule { asks: "sentences of doc comments are short", check: prose::lengths },
     Rule { asks: "nothing is left half done", check: source::banned_words },
     Rule { asks: "files can be read in one sitting", check: text::length },
     Rule { asks: "no line ends in blanks", check: text::trailing_blanks },
@@ -57,9 +60,9 @@ pub const RULES: &[Rule] = &[
     Rule { asks: "CONTRIBUTING.md and .ci/run name every capability", check: text::capabilities },
 ];
 
-/// Extensions of files that are text of ours; files without one in `.ci` are too.
+/// Extensions of our text files. All files in `.ci` are our text, too.
 const EXTENSIONS: &[&str] = &["rs", "toml", "md", "json", "html", "css", "sh", "yml"];
-/// Directories that hold what others made: other machines' files, expected outputs.
+/// Directories with foreign content: other machines' files, expected outputs.
 const FOREIGN: &[&str] = &["fixtures", "snapshots", "golden", "corpus", "artifacts"];
 /// Directories that are no part of the repository.
 const NOT_KEPT: &[&str] = &["target", ".git"];
@@ -68,7 +71,7 @@ impl Tree {
     /// Reads all text files under a directory.
     ///
     /// # Errors
-    /// Where a directory or file cannot be read.
+    /// A directory or file cannot be read.
     pub fn read(root: &Path) -> Result<Self> {
         let mut tree = Self::default();
         tree.collect(root, "", true)?;
@@ -111,10 +114,10 @@ impl Tree {
     }
 }
 
-/// All complaints about the repository, each with the rule that it offends.
+/// Returns all complaints about the repository, each with its rule.
 ///
 /// # Errors
-/// Where the repository cannot be read.
+/// The repository cannot be read.
 pub fn complaints() -> Result<Vec<String>> {
     let tree = Tree::read(crate::root())?;
     let of = |rule: &Rule| -> Vec<String> {
@@ -123,10 +126,10 @@ pub fn complaints() -> Result<Vec<String>> {
     Ok(RULES.iter().flat_map(of).collect())
 }
 
-/// Prints the complaints; the answer is whether there are none.
+/// Prints the complaints, and returns true if there are none.
 ///
 /// # Errors
-/// Where the repository cannot be read.
+/// The repository cannot be read.
 pub fn command() -> Result<bool> {
     let complaints = complaints()?;
     for complaint in &complaints {

@@ -8,20 +8,20 @@ pub const ALIGNMENT: usize = 4096;
 
 /// A zeroed buffer whose first byte lies on a page boundary.
 ///
-/// Parts of it can be used while the kernel reads or writes others: no reference to the whole is made for them.
+/// Parts of it can be used while the kernel reads or writes other parts: no reference to the whole is made for them.
 #[derive(Debug)]
 pub struct AlignedBuffer {
     memory: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: it owns its memory, as a boxed slice does, and hands out references with its own lifetime only.
+// SAFETY: it owns its memory, as a boxed slice does. It hands out references only with its own lifetime.
 unsafe impl Send for AlignedBuffer {}
-// SAFETY: through a shared reference it can only be read.
+// SAFETY: a shared reference allows only reading.
 unsafe impl Sync for AlignedBuffer {}
 
 impl AlignedBuffer {
-    /// A buffer of `len` bytes.
+    /// Returns a zeroed buffer of `len` bytes.
     pub fn new(len: usize) -> Self {
         let Some(layout) = layout(len) else { return Self { memory: NonNull::dangling(), len: 0 } };
         // SAFETY: the layout is not of size zero.
@@ -30,45 +30,45 @@ impl AlignedBuffer {
         Self { memory, len }
     }
 
-    /// All of it.
+    /// The whole buffer.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         self.part(0, self.len)
     }
 
-    /// All of it, to write.
+    /// The whole buffer, to write.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.part_mut(0, self.len)
     }
 
-    /// `len` bytes from `start` on.
+    /// Returns `len` bytes from `start` on.
     ///
     /// # Panics
-    /// Where that is not within the buffer.
+    /// If that part is not within the buffer.
     #[inline]
     pub fn part(&self, start: usize, len: usize) -> &[u8] {
         let start = self.place(start, len);
-        // SAFETY: `place` has checked that these bytes lie within the memory, which is initialised and lives as long as
-        // `self`; nobody writes them through `self` meanwhile.
+        // SAFETY: `place` has checked that these bytes lie within the memory. The memory is initialised and lives as
+        // long as `self`. No one writes these bytes through `self` meanwhile.
         unsafe { std::slice::from_raw_parts(start, len) }
     }
 
-    /// `len` bytes from `start` on, to write.
+    /// Returns `len` bytes from `start` on, to write.
     ///
     /// # Panics
-    /// Where that is not within the buffer.
+    /// If that part is not within the buffer.
     #[inline]
     pub fn part_mut(&mut self, start: usize, len: usize) -> &mut [u8] {
         let start = self.place(start, len);
-        // SAFETY: as in `part`; `self` is borrowed exclusively.
+        // SAFETY: as in `part`; in addition, `self` is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(start, len) }
     }
 
-    /// Where a part begins, for the kernel to write to.
+    /// Address of a part, for the kernel to write to.
     ///
     /// # Panics
-    /// Where that is not within the buffer.
+    /// If that part is not within the buffer.
     #[inline]
     pub fn place(&self, start: usize, len: usize) -> *mut u8 {
         assert!(start <= self.len && len <= self.len - start, "a part lies within its buffer");
@@ -79,13 +79,13 @@ impl AlignedBuffer {
 impl Drop for AlignedBuffer {
     fn drop(&mut self) {
         if let Some(layout) = layout(self.len) {
-            // SAFETY: it was allocated with this layout in `new`, and is not used again.
+            // SAFETY: `new` allocated the memory with this layout, and no one uses it again.
             unsafe { dealloc(self.memory.as_ptr(), layout) };
         }
     }
 }
 
-/// `None` for no bytes, which need no memory.
+/// Layout of a buffer of `len` bytes; `None` for an empty one, which needs no memory.
 fn layout(len: usize) -> Option<Layout> {
     let layout = Layout::from_size_align(len, ALIGNMENT).expect("a buffer is smaller than the address space");
     (len > 0).then_some(layout)

@@ -1,10 +1,12 @@
 //! Byte verbs: one operation is one byte, moved by one call of its own, in sequence.
 //!
-//! A call of the C library takes some ten instructions, so that nothing else may stand beside it: the inner loop runs
-//! over a stride of at most a piece of 4 KiB that was stamped before, and clock, stop rule and counts are looked at
-//! between strides alone. No operation has a latency of its own: reading a clock would cost more than the call. What the
-//! looks at the clock tell for nothing is how long many calls in a row took, of which the longest time is kept.
-//! Unlike blocks, bytes go through the position of an open file, which is why each worker has files of its own.
+//! A call of the C library takes about ten instructions, so nothing else may run beside it. The inner loop runs over a
+//! stride: at most a piece of 4 KiB that was stamped before. The worker looks at the clock, the stop rule and the
+//! counts only between strides.
+//!
+//! No operation has a latency of its own: a clock read would cost more than the call. The clock reads do tell, at no
+//! extra cost, how long many calls in a row took. The longest such time is kept. Bytes, unlike blocks, go through the
+//! position of an open file, so each worker has files of its own.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +20,8 @@ use crate::failure::{Cause, Failure};
 use crate::recorder::{INTERVAL_NS, Recorder};
 use crate::worker::{Ended, Stamping};
 
-/// Calls in a row of which the longest time is kept: as many as bonnie++ times at once, and a multiple of every stride.
+/// Calls in a row that are timed together; the longest time is kept. bonnie++ times as many at once, and every stride
+/// divides this number.
 pub const CHUNK_CALLS: u64 = 8192;
 
 /// A worker's part of one file of its data set.
@@ -26,25 +29,25 @@ pub const CHUNK_CALLS: u64 = 8192;
 pub struct Span {
     /// Number of the file in its group.
     pub file: u32,
-    /// Where it begins in the file: a multiple of the interval of stamps, as is its end.
+    /// Start of the span in the file. Start and end are multiples of the stamp interval.
     pub start_bytes: u64,
-    /// Where it ends.
+    /// End of the span in the file.
     pub end_bytes: u64,
 }
 
-/// Why calls were given up.
+/// The reason why calls were given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refused {
     /// The call that failed.
     pub call: &'static str,
-    /// Bytes that were moved before.
+    /// Bytes moved before the failure.
     pub moved: usize,
-    /// Why it failed.
+    /// The cause of the failure.
     pub cause: Cause,
 }
 
 impl Refused {
-    /// A call that moved nothing and said why.
+    /// A call that moved nothing and returned `errno`.
     pub fn errno(call: &'static str, errno: Errno) -> Self {
         Self { call, moved: 0, cause: errno.into() }
     }
@@ -52,14 +55,14 @@ impl Refused {
 
 /// Moves bytes, each by a call of its own, to and from the position of a file.
 pub trait ByteCalls {
-    /// Most bytes between two looks at the clock: as few as their calls hide the cost of, so that a slow file system
-    /// does not keep a worker long past its deadline.
+    /// Most bytes between two clock reads: enough calls to hide the cost of a read. More would let a slow file system
+    /// hold a worker long past its deadline.
     const STRIDE_BYTES: usize;
 
-    /// Goes to a place in the file of a span.
+    /// Goes to an offset in the file of a span.
     ///
     /// # Errors
-    /// What kept it from getting there, or from leaving the file before.
+    /// The call that failed, on the way there or while leaving the previous file.
     fn go_to(&mut self, span: usize, offset_bytes: u64) -> Result<(), Refused>;
 
     /// Writes each byte.
@@ -74,17 +77,17 @@ pub trait ByteCalls {
     /// The first byte that was not read.
     fn read(&mut self, bytes: &mut [u8]) -> Result<(), Refused>;
 
-    /// Hands what is still in the program's own buffer to the kernel.
+    /// Hands the bytes in the program's own buffer to the kernel.
     ///
     /// # Errors
-    /// What the call said.
+    /// The error of the call.
     fn flush(&mut self) -> Result<(), Refused>;
 
     /// The file of a span.
     fn file(&self, span: usize) -> &OwnedFd;
 }
 
-/// `write` and `read`: a system call for each byte.
+/// `write` and `read`: one system call per byte.
 #[derive(Debug)]
 pub struct SystemCalls {
     files: Vec<OwnedFd>,
@@ -92,15 +95,16 @@ pub struct SystemCalls {
 }
 
 impl SystemCalls {
-    /// Calls on the file of each span, opened for this worker alone: whoever shares an open file moves its position.
+    /// Calls on the file of each span. Each file must be opened for this worker alone: all users of an open file share
+    /// its position.
     pub fn new(files: Vec<OwnedFd>) -> Self {
         Self { files, current: 0 }
     }
 }
 
 impl ByteCalls for SystemCalls {
-    /// A look costs as much as six calls without the kernel's part of them. On a rotating disk that makes each write
-    /// durable, at 10 ms a piece, a worker looks up every five seconds.
+    /// A clock read costs as much as the user-space part of six calls. On a rotating disk that makes each write
+    /// durable, at 10 ms each, a worker looks at the clock every five seconds.
     const STRIDE_BYTES: usize = 512;
 
     fn go_to(&mut self, span: usize, offset_bytes: u64) -> Result<(), Refused> {
@@ -160,11 +164,11 @@ impl ByteCalls for SystemCalls {
     }
 }
 
-/// Calls in a row between two counts of the loop, so that counting and keeping what was read cost less than the plain
-/// loop that we are compared with.
+/// Calls in a row between two counts of the loop. Counting and keeping the bytes read then cost less than the plain
+/// loop that skye is compared with.
 const ROW: usize = 8;
 
-/// Makes a call for each byte, up to the first of which `call` is false: its number.
+/// Makes a call for each byte until `call` returns false. Returns the index of that byte.
 #[inline]
 pub(crate) fn in_rows(bytes: &[u8], mut call: impl FnMut(&u8) -> bool) -> Option<usize> {
     let (rows, rest) = bytes.as_chunks::<ROW>();
@@ -179,7 +183,7 @@ pub(crate) fn in_rows(bytes: &[u8], mut call: impl FnMut(&u8) -> bool) -> Option
     Some(rows.len() * ROW + stopped)
 }
 
-/// As [`in_rows`], for calls that change the byte.
+/// Same as [`in_rows`], for calls that change the byte.
 #[inline]
 pub(crate) fn in_rows_mut(bytes: &mut [u8], mut call: impl FnMut(&mut u8) -> bool) -> Option<usize> {
     let (rows, rest) = bytes.as_chunks_mut::<ROW>();
@@ -194,31 +198,31 @@ pub(crate) fn in_rows_mut(bytes: &mut [u8], mut call: impl FnMut(&mut u8) -> boo
     Some(rows.len() * ROW + stopped)
 }
 
-/// A call for one byte that did not move it.
+/// The failure of a call for one byte that did not move it.
 #[cold]
 fn refused(call: &'static str, moved: usize, result: Result<usize, Errno>) -> Refused {
     let short = |got_bytes| Cause::Short { got_bytes, wanted_bytes: 1 };
     Refused { call, moved, cause: result.map_or_else(Cause::Errno, short) }
 }
 
-/// Where the counts of a worker go, and whence it is told to stop.
+/// Receives the counts of a worker and tells it when to stop.
 pub trait Tally {
-    /// Counting begins.
+    /// Starts counting.
     fn start(&mut self, now_ns: u64);
 
-    /// Counts bytes that were written or read: as many operations.
+    /// Counts bytes written or read, each as one operation.
     fn moved(&mut self, bytes: u64, written: bool);
 
-    /// Counts a piece that was compared.
+    /// Counts a compared piece.
     fn verified(&mut self);
 
-    /// Takes note of how long [`CHUNK_CALLS`] calls in a row took.
+    /// Takes note of the time that [`CHUNK_CALLS`] calls in a row took.
     fn chunk(&mut self, time_ns: u64);
 
-    /// An interval is over. Tells whether to stop.
+    /// Ends an interval. Returns true if the worker must stop.
     fn tick(&mut self, now_ns: u64) -> bool;
 
-    /// Hands over what is left.
+    /// Hands over the remaining counts.
     fn finish(self, end_ns: u64);
 }
 
@@ -227,7 +231,7 @@ pub trait Tally {
 pub struct Recorded<'a> {
     /// Takes the counts.
     pub recorder: Recorder,
-    /// Raised by whoever wants all workers to stop.
+    /// Raised by anyone who wants all workers to stop.
     pub stop: &'a AtomicBool,
 }
 
@@ -261,13 +265,13 @@ impl Tally for Recorded<'_> {
     }
 }
 
-/// What a piece is written from, or read into.
+/// Memory that a piece is written from, or read into.
 enum Block {
     Written(Box<Pool>),
     Read(Box<[u8]>),
 }
 
-/// A thread's work on bytes.
+/// The work of one thread on bytes.
 pub struct ByteWorker<C, B, T> {
     calls: B,
     clock: C,
@@ -276,31 +280,32 @@ pub struct ByteWorker<C, B, T> {
     stamping: Stamping,
     block: Block,
     piece_bytes: u64,
-    /// Operations that are left.
+    /// Operations left to do.
     left: u64,
     deadline_ns: u64,
-    /// The current span, and where in its file the next byte lies.
+    /// The current span, and the offset of the next byte in its file.
     span: usize,
     offset_bytes: u64,
-    /// Every byte of every span was visited.
+    /// True once every byte of every span was visited.
     is_covered: bool,
-    /// Whole pieces to be read until the next one is compared.
+    /// Whole pieces left to read until the next one is compared.
     until_verified: u32,
-    /// What is left of a piece that was begun, as a part of the block.
+    /// The rest of a piece that was begun, as a range of the block.
     rest: std::ops::Range<usize>,
-    /// Calls of the chunk that was begun, and when that was, later by what the worker did for itself since.
+    /// Calls made in the current chunk, and its start time. Time that the worker spends on its own work moves the start
+    /// later.
     chunk_calls: u64,
     chunk_start_ns: u64,
     next_tick_ns: u64,
-    /// At which of tick and deadline the loop looks up next.
+    /// The earlier of tick and deadline: time of the next call of `look_up`.
     look_up_ns: u64,
     drained: bool,
     failure: Option<Failure>,
 }
 
 impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
-    /// A worker on `spans` in turn, again and again, for at most `ops` bytes: `u64::MAX` for no limit. It writes if
-    /// there is something to write, else it reads. It stands at its first byte already.
+    /// A worker on `spans` in turn, again and again, for at most `ops` bytes; `u64::MAX` means no limit. It writes if
+    /// `writes` is given, else it reads. It is already positioned at its first byte.
     pub fn new(
         mut calls: B,
         clock: C,
@@ -310,12 +315,12 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
         stamping: Stamping,
         ops: u64,
     ) -> Self {
-        // Whole intervals: short ones would leave too few bytes to hide what a piece costs.
+        // Whole intervals: a single short one has too few bytes to hide the cost of a piece.
         let interval_bytes = stamping.interval_bytes;
         let piece_bytes = (STAMP_INTERVAL_BYTES / interval_bytes).max(1) * interval_bytes;
         let block = match writes {
             Some(content) => Block::Written(Box::new(Pool::new(content, piece_bytes, 1))),
-            // Touched, so that no page is missing when time counts.
+            // Touch the memory, so that no page is missing when time counts.
             None => Block::Read(vec![1; piece_bytes].into()),
         };
         let offset_bytes = spans.first().map_or(0, |span| span.start_bytes);
@@ -349,8 +354,8 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
         worker
     }
 
-    /// Begins at `start_ns`, as all workers do, and runs until `deadline_ns` has come, the operations are done, the
-    /// tally says so, or a call fails.
+    /// Begins at `start_ns`, as all workers do. Runs until `deadline_ns`, or until all operations are done, the tally
+    /// says stop, or a call fails.
     pub fn run(mut self, start_ns: u64, deadline_ns: u64) -> Ended {
         self.deadline_ns = deadline_ns;
         self.clock.wait_until(start_ns);
@@ -358,12 +363,12 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
         self.next_tick_ns = start_ns + INTERVAL_NS;
         self.look_up_ns = self.next_tick_ns.min(self.deadline_ns);
         self.drained |= start_ns >= self.deadline_ns;
-        // Waking up late is none of the calls' time.
+        // A late wake-up does not count as time of the calls.
         self.chunk_start_ns = self.clock.now_ns();
         while !self.drained {
             self.piece();
         }
-        // What lies in a buffer of the program was not written yet: handing it over is part of the operations.
+        // Bytes in the program's own buffer are not written yet: flushing them is part of the operations.
         if matches!(self.block, Block::Written(_))
             && let Err(refused) = self.calls.flush()
         {
@@ -430,11 +435,11 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
         if let Err(refused) = self.calls.go_to(self.span, self.offset_bytes) {
             self.fail(refused, None);
         }
-        // A span may end within a chunk, and what comes next is another place.
+        // A span may end within a chunk. The next span lies elsewhere, so a new chunk begins.
         (self.chunk_calls, self.chunk_start_ns) = (0, self.clock.now_ns());
     }
 
-    /// Makes the next piece that will be written.
+    /// Prepares the next piece to write.
     fn stamp(&mut self, file: u32, offset_bytes: u64) {
         let Block::Written(pool) = &mut self.block else { return };
         let draft = pool.draft(0);
@@ -446,7 +451,7 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
         }
     }
 
-    /// Compares a piece that was read with what was written there, if it is its turn.
+    /// Compares a piece that was read with the data written there, if its turn has come.
     fn verify(&mut self, len: usize, file: u32, offset_bytes: u64) {
         let Block::Read(block) = &self.block else { return };
         let Some(verifier) = &self.stamping.verifier else { return };
@@ -466,8 +471,8 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
         self.chunk_start_ns += self.clock.now_ns().saturating_sub(begun_ns);
     }
 
-    /// Writes what is left of the last piece, after the measured time and uncounted: the stop rule may hold anywhere
-    /// in a piece, and one of which the end is older than its stamp would be damaged for whoever verifies it.
+    /// Writes the rest of the last piece, uncounted and after the measured time. The stop rule may hold anywhere in a
+    /// piece. A piece whose end is older than its stamp would look damaged to any later verification.
     fn complete(&mut self) {
         let Block::Written(pool) = &self.block else { return };
         if self.failure.is_some() {
@@ -493,7 +498,7 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
         }
     }
 
-    /// Nothing more is moved after a failure; the first one is told.
+    /// Stops the worker after a failure. Only the first failure is reported.
     #[cold]
     fn fail(&mut self, refused: Refused, offset_bytes: Option<u64>) {
         self.drained = true;
@@ -529,7 +534,8 @@ pub(crate) mod tests {
     pub const CONTENT: Content =
         Content { seed: 7, interval_bytes: 4096, compress_percent: 30, dedupe_percent: 0 };
 
-    /// Files of three and two pieces, and one that no span is on; the first two are written whole in generation 0.
+    /// Files of three pieces, two pieces and none. No span covers the last; the first two are written whole in
+    /// generation 0.
     pub fn data_set() -> [File; 3] {
         let files = std::array::from_fn(|_| tempfile::tempfile().unwrap());
         let mut pool = Pool::new(CONTENT, 4096, 1);
@@ -576,7 +582,7 @@ pub(crate) mod tests {
         bytes.chunks(4096).map(|piece| Stamp::from_bytes(&piece[..STAMP_BYTES]).unwrap().generation).collect()
     }
 
-    /// What was counted: operations, bytes read, bytes written, pieces compared.
+    /// Counted operations, bytes read, bytes written, pieces compared.
     pub fn counted(reader: &DeltaReader) -> [u64; 4] {
         let mut sums = [0; 4];
         reader.drain(|delta| {
@@ -588,7 +594,7 @@ pub(crate) mod tests {
         sums
     }
 
-    /// A clock that goes on by a second with each look; by ten at the look that is named.
+    /// A clock that advances by one nanosecond with each read, and by ten at one chosen read.
     struct Looks(std::cell::Cell<u64>, std::cell::Cell<u64>, u64);
 
     impl Clock for Looks {
@@ -619,14 +625,15 @@ pub(crate) mod tests {
         };
         let empty = tempfile::tempfile().unwrap();
         empty.set_len(4 * CHUNK_CALLS).unwrap();
-        // Sixteen strides of 512 calls, of which one takes ten times as long as the others.
+        // Sixteen strides of 512 calls; one stride takes ten times as long as the others.
         let strides = CHUNK_CALLS / SystemCalls::STRIDE_BYTES as u64;
         assert_eq!(slowest(&empty, 4 * CHUNK_CALLS, u64::MAX, None), strides);
         assert_eq!(slowest(&empty, 4 * CHUNK_CALLS, 40, None), strides + 9);
-        // Fewer calls than that tell nothing, nor do those of a chunk that was not finished.
+        // Fewer calls than a chunk report nothing, and an unfinished chunk reports nothing either.
         assert_eq!(slowest(&empty, CHUNK_CALLS - 1, u64::MAX, None), 0);
         assert_eq!(slowest(&empty, CHUNK_CALLS + 1024, strides + 2, None), strides);
-        // Comparing takes a look before and one behind it, of which the latter is not counted, however long it takes.
+        // A comparison reads the clock once before and once after. The second read is not counted, however long it
+        // takes.
         let [file, ..] = data_set();
         for slow_look in [u64::MAX, 11] {
             assert_eq!(slowest(&file, CHUNK_CALLS, slow_look, Some(1)), strides + 1);
@@ -655,7 +662,7 @@ pub(crate) mod tests {
         let files = data_set();
         let (ended, counts) = run(&files, true, stamping(1, None), 10_000);
         assert_eq!((ended.result, ended.is_covered, counts), (Ok(()), false, [10_000, 0, 10_000, 0]));
-        // The first file's second and third piece, and what was begun of the second file's first, made whole.
+        // The second and third piece of the first file, and the begun first piece of the second file, completed.
         assert_eq!(generations(&files[0], 10), [0, 1, 1]);
         assert_eq!(generations(&files[1], 11), [1, 0]);
         let (ended, counts) = run(&files, true, stamping(2, None), 16_384 + 4097);

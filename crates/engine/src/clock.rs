@@ -1,5 +1,5 @@
-//! Time, as a type parameter: the kernel's monotonic clock or the processor's counter on the same axis here, a
-//! virtual clock for simulated devices.
+//! Clocks, as a type parameter. The kernel's monotonic clock and the processor's counter share an axis; simulated
+//! devices have a virtual clock.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ pub trait Clock {
     /// Nanoseconds since an arbitrary but fixed instant.
     fn now_ns(&self) -> u64;
 
-    /// Comes back at `at_ns`, as exactly as the machine allows: sleeps until shortly before, then looks at the clock.
+    /// Returns at `at_ns`, as exactly as the machine allows: sleeps until shortly before, then polls the clock.
     #[cold]
     fn wait_until(&self, at_ns: u64) {
         loop {
@@ -27,10 +27,10 @@ pub trait Clock {
     }
 }
 
-/// A thread that sleeps may wake up so much late: its timer slack (50 us), and the way back to a CPU.
+/// Largest delay expected when a sleeping thread wakes up: its timer slack (50 us) and the way back to a CPU.
 pub const SPIN_NS: u64 = 100_000;
 
-/// `CLOCK_MONOTONIC`, read through the vDSO: no system call where the clock source allows it.
+/// `CLOCK_MONOTONIC`, read through the vDSO: no system call if the clock source allows it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Monotonic;
 
@@ -38,15 +38,15 @@ impl Clock for Monotonic {
     #[inline]
     fn now_ns(&self) -> u64 {
         let now = clock_gettime(ClockId::Monotonic);
-        // Both parts are never negative on a monotonic clock.
+        // Neither part is ever negative on a monotonic clock.
         now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
     }
 }
 
 /// The processor's time stamp counter, on the axis of [`Monotonic`].
 ///
-/// A read costs less than half of the vDSO's, which matters where an operation takes a microsecond. It is used only
-/// where the kernel itself trusts the counter as its clock source: then it runs at one rate and alike on all CPUs.
+/// A read costs less than half of the vDSO's, which matters if an operation takes a microsecond. The counter is used
+/// only if the kernel itself trusts it as clock source: then it runs at one rate on all CPUs.
 #[derive(Debug, Clone, Copy)]
 pub struct Tsc {
     base_ticks: u64,
@@ -55,11 +55,11 @@ pub struct Tsc {
     factor: u64,
 }
 
-/// How long two readings lie apart: with pairs that are exact to some 20 ns, the rate is then exact to 1 in 10^6.
+/// Distance of the two readings. Each pair is exact to about 20 ns, so the rate is exact to 1 in 10^6.
 const CALIBRATION: Duration = Duration::from_millis(20);
 
 impl Tsc {
-    /// Compares the counter with the kernel's clock for 20 ms. `None` where the kernel does not trust it.
+    /// Compares the counter with the kernel's clock for 20 ms. Returns `None` if the kernel does not trust the counter.
     pub fn calibrate() -> Option<Self> {
         let source =
             std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
@@ -75,7 +75,8 @@ impl Tsc {
         Some(Self { base_ticks, base_ns, factor })
     }
 
-    /// The same rate from a new common instant, so that what is left of the rate's error does not add up over a run.
+    /// Keeps the rate but starts from a new common instant, so that the rate's remaining error does not add up over a
+    /// run.
     #[must_use]
     pub fn anchored(self) -> Self {
         pair().map_or(self, |(base_ticks, base_ns)| Self { base_ticks, base_ns, ..self })
@@ -85,13 +86,15 @@ impl Tsc {
 impl Clock for Tsc {
     #[inline]
     fn now_ns(&self) -> u64 {
-        // Before the anchor there is nothing to measure; a CPU that is some ticks behind must not wrap around.
+        // There is nothing to measure before the anchor. The counter of a CPU that lags some ticks must not wrap
+        // around.
         let ticks = ticks().saturating_sub(self.base_ticks);
         self.base_ns + ((u128::from(ticks) * u128::from(self.factor)) >> 32) as u64
     }
 }
 
-/// The best clock that this machine has. One branch a read, always the same way, instead of two copies of every loop.
+/// The best clock of this machine. Each read takes one branch, always the same way; the alternative is two copies of
+/// every loop.
 #[derive(Debug, Clone, Copy)]
 pub enum Timer {
     /// The processor's counter, where the kernel trusts it.
@@ -101,7 +104,7 @@ pub enum Timer {
 }
 
 impl Timer {
-    /// Finds it out, which takes 20 ms.
+    /// Finds the best clock, which takes 20 ms.
     pub fn best() -> Self {
         Tsc::calibrate().map_or(Self::Kernel, Self::Tsc)
     }
@@ -115,7 +118,7 @@ impl Timer {
         }
     }
 
-    /// What it is, for results.
+    /// Name of the clock in results.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tsc(_) => "tsc",
@@ -137,18 +140,18 @@ impl Clock for Timer {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn ticks() -> u64 {
-    // SAFETY: RDTSC reads a register and touches no memory. It is part of every x86-64 processor, and where the
-    // kernel forbids it to programs (PR_SET_TSC) it faults, which is a crash and not undefined behaviour.
+    // SAFETY: RDTSC reads a register and touches no memory. Every x86-64 processor has it. If the kernel forbids it to
+    // programs (PR_SET_TSC) it faults, which is a crash and not undefined behaviour.
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
-/// Other processors have no counter that the kernel would name "tsc", so this is never asked.
+/// Never called: other processors have no counter that the kernel would name "tsc".
 #[cfg(not(target_arch = "x86_64"))]
 fn ticks() -> u64 {
     0
 }
 
-/// The counter and the clock at the same instant: of several tries, the one that took least.
+/// Reads the counter and the clock at the same instant. Returns the fastest of several tries.
 fn pair() -> Option<(u64, u64)> {
     let one = |_| {
         let before = ticks();
@@ -184,8 +187,8 @@ mod tests {
         let mut last_ns = 0;
         for _ in 0..5 {
             std::thread::sleep(Duration::from_millis(10));
-            // Between two reads of the kernel's clock lies every read of the counter, but for 1 in 10^4 of the time
-            // since the anchor: far more than the error, far less than any mistake in the arithmetic.
+            // Every read of the counter lies between two reads of the kernel's clock, within 1 in 10^4 of the time
+            // since the anchor. That is far more than the error, and far less than any mistake in the arithmetic.
             let before_ns = Monotonic.now_ns();
             let now_ns = tsc.now_ns();
             let after_ns = Monotonic.now_ns();

@@ -1,52 +1,55 @@
-//! What is written: incompressible bytes, unique in every block, that can be told from anything else when they are
-//! read again.
+//! The data that tests write: incompressible bytes, unique in every block. A later read can tell them from anything
+//! else.
 //!
-//! A pool is filled once with pseudo-random bytes. A block to be written is one of its slices, taken in turn, so that
-//! neighbours differ even within the window of a compressing file system, and nothing is copied. Every 4 KiB of it
-//! (or the block, if it is smaller) begins with a stamp of seed, file, offset and generation, which makes it unique
-//! for deduplication, and of the place in the pool from which the rest of it comes: so every byte can be checked.
+//! A pool is filled once with pseudo-random bytes. Each block to write is a slice of the pool, and the slices are used
+//! in turn. So neighbours differ even within the window of a compressing file system, and nothing is copied.
+//!
+//! Each 4 KiB of a block (or the whole block, if it is smaller) begins with a stamp. The stamp holds seed, file, offset
+//! and generation, which makes it unique for deduplication. It also holds the pool offset of the rest of the block, so
+//! every byte can be checked.
 
 use std::sync::Arc;
 
 use crate::Draft;
 use crate::buffer::AlignedBuffer;
 
-/// Largest distance between stamps; where blocks are smaller or do not divide it, their common divisor is taken.
+/// Largest distance between stamps. If blocks are smaller or not a multiple of it, the distance is their common
+/// divisor.
 pub const STAMP_INTERVAL_BYTES: usize = 4096;
-/// Bytes of a stamp. Blocks smaller than that carry its end only, and cannot be verified.
+/// Size of a stamp. Smaller blocks carry only its end, and cannot be verified.
 pub const STAMP_BYTES: usize = 40;
-/// Bytes after which the random part of a pool repeats: the window of compressing file systems is at most a record of
+/// Bytes after which the random part of a pool repeats. The window of compressing file systems is at most a record of
 /// ZFS, 1 MiB by default (btrfs: 128 KiB).
 const PERIOD_BYTES: usize = 1 << 20;
 /// Number of the file in the stamps of duplicates, which belong to no place.
 const NO_FILE: u32 = u32::MAX;
 
-/// What the blocks of a data set are like.
+/// Properties of the blocks of a data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Content {
     /// Seed of the run.
     pub seed: u64,
-    /// Distance of stamps, which begins at every multiple of it in a file: divides every block size.
+    /// Distance of stamps. It divides every block size, and a stamp lies at every multiple of it in a file.
     pub interval_bytes: usize,
-    /// Share of each interval that is zero, in percent: what a compressing file system saves.
+    /// Percentage of each interval that is zero: the part that a compressing file system saves.
     pub compress_percent: u8,
-    /// Share of blocks that are copies of one another, in percent: what a deduplicating file system saves.
+    /// Percentage of blocks that are copies of one another: the part that a deduplicating file system saves.
     pub dedupe_percent: u8,
 }
 
 impl Content {
-    /// Whether blocks carry whole stamps and can be verified.
+    /// True if blocks carry whole stamps and can be verified.
     pub fn is_stamped(self) -> bool {
         self.interval_bytes >= STAMP_BYTES
     }
 
-    /// Whole intervals, about [`PERIOD_BYTES`].
+    /// Length of the period: whole intervals, about [`PERIOD_BYTES`].
     fn period_bytes(self) -> usize {
         PERIOD_BYTES.div_ceil(self.interval_bytes) * self.interval_bytes
     }
 
-    /// One period of the pool: eight interleaved xorshift generators, which the compiler turns into vector
-    /// instructions (Marsaglia, "Xorshift RNGs", 2003), with zeros at the end of each interval.
+    /// Returns one period of the pool, with zeros at the end of each interval. Eight interleaved xorshift generators
+    /// make the bytes, which the compiler turns into vector instructions (Marsaglia, "Xorshift RNGs", 2003).
     fn period(self) -> Box<[u8]> {
         let mut period = vec![0; self.period_bytes()].into_boxed_slice();
         let mut lanes: [u64; 8] = std::array::from_fn(|lane| mix(self.seed ^ mix(lane as u64 + 1)) | 1);
@@ -69,18 +72,18 @@ impl Content {
     }
 }
 
-/// What a stamp says about its interval.
+/// Content of a stamp: the identity of its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// Seed of the run.
     pub seed: u64,
     /// Number of the file in the data set.
     pub file: u32,
-    /// How many tests wrote the data set before: tells an old block from a new one.
+    /// Number of tests that wrote the data set before. It tells an old block from a new one.
     pub generation: u32,
-    /// Offset in the file at which the stamp lies.
+    /// Offset of the stamp in the file.
     pub offset_bytes: u64,
-    /// Where in the pool's period, or periods after it, the interval begins.
+    /// Start of the interval in the pool's period, or in a later period.
     pub phase_bytes: u32,
 }
 
@@ -99,7 +102,7 @@ impl Stamp {
         bytes
     }
 
-    /// The stamp that lies here, or `None` if its check sum is wrong.
+    /// Returns the stamp at the start of `bytes`, or `None` if its check sum is wrong.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut words = [0; STAMP_BYTES / 8];
         for (word, bytes) in words.iter_mut().zip(bytes.get(..STAMP_BYTES)?.chunks_exact(8)) {
@@ -113,8 +116,8 @@ impl Stamp {
     }
 }
 
-/// Stamps a block that will lie at `stamp.offset_bytes`, every `interval_bytes`; `stamp.phase_bytes` is that of its
-/// beginning.
+/// Stamps a block that will lie at `stamp.offset_bytes`, every `interval_bytes`. `stamp.phase_bytes` is the phase of
+/// the block's start.
 #[inline]
 pub fn stamp(block: &mut [u8], interval_bytes: usize, stamp: Stamp) {
     let mut at = stamp;
@@ -122,7 +125,7 @@ pub fn stamp(block: &mut [u8], interval_bytes: usize, stamp: Stamp) {
         let bytes = at.to_bytes();
         match interval.first_chunk_mut() {
             Some(place) => *place = bytes,
-            // The check sum at its end is what makes small blocks unique.
+            // The check sum at the stamp's end makes small blocks unique.
             None => interval.copy_from_slice(&bytes[STAMP_BYTES - interval.len()..]),
         }
         at.offset_bytes += interval_bytes as u64;
@@ -130,31 +133,31 @@ pub fn stamp(block: &mut [u8], interval_bytes: usize, stamp: Stamp) {
     }
 }
 
-/// Blocks to be written by one worker: slices that are used in turn, none of them while it is in flight.
+/// Blocks for one worker to write: slices used in turn, never one that is in flight.
 #[derive(Debug)]
 pub struct Pool {
     memory: AlignedBuffer,
     block_bytes: usize,
     period_bytes: usize,
-    /// Slices that are free, the one that was used longest ago first: a ring.
+    /// Free slices in a ring, least recently used first.
     free: Box<[u32]>,
     first_free: usize,
     /// The slice of each slot.
     taken: Box<[u32]>,
-    /// What each slot writes next: its slice, or the duplicate.
+    /// Pool offset of each slot's next write: its slice, or the duplicate.
     offsets: Box<[usize]>,
     duplicate: usize,
     dedupe_percent: u8,
-    /// Shares of a duplicate that are due, in percent.
+    /// Fraction of a duplicate that is due, in percent.
     due_percent: u8,
 }
 
 impl Pool {
-    /// A pool for `depth` writes at a time of blocks of `block_bytes`.
+    /// A pool for `depth` writes in flight, with blocks of `block_bytes`.
     pub fn new(content: Content, block_bytes: usize, depth: u32) -> Self {
         let period = content.period();
         let slices = period.len().div_ceil(block_bytes).max(depth as usize + 1);
-        // One more slice is what all duplicates are.
+        // One more slice holds the duplicate.
         let mut memory = AlignedBuffer::new((slices + 1) * block_bytes);
         for chunk in memory.bytes_mut().chunks_mut(period.len()) {
             chunk.copy_from_slice(&period[..chunk.len()]);
@@ -181,7 +184,7 @@ impl Pool {
         }
     }
 
-    /// The next block of `slot`; what the slot wrote before is free again.
+    /// Returns the next block of `slot`, and frees the slice that the slot wrote before.
     #[inline]
     pub fn draft(&mut self, slot: u32) -> Draft<'_> {
         let slot = slot as usize;
@@ -201,42 +204,42 @@ impl Pool {
         Draft { bytes, phase_bytes, is_duplicate }
     }
 
-    /// What [`Pool::draft`] gave to `slot`, as a place in [`Pool::memory`].
+    /// Offset in [`Pool::memory`] of the block that [`Pool::draft`] gave to `slot`.
     #[inline]
     pub fn offset(&self, slot: u32) -> usize {
         self.offsets[slot as usize]
     }
 
-    /// What [`Pool::draft`] gave to `slot`.
+    /// The block that [`Pool::draft`] gave to `slot`.
     #[inline]
     pub fn block(&self, slot: u32) -> &[u8] {
         let offset = self.offset(slot);
         self.memory.part(offset, self.block_bytes)
     }
 
-    /// All of it.
+    /// The whole memory of the pool.
     pub fn memory(&mut self) -> &mut AlignedBuffer {
         &mut self.memory
     }
 }
 
-/// What is wrong with a block that was read.
+/// The first error in a block that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Offset in the file of the first byte that is wrong.
+    /// Offset in the file of the first wrong byte.
     pub offset_bytes: u64,
-    /// What should lie there; as many bytes as were compared at once, zeros behind them.
+    /// Expected bytes from there on. Zeros fill the array behind the end of the bytes compared at once.
     pub expected: [u8; Mismatch::SHOWN],
-    /// What lies there.
+    /// Bytes found from there on.
     pub found: [u8; Mismatch::SHOWN],
-    /// The bytes are those of another place or time: what its stamp says.
+    /// Stamp of the interval, if the bytes belong to another place or time.
     pub belongs_to: Option<Stamp>,
-    /// Bytes from there to the end of what is stamped at once, if all of them are zeros; else 0.
+    /// Bytes from there to the end of the interval, if all of them are zeros; else 0.
     pub zeros_bytes: u64,
 }
 
 impl Mismatch {
-    /// Bytes that a mismatch shows of either side.
+    /// Bytes of either side that a mismatch shows.
     pub const SHOWN: usize = 8;
 
     fn new(offset_bytes: u64, expected: &[u8], found: &[u8], belongs_to: Option<Stamp>) -> Self {
@@ -255,13 +258,13 @@ impl Mismatch {
     }
 }
 
-/// Knows what every byte of a data set must be. Shared by all workers, and only read.
+/// Knows the correct value of every byte of a data set. All workers share it and only read it.
 #[derive(Debug, Clone)]
 pub struct Verifier {
     content: Content,
-    /// One period and an interval more, so that every interval of it is one piece.
+    /// One period and one interval more, so that every interval is contiguous.
     period: Arc<[u8]>,
-    /// Generations that a block may have: those that wrote since every block was written.
+    /// Generations that a block may have: those of the tests that wrote since every block was written.
     pub generations: std::ops::RangeInclusive<u32>,
 }
 
@@ -282,7 +285,7 @@ impl Verifier {
         self.verify_of(&self.generations, block, file, offset_bytes)
     }
 
-    /// The same of a block that only these generations may have.
+    /// Same as [`Verifier::verify`], for a block that may only have these generations.
     ///
     /// # Errors
     /// The first byte that is wrong.
@@ -298,7 +301,7 @@ impl Verifier {
         for (index, interval) in block.chunks_exact(interval_bytes).enumerate() {
             let offset_bytes = offset_bytes + (index * interval_bytes) as u64;
             let Some(found) = Stamp::from_bytes(interval) else {
-                // The check sum is wrong; say which word of what should be there is.
+                // The check sum is wrong. Compare word by word with the expected stamp, to name the damaged word.
                 let generation = *generations.end();
                 let claimed = u64::from_le_bytes(interval[24..32].try_into().unwrap_or_default());
                 let phase_bytes = claimed.min(self.content.period_bytes() as u64) as u32;
@@ -414,7 +417,7 @@ mod tests {
             let mut bad = block.clone();
             bad[at] ^= 0x40;
             let mismatch = verifier.verify(&bad, 3, 8192).unwrap_err();
-            // A damaged check sum, or a stamp of which the damaged word is not known, is told at the stamp.
+            // Damage to the check sum is reported within the stamp, and so is a stamp whose damaged word is unknown.
             if at % 4096 >= STAMP_BYTES {
                 assert_eq!(mismatch.offset_bytes, 8192 + at as u64);
                 assert_eq!((mismatch.expected[0], mismatch.found[0]), (block[at], bad[at]));

@@ -1,11 +1,11 @@
-//! An engine that pauses before each call: how much slower a test becomes by it tells what its rate depends on.
+//! An engine that pauses before each call. The slow-down of a test shows what its rate depends on.
 //!
-//! Where the time of an operation sets the rate, a pause lengthens each turn by itself; where something else caps the
-//! rate, it only shortens a wait (Curtsinger and Berger, "Coz", 2015, with slower instead of faster). The pause is a
-//! sleep and no loop: a loop would take the CPU that others need.
+//! If the time of an operation sets the rate, a pause lengthens each turn by its own length. If something else caps the
+//! rate, a pause only shortens a wait. The method follows Curtsinger and Berger, "Coz", 2015, with slower instead of
+//! faster. The pause is a sleep and not a busy loop: a loop would take the CPU that others need.
 //!
-//! On and off change by turns within one run, so that a target that drifts does so in both. Nothing but experiments goes
-//! through here: what is printed as a rate never does.
+//! The pauses go on and off by turns within one run, so that a drifting target drifts in both. Only experiments run
+//! through this engine: no printed rate ever does.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,48 +16,49 @@ use rustix::io::Errno;
 use crate::clock::{Clock, Monotonic};
 use crate::{Completion, DataEngine, Draft, Io};
 
-/// Sleeps shorter than this are mostly the way back to a CPU; several are made into one, before every so-manieth call.
+/// A sleep shorter than this consists mostly of the way back to a CPU. Several short pauses are therefore merged into
+/// one, before every n-th call.
 const SLEEP_NS_MIN: u64 = 200_000;
-/// What a sleeping thread may be late by, as far as it can choose.
+/// Wake-up delay that a sleeping thread asks the kernel to allow.
 const TIMER_SLACK_NS: u64 = 1;
 
-/// When calls are delayed, and by how much.
+/// Schedule and length of the pauses.
 #[derive(Debug, Clone)]
 pub struct Delay {
     /// Mean pause before each call.
     pub mean_ns: u64,
-    /// Where it is switched, on the axis of the monotonic clock from the start of the phase: off before the first, on
-    /// until the second, and so on.
+    /// Times at which the pauses go on or off, counted from the start of the phase on the monotonic clock. They are off
+    /// before the first time, on until the second, and so on.
     pub switches_ns: Arc<[u64]>,
-    /// What calls really waited, all together, while it was on.
+    /// Time that calls really waited while the pauses were on: the sum over all calls.
     pub waited_ns: Arc<AtomicU64>,
 }
 
-/// Calls that wait for their time before they reach the engine.
+/// An engine whose calls wait for their time before they reach the inner engine.
 #[derive(Debug)]
 pub struct Delayed<E> {
     inner: E,
     delay: Delay,
-    /// One pause stands for so many calls.
+    /// Calls per pause.
     every: u64,
     pause_ns: u64,
     calls: u64,
-    /// When it began, from the first call on.
+    /// Start of the phase: the time of the first call.
     start_ns: u64,
     next_switch: usize,
-    /// Calls that wait, and since when, in the order of their times.
+    /// Waiting calls and the times when they began to wait, earliest first.
     waiting: VecDeque<(u64, Io)>,
     in_flight: usize,
 }
 
 impl<E: DataEngine> Delayed<E> {
-    /// That engine, with pauses. The thread that makes it is the one that uses it.
+    /// Wraps `inner` with pauses. Must run on the thread that uses the engine.
     pub fn new(inner: E, delay: Delay) -> Self {
-        // Without it, every pause would be 50 us longer than asked for; where it is refused, what was really waited is
+        // With the default slack, every pause would be 50 us too long. If the kernel refuses, the time really waited is
         // counted all the same.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(TIMER_SLACK_NS));
         let depth = inner.depth() as usize;
-        // With several slots, pauses overlap and each may be as short as it likes: nobody sleeps for one alone.
+        // With several slots, pauses overlap and may be as short as asked for: no sleep serves one call alone.
         let every = if depth > 1 { 1 } else { SLEEP_NS_MIN.div_ceil(delay.mean_ns.max(1)).max(1) };
         Self {
             inner,
@@ -88,7 +89,7 @@ impl<E: DataEngine> Delayed<E> {
         self.next_switch % 2 == 1
     }
 
-    /// Hands over what has waited long enough; when the next has.
+    /// Hands over the calls that have waited long enough. Returns when the next one is due.
     fn release(&mut self, now_ns: u64) -> u64 {
         while let Some((since_ns, io)) = self.waiting.front().copied() {
             let due_ns = since_ns + self.pause_ns;

@@ -1,41 +1,41 @@
-//! Why a worker stopped before its stop rule held.
+//! The reason why a worker stopped before its stop rule held.
 
 use rustix::io::Errno;
 
 use crate::data::Mismatch;
 
-/// A call that failed, with what is needed to say where.
+/// A failed call, with the details needed to say where it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failure {
-    /// The call.
+    /// Name of the call.
     pub call: &'static str,
     /// Number of the file in its set.
     pub file: u64,
-    /// Offset in the file; null for calls that have none.
+    /// Offset in the file; `None` for calls without one.
     pub offset_bytes: Option<u64>,
-    /// Why.
+    /// Cause of the failure.
     pub cause: Cause,
 }
 
-/// Why a call failed.
+/// Cause of a failed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// The kernel said so.
+    /// The kernel returned this error.
     Errno(Errno),
-    /// It moved fewer bytes than it was asked to.
+    /// The call moved fewer bytes than it was asked to.
     Short {
         /// Bytes moved.
         got_bytes: usize,
         /// Bytes asked for.
         wanted_bytes: usize,
     },
-    /// A block was read that is not what was written.
+    /// A block that was read differs from the block that was written.
     Mismatch(Mismatch),
-    /// Directories that were read to their ends named another number of files than there are.
+    /// The number of files listed by the directories, read to their ends, is not the number of existing files.
     Names {
-        /// Files that they named.
+        /// Files listed.
         came: u64,
-        /// Files that there are.
+        /// Existing files.
         files: u64,
     },
 }

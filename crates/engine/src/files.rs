@@ -1,7 +1,7 @@
-//! The measuring loop on files: one round over a set of names, each operation timed.
+//! The measuring loop on files: one round over a set of names, with every operation timed.
 //!
-//! One clock read ends a call and starts the next. Computing the next name and counting lie in between; they take
-//! some ten nanoseconds, against a second clock read's twenty.
+//! One clock read ends a call and starts the next. Computing the next name and counting lie in between and take about
+//! ten nanoseconds. A second clock read would take about twenty.
 
 mod directories;
 mod verbs;
@@ -27,14 +27,14 @@ pub use verbs::{
 
 const READ_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Where a thread's files lie.
+/// Location of a thread's files.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
     /// The directory that names are relative to.
     pub directory: BorrowedFd<'a>,
-    /// The lowest directories, where a verb makes each of its changes durable; else empty.
+    /// The lowest directories, if a verb makes each of its changes durable there; else empty.
     pub leaves: &'a [OwnedFd],
-    /// How files are spread below it.
+    /// Spread of the files below the directory.
     pub tree: Tree,
 }
 
@@ -54,7 +54,7 @@ pub struct Laps<'a, C> {
 }
 
 impl<C: Clock> Laps<'_, C> {
-    /// The call of that step has just ended.
+    /// Ends the lap of `step`, whose call has just returned.
     #[inline]
     pub fn lap(&mut self, step: usize) {
         let now_ns = self.clock.now_ns();
@@ -62,36 +62,37 @@ impl<C: Clock> Laps<'_, C> {
         self.last_ns = now_ns;
     }
 
-    /// What has just ended is part of the operation, but none of its steps.
+    /// Ends a lap that is part of the operation, but of none of its steps.
     #[inline]
     fn skip(&mut self) {
         self.last_ns = self.clock.now_ns();
     }
 }
 
-/// A call that failed: its step, and why.
+/// A failed call: its step and the cause.
 type CallError = (usize, Cause);
 
-/// Closes a file. What a network file system has not written yet fails here, where a dropped descriptor says nothing.
+/// Closes a file. Data that a network file system has not written yet may fail here; dropping a descriptor would hide
+/// the error.
 ///
 /// # Errors
-/// What the kernel said. The file is closed all the same.
+/// The error that the kernel returned. The file is closed all the same.
 #[inline]
 pub fn close(file: OwnedFd) -> Result<(), Errno> {
-    // SAFETY: its only owner gives the number up, and nobody uses it again.
+    // SAFETY: the only owner gives up the descriptor number, and no one uses it again.
     match unsafe { rustix::io::try_close(file.into_raw_fd()) } {
-        // Linux has closed it by then (close(2)).
+        // Linux has closed the file by then (close(2)).
         Err(Errno::INTR) => Ok(()),
         closed => closed,
     }
 }
 
-/// One operation on a file of a set, by its number.
+/// An operation on the file with a given number in a set.
 pub trait FileOps {
-    /// The calls that it makes.
+    /// Names of the operation's calls.
     fn steps(&self) -> &'static [&'static str];
 
-    /// Does it to a file, and takes a lap after each call.
+    /// Operates on a file, and takes a lap after each call.
     ///
     /// # Errors
     /// The call that failed.
@@ -103,15 +104,16 @@ pub trait FileOps {
     ) -> Result<(), CallError>;
 }
 
-/// One operation on a name in a directory.
+/// An operation on a name in a directory.
 pub trait NameOps {
-    /// What the names stand for.
+    /// The kind of the names.
     const KIND: Kind;
 
-    /// The calls that it makes; and last `getdents64`, which is another one where names come from directories.
+    /// Names of the operation's calls, and last `getdents64`: that call is an extra step if names come from
+    /// directories.
     fn steps(&self) -> &'static [&'static str];
 
-    /// Does it to a name, and takes a lap after each call of its own.
+    /// Operates on a name, and takes a lap after each call of its own.
     ///
     /// # Errors
     /// The call that failed.
@@ -123,41 +125,41 @@ pub trait NameOps {
     ) -> Result<(), CallError>;
 }
 
-/// When a round ends early.
+/// Limits that end a round early.
 #[derive(Debug, Clone, Copy)]
 pub struct RoundLimits<'a> {
     /// No operation starts after this instant.
     pub deadline_ns: u64,
-    /// Raised by whoever wants all workers to stop; looked at once an interval.
+    /// Raised by anyone who wants all workers to stop; checked once an interval.
     pub stop: &'a AtomicBool,
 }
 
-/// How a round ended.
+/// Result of a round.
 #[derive(Debug)]
 pub struct Round {
-    /// Operations, in the order of the visits: fewer than asked for if it ended early.
+    /// Operations done, in the order of visits: fewer than asked for if the round ended early.
     pub done: u64,
-    /// When the first of them began.
+    /// Start of the first operation.
     pub start_ns: u64,
-    /// When the last of them ended.
+    /// End of the last operation.
     pub end_ns: u64,
     /// The first call that failed.
     pub result: Result<(), Failure>,
 }
 
-/// Which files a round visits, in which order.
+/// Files that a round visits, and their order.
 #[derive(Debug, Clone, Copy)]
 pub struct Visits {
     /// Number of the first file.
     pub first: u64,
-    /// How many from there on are visited.
+    /// Number of files visited from there on.
     pub files: u64,
-    /// In this order; in sequence if there is none.
+    /// Order of the visits; `None` means in sequence.
     pub order: Option<Permutation>,
 }
 
 impl Visits {
-    /// In the order of their numbers.
+    /// Visits in the order of file numbers.
     pub fn in_sequence(first: u64, files: u64) -> Self {
         Self { first, files, order: None }
     }
@@ -168,13 +170,13 @@ impl Visits {
     }
 }
 
-/// How far a round has come.
+/// Progress of a round.
 struct Walk<'a, C> {
     laps: Laps<'a, C>,
     limits: RoundLimits<'a>,
     done: u64,
     start_ns: u64,
-    /// When the last operation ended, and the next one began.
+    /// End of the last operation, and start of the next.
     ended_ns: u64,
     next_tick_ns: u64,
 }
@@ -187,7 +189,7 @@ impl<'a, C: Clock> Walk<'a, C> {
         Self { laps, limits, done: 0, start_ns, ended_ns: start_ns, next_tick_ns: start_ns + INTERVAL_NS }
     }
 
-    /// Counts an operation that has ended; false if no other may begin.
+    /// Counts a completed operation. Returns false if no other may begin.
     #[inline]
     fn count(&mut self) -> bool {
         let now_ns = self.laps.last_ns;
@@ -202,14 +204,14 @@ impl<'a, C: Clock> Walk<'a, C> {
         !self.limits.stop.load(Ordering::Relaxed)
     }
 
-    /// The round, which has ended then.
+    /// Ends the round and returns it.
     fn finish(self, end_ns: u64, result: Result<(), Failure>) -> Round {
         self.laps.recorder.flush(end_ns);
         Round { done: self.done, start_ns: self.start_ns, end_ns, result }
     }
 }
 
-/// Does an operation to every file of a set, once.
+/// Performs an operation on every file of a set, once.
 pub fn round<C: Clock, V: FileOps>(
     verb: &mut V,
     place: &Place<'_>,
@@ -247,10 +249,11 @@ mod tests {
         Place { directory: directory.as_fd(), leaves: &[], tree }
     }
 
-    /// Operations, bytes that were written or read, calls of each step.
+    /// Operations, bytes written or read, calls of each step.
     type Counted = (u64, u64, Vec<u64>);
 
-    /// A round and what it counted, which another thread reads meanwhile: it may last for several intervals.
+    /// Runs a round and returns its counts. Another thread reads them meanwhile, as a round may last for several
+    /// intervals.
     fn watched(
         steps: usize,
         deadline_ns: u64,
@@ -289,7 +292,7 @@ mod tests {
         counted
     }
 
-    /// A round in the order of directories; `files` are expected to come.
+    /// Runs a round in the order of directories, which must bring `files` files.
     fn in_directories<O: NameOps, S: Spelling>(
         names: Names<S>,
         operation: O,
@@ -384,7 +387,7 @@ mod tests {
         assert_eq!((failure.call, failure.file, failure.cause), ("open", 2, Errno::EXIST.into()));
         assert_eq!(std::fs::read(temp.path().join("f00000002")).unwrap(), b"in the way");
     }
-    /// Makes the files of a set, as many as its tree has, in the directories that it has.
+    /// Makes all files of a set, in the directories of its tree.
     fn make<S: Spelling>(
         path: &std::path::Path,
         names: Names<S>,
@@ -402,12 +405,12 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let directory = std::fs::File::open(temp.path()).unwrap();
         let below = |tree: Tree| temp.path().join(tree.directory(tree.dirs - 1));
-        // More than one call returns, and directories that stay empty.
+        // More entries than one call returns, and directories that stay empty.
         for (files, dirs, levels) in [(3000, 1, 1), (500, 7, 2), (9, 8, 1)] {
             let tree = Tree { files, dirs, levels };
             let (names, place) = (Names { tree, spelling }, place(&directory, tree));
             make(temp.path(), names, &place, None);
-            // What others have put there stays, and is no file of the set.
+            // Files that others have put there stay, and are not files of the set.
             for other in ["notes.txt", ".nfs00000001", "file-copy", "r00000001"] {
                 std::fs::write(below(tree).join(other), "precious").unwrap();
             }
@@ -522,7 +525,7 @@ mod tests {
             .collect();
         let place = Place { directory: directory.as_fd(), leaves: &leaves, tree };
         let names = Names { tree, spelling: LettersFirst { seed: 5 } };
-        // As the second of several threads in the same directories.
+        // This thread acts as the second of several in the same directories.
         let visits = Visits::in_sequence(10, 20);
         let made = all(CreateLinks::<SYMBOLIC, _>::new(names, 10, true), &place, visits);
         assert_eq!(made, (20, 0, vec![19, 1, 1, 20]));

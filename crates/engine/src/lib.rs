@@ -1,13 +1,23 @@
-//! How one operation is issued, timed and counted: the only hot loop of skye.
+//! Issues, times and counts one operation at a time. The only hot loops of skye are here.
+//!
+//! An engine makes calls: [`sync`], [`uring`], [`null`] or [`sim`]. A loop drives it: [`worker`] on blocks, [`bytes`]
+//! on single bytes, [`files`] on names, [`zones`] for the rate over the offset. [`stdio`] calls the C library.
 //!
 //! Invariants:
-//! - The measuring loop allocates nothing, locks nothing, formats nothing and logs nothing. What it needs is made
-//!   before the start; what it counted leaves through a preallocated queue, once an interval ([`recorder`]).
-//! - One worker is one thread with its own engine, buffers and histogram. Workers share nothing that is written
-//!   in the loop: each has blocks of its own ([`pattern`]).
-//! - No option is looked at in the loop: verb, engine, clock and pacing are type parameters of [`worker::Worker`].
-//! - Every operation is timed by a monotonic clock, and no later than it is reaped.
-//! - No file is opened, made or removed here but as the measured operation itself or its undoing ([`files`]).
+//! - The measuring loops allocate, lock, format and log nothing. `tests/no_allocation.rs` tests every engine, verb and
+//!   pacing. Workers make all that they need before the start.
+//! - Counts leave a loop through a preallocated queue, once an interval ([`recorder`]).
+//! - One worker is one thread with its own engine, buffers and histogram. Workers share nothing that the loop writes:
+//!   each has its own blocks ([`pattern`]).
+//! - No loop looks at an option: verb, engine, clock and pacing are type parameters of [`worker::Worker`].
+//! - A clock times every operation except single bytes, no later than the operation is reaped. The clock is the
+//!   processor's counter, the kernel's monotonic clock, or that of a simulated device ([`clock`]).
+//! - A verb that writes never has one block in flight twice: nobody could say which write lies there in the end.
+//! - Workers have disjoint ranges, and a pass visits each block once. Where two passes overlap, a block in flight waits
+//!   (`Worker::next_block`).
+//! - Buffers in flight are never freed or reused. A slot queues nothing before its call has ended. A pool hands out no
+//!   slice in flight. A ring that is dropped with calls in flight leaves its memory to them.
+//! - A file is opened, made or removed only as the measured operation itself or its undoing ([`files`]).
 
 pub mod buffer;
 pub mod bytes;
@@ -53,33 +63,33 @@ impl Call {
     }
 }
 
-/// One call that an engine is asked to make.
+/// One call for an engine to make.
 #[derive(Debug, Clone, Copy)]
 pub struct Io {
-    /// Whose buffer it uses, and by what it is known when it completes: below the engine's depth.
+    /// Slot whose buffer the call uses, and which names it at completion: below the engine's depth.
     pub slot: u32,
-    /// What to do.
+    /// The call to make.
     pub call: Call,
-    /// On which of the worker's files.
+    /// Index of the file among the worker's files.
     pub file: u32,
-    /// Where in the file.
+    /// Offset in the file.
     pub offset_bytes: u64,
 }
 
-/// A call that has ended.
+/// A completed call.
 #[derive(Debug, Clone, Copy)]
 pub struct Completion {
     /// The slot of its [`Io`].
     pub slot: u32,
-    /// Bytes moved, or the negative number of the error, as the kernel tells it: eight bytes a completion.
+    /// Bytes moved, or the negative error number, as the kernel reports it. A completion thus takes eight bytes.
     pub result: i32,
 }
 
 impl Completion {
-    /// Bytes moved, or why it failed.
+    /// Returns the bytes moved.
     ///
     /// # Errors
-    /// What the kernel said to this call.
+    /// The error that the kernel returned for this call.
     pub fn outcome(self) -> Result<u32, rustix::io::Errno> {
         u32::try_from(self.result).map_err(|_| rustix::io::Errno::from_raw_os_error(-self.result))
     }
@@ -87,43 +97,43 @@ impl Completion {
 
 /// Issues calls on data: up to [`DataEngine::depth`] at a time, one per slot.
 pub trait DataEngine {
-    /// Whether [`DataEngine::reap`] may keep back calls that have ended.
+    /// True if [`DataEngine::reap`] may keep back completed calls.
     const KEEPS_BACK: bool = false;
 
-    /// Calls that may be in flight; slots are numbered below it.
+    /// Most calls in flight; slots have numbers below it.
     fn depth(&self) -> u32;
 
-    /// The bytes that the next write on `slot` will move, to be stamped before it is queued. Nothing that is in
+    /// The bytes that the next write on `slot` will move. The caller stamps them before it queues the write. No call in
     /// flight uses them.
     fn draft(&mut self, slot: u32) -> Draft<'_>;
 
-    /// The bytes that the last read on `slot` brought.
+    /// The bytes that the last read on `slot` returned.
     fn block_read(&self, slot: u32) -> &[u8];
 
-    /// Prepares a call. Nothing need happen before [`DataEngine::reap`].
+    /// Prepares a call. The engine may delay all work on it until [`DataEngine::reap`].
     fn queue(&mut self, io: Io);
 
-    /// Sees to it that all queued calls are on their way, waits until at least one call has ended or `until_ns` has
-    /// come on the clock of the worker, and hands out of those that have ended, without waiting for more. `u64::MAX`
-    /// waits for a call, however long it takes.
+    /// Submits all queued calls, then waits until at least one call has completed or the worker's clock reaches
+    /// `until_ns`. Hands out completed calls without waiting for more. With `until_ns` of `u64::MAX` it waits for a
+    /// call, however long it takes.
     ///
     /// # Errors
-    /// What the kernel said to the submission or the waiting as a whole; failed calls are completions.
+    /// An error of the submission or the wait as a whole. A failed call is a completion instead.
     fn reap(&mut self, done: &mut [Completion], until_ns: u64) -> Result<usize, rustix::io::Errno>;
 
-    /// Calls that it has kept back.
+    /// Calls that the engine has kept back.
     fn left(&self) -> usize {
         0
     }
 }
 
-/// A block that is about to be written.
+/// A block about to be written.
 #[derive(Debug)]
 pub struct Draft<'a> {
-    /// Its bytes, all but the stamps.
+    /// Bytes of the block, without the stamps.
     pub bytes: &'a mut [u8],
-    /// Where in the pool it begins: what it contains follows from that ([`data::Stamp::phase_bytes`]).
+    /// Offset of the block in the pool, which determines its content ([`data::Stamp::phase_bytes`]).
     pub phase_bytes: u32,
-    /// A copy of other blocks: stamped already, and never to be changed.
+    /// True for a copy of other blocks: it is stamped already, and must never be changed.
     pub is_duplicate: bool,
 }

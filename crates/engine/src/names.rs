@@ -1,5 +1,5 @@
-//! Names of files, computed without formatting: a letter for what it is and eight hexadecimal digits for which, and
-//! letters beside them where they were asked for.
+//! Names of files, computed without formatting: a letter for the kind and eight hexadecimal digits for the number.
+//! Optional letters precede or follow them.
 
 use std::ffi::{CStr, CString};
 use std::fmt;
@@ -11,17 +11,17 @@ pub const FILE_DIGITS: usize = 8;
 /// Hexadecimal digits of a directory's number.
 pub const DIRECTORY_DIGITS: usize = 5;
 
-/// What a name stands for.
+/// The kind of object that a name refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
     /// A file of the set.
     File = b'f',
-    /// The same file under the name that it is renamed to.
+    /// The same file after its renaming.
     Renamed = b'r',
-    /// A hard link to it.
+    /// A hard link to the file.
     Link = b'l',
-    /// A symbolic link to it.
+    /// A symbolic link to the file.
     Symlink = b's',
     /// A directory made by `mkdir`.
     Directory = b'm',
@@ -30,7 +30,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The letter that names of this kind begin with.
+    /// First letter of the names of this kind.
     pub const fn letter(self) -> char {
         self as u8 as char
     }
@@ -39,34 +39,34 @@ impl Kind {
 /// Most letters beside the number.
 pub const LETTERS_MAX: usize = model::marker::LETTERS_MAX as usize;
 
-/// A letter and the digits.
+/// Length of the kind's letter and the digits.
 const NUMBERED: usize = 1 + FILE_DIGITS;
 
-/// How the last part of a path is spelled.
+/// Spelling of the last part of a path.
 pub trait Spelling: fmt::Debug + Clone + Copy + Send + 'static {
     /// Most letters beside the number.
     const LETTERS_MAX: usize;
 
-    /// Writes the name of a file, and the NUL behind it where that has moved. `name` has room for the longest one, and
-    /// holds one of the same kind.
+    /// Writes the name of a file, and the NUL behind it if its place has changed. The buffer `name` has room for the
+    /// longest name, and holds a name of the same kind.
     fn spell(self, name: &mut [u8], kind: u8, file: u64);
 
-    /// Whether a file of a kind can have this name.
+    /// True if a file of this kind can have this name.
     fn can_be(self, name: &[u8], kind: Kind) -> bool;
 }
 
-/// The kind's letter and the number, and nothing else.
+/// The kind's letter and the number, nothing else.
 #[derive(Debug, Clone, Copy)]
 pub struct Plain;
 
-/// The same, and letters behind it that follow from the seed and the number.
+/// The kind's letter, the number, then letters that follow from the seed and the number.
 #[derive(Debug, Clone, Copy)]
 pub struct NumberFirst {
     /// The seed.
     pub seed: u64,
 }
 
-/// Letters that follow from the seed and the number, and then the same.
+/// Letters that follow from the seed and the number, then the kind's letter and the number.
 #[derive(Debug, Clone, Copy)]
 pub struct LettersFirst {
     /// The seed.
@@ -144,11 +144,11 @@ fn write_digits(digits: &mut [u8], file: u64) {
     }
 }
 
-/// Writes 0 to [`LETTERS_MAX`] letters; returns how many.
+/// Writes 0 to [`LETTERS_MAX`] letters and returns their number.
 #[inline]
 fn write_letters(name: &mut [u8], seed: u64, file: u64) -> usize {
     const LETTERS: &[u8; 62] = b"abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    // A linear congruential generator (Knuth's MMIX): its high bits do, for letters of which nothing depends.
+    // A linear congruential generator (Knuth's MMIX). Its high bits are good enough, as nothing depends on the letters.
     let mut state = mix(seed ^ mix(file + 1));
     let mut below = |bound: usize| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -161,12 +161,12 @@ fn write_letters(name: &mut [u8], seed: u64, file: u64) -> usize {
     letters
 }
 
-/// How a set of files is spread over directories below the one whose descriptor is held.
+/// Spread of a set of files over directories below the root, an open directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tree {
     /// Files of the set.
     pub files: u64,
-    /// Directories at the lowest level; 1 means that files lie directly in the directory that is held.
+    /// Directories at the lowest level; 1 means that files lie directly in the root.
     pub dirs: u64,
     /// Levels of directories.
     pub levels: u32,
@@ -178,12 +178,12 @@ impl Tree {
         self.files.div_ceil(self.dirs.max(1)).max(1)
     }
 
-    /// Names in it without letters beside the number.
+    /// Names in this tree without letters beside the number.
     pub const fn plain(self) -> Names {
         Names { tree: self, spelling: Plain }
     }
 
-    /// Directories in each directory of the upper levels: the smallest fan-out that makes enough at the lowest.
+    /// Directories in each directory of the upper levels: the smallest fan-out that gives enough at the lowest level.
     pub fn fan_out(&self) -> u64 {
         let root = (self.dirs as f64).powf(1.0 / f64::from(self.levels.max(1)));
         // Floating-point roots of perfect powers may lie just above the whole number.
@@ -194,7 +194,7 @@ impl Tree {
         fan_out
     }
 
-    /// Path of one of the lowest directories, without a slash at the end; empty if there is only the one held.
+    /// Path of one of the lowest directories, without a slash at the end; empty if the root is the only one.
     pub fn directory(&self, dir: u64) -> String {
         if self.dirs <= 1 {
             return String::new();
@@ -212,22 +212,22 @@ impl Tree {
     }
 }
 
-/// Where the files of a set lie and how their names are spelled.
+/// Location and spelling of the names of a set.
 #[derive(Debug, Clone, Copy)]
 pub struct Names<S = Plain> {
-    /// Where they lie.
+    /// Location of the files.
     pub tree: Tree,
-    /// How the last part of a path is spelled.
+    /// Spelling of the last part of a path.
     pub spelling: S,
 }
 
 impl<S: Spelling> Names<S> {
-    /// The path of a file from the directory that is held.
+    /// Path of a file, relative to the root.
     pub fn path(self, file: u64) -> CString {
         Name::new(self, Kind::File).of(file).to_owned()
     }
 
-    /// What a symbolic link in any of the lowest directories needs to contain to lead to a file.
+    /// Content of a symbolic link to a file, for links in any of the lowest directories.
     pub fn path_from_lowest(self, file: u64) -> CString {
         let up = if self.tree.dirs > 1 { self.tree.levels as usize } else { 0 };
         let path = [b"../".repeat(up), self.path(file).into_bytes()].concat();
@@ -235,21 +235,21 @@ impl<S: Spelling> Names<S> {
     }
 }
 
-/// A path relative to the directory that is held, rewritten in place for each file.
+/// A path relative to the root, rewritten in place for each file.
 #[derive(Debug, Clone)]
 pub struct Name<S = Plain> {
     tree: Tree,
     spelling: S,
     letter: u8,
     bytes: Vec<u8>,
-    /// Where the letter stands.
+    /// Offset of the last part of the path.
     start: usize,
     first_file: u64,
     end_file: u64,
 }
 
 impl<S: Spelling> Name<S> {
-    /// Names of a kind.
+    /// Names of one kind.
     pub fn new(names: Names<S>, kind: Kind) -> Self {
         let Names { tree, spelling } = names;
         // Room for the longest path, so that nothing is allocated later.
@@ -261,33 +261,33 @@ impl<S: Spelling> Name<S> {
         name
     }
 
-    /// The path of a file.
+    /// Path of a file.
     #[inline]
     pub fn of(&mut self, file: u64) -> &CStr {
         if file < self.first_file || file >= self.end_file {
             self.enter(file / self.tree.files_per_dir());
         }
         self.spelling.spell(&mut self.bytes[self.start..], self.letter, file);
-        // The first NUL is the one behind the name: `enter` or the spelling put it there.
+        // The first NUL is the one behind the name: `enter` or the spelling wrote it.
         CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
     }
 
-    /// The name of a file within its directory.
+    /// Name of a file within its directory.
     #[inline]
     pub fn leaf_of(&mut self, file: u64) -> &CStr {
         self.of(file);
         CStr::from_bytes_until_nul(&self.bytes[self.start..]).unwrap_or_default()
     }
 
-    /// The path of one of the lowest directories; `.` if there is only the one held.
+    /// Path of one of the lowest directories; `.` if the root is the only one.
     pub fn directory(&mut self, dir: u64) -> &CStr {
         self.enter(dir);
-        // Directories lie above files in a path, and a slash between.
+        // In a path the directory precedes the file, with a slash between them.
         match self.start.checked_sub(1) {
             Some(slash) => self.bytes[slash] = 0,
             None => self.bytes[..2].copy_from_slice(b".\0"),
         }
-        // What stands there now is no file's path.
+        // The buffer no longer holds the path of a file.
         self.end_file = 0;
         CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
     }
@@ -299,7 +299,7 @@ impl<S: Spelling> Name<S> {
         self.bytes.clear();
         if self.tree.dirs > 1 {
             let fan_out = self.tree.fan_out();
-            // The path from the top is the number's digits in base `fan_out`, the highest first.
+            // The path from the top is the number in base `fan_out`, highest digit first.
             for level in (0..self.tree.levels).rev() {
                 let part = dir / fan_out.pow(level) % fan_out;
                 self.bytes.push(b'd');
@@ -330,7 +330,7 @@ mod tests {
             assert_eq!(directories.len() as u64, dirs);
             let mut name = Name::new(tree.plain(), Kind::File);
             let mut seen = HashSet::new();
-            // Backwards and forwards: the cached directory must follow.
+            // Backwards, then forwards: the cached directory must follow.
             for file in (0..files).rev().chain(0..files) {
                 let path = name.of(file).to_str().unwrap().to_owned();
                 let (directory, leaf) = path.rsplit_once('/').unwrap_or(("", &path));
@@ -365,7 +365,7 @@ mod tests {
         check(LettersFirst { seed: 7 });
     }
 
-    /// Names of the first files, each of which is what the rule for `clean` makes of them, and told from other kinds.
+    /// Names of the first files. The rule for `clean` produces each of them, and no other kind can have them.
     fn spelled<S: Spelling>(spelling: S, letters: Option<Letters>, count: u64) -> Vec<String> {
         let rule = NameRule::files(Kind::File.letter(), FILE_DIGITS, count).lettered(letters);
         let names = Names { tree: Tree { files: count, dirs: 3, levels: 2 }, spelling };
@@ -375,7 +375,7 @@ mod tests {
             assert_eq!(name.of(file).to_str().unwrap().rsplit_once('/').unwrap().1, leaf);
             leaf
         };
-        // Backwards first: what a longer name left behind must not show in a shorter one.
+        // Backwards first: no rest of a longer name may show in a shorter one.
         let backwards: Vec<_> = (0..count).rev().map(&mut leaf).collect();
         let leaves: Vec<_> = (0..count).map(leaf).collect();
         assert!(leaves.iter().eq(backwards.iter().rev()));

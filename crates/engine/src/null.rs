@@ -1,21 +1,21 @@
-//! No I/O at all: what is left is the loop itself.
+//! An engine without any I/O: only the cost of the loop itself remains.
 
 use rustix::io::Errno;
 
 use crate::{Call, Completion, DataEngine, Draft, Io};
 
-/// Every call that is queued has ended when it is asked for, at the depth that a ring would have.
+/// Completes every queued call as soon as it is reaped, at the depth of a ring.
 #[derive(Debug)]
 pub struct NullEngine {
     block: Box<[u8]>,
     moved: i32,
-    /// As many as are queued at the front.
+    /// Completions; the first `queued` of them are valid.
     done: Box<[Completion]>,
     queued: usize,
 }
 
 impl NullEngine {
-    /// An engine that says it moves blocks of `block_bytes`.
+    /// An engine that claims to move blocks of `block_bytes`.
     pub fn new(depth: u32, block_bytes: usize) -> Self {
         Self {
             block: vec![0; block_bytes].into(),

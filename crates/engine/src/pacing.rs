@@ -1,34 +1,35 @@
-//! When the next operation starts.
+//! Start times of operations.
 
 use crate::data::mix;
 
-/// What to do with an operation that could start now.
+/// Decision about an operation that could start now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// Start it; it should have started at this instant, which is not later than now.
+    /// Start it; its intended start is this instant, which is not later than now.
     Now {
-        /// The start that its latency counts from.
+        /// The start from which its latency counts.
         intended_ns: u64,
     },
     /// Nothing is due before this instant.
     Later {
-        /// When the next operation is due.
+        /// Time when the next operation is due.
         at_ns: u64,
     },
 }
 
-/// Decides when operations start; a closed loop starts the next when one has ended.
+/// Decides when operations start. A closed loop starts the next operation when one has ended.
 pub trait Pacing {
-    /// Whether operations have a start of their own, whatever those before them do.
+    /// True if operations have start times of their own, independent of earlier operations.
     const IS_OPEN: bool;
 
-    /// The phase begins at `start_ns`.
+    /// Begins the phase at `start_ns`.
     fn begin(&mut self, start_ns: u64);
 
-    /// Whether an operation is due at `now_ns`. One that is given out as due is not given out again.
+    /// Returns the operation that is due at `now_ns`, if any. Each operation is handed out once.
     fn next(&mut self, now_ns: u64) -> Start;
 
-    /// Operations that were due before `end_ns` and never given out; beyond a million, about so many.
+    /// Returns the number of operations that were due before `end_ns` and never handed out. Beyond a million it is
+    /// approximate.
     fn missed(&mut self, end_ns: u64) -> u64;
 }
 
@@ -51,27 +52,30 @@ impl Pacing for ClosedLoop {
     }
 }
 
-/// Arrivals that were missed are drawn up to this many: more take longer than anybody would wait to be told.
+/// Most missed arrivals that are drawn one by one: more would take longer than anyone would wait for the number.
 const MISSED_DRAWN: u64 = 1_000_000;
 
-/// Operations arrive on a schedule, whether those before them have ended or not: at equal distances, or as a Poisson
-/// process. What finds no room waits, and its latency counts from when it should have started (Schroeder, Wierman,
-/// Harchol-Balter, "Open versus closed", 2006; the omission that this avoids is Tene's "coordinated omission").
+/// Operations arrive on a schedule, independent of whether earlier operations have ended. The schedule has equal
+/// distances or is a Poisson process. An operation that finds no room waits, and its latency counts from its intended
+/// start.
+///
+/// See Schroeder, Wierman and Harchol-Balter, "Open versus closed", 2006. The error that this avoids is Tene's
+/// "coordinated omission".
 #[derive(Debug, Clone)]
 pub struct OpenLoop {
-    /// Mean distance of arrivals.
+    /// Mean time between arrivals.
     gap_ns: f64,
     is_poisson: bool,
-    /// The first arrival, in gaps after the start: so that threads do not all arrive at once.
+    /// First arrival, in gaps after the start. Threads differ in it, so that they do not all arrive at once.
     offset: f64,
     draws: u64,
     start_ns: u64,
-    /// The next arrival after the start. A double is exact to a nanosecond for 100 days.
+    /// Time of the next arrival after the start. A double is exact to a nanosecond for 100 days.
     next_ns: f64,
 }
 
 impl OpenLoop {
-    /// Arrivals of one thread out of `threads`, of which all together start `ops_per_second`.
+    /// Arrivals of one of `threads` threads, which together start `ops_per_second`.
     pub fn new(ops_per_second: f64, is_poisson: bool, thread: u32, threads: u32, seed: u64) -> Self {
         Self {
             gap_ns: 1e9 * f64::from(threads) / ops_per_second,
@@ -89,7 +93,7 @@ impl OpenLoop {
             return self.gap_ns;
         }
         self.draws = self.draws.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        // 53 bits, never zero: distances of a Poisson process are exponentially distributed.
+        // 53 bits, never zero. Gaps of a Poisson process are exponentially distributed.
         let uniform = ((mix(self.draws) >> 11) + 1) as f64 / (1u64 << 53) as f64;
         -uniform.ln() * self.gap_ns
     }
@@ -153,7 +157,7 @@ mod tests {
         gaps.sort_unstable_by(f64::total_cmp);
         let count = gaps.len() as f64;
         // Kolmogorov and Smirnov: below 1.95 / sqrt(n) in 999 of 1,000 samples of the same distribution. Instants are
-        // cut to whole nanoseconds, 1 in 1,000 of the mean distance.
+        // cut to whole nanoseconds, 1 in 1,000 of the mean gap.
         let distance = gaps
             .iter()
             .enumerate()

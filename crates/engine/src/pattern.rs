@@ -1,10 +1,10 @@
-//! Which block comes next: every block exactly once a pass, in sequence or in an order that looks random.
+//! The order of blocks: every block exactly once per pass, in sequence or in an order that looks random.
 
 use crate::data::mix;
 
-/// A bijection of `0..len` in constant memory: multiply and xor-shift rounds on the next power of two, walked until
-/// the value falls into the range (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). At most
-/// half of the values lie outside, so that two walks suffice on average.
+/// A bijection of `0..len` in constant memory: multiply and xor-shift rounds on the next power of two. The rounds
+/// repeat until the value falls into the range (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). At
+/// most half of the values lie outside, so two tries suffice on average.
 #[derive(Debug, Clone, Copy)]
 pub struct Permutation {
     len: u64,
@@ -14,7 +14,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// A bijection of `0..len`, another one for every seed.
+    /// A bijection of `0..len`, different for every seed.
     pub fn new(len: u64, seed: u64) -> Self {
         let bits = (64 - len.saturating_sub(1).leading_zeros()).max(1);
         let mask = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
@@ -28,7 +28,8 @@ impl Permutation {
         let mut value = position;
         loop {
             for key in self.keys {
-                // An odd factor and a constant are invertible modulo a power of two, and so is the xor-shift.
+                // Multiplication by an odd factor and addition of a constant are invertible modulo a power of two. So
+                // is the xor-shift.
                 value = value.wrapping_mul(key | 1).wrapping_add(key >> 7) & self.mask;
                 value ^= value >> self.shift;
             }
@@ -39,14 +40,14 @@ impl Permutation {
     }
 }
 
-/// The blocks that one worker works through, in their order.
+/// The sequence of blocks that one worker visits.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     first_block: u64,
     blocks: u64,
     is_random: bool,
     seed: u64,
-    /// Visits that are left.
+    /// Visits left.
     left: u64,
     pass: u64,
     position: u64,
@@ -54,14 +55,14 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// `blocks` blocks from `first_block`, visited `limit` times in all: `u64::MAX` for no limit.
+    /// `blocks` blocks from `first_block`, visited `limit` times in all; `u64::MAX` means no limit.
     pub fn new(first_block: u64, blocks: u64, is_random: bool, seed: u64, limit: u64) -> Self {
         let blocks = blocks.max(1);
         let permutation = Permutation::new(blocks, pass_seed(seed, 0));
         Self { first_block, blocks, is_random, seed, left: limit, pass: 0, position: 0, permutation }
     }
 
-    /// The next block, or `None` when the limit is reached.
+    /// Returns the next block, or `None` at the limit.
     #[inline]
     pub fn next_block(&mut self) -> Option<u64> {
         if self.left == 0 {
@@ -76,13 +77,13 @@ impl Pattern {
         Some(self.first_block + if self.is_random { self.permutation.at(position) } else { position })
     }
 
-    /// Whether the next block begins a new pass: it may be one of those that were given out last.
+    /// True if the next block begins a new pass: it may be one of the last blocks handed out.
     #[inline]
     pub fn is_at_end_of_pass(&self) -> bool {
         self.position == self.blocks
     }
 
-    /// Whether every block was given out at least once.
+    /// True if every block was handed out at least once.
     pub fn is_covered(&self) -> bool {
         self.pass > 0 || self.position == self.blocks
     }

@@ -1,4 +1,8 @@
-//! What a worker counts, and how it leaves the loop: an interval's delta at a time, over a preallocated queue.
+//! Counts of a worker and their way out of the loop: one delta per interval, over a preallocated queue.
+//!
+//! A worker hands its delta over at the first operation that ends after a tick, and goes on with an empty one. If the
+//! reader is late, the worker goes on filling the delta that it has, and nothing is lost. At the end of a round or of
+//! its work it waits for the reader.
 
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread;
@@ -8,14 +12,14 @@ use hdrhistogram::Histogram;
 
 /// Nominal length of an interval.
 pub const INTERVAL_NS: u64 = 100_000_000;
-/// Longest latency that is told apart from longer ones.
+/// Longest latency counted exactly; longer ones count as this.
 pub const LATENCY_MAX_NS: u64 = 60_000_000_000;
 /// Most kinds of calls that one operation makes.
 pub const STEPS_MAX: usize = 5;
-/// Deltas per worker: one being filled, one under way, and one in reserve for a late reader.
+/// Deltas per worker: one being filled, one under way, one in reserve for a late reader.
 const DELTAS: usize = 3;
-/// Pause between two looks for a delta that a late reader has yet to return: short beside the interval at which readers
-/// come.
+/// Pause between two checks for a delta that a late reader has yet to return: short compared with the interval at which
+/// readers come.
 const READER_WAIT: Duration = Duration::from_millis(1);
 
 /// Latencies in nanoseconds, 2 significant digits from 1 ns to 60 s: 15 KiB, which stays in the cache.
@@ -35,18 +39,18 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Counts one latency; longer ones than [`LATENCY_MAX_NS`] count as that.
+    /// Counts one latency; those longer than [`LATENCY_MAX_NS`] count as that.
     #[inline]
     pub fn record(&mut self, latency_ns: u64) {
         self.0.saturating_record(latency_ns);
     }
 
-    /// How many were counted.
+    /// Number of latencies counted.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// Pairs of a bucket's upper end in nanoseconds and the count in it, ascending, empty ones left out.
+    /// Pairs of a bucket's upper end in nanoseconds and its count, ascending, without empty buckets.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.0.iter_recorded().map(|value| (value.value_iterated_to(), value.count_since_last_iteration()))
     }
@@ -56,52 +60,52 @@ impl Latencies {
     }
 }
 
-/// What there is to count.
+/// Shape of the counts that a worker keeps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// Kinds of calls that are counted apart; 0 where an operation is one call.
+    /// Kinds of calls with counts of their own; 0 if an operation is one call.
     pub steps: usize,
-    /// Whether operations have an intended start.
+    /// True if operations have an intended start.
     pub is_open: bool,
 }
 
 impl Shape {
-    /// Operations of a closed loop that make so many kinds of calls; one kind needs no count of its own.
+    /// Shape for a closed loop whose operations make `steps` kinds of calls; a single kind needs no count of its own.
     pub const fn closed(steps: usize) -> Self {
         Self { steps: if steps > 1 { steps } else { 0 }, is_open: false }
     }
 }
 
-/// What one worker counted between two instants. Another worker's may lie beside it in memory, and must not share its
-/// cache lines, of which processors fetch two at a time.
+/// Counts of one worker between two instants. The counts of another worker may lie beside it in memory. The two must
+/// not share cache lines, and processors fetch two lines at a time.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Delta {
-    /// When it began, on the worker's clock.
+    /// Start of the interval, on the worker's clock.
     pub start_ns: u64,
-    /// When it ended.
+    /// End of the interval.
     pub end_ns: u64,
     /// Operations.
     pub ops: u64,
-    /// Bytes that they stand for.
+    /// Bytes that the operations stand for.
     pub bytes: u64,
     /// Bytes that read calls returned.
     pub read_bytes: u64,
     /// Bytes that write calls took.
     pub written_bytes: u64,
-    /// Visits to the engine that brought at least one completion: operations over visits is the batch.
+    /// Visits to the engine that returned at least one completion: operations over visits is the batch size.
     pub visits: u64,
-    /// Time for which slots waited for the loop and not for the kernel, summed over the slots.
+    /// Time that slots waited for the loop, not for the kernel, summed over the slots.
     pub idle_slots_ns: u64,
-    /// Blocks that were read and compared byte by byte.
+    /// Blocks read and compared byte by byte.
     pub verified: u64,
-    /// Longest time of [`CHUNK_CALLS`](crate::bytes::CHUNK_CALLS) calls in a row; 0 where none was timed.
+    /// Longest time of [`CHUNK_CALLS`](crate::bytes::CHUNK_CALLS) calls in a row; 0 if none was timed.
     pub slowest_chunk_ns: u64,
-    /// Latencies of whole operations, from the start that was intended.
+    /// Latencies of whole operations, from their intended start.
     pub latencies: Latencies,
-    /// From the intended to the actual start; open loops only.
+    /// Delays from the intended to the actual start; open loops only.
     pub queueing: Option<Latencies>,
-    /// Latencies of each kind of call; empty where an operation is one call.
+    /// Latencies of each kind of call; empty if an operation is one call.
     pub steps: Vec<Latencies>,
 }
 
@@ -133,12 +137,12 @@ pub struct DeltaReader {
 }
 
 impl DeltaReader {
-    /// Hands every delta that has arrived to `take`, and its memory back to the worker.
+    /// Hands every arrived delta to `take`, and returns its memory to the worker.
     pub fn drain(&self, mut take: impl FnMut(&Delta)) {
         self.drain_until_empty(&mut take);
     }
 
-    /// As [`DeltaReader::drain`]; true once the worker has gone, and nothing will follow.
+    /// Same as [`DeltaReader::drain`]. Returns true once the worker has gone and nothing will follow.
     pub fn drain_last(&self, mut take: impl FnMut(&Delta)) -> bool {
         self.drain_until_empty(&mut take) == TryRecvError::Disconnected
     }
@@ -148,7 +152,7 @@ impl DeltaReader {
             match self.full.try_recv() {
                 Ok(delta) => {
                     take(&delta);
-                    // The queue holds all deltas of this worker, so it is never full; the worker may be gone.
+                    // The queue holds all deltas of this worker, so it is never full. The worker may be gone.
                     let _ = self.empty.try_send(delta);
                 }
                 Err(why) => return why,
@@ -157,7 +161,7 @@ impl DeltaReader {
     }
 }
 
-/// The worker's end: counts into the current delta and hands it over when an interval is over.
+/// The worker's end: counts into the current delta and hands it over at the end of an interval.
 #[derive(Debug)]
 pub struct Recorder {
     current: Box<Delta>,
@@ -166,7 +170,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder with its reader.
+    /// Returns a recorder and its reader.
     pub fn new(shape: Shape) -> (Self, DeltaReader) {
         let (full, full_reader) = sync_channel(DELTAS);
         let (empty_writer, empty) = sync_channel(DELTAS);
@@ -177,13 +181,13 @@ impl Recorder {
         (Self { current, full, empty }, DeltaReader { full: full_reader, empty: empty_writer })
     }
 
-    /// What is being filled.
+    /// The delta being filled.
     #[cfg(test)]
     pub(crate) fn current(&self) -> &Delta {
         &self.current
     }
 
-    /// Starts counting at `now_ns`. What a late reader could not take yet stays, and leaves with what follows.
+    /// Starts counting at `now_ns`. Counts that a late reader has not taken yet stay, and leave with the next delta.
     pub fn start(&mut self, now_ns: u64) {
         if self.current.ops == 0 {
             self.current.reset(now_ns);
@@ -198,14 +202,14 @@ impl Recorder {
         self.current.latencies.record(latency_ns);
     }
 
-    /// Counts operations that have no latency of their own, and the bytes that they stand for.
+    /// Counts operations without a latency of their own, and the bytes that they stand for.
     #[inline]
     pub fn operations(&mut self, ops: u64, bytes: u64) {
         self.current.ops += ops;
         self.current.bytes += bytes;
     }
 
-    /// Takes note of the time of calls in a row that have no latency of their own.
+    /// Takes note of the time of a row of calls without a latency of their own.
     #[inline]
     pub fn chunk(&mut self, time_ns: u64) {
         self.current.slowest_chunk_ns = self.current.slowest_chunk_ns.max(time_ns);
@@ -217,19 +221,19 @@ impl Recorder {
         self.current.visits += 1;
     }
 
-    /// Counts the time for which `slots` waited for the loop.
+    /// Counts the time that `slots` slots waited for the loop.
     #[inline]
     pub fn idle_slots(&mut self, slots: u64, time_ns: u64) {
         self.current.idle_slots_ns += slots * time_ns;
     }
 
-    /// Counts a block that was compared.
+    /// Counts a compared block.
     #[inline]
     pub fn verified(&mut self) {
         self.current.verified += 1;
     }
 
-    /// Counts how late an operation started.
+    /// Counts the delay of an operation's start.
     #[inline]
     pub fn queueing(&mut self, late_ns: u64) {
         if let Some(queueing) = &mut self.current.queueing {
@@ -237,7 +241,7 @@ impl Recorder {
         }
     }
 
-    /// Counts one call of an operation that makes several kinds.
+    /// Counts one call of an operation that makes several kinds of calls.
     #[inline]
     pub fn step(&mut self, step: usize, latency_ns: u64) {
         if let Some(latencies) = self.current.steps.get_mut(step) {
@@ -257,24 +261,24 @@ impl Recorder {
         self.current.written_bytes += bytes;
     }
 
-    /// Ends the interval: hands the delta over if the reader has returned an empty one, else goes on filling it.
+    /// Ends the interval. Hands the delta over if the reader has returned an empty one, else goes on filling it.
     #[cold]
     pub fn hand_over(&mut self, now_ns: u64) {
         self.current.end_ns = now_ns;
         if let Ok(mut next) = self.empty.try_recv() {
             next.reset(now_ns);
             let full = std::mem::replace(&mut self.current, next);
-            // Room for all deltas was made; a reader that has gone away needs none.
+            // The queue has room for all deltas. A reader that has gone away needs none.
             let _ = self.full.try_send(full);
         }
     }
 
-    /// Ends a round: as [`Recorder::hand_over`], but waits for the reader, so that nothing stays behind when no more
-    /// rounds follow. Without a reader it returns at once.
+    /// Ends a round. Same as [`Recorder::hand_over`], but waits for the reader, so that no counts stay behind if no
+    /// more rounds follow. Without a reader it returns at once.
     #[cold]
     pub fn flush(&mut self, now_ns: u64) {
         self.current.end_ns = now_ns;
-        // A receive that blocks allocates a waiter, once for the thread and once for the queue.
+        // A blocking receive would allocate a waiter, once for the thread and once for the queue.
         let mut next = loop {
             match self.empty.try_recv() {
                 Ok(next) => break next,
@@ -283,14 +287,14 @@ impl Recorder {
             }
         };
         next.reset(now_ns);
-        // Room for all deltas was made.
+        // The queue has room for all deltas.
         let _ = self.full.try_send(std::mem::replace(&mut self.current, next));
     }
 
-    /// Ends the last interval: hands over what is left.
+    /// Ends the last interval and hands over the remaining counts.
     pub fn finish(mut self, now_ns: u64) {
         self.current.end_ns = now_ns;
-        // Room for all deltas was made.
+        // The queue has room for all deltas.
         let _ = self.full.try_send(self.current);
     }
 }

@@ -1,29 +1,32 @@
-//! A simulated device on a virtual clock: minutes run in milliseconds, through the loop that measures real devices,
-//! and the same seed gives the same run. What is known of the device ([`SimDevice`]) says what must be measured.
+//! A simulated device on a virtual clock. Minutes run in milliseconds, through the same loop that measures real
+//! devices. The same seed gives the same run. The description of the device ([`SimDevice`]) determines the correct
+//! results.
 //!
-//! The model, for computing answers by hand. Requests are taken in the order in which they come:
+//! The model, for computing answers by hand. The device takes requests in the order in which they come:
 //!
-//! 1. **CPU.** Each call first keeps its worker's CPU busy for `cpu_ns_per_op`, one call after the other; then it
-//!    reaches the device. A worker starts at most 1 / `cpu_ns_per_op`, and there is a CPU for each of them.
-//! 2. **Requests per second.** A request is admitted 1 / `ops_per_second` after the one before, or at once.
-//! 3. **Servers.** Once admitted, it waits for the first of `parallelism` servers and keeps it for a latency that is
-//!    drawn for it alone (first come, first served; Kleinrock, "Queueing Systems", 1975, chapter 5).
-//! 4. **Bytes per second.** At the same time its bytes pass a pipe, and those of a write also the pipe of writes,
-//!    behind those of the requests before. The request ends when all of this has ended.
-//! 5. **Cache.** Where there is one, a write needs no server, nor its latency: it waits until the cache has room, and
-//!    then takes the latency of the cache, which drains all the while, beside what is read. A flush waits until all
-//!    writes that came before it are drained, and then takes its own latency. It needs no server and passes no cap.
-//! 6. **Stalls.** The device's time stands still: whatever it does goes on where it was. Throttles come when the
-//!    clock says so, in the middle of a request too.
+//! - **CPU.** Each call first keeps its worker's CPU busy for `cpu_ns_per_op`, one call after the other, and then
+//!   reaches the device. A worker starts at most 1 / `cpu_ns_per_op` calls. Each worker has a CPU of its own.
+//! - **Requests per second.** A request is admitted at once, but at least 1 / `ops_per_second` after the previous one.
+//! - **Servers.** An admitted request waits for the first free one of `parallelism` servers. It keeps the server for a
+//!   latency drawn for it alone (first come, first served; Kleinrock, "Queueing Systems", 1975, chapter 5).
+//! - **Bytes per second.** At the same time its bytes pass a pipe, behind those of earlier requests. The bytes of a
+//!   write also pass the pipe of writes. The request ends when server and pipes are done.
+//! - **Cache.** With a cache, a write needs no server and draws no latency. It waits until the cache has room, then
+//!   takes the latency of the cache. The cache drains all the while, independent of reads. A flush waits until all
+//!   earlier writes are drained, then takes its own latency. It needs no server and passes no cap.
+//! - **Stalls.** During a stall the device's time stands still; then all work goes on where it was. Throttles come by
+//!   the clock, even in the middle of a request.
 //!
-//! With a fixed latency L, parallelism p and q requests in flight, a closed loop makes min(q, p) / L requests of b
-//! bytes a second, but no more than `ops_per_second` and `bytes_per_second` / b, and by Little's law (1961) each takes
-//! q over that rate. With a full cache, writes go at its drain rate. With c for `cpu_ns_per_op`, w workers make at most
-//! w / c, and one at depth 1 makes 1 / (L + c).
+//! With a fixed latency L, parallelism p and q requests in flight, a closed loop makes min(q, p) / L requests a second.
+//! It makes no more than `ops_per_second`, and with b bytes per request no more than `bytes_per_second` / b. By
+//! Little's law (1961), each request takes q over that rate. With a full cache, writes run at its drain rate. With c
+//! for `cpu_ns_per_op`, w workers make at most w / c requests, and one worker at depth 1 makes 1 / (L + c).
 //!
-//! Faults count reads and writes as they come. A request that fails takes its time like any other. Each takes at least
-//! a nanosecond, so that time goes on, and ends on a whole one. The device keeps no data: what is read is zero, and its
-//! size is for whoever lays files out on it.
+//! Faults count reads and writes as they come. A failed request takes its time like any other. Each request takes at
+//! least a nanosecond, so that time goes on, and ends on a whole nanosecond. The device keeps no data: reads return
+//! zeros. Its size only matters to code that lays out files on it.
+//!
+//! A change of the model changes this comment, and has a test that computes the answer by hand.
 
 mod time;
 
@@ -62,77 +65,78 @@ impl Clock for SimClock {
         self.0.get()
     }
 
-    /// Comes back at once: [`drive`] looks at what the worker waits for.
+    /// Returns at once: [`drive`] knows what the worker waits for.
     fn wait_until(&self, _: u64) {}
 }
 
-/// A call on its way.
+/// A call in flight.
 #[derive(Debug, Clone, Copy)]
 struct Request {
     call: Call,
     result: i32,
 }
 
-/// Where one engine is connected.
+/// Connection of one engine.
 #[derive(Debug)]
 struct Port {
     block_bytes: u64,
     /// One per slot.
     requests: Box<[Request]>,
     ended: Vec<Completion>,
-    /// When its worker has spent the CPU time of all that it submitted.
+    /// Time when the worker's CPU has worked off all submitted calls.
     cpu_free_ns: u64,
 }
 
-/// When something happens, in which order at the same instant, to which port and slot.
+/// Time of an event, its rank among events of the same instant, its port and its slot.
 type Event = Reverse<(u64, u64, u32, u32)>;
 
-/// The device, with all that is in flight, and the machine around it. Engines share it.
+/// The device, all requests in flight, and the machine around it. Engines share it.
 #[derive(Debug)]
 pub struct World {
     device: SimDevice,
     cpus: u32,
-    /// State of the generator of latencies.
+    /// State of the random generator.
     draws: u64,
     start_ns: u64,
     stalls: Stalls,
     ops: Pipe,
     bytes: Pipe,
     written: Pipe,
-    /// When each is free, in the device's time.
+    /// Times when each server is free, in device time.
     servers: BinaryHeap<Reverse<u64>>,
-    /// When the cache would be empty if no more came, in the device's time.
+    /// Time when the cache would be empty without further writes, in device time.
     drained: u64,
     faults: VecDeque<Fault>,
-    /// Reads and writes that have come.
+    /// Reads and writes that have reached the device.
     come: u64,
     ports: Vec<Port>,
-    /// On their way to the device.
+    /// Calls on their way to the device.
     arrivals: BinaryHeap<Event>,
-    /// In the device.
+    /// Requests in the device.
     departures: BinaryHeap<Event>,
     events: u64,
-    /// Ports at which something has ended that was not reaped yet.
+    /// Ports with completions that were not reaped yet.
     landed: Vec<u32>,
     in_flight: u64,
-    /// Up to when time was integrated.
+    /// Time up to which `frame` has integrated time.
     counted_ns: u64,
-    /// Since the last frame, which ended then.
+    /// Counts since the last frame.
     frame: DeviceFrame,
     frame_start_ns: u64,
-    /// CPU time of calls submitted, less what is in earlier frames.
+    /// CPU time of submitted calls, less the time in earlier frames.
     cpu_ns: u64,
-    /// Ends it when it is raised.
+    /// Ends the simulation when it is raised.
     interrupt: Arc<AtomicBool>,
 }
 
 impl World {
-    /// The device in a machine of so many CPUs.
+    /// A world with this device in a machine of `cpus` CPUs.
     ///
     /// # Errors
-    /// One sentence if it would not serve anything.
+    /// One sentence if the device would not serve anything.
     pub fn new(device: &SimDevice, cpus: u32, seed: u64) -> Result<Self, String> {
-        // Less than all is enough for every window to end. Two that always coincide are taken for more than they are.
+        // A share below 1 lets every window end. Stalls that always coincide count twice, so the share is too high for
+        // them.
         let share = Stalls::new(&device.stalls).share();
         if share >= 1.0 {
             let percent = share * 100.0;
@@ -169,8 +173,8 @@ impl World {
         Ok(world)
     }
 
-    /// A phase begins: throttles and stalls count from here. What is in the cache stays there, and so do the numbers
-    /// of requests. Nothing must be in flight.
+    /// Begins a phase: throttles and stalls count from here. The content of the cache and the numbers of requests stay.
+    /// No request may be in flight.
     fn begin(&mut self, start_ns: u64) {
         let left = self.drained.saturating_sub(self.stalls.device(self.since_start(start_ns)));
         self.advance(start_ns);
@@ -189,12 +193,12 @@ impl World {
         self.cpu_ns = 0;
     }
 
-    /// What the machine did since the last frame, or since the phase began. Requests count where they end, and their
-    /// time where it passes, up to `now_ns`.
+    /// Returns the activity of the machine since the last frame, or since the phase began. Requests count when they
+    /// end, and their time when it passes, up to `now_ns`.
     pub fn frame_since_last(&mut self, now_ns: u64) -> Frame {
         self.advance(now_ns);
         let device = std::mem::replace(&mut self.frame, idle(&self.device.name));
-        // What was submitted but not worked off yet is spent later.
+        // CPU time that was submitted but not worked off yet is spent later.
         let later_ns = self.ports.iter().map(|port| port.cpu_free_ns.saturating_sub(now_ns)).sum();
         let kernel_ns = self.cpu_ns.saturating_sub(later_ns);
         self.cpu_ns = later_ns;
@@ -218,12 +222,12 @@ impl World {
         }
     }
 
-    /// Ends [`drive`] soon after `interrupt` is raised: what is simulated may take much longer than its own time.
+    /// Ends [`drive`] soon after `interrupt` is raised: a simulation may take much longer than the time it simulates.
     pub fn obey(&mut self, interrupt: Arc<AtomicBool>) {
         self.interrupt = interrupt;
     }
 
-    /// When something happens next, if nothing else is submitted.
+    /// Time of the next event, if nothing else is submitted.
     fn next_ns(&self) -> u64 {
         let next = |events: &BinaryHeap<Event>| events.peek().map_or(u64::MAX, |Reverse((at_ns, ..))| *at_ns);
         next(&self.arrivals).min(next(&self.departures))
@@ -239,7 +243,7 @@ impl World {
         self.advance(now_ns);
     }
 
-    /// Lets everything happen until `now_ns`, which is not before the last time.
+    /// Processes all events until `now_ns`, which is not before the last call's.
     fn advance(&mut self, now_ns: u64) {
         loop {
             let at_ns = self.next_ns();
@@ -247,7 +251,7 @@ impl World {
                 break;
             }
             self.integrate(at_ns);
-            // Who leaves at the same instant makes room first.
+            // A departure at the same instant makes room first.
             let leaves = self.departures.peek().is_some_and(|Reverse((leaves_ns, ..))| *leaves_ns == at_ns);
             if leaves {
                 self.departures.pop().into_iter().for_each(|event| self.leave(event));
@@ -258,7 +262,7 @@ impl World {
         self.integrate(now_ns);
     }
 
-    /// Counts the time until `now_ns`, in which nothing comes or leaves.
+    /// Counts the time until `now_ns`, during which nothing arrives or leaves.
     fn integrate(&mut self, now_ns: u64) {
         let past_ns = now_ns.saturating_sub(self.counted_ns);
         self.counted_ns += past_ns;
@@ -295,7 +299,7 @@ impl World {
             self.landed.push(port);
         }
         ended.push(Completion { slot, result });
-        // The kernel counts requests that fail, with the bytes that they have moved.
+        // The kernel counts failed requests too, with the bytes that they have moved.
         let moved = u64::try_from(result).unwrap_or(0);
         match call {
             Call::Read => {
@@ -310,7 +314,7 @@ impl World {
         }
     }
 
-    /// When a read or write ends that comes at `come`, all in the device's time.
+    /// Returns the end of a read or write that comes at `come`, both in device time.
     fn transfer(&mut self, come: u64, writes: bool, bytes: u64) -> u64 {
         let admitted = come.max(self.ops.free);
         self.ops.pass(admitted, 1, &mut self.stalls);
@@ -325,8 +329,8 @@ impl World {
                         / u128::from(cache.drain_bytes_per_second.max(1));
                     u64::try_from(takes).unwrap_or(u64::MAX)
                 };
-                // There is room as soon as what is left of the cache drains in less time than what is in it. A write
-                // that is larger than the cache takes all of it.
+                // There is room once the cached bytes drain in less time than the rest of the cache would. A write
+                // larger than the cache takes all of it.
                 let room =
                     self.drained.saturating_sub(drains(cache.bytes.saturating_sub(bytes))).max(admitted);
                 self.drained = self.drained.max(room).saturating_add(drains(bytes));
@@ -346,13 +350,13 @@ impl World {
         served.max(passed)
     }
 
-    /// When a flush ends that comes at `come`, all in the device's time.
+    /// Returns the end of a flush that comes at `come`, both in device time.
     fn flush(&mut self, come: u64) -> u64 {
         let takes = self.device.flush_latency.map_or(0, |latency| self.draw(latency));
         come.max(self.drained).saturating_add(takes)
     }
 
-    /// How the next read or write ends: bytes moved or the negative number of an error.
+    /// Result of the next read or write: bytes moved, or the negative error number.
     fn result(&mut self, bytes: u64) -> i32 {
         let served = self.come;
         self.come += 1;
@@ -367,7 +371,7 @@ impl World {
         }
     }
 
-    /// A number above 0 and up to 1, of 53 random bits.
+    /// Returns a number above 0 and up to 1, of 53 random bits.
     fn uniform(&mut self) -> f64 {
         self.draws = self.draws.wrapping_add(0x9e37_79b9_7f4a_7c15);
         ((mix(self.draws) >> 11) + 1) as f64 / (1u64 << 53) as f64
@@ -396,33 +400,24 @@ impl World {
     }
 }
 
-/// A frame in which nothing was done.
+/// A frame without activity.
 fn idle(name: &str) -> DeviceFrame {
-    DeviceFrame {
-        name: name.into(),
-        reads: 0,
-        read_bytes: 0,
-        writes: 0,
-        written_bytes: 0,
-        flushes: 0,
-        in_flight_ns: 0,
-        busy_ns: 0,
-    }
+    DeviceFrame { name: name.into(), ..DeviceFrame::default() }
 }
 
-/// One worker's way to the device.
+/// One worker's connection to the device.
 #[derive(Debug)]
 pub struct SimEngine {
     world: Rc<RefCell<World>>,
     clock: SimClock,
     port: u32,
     depth: u32,
-    /// Written by nobody, as nothing is kept.
+    /// Returned by all reads and never written, as no data is kept.
     block: Box<[u8]>,
 }
 
 impl SimEngine {
-    /// An engine with room for `depth` calls on blocks of `block_bytes`. Blocks that it reads cannot be verified.
+    /// An engine with room for `depth` calls on blocks of `block_bytes`. Its reads cannot be verified.
     pub fn new(world: &Rc<RefCell<World>>, clock: &SimClock, depth: u32, block_bytes: usize) -> Self {
         let ports = &mut world.borrow_mut().ports;
         let request = Request { call: Call::Read, result: 0 };
@@ -442,7 +437,7 @@ impl DataEngine for SimEngine {
         self.depth
     }
 
-    /// Says that the block is stamped already: nobody would find the stamp.
+    /// Reports the block as stamped already: no one could ever find the stamp.
     fn draft(&mut self, _: u32) -> Draft<'_> {
         Draft { bytes: &mut self.block, phase_bytes: 0, is_duplicate: true }
     }
@@ -455,7 +450,7 @@ impl DataEngine for SimEngine {
         self.world.borrow_mut().submit(self.port, io, self.clock.now_ns());
     }
 
-    /// Hands out what has ended by now, and never waits: [`drive`] comes back when there is something.
+    /// Hands out calls that have completed by now, and never waits: [`drive`] comes back when there are more.
     fn reap(&mut self, done: &mut [Completion], _: u64) -> Result<usize, Errno> {
         let mut world = self.world.borrow_mut();
         world.advance(self.clock.now_ns());
@@ -466,17 +461,18 @@ impl DataEngine for SimEngine {
     }
 }
 
-/// Events between two looks at whether somebody wants it to end.
+/// Events between two checks of the interrupt flag.
 const TURNS: u64 = 4096;
 
-/// Runs workers whose engines share `world` and `clock`, from `start_ns` until all of them are done. Nobody waits:
-/// the clock goes from one event to the next, and workers are visited in their order.
+/// Runs workers whose engines share `world` and `clock`, from `start_ns` until all of them are done. Nothing really
+/// waits: the clock goes from one event to the next, and workers are visited in their order.
 ///
-/// `on_tick` gets the instant and what the machine did since the last call: every 100 ms after the start, and at the
-/// end of the last worker. It drains the readers of all workers; what a closed loop counted until a tick comes at
-/// the next one, as ever, since it looks up when something ends. Should it not drain them, nothing hangs: the queue
-/// has room for all deltas that there are, so that what a worker hands over at its end never waits. The caller drains
-/// the readers once more when this has returned.
+/// `on_tick` gets the time and the machine's activity since the last call. It runs every 100 ms after the start, and at
+/// the end of the last worker. It drains the readers of all workers. A closed loop checks for ticks only when a call
+/// completes, so its counts until one tick arrive at the next, as ever.
+///
+/// Nothing hangs if `on_tick` does not drain: the queue has room for all existing deltas, so a worker's last hand-over
+/// never waits. The caller drains the readers once more afterwards.
 pub fn drive<P: Pacing, V: Verb>(
     workers: Vec<Worker<'_, SimEngine, SimClock, P, V>>,
     clock: &SimClock,
@@ -507,7 +503,7 @@ pub fn drive<P: Pacing, V: Verb>(
         let wake_ns = wakes_ns.iter().copied().min().unwrap_or(u64::MAX);
         let next_ns = world.borrow().next_ns().min(wake_ns);
         if next_ns == u64::MAX {
-            // Nothing would ever happen again: no worker waits without a reason, but time would go on for ever.
+            // No event would ever come again. No worker waits without a reason, but time would go on for ever.
             break;
         }
         let now_ns = next_ns.min(tick_ns);

@@ -1,8 +1,8 @@
 //! Byte verbs through the buffer of the C library, in a process of their own.
 //!
-//! `putc` of glibc takes its lock without an atomic instruction as long as a process has never had a second thread,
-//! and half as fast from then on. The programs that are compared by `putc` have one thread, so that [`serve`] runs in
-//! a process that has one too: another instance of the program, told what to do over a socket ([`protocol`]).
+//! glibc's `putc` locks the stream without an atomic instruction until the process has had a second thread. From then
+//! on it runs half as fast. The programs that are compared by `putc` have one thread, so [`serve`] also runs in a
+//! process with one thread. That process runs the same program and gets its commands over a socket ([`protocol`]).
 
 pub mod protocol;
 
@@ -35,52 +35,53 @@ unsafe extern "C" {
     fn getc_unlocked(stream: *mut FILE) -> c_int;
 }
 
-/// Bytes that musl takes from a buffer for `ungetc`, beside those that it buffers in.
+/// Bytes of a buffer that musl reserves for `ungetc`, besides those that it buffers in.
 const RESERVED_BYTES: usize = if cfg!(target_env = "musl") { 8 } else { 0 };
 
-/// Calls of the C library, on one stream at a time; `UNLOCKED` ones do not lock it.
+/// Calls of the C library, on one stream at a time. With `UNLOCKED` they do not lock the stream.
 #[derive(Debug)]
 pub struct Stream<const UNLOCKED: bool> {
     /// The file of each span.
     files: Vec<OwnedFd>,
     writes: bool,
-    /// The stream's buffer; absent where the C library has its own.
+    /// The stream's buffer; `None` if the C library uses its own.
     buffer: Option<AlignedBuffer>,
-    /// The stream, on the file of a span.
+    /// The open stream, and the span whose file it is on.
     open: Option<(NonNull<FILE>, usize)>,
 }
 
 impl<const UNLOCKED: bool> Stream<UNLOCKED> {
-    /// Calls on the file of each span, through a buffer of this size, or of the C library's own choice.
+    /// Calls on the file of each span, through a buffer of `buffer_bytes`, or of the C library's own choice.
     pub fn new(files: Vec<OwnedFd>, writes: bool, buffer_bytes: Option<usize>) -> Self {
         let buffer = buffer_bytes.map(|bytes| {
             let mut buffer = AlignedBuffer::new(bytes + RESERVED_BYTES);
-            // Touched, so that no page is missing when time counts.
+            // Touch the buffer, so that no page is missing when time counts.
             buffer.bytes_mut().fill(1);
             buffer
         });
         Self { files, writes, buffer, open: None }
     }
 
-    /// Makes a stream on the file of a span.
+    /// Opens a stream on the file of a span.
     fn open(&mut self, span: usize) -> Result<NonNull<FILE>, Refused> {
-        // A stream closes what it was made on, and we want the file again.
+        // Closing a stream closes its descriptor, so the stream gets a duplicate.
         let file = self.files[span].try_clone().map_err(|_| last("fcntl"))?.into_raw_fd();
         let mode = if self.writes { c"w" } else { c"r" };
-        // SAFETY: `mode` is a C string, and `file` an open descriptor that nothing else owns, as it was just given up.
+        // SAFETY: `mode` is a C string. `file` is an open descriptor without another owner: `into_raw_fd` has just
+        // given it up.
         let stream = unsafe { libc::fdopen(file, mode.as_ptr()) };
         let Some(stream) = NonNull::new(stream) else {
             let refused = last("fdopen");
-            // SAFETY: no stream was made, so that nobody has taken the descriptor over from `into_raw_fd`.
+            // SAFETY: no stream was made, so no one has taken over the descriptor from `into_raw_fd`.
             drop(unsafe { OwnedFd::from_raw_fd(file) });
             return Err(refused);
         };
         self.open = Some((stream, span));
         if let Some(buffer) = &mut self.buffer {
             let bytes = buffer.bytes_mut();
-            // SAFETY: nothing was done yet to the stream, which is open. The buffer has this many bytes. We never look
-            // at it again, it is not moved with `self` as it lies on the heap, and it is freed after the stream was
-            // closed: by `drop`, which closes first, as `open` is the only place that makes a stream.
+            // SAFETY: the stream is open, and nothing was done to it yet. The buffer has this many bytes. We never look
+            // at it again, and it does not move with `self`, as it lies on the heap. It is freed after the stream was
+            // closed: by `drop`, which closes first. `open` is the only place that makes a stream.
             let set = unsafe {
                 libc::setvbuf(stream.as_ptr(), bytes.as_mut_ptr().cast(), libc::_IOFBF, bytes.len())
             };
@@ -93,11 +94,11 @@ impl<const UNLOCKED: bool> Stream<UNLOCKED> {
 
     fn close(&mut self) -> Result<(), Refused> {
         let Some((stream, _)) = self.open.take() else { return Ok(()) };
-        // SAFETY: the stream is open, and as it was taken out of `open` it is used by nobody from here on.
+        // SAFETY: the stream is open. It was taken out of `open`, so no one uses it from here on.
         if unsafe { libc::fclose(stream.as_ptr()) } == 0 { Ok(()) } else { Err(last("fclose")) }
     }
 
-    /// The stream, which [`ByteCalls::go_to`] has opened before anything is moved.
+    /// Returns the stream, which [`ByteCalls::go_to`] opens before anything is moved.
     #[inline]
     fn stream(&self, call: &'static str) -> Result<*mut FILE, Refused> {
         self.open.map(|(stream, _)| stream.as_ptr()).ok_or(Refused::errno(call, Errno::BADF))
@@ -106,12 +107,12 @@ impl<const UNLOCKED: bool> Stream<UNLOCKED> {
 
 impl<const UNLOCKED: bool> Drop for Stream<UNLOCKED> {
     fn drop(&mut self) {
-        // What mattered was flushed.
+        // All data that matters was flushed.
         let _ = self.close();
     }
 }
 
-/// What the last call said.
+/// Error of the last call.
 #[cold]
 fn last(call: &'static str) -> Refused {
     let error = io::Error::last_os_error();
@@ -119,7 +120,7 @@ fn last(call: &'static str) -> Refused {
 }
 
 impl<const UNLOCKED: bool> ByteCalls for Stream<UNLOCKED> {
-    /// A look costs some forty instructions, these calls ten thousand.
+    /// A clock read costs about forty instructions, a stride of these calls ten thousand.
     const STRIDE_BYTES: usize = 1024;
 
     fn go_to(&mut self, span: usize, offset_bytes: u64) -> Result<(), Refused> {
@@ -131,7 +132,7 @@ impl<const UNLOCKED: bool> ByteCalls for Stream<UNLOCKED> {
             }
         };
         let offset = offset_bytes.try_into().map_err(|_| Refused::errno("fseeko", Errno::OVERFLOW))?;
-        // SAFETY: the stream is open, as it is taken out of `open` before it is closed.
+        // SAFETY: the stream is open, as every close takes it out of `open` first.
         let result = unsafe { libc::fseeko(stream.as_ptr(), offset, libc::SEEK_SET) };
         if result == 0 { Ok(()) } else { Err(last("fseeko")) }
     }
@@ -142,8 +143,8 @@ impl<const UNLOCKED: bool> ByteCalls for Stream<UNLOCKED> {
         let stream = self.stream(call)?;
         let stopped = in_rows(bytes, |byte| {
             let byte = c_int::from(*byte);
-            // SAFETY: the stream is open, as it is taken out of `open` before it is closed, and no other thread uses
-            // it: a `Stream` holds a pointer and can be neither sent nor shared.
+            // SAFETY: the stream is open, as every close takes it out of `open` first. No other thread uses it: a
+            // `Stream` holds a pointer and can be neither sent nor shared.
             let put = unsafe { if UNLOCKED { putc_unlocked(byte, stream) } else { putc(byte, stream) } };
             put != libc::EOF
         });
@@ -157,7 +158,7 @@ impl<const UNLOCKED: bool> ByteCalls for Stream<UNLOCKED> {
         let stopped = in_rows_mut(bytes, |byte| {
             // SAFETY: as in `write`.
             let got = unsafe { if UNLOCKED { getc_unlocked(stream) } else { getc(stream) } };
-            // A byte, or EOF, which is none.
+            // A byte, or EOF, which is not a byte.
             *byte = got as u8;
             got != libc::EOF
         });
@@ -171,7 +172,7 @@ impl<const UNLOCKED: bool> ByteCalls for Stream<UNLOCKED> {
 
     fn flush(&mut self) -> Result<(), Refused> {
         let Some((stream, _)) = self.open else { return Ok(()) };
-        // SAFETY: the stream is open, as it is taken out of `open` before it is closed.
+        // SAFETY: the stream is open, as every close takes it out of `open` first.
         if unsafe { libc::fflush(stream.as_ptr()) } == 0 { Ok(()) } else { Err(last("fflush")) }
     }
 
@@ -180,14 +181,14 @@ impl<const UNLOCKED: bool> ByteCalls for Stream<UNLOCKED> {
     }
 }
 
-/// Counts into lines for the run; looks for its word once an interval.
+/// Sends counts to the run as lines. Checks once an interval for a message from the run.
 struct Reporting<'a> {
     channel: &'a RefCell<&'a mut Channel>,
     counts: Counts,
 }
 
 impl Reporting<'_> {
-    /// Tells what was counted. Tells whether anybody listens.
+    /// Sends the counts. Returns true if the run still listens.
     fn tell(&mut self, now_ns: u64) -> bool {
         let delta = Report::Delta(Counts { end_ns: now_ns, ..self.counts });
         self.counts = Counts { start_ns: now_ns, ..Counts::default() };
@@ -216,7 +217,7 @@ impl Tally for Reporting<'_> {
 
     fn tick(&mut self, now_ns: u64) -> bool {
         let is_heard = self.tell(now_ns);
-        // Whatever the run says now means stop, and so does its end.
+        // Any message of the run now means stop, and so does the end of the run.
         let is_silent = matches!(
             self.channel.borrow_mut().poll(),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock
@@ -229,20 +230,21 @@ impl Tally for Reporting<'_> {
     }
 }
 
-/// The life of the process that a run starts for its calls of the C library: does what it is told over stdin, which is
-/// a socket, and returns when that is done or the run is gone. Must be called before any thread is started, and starts
-/// none but the one that a job may ask for.
+/// Main function of the process that a run starts for its calls of the C library. It gets its commands over stdin,
+/// which is a socket. It returns when the job is done or the run is gone. Must be called before any thread is started,
+/// and starts none except the one that a job may ask for.
 ///
 /// # Errors
-/// What kept it from getting ready; the run was told, if it was there.
+/// The error that kept the process from getting ready; the run gets it too, if it still exists.
 pub fn serve(parent: u32) -> io::Result<()> {
-    // What the terminal sends to all of a job is for the run, which tells us; a file size limit is an error of a write.
+    // The terminal signals the whole job: the run handles these signals and commands this process. An exceeded file
+    // size limit must be an error of the write.
     for signal in [libc::SIGINT, libc::SIGHUP, libc::SIGQUIT, libc::SIGTERM, libc::SIGXFSZ] {
-        // SAFETY: ignoring a signal runs no code of ours, and nothing in this process relies on another treatment.
+        // SAFETY: ignoring a signal runs no code of ours. Nothing in this process relies on another treatment.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    // The run may have ended before we asked to be told.
+    // The run may have ended before this process asked for the signal of its death.
     let is_orphan = getppid().is_none_or(|pid| pid.as_raw_nonzero().get().cast_unsigned() != parent);
     if is_orphan {
         return Ok(());
@@ -250,7 +252,7 @@ pub fn serve(parent: u32) -> io::Result<()> {
     serve_on(UnixStream::from(rustix::stdio::stdin().try_clone_to_owned()?))
 }
 
-/// As [`serve`], over any socket.
+/// Same as [`serve`], over any socket.
 fn serve_on(socket: UnixStream) -> io::Result<()> {
     let mut channel = Channel::new(socket);
     let result = prepare(&mut channel).and_then(|prepared| match prepared {
@@ -259,7 +261,7 @@ fn serve_on(socket: UnixStream) -> io::Result<()> {
         None => Ok(()),
     });
     if let Err(error) = &result {
-        // Without anybody to tell there is nothing to do either.
+        // Without a listener nothing is left to do.
         let _ = channel.send(&Report::Error(error.to_string()), None);
     }
     result
@@ -267,13 +269,13 @@ fn serve_on(socket: UnixStream) -> io::Result<()> {
 
 type Prepared = (Box<Job>, Vec<Span>, Vec<OwnedFd>);
 
-/// What is to be done; `None` if the run went away.
+/// Receives the job and its files. Returns `None` if the run went away.
 fn prepare(channel: &mut Channel) -> io::Result<Option<Prepared>> {
     let (mut spans, mut files) = (Vec::new(), Vec::new());
     while let Some(line) = channel.wait()? {
         match Command::parse(&line) {
             Some(Command::Span(span)) => {
-                // The kernel leaves out what it cannot open here.
+                // The kernel leaves out a file that it cannot open here.
                 files.push(channel.file().ok_or(io::Error::from(Errno::MFILE))?);
                 spans.push(span);
             }
@@ -295,7 +297,7 @@ fn measure<const UNLOCKED: bool>(
     files: Vec<OwnedFd>,
 ) -> io::Result<()> {
     let buffer_bytes = job.buffer_bytes.map(usize::try_from).transpose().map_err(io::Error::other)?;
-    // Before there are streams: they have locks from the beginning then.
+    // Start it before any stream exists: streams then have locks from the beginning.
     let _sleeper = job.threaded.then(Sleeper::start).transpose()?;
     let calls = Stream::<UNLOCKED>::new(files, job.writes, buffer_bytes);
     let stamping = Stamping {
@@ -319,22 +321,22 @@ fn measure<const UNLOCKED: bool>(
     channel.borrow().send(&Report::End(ended), None)
 }
 
-/// A thread that sleeps until this is dropped. The C library takes the lock of a stream only where there is another
-/// thread, or was one.
+/// A thread that sleeps until this value is dropped. The C library locks streams only in a process that has or had a
+/// second thread.
 struct Sleeper {
     wake: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Sleeper {
-    /// What the thread is called.
+    /// Name of the thread.
     const NAME: &str = "sleeper";
 
     fn start() -> io::Result<Self> {
         let (wake, woken) = mpsc::channel::<()>();
         let (ready, is_ready) = mpsc::channel();
         let sleeper = std::thread::Builder::new().name(Self::NAME.into()).stack_size(64 << 10);
-        // It ends when nobody can wake it any more.
+        // The thread ends when no one can wake it any more.
         let thread = sleeper.spawn(move || {
             let _ = ready.send(());
             let _ = woken.recv();
@@ -347,7 +349,7 @@ impl Sleeper {
 impl Drop for Sleeper {
     fn drop(&mut self) {
         drop(self.wake.take());
-        // A thread that only sleeps has nothing to panic about.
+        // A thread that only sleeps cannot panic.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
@@ -369,7 +371,7 @@ mod tests {
     use crate::recorder::{Recorder, Shape};
     use crate::worker::Ended;
 
-    /// Each with an open file of its own, for this direction alone.
+    /// Opens each file anew, for this direction alone.
     fn open(files: &[File], writes: bool) -> Vec<OwnedFd> {
         let open = |file: &File| {
             use std::os::fd::AsRawFd;
@@ -402,7 +404,7 @@ mod tests {
         for buffer_bytes in [None, Some(1), Some(100), Some(4096), Some(100_000)] {
             let files = data_set();
             let both = |writes| open(&files[..2], writes);
-            // Both spans once, and the beginning of the first again.
+            // Both spans once, then the beginning of the first again.
             let ops = 16_384 + 4096 + 1;
             let (ended, counts) = run::<UNLOCKED>(both(true), buffer_bytes, spans(), true, 1, ops);
             assert_eq!((ended.result, ended.is_covered, counts), (Ok(()), true, [ops, 0, ops, 0]));
@@ -435,7 +437,7 @@ mod tests {
         let (ended, _) = run::<false>(open(&[file], true), Some(2048), span, true, 1, 4 * 65_536);
         let calls = calls().unwrap() - before;
         assert_eq!(ended.result, Ok(()));
-        // musl writes a byte more at once.
+        // musl writes one byte more per call.
         assert!((127..=129).contains(&calls), "{calls}");
     }
 
@@ -451,7 +453,7 @@ mod tests {
         let (failed, ops) = failure(999);
         assert_eq!(failed, Failure { call: "fflush", file: 3, offset_bytes: None, cause });
         assert_eq!(ops, 999);
-        // The byte that found the buffer full is the one that was not taken.
+        // The byte that found the buffer full was not taken.
         let (failed, ops) = failure(u64::MAX);
         assert_eq!(failed, Failure { call: "putc_unlocked", file: 3, offset_bytes: Some(4096 + ops), cause });
         assert!((1000..=1001).contains(&ops), "{ops}");
@@ -486,11 +488,11 @@ mod tests {
     fn has_sleeper() -> bool {
         let tasks = std::fs::read_dir("/proc/self/task").unwrap();
         let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm"));
-        // A thread may end while it is looked at.
+        // A thread may end during the look-up.
         tasks.flatten().any(|task| name(task).is_ok_and(|name| name.trim_end() == Sleeper::NAME))
     }
 
-    /// Tells a process, which is a thread here, what to do, and gives what it said until its end.
+    /// Gives a job to a server, which is a thread here. Returns its reports until its end.
     fn serve_job(job: Job, run_for: Duration, stop_after: Option<Duration>) -> (Ended, Vec<Counts>) {
         let files = data_set();
         let is_threaded = job.threaded;

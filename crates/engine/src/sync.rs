@@ -1,4 +1,4 @@
-//! Plain system calls: one at a time, so that depth comes from threads.
+//! Plain system calls, one at a time: queue depth comes from threads.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use crate::{Call, Completion, DataEngine, Draft, Io};
 #[derive(Debug)]
 pub struct SyncEngine {
     files: Arc<[OwnedFd]>,
-    /// Always the same for reads: it stays in the cache, as a program's own would.
+    /// The same block for all reads: it stays in the CPU cache, as a program's own buffer would.
     read_block: AlignedBuffer,
-    /// What is written; absent where nothing is.
+    /// Data to write; `None` if the engine only reads.
     pool: Option<Pool>,
     pending: Option<Io>,
 }
 
 impl SyncEngine {
-    /// An engine on open files; one that writes has a pool of its own.
+    /// An engine on open files. An engine that writes has a pool of its own.
     pub fn new(files: Arc<[OwnedFd]>, block_bytes: usize, writes: Option<Content>) -> Self {
         let pool = writes.map(|content| Pool::new(content, block_bytes, 1));
         let mut read_block = AlignedBuffer::new(block_bytes);
-        // Touched once, so that no page is missing when time counts.
+        // Touch the block once, so that no page is missing when time counts.
         read_block.bytes_mut().fill(1);
         Self { files, read_block, pool, pending: None }
     }
@@ -53,7 +53,7 @@ impl DataEngine for SyncEngine {
     fn draft(&mut self, slot: u32) -> Draft<'_> {
         match &mut self.pool {
             Some(pool) => pool.draft(slot),
-            // An engine that was made to read only: the write fails with the kernel's own words.
+            // The engine was made to read only. The write fails with the kernel's own error.
             None => Draft { bytes: &mut [], phase_bytes: 0, is_duplicate: false },
         }
     }
@@ -104,7 +104,7 @@ mod tests {
     const CONTENT: Content =
         Content { seed: 5, interval_bytes: 4096, compress_percent: 0, dedupe_percent: 0 };
 
-    /// A device that says that it has written, and has not.
+    /// A device that reports a write as done without writing.
     struct Forgetful {
         engine: SyncEngine,
         forgotten: Option<Io>,
@@ -165,7 +165,7 @@ mod tests {
         let engine = || SyncEngine::new(Arc::clone(&files), 4096, Some(CONTENT));
         assert_eq!(run(engine(), Write, 0), Ok(()));
         assert_eq!(run(engine(), RewriteAndReread, 1), Ok(()));
-        // What lies there is old, which a first read may find, and a second one may not.
+        // The data on the device is old. A first read may find old data; a second one may not.
         let forgetful = Forgetful { engine: engine(), forgotten: None };
         let failure = run(forgetful, RewriteAndReread, 2).unwrap_err();
         assert_eq!((failure.call, failure.offset_bytes), ("verify", Some(0)));

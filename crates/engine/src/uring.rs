@@ -1,11 +1,12 @@
 //! io_uring: many calls in flight from one thread.
 //!
-//! One ring a worker, made by the thread that uses it. As long as that thread has to wait for completions, it submits
-//! again by ones and twos, so that the device never waits for the rest of a batch; a thread that never waits submits
-//! all at once, which costs less CPU. The kernel's work for a completion is done when we ask for it
-//! (`DEFER_TASKRUN`), ring, files and buffers are registered, so that a call costs neither an interruption nor a
-//! look-up nor the pinning of pages. What a kernel or a limit does not allow is done without and said
-//! ([`UringEngine::features`]).
+//! Each worker has one ring, made by the thread that uses it. As long as that thread has to wait for completions, it
+//! submits again by ones and twos. So the device never waits for the rest of a batch. A thread that never waits submits
+//! all at once, which costs less CPU.
+//!
+//! The kernel's work for a completion is done when the engine asks for it (`DEFER_TASKRUN`). Ring, files and buffers
+//! are registered. So a call costs no interrupt, no look-up and no pinning of pages. Features that a kernel or a limit
+//! does not allow are left out and reported ([`UringEngine::features`], [`UringEngine::lost`]).
 
 use std::io::{self, IoSliceMut};
 use std::mem::ManuallyDrop;
@@ -25,28 +26,28 @@ use crate::{Call, Completion, DataEngine, Draft, Io};
 
 /// Largest buffer that the kernel registers.
 const FIXED_BUFFER_BYTES_MAX: usize = 1 << 30;
-/// How long the kernel's submission thread looks for work before it sleeps.
+/// Time that the kernel's submission thread looks for work before it sleeps.
 const SQPOLL_IDLE_MS: u32 = 100;
 
-/// Calls that the kernel passes on one by one. Of a submission of more it holds back all until the last is prepared
-/// (`IO_PLUG_THRESHOLD` in io_uring.c), and the device runs dry meanwhile.
+/// Most calls of one submission that the kernel passes on one by one. It holds back a larger submission until the last
+/// call is prepared (`IO_PLUG_THRESHOLD` in io_uring.c). The device runs dry meanwhile.
 const UNPLUGGED_MAX: usize = 2;
 
 const TOO_MUCH_LOCKED: &str = "fixed_buffers: they are more than RLIMIT_MEMLOCK allows (ulimit -l)";
 
-/// What to ask of the kernel.
+/// Options of a ring.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Completions are polled from the device (`IOPOLL`): it must have poll queues.
+    /// The device is polled for completions (`IOPOLL`): it must have poll queues.
     pub iopoll: bool,
-    /// A thread of the kernel submits (`SQPOLL`).
+    /// A kernel thread submits (`SQPOLL`).
     pub sqpoll: bool,
-    /// Most bytes that its buffers may lock, where several rings share what a user may lock; `None`: whatever the kernel
-    /// allows.
+    /// Most bytes that the ring's buffers may lock, if several rings share a user's limit; `None` means all that the
+    /// kernel allows.
     pub lockable_bytes: Option<u64>,
 }
 
-/// Why io_uring cannot be used here; `None` where it can. Makes a ring and closes it again.
+/// Returns the reason why io_uring cannot be used here, or `None` if it can. Makes a ring and closes it again.
 pub fn refusal() -> Option<String> {
     let error = IoUring::new(1).err()?;
     let setting = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled").unwrap_or_default();
@@ -60,7 +61,7 @@ pub fn refusal() -> Option<String> {
     })
 }
 
-/// Issues calls through a ring; with `NOP`, requests that do nothing in their place.
+/// Issues calls through a ring. With `NOP`, requests that do nothing take their place.
 pub struct UringEngine<const NOP: bool> {
     parts: ManuallyDrop<Parts>,
     /// The ring that `parts` refer to; freed once nothing is in flight.
@@ -68,14 +69,14 @@ pub struct UringEngine<const NOP: bool> {
     depth: u32,
     block_bytes: usize,
     in_flight: usize,
-    /// Completions since the thread had to wait for one; counted up to `batches_after`.
+    /// Completions since the thread last had to wait for one; counted up to `batches_after`.
     since_wait: u32,
-    /// After so many completions without a wait, the thread is the limit and not the device: then calls are submitted
-    /// together. 0: always.
+    /// Completions without a wait after which the thread is taken to be the limit, not the device. From then on calls
+    /// are submitted together. 0 means always.
     batches_after: u32,
-    /// Whether a call found no entry.
+    /// True if a call found no free entry.
     overran: bool,
-    /// Whether the kernel waits with a limit of time (`IORING_FEAT_EXT_ARG`, Linux 5.11).
+    /// True if the kernel can wait with a timeout (`IORING_FEAT_EXT_ARG`, Linux 5.11).
     waits_until: bool,
     features: Vec<String>,
     lost: Vec<String>,
@@ -86,13 +87,13 @@ struct Parts {
     submitter: Submitter<'static>,
     submissions: SubmissionQueue<'static>,
     completions: CompletionQueue<'static>,
-    /// Kept open as long as they are registered.
+    /// Kept open as long as the files are registered.
     files: Arc<[OwnedFd]>,
-    /// A block for each slot; empty where nothing is read.
+    /// A block for each slot; empty if the engine does not read.
     read_blocks: AlignedBuffer,
-    /// What is written; absent where nothing is.
+    /// Data to write; `None` if the engine does not write.
     pool: Option<Pool>,
-    /// Whether both are registered.
+    /// True if the memory of both is registered.
     has_fixed_buffers: bool,
 }
 
@@ -100,10 +101,10 @@ const READ_BUFFER: u16 = 0;
 const POOL_BUFFER: u16 = 1;
 
 impl<const NOP: bool> UringEngine<NOP> {
-    /// An engine on open files for `depth` calls at a time; one that writes has a pool of its own.
+    /// An engine on open files with `depth` slots. An engine that writes has a pool of its own.
     ///
     /// # Errors
-    /// What the kernel said to the ring, or to the registration of files.
+    /// The kernel's error for the ring, or for the registration of files.
     pub fn new(
         files: Arc<[OwnedFd]>,
         block_bytes: usize,
@@ -115,10 +116,10 @@ impl<const NOP: bool> UringEngine<NOP> {
         let mut features = Vec::new();
         let mut lost = Vec::new();
         let ring = Box::into_raw(Box::new(build(depth, options, &mut features, &mut lost)?));
-        // SAFETY: `ring` comes from a box that nothing else refers to, and is freed in `drop` alone, after everything
-        // that was split from it.
+        // SAFETY: `ring` comes from a box that nothing else refers to. Only `drop` frees it, after everything that was
+        // split from it.
         let ring_mut = unsafe { &mut *ring };
-        // Completions that are polled for are not waited for with a limit of time, whatever one asks.
+        // A wait for polled completions has no timeout, even if one is passed.
         let waits_until = ring_mut.params().is_feature_ext_arg() && !options.iopoll;
         let (mut submitter, submissions, completions) = ring_mut.split();
         match submitter.register_ring_fd() {
@@ -127,7 +128,7 @@ impl<const NOP: bool> UringEngine<NOP> {
         }
         let mut read_blocks =
             AlignedBuffer::new(if reads && !NOP { depth as usize * block_bytes } else { 0 });
-        // Touched once, so that no page is missing when time counts.
+        // Touch the blocks once, so that no page is missing when time counts.
         read_blocks.bytes_mut().fill(1);
         let pool = writes.filter(|_| !NOP).map(|content| Pool::new(content, block_bytes, depth));
         let mut parts =
@@ -150,7 +151,7 @@ impl<const NOP: bool> UringEngine<NOP> {
             block_bytes,
             in_flight: 0,
             since_wait: 0,
-            // What a thread of the kernel submits is on its way without us.
+            // A kernel thread that submits sends calls on their way without us.
             batches_after: if options.sqpoll || depth as usize <= UNPLUGGED_MAX { 0 } else { depth },
             overran: false,
             waits_until,
@@ -160,17 +161,17 @@ impl<const NOP: bool> UringEngine<NOP> {
         registered.map(|()| engine)
     }
 
-    /// What was decided: setup flags, what is registered.
+    /// Features in use: setup flags and registrations.
     pub fn features(&self) -> &[String] {
         &self.features
     }
 
-    /// What this kernel or a limit did not allow, each with the reason.
+    /// Features that this kernel or a limit did not allow, each with the reason.
     pub fn lost(&self) -> &[String] {
         &self.lost
     }
 
-    /// The request for a call.
+    /// Builds the request for a call.
     #[inline]
     fn entry(&mut self, io: Io) -> Entry {
         if NOP {
@@ -202,7 +203,7 @@ impl<const NOP: bool> UringEngine<NOP> {
         }
     }
 
-    /// Submits without waiting. Only a call that asks for events runs the work that brings them.
+    /// Submits without waiting. The kernel delivers completions only if a call asks for events.
     #[inline]
     fn submit(&mut self) -> io::Result<usize> {
         let parts = &mut *self.parts;
@@ -214,7 +215,7 @@ impl<const NOP: bool> UringEngine<NOP> {
         entered
     }
 
-    /// Submits where nobody knows whether the thread will have to wait. `None`: it will.
+    /// Submits a batch if the thread is the limit. Returns `None` if the caller has to submit and wait.
     #[inline]
     fn submit_unless_waiting(&mut self) -> Option<io::Result<usize>> {
         if self.batches_after > 0 && self.since_wait >= self.batches_after {
@@ -235,7 +236,7 @@ impl<const NOP: bool> UringEngine<NOP> {
         self.submit_unless_waiting().unwrap_or_else(|| self.parts.submitter.submit_and_wait(1))
     }
 
-    /// Submits, and waits for a completion until `until_ns`: asleep until shortly before, then without waiting.
+    /// Submits, and waits for a completion until `until_ns`: asleep until shortly before, then without sleeping.
     #[cold]
     fn wait_for(&mut self, until_ns: u64) -> io::Result<usize> {
         let left_ns = until_ns.saturating_sub(Monotonic.now_ns());
@@ -251,18 +252,18 @@ impl<const NOP: bool> UringEngine<NOP> {
     #[inline]
     fn take(&mut self, done: &mut [Completion], most: usize) -> usize {
         let mut count = 0;
-        // What the kernel has taken makes room for more.
+        // Entries that the kernel has taken make room for more.
         self.parts.submissions.sync();
         self.parts.completions.sync();
         for (out, completion) in done.iter_mut().take(most).zip(&mut self.parts.completions) {
             let tag = completion.user_data();
             let slot = tag as u32;
-            // A request that does nothing moves nothing; the tag says what the call would have moved.
+            // A request that does nothing moves nothing. The tag holds the bytes that the call would have moved.
             let result = if NOP { (tag >> 32) as i32 } else { completion.result() };
             *out = Completion { slot, result };
             count += 1;
         }
-        // Now, and not at the next visit: else the kernel takes these for new ones and does not wait.
+        // Now, not at the next visit: else the kernel takes these for new completions and does not wait.
         self.parts.completions.sync();
         self.in_flight -= count;
         self.since_wait = (self.since_wait + count as u32).min(self.batches_after);
@@ -270,10 +271,10 @@ impl<const NOP: bool> UringEngine<NOP> {
     }
 }
 
-/// Whether calls on these files can be made when they are submitted: where the kernel cannot try a call without
-/// waiting, it hands it to a thread of its own. `None` where it cannot be asked, as of a file that is only written.
+/// Returns true if the kernel can try calls on these files without waiting. If it cannot, it hands each call to a
+/// thread of its own. Returns `None` if the kernel cannot be asked, as for a write-only file.
 fn refuses_to_wait(files: &[OwnedFd], block_bytes: usize) -> Option<bool> {
-    // Beyond the end of any file, where there is nothing to be read; a multiple of any block.
+    // Beyond the end of any file, where there is nothing to read; a multiple of any block size.
     const BEYOND_BYTES: u64 = 1 << 62;
     let mut block = AlignedBuffer::new(block_bytes);
     let to = IoSliceMut::new(block.bytes_mut());
@@ -297,7 +298,7 @@ impl Parts {
         let region =
             |bytes: &mut [u8]| libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
         let pool = self.pool.as_mut().map(|pool| pool.memory().bytes_mut());
-        // An index for each, whether it is used or not; the kernel takes an empty one without an address.
+        // Each region has an index, whether it is used or not. The kernel accepts an empty one without an address.
         let mut regions = [region(self.read_blocks.bytes_mut()), pool.map_or(region(&mut []), region)];
         for region in &mut regions {
             if region.iov_len == 0 {
@@ -313,8 +314,8 @@ impl Parts {
             lost.push(TOO_MUCH_LOCKED.into());
             return Ok(());
         }
-        // SAFETY: both regions belong to `self`, which lives until the ring is gone, and neither ever moves: their
-        // vectors are never resized.
+        // SAFETY: both regions belong to `self`, which lives until the ring is gone. Neither ever moves: their vectors
+        // are never resized.
         match unsafe { self.submitter.register_buffers(&regions) } {
             Ok(()) => {
                 self.has_fixed_buffers = true;
@@ -329,7 +330,7 @@ impl Parts {
     }
 }
 
-/// A ring with as many of the wished flags as this kernel knows.
+/// Makes a ring with as many of the wished flags as this kernel knows.
 fn build(
     depth: u32,
     options: Options,
@@ -349,8 +350,8 @@ fn build(
                 _ => &mut builder,
             };
         }
-        // A thread of the kernel that submits says what it has taken once it has taken all: until then calls may have
-        // ended, and others on their slots be queued.
+        // A kernel thread that submits frees entries only once it has taken all of them. Before that, calls may have
+        // ended, and others on their slots may be queued.
         let entries = if options.sqpoll { 2 * depth } else { depth };
         builder.build(entries.max(1))
     };
@@ -358,7 +359,7 @@ fn build(
         .into_iter()
         .filter(|(set, _)| *set)
         .collect();
-    // Linux 6.1, 6.0, 5.19, 5.1. A thread of the kernel that submits excludes what spares us interruptions.
+    // Linux 6.1, 6.0, 5.19, 5.1. A kernel thread that submits excludes the flags that spare us interrupts.
     const LADDER: [&[&str]; 4] = [
         &["single_issuer", "coop_taskrun", "defer_taskrun"],
         &["single_issuer", "coop_taskrun"],
@@ -370,7 +371,7 @@ fn build(
         let flags: Vec<_> = wished.iter().copied().chain(asked.iter().map(|(_, flag)| *flag)).collect();
         match attempt(&flags) {
             Ok(ring) => {
-                // A thread of the kernel that submits leaves nothing for them to do.
+                // A kernel thread that submits makes these flags useless.
                 for flag in LADDER[0].iter().filter(|flag| !wished.contains(flag) && !options.sqpoll) {
                     lost.push(format!("{flag}: this kernel does not know it"));
                 }
@@ -395,14 +396,14 @@ impl<const NOP: bool> DataEngine for UringEngine<NOP> {
     fn draft(&mut self, slot: u32) -> Draft<'_> {
         match &mut self.parts.pool {
             Some(pool) => pool.draft(slot),
-            // An engine that was made to read only, or to do nothing.
+            // The engine was made to read only, or to do nothing.
             None => Draft { bytes: &mut [], phase_bytes: 0, is_duplicate: true },
         }
     }
 
     #[inline]
     fn block_read(&self, slot: u32) -> &[u8] {
-        // One that was made to write only has read nothing.
+        // An engine made to write only has read nothing.
         if self.parts.read_blocks.bytes().is_empty() {
             return &[];
         }
@@ -413,10 +414,10 @@ impl<const NOP: bool> DataEngine for UringEngine<NOP> {
     fn queue(&mut self, io: Io) {
         let moved = if NOP && io.call != Call::Datasync { self.block_bytes as u64 } else { 0 };
         let entry = self.entry(io).user_data(u64::from(io.slot) | moved << 32);
-        // SAFETY: the file is registered; the buffer belongs to `parts` and to this slot alone until the call has
-        // ended, since a worker queues nothing more on a slot before, and `drop` frees no buffer before.
+        // SAFETY: the file is registered. The buffer belongs to `parts`, and to this slot alone until the call has
+        // ended: a worker queues nothing more on a slot before. Nor does `drop` free a buffer before.
         let pushed = unsafe { self.parts.submissions.push(&entry) };
-        // One entry a slot was made; were it not enough, a call that is never made must not be waited for.
+        // The ring has one entry per slot. If it were full, the call would never be made and must not be waited for.
         debug_assert!(pushed.is_ok());
         self.overran |= pushed.is_err();
         self.in_flight += usize::from(pushed.is_ok());
@@ -429,13 +430,13 @@ impl<const NOP: bool> DataEngine for UringEngine<NOP> {
             return Err(Errno::BUSY);
         }
         let is_closed = until_ns == u64::MAX;
-        // In an open loop with a free slot, what has ended makes room for nothing that is due.
+        // In an open loop with a free slot, completions make no room that a due operation waits for.
         let is_full = is_closed || self.in_flight == self.depth as usize;
         while self.in_flight > 0 {
             let entered = if is_closed { self.wait() } else { self.wait_for(until_ns) };
             if let Err(error) = entered {
                 match Errno::from_io_error(&error) {
-                    // Interrupted, out of memory for a moment, or the time has come: what has ended counts.
+                    // Interrupted, briefly out of memory, or timed out: completed calls still count.
                     Some(Errno::INTR | Errno::AGAIN | Errno::BUSY | Errno::TIME) => {}
                     errno => return Err(errno.unwrap_or(Errno::IO)),
                 }
@@ -457,16 +458,16 @@ impl<const NOP: bool> DataEngine for UringEngine<NOP> {
 
 impl<const NOP: bool> Drop for UringEngine<NOP> {
     fn drop(&mut self) {
-        // The kernel may still write into the buffers of calls that have not ended; memory that others would be given
-        // must not be among it. It stays with the ring until the process ends.
+        // The kernel may still write into the buffers of calls in flight. Their memory must not be given to anyone
+        // else. It stays with the ring until the process ends.
         if self.in_flight > 0 {
             return;
         }
-        // The kernel takes a ring apart some time after it is closed, and until then its files are in use: what would
-        // be removed or unmounted. It has none that it was not given, which is no error.
+        // The kernel takes a ring apart some time after its close. Until then its files are in use, although they may
+        // be about to be removed or unmounted. A ring without registered files returns an error, which does no harm.
         let _ = self.parts.submitter.unregister_files();
-        // SAFETY: nothing is in flight, `parts` are dropped once, here, and before the ring that they refer to, which
-        // came from a box and is not used again.
+        // SAFETY: nothing is in flight. `parts` are dropped once, here, and before the ring that they refer to. The
+        // ring came from a box and is not used again.
         unsafe {
             ManuallyDrop::drop(&mut self.parts);
             drop(Box::from_raw(self.ring));
@@ -566,7 +567,7 @@ mod tests {
         assert!(sum.visits <= BLOCKS);
         let (ended, sum) = run::<false, _, _>(&path, verb::RewriteDurably, ClosedLoop, 4, u64::MAX);
         assert_eq!((ended.result, sum.ops, sum.verified), (Ok(()), BLOCKS, BLOCKS));
-        // What was read again is what had just been written: both reads are compared.
+        // The second read finds the data just written: both reads are compared.
         let (ended, sum) = run::<false, _, _>(&path, verb::RewriteAndReread, ClosedLoop, 4, u64::MAX);
         assert_eq!((ended.result, sum.ops, sum.verified), (Ok(()), BLOCKS, 2 * BLOCKS));
         // Beyond the end there is nothing to read.
@@ -603,7 +604,7 @@ mod tests {
         let path = temp.path().join("file");
         let (ended, sum) = run::<true, _, _>(&path, verb::Write, ClosedLoop, 8, u64::MAX);
         assert_eq!((ended.result, sum.ops), (Ok(()), BLOCKS));
-        // The first ones come by twos, until it is known that nobody waits.
+        // The first completions come in twos, until it is known that the thread never waits.
         assert!((BLOCKS / 8..BLOCKS / 8 + 8).contains(&sum.visits), "{}", sum.visits);
     }
 

@@ -1,14 +1,14 @@
-//! Verbs on data: which calls one operation makes, in which order.
+//! Verbs on data: the calls of one operation, in their order.
 
 use crate::Call;
 use crate::data::mix;
 
-/// A verb as a small state machine: the step that an operation begins with, and the one that follows each.
+/// A verb as a small state machine: the first step of an operation, and the step that follows each step.
 pub trait Verb: Clone {
-    /// The calls; steps are known by their place here.
+    /// The calls of the verb. The index of a call here is the number of its step.
     const STEPS: &'static [Call];
 
-    /// Whether it writes: then no block may be in flight twice, as what lies there in the end would be nobody's.
+    /// True if the verb writes. Then no block may be in flight twice: its final content would be unpredictable.
     const WRITES: bool = {
         let (mut step, mut writes) = (0, false);
         while step < Self::STEPS.len() {
@@ -21,7 +21,7 @@ pub trait Verb: Clone {
     /// The step that the next operation begins with.
     fn first(&mut self) -> usize;
 
-    /// The step that follows `step`, or the end of the operation.
+    /// The step that follows `step`, or `None` at the end of the operation.
     fn after(step: usize) -> Option<usize>;
 
     /// The names of the steps in results.
@@ -29,7 +29,7 @@ pub trait Verb: Clone {
         Self::STEPS.iter().map(|call| Call::name(*call)).collect()
     }
 
-    /// The same for another worker: what it draws comes from a seed of its own.
+    /// The same verb for another worker, which draws from a seed of its own.
     #[must_use]
     fn seeded(&self, _: u64) -> Self {
         self.clone()
@@ -71,7 +71,7 @@ sequence! {
     RewriteDurably: Read, Write, Datasync;
 }
 
-/// Reads a block, writes it, and reads it again: a program that looks at what it has just changed.
+/// Reads a block, writes it, and reads it again, as a program does that checks its own change.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RewriteAndReread;
 
@@ -93,7 +93,7 @@ impl Verb for RewriteAndReread {
     }
 }
 
-/// Reads or writes a block, by lot.
+/// Reads or writes a block, chosen at random.
 #[derive(Debug, Clone, Copy)]
 pub struct Mix<const DURABLE: bool> {
     state: u64,
@@ -101,9 +101,9 @@ pub struct Mix<const DURABLE: bool> {
 }
 
 impl<const DURABLE: bool> Mix<DURABLE> {
-    /// A mix with that percentage of reads; workers draw independently from different seeds.
+    /// A mix with that percentage of reads. Workers with different seeds draw independently.
     pub fn new(read_percent: u8, seed: u64) -> Self {
-        // The share of all 64-bit numbers; 100 % must include the largest.
+        // The share as a limit on 64-bit numbers; 100 % must include the largest.
         let read_below = (u128::from(read_percent) << 64) / 100;
         Self { state: seed, read_below: u64::try_from(read_below).unwrap_or(u64::MAX) }
     }
@@ -129,19 +129,19 @@ impl<const DURABLE: bool> Verb for Mix<DURABLE> {
     }
 }
 
-/// Reads a block, and by lot writes it back: a record that is looked up is now and then changed.
+/// Reads a block and at random writes it back, as a program does that looks up records and changes some.
 #[derive(Debug, Clone, Copy)]
 pub struct Update<const DURABLE: bool>(Mix<DURABLE>);
 
 impl<const DURABLE: bool> Update<DURABLE> {
-    /// Updates of which that percentage only reads; workers draw independently from different seeds.
+    /// Updates; that percentage of operations only reads. Workers with different seeds draw independently.
     pub fn new(read_percent: u8, seed: u64) -> Self {
         Self(Mix::new(read_percent, seed))
     }
 }
 
 impl<const DURABLE: bool> Verb for Update<DURABLE> {
-    // The first read ends its operation, the second begins an update.
+    // The first read ends its operation. The second read begins an update.
     const STEPS: &'static [Call] = if DURABLE {
         &[Call::Read, Call::Read, Call::Write, Call::Datasync]
     } else {

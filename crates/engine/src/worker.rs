@@ -1,4 +1,4 @@
-//! The measuring loop on data: keeps every slot of an engine busy, times each call, counts.
+//! The measuring loop on data: keeps every slot of an engine busy, times each call, and counts.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,20 +11,20 @@ use crate::recorder::{INTERVAL_NS, Recorder, Shape};
 use crate::verb::Verb;
 use crate::{Call, Completion, DataEngine, Io};
 
-/// Where the blocks of a data set lie: files of equal size, one after the other.
+/// Location of the blocks of a data set: files of equal size, one after the other.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
     /// Bytes of one block of this test.
     pub block_bytes: u64,
     /// Blocks in each file.
     pub blocks_per_file: u64,
-    /// Where the first of them begins in each.
+    /// Offset of the first block in each file.
     pub first_bytes: u64,
 }
 
 impl Layout {
-    /// The file of a block, and its number there. A division costs as much as everything else between two calls, so
-    /// that it is left out where a data set is one file.
+    /// Returns the file of a block and the block's number in it. A division costs as much as everything else between
+    /// two calls, so a data set of one file does without it.
     #[inline]
     fn place(self, block: u64) -> (u32, u64) {
         if block < self.blocks_per_file {
@@ -40,37 +40,37 @@ impl Layout {
     }
 }
 
-/// What the blocks are stamped with, and what they are compared with.
+/// Values that go into stamps, and the means to compare blocks that were read.
 #[derive(Debug, Clone)]
 pub struct Stamping {
     /// Seed of the run.
     pub seed: u64,
-    /// Number of the first file, which sets groups of files apart.
+    /// Number of the first file, which tells groups of files apart.
     pub first_file: u32,
-    /// How many tests wrote the data set before.
+    /// Number of tests that wrote the data set before.
     pub generation: u32,
     /// Distance of stamps.
     pub interval_bytes: usize,
-    /// Compares what was read; absent where nothing was laid out that could be compared.
+    /// Compares the data read; `None` if the data set holds nothing to compare with.
     pub verifier: Option<Verifier>,
-    /// Of so many blocks that are read, one is compared: from 1.
+    /// One of this many blocks read is compared; at least 1.
     pub verify_every: u32,
 }
 
 impl Stamping {
-    /// Of a data set of its own that nobody compares.
+    /// Stamping of a data set of its own that no one compares.
     pub fn unverified(seed: u64) -> Self {
         let interval_bytes = STAMP_INTERVAL_BYTES;
         Self { seed, first_file: 0, generation: 0, interval_bytes, verifier: None, verify_every: u32::MAX }
     }
 }
 
-/// When a worker looks up from its loop.
+/// Limits that end a worker's loop.
 #[derive(Debug)]
 pub struct Limits<'a> {
     /// No operation starts after this instant.
     pub deadline_ns: u64,
-    /// Raised by whoever wants all workers to stop; looked at once an interval.
+    /// Raised by anyone who wants all workers to stop; checked once an interval.
     pub stop: &'a AtomicBool,
 }
 
@@ -81,13 +81,13 @@ struct Slot {
     step_start_ns: u64,
     file: u32,
     step: u32,
-    /// Its operation has not begun yet.
+    /// True if its operation has not begun yet.
     is_new: bool,
-    /// Its block was given out in the pass before this one.
+    /// True if its block was handed out in the previous pass.
     is_of_last_pass: bool,
 }
 
-/// A thread's work on data.
+/// The work of one thread on data.
 pub struct Worker<'a, E, C, P, V> {
     engine: E,
     clock: C,
@@ -99,30 +99,30 @@ pub struct Worker<'a, E, C, P, V> {
     limits: Limits<'a>,
     recorder: Recorder,
     slots: Box<[Slot]>,
-    /// Slots that wait for an operation. Room for all slots was made, here and in `ready`.
+    /// Slots that wait for an operation. Both `free` and `ready` have room for all slots.
     free: Vec<u32>,
-    /// Slots of which a call is ready to be submitted.
+    /// Slots ready to submit.
     ready: Vec<u32>,
     completions: Box<[Completion]>,
-    /// Slots that are still busy with the pass before this one.
+    /// Slots still busy with the previous pass.
     of_last_pass: usize,
-    /// A block that was given out and must wait: it is still in flight, or not due yet.
+    /// A block that was handed out and must wait: it is still in flight, or not due yet.
     held: Option<u64>,
-    /// Blocks to be read until the next one is compared.
+    /// Blocks left to read until the next one is compared.
     until_verified: u32,
-    /// When the engine handed out completions last, and what it kept back.
+    /// Time when the engine last handed out completions, and the number that it kept back.
     landed_ns: u64,
     left: usize,
     next_tick_ns: u64,
-    /// At which of tick and deadline the loop looks up next: one comparison a visit.
+    /// The earlier of tick and deadline: the loop makes one comparison a visit.
     look_up_ns: u64,
-    /// When the next operation is due, in an open loop.
+    /// Due time of the next operation, in an open loop.
     due_ns: u64,
     drained: bool,
     failure: Option<Failure>,
 }
 
-/// How far [`Worker::step`] came.
+/// Result of [`Worker::step`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// There is more to do.
@@ -131,24 +131,24 @@ pub enum Progress {
     Done,
 }
 
-/// How a worker ended.
+/// Result of a worker.
 #[derive(Debug, Clone, Copy)]
 pub struct Ended {
-    /// When its last operation ended.
+    /// End of its last operation.
     pub end_ns: u64,
-    /// The first call that failed. What was counted stands.
+    /// The first call that failed. All counts remain valid.
     pub result: Result<(), Failure>,
-    /// Whether it visited every block that it was given at least once.
+    /// True if the worker visited each of its blocks at least once.
     pub is_covered: bool,
     /// Operations of an open loop that were due and never started.
     pub missed: u64,
 }
 
 impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
-    /// What a worker of this kind counts.
+    /// Shape of the counts of such a worker.
     pub const SHAPE: Shape = Shape { is_open: P::IS_OPEN, ..Shape::closed(V::STEPS.len()) };
 
-    /// A worker that will start when [`Worker::start`] is called.
+    /// A worker that begins when [`Worker::start`] is called.
     #[expect(clippy::too_many_arguments, reason = "each is one independent part of a worker")]
     pub fn new(
         engine: E,
@@ -189,7 +189,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         }
     }
 
-    /// The engine that it was made with.
+    /// The worker's engine.
     pub fn engine(&self) -> &E {
         &self.engine
     }
@@ -204,7 +204,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         self.drained = start_ns >= self.limits.deadline_ns;
     }
 
-    /// Begins at `start_ns`, as all workers do, and runs until the stop rule holds or a call fails.
+    /// Begins at `start_ns`, as all workers do. Runs until the stop rule holds or a call fails.
     pub fn run(mut self, start_ns: u64) -> Ended {
         self.clock.wait_until(start_ns);
         self.start(start_ns);
@@ -212,14 +212,14 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         self.end()
     }
 
-    /// Hands over what is left.
+    /// Ends the worker and hands over the remaining counts.
     pub fn end(mut self) -> Ended {
         let end_ns = self.clock.now_ns();
         self.recorder.finish(end_ns);
         Ended {
             end_ns,
             result: self.failure.map_or(Ok(()), Err),
-            // A block that was given out and never begun may have been the last one.
+            // A block that was handed out but never begun may have been the last one.
             is_covered: self.pattern.is_covered() && self.held.is_none(),
             missed: self.pacing.missed(end_ns.min(self.limits.deadline_ns)),
         }
@@ -241,8 +241,8 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         if self.ready.is_empty() {
             return;
         }
-        // Blocks are stamped by now: that is our work, not the device's. What starts together has one start, which is
-        // never later than the call itself.
+        // Stamping is done by now: that is work of the loop, not of the device. Calls submitted together share one
+        // start time, never later than the call itself.
         let now_ns = self.clock.now_ns();
         self.recorder.idle_slots(self.ready.len() as u64, now_ns.saturating_sub(self.landed_ns));
         for &slot in &self.ready {
@@ -272,7 +272,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         }
     }
 
-    /// Starts what is due; what finds no slot stays due.
+    /// Starts the operations that are due. Those that find no slot stay due.
     #[inline]
     fn fill_due(&mut self) {
         let now_ns = self.clock.now_ns();
@@ -294,8 +294,8 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         }
     }
 
-    /// The block of the next operation, which `slot` is for; `None` where none starts now: all are done, or what comes
-    /// next must wait.
+    /// Returns the block of the next operation, meant for `slot`. Returns `None` if no operation can start now: all are
+    /// done, or the next one must wait.
     #[inline]
     fn next_block(&mut self, slot: u32) -> Option<u64> {
         let block = match self.held.take() {
@@ -316,8 +316,8 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         Some(block)
     }
 
-    /// Marks what is in flight, which is all but the free slots and the one in hand, as of the pass that ends here. False
-    /// where some is of the pass before it: two passes may overlap, three not.
+    /// Marks all slots in flight, all but the free ones and `in_hand`, as part of the pass that ends here. Returns
+    /// false if a slot still belongs to the pass before: two passes may overlap, three may not.
     #[cold]
     fn begin_pass(&mut self, in_hand: u32) -> bool {
         if self.of_last_pass > 0 {
@@ -331,8 +331,8 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         true
     }
 
-    /// Whether a block of the last pass is still in flight: what is written never is twice, or nobody could say which of
-    /// the two lies there.
+    /// True if a block of the last pass is still in flight. No block may be written twice at once: no one could say
+    /// which write lies there in the end.
     #[cold]
     fn is_in_flight(&self, block: u64) -> bool {
         let (file, block) = self.layout.place(block);
@@ -351,7 +351,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         self.prepare(slot);
     }
 
-    /// Makes the buffer of a slot ready for its next call.
+    /// Prepares the buffer of a slot for its next call.
     #[inline]
     fn prepare(&mut self, slot: u32) {
         let Slot { file, offset_bytes, step, .. } = self.slots[slot as usize];
@@ -367,14 +367,14 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         self.ready.push(slot);
     }
 
-    /// Time at which something is to be done even if nothing completes: an operation of an open loop is due and has a
-    /// slot, or the loop wants to look up. `None` in a closed loop, where something is always in flight until the end.
+    /// Time at which the loop must act even if nothing completes: a due operation has a slot, or the loop looks up.
+    /// Returns `None` in a closed loop: until its end, some call is always in flight.
     pub fn wakes_at(&self) -> Option<u64> {
         let due_ns = if self.free.is_empty() { u64::MAX } else { self.due_ns };
         (P::IS_OPEN && !self.drained).then(|| due_ns.min(self.look_up_ns))
     }
 
-    /// Whether nothing is in flight and nothing will start.
+    /// True if nothing is in flight and nothing will start.
     pub fn is_done(&self) -> bool {
         self.drained && self.free.len() == self.slots.len()
     }
@@ -387,19 +387,19 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
             if self.drained {
                 return Progress::Done;
             }
-            // In an open loop nothing may be due for a while.
+            // In an open loop it may take a while until an operation is due.
             self.clock.wait_until(until_ns);
         }
         let count = match self.engine.reap(&mut self.completions, until_ns) {
             Ok(count) => count,
             Err(errno) => {
                 self.fail(Failure { call: "submit", file: 0, offset_bytes: None, cause: errno.into() });
-                // What is in flight cannot be waited for. Its buffers are the engine's, which does not free them.
+                // Calls in flight cannot be waited for. The engine owns their buffers and does not free them.
                 return Progress::Done;
             }
         };
-        // One instant for all that are handed out together. What the engine keeps back ends later by our own doing, as
-        // `idle_slots` tells.
+        // Completions handed out together share one end time. Those that the engine keeps back end later because of the
+        // loop, which `idle_slots` counts.
         let now_ns = self.clock.now_ns();
         if E::KEEPS_BACK {
             self.recorder.idle_slots(self.left as u64, now_ns.saturating_sub(self.landed_ns));
@@ -462,7 +462,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         }
     }
 
-    /// The operation of a slot has ended.
+    /// Frees a slot whose operation has ended.
     #[inline]
     fn release(&mut self, slot: u32) {
         if V::WRITES {
@@ -473,7 +473,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         self.free.push(slot);
     }
 
-    /// Compares what a slot has read with what was written there.
+    /// Compares the block that a slot has read with the data written there.
     #[cold]
     fn verify(&mut self, slot: u32) {
         self.until_verified = self.stamping.verify_every;
@@ -481,7 +481,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         let Slot { file, offset_bytes, step, .. } = self.slots[slot as usize];
         let block = self.engine.block_read(slot);
         let own = self.stamping.generation..=self.stamping.generation;
-        // After its own write, an operation finds nothing older.
+        // After its own write, an operation must not find anything older.
         let is_own = V::STEPS[..step as usize].contains(&Call::Write);
         let generations = if is_own { &own } else { &verifier.generations };
         match verifier.verify_of(generations, block, self.stamping.first_file + file, offset_bytes) {
@@ -495,7 +495,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         }
     }
 
-    /// Nothing new starts after a failure; the first one is told.
+    /// Starts nothing new after a failure. Only the first failure is reported.
     #[cold]
     fn fail(&mut self, failure: Failure) {
         self.drained = true;
@@ -536,7 +536,7 @@ mod tests {
     use std::cell::Cell;
     use std::rc::Rc;
 
-    /// A clock that only the device below and waiting move on.
+    /// A clock that advances only by waiting, and by the device below.
     #[derive(Clone, Default)]
     struct Virtual(Rc<Cell<u64>>);
 
@@ -550,8 +550,8 @@ mod tests {
         }
     }
 
-    /// Calls end `service_ns` after they were queued, or up to `spread` times that. The call with the number `fails`
-    /// fails. What is written must not be in flight twice.
+    /// A device whose calls end `service_ns` after they were queued, or up to `spread` times that. The call with the
+    /// number `fails` fails. No block may be in flight twice if one of the calls writes.
     struct Device {
         clock: Virtual,
         depth: u32,
@@ -709,7 +709,7 @@ mod tests {
     #[test]
     fn time_ends_a_phase_and_what_is_in_flight_is_still_counted() {
         let outcome = run(verb::Read, 4, u64::MAX, 10_500_000, None);
-        // Eleven rounds of four: the last began at 10 ms.
+        // Eleven rounds of four calls: the last round began at 10 ms.
         assert_eq!((outcome.ops, outcome.end_ns()), (44, 11_000_000));
         assert!(outcome.latencies.iter().all(|(upper_ns, _)| upper_ns.abs_diff(1_000_000) < 10_000));
     }
@@ -747,8 +747,8 @@ mod tests {
 
     #[test]
     fn passes_overlap_and_no_block_is_written_twice_at_once() {
-        // The device asserts the latter. Where each pass were waited for, the slowest of its calls would count twenty
-        // times: 8 ms after the 14 ms that 100 calls of 4.5 ms take, 32 at a time.
+        // The device asserts the latter. If each pass were waited for, its slowest call would count twenty times: 8 ms
+        // each. That comes on top of the 14 ms that 100 calls of 4.5 ms take, 32 at a time.
         let outcome = run_paced(verb::Write, ClosedLoop, 32, 2000, u64::MAX, None, 8);
         assert_eq!(outcome.ops, 2000);
         assert!(outcome.end_ns() < 20 * 17_000_000, "{} ns", outcome.end_ns());
@@ -766,7 +766,7 @@ mod tests {
 
     #[test]
     fn what_was_read_is_compared() {
-        // The device gives nothing but zeros, which nobody wrote.
+        // The device returns only zeros, which no one wrote.
         let content = data::Content { seed: 1, interval_bytes: 4096, compress_percent: 0, dedupe_percent: 0 };
         let mut engine = NullEngine::new(1, 4096);
         assert_eq!(engine.draft(0).bytes.len(), 4096);
@@ -801,7 +801,8 @@ mod tests {
 
     #[test]
     fn an_open_loop_waits_for_what_is_due_and_counts_from_when_it_was() {
-        // One call a millisecond at most, due every half millisecond: each starts later than the one before.
+        // The device makes one call a millisecond, and a call is due every half millisecond. Each starts later than the
+        // one before.
         let pacing = || OpenLoop::new(2000.0, false, 0, 1, 1);
         let outcome = run_paced(verb::Read, pacing(), 1, u64::MAX, 20_000_000, None, 1);
         assert_eq!((outcome.ops, outcome.end_ns(), outcome.ended.unwrap().missed), (20, 20_000_000, 20));
@@ -809,14 +810,14 @@ mod tests {
         assert!(latest_ns.abs_diff(10_500_000) < 105_000, "{latest_ns}");
         let latest_ns = outcome.queueing.iter().map(|(upper_ns, _)| *upper_ns).max().unwrap();
         assert!(latest_ns.abs_diff(9_500_000) < 95_000, "{latest_ns}");
-        // With room for all of them, nothing waits.
+        // With enough slots for all calls, none waits.
         let outcome = run_paced(verb::Read, pacing(), 4, u64::MAX, 20_000_000, None, 1);
         assert_eq!((outcome.ops, outcome.ended.unwrap().missed), (40, 0));
         assert!(outcome.latencies.iter().all(|(upper_ns, _)| upper_ns.abs_diff(1_000_000) < 10_000));
         assert!(outcome.queueing.iter().all(|(upper_ns, _)| *upper_ns <= 1), "{:?}", outcome.queueing);
     }
 
-    /// Cache lines, by number, of what a worker writes in its loop.
+    /// Numbers of the cache lines that a worker writes in its loop.
     fn lines_written(worker: &Worker<'_, NullEngine, Monotonic, ClosedLoop, verb::Read>) -> Vec<usize> {
         const LINE_BYTES: usize = 64;
         let of = |start: usize, bytes: usize| start / LINE_BYTES..(start + bytes).div_ceil(LINE_BYTES);
@@ -839,7 +840,7 @@ mod tests {
     fn workers_share_no_cache_line_that_they_write() {
         const WORKERS: usize = 4;
         let barrier = std::sync::Barrier::new(WORKERS);
-        // As in a run: recorders are made by one thread, what is behind them by each worker's own.
+        // As in a run, one thread makes all recorders. Each worker's own thread makes the rest.
         let recorders: Vec<_> = (0..WORKERS).map(|_| Recorder::new(Shape::default())).collect();
         let mut lines: Vec<usize> = std::thread::scope(|scope| {
             let threads: Vec<_> = recorders
@@ -860,7 +861,7 @@ mod tests {
                             recorder,
                         );
                         let mut lines = lines_written(&worker);
-                        // While all are there: memory that is given back may be given out again.
+                        // Wait while all workers exist: freed memory may be allocated again.
                         barrier.wait();
                         lines.sort_unstable();
                         lines.dedup();

@@ -1,7 +1,7 @@
-//! A file or device moved through front to back, block after block, each timed: the rate over the offset.
+//! A scan through a file or device from front to back, with each block timed: the rate over the offset.
 //!
-//! The loop makes one call at a time, on one thread. What comes of it lies in a [`Board`] that was made before, where
-//! others may look at it meanwhile.
+//! The loop makes one call at a time, on one thread. Its results go to a preallocated [`Board`], which others may read
+//! meanwhile.
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -16,24 +16,25 @@ use crate::buffer::{ALIGNMENT, AlignedBuffer};
 use crate::clock::Clock;
 use crate::failure::{Cause, Failure};
 
-/// Unit of the offsets that direct I/O takes at least.
+/// Smallest unit of offsets in direct I/O.
 const SECTOR_BYTES: u64 = 512;
 
-/// How bytes are moved between a file and the buffer.
+/// A way to move bytes between a file and the buffer.
 pub trait Mover {
-    /// The call that moves them.
+    /// Name of the call that moves them.
     const CALL: &'static str;
 
-    /// Prepares a pass over a range of the file. It is not timed, and what fails here only makes the pass another one.
+    /// Prepares a pass over a range of the file. It is not timed. A failure here is ignored: it only changes the pass's
+    /// conditions.
     fn begin(&self, file: &OwnedFd, _range: &Range<u64>) {
-        // What others left dirty would be written in the first call's time.
+        // The first call's time must not include writing pages that others left dirty.
         let _ = fdatasync(file);
     }
 
-    /// Moves up to `wanted_bytes` at an offset; how many. 0: there are no more.
+    /// Moves up to `wanted_bytes` at an offset. Returns the bytes moved; 0 means that there are no more.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     fn advance(
         &self,
         file: &OwnedFd,
@@ -58,17 +59,17 @@ impl Mover for DirectRead {
         offset_bytes: u64,
         wanted_bytes: usize,
     ) -> Result<usize, Errno> {
-        // A file that ends within a sector was read to its end by the call before: no direct call goes on from there.
+        // The previous call read a file that ends within a sector to its end. No direct call can go on from there.
         if !offset_bytes.is_multiple_of(SECTOR_BYTES) {
             return Ok(0);
         }
-        // The end of a file lies anywhere, the end of a direct call does not: it is asked for more, and comes back short.
+        // A file may end anywhere, a direct call may not: ask for more and accept a short read.
         let asked_bytes = wanted_bytes.next_multiple_of(ALIGNMENT).min(buffer.len());
         pread(file, &mut buffer[..asked_bytes], offset_bytes)
     }
 }
 
-/// Reads through the page cache, which is emptied of the file before each pass.
+/// Reads through the page cache, after dropping the file from it before each pass.
 #[derive(Debug, Clone, Copy)]
 pub struct CachedRead;
 
@@ -76,7 +77,7 @@ impl Mover for CachedRead {
     const CALL: &'static str = "read";
 
     fn begin(&self, file: &OwnedFd, range: &Range<u64>) {
-        // Dirty pages are not dropped.
+        // The kernel does not drop dirty pages, so write them first.
         let _ = fdatasync(file);
         let length = std::num::NonZeroU64::new(range.end.saturating_sub(range.start));
         let _ = fadvise(file, range.start, length, Advice::DontNeed);
@@ -94,7 +95,7 @@ impl Mover for CachedRead {
     }
 }
 
-/// Writes zeros within a file and makes each call's durable.
+/// Writes zeros within a file and makes each write durable.
 #[derive(Debug, Clone, Copy)]
 pub struct DurableZeros;
 
@@ -109,19 +110,19 @@ impl Mover for DurableZeros {
         offset_bytes: u64,
         wanted_bytes: usize,
     ) -> Result<usize, Errno> {
-        // A file that somebody made shorter is never made longer again.
+        // Never extends a file that someone has made shorter.
         let size_bytes = u64::try_from(fstat(file)?.st_size).unwrap_or(0);
         if offset_bytes + wanted_bytes as u64 > size_bytes {
             return Ok(0);
         }
-        // Nobody has written to the buffer: it is as it was made.
+        // No one has written to the buffer: it still holds its initial zeros.
         let written_bytes = pwrite(file, &buffer[..wanted_bytes], offset_bytes)?;
         fdatasync(file)?;
         Ok(written_bytes)
     }
 }
 
-/// What has come of all passes so far, for whoever looks on.
+/// Results of all passes so far, open to readers on other threads.
 #[derive(Debug)]
 pub struct Board {
     times_ns: Box<[AtomicU64]>,
@@ -130,7 +131,7 @@ pub struct Board {
 }
 
 impl Board {
-    /// Room for so many blocks, those of all passes.
+    /// A board with room for `blocks` blocks: those of all passes.
     pub fn new(blocks: usize) -> Self {
         Self {
             times_ns: (0..blocks).map(|_| AtomicU64::new(0)).collect(),
@@ -139,22 +140,22 @@ impl Board {
         }
     }
 
-    /// Blocks that were moved, in all passes.
+    /// Blocks moved in all passes.
     pub fn done(&self) -> usize {
         self.done.load(Ordering::Acquire)
     }
 
-    /// How long a block took that was moved; blocks of a pass follow those of the pass before.
+    /// Time that a moved block took. Blocks of a pass follow those of the previous pass.
     pub fn time_ns(&self, block: usize) -> u64 {
         self.times_ns.get(block).map_or(0, |time| time.load(Ordering::Relaxed))
     }
 
-    /// Bytes that were moved in all passes, with those of the block that is not done.
+    /// Bytes moved in all passes, including those of the unfinished block.
     pub fn moved_bytes(&self) -> u64 {
         self.moved_bytes.load(Ordering::Relaxed)
     }
 
-    /// The only writer is the scan.
+    /// Adds the time of a block. Only the scan writes.
     fn put(&self, time_ns: u64) {
         let done = self.done.load(Ordering::Relaxed);
         if let Some(time) = self.times_ns.get(done) {
@@ -164,35 +165,35 @@ impl Board {
     }
 }
 
-/// What is to be moved.
+/// The work of a scan.
 #[derive(Debug)]
 pub struct Task {
-    /// Open for it.
+    /// The open file.
     pub file: OwnedFd,
     /// Bytes of each call: a multiple of [`ALIGNMENT`].
     pub chunk_bytes: usize,
-    /// Ranges of the file, in the order in which they are visited; each begins where a direct call may.
+    /// Ranges of the file in the order of visits. Each begins where a direct call may.
     pub blocks: Arc<[Range<u64>]>,
-    /// How often they are visited.
+    /// Number of passes over the blocks.
     pub passes: u32,
-    /// Where the times go.
+    /// Receives the times.
     pub board: Arc<Board>,
-    /// Raised by whoever wants an end.
+    /// Raised by anyone who wants the scan to stop.
     pub stop: Arc<AtomicBool>,
 }
 
-/// How all passes ended.
+/// Result of all passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
-    /// Time that the thread was on a CPU.
+    /// CPU time of the thread.
     pub cpu_ns: u64,
-    /// Bytes of the block in which it ended early, and their time; that block is not on the board.
+    /// Bytes of the block in which the scan ended early, and their time. That block is not on the board.
     pub partial: Option<(u64, u64)>,
-    /// Whether each block was moved, or an end was wanted.
+    /// `Ok` if each block was moved, or if a stop was asked for.
     pub result: Result<(), Failure>,
 }
 
-/// The loop.
+/// The scan loop.
 #[derive(Debug)]
 pub struct Scan<M, C> {
     mover: M,
@@ -202,15 +203,15 @@ pub struct Scan<M, C> {
 }
 
 impl<M: Mover, C: Clock> Scan<M, C> {
-    /// Makes everything ready.
+    /// Makes everything ready for a scan.
     pub fn new(mover: M, clock: C, task: Task) -> Self {
         let mut buffer = AlignedBuffer::new(task.chunk_bytes);
-        // Touched once, so that no page is missing when time counts.
+        // Touch the buffer once, so that no page is missing when time counts.
         buffer.bytes_mut().fill(0);
         Self { mover, clock, task, buffer }
     }
 
-    /// Waits until `start_ns` on the clock, and visits all blocks as often as was asked.
+    /// Waits until `start_ns` on the clock, and visits all blocks once per pass.
     pub fn run(mut self, start_ns: u64) -> Ended {
         self.clock.wait_until(start_ns);
         let cpu_before_ns = thread_cpu_ns();
@@ -234,7 +235,7 @@ impl<M: Mover, C: Clock> Scan<M, C> {
                 since_ns = now_ns;
                 if end_bytes < block.end {
                     let moved_bytes = end_bytes - block.start;
-                    // A call that failed took time of its own, which no byte of the block did.
+                    // A failed call took time of its own, which belongs to no byte of the block.
                     let is_timed = !matches!(result, Err(Failure { cause: Cause::Errno(_), .. }));
                     return ((moved_bytes > 0 && is_timed).then_some((moved_bytes, time_ns)), result);
                 }
@@ -244,7 +245,7 @@ impl<M: Mover, C: Clock> Scan<M, C> {
         (None, Ok(()))
     }
 
-    /// Moves a block; the offset at which it ended, and why if that is before the block's end.
+    /// Moves a block. Returns the offset that it reached, and the failure if one ended it early.
     #[inline]
     fn block(&mut self, block: &Range<u64>) -> (u64, Result<(), Failure>) {
         let mut at = block.start;
@@ -257,7 +258,7 @@ impl<M: Mover, C: Clock> Scan<M, C> {
             let result = self.mover.advance(&self.task.file, self.buffer.bytes_mut(), at, wanted_bytes);
             let moved_bytes = match result {
                 Ok(0) => return (at, Err(failure::<M>(at, Cause::Short { got_bytes: 0, wanted_bytes }))),
-                // What lies behind the block belongs to none.
+                // Bytes behind the block belong to no block.
                 Ok(moved_bytes) => moved_bytes.min(wanted_bytes) as u64,
                 Err(Errno::INTR) => continue,
                 Err(errno) => return (at, Err(failure::<M>(at, errno.into()))),
@@ -275,10 +276,10 @@ fn failure<M: Mover>(offset_bytes: u64, cause: Cause) -> Failure {
     Failure { call: M::CALL, file: 0, offset_bytes: Some(offset_bytes), cause }
 }
 
-/// Time that the calling thread was on a CPU, since it began.
+/// CPU time of the calling thread since it began.
 fn thread_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    // Neither part is negative: the thread has begun.
+    // Neither part is negative, as the thread has begun.
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
@@ -307,7 +308,7 @@ mod tests {
         Task { file, chunk_bytes: MIB as usize, blocks: blocks.into(), passes, board, stop }
     }
 
-    /// A second between two looks.
+    /// A clock that advances by a second with each read.
     struct Seconds(std::cell::Cell<u64>);
 
     impl Clock for Seconds {
@@ -364,7 +365,7 @@ mod tests {
         let task = task(&file, &[0..MIB, MIB..4 * MIB], 1);
         let ended = Scan::new(DurableZeros, Monotonic, task).run(0);
         let failure = ended.result.unwrap_err();
-        // The last call would have crossed the end: it was not made.
+        // The last call would have crossed the end, so it was not made.
         assert_eq!((failure.call, failure.offset_bytes), ("write", Some(2 * MIB)));
         assert_eq!(file.metadata().unwrap().len(), 2 * MIB + 100);
         let mut read = vec![1; 2 * MIB as usize + 100];
@@ -386,7 +387,7 @@ mod tests {
     #[test]
     fn failures_say_where() {
         let full = File::create("/dev/full").unwrap();
-        // It may not be read.
+        // This file may not be read.
         let ended = Scan::new(CachedRead, Monotonic, task(&full, std::slice::from_ref(&SECOND), 1)).run(0);
         let failure = ended.result.unwrap_err();
         assert_eq!((failure.offset_bytes, failure.cause), (Some(MIB), Errno::BADF.into()));

@@ -1,9 +1,9 @@
 //! Goal: the measuring loops allocate nothing while they run: every engine, verb and pacing on data, every verb on
 //! bytes and on files.
-//! Method: count what the allocator hands out to each thread between the start and the end of its loop, over at least
-//! twenty intervals, while another thread reads what is counted. All loops run at the same time: few are on a CPU at
-//! any moment, and intervals are of the time that everybody has. The simulated device has a time of its own, and what it
-//! tells about an interval is allocated: it must be the same for ten times as many operations.
+//! Method: count the allocations of each thread between the start and the end of its loop, over at least twenty
+//! intervals. Another thread reads the counts meanwhile. All loops run at the same time: few are on a CPU at any
+//! moment, and the intervals of all pass together. The simulated device has a clock of its own, and its reports on an
+//! interval are allocated. Their number must be the same for ten times as many operations.
 
 #![allow(clippy::unwrap_used)]
 
@@ -47,11 +47,11 @@ thread_local! {
 }
 
 fn count() {
-    // A thread that is ending has no counter any more.
+    // An ending thread has no counter any more.
     let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
 }
 
-// SAFETY: every call is passed on to the system's allocator as it is; counting allocates nothing, as the counter needs
+// SAFETY: every call is passed on unchanged to the system's allocator. Counting allocates nothing, as the counter needs
 // neither initialisation nor a destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: AllocLayout) -> *mut u8 {
@@ -76,11 +76,11 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 const INTERVALS: u64 = 20;
-/// A test that never ends says nothing.
+/// Time limit: a test that never ends proves nothing.
 const PATIENCE: Duration = Duration::from_secs(120);
 const BLOCKS: u64 = 64;
 const LAYOUT: Layout = Layout { block_bytes: 4096, blocks_per_file: BLOCKS, first_bytes: 0 };
-/// So few that the loops that wait for them leave the CPUs to the others.
+/// Low enough that the loops waiting for their operations leave the CPUs to the others.
 const OPS_PER_SECOND: f64 = 200.0;
 const DEPTH: u32 = 8;
 const CONTENT: Content = Content { seed: 7, interval_bytes: 4096, compress_percent: 25, dedupe_percent: 10 };
@@ -88,11 +88,11 @@ const CONTENT: Content = Content { seed: 7, interval_bytes: 4096, compress_perce
 const TREE: Tree = Tree { files: 200, dirs: 4, levels: 2 };
 const NAMES: Names = TREE.plain();
 
-/// A loop of its own thread: returns how often it allocated while it ran.
+/// A loop for a thread of its own. Returns the number of allocations that it made while it ran.
 type Loop = Box<dyn FnOnce() -> u64 + Send>;
 type Loops = Vec<(String, Loop)>;
 
-/// Reads what is counted to the last, and raises the flag when enough intervals were.
+/// Reads all counts, and raises the flag after enough intervals.
 fn drain(reader: DeltaReader, stop: &AtomicBool, drained: &AtomicU64) {
     let start = Instant::now();
     let count = |_: &Delta| {
@@ -113,7 +113,7 @@ fn stamping(verifier: Option<Verifier>) -> Stamping {
     Stamping { seed, first_file: 0, generation: 0, interval_bytes, verifier, verify_every: 100 }
 }
 
-/// A file of which every block is written, so that what is read can be compared.
+/// A file with every block written, so that reads can be compared.
 fn file() -> Arc<[OwnedFd]> {
     let file = rustix::fs::memfd_create("no-allocation", MemfdFlags::CLOEXEC).unwrap();
     let files: Arc<[OwnedFd]> = Arc::new([file]);
@@ -189,7 +189,7 @@ fn add_pacings<V: Verb + Clone + Send + 'static>(loops: &mut Loops, name: &str, 
 }
 
 fn bytes<B: ByteCalls>(calls: impl FnOnce(Vec<OwnedFd>) -> B, writes: bool) -> u64 {
-    // As many descriptors as there are files; the file in memory is the one that was written above.
+    // As many descriptors as files. The file in memory is the one written above.
     let files = vec![file()[0].try_clone().unwrap()];
     let (recorder, reader) = Recorder::new(Shape::default());
     let (stop, drained) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -218,7 +218,7 @@ fn add_bytes(loops: &mut Loops) {
     add("getc_unlocked", || bytes(|files| Stream::<true>::new(files, false, None), false));
 }
 
-/// As many passes over a file as the others have intervals.
+/// Makes as many passes over a file as the other loops have intervals.
 fn zones(mover: impl Mover) -> u64 {
     let blocks: Arc<[_]> = (0..BLOCKS).map(|block| block * 4096..(block + 1) * 4096).collect();
     let passes = INTERVALS as u32;
@@ -263,7 +263,7 @@ impl Files {
         Self { leaves: (0..TREE.dirs).map(leaf).collect(), root: open(directory.path()), directory }
     }
 
-    /// Runs rounds, each of which counts an interval at least.
+    /// Runs rounds; each counts at least one interval.
     fn rounds(
         &self,
         steps: usize,
@@ -282,7 +282,7 @@ impl Files {
                 let round = one(&place, &mut recorder, RoundLimits { deadline_ns: u64::MAX, stop: &never });
                 allocations += ALLOCATIONS.get() - before;
                 assert_eq!((round.result, round.done > 0), (Ok(()), true));
-                // Waiting for a reader that is late is not part of a round.
+                // Waiting for a late reader is not part of a round.
                 while drained.load(Ordering::Acquire) < rounds {
                     thread::sleep(Duration::from_millis(1));
                 }
@@ -301,7 +301,7 @@ impl Files {
         })
     }
 
-    /// One verb and its undoing in turn; both are counted.
+    /// Runs a verb and its undoing in turn; both are counted.
     fn verbs(&self, mut verb: impl FileOps, mut undo: impl FileOps) -> u64 {
         let visits = Visits::in_sequence(0, TREE.files);
         let steps = verb.steps().len().max(undo.steps().len());
@@ -315,7 +315,7 @@ impl Files {
         })
     }
 
-    /// With every file there.
+    /// Files with the whole set made.
     fn made() -> Self {
         Self::made_with(NAMES, "")
     }
@@ -416,7 +416,7 @@ fn add_files(loops: &mut Loops) {
     });
 }
 
-/// Allocations of [`INTERVALS`] intervals on a device that makes so many operations a second, and how many it made.
+/// Returns the allocations and the operations of [`INTERVALS`] intervals, on a device that makes `ops_per_second`.
 fn simulated(ops_per_second: u64) -> (u64, u64) {
     let text = format!(
         "parallelism = 4\nops_per_second = {ops_per_second}\nlatency = {{ kind = \"exponential\", mean_us = 9 }}"
@@ -457,7 +457,7 @@ fn waiting_for_a_late_reader_allocates_nothing() {
     let is_waiting = &AtomicBool::new(false);
     let (allocations, ops) = thread::scope(|scope| {
         let reading = scope.spawn(move || {
-            // All that the worker has is under way by then.
+            // By then all deltas of the worker are under way.
             while !is_waiting.load(Ordering::Acquire) {
                 thread::sleep(Duration::from_millis(1));
             }
@@ -471,7 +471,7 @@ fn waiting_for_a_late_reader_allocates_nothing() {
         let before = ALLOCATIONS.get();
         for round in 0..5 {
             recorder.operation(1000, 4096);
-            // As many as a reader may be behind.
+            // By now the reader is as far behind as it may be.
             is_waiting.fetch_or(round == 2, Ordering::Release);
             recorder.flush(round);
         }
@@ -506,7 +506,7 @@ fn the_measuring_loops_allocate_nothing() {
         }
     }
     assert!(allocating.is_empty(), "{allocating:#?}");
-    // Or the counter counts nothing.
+    // Check that the counter counts at all.
     let before = ALLOCATIONS.get();
     drop(std::hint::black_box(Box::new(7)));
     assert_eq!(ALLOCATIONS.get() - before, 1);

@@ -1,7 +1,7 @@
-//! The two programs from which bonnie++ descends and that are still in use: bonnie 1.4 and Bonnie-64. Their command line,
-//! their six tests, their tables as text and HTML in both directions.
+//! The two programs from which bonnie++ descends and that are still in use: bonnie 1.4 and Bonnie-64. Their command
+//! line, their six tests, and their tables as text and HTML, read and written.
 //!
-//! A [`Table`] is one run. [`read()`] finds tables in any text, [`Table::text`] and [`Table::html`] write them.
+//! A [`Table`] is one run. [`read()`] finds tables in any text; [`Table::text`] and [`Table::html`] write them.
 
 pub mod arguments;
 mod outcome;

@@ -1,8 +1,9 @@
-//! What bonnie++ writes, in the three layouts that are met: CSV lines in both directions, the text table after a run,
-//! and many lines as text or as a page.
+//! The output of bonnie++ in its three layouts. It is CSV lines (read and written), the text table after a run, and a
+//! comparison of many lines as text or as a page.
 //!
-//! A [`Line`] is one run. [`read()`] finds lines in any text, [`Line::to_csv`] and [`Layout::header`] write them,
-//! [`table()`] is what bonnie++ prints above the line, [`csv2txt()`] and [`csv2html()`] compare many.
+//! A [`Line`] is one run. [`read()`] finds lines in any text; [`Line::to_csv`] and [`Layout::header`] write them.
+//! [`table()`] makes the table that bonnie++ prints above the line; [`csv2txt()`] and [`csv2html()`] compare many
+//! lines.
 
 pub mod arguments;
 mod csv2txt;

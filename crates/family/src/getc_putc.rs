@@ -1,7 +1,7 @@
-//! getc_putc: single bytes by eight ways, from a system call for each to the C library without locks.
+//! getc_putc: single bytes moved in eight ways, from one system call for each to the C library without locks.
 //!
-//! [`arguments`] has its command line, [`translate`] what skye does for it, [`Line`] what it prints and what is read of
-//! it again.
+//! [`arguments`] parses its command line, [`translate`] makes a request of it. [`Line`] is its output, written and
+//! read.
 
 pub mod arguments;
 mod line;
@@ -15,7 +15,7 @@ use self::arguments::Options;
 use crate::bonniepp::SHORTEST_SECONDS;
 use crate::work;
 
-/// One of the eight, in the order of the columns.
+/// One of the eight tests, in the order of the columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Test {
     /// `write` of one byte.
@@ -37,7 +37,7 @@ pub enum Test {
 }
 
 impl Test {
-    /// All of them, in the order of the columns.
+    /// All tests, in the order of the columns.
     pub const ALL: [Self; 8] = [
         Self::Write,
         Self::Read,
@@ -49,7 +49,7 @@ impl Test {
         Self::GetcUnlocked,
     ];
 
-    /// What heads its column.
+    /// Heading of the test's column.
     pub fn head(self) -> &'static str {
         match self {
             Self::Write => "write",
@@ -63,7 +63,7 @@ impl Test {
         }
     }
 
-    /// What it is called where there is room.
+    /// Long name of the test, for places with room.
     pub fn title(self) -> &'static str {
         match self {
             Self::Write => "write of a byte",
@@ -77,7 +77,7 @@ impl Test {
         }
     }
 
-    /// What stands on stderr while it runs.
+    /// Progress message on stderr while the test runs.
     pub fn phrase(self) -> &'static str {
         match self {
             Self::Write => "Writing with write(fd, &c, 1)...",
@@ -91,7 +91,7 @@ impl Test {
         }
     }
 
-    /// The same work as skye understands it. Its times are of the calls, so nothing is made durable in them.
+    /// The same work as a test of skye. Only the calls are timed, so nothing is made durable.
     fn spec(self, size_bytes: u64) -> String {
         let calls = size_bytes / BYTES_A_CALL;
         match self {
@@ -107,16 +107,16 @@ impl Test {
     }
 }
 
-/// Of so many bytes of the file, one is moved by a system call of its own: these are some 200 times as slow.
+/// Bytes of the file for each byte that the tests by system calls move: these are some 200 times as slow.
 const BYTES_A_CALL: u64 = 64;
 
-/// What is to be measured: the eight, in their order.
+/// Translates the options to a request: the eight tests, in their order.
 pub fn translate(options: &Options) -> Request {
     let tests = Test::ALL.iter().map(|test| test.spec(options.size_bytes)).collect();
     Request { label: options.name.clone(), ..work::request("getc_putc", tests, Some(options.size_bytes)) }
 }
 
-/// The line of a run, of the tests that were measured.
+/// Returns the line of a run, from the tests that were measured.
 pub fn line_of(name: &str, measured: &[(Test, &PhaseRecord)]) -> Line {
     let rate = |phase: &PhaseRecord| {
         let seconds = phase.elapsed_ns as f64 / 1e9;

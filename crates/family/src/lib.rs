@@ -1,14 +1,15 @@
-//! The formats of the older programs that skye stands in for: what they wrote can be read, and what scripts expect of
-//! them can be written.
+//! Translates the older programs that skye replaces: their command lines to tests, runs to their formats, and their
+//! files back to values.
+//!
+//! `tests/data/` holds outputs of the originals.
 //!
 //! Invariants:
+//! - A dialect is a translation: measurements and limiters come about as in any other run.
 //! - Pure: the same text gives the same values, and the same values the same text. No I/O, no clock, no environment.
-//! - No text makes a reader panic. What cannot be read is named by line and column, and costs no other line.
-//! - What a reader takes from a line of the originals, the writer writes again byte by byte; the exceptions are listed
-//!   in a test (`tests/originals.rs`).
-//! - What is absent or was too fast to be timed is never shown as a number, and no unit is changed without saying so.
-//! - Text that others wrote (names, seeds) is shown only with what would act instead of show made visible, in HTML
-//!   only escaped.
+//! - No text makes a reader panic. An unreadable part is named by line and column, and costs no other line.
+//! - The writers give back each line of the originals byte by byte. A test lists the exceptions (`tests/originals.rs`).
+//! - A figure that is absent or was too fast to be timed is never shown as a number. No unit changes without a word.
+//! - Text that others wrote (names, seeds) is made visible where it would act; HTML shows it only escaped.
 
 pub mod bonnie;
 pub mod bonniepp;

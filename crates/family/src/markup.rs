@@ -2,12 +2,12 @@
 
 pub(crate) use model::markup::escape;
 
-/// An element. Attributes are written as they stand, with a blank before them; so is what is inside.
+/// An element. `attributes` start with a blank; they and `inside` are written as they are.
 pub(crate) fn element(name: &str, attributes: &str, inside: &str) -> String {
     format!("<{name}{attributes}>{inside}</{name}>")
 }
 
-/// A cell of a table that is so many columns wide and rows high.
+/// A table cell that spans this many columns and rows.
 pub(crate) fn cell(name: &str, columns: usize, rows: usize, attributes: &str, inside: &str) -> String {
     let span = |word: &str, count: usize| match count {
         1 => String::new(),

@@ -7,10 +7,10 @@ use lexopt::{Arg, Parser};
 
 use crate::words::{self, text, unknown, value, within};
 
-/// Numbers of four bytes in a file of 64 MiB: readers take no more of it.
+/// Most numbers in a file: 64 MiB of four bytes each. Readers take no more.
 const COUNT_MAX: u64 = 16 << 20;
 
-/// What `-h` and `--help` print.
+/// Help text of `-h` and `--help`.
 pub const HELP: &str = "\
 Usage: skye generate_randfile [-s SEED] [-f FILE] COUNT
 
@@ -21,24 +21,24 @@ A file of COUNT random numbers, for bonnie++ -Z: four bytes each, the highest fi
 
 Exit codes: 0 done, 1 refused or failed.";
 
-/// What a command line asks for.
+/// A parsed command line.
 pub type Command = words::Command<Options>;
 
-/// A file of random numbers.
+/// Options of a run: the file of random numbers to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// The seed; without one, another each time.
+    /// Seed; `None`: a fresh one each time.
     pub seed: Option<u64>,
-    /// Its name; without one, stdout.
+    /// Output file; `None`: stdout.
     pub file: Option<PathBuf>,
-    /// Numbers in it.
+    /// Count of numbers in the file.
     pub count: u64,
 }
 
-/// Understands the words after the program's name.
+/// Parses the words after the program's name.
 ///
 /// # Errors
-/// One sentence: the word, what it may be, and what to write instead.
+/// One sentence: the word, the allowed values, and a remedy.
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, String> {
     let mut options = Options { seed: None, file: None, count: 0 };
     let mut parser = Parser::from_args(words);

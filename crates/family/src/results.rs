@@ -1,33 +1,34 @@
-//! One form for what all programs of the family found: rates by test, so that any result can stand beside any other.
+//! One common form for the results of all programs of the family: rates by test, so that any two results can be
+//! compared.
 
 use model::numbers::{amount, megabytes};
 use model::printable::printable;
 
-/// What one run of a program found.
+/// Results of one run of a program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Results {
     /// The program and its version: "bonnie 1.4".
     pub program: String,
-    /// What the run was called, or the machine; empty where neither is told.
+    /// Label of the run, or the machine; empty if the output has neither.
     pub name: String,
-    /// What was found, in the program's order; what was too fast to be timed is absent.
+    /// Rates in the program's order; tests that were too fast to be timed are absent.
     pub rates: Vec<Rate>,
 }
 
-/// How fast one test was.
+/// Speed of one test.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rate {
     /// The test, in the program's words.
     pub test: String,
-    /// How many a second.
+    /// Bytes or operations per second.
     pub per_second: f64,
-    /// Of what.
+    /// Unit of the rate.
     pub unit: Unit,
-    /// CPU time over the time of the test, in percent of one CPU; `None` where it is not told.
+    /// CPU time over the time of the test, in percent of one CPU; `None` if the output does not have it.
     pub cpu_percent: Option<f64>,
 }
 
-/// What a rate counts.
+/// Unit that a rate counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes.
@@ -37,24 +38,24 @@ pub enum Unit {
 }
 
 impl Rate {
-    /// A rate in bytes a second.
+    /// A rate in bytes per second.
     pub fn of_bytes(test: impl Into<String>, per_second: f64) -> Self {
         Self { test: test.into(), per_second, unit: Unit::Bytes, cpu_percent: None }
     }
 
-    /// A rate in operations a second.
+    /// A rate in operations per second.
     pub fn of_operations(test: impl Into<String>, per_second: f64) -> Self {
         Self { test: test.into(), per_second, unit: Unit::Operations, cpu_percent: None }
     }
 
-    /// The same with its share of a CPU, in percent.
+    /// Adds the share of a CPU, in percent.
     #[must_use]
     pub fn with_cpu(mut self, percent: Option<f64>) -> Self {
         self.cpu_percent = percent;
         self
     }
 
-    /// The rate as people read it: "472.8 MB/s", "353,158 ops/s".
+    /// Formats the rate for people: "472.8 MB/s", "353,158 ops/s".
     pub fn text(&self) -> String {
         let absent = || "–".to_owned();
         match self.unit {
@@ -66,10 +67,10 @@ impl Rate {
     }
 }
 
-/// Stands where a run has no rate.
+/// Line of a run that has no rate.
 const NONE: &str = "  nothing in it took long enough to be timed\n";
 
-/// Results as text: for each run its program and name, and beneath it a line for each test.
+/// Formats results as text: the program and name of each run, then a line for each test.
 pub fn table(results: &[Results]) -> String {
     let of = |results: &Results| {
         let tests: Vec<_> = results.rates.iter().map(|rate| printable(&rate.test)).collect();

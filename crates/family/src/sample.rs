@@ -5,7 +5,7 @@ use model::spec;
 use model::workload::CacheMode;
 use serde_json::json;
 
-/// A test of which a thread was half a second of each on a CPU.
+/// The record of a test whose threads were on a CPU half of the time.
 pub(crate) fn phase(spec: &str, ops: u64, bytes: u64, elapsed_ns: u64) -> PhaseRecord {
     let workload = spec::parse(spec, &spec::Defaults::default()).unwrap();
     serde_json::from_value(json!({

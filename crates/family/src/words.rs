@@ -1,47 +1,47 @@
-//! Words of the family's command lines: values of flags, and numbers with the suffixes of sizes.
+//! Words of the family's command lines: values of flags, and numbers with size suffixes.
 
 use std::ffi::OsString;
 
 use lexopt::Parser;
 use model::size::Size;
 
-/// What a command line asks for.
+/// A parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command<Options> {
     /// Measure.
     Measure(Box<Options>),
     /// Print the help.
     Help,
-    /// Print which version it is.
+    /// Print the version.
     Version,
 }
 
-/// What is wrong with a flag that is not understood at all.
+/// Error message for a word that is not understood at all.
 pub(crate) fn unknown(error: lexopt::Error) -> String {
     format!("{error}; --help shows all flags")
 }
 
-/// The value of a flag.
+/// Takes the value of a flag.
 ///
 /// # Errors
-/// It has none.
+/// The flag has no value.
 pub(crate) fn value(flag: &str, parser: &mut Parser) -> Result<OsString, String> {
     parser.value().map_err(|_| format!("{flag} takes a value and has none; --help shows all flags"))
 }
 
-/// The value of a flag, as text.
+/// Takes the value of a flag, as text.
 ///
 /// # Errors
-/// It has none, or one that is no text.
+/// The flag has no value, or one that is not UTF-8.
 pub(crate) fn text(flag: &str, parser: &mut Parser) -> Result<String, String> {
     let word = value(flag, parser)?;
     word.into_string().map_err(|word| format!("{flag} `{}` is not text in UTF-8", word.to_string_lossy()))
 }
 
-/// A name for results in CSV, as text.
+/// Takes the name for results in CSV, as text.
 ///
 /// # Errors
-/// It has what would end a field there: the converters of the originals know no quotes.
+/// The flag has no value, or one with a character that would end a CSV field: the originals' converters know no quotes.
 pub(crate) fn label(flag: &str, parser: &mut Parser) -> Result<String, String> {
     let word = text(flag, parser)?;
     match word.chars().any(|c| matches!(c, ',' | '"') || c.is_control()) {
@@ -53,7 +53,7 @@ pub(crate) fn label(flag: &str, parser: &mut Parser) -> Result<String, String> {
     }
 }
 
-/// A number that may carry a suffix of sizes; one without is counted in `unit`.
+/// Parses a number with an optional size suffix. A number without suffix is counted in `unit`.
 pub(crate) fn scaled(text: &str, unit: u64) -> Option<u64> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return text.parse::<u64>().ok()?.checked_mul(unit);
@@ -64,10 +64,10 @@ pub(crate) fn scaled(text: &str, unit: u64) -> Option<u64> {
     }
 }
 
-/// A user and a group, as `USER` or `USER:GROUP` has them.
+/// Splits `USER` or `USER:GROUP` into user and group.
 ///
 /// # Errors
-/// One of them is empty.
+/// The user or the group is empty.
 pub(crate) fn user_and_group(word: &str) -> Result<(String, Option<String>), String> {
     let (user, group) = match word.split_once(':') {
         Some((user, group)) => (user, Some(group)),
@@ -79,10 +79,10 @@ pub(crate) fn user_and_group(word: &str) -> Result<(String, Option<String>), Str
     Ok((user.to_owned(), group.map(str::to_owned)))
 }
 
-/// A whole number within a range, of what `what` says.
+/// Parses a whole number within a range. The error message uses `what` as its unit.
 ///
 /// # Errors
-/// It is none, or another.
+/// The word is no whole number, or is out of range.
 pub(crate) fn within(
     flag: &str,
     word: &str,

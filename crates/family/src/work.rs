@@ -1,14 +1,14 @@
-//! What the programs of the family have in common in what they do.
+//! The parts of a request that all programs of the family have in common.
 
 use model::plan::WRITE_LIMIT_BYTES_MAX;
 use model::request::{Allow, Request, Seconds};
 use model::size::Size;
 use model::workload::{CacheMode, Probing};
 
-/// Time within which all ends by counts: nothing may end it by time.
+/// Limit of the total time, so long that counts end every test.
 const TOTAL: Seconds = Seconds(1e7);
 
-/// These tests as the programs do them: on files of so many bytes, through caches as they are, and nothing besides.
+/// A request for these tests as the programs run them: files of `size_bytes`, caches as they are, nothing else.
 pub fn request(program: impl Into<String>, tests: Vec<String>, size_bytes: Option<u64>) -> Request {
     Request {
         preset: Some(program.into()),
@@ -17,9 +17,9 @@ pub fn request(program: impl Into<String>, tests: Vec<String>, size_bytes: Optio
         total: Some(TOTAL),
         cache: Some(CacheMode::AsIs),
         probe: Some(Probing::None),
-        // What was asked for is what is written.
+        // The tests write as much as was asked for.
         write_limit: Some(Size::Bytes(WRITE_LIMIT_BYTES_MAX)),
-        // The originals leave nothing free; what does not fit is refused all the same.
+        // The originals keep no space free; files that do not fit are refused all the same.
         allow: vec![Allow::LowSpace],
         ..Request::default()
     }

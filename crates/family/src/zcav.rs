@@ -1,8 +1,8 @@
-//! What zcav does and writes: the rate of a file or device over its length, front to back.
+//! zcav: the rate of a file or device over its length, front to back.
 //!
-//! [`arguments`] understands its command line, [`Layout`] says which blocks are visited, [`FileScan`] joins them
-//! to lines that took long enough to be rates and makes a [`Log`] of them. [`read()`] finds logs in any text,
-//! [`Log::text`] writes them, [`plot()`] draws them, [`results()`] compares them with other programs.
+//! [`arguments`] parses its command line, [`Layout`] chooses the blocks to visit. [`FileScan`] joins them to lines that
+//! took long enough to be rates, and makes a [`Log`] of them. [`read()`] finds logs in any text, [`Log::text`] writes
+//! them, [`plot()`] draws them. [`results()`] compares them with other programs.
 
 pub mod arguments;
 mod layout;
@@ -21,7 +21,7 @@ pub use outcome::{FileScan, results, trimmed_mean};
 pub use plot::{TITLE as PLOT_TITLE, plot};
 pub use read::{Problem, read};
 
-/// A MiB, in which zcav counts.
+/// Bytes of a MiB, in which zcav counts.
 pub const MIB: u64 = 1 << 20;
-/// A GiB, in which it shows offsets.
+/// Bytes of a GiB, in which zcav shows offsets.
 pub const GIB: u64 = 1 << 30;

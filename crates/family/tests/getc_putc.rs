@@ -1,4 +1,4 @@
-//! What getc_putc itself wrote, read and written again: the same to the byte.
+//! Output of getc_putc itself, read and written again: the same to the byte.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,7 +21,7 @@ fn line(name: &str) -> Line {
 fn lines_and_tables_are_written_again_to_the_byte() {
     let whole = data("getc_putc-2.00a_64m.txt");
     let fast = line("getc_putc-2.00a_64m.txt");
-    // Its heads stand behind the last phrase, on the same line.
+    // The headings follow the last phrase, on the same line.
     assert!(whole.contains(&fast.to_text()) && whole.contains(&format!("\n{}\n", fast.to_csv())));
     assert_eq!(fast.kib_per_second[..3], [Some(370), Some(1799), None]);
     let timed = line("getc_putc-2.00a_default_q.csv");

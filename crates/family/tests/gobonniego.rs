@@ -1,4 +1,4 @@
-//! What GoBonnieGo itself wrote, read and written again: the same to the byte, without an exception.
+//! Output of GoBonnieGo itself, read and written again: the same to the byte, without an exception.
 
 #![allow(clippy::unwrap_used)]
 
@@ -27,7 +27,7 @@ fn lines_are_written_again_to_the_byte() {
     let reading = read(&text);
     assert_eq!(reading.problems, []);
     let written: String = reading.lines.iter().map(|line| format!("{line}\n")).collect();
-    // What follows is of `time`, which measured the program.
+    // The rest is from `time`, which measured the program.
     let (theirs, of_time) = text.split_at(text.find("\nreal").unwrap());
     assert_eq!(written, theirs);
     assert!(of_time.lines().count() == 4 && reading.lines.len() == 15);

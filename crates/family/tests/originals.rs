@@ -1,4 +1,4 @@
-//! What bonnie++ itself wrote, read and written again: the same to the byte, but for the exceptions that stand here.
+//! Output of bonnie++ itself, read and written again: the same to the byte, with the exceptions listed here.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use family::bonniepp::{Layout, Line, csv2txt, read, table};
 
-/// Files with a CSV line, and how many there are in each.
+/// Files with CSV lines, and the number of lines in each.
 const LINES: [(&str, usize); 10] = [
     ("bonnie++-1.03e_s1500_r700_n4.stdout", 1),
     ("bonnie++-1.03e_x2.csv", 2),
@@ -20,7 +20,7 @@ const LINES: [(&str, usize); 10] = [
     ("bonnie++-2.00a_s512_64k_2000seeks_3procs_c4.out", 1),
 ];
 
-/// Rows of text tables that are wrong in the original: the file, theirs and ours. CSV lines have no exception.
+/// Rows of text tables that are wrong in the original: the file, their row and ours. CSV lines have no exception.
 const WRONG_ROWS: [(&str, &str, &str); 4] = [
     // The number of files in place of their rate.
     (
@@ -93,7 +93,7 @@ fn text_tables_are_theirs_where_they_are_right() {
         }
         let mut line = lines(name).remove(0);
         if name.contains("_64k_") {
-            // Its CSV line does not say so.
+            // The CSV line does not have the chunk.
             line.chunk_bytes = Some(65536);
         }
         assert_eq!(table(&line), theirs, "{name}");
@@ -113,7 +113,7 @@ fn many_lines_make_the_tables_of_the_converters() {
         "bonnie++-2.00a_x2_header.csv",
     ];
     let new = new.map(lines).concat();
-    // They take what was too fast for a rate of zero.
+    // The original takes a rate that was too fast for zero.
     let theirs = data("bon_csv2txt-2.00a.txt").replace("   0k +++", "+++++ +++");
     assert_eq!(csv2txt(&new), theirs);
 }

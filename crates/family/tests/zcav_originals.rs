@@ -1,4 +1,4 @@
-//! What zcav itself printed, read and written again: the same to the byte, but for lines that are not its results.
+//! Output of zcav itself, read and written again: the same to the byte, except for lines that are not its results.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,14 +6,14 @@ use std::path::Path;
 
 use family::zcav::{Log, Verb, read, results};
 
-/// Files with a log, the name of what was read, its lines, and those of them that have a rate.
+/// Files with a log, the name of the measured file, the number of lines, and the number of lines with a rate.
 const LOGS: [(&str, &str, usize, usize); 3] = [
     ("zcav-2.00a_b256.txt", "SCRATCH/dev.img", 4, 0),
     ("zcav-2.00a_b8192_sparsefile.txt", "sparse.img", 4, 4),
     ("zcav-2.00a_c3.log", "", 9, 0),
 ];
 
-/// Beginnings of lines that are in the files and no results: what zcav says on stderr, and what measured its time.
+/// Beginnings of lines that are no results: those of zcav on stderr, and those of the program that measured its time.
 const OTHERS: [&str; 5] = ["# Finished loop", "real\t", "user\t", "sys\t", "\n"];
 
 fn data(name: &str) -> String {
@@ -47,7 +47,7 @@ fn what_they_found_can_stand_beside_others() {
     // 849 MiB/s by its own summary.
     assert_eq!(shown[0], ("sequential read", "891 MB/s".into()));
     assert_eq!((shown.len(), shown[1].1.as_str()), (3, "370 MB/s"));
-    // What was too fast to be timed is no number.
+    // A rate that was too fast to be timed is no number.
     assert_eq!(results(&log("zcav-2.00a_c3.log")).rates, []);
     let passes = log("zcav-2.00a_c3.log").passes;
     assert_eq!((passes.len(), passes[1].verb, passes[1].mib_per_second), (3, Verb::Read, 5892));

@@ -5,7 +5,7 @@ use model::run::PhaseRecord;
 
 use crate::{judge, tell_rows};
 
-/// Judges all phases of a run anew, from nothing but the run: what an older version concluded is replaced.
+/// Judges all phases of a run anew, from the run alone. Replaces the conclusions of an older version.
 pub fn again(run: &mut Run) {
     let Run { phases, plan, environment, target_probes, .. } = run;
     let judge_all = |phases: &mut [PhaseRecord]| {
@@ -24,7 +24,7 @@ mod tests {
     use model::run::Mode;
     use serde_json::json;
 
-    /// A run of that world, as it would lie on disk.
+    /// A run of that world, as it would be stored on disk.
     fn run_of(world: World) -> Run {
         let World { record, plan, environment, probes } = world;
         serde_json::from_value(json!({
@@ -50,7 +50,7 @@ mod tests {
             let mut run = run_of(world);
             again(&mut run);
             assert_eq!(run.phases.first(), Some(&judged), "{spec}");
-            // And from a document that has none, such as one of an older version.
+            // The same holds for a document without a verdict, such as one of an older version.
             run.phases = vec![PhaseRecord { verdict: None, notes: Vec::new(), ..judged.clone() }];
             again(&mut run);
             assert_eq!(run.phases, [judged], "{spec}");

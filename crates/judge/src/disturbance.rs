@@ -1,4 +1,4 @@
-//! What others did to each test of a run.
+//! Disturbance by others, for each test of a run.
 
 use model::Run;
 use model::disturbance::Disturbance;
@@ -7,10 +7,10 @@ use model::workload::{Engine, SyncMode};
 use crate::JudgeInput;
 use crate::planned;
 
-/// The disturbance of each phase, in their order.
+/// Returns the disturbance of each phase, in the order of the phases.
 ///
-/// `is_ours` says of a process, by its number, whether it belongs to whoever asks: servers and loads that a test has
-/// built are no disturbance. It is asked about processes that were there while the phase was measured.
+/// `is_ours` returns true if the process with that PID belongs to the caller: servers and loads that a test has built
+/// are no disturbance. It is called for processes that existed while the phase was measured.
 pub fn disturbances(run: &Run, is_ours: impl Fn(u64) -> bool) -> Vec<Disturbance> {
     let of_row = |record| {
         let Some(phase) = planned(record, &run.plan) else { return Disturbance::default() };
@@ -19,7 +19,7 @@ pub fn disturbances(run: &Run, is_ours: impl Fn(u64) -> bool) -> Vec<Disturbance
     run.phases.iter().map(of_row).collect()
 }
 
-/// The disturbance of a test. `is_ours` is asked about processes that used a CPU meanwhile.
+/// Returns the disturbance of a test. `is_ours` is called for processes that used a CPU meanwhile.
 pub(crate) fn of(input: &JudgeInput<'_>, is_ours: impl Fn(u64) -> bool) -> Disturbance {
     let budget = input.record.budget.as_ref();
     Disturbance {
@@ -30,20 +30,20 @@ pub(crate) fn of(input: &JudgeInput<'_>, is_ours: impl Fn(u64) -> bool) -> Distu
     }
 }
 
-/// CPUs that others used: the processes that were seen, and what nobody who was seen has used. The latter is of processes
-/// that came and went.
+/// CPUs that others used: those of the processes seen, and CPU time that no process seen has used. The latter belongs
+/// to processes that came and went.
 fn others_cpus(input: &JudgeInput<'_>, is_ours: impl Fn(u64) -> bool) -> f64 {
     let helpers = input.record.system.as_ref().map_or(&[][..], |system| &system.helpers);
     let seen: f64 = helpers.iter().map(|helper| helper.cpu_share).sum();
     let foreign = helpers.iter().filter(|helper| !helper.is_kernel && !is_ours(helper.pid));
     let foreign: f64 = foreign.map(|helper| helper.cpu_share).sum();
-    // Workers of a ring are threads of this process that nobody counts.
+    // The workers of a ring are threads of this process that nothing counts.
     let is_counted = input.phase.engine != Engine::Uring;
     let unseen = used_cpus(input).filter(|_| is_counted).map_or(0.0, |used| (used - seen).max(0.0));
     foreign + unseen
 }
 
-/// CPUs that all but the test's own threads used; `None` where the kernel hides it.
+/// CPUs that everything except the test's own threads used; `None` where the kernel hides it.
 pub(crate) fn used_cpus(input: &JudgeInput<'_>) -> Option<f64> {
     let (cpu, budget) = (input.record.cpu.as_ref()?, input.record.budget.as_ref()?);
     let online = f64::from(input.environment.cpus_online.max(1));
@@ -51,10 +51,10 @@ pub(crate) fn used_cpus(input: &JudgeInput<'_>) -> Option<f64> {
     Some(((cpu.user + cpu.kernel) * online - own).max(0.0))
 }
 
-/// Share of the bytes on the device that were not the test's; `None` where that cannot be told.
+/// Share of the bytes on the device that were not the test's; `None` where it is unknown.
 pub(crate) fn foreign_io(input: &JudgeInput<'_>) -> Option<f64> {
     let device = input.device()?;
-    // The journal and the file system's own trees are written by threads of the kernel, as others' bytes are.
+    // Kernel threads write the journal and the file system's own trees, so these bytes look like others' bytes.
     let data = input.data()?;
     let is_hidden = input.writes_behind() || (data.writes() && data.sync == SyncMode::Each);
     device.foreign_share.filter(|_| !is_hidden)
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn servers_and_threads_of_the_kernel_are_no_others() {
         let world = with_helpers(&[(7, false, 1.0), (8, false, 0.5), (9, true, 0.7)]);
-        // All that was used is of somebody who was seen.
+        // The processes seen used all of the CPU time.
         assert!((others(&world, |pid| pid == 7) - 0.5).abs() < 1e-9, "{}", others(&world, |pid| pid == 7));
         assert!((others(&world, |_| true)).abs() < 1e-9);
         assert!((others(&world, |_| false) - 1.5).abs() < 1e-9);

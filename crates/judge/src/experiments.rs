@@ -1,30 +1,31 @@
-//! The conclusions that experiments allow: one table, and how the answers of a row stand to it.
+//! Conclusions that experiments allow: one table, and the comparison of a row's answers with it.
 //!
-//! A threshold is a band as wide as the answer's own 95 % interval: an answer that reaches over it is open, and makes a
-//! verdict likely instead of tipping it over.
+//! A threshold is a band as wide as the answer's own 95 % interval. An answer whose interval crosses the threshold is
+//! open: it makes a verdict likely instead of tipping it over.
 
 use model::Experiment;
 use model::figure::{Figure, Threshold};
 use model::run::{PhaseRecord, Sensed, Sensitivity};
 
-/// More depth brings less than this many times the rate where a target is full.
+/// Where a target is full, more depth multiplies the rate by less than this.
 const FULL_GAIN: f64 = 1.10;
-/// The upper end of that answer's interval is below this; where a target has room, the lower end is above it.
+/// Where a target is full, the upper end of that answer's interval is below this. Where it has room, the lower end is
+/// above it.
 const GAIN_BOUND: f64 = 1.15;
-/// A pause costs less than this share of itself where a target is full.
+/// Where a target is full, a pause costs less than this share of itself.
 const PAUSE_FULL: f64 = 1.0 / 3.0;
 /// The upper end of that answer's interval is below this.
 const PAUSE_FULL_BOUND: f64 = 0.5;
-/// A pause costs more than this share of itself where the time of an operation sets the rate.
+/// Where the time of an operation sets the rate, a pause costs more than this share of itself.
 const PAUSE_ROOM: f64 = 0.7;
-/// Blocks of another size change what is counted by less than this factor.
+/// Blocks of another size change the rate in the target's unit by less than this factor.
 const SAME: f64 = 1.15;
 /// The upper end of that answer's interval is below this.
 const SAME_BOUND: f64 = 1.3;
-/// A gain, or a change by other blocks, whose interval reaches further than this to either side, as an exponent, tells
-/// nothing by itself; neither does a pause whose share is known no better.
+/// If half the width of an answer's interval is above this, the answer tells nothing by itself. For a gain, or a change
+/// by other blocks, this is an exponent; for a pause, it is a share of the pause.
 const UNSTEADY: f64 = 0.35;
-/// A rate without any change that lies further than this from the row's own is of another state of the target.
+/// If the rate without any change differs from the row's own by more than this factor, the target is in another state.
 const MOVED: f64 = 1.15;
 
 /// The thresholds that explanations name.
@@ -49,7 +50,7 @@ enum Demand {
     Above(f64),
 }
 
-/// An answer's place beside a demand.
+/// Position of an answer relative to a demand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Met,
@@ -58,14 +59,14 @@ enum Place {
     Missed,
 }
 
-/// A state of the target at the depth that was asked for.
+/// State of the target at the requested depth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Load {
-    /// It gives all that it has.
+    /// The target gives all that it can.
     Full,
-    /// It could give more at once.
+    /// The target could serve more at once.
     Room,
-    /// Between both: more depth brings something, but not clearly.
+    /// Between full and room: more depth brings a gain, but not clearly.
     Between,
 }
 
@@ -81,9 +82,9 @@ pub(crate) enum Unit {
 /// A row of the table: the answers that a state of the target gives.
 struct Row {
     load: Load,
-    /// Of four times the depth: times the rate.
+    /// Demand on the factor by which four times the depth changes the rate.
     depth: Demand,
-    /// Of a pause of 30 % of a turn: the share of it by which a turn becomes longer.
+    /// Demand on the share of a pause by which a turn becomes longer. The pause lasts 30 % of a turn.
     pause: Demand,
 }
 
@@ -97,7 +98,7 @@ const TABLE: [Row; 2] = [
     Row { load: Load::Room, depth: Demand::Above(GAIN_BOUND), pause: Demand::Above(PAUSE_ROOM) },
 ];
 
-/// Of blocks of another size: times what the unit counts, whichever way.
+/// Demand on the factor by which blocks of another size change the rate in the target's unit, up or down.
 const UNIT: Demand = Demand::Below { value: SAME, bound: SAME_BOUND };
 
 /// An answer in the unit of its column, with the ends of its 95 % interval.
@@ -121,36 +122,36 @@ impl Told {
         }
     }
 
-    /// The state that this answer shows by itself.
+    /// Returns the state that this answer alone shows.
     fn load(&self, demand: fn(&Row) -> Demand) -> Option<Load> {
         TABLE.iter().find(|row| self.place(demand(row)) == Place::Met).map(|row| row.load)
     }
 }
 
-/// A reason for which an answer is no evidence.
+/// Reason why an answer is no evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flaw {
     /// Its interval is too wide.
     Unsteady,
-    /// No single limit gives it, whichever it is.
+    /// No single limit can give such an answer.
     Impossible,
-    /// Without any change the rate was another than the row's own.
+    /// The rate without any change differs from the row's own.
     Moved,
 }
 
-/// A load as experiments show it.
+/// Load of a target, as experiments show it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Tested {
-    /// No experiment was made, or in vain.
+    /// No experiment was made, or none showed a load.
     Untried,
     /// The answers contradict each other.
     Unclear,
-    /// The answers show this.
+    /// The answers show a load.
     Shown {
         load: Load,
-        /// Whether depth shows it and a pause, where it can tell, does too.
+        /// True if more depth shows the load, and so does a pause where its answer counts.
         is_sure: bool,
-        /// Experiments that clearly say otherwise.
+        /// Experiments whose answers clearly contradict the load.
         contrary: Vec<Experiment>,
     },
 }
@@ -165,9 +166,9 @@ impl Tested {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Answers<'a> {
     known: Option<&'a Sensitivity>,
-    /// The row's own rate, and half of its interval as a share of it.
+    /// The row's own rate, and half the width of its interval as a share of the rate.
     own: Option<(f64, f64)>,
-    /// Whether a pause leaves the target idle, whatever limits it.
+    /// True if a pause leaves the target idle, whatever limits it.
     is_one_at_a_time: bool,
 }
 
@@ -176,7 +177,7 @@ impl<'a> Answers<'a> {
         Self { known, own, is_one_at_a_time }
     }
 
-    /// Every answer, those that decide most first, with what is wrong with it.
+    /// Returns every answer with its flaw, the most decisive answers first.
     pub fn all(&self) -> Vec<(Experiment, &'a Sensed, Option<Flaw>)> {
         let Some(known) = self.known else { return Vec::new() };
         let made =
@@ -184,8 +185,9 @@ impl<'a> Answers<'a> {
         made.map(|(experiment, sensed)| (experiment, sensed, self.flaw(experiment, sensed))).collect()
     }
 
-    /// Half of the 95 % interval of an answer. Runs of an experiment follow each other, and know nothing of what is slower than
-    /// they are: how far the rates without any change lie apart, from one experiment to the next, tells of that.
+    /// Returns half the width of an answer's 95 % interval. Runs of an experiment follow each other, so they miss
+    /// changes that are slower than they are. The spread of the rates without any change, from one experiment to the
+    /// next, shows such changes.
     fn half_width(&self, experiment: Experiment, sensed: &Sensed) -> Option<f64> {
         let half = sensed.half_width.filter(|half| (half + sensed.value).is_finite())?;
         let is_power = matches!(experiment, Experiment::Depth | Experiment::Block);
@@ -193,7 +195,8 @@ impl<'a> Answers<'a> {
         Some(half.hypot(slow))
     }
 
-    /// Standard deviation of the logarithms of the row's own rate and of those without a change; 0 from fewer than three.
+    /// Standard deviation of the logarithms of the row's own rate and of the rates without a change; 0 for fewer than
+    /// three.
     fn spread(&self) -> f64 {
         let Some(known) = self.known else { return 0.0 };
         let before = [&known.depth, &known.block, &known.delay].into_iter().flatten();
@@ -214,9 +217,9 @@ impl<'a> Answers<'a> {
         let (value, low, high) = (sensed.value, sensed.value - half, sensed.value + half);
         let beyond = SAME.ln() / f64::from(model::experiment::FACTOR).ln();
         let possible = match experiment {
-            // More at once may get in each other's way, and brings no more than as many times as much.
+            // More operations at once may get in each other's way. At best, the rate grows as much as the depth.
             Experiment::Depth => -1.0 - beyond..=1.0 + beyond,
-            // Larger blocks bring no more operations, and no fewer bytes.
+            // Larger blocks bring no more operations per second, and no fewer bytes.
             Experiment::Block => -1.0 - beyond..=beyond,
             Experiment::Delay | Experiment::Separate => f64::NEG_INFINITY..=f64::INFINITY,
         };
@@ -233,25 +236,26 @@ impl<'a> Answers<'a> {
             Experiment::Block => false,
             Experiment::Separate => low > 1.0,
         };
-        // A gain that may be none tells nothing.
+        // A gain whose interval reaches below 1 tells nothing.
         let gain = exponential(told);
         let is_anything = experiment == Experiment::Depth && gain.value > FULL_GAIN && gain.low < 1.0;
         ((half > UNSTEADY && !is_decided) || is_anything).then_some(Flaw::Unsteady)
     }
 
-    /// Whether the rate without any change was another than the row's own, beyond the row's own interval.
+    /// Returns true if the rate without any change differs from the row's own by more than `MOVED`, beyond the row's
+    /// interval.
     fn has_moved(&self, sensed: &Sensed) -> bool {
         self.own.is_some_and(|(own, half_width)| {
             (sensed.before_ops_per_second / own).ln().abs() - half_width > MOVED.ln()
         })
     }
 
-    /// Whether something was tried in vain: the target was in another state than the row's, or too unsteady.
+    /// Returns true if an experiment was in vain: the target was in another state than the row's, or too unsteady.
     pub fn is_in_vain(&self) -> bool {
         self.all().iter().any(|(_, _, flaw)| matches!(flaw, Some(Flaw::Moved | Flaw::Unsteady)))
     }
 
-    /// The answer to an experiment, if it is evidence.
+    /// Returns the answer to an experiment, if it is evidence.
     fn told(&self, experiment: Experiment) -> Option<Told> {
         let (_, sensed, _) =
             self.all().into_iter().find(|(made, _, flaw)| *made == experiment && flaw.is_none())?;
@@ -259,7 +263,7 @@ impl<'a> Answers<'a> {
         Some(Told { value: sensed.value, low: sensed.value - half, high: sensed.value + half })
     }
 
-    /// Times the rate with four times the depth.
+    /// Factor of the rate with four times the depth.
     pub fn gain(&self) -> Option<Told> {
         self.told(Experiment::Depth).map(exponential)
     }
@@ -269,12 +273,12 @@ impl<'a> Answers<'a> {
         self.told(Experiment::Delay)
     }
 
-    /// Times the rate with a file or directory for each thread.
+    /// Factor of the rate with a file or directory for each thread.
     pub fn separate(&self) -> Option<Told> {
         self.told(Experiment::Separate)
     }
 
-    /// The unit that the target counts, by the answer to blocks of another size; and whether that is sure.
+    /// Returns the unit that the target counts, by the answer to blocks of another size, and true if the unit is sure.
     pub fn unit(&self) -> Option<(Unit, bool)> {
         let told = self.told(Experiment::Block)?;
         let off = |exponent: f64| {
@@ -291,12 +295,13 @@ impl<'a> Answers<'a> {
         Some((unit, nearer.place(UNIT) == Place::Met))
     }
 
-    /// The part of a full target's time that bytes take, and not operations: how far the rate follows the size of blocks.
+    /// Returns the part of a full target's time that bytes take, not operations: how far the rate follows the block
+    /// size.
     pub fn byte_share(&self) -> Option<f64> {
         Some(-self.told(Experiment::Block)?.value.clamp(-1.0, 0.0))
     }
 
-    /// The load that depth and a pause show together.
+    /// Returns the load that depth and a pause show together.
     pub fn load(&self) -> Tested {
         let (gain, pause) = (self.gain(), self.pause().filter(|_| !self.is_one_at_a_time));
         let shown = |load, is_sure, contrary: &[Experiment]| Tested::Shown {
@@ -307,9 +312,9 @@ impl<'a> Answers<'a> {
         let by_gain = gain.and_then(|gain| gain.load(|row| row.depth));
         let by_pause = pause.and_then(|pause| pause.load(|row| row.pause));
         match (gain, by_gain, by_pause) {
-            // A pause that costs all of itself, where more depth brings nothing: no target does both.
+            // In no target does a pause cost all of itself while more depth brings nothing.
             (_, Some(Load::Full), Some(Load::Room)) => Tested::Unclear,
-            // What was reached with more depth was there to be had, whatever a pause says.
+            // More depth reached a higher rate, so the target had room, whatever a pause says.
             (_, Some(Load::Room), Some(Load::Full)) => shown(Load::Room, false, &[Experiment::Delay]),
             (_, Some(load), by_pause) => shown(load, pause.is_none() || by_pause.is_some(), &[]),
             (Some(gain), None, Some(Load::Full)) if gain.value < GAIN_BOUND => shown(Load::Full, false, &[]),
@@ -326,17 +331,19 @@ impl<'a> Answers<'a> {
     }
 }
 
-/// The rate of a row before any sync, and half of its interval as a share of it: what answers are held against.
+/// Returns the rate of a row before any sync, and half the width of its interval as a share of the rate. Answers are
+/// compared with this rate.
 pub(crate) fn own_rate(record: &PhaseRecord) -> Option<(f64, f64)> {
     Some((record.rate.steady_or_whole()?, record.rate.half_width().unwrap_or(0.0)))
 }
 
-/// Whether the rate without the change of an experiment was another than the row's own, so that it says nothing of the row.
+/// Returns true if the rate without an experiment's change differs from the row's own, so that the experiment says
+/// nothing about the row.
 pub fn has_moved(record: &PhaseRecord, sensed: &Sensed) -> bool {
     Answers::new(None, own_rate(record), false).has_moved(sensed)
 }
 
-/// Times a rate, for an exponent of the factor of experiments.
+/// Converts an exponent of the experiments' factor into a factor of the rate.
 fn exponential(told: Told) -> Told {
     let times = |exponent: f64| f64::from(model::experiment::FACTOR).powf(exponent);
     Told { value: times(told.value), low: times(told.low), high: times(told.high) }
@@ -398,7 +405,7 @@ mod tests {
         // 1.3 times, between 1.1 and 1.5.
         assert_eq!(load(Some((0.19, 0.12)), Some((1.0, 0.1))), shown(Load::Room, false));
         assert_eq!(load(Some((0.19, 0.12)), Some((0.5, 0.1))), shown(Load::Room, false));
-        // Anything at all: it was tried in vain.
+        // The answer could be anything: the experiment was in vain.
         assert_eq!(load(Some((0.5, 0.9)), None), Tested::Untried);
         assert_eq!(load(Some((0.13, 0.15)), None), Tested::Untried);
     }
@@ -429,7 +436,8 @@ mod tests {
         };
         let of_block = |value| Sensitivity { block: sensed(value, 0.05), ..Sensitivity::default() };
         assert_eq!(flaws(&of_block(-1.0), 1000.0), [None]);
-        // 2.2 times the bytes by blocks of a quarter, and 3.9 times the operations by blocks of four times the size.
+        // Blocks of a quarter of the size give 2.2 times the bytes. Blocks of four times the size give 3.9 times the
+        // operations.
         assert_eq!(flaws(&of_block(-1.56), 1000.0), [Some(Flaw::Impossible)]);
         assert_eq!(flaws(&of_block(0.97), 1000.0), [Some(Flaw::Impossible)]);
         let depth = known(Some((0.0, 0.05)), None);

@@ -1,4 +1,4 @@
-//! Cases to test the traps with: a test that went well, on a healthy disk, of which one thing at a time is changed.
+//! Cases to test the traps with: a test that went well on a healthy disk, with one change at a time.
 
 use model::finding::Finding;
 use model::plan::{Plan, plan};
@@ -10,11 +10,11 @@ use serde_json::json;
 
 use crate::{JudgeInput, TRAPS, TrapFinding, judge};
 
-/// Operations of each interval of 100 ms, about.
+/// Approximate operations per interval of 100 ms.
 const INTERVAL_OPS: u64 = 10_000;
 const INTERVALS: u64 = 40;
 
-/// Everything that an input is made of.
+/// All parts of an input.
 #[derive(Debug, Clone)]
 pub struct World {
     pub record: PhaseRecord,
@@ -23,12 +23,12 @@ pub struct World {
     pub probes: TargetProbes,
 }
 
-/// A test of that spec that went well: 4 s of 100,000 operations per second, nine tenths of the set.
+/// A test of `spec` that went well: 4 s at 100,000 operations per second, over nine tenths of the set.
 pub fn clean(spec: &str) -> World {
     clean_of(Request { tests: vec![spec.into()], size: Some(Size::Bytes(1 << 30)), ..Request::default() })
 }
 
-/// As [`clean`], of the one test of that request.
+/// Like [`clean`], for the one test of `request`.
 pub fn clean_of(request: Request) -> World {
     let target = disk();
     let machine: Machine = serde_json::from_value(json!({
@@ -69,7 +69,7 @@ fn record(plan: &Plan) -> PhaseRecord {
     });
     let interval = |index: u64| {
         json!({
-            // Devices differ by percents from one interval to the next.
+            // Rates of devices vary by percents from one interval to the next.
             "start_ns": index * 100_000_000, "length_ns": 100_000_000, "ops": INTERVAL_OPS - 200 + index * 37 % 5 * 100,
             "bytes": INTERVAL_OPS * block, "histogram": [[250_000, 9_000], [900_000, 1_000]], "frame": frame,
         })
@@ -172,7 +172,7 @@ impl World {
         self.record.steady.as_mut().unwrap()
     }
 
-    /// On no device, but on that.
+    /// Moves the target from its device to `backing`, with `file_system`.
     pub fn lies_on(&mut self, backing: Backing, file_system: &str) {
         let target = self.target();
         (target.backing, target.file_system) = (backing, file_system.into());
@@ -180,17 +180,17 @@ impl World {
         (self.record.device, self.record.page_cache_share) = (None, None);
     }
 
-    /// Changes what the machine did in each interval.
+    /// Changes the activity of the machine in each interval.
     pub fn frames(&mut self, change: impl Fn(&mut Frame)) {
         self.record.intervals.iter_mut().filter_map(|interval| interval.frame.as_mut()).for_each(change);
     }
 
-    /// Changes what the mounted device did in each interval.
+    /// Changes the activity of the mounted device in each interval.
     pub fn device_frames(&mut self, change: impl Fn(&mut DeviceFrame)) {
         self.frames(|frame| change(&mut frame.devices[0]));
     }
 
-    /// On an array of that level, of which each member moves so many bytes in an interval.
+    /// Moves the target to an array of that level. Each member moves these bytes, read and written, in an interval.
     pub fn array(&mut self, level: &str, members: &[(u64, u64)]) {
         let names: Vec<String> = (0..members.len()).map(|number| format!("sd{number}")).collect();
         let below: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -213,7 +213,8 @@ impl World {
         });
     }
 
-    /// A rate that changed at `at_s` seconds, and what was moved by then; not steady until somebody says so.
+    /// Adds a change of the rate at `at_s` seconds, after `bytes` bytes. The rate is then not steady until the caller
+    /// says so.
     pub fn changes(&mut self, at_s: f64, before: f64, after: f64, bytes: u64) {
         let at_ns = (at_s * 1e9) as u64;
         let steady = self.steady();
@@ -226,7 +227,7 @@ impl World {
         });
     }
 
-    /// With changes of the rate, where it has a course, and kinds of latencies, so that there is more to go wrong.
+    /// Adds changes of the rate, where it has a course, and two kinds of latencies, so that more can go wrong.
     pub fn steady_or_none(&mut self) {
         if self.record.steady.is_some() {
             self.changes(1.0, 2e5, 1e5, 1 << 30);
@@ -236,14 +237,14 @@ impl World {
             vec![model::run::Mode { at_ns: 1, share: 0.5 }, model::run::Mode { at_ns: 9, share: 0.5 }];
     }
 
-    /// The rate is known to that share of it on either side.
+    /// Sets the interval of the rate to that share of it on either side.
     pub fn known_within(&mut self, share: f64) {
         let rate = &mut self.record.rate;
         (rate.ci95_low_ops_per_second, rate.ci95_high_ops_per_second) =
             (Some(1e5 * (1.0 - share)), Some(1e5 * (1.0 + share)));
     }
 
-    /// It ended after so many intervals, as if nothing had been steady by then.
+    /// Ends the test after this many intervals, with no steady part found by then.
     pub fn ends_after(&mut self, intervals: usize) {
         self.record.intervals.truncate(intervals);
         let end_ns = intervals as u64 * 100_000_000;
@@ -260,26 +261,26 @@ impl World {
         (rate.ci95_low_ops_per_second, rate.ci95_high_ops_per_second) = (None, None);
     }
 
-    /// A note of the run itself.
+    /// Adds a note of the run itself.
     pub fn note(&mut self, finding: Finding) {
         self.record.notes.push(Note::new(finding, Vec::new()));
     }
 
-    /// What each trap finds.
+    /// Returns the findings of all traps that fire, with the traps' codes.
     pub fn findings(&self) -> Vec<(&'static str, TrapFinding)> {
         let phase = &self.plan.phases[0];
         let input = JudgeInput::new(&self.record, phase, &self.plan, &self.environment, Some(&self.probes));
         TRAPS.iter().filter_map(|trap| Some((trap.code, (trap.check)(&input)?))).collect()
     }
 
-    /// The record, judged.
+    /// Returns the record, judged.
     pub fn judged(&self) -> PhaseRecord {
         let mut record = self.record.clone();
         judge(&mut record, &self.plan, &self.environment, Some(&self.probes));
         record
     }
 
-    /// Whether to believe it, and why not.
+    /// Returns the trust in the number, and the reasons for distrust.
     pub fn verdict(&self) -> (Trust, Vec<String>) {
         let verdict = self.judged().verdict.unwrap();
         (verdict.trust, verdict.trust_reasons)

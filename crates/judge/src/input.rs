@@ -1,4 +1,4 @@
-//! What is judged: a record, and what is known around it.
+//! Input of a judgement: a record, and the facts known around it.
 
 use std::collections::HashMap;
 
@@ -8,27 +8,27 @@ use model::run::{DeviceFrame, DeviceUse, Environment, Frame, PhaseRecord, Target
 use model::target::{Backing, Target};
 use model::workload::{DataWork, Engine, FilesWork};
 
-/// File systems that write elsewhere what is written again, and keep trees of their own for that. The kernel's threads
-/// write those, and are charged for it.
+/// Copy-on-write file systems: they write changed data to another place, and keep trees of their own for that. Kernel
+/// threads write these trees, and are charged for them.
 const COPY_ON_WRITE: &[&str] = &["btrfs", "bcachefs", "f2fs", "nilfs2"];
 
-/// A record, with the test that it is of, the plan and the machine.
+/// A record, with its test, its plan and its machine.
 #[derive(Debug, Clone, Copy)]
 pub struct JudgeInput<'a> {
     /// The record.
     pub record: &'a PhaseRecord,
     /// The test.
     pub phase: &'a PlannedPhase,
-    /// What was to be done.
+    /// The plan of the run.
     pub plan: &'a Plan,
     /// The machine and the target.
     pub environment: &'a Environment,
-    /// What short experiments found out about the target.
+    /// Results of short experiments on the target.
     pub probes: Option<&'a TargetProbes>,
 }
 
 impl<'a> JudgeInput<'a> {
-    /// An input.
+    /// Creates an input.
     pub fn new(
         record: &'a PhaseRecord,
         phase: &'a PlannedPhase,
@@ -39,60 +39,62 @@ impl<'a> JudgeInput<'a> {
         Self { record, phase, plan, environment, probes }
     }
 
-    /// Where it was measured.
+    /// Returns the measured target.
     pub fn target(&self) -> &'a Target {
         &self.environment.target
     }
 
-    /// The test, if it is one on data.
+    /// Returns the test, if it is a test of data.
     pub fn data(&self) -> Option<&'a DataWork> {
         self.phase.workload.data()
     }
 
-    /// The test, if it is one on data in files: what touches none has no device to be compared with.
+    /// Returns the test, if it is a test of data in files. A test that touches no file has no device to compare with.
     pub fn data_in_files(&self) -> Option<&'a DataWork> {
         self.data().filter(|_| self.phase.engine.needs_files())
     }
 
-    /// The test, if it is one on files.
+    /// Returns the test, if it is a test of files.
     pub fn files(&self) -> Option<&'a FilesWork> {
         self.phase.workload.files()
     }
 
-    /// Whether its operations reach something that has a speed: not those of engines that do nothing.
+    /// Returns true if the operations reach something that has a speed. Those of engines that do nothing do not.
     pub fn is_measured(&self) -> bool {
         !matches!(self.phase.engine, Engine::Null | Engine::Nop)
     }
 
-    /// Whether devices of this machine hold the data.
+    /// Returns true if devices of this machine hold the data.
     pub fn is_on_devices(&self) -> bool {
         self.target().backing == Backing::Devices
     }
 
-    /// Whether it is on a disk that a hypervisor made: what that does is what the host lets it, and other guests share it.
+    /// Returns true if the target is on a virtual disk. The host decides how fast such a disk is, and other guests
+    /// share it.
     pub fn is_on_virtual_disk(&self) -> bool {
         self.environment.virtualisation.is_some() && self.target().lies_on_disk()
     }
 
-    /// What the mounted device counted, where that can be compared with what was asked for.
+    /// Returns the counts of the mounted device, where they can be compared with the requested work.
     pub fn device(&self) -> Option<&'a DeviceUse> {
         self.record.device.as_ref().filter(|_| self.has_one_device_on_top() && !self.is_uncounted())
     }
 
-    /// Whether all data passes through one device: of a file system on several, each counts its part.
+    /// Returns true if all data passes through one device. Under a file system on several devices, each counts its
+    /// part.
     fn has_one_device_on_top(&self) -> bool {
         let stack = &self.target().device_stack;
         let is_below = |name: &String| stack.iter().any(|device| device.lies_on.contains(name));
         stack.iter().filter(|device| !is_below(&device.name)).count() < 2
     }
 
-    /// Whether the device counted nothing at all, though it must have been used: its counters are off, or are those of
-    /// another.
+    /// Returns true if the device counted nothing, though it must have been used: its counters are off, or belong to
+    /// another device.
     pub fn is_uncounted(&self) -> bool {
         let record = self.record;
         let is_silent = record.device.as_ref().is_some_and(|use_| use_.operations == 0);
         let read = record.app_bytes_read as f64;
-        // What was synced has reached it, unless syncing was switched off.
+        // Synced data has reached the device, unless syncing was switched off.
         let has_synced = record.rate.durable_ops_per_second.is_some()
             && record.app_bytes_written > 0
             && !self.has_mount_option("volatile");
@@ -100,26 +102,26 @@ impl<'a> JudgeInput<'a> {
         is_silent && (has_synced || (read > 0.0 && is_charged))
     }
 
-    /// Bytes that the kernel charged us with reading from devices; `None` where it does not tell.
+    /// Returns the bytes that the kernel charged to us as reads from devices; `None` where it does not tell.
     pub fn charged_read_bytes(&self) -> Option<f64> {
         let is_hidden =
             self.environment.hidden_sources.iter().any(|source| source.starts_with("/proc/self/io"));
-        // A test without a frame was looked at by nobody.
+        // A test without a frame was not sampled.
         let has_frames = self.frames().next().is_some() && !is_hidden;
         has_frames.then(|| self.frames().map(|frame| frame.own_io.device_read_bytes as f64).sum())
     }
 
-    /// What the machine did, interval by interval.
+    /// Returns the activity of the machine, interval by interval.
     pub fn frames(&self) -> impl Iterator<Item = &'a Frame> {
         self.record.intervals.iter().filter_map(|interval| interval.frame.as_ref())
     }
 
-    /// What each device of the stack did, interval by interval.
+    /// Returns the activity of each device of the stack, interval by interval.
     pub fn device_frames(&self) -> impl Iterator<Item = &'a DeviceFrame> {
         self.frames().flat_map(|frame| &frame.devices)
     }
 
-    /// Flushes of the device that made most of them: partitions and mappings do not count their own.
+    /// Returns the flushes of the device with most of them. Partitions and mappings do not count their own.
     pub fn flushes(&self) -> f64 {
         let mut counted: HashMap<&str, f64> = HashMap::new();
         for device in self.device_frames() {
@@ -129,33 +131,33 @@ impl<'a> JudgeInput<'a> {
         counted.into_values().fold(mounted as f64, f64::max)
     }
 
-    /// Device bytes per byte asked for.
+    /// Returns the device bytes per requested byte.
     pub fn ratio(&self) -> Option<f64> {
         self.device()?.bytes_per_app_byte
     }
 
-    /// Whether the file system writes more than it is asked to, which nobody charges us with.
+    /// Returns true if the file system writes more than it is asked to. The kernel does not charge us for the excess.
     pub fn writes_behind(&self) -> bool {
         self.record.app_bytes_written > 0 && COPY_ON_WRITE.contains(&self.target().file_system.as_str())
     }
 
-    /// Whether it was asked for a rate, which it kept: then it is the latencies that tell about the storage.
+    /// Returns true if the test asked for a rate and kept it. Then its latencies tell about the storage, not its rate.
     pub fn rate_is_given(&self) -> bool {
         let fell_behind = self.record.notes.iter().any(|note| note.code == "fell_behind");
         self.record.workload.arrival != "closed_loop" && !fell_behind
     }
 
-    /// Seconds that it took, the sync at the end included.
+    /// Returns the duration of the test in seconds, including the sync at the end.
     pub fn seconds(&self) -> f64 {
         self.record.elapsed_ns as f64 / 1e9
     }
 
-    /// Half of the 95 % interval of the headline, as a share of it; `None` where there is no interval.
+    /// Returns half the width of the headline's 95 % interval, as a share of the headline; `None` without an interval.
     pub fn half_width(&self) -> Option<f64> {
         self.record.rate.half_width()
     }
 
-    /// Whether an option of the mount has this name: "barrier" and "barrier=0" are two options.
+    /// Returns true if an option of the mount has exactly this name: "barrier" and "barrier=0" are two options.
     pub fn has_mount_option(&self, name: &str) -> bool {
         self.target().mount_options.iter().any(|option| option == name)
     }

@@ -1,13 +1,19 @@
-//! Judges the record of a phase: the traps that it fell into, the trust that its number deserves, and the limiter that held
-//! it back.
+//! Judges the record of a phase: the traps that it fell into, the trust that its number deserves, and its limiter.
+//!
+//! [`TRAPS`] lists the traps, and `limiters` the rules that name a limiter. [`next_experiment()`] asks for the
+//! experiment that would say most. `wait_channels` classes the functions of the kernel in which threads sleep.
 //!
 //! Invariants:
-//! - Pure: values in, values out. A record from disk is judged as one from memory.
+//! - Pure: values in, values out. A record from disk gets the judgement of one from memory; better rules judge it
+//!   again.
 //! - No English: a finding, an observation and a piece of advice are kinds with figures. `wording` says them.
 //! - A finding that costs trust has figures as its evidence, and advice.
-//! - Every threshold is a named constant that says where it comes from; what was not seen is never judged as if it had
-//!   been.
-//! - What a test was asked to do is no trap: a warm cache that was asked for is no contamination.
+//! - Every threshold is a named constant that says where it comes from.
+//! - A source that nobody saw is never judged as if it had been seen.
+//! - Three kinds of evidence confirm a limiter, and two make it likely. Conflicting evidence makes it not clear. A
+//!   verdict that is confirmed and wrong is the worst of bugs.
+//! - Each trap has an example that falls into it and one that does not; a test asks for both (`src/tests/examples.rs`).
+//! - The request of a test is no trap: a warm cache that was asked for is no contamination.
 
 mod again;
 mod disturbance;
@@ -41,7 +47,7 @@ pub use traps::{TRAPS, Trap};
 pub struct TrapFinding {
     /// The finding.
     pub finding: Finding,
-    /// What to do about it.
+    /// Advice about it.
     pub advice: Vec<Advice>,
 }
 
@@ -50,7 +56,7 @@ impl TrapFinding {
         Self { finding, advice: advice.into_iter().collect() }
     }
 
-    /// Direct I/O helps as well, except with single bytes, which go through the page cache whatever one asks for.
+    /// Adds the advice to use direct I/O, except for single bytes, which go through the page cache in any case.
     fn or_direct(mut self, data: &DataWork) -> Self {
         self.advice.extend((!data.verb.is_bytes()).then_some(Advice::OrDirect {}));
         self
@@ -63,7 +69,7 @@ impl From<Finding> for TrapFinding {
     }
 }
 
-/// Judges a record: its notes become those that the run made, followed by what the traps find.
+/// Judges a record. Its notes become those that the run made, followed by the findings of the traps.
 ///
 /// A record that was judged before is judged anew. `plan` and `environment` are those of its run.
 pub fn judge(
@@ -77,7 +83,7 @@ pub fn judge(
     record.disturbance = None;
     let Some(phase) = planned(record, plan) else { return };
     let input = JudgeInput::new(record, phase, plan, environment, probes);
-    // What an engine without I/O gives is the speed of no storage, and no one's to believe.
+    // The rate of an engine without I/O is the speed of no storage, so it gets no verdict.
     if record.ops == 0 || record.status == Status::Skipped || !input.is_measured() {
         return;
     }
@@ -107,22 +113,22 @@ pub fn judge(
         verdict.limiter,
         Some(Limiter::PageCache | Limiter::PageCacheAbsorbed | Limiter::MetadataCache)
     );
-    // A number that is not the speed of this storage has a confirmed limit only where that limit makes it so.
+    // An invalid number is not the speed of this storage. Its limit is confirmed only if that limit is the reason.
     if trust == Trust::Invalid && !is_of_memory {
         verdict = verdict.at_most(Confidence::Likely);
     }
     record.verdict = Some(Verdict { trust, trust_reasons, ..verdict });
 }
 
-/// Tells rows what other rows of their run have shown: what the line to a server carries, and what a device moves. Whether
-/// there is anything new, so that all are to be judged again.
+/// Copies results between rows of a run: the throughput of the line to a server, and the bytes that a device moves.
+/// Returns true if there is anything new, so that all rows need to be judged again.
 pub fn tell_rows(rows: &mut [PhaseRecord]) -> bool {
     let (line, device) = (limiters::tell_line(rows), limiters::tell_device(rows));
     line || device
 }
 
-/// The experiment that would say most about what limits a record, of those that were not tried yet; `None` where none
-/// would say more, or none may be made.
+/// Returns the untried experiment that would say most about the limiter of a record; `None` if none would say more, or
+/// none may be made.
 pub fn next_experiment(
     record: &PhaseRecord,
     plan: &Plan,
@@ -136,7 +142,7 @@ pub fn next_experiment(
     if input.is_measured() { limiters::next_experiment(&input, plan, tried) } else { None }
 }
 
-/// The test of a record in the plan of its run.
+/// Returns the test of a record from the plan of its run.
 fn planned<'a>(record: &PhaseRecord, plan: &'a Plan) -> Option<&'a model::plan::PlannedPhase> {
     let id = record.id.split('#').next()?;
     plan.phases.iter().find(|phase| phase.id == id)

@@ -1,9 +1,12 @@
-//! What held a number back: rules that each know one kind of limit, tried in their order, and how sure the first that
-//! fits is.
+//! Rules that name the limit of a number. Each knows one kind of limit. The first rule that fits gives the verdict and
+//! its confidence.
 //!
-//! The order is that of certainty. What was asked for and what skye itself does comes first; then where the threads' time
-//! went, which is exact; then where they slept; then what the layers' counters and the experiments say together. The
-//! method, with what each figure was measured to be, is told in docs/methodology.md.
+//! The order is that of certainty. First come the requested limits and skye's own costs. Then comes the threads' time,
+//! which is exact, and then the places where they slept. Last come the layers' counters together with the experiments.
+//! The method is in docs/methodology.md, with the measured value of each figure.
+//!
+//! A rule has its place in `RULES` by its certainty. The snapshot of `tests/limiters.rs` shows all observations and
+//! advice in words: read it. If a rig can show the limit, `skye/tests/known_answers/limiters.rs` asks for it.
 
 mod asked;
 mod cache;
@@ -41,20 +44,20 @@ use crate::experiments::Load;
 use crate::reading::{self, Reading};
 use crate::traps;
 
-/// A share of the time that is worth naming beside the largest.
+/// Smallest share of the time that is worth naming beside the largest.
 pub(crate) const SHARE_MIN: f64 = 0.05;
-/// Blocked for less than this, threads are held back by what they do, and not by what they wait for.
+/// Threads that are blocked for less than this are limited by their own work, not by their waits.
 pub(crate) const BLOCKED: f64 = 0.5;
-/// The same for a ring, whose one thread may be busy while the device is full: where it is always full of requests and
-/// hardly ever sleeps, it is the thread that holds it back.
+/// The same share for a ring, whose one thread may be busy while the device is full. If the ring is always full of
+/// requests and the thread hardly ever sleeps, the thread is the limit.
 pub(crate) const RING_BLOCKED: f64 = 0.1;
 
-/// More depth that brings more than so many times the rate is told by nothing else.
+/// If more depth raises the rate by more than this factor, no second experiment is needed.
 const MUCH_ROOM: f64 = 2.0;
-/// Others that use more of all CPUs than this leave software too little of them to answer as it would.
+/// If others use more than this share of all CPUs, software has too little CPU time left to answer as it would.
 const OTHERS_MOST: f64 = 0.8;
 
-/// Several observations as a list: each part is one, perhaps one, or a list.
+/// Collects observations in a list: each part is an `Option` or a list of them.
 macro_rules! seen {
     ($($part:expr),+ $(,)?) => {{
         let mut seen = Vec::new();
@@ -64,7 +67,7 @@ macro_rules! seen {
 }
 use seen;
 
-/// A rule: its verdict on an input whose threads' time is known.
+/// A rule: returns its verdict on an input whose threads' time is known.
 type Rule = fn(&Reading<'_>) -> Option<Verdict>;
 
 /// Every rule, in the order in which they are tried.
@@ -94,7 +97,7 @@ const RULES: &[Rule] = &[
     saturation::rule,
 ];
 
-/// The thresholds that explanations of limiters name.
+/// Returns the thresholds that explanations of limiters name.
 pub fn thresholds() -> Vec<Threshold> {
     let own: &[Threshold] = &[
         ("ring_blocked", Figure::Share(RING_BLOCKED)),
@@ -123,7 +126,7 @@ pub fn thresholds() -> Vec<Threshold> {
     [own, reading::THRESHOLDS].into_iter().chain(of_rules).flatten().copied().collect()
 }
 
-/// The verdict on an input, without trust; `None` where the kernel hides the threads' time.
+/// Returns the verdict on an input, without trust; `None` where the kernel hides the threads' time.
 pub(crate) fn conclude(input: &JudgeInput<'_>) -> Option<Verdict> {
     let reading = Reading::of(*input)?;
     let found = RULES.iter().find_map(|rule| rule(&reading)).unwrap_or_else(|| unclear(&reading));
@@ -137,12 +140,12 @@ pub(crate) fn conclude(input: &JudgeInput<'_>) -> Option<Verdict> {
     Some(verdict)
 }
 
-/// Observations that forbid to be sure of that limiter, whichever rule found it.
+/// Returns observations that rule out certainty about that limiter, whichever rule found it.
 fn doubts(reading: &Reading<'_>, limiter: Option<Limiter>) -> Vec<Observation> {
     let Some(limiter) = limiter else { return Vec::new() };
     let is_of_device = matches!(limiter, Limiter::DeviceBandwidth | Limiter::DeviceOps);
     let even = traps::steadiness::evenness(&reading.input).filter(|_| is_of_device);
-    // A target that is answered for by software of this machine has less of it when others take its CPUs.
+    // A target that software of this machine serves gets less CPU time when others take the CPUs.
     let is_of_target = is_of_device
         || matches!(
             limiter,
@@ -166,7 +169,7 @@ fn doubts(reading: &Reading<'_>, limiter: Option<Limiter>) -> Vec<Observation> {
     ]
 }
 
-/// A step that may make clear what is not.
+/// Returns a step that may clear up an unclear verdict.
 fn next_step(reading: &Reading<'_>) -> Advice {
     if waits_for_target(reading) && !reading.is_tried() {
         saturation::untried(reading)
@@ -175,7 +178,7 @@ fn next_step(reading: &Reading<'_>) -> Advice {
     }
 }
 
-/// No rule fits: the evidence, as it is.
+/// Returns the verdict where no rule fits, with the evidence as it is.
 fn unclear(reading: &Reading<'_>) -> Verdict {
     let seen = seen![
         reading.time_spent(),
@@ -186,7 +189,7 @@ fn unclear(reading: &Reading<'_>) -> Verdict {
     Verdict::new(Limiter::NotClear, reading.budget.blocked, seen).at_most(Confidence::Undetermined)
 }
 
-/// The limiter found, and what else took the threads' time.
+/// Returns the limiter found, and the other uses of the threads' time.
 fn ranking(reading: &Reading<'_>, found: &Verdict) -> Vec<Ranked> {
     let budget = &reading.budget;
     let others = [
@@ -199,7 +202,7 @@ fn ranking(reading: &Reading<'_>, found: &Verdict) -> Vec<Ranked> {
         (Limiter::CpuQuota, reading.quota()),
         (Limiter::HypervisorSteal, budget.steal),
     ];
-    // What the limiter is made of is not told again.
+    // Kinds of time that the limiter itself consists of are left out.
     let own: &[Limiter] = match found.limiter {
         Some(
             Limiter::PageCache
@@ -216,11 +219,11 @@ fn ranking(reading: &Reading<'_>, found: &Verdict) -> Vec<Ranked> {
         .map(|(limiter, share)| Ranked { limiter, share })
         .collect();
     all.sort_by(|a, b| b.share.total_cmp(&a.share));
-    // A mix is told by its parts.
+    // A mixed verdict is ranked by its parts.
     let clamped = |part: &Ranked| Ranked { share: part.share.clamp(0.0, 1.0), ..part.clone() };
     let first: Vec<_> = found.ranking.iter().map(clamped).collect();
     all.retain(|other| first.iter().all(|part| part.limiter != other.limiter));
-    // A limiter may be seen in more than one kind of time; the others have what it leaves.
+    // A limiter may show in more than one kind of time. The others share the time that it leaves.
     let left = 1.0 - first.iter().map(|part| part.share).sum::<f64>();
     let sum: f64 = all.iter().map(|other| other.share).sum();
     if sum > left {
@@ -230,9 +233,10 @@ fn ranking(reading: &Reading<'_>, found: &Verdict) -> Vec<Ranked> {
     first.into_iter().chain(all).collect()
 }
 
-/// The experiment that would say most about an input that no rule is sure of; `None` where none would, or all were made.
+/// Returns the experiment that would say most about an input that no rule is sure of; `None` if none would, or all were
+/// made.
 ///
-/// Only what waits is asked: threads that are on a CPU all the time have said what holds them back.
+/// Only tests that wait get experiments: threads that are always on a CPU have already shown their limit.
 pub fn next_experiment(input: &JudgeInput<'_>, plan: &Plan, tried: &[Experiment]) -> Option<Experiment> {
     let reading = Reading::of(*input)?;
     let conclusion = conclude(input)?;
@@ -242,14 +246,14 @@ pub fn next_experiment(input: &JudgeInput<'_>, plan: &Plan, tried: &[Experiment]
     let is_open = |experiment: &&Experiment| !tried.contains(experiment);
     let is_shared = Experiment::Separate.variant(input.phase, plan.cache).is_some();
     if !waits_for_target(&reading) {
-        // What more threads would bring is all that is left to ask those that are busy, where there are CPUs for them.
+        // For busy threads, the one open question is the gain from more threads, where there are CPUs for them.
         let has_room = reading.threads < f64::from(input.environment.cpus) && !reading.is_ring;
         let is_busy =
             matches!(conclusion.limiter, Some(Limiter::ClientCpu | Limiter::KernelCpu | Limiter::Mixed));
         let wanted = [(Experiment::Depth, has_room && is_busy), (Experiment::Separate, is_shared)];
         return wanted.iter().find(|(one, is_wanted)| *is_wanted && is_open(&one)).map(|(one, _)| *one);
     }
-    // What is known from what was asked for, or from a cap that can be read, needs no more.
+    // Some limits need no experiment, such as a requested rate, or a cap that can be read.
     let is_settled = matches!(
         conclusion.limiter,
         Some(
@@ -267,19 +271,19 @@ pub fn next_experiment(input: &JudgeInput<'_>, plan: &Plan, tried: &[Experiment]
     let load = reading.load();
     let is_wanted = |experiment: &Experiment| match experiment {
         Experiment::Depth => true,
-        // One at a time, a pause leaves the target idle, whatever limits it; and what has so much room needs no second
-        // witness.
+        // With one operation at a time, a pause leaves the target idle, whatever limits it. A target with so much room
+        // needs no second proof.
         Experiment::Delay => {
             reading.in_flight > 1.0 && reading.gain().is_none_or(|gain| gain.low < MUCH_ROOM)
         }
-        // The unit is that of a target that is full.
+        // Only a full target shows the unit that it counts.
         Experiment::Block => !load.is(Load::Room),
         Experiment::Separate => is_shared,
     };
     Experiment::ALL.iter().filter(|one| is_wanted(one)).find(is_open).copied()
 }
 
-/// Whether it is in a device or server that threads wait, or where that does not show.
+/// Returns true if threads wait in a device or server, or if the place of their wait does not show.
 fn is_at_target(reading: &Reading<'_>) -> bool {
     let is_there = reading.input.target().backing != Backing::Memory;
     // A device that is idle while threads wait is not what they wait for.
@@ -287,13 +291,13 @@ fn is_at_target(reading: &Reading<'_>) -> bool {
     waits_for_target(reading) && is_there && !is_idle
 }
 
-/// Whether it is for the target that threads wait.
+/// Returns true if threads wait for the target.
 pub(crate) fn waits_for_target(reading: &Reading<'_>) -> bool {
     let least = if reading.is_ring { RING_BLOCKED } else { BLOCKED };
     reading.budget.blocked >= least
 }
 
-/// The rate over that of the same calls on memory, where that is near enough to say something.
+/// Returns the rate over that of the same calls on memory, where it is high enough to say something.
 pub(crate) fn near_memory(reading: &Reading<'_>) -> Option<Observation> {
     let share =
         reading.input.record.ceiling_shares.as_ref()?.memory.filter(|share| *share > own_loop::NEAR)?;

@@ -1,4 +1,4 @@
-//! What a record says about where its time went, in the terms of the rules.
+//! Reading of a record: where its time went, in the terms of the rules.
 
 use model::Experiment;
 use model::figure::{
@@ -14,14 +14,15 @@ use crate::experiments::{self, Answers, Flaw, Load, Tested, Told, Unit};
 use crate::limiters::SHARE_MIN;
 use crate::wait_channels::class;
 
-/// Requests at the target for each that is waited for, from which on it is there that threads wait.
+/// Requests at the target per operation waited for, from which on threads count as waiting there.
 const IN_TARGET: f64 = 0.5;
-/// The same where all CPUs are busy: then those who answer for a target in software wait for a CPU with requests in their
-/// hands, whatever holds back the others.
+/// The same ratio where all CPUs are busy. Software that serves a target then waits for a CPU while it holds requests,
+/// whatever holds back the others.
 const IN_TARGET_BUSY: f64 = 0.85;
 /// A machine whose CPUs are used for more than this share has none to spare.
 const CPUS_BUSY: f64 = 0.9;
-/// Samples of sleeping threads below which shares of them say nothing: half an interval is then a tenth.
+/// Fewest samples of sleeping threads from which shares mean anything: half the width of their interval is then a
+/// tenth.
 const SAMPLES_MIN: u64 = 50;
 
 /// The thresholds that explanations name.
@@ -32,24 +33,24 @@ pub const THRESHOLDS: &[Threshold] = &[
     ("samples_min", Figure::Count(SAMPLES_MIN)),
 ];
 
-/// An input, read.
+/// An input in the terms of the rules.
 #[derive(Debug)]
 pub struct Reading<'a> {
-    /// What is read.
+    /// The input itself.
     pub input: JudgeInput<'a>,
     /// Where the threads' time went.
     pub budget: Budget,
-    /// Threads.
+    /// Number of threads.
     pub threads: f64,
-    /// Operations in flight: the depth that was asked for, over all threads.
+    /// Operations in flight: the requested depth, over all threads.
     pub in_flight: f64,
-    /// Whether operations are requests in a ring, so that threads sleep for all of them at once.
+    /// True if operations are requests in a ring, so that threads sleep for all of them at once.
     pub is_ring: bool,
     /// Requests at the device or server, on average; `None` where that does not show.
     pub at_target: Option<f64>,
     /// Share of the time in which the mounted device was not idle.
     pub device_busy: Option<f64>,
-    /// Whether the data lie on a server, or behind one.
+    /// True if the data lie on a server, or behind one.
     pub is_remote: bool,
     /// Shares of the samples of sleeping threads, by what they waited for.
     waits: Vec<(WaitClass, f64)>,
@@ -74,12 +75,12 @@ impl<'a> Reading<'a> {
         let running = of_workers().find(|site| site.symbol == "running").map(|site| site.share);
         let at_ring = of_workers().filter(|site| class(&site.symbol) == Some(WaitClass::Ring));
         let for_completions = (of_workers().count() > 0).then(|| at_ring.map(|site| site.share).sum());
-        // A thread of the kernel that works for a ring and has nothing to do waits for work, and holds nothing back.
+        // An idle worker of a ring waits for work, and holds nothing back.
         let is_awake = |symbol: &str| symbol == "running" || symbol.starts_with("io_wq_worker");
-        // That a thread waits for its ring says nothing about what the ring waits for.
+        // A thread's wait for its ring says nothing about the wait of the ring itself.
         let says = |site: &&WaitChannel| match site.of {
             WaitsOf::Workers => !is_ring || class(&site.symbol) != Some(WaitClass::Ring),
-            // Threads of the kernel that work for a ring sleep where a thread of the test would have slept.
+            // Kernel workers of a ring sleep where a thread of the test would have slept.
             WaitsOf::RingWorkers => is_ring,
         };
         let asleep = || record.wait_channels.iter().filter(says).filter(|site| !is_awake(&site.symbol));
@@ -100,7 +101,8 @@ impl<'a> Reading<'a> {
         let at_device = || {
             let _ = input.device()?;
             let leaves: Vec<bool> = input.target().device_stack.iter().map(Device::is_leaf).collect();
-            // Not every layer counts what passes through it; what is in the lowest is in all of them.
+            // Not every layer counts the requests that pass through it. A request in the lowest layer is in all of
+            // them.
             let in_frame = |frame: &Frame| {
                 let of_leaves = frame.devices.iter().zip(&leaves).filter(|(_, is_leaf)| **is_leaf);
                 let in_leaves: f64 = of_leaves.map(|(device, _)| device.in_flight_ns as f64).sum();
@@ -127,22 +129,23 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// Whether it reads or writes files as a stream.
+    /// Returns true if the test reads or writes files as a stream.
     pub fn is_stream(&self) -> bool {
         self.input.data_in_files().is_some_and(DataWork::is_stream)
     }
 
-    /// On a CPU, in either mode.
+    /// Share of the time on a CPU, in either mode.
     pub fn on_cpu(&self) -> f64 {
         self.budget.user + self.budget.kernel
     }
 
-    /// Held back by a quota.
+    /// Share of the time held back by a quota.
     pub fn quota(&self) -> f64 {
         self.budget.quota.unwrap_or(0.0)
     }
 
-    /// Share of the samples of sleeping threads in which they waited for that; 0 where there were too few samples.
+    /// Share of the samples of sleeping threads that found them in a wait of that class; 0 if there were too few
+    /// samples.
     pub fn waits(&self, class: WaitClass) -> f64 {
         if self.samples < SAMPLES_MIN {
             return 0.0;
@@ -150,12 +153,12 @@ impl<'a> Reading<'a> {
         self.waits.iter().find(|(known, _)| *known == class).map_or(0.0, |(_, share)| *share)
     }
 
-    /// The function in which that is waited for.
+    /// Kernel function that threads of that class wait in.
     fn symbol(&self, class: WaitClass) -> &str {
         self.symbols.iter().find(|(known, _)| *known == class).map_or("", |(_, symbol)| symbol)
     }
 
-    /// Where the threads' time went, without what took hardly any of it.
+    /// Returns the uses of the threads' time, without those that took hardly any of it.
     pub fn time_spent(&self) -> Option<Observation> {
         let budget = &self.budget;
         let parts = [
@@ -172,10 +175,10 @@ impl<'a> Reading<'a> {
         Some(Observation::TimeSpent { time: Time(time) })
     }
 
-    /// Where threads slept, for any of these classes that were seen.
+    /// Returns the place where threads slept most, with their share over all these classes, if that is large.
     pub fn slept_in(&self, classes: &[WaitClass]) -> Option<Observation> {
         if self.is_ring && self.samples < SAMPLES_MIN {
-            // No thread of the kernel waits for the ring: its own does, for whatever it is full of.
+            // No kernel worker waits for the ring: its own thread waits for the completion of its requests.
             let share = self.for_completions.filter(|share| *share >= 0.5)?;
             return Some(Observation::WaitedForRing { waiting_share: Share(share) });
         }
@@ -185,13 +188,13 @@ impl<'a> Reading<'a> {
         (share > 0.3).then_some(Observation::SleptIn { class, symbol, asleep_share: Share(share) })
     }
 
-    /// Samples of the threads that found them running, where most did.
+    /// Returns the share of the samples that found threads running, if most did.
     pub fn ran(&self) -> Option<Observation> {
         let running = self.running.filter(|running| *running >= 0.7)?;
         Some(Observation::Ran { running_share: Share(running) })
     }
 
-    /// Requests at the device or server, and the operations that were waited for.
+    /// Returns the requests at the device or server, and the operations that threads waited for.
     pub fn at_target(&self) -> Option<Observation> {
         let (requests, waiting) = (Mean(self.at_target?), Mean(self.waiting()));
         Some(match (&self.input.record.device, self.is_remote) {
@@ -202,46 +205,46 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// Mean operations that threads waited for: those in a ring, or threads that slept.
+    /// Mean number of operations that threads waited for: those in a ring, or threads that slept.
     pub fn waiting(&self) -> f64 {
         if self.is_ring { self.in_flight } else { self.budget.blocked * self.threads }
     }
 
-    /// Requests at the target for each that is waited for: about 1 where threads wait in the device, less where they wait
-    /// above it, more where somebody else is there too or a call becomes several requests.
+    /// Requests at the target per operation waited for. It is about 1 if threads wait in the device, and less if they
+    /// wait above it. It is more if others use the device too, or if a call becomes several requests.
     pub fn occupancy(&self) -> Option<f64> {
         let waiting = self.waiting();
         self.at_target.filter(|_| waiting > 0.05).map(|at_target| at_target / waiting)
     }
 
-    /// Whether all CPUs are busy, with whatever.
+    /// Returns true if all CPUs are busy, with any work.
     pub fn is_short_of_cpus(&self) -> bool {
         self.input.record.cpu.as_ref().is_some_and(|cpu| cpu.user + cpu.kernel > CPUS_BUSY)
     }
 
-    /// Whether threads wait in the device or server, and not above it; `None` where that does not show.
+    /// Returns true if threads wait in the device or server, and not above it; `None` where that does not show.
     pub fn waits_in_target(&self) -> Option<bool> {
         let least = if self.is_short_of_cpus() { IN_TARGET_BUSY } else { IN_TARGET };
         self.occupancy().map(|occupancy| occupancy >= least)
     }
 
-    /// Whether threads wait above a device or server that has few requests; `None` where that does not show.
+    /// Returns true if threads wait above a device or server that has few requests; `None` where that does not show.
     pub fn waits_above_target(&self) -> Option<bool> {
         self.occupancy().map(|occupancy| occupancy < IN_TARGET)
     }
 
-    /// The answers to experiments, as the table reads them.
+    /// Returns the answers to experiments, as the table reads them.
     fn experiments(&self) -> Answers<'a> {
         let record = self.input.record;
         Answers::new(record.sensitivity.as_ref(), experiments::own_rate(record), self.in_flight <= 1.0)
     }
 
-    /// Whether any experiment was made.
+    /// Returns true if any experiment was made.
     pub fn is_tried(&self) -> bool {
         self.input.record.sensitivity.is_some()
     }
 
-    /// Whether experiments found the target in another state than the row's.
+    /// Returns true if experiments found the target in another state than the row's, or too unsteady.
     pub fn is_in_vain(&self) -> bool {
         self.experiments().is_in_vain()
     }
@@ -251,37 +254,38 @@ impl<'a> Reading<'a> {
         self.experiments().load()
     }
 
-    /// Times the rate that more depth brought.
+    /// Factor by which more depth changed the rate.
     pub fn gain(&self) -> Option<Told> {
         self.experiments().gain()
     }
 
-    /// Share of a pause by which a turn became longer; with one at a time, that is so whatever limits the target.
+    /// Share of a pause by which a turn became longer. With one operation at a time, a turn becomes longer whatever
+    /// limits the target.
     pub fn pause(&self) -> Option<Told> {
         self.experiments().pause()
     }
 
-    /// The unit that a full target counts, and whether that is sure.
+    /// Unit that a full target counts, and true if it is sure.
     pub fn unit(&self) -> Option<(Unit, bool)> {
         self.experiments().unit()
     }
 
-    /// The part of a full target's time that bytes take.
+    /// Part of a full target's time that bytes take.
     pub fn byte_share(&self) -> Option<f64> {
         self.experiments().byte_share()
     }
 
-    /// How many times the rate came of a file or directory for each thread; `None` where that is not certain.
+    /// Factor of the rate with a file or directory for each thread; `None` where it is not certain.
     pub fn separate(&self) -> Option<f64> {
         self.experiments().separate().map(|told| told.value)
     }
 
-    /// The answers to experiments, those that decide most first; those that count for nothing stand at the end.
+    /// Returns the answers to experiments, the most decisive first. Answers that count for nothing are at the end.
     pub fn answers(&self) -> Vec<Observation> {
         self.answers_without(&[])
     }
 
-    /// The same, without those of some experiments.
+    /// Returns the same answers, without those to some experiments.
     pub fn answers_without(&self, left_out: &[Experiment]) -> Vec<Observation> {
         let mut answers = self.experiments().all();
         answers.retain(|(experiment, _, _)| !left_out.contains(experiment));
@@ -291,7 +295,7 @@ impl<'a> Reading<'a> {
             .into_iter()
             .map(|(experiment, sensed, flaw)| answer(experiment, sensed, flaw, own))
             .collect();
-        // One that was in another state was so for all.
+        // One observation of another state of the target is enough.
         let mut has_moved = false;
         all.retain(|one| {
             let moved = matches!(one, Observation::BaselineMoved { .. });
@@ -300,24 +304,24 @@ impl<'a> Reading<'a> {
         all
     }
 
-    /// The answers to some experiments.
+    /// Returns the answers to some experiments.
     pub fn answers_to(&self, wanted: &[Experiment]) -> Vec<Observation> {
         let others: Vec<_> = Experiment::ALL.iter().copied().filter(|one| !wanted.contains(one)).collect();
         self.answers_without(&others)
     }
 
-    /// The same, where they show that the target is full.
+    /// Returns all answers, if they show that the target is full.
     pub fn answers_if_full(&self) -> Vec<Observation> {
         if self.load().is(Load::Full) { self.answers() } else { Vec::new() }
     }
 
-    /// What was seen of machine and server beside the devices.
+    /// Observations of machine and server besides the devices.
     pub fn system(&self) -> Option<&'a SystemUse> {
         self.input.record.system.as_ref()
     }
 }
 
-/// The answer to an experiment on a row of that rate.
+/// Returns the observation for an answer to an experiment on a row of that rate.
 fn answer(experiment: Experiment, sensed: &Sensed, flaw: Option<Flaw>, own: f64) -> Observation {
     let (experiment, change) = (Tried(experiment), Change(sensed.change.clone()));
     let before_ops_per_second = OpsPerSecond(sensed.before_ops_per_second);

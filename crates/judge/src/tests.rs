@@ -1,4 +1,4 @@
-//! Each trap with cases that fall into it and cases beside it that do not; and what holds for all judgements.
+//! Cases that fall into each trap, cases beside it that do not, and properties of all judgements.
 
 mod examples;
 mod limiters;
@@ -29,7 +29,7 @@ const SPECS: &[&str] = &[
     "readdir",
     "unlink:missing",
 ];
-/// What is told of tests that went well.
+/// Traps that fire for tests that went well.
 const ALWAYS: &[&str] = &["amplification"];
 
 #[test]
@@ -64,7 +64,7 @@ fn no_two_traps_have_a_code() {
     assert_eq!(codes.len(), TRAPS.len());
 }
 
-/// The figures that each trap finds, and what is said of them at each length: to be read from top to bottom.
+/// Figures of each trap and their wording at each length, for reading from top to bottom.
 #[test]
 fn what_is_said_of_each_trap() {
     let mut told = String::new();
@@ -87,7 +87,7 @@ fn each_trap_is_a_code_of_findings_in_the_same_order() {
     assert_eq!(codes, told);
 }
 
-/// With a cause for an invalid row, for suspect ones, and remarks.
+/// A case with causes for invalid, for suspect, and for remarks.
 fn troubled() -> World {
     let mut world = clean("read:rnd4k:q32");
     world.budget().steal = 0.2;
@@ -177,7 +177,8 @@ fn an_older_record_is_not_blamed_for_what_it_does_not_hold() {
     }
 }
 
-/// A finding is marked with distrust exactly if it costs trust, has figures then, and is made of finite numbers.
+/// Asserts that a finding has another mark than a remark exactly if it costs trust. Its text is not empty, and its
+/// numbers are finite.
 fn assert_sound(record: &PhaseRecord) {
     let verdict = record.verdict.clone().unwrap();
     let is_reason = |code: &str| verdict.trust_reasons.iter().any(|reason| reason == code);
@@ -191,7 +192,7 @@ fn assert_sound(record: &PhaseRecord) {
     assert_eq!(verdict.trust == Trust::Ok, verdict.trust_reasons.is_empty());
 }
 
-/// Words of a record that can be absent.
+/// Keys of a record whose values can be absent.
 const NULLABLE: &[&str] = &[
     "device",
     "page_cache_share",
@@ -214,15 +215,19 @@ const NULLABLE: &[&str] = &[
     "bytes_per_app_byte",
 ];
 
-/// Puts other numbers, or none, into some places of a document, as `choices` say.
+/// Replaces some values of a document with other numbers or with null, as `choices` say.
 fn distort(value: &mut Value, key: &str, choices: &mut impl Iterator<Item = u16>) {
     const WHOLE: &[u64] = &[0, 1, 4096, 99_999, 1 << 33, u64::MAX / 3, u64::MAX];
     const BROKEN: &[f64] = &[0.0, -1.0, 1e-300, 0.04, 0.6, 1.0, 7.5, 1e9, f64::MAX];
     let choice = usize::from(choices.next().unwrap());
-    // That word stands for a count, too.
+    // The key also names a count.
     let is_count = key == "extents" && value.is_number();
     if NULLABLE.contains(&key) && !is_count && choice.is_multiple_of(11) {
         *value = Value::Null;
+        return;
+    }
+    // Wrong counts of rows make a document unreadable, which is tested where documents are read.
+    if matches!(key, "count" | "counts" | "missing") {
         return;
     }
     match value {
@@ -242,7 +247,7 @@ fn distort(value: &mut Value, key: &str, choices: &mut impl Iterator<Item = u16>
     }
 }
 
-/// Choices that the seed stands for.
+/// Choices made from the seed.
 fn choices(seed: u64) -> impl Iterator<Item = u16> {
     let next = |state: &u64| Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
     std::iter::successors(Some(seed), next).map(|state| (state >> 48) as u16)

@@ -1,6 +1,10 @@
-//! The traps: each a rule of its own, which tells from a record whether a row fell into it.
+//! The traps. Each is a rule that tells from a record if a row fell into the trap.
 //!
-//! A trap is a function from a [`JudgeInput`] to what it found, and one line in [`TRAPS`].
+//! A trap is a function from a [`JudgeInput`] to its finding, and one line in [`TRAPS`].
+//!
+//! A new trap needs an example that falls into it and one that does not (`tests/examples.rs`). The snapshot beside
+//! `tests.rs` shows its figures and words together: read it. A trap sees the record alone, so the record must hold its
+//! facts. A fact that only the run knows becomes a note in `run/src/notes.rs`.
 
 mod cache;
 pub(crate) mod direct;
@@ -13,12 +17,12 @@ mod target;
 
 use crate::{JudgeInput, TrapFinding};
 
-/// A rule that tells whether a row fell into a trap.
+/// A rule that tells if a row fell into a trap.
 #[derive(Debug)]
 pub struct Trap {
     /// Its name in notes and in the reasons of distrust.
     pub code: &'static str,
-    /// What it finds in an input that was measured; `None` where all is well or nothing can be told.
+    /// Returns the finding on a measured input; `None` where all is well or nothing can be told.
     pub check: fn(&JudgeInput<'_>) -> Option<TrapFinding>,
 }
 
@@ -26,7 +30,7 @@ const fn trap(code: &'static str, check: fn(&JudgeInput<'_>) -> Option<TrapFindi
     Trap { code, check }
 }
 
-/// Every trap, in the order in which their findings are told.
+/// Every trap, in the order in which their findings are reported.
 pub const TRAPS: &[Trap] = &[
     trap("memory_target", target::memory_target),
     trap("nothing_to_compare", target::nothing_to_compare),

@@ -1,13 +1,13 @@
-//! The class of a wait, by the kernel's function in which a thread sleeps.
+//! Class of a wait, by the kernel function in which a thread sleeps.
 //!
-//! The names are those that `wchan` shows: of a lock it is the function that wanted it, as the slow paths of sleeping
-//! locks belong to the scheduler, which `wchan` skips. Observed on Linux 6.18 with ext4, xfs, btrfs, overlay, FUSE and
-//! sshfs; those of NFS are from the kernel's source and were not seen. Symbols that no prefix fits have no class: they are
-//! shown as they are and count for nothing.
+//! The names are those that `wchan` shows. For a lock, it shows the function that wanted the lock: `wchan` skips the
+//! scheduler, which has the slow paths of sleeping locks. The names were observed on Linux 6.18 with ext4, xfs, btrfs,
+//! overlay, FUSE and sshfs. Those of NFS are from the kernel's source and were not seen. Symbols without a matching
+//! prefix have no class: they are shown as they are and count for nothing.
 
 use model::figure::WaitClass;
 
-/// Beginnings of symbols, the longer ones first where one begins with another.
+/// Prefixes of symbols, the longer ones first where one begins with another.
 const PREFIXES: &[(&str, WaitClass)] = &[
     ("__iomap_dio_rw", WaitClass::Device),
     ("iomap_dio", WaitClass::Device),
@@ -15,7 +15,7 @@ const PREFIXES: &[(&str, WaitClass)] = &[
     ("blkdev_direct_IO", WaitClass::Device),
     ("dio_await", WaitClass::Device),
     ("__blockdev_direct_IO", WaitClass::Device),
-    // Writes of a device: a flush, or a read of a raw device. Which of them it is depends on the verb.
+    // Waits for a device: a flush, or a read of a raw device. The verb decides which of them it is.
     ("submit_bio_wait", WaitClass::Sync),
     ("folio_wait", WaitClass::Page),
     ("filemap_update_page", WaitClass::Page),
@@ -107,7 +107,7 @@ const PREFIXES: &[(&str, WaitClass)] = &[
     ("inode_dio_wait", WaitClass::Lock),
 ];
 
-/// What is waited for in the function of that name.
+/// Returns the class of a wait in the function of that name.
 pub fn class(symbol: &str) -> Option<WaitClass> {
     PREFIXES.iter().find(|(prefix, _)| symbol.starts_with(prefix)).map(|(_, class)| *class)
 }

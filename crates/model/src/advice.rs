@@ -1,4 +1,4 @@
-//! Advice: what can be done about a finding or a limit. Kinds, some with figures; no English.
+//! Advice: actions to take on a finding or a limit. Kinds, some with figures; the crate `wording` has the sentences.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,55 +9,55 @@ kinds! {
     Advice {
         /// Ask for a lower rate.
         LowerRate {}
-        /// Another directory, on a disk.
+        /// Choose a directory on a disk.
         ChooseDisk {}
-        /// A set of twice the memory.
+        /// Ask for a data set of twice the memory.
         SizeTwiceMemory {}
-        /// A set that fits into memory.
+        /// Ask for a data set that fits into memory.
         SizeWithinMemory {}
-        /// A set of twice the server's memory.
+        /// Ask for a data set of twice the server's memory.
         SizeTwiceServer {}
-        /// Tell the server's memory.
+        /// State the server's memory, and ask for a data set of twice that.
         ServerRam {}
-        /// A larger set.
+        /// Ask for a larger data set.
         LargerSize {}
-        /// A larger set, or one pass.
+        /// Ask for a larger data set, or for one pass.
         LargerSizeOrOnePass {}
-        /// One pass, or a larger set than a cache holds.
+        /// Ask for one pass, or for a data set larger than the cache.
         OnePassOrLargerSize {}
-        /// One pass.
+        /// Ask for one pass.
         OnePass {}
         /// Run it again.
         RunAgain {}
-        /// Several runs.
+        /// Repeat the run.
         Repeat {}
-        /// A longer test.
+        /// Ask for a longer test.
         LongerTime {}
-        /// A longer test that may write more.
+        /// Ask for a longer test that may write more.
         LongerTimeAndLimit {}
-        /// More operations.
+        /// Ask for more operations.
         MoreOperations {}
-        /// A higher limit for writes.
+        /// Raise the limit for writes.
         RaiseWriteLimit {}
-        /// More files.
+        /// Ask for more files.
         MoreFiles {}
-        /// Fewer files, or a longer test.
+        /// Ask for fewer files, or for a longer test.
         FewerFilesOrLongerTime {}
-        /// A mount that does not write data to the journal.
+        /// Mount it so that data is not written to the journal.
         MountOrdered {}
-        /// A mount that does not compress.
+        /// Mount it without compression.
         MountUncompressed {}
-        /// A directory without checksums.
+        /// Use a directory without checksums.
         NoChecksums {}
-        /// The property of ZFS for direct I/O.
+        /// Check the version of ZFS and its property for direct I/O.
         ZfsDirect {}
-        /// Options of the mount that make it buffer.
+        /// Look for a mount option or feature that makes the file system buffer.
         BufferingOptions {}
-        /// A mount that flushes.
+        /// Mount it without `option`.
         MountWithout { option: Name }
-        /// Look for something that makes data smaller.
+        /// Look for compression, deduplication or a cache.
         FindReduction { file_system: Name }
-        /// Look for something that keeps data.
+        /// Find out why the file system keeps part of the data.
         FindKeeper { file_system: Name }
         /// Find out what a flush does.
         FindFlush {}
@@ -75,13 +75,13 @@ kinds! {
         CheckIostats { device: Name }
         /// Check which devices are below.
         CheckDevices { mount_point: Name }
-        /// A sync at the end.
+        /// Ask for a sync at the end.
         SyncEnd {}
-        /// A cold cache.
+        /// Ask for a cold cache.
         ColdCache {}
-        /// Cold names.
+        /// Ask for cold names: the test drops cached names first.
         ColdNames {}
-        /// Direct I/O instead.
+        /// Use direct I/O instead.
         OrDirect {}
         /// Look for a program that reads the files.
         FindReader {}
@@ -93,75 +93,75 @@ kinds! {
         FindLimit {}
         /// Let it cool down.
         CoolDown {}
-        /// Wait for work of the target on itself.
+        /// Wait until the target has finished its own upkeep.
         WaitForUpkeep {}
-        /// Blocks of a whole stripe.
+        /// Use blocks of a whole stripe.
         WholeStripes {}
-        /// Check where data lie.
+        /// Check the layout of the array around `member`.
         CheckLayout { member: Name }
-        /// More points of a sweep.
+        /// Sweep further.
         SweepFurther {}
-        /// A rate that was asked for.
+        /// Drop the rate that was asked for, to see how much the target can do.
         LeaveRateAway {}
-        /// Direct I/O, for the device's own speed.
+        /// Use direct I/O to see the device's own speed.
         SeeDevice {}
-        /// A cold cache, or direct I/O.
+        /// Use a cold cache or direct I/O to measure the storage.
         MeasureStorage {}
-        /// Larger blocks.
+        /// Use larger blocks.
         LargerBlocks {}
-        /// Blocks in place of single bytes through the C library.
+        /// Use blocks in place of single bytes through the C library.
         BlocksForStdio {}
-        /// Blocks in place of single bytes through system calls.
+        /// Use blocks in place of single bytes through system calls.
         BlocksForBytes {}
-        /// Something else than the storage is the limit.
+        /// The limit is not the storage.
         NotTheStorage {}
-        /// What an experiment brought.
+        /// An experiment with this change reached this many times the rate.
         ChangeGave { change: Name, times: Ratio }
-        /// More depth or threads, as an experiment has shown.
+        /// Use more depth or more threads; an experiment has shown that they help.
         MoreDepth {}
-        /// Operations in flight that might give more, by Little's law.
+        /// More operations in flight might reach a higher rate, by Little's law.
         MoreInFlightMight { in_flight: Count, ops_per_second: OpsPerSecond }
-        /// Whether depth helps was not tried, as the test writes.
+        /// No experiment tried more depth, because the test writes.
         DepthUntriedWrites {}
-        /// Whether depth helps was not tried.
+        /// No experiment tried more depth.
         DepthUntried {}
-        /// Threads for the CPUs that are left.
+        /// Use threads for the CPUs that are left.
         MoreThreadsUpTo { threads: Count, times: Mean }
-        /// Direct I/O with more depth.
+        /// Or use direct I/O with more depth.
         OrDirectAndDeep {}
-        /// Each CPU has its thread.
+        /// Each CPU has its thread already.
         NoCpuLeft {}
-        /// More CPU or a faster target: either helps.
+        /// Less CPU per operation or a shorter wait: either helps.
         EitherHelps {}
         /// More threads may help.
         MoreThreads {}
-        /// Threads for skye's own loops.
+        /// Use more threads: each adds a loop of skye's own.
         MoreLoops {}
-        /// Parallel helpers.
+        /// Choose a faster cipher, or mount several times so that helpers work in parallel.
         ParallelHelpers {}
-        /// A file or directory for each thread.
+        /// Use a file or directory for each thread.
         OneForEach {}
-        /// Memory, or direct I/O.
+        /// Add memory, or use direct I/O.
         MoreMemory {}
-        /// Places in a queue.
+        /// Raise the number of places in the queue, or use less depth.
         RaiseQueue {}
-        /// A quota of CPU time.
+        /// Raise the quota of CPU time.
         RaiseQuota {}
-        /// A faster link.
+        /// Use a faster link.
         FasterLink {}
-        /// A look at the server.
+        /// Look at the server for its own limit.
         LookAtServer {}
-        /// Commits for several threads.
+        /// Use more threads, so that several syncs share a flush.
         GroupCommit {}
-        /// A limit that can be read.
+        /// Raise the limit in `source`.
         RaiseLimit { source: Name }
         /// Look for a limit of bytes.
         FindLimitOfBytes {}
         /// Look for a limit of operations.
         FindLimitOfOperations {}
-        /// Several runs at another time.
+        /// Repeat the run at another time.
         RepeatLater {}
-        /// A longer test on a quiet machine.
+        /// Measure for longer, or on a quiet machine.
         MeasureLonger {}
     }
 }

@@ -1,4 +1,4 @@
-//! What came of comparing runs: the document of `skye compare` and `skye ab`, schema `skye.compare/1`.
+//! Results of comparing runs: the document of `skye compare` and `skye ab`, schema `skye.compare/1`.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::run::{Confidence, Setting, Trust};
 pub const SCHEMA: &str = "skye.compare/1";
 
 words! {
-    /// What the values of a row are.
+    /// Measure that the values of a row are in.
     pub enum Measure {
         /// Bytes per second: more is better.
         BytesPerSecond,
@@ -20,17 +20,17 @@ words! {
         P99Ns,
     }
 
-    /// The three things that can be said of a change.
+    /// The three possible answers about a change.
     pub enum Answer {
-        /// It changed, by the ratio, as surely as its interval says.
+        /// It changed by the ratio, within the interval of the ratio.
         Changed,
         /// If it changed, then by less than the margin.
         Equivalent,
-        /// Neither can be told from these runs.
+        /// These runs do not show either.
         CannotTell,
     }
 
-    /// Which way a row went.
+    /// Direction of a change.
     pub enum Direction {
         /// Faster, or less waiting.
         Better,
@@ -40,123 +40,124 @@ words! {
 }
 
 document! {
-    /// Runs held against each other, row by row.
+    /// Runs compared with each other, row by row.
     pub struct Comparison {
         /// Always "skye.compare/1".
         pub schema: String,
         /// Version of the program.
         pub skye_version: String,
-        /// What is compared; all against the first.
+        /// Sides of the comparison, each compared with the first.
         pub sides: Vec<Side>,
-        /// Whether the runs of both sides were made in pairs, one next to the other in time; else they were made one side
-        /// after the other, and whatever changed in between counts as a difference.
+        /// True if the runs of both sides were made in pairs, next to each other in time. Otherwise one side ran after
+        /// the other, and any change in between counts as a difference.
         pub is_interleaved: bool,
-        /// What changed by less than this, as a share, is as good as the same.
+        /// Margin of equivalence, as a share: a smaller change is as good as none.
         pub effect: f64,
-        /// What changed by less than this, as a share, is not called changed.
+        /// Noise floor, as a share: a smaller change is never called a change.
         pub noise_floor: f64,
-        /// What differs between the sides besides the numbers.
+        /// Differences between the sides other than the numbers.
         pub differs: Vec<Difference>,
-        /// What is the same on all sides and worth saying.
+        /// Settings that are the same on all sides and worth knowing.
         pub same: Vec<Setting>,
-        /// What was measured on at least two sides, one row a test and measure; the rate of a test stands before its
+        /// Results that at least two sides have, one row per test and measure. The rate of a test comes before its
         /// latency.
         pub rows: Vec<Row>,
-        /// What was not compared, and why.
+        /// Tests that were not compared, with reasons.
         pub left_out: Vec<LeftOut>,
         /// Geometric mean of the ratios of all rates, for each side but the first; null where there is none.
         pub geomean_ratios: Vec<Option<f64>>,
-        /// Most changes that are judged together, for the correction of p: all rates of one side against the first, or
-        /// all latencies.
+        /// Largest number of changes that are judged together, for the correction of p. These are all rates of one side
+        /// against the first, or all latencies.
         pub claims: u32,
-        /// Runs of each side, or pairs, from which on so many claims can be made at all.
+        /// Smallest number of runs per side, or of pairs, that can support `claims` claims at all.
         pub runs_to_settle: u32,
-        /// What a reader should know before the rows.
+        /// Warnings to read before the rows.
         pub warnings: Vec<String>,
     }
 
     /// One side of a comparison.
     pub struct Side {
-        /// What it is called: a label, a file, the value of a key.
+        /// Name of the side: a label, a file, the value of a key.
         pub name: String,
-        /// Its documents, by their file names.
+        /// Names of the files that hold its documents.
         pub files: Vec<String>,
-        /// When its runs were made, the first: RFC 3339, UTC; null where the document does not tell.
+        /// Start of its first run: RFC 3339, UTC; null where the document does not say.
         pub started_at: Option<String>,
-        /// Most runs that any of its rows has.
+        /// Largest number of runs in any of its rows.
         pub runs: u32,
     }
 
     /// Something that is not the same on all sides.
     pub struct Difference {
-        /// What: "kernel", "scheduler of nvme0n1", "mount".
+        /// Name of the property: "kernel", "scheduler of nvme0n1", "mount".
         pub name: String,
-        /// What it is on each side; null where that is not known.
+        /// Value on each side; null where it is not known.
         pub values: Vec<Option<String>>,
-        /// Whether numbers may be others because of it; false for what a run is called, and what is another each time.
+        /// True if it may change the numbers. False for names of runs, and for properties that differ in every run.
         pub is_cause: bool,
     }
 
     /// One test on all sides.
     pub struct Row {
-        /// The test; running this spec repeats it. Of older programs, its name.
+        /// The test as a spec, which repeats it. For results of older programs, their name of the test.
         pub spec: String,
         /// The verb.
         pub name: String,
         /// Short description for tables.
         pub label: String,
-        /// What the values are.
+        /// Measure of the values.
         pub measure: Measure,
-        /// What each side measured; null where it measured no such test.
+        /// Result of each side; null where a side did not measure this test.
         pub sides: Vec<Option<SideResult>>,
-        /// How each side but the first relates to it; null where one of them is missing.
+        /// Change of each side but the first, relative to the first; null where either has no result.
         pub changes: Vec<Option<Change>>,
-        /// What speaks against holding the two against each other.
+        /// Reasons not to compare the sides in this row.
         pub warnings: Vec<String>,
     }
 
-    /// What a side measured in a row.
+    /// Result of one side in a row.
     pub struct SideResult {
-        /// The value of each run, in their order; of what was measured in turns, of each whole pair.
+        /// Value of each run, in order. Where two sides were measured in turns, only whole pairs count.
         pub values: Vec<f64>,
-        /// Their geometric mean.
+        /// Geometric mean of the values.
         pub mean: f64,
-        /// Lower end of its 95 % interval: from the spread of runs, or of one run from the spread within it. Null where
-        /// there is none.
+        /// Lower end of the 95 % interval of the mean, from the spread between runs. With a single run, it comes from
+        /// the spread within the run. Null where there is none.
         pub ci95_low: Option<f64>,
-        /// Upper end of it.
+        /// Upper end of that interval.
         pub ci95_high: Option<f64>,
-        /// What limited most of its runs; null where that is not known.
+        /// Limiter of most of its runs; null where that is not known.
         pub limiter: Option<Limiter>,
-        /// How surely, at most.
+        /// Lowest confidence among the runs with that limiter.
         pub confidence: Option<Confidence>,
-        /// The worst that was said of any of its runs; null where nothing was.
+        /// Worst trust of any of its runs; null where none has a verdict.
         pub trust: Option<Trust>,
     }
 
-    /// How a side relates to the first in a row.
+    /// Change of a side relative to the first, in one row.
     pub struct Change {
-        /// The mean of this side over that of the first.
+        /// Mean of this side divided by the mean of the first.
         pub ratio: f64,
         /// Lower end of the 95 % interval of the ratio; null with one run on a side.
         pub ci95_low_ratio: Option<f64>,
-        /// Upper end of it.
+        /// Upper end of that interval.
         pub ci95_high_ratio: Option<f64>,
-        /// The p of the exact permutation test; null with one run on a side.
+        /// p value of the exact permutation test; null with one run on a side.
         pub p: Option<f64>,
-        /// The same after Holm's correction for all that are judged together.
+        /// The p value after Holm's correction for all changes that are judged together.
         pub p_corrected: Option<f64>,
-        /// Runs of the smaller side, or pairs.
+        /// Number of runs of the smaller side, or number of pairs.
         pub runs: u32,
-        /// What can be said.
+        /// The answer about this change.
         pub answer: Answer,
-        /// Which way it changed; null unless it did.
+        /// Direction of the change; null unless it changed.
         pub direction: Option<Direction>,
-        /// Runs of each side, or pairs, that would tell; null where it is told, and where more than a thousand would not.
+        /// Runs per side, or pairs, that would be enough for an answer. Null where there is an answer, and where it
+        /// would take more than a thousand.
         pub runs_needed: Option<u32>,
-        /// The smallest change, as a share, that such runs find four times of five; null with too few runs.
+        /// Smallest change, as a share, that this many runs find four times out of five; null with too few runs.
         pub detectable: Option<f64>,
-        /// Whether so many runs can settle so many rows at all.
+        /// True if this many runs can settle this many rows at all.
         pub can_be_settled: bool,
     }
 
@@ -164,30 +165,30 @@ document! {
     pub struct LeftOut {
         /// The test.
         pub what: String,
-        /// Why.
+        /// Why it was left out.
         pub reason: String,
     }
 }
 
 impl Measure {
-    /// Whether more of it is better.
+    /// Returns true if a larger value is better.
     pub fn is_more_better(self) -> bool {
         !matches!(self, Self::P99Ns)
     }
 
-    /// Whether it is a rate.
+    /// Returns true for rates.
     pub fn is_rate(self) -> bool {
         self.is_more_better()
     }
 }
 
 impl Row {
-    /// Whether one of its sides is something else than the speed of that storage.
+    /// Returns true if the number of any side is something else than the speed of that storage.
     pub fn is_invalid(&self) -> bool {
         self.sides.iter().flatten().any(|measured| measured.trust == Some(Trust::Invalid))
     }
 
-    /// Whether the limiters of two sides are known and differ: the first and the one at `side`.
+    /// Returns the limiters of the first side and of `side`, if both are clear and they differ.
     pub fn moved(&self, side: usize) -> Option<(Limiter, Limiter)> {
         let limiter = |side: usize| {
             self.sides.get(side)?.as_ref()?.limiter.filter(|limiter| *limiter != Limiter::NotClear)
@@ -198,7 +199,7 @@ impl Row {
 }
 
 impl Comparison {
-    /// Whether any row has a value of p: whether there are at least two runs a side somewhere.
+    /// Returns true if any row has a p value, which takes at least two runs per side.
     pub fn has_claims(&self) -> bool {
         self.rows.iter().flat_map(|row| row.changes.iter().flatten()).any(|change| change.p.is_some())
     }

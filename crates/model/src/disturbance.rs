@@ -1,37 +1,37 @@
-//! What others did to a test while it was measured, and from where on that spoils an answer.
+//! Disturbance of a test by others while it was measured, and the thresholds above which it spoils an answer.
 
 use serde::{Deserialize, Serialize};
 
 use crate::numbers::percent;
 
-/// CPUs that others may use before an answer is in doubt: a quarter of one makes a single thread wait for a time slice now
-/// and then. On an idle machine interrupts and the observer of the test itself use up to a tenth.
+/// CPUs that others may use before an answer is in doubt. A quarter of a CPU makes a single thread wait for a time
+/// slice now and then. On an idle machine, interrupts and the test's own observer use up to a tenth.
 pub const OTHERS_CPUS_MAX: f64 = 0.25;
-/// Share of the threads' time, or of the device's bytes, that others may take: more makes a number suspect.
+/// Share of the threads' time, or of the device's bytes, that others may take. More makes a number suspect.
 pub const SHARE_MAX: f64 = 0.05;
 
-/// What others did to a test while it was measured.
+/// Disturbance of a test by others while it was measured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Disturbance {
-    /// CPUs that were used by processes other than the test and those that serve it.
+    /// CPUs used by processes other than the test and the processes that serve it.
     pub others_cpus: f64,
-    /// Share of their time that the test's threads waited for a CPU, 0 to 1. By itself it is no disturbance, as threads of
-    /// the test and its server wait for each other.
+    /// Share of their time that the test's threads waited for a CPU, 0 to 1. By itself it is no disturbance, because
+    /// threads of the test and of its server wait for each other.
     pub run_queue: f64,
     /// Share of their time that the hypervisor took, 0 to 1.
     pub steal: f64,
-    /// Share of the device's bytes that were others', 0 to 1.
+    /// Share of the device's bytes that belonged to others, 0 to 1.
     pub foreign_io: f64,
 }
 
 impl Disturbance {
-    /// Whether it is too little to explain a wrong answer.
+    /// Returns true if the disturbance is too small to explain a wrong answer.
     pub fn is_quiet(&self) -> bool {
         self.others_cpus <= OTHERS_CPUS_MAX && self.steal <= SHARE_MAX && self.foreign_io <= SHARE_MAX
     }
 
-    /// The larger of both, figure by figure.
+    /// Returns the larger of both values for each figure.
     pub fn max(self, other: Self) -> Self {
         Self {
             others_cpus: self.others_cpus.max(other.others_cpus),

@@ -1,4 +1,4 @@
-//! How the types of documents are declared: each derives the same, and its schema where that is asked for.
+//! Macros that declare the types of documents: all derive the same traits, and a schema if the feature asks for it.
 
 macro_rules! document {
     ($($(#[$meta:meta])* pub struct $name:ident { $($(#[$field_meta:meta])* pub $field:ident: $type:ty,)+ })+) => { $(

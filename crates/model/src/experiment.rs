@@ -1,4 +1,4 @@
-//! Experiments after a test: the same load with one thing changed, to see what its rate depends on.
+//! Experiments after a test: the same load with one change, to find out how the rate depends on it.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,20 +22,20 @@ pub enum Experiment {
     Separate,
 }
 
-/// About how long one experiment takes, with what stands before and behind it.
+/// Approximate duration of one experiment, including the steps before and after it.
 pub const EXPERIMENT_NS: u64 = 4_500_000_000;
 /// Runs of an experiment: two without the change and two with it.
 pub const RUNS: usize = 4;
-/// How many times as many, or as large.
+/// Factor by which an experiment multiplies depth, threads or the block size.
 pub const FACTOR: u32 = 4;
-/// Blocks from this size on are made smaller instead of larger: every size divides into its quarters.
+/// Blocks of at least this size become smaller instead of larger. Every size divides into quarters.
 const LARGE_BYTES: u64 = 64 << 10;
-/// More than that is not asked of any target for an experiment.
+/// Most operations in flight that an experiment asks of a target.
 const IN_FLIGHT_MAX: u32 = 4096;
-/// More threads than that mostly wait for each other.
+/// Most threads that an experiment uses; more of them mostly wait for each other.
 const THREADS_MAX: u32 = 256;
 
-/// The test with its operations one after another, as fast as they go.
+/// Returns the test as a closed loop: each operation starts when one ends, as fast as they go.
 pub fn closed(phase: &PlannedPhase) -> PlannedPhase {
     let mut closed = phase.clone();
     if let Work::Data(data) = &mut closed.workload.work {
@@ -44,7 +44,7 @@ pub fn closed(phase: &PlannedPhase) -> PlannedPhase {
     closed
 }
 
-/// Whether a test reads through the page cache from the beginning to the end, and is counted.
+/// Returns true if a test reads sequentially through the page cache and ends by a count.
 pub fn is_counted_stream(phase: &PlannedPhase) -> bool {
     phase.stop.time_ns.is_none()
         && phase
@@ -53,29 +53,30 @@ pub fn is_counted_stream(phase: &PlannedPhase) -> bool {
             .is_some_and(|data| data.is_stream() && !data.writes() && !data.verb.is_bytes())
 }
 
-/// A test with one thing changed.
+/// A test with one change.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Variant {
     /// The test.
     pub phase: PlannedPhase,
-    /// What was changed, in words: "q1t4", "16 KiB blocks".
+    /// The change in words: "q1t4", "16 KiB blocks".
     pub change: String,
-    /// By which factor; 1 for a pause.
+    /// Factor of the change; 1 for a pause.
     pub factor: f64,
 }
 
 impl Experiment {
-    /// All of them, in the order in which they are made.
+    /// All experiments, in the order in which they run.
     pub const ALL: &[Self] = &[Self::Depth, Self::Block, Self::Delay, Self::Separate];
 
-    /// The test for this experiment on `phase`, which ends with the time or with one pass; `None` where it means nothing.
+    /// Returns the test for this experiment on `phase`; `None` where the experiment means nothing. The test ends with
+    /// the time or after one pass.
     ///
-    /// An open loop is tried as a closed one: what it could not keep up with is what the closed one reaches. What is read
-    /// again from a cache that nobody empties is another test.
+    /// An open loop is tried as a closed one, which reaches the highest rate that the open loop could keep up with.
+    /// Reads that come again from a cache that nobody empties would be a different test.
     pub fn variant(self, phase: &PlannedPhase, cache: CacheMode) -> Option<Variant> {
         let mut changed = closed(phase);
         let is_stream = is_counted_stream(phase);
-        // What is read again comes from the page cache.
+        // A second pass would read from the page cache.
         let passes = phase.stop.passes.filter(|_| phase.stop.time_ns.is_some() || is_stream);
         changed.stop = Stop { time_ns: Some(u64::MAX), passes, bytes: phase.stop.bytes, ops: None };
         changed.group = None;
@@ -108,7 +109,7 @@ impl Experiment {
                 let Work::Data(data) = &mut workload.work else { return None };
                 let (from, factor) = (data.block_bytes, u64::from(FACTOR));
                 data.block_bytes = if from >= LARGE_BYTES { from / factor } else { from * factor };
-                // Read-ahead makes blocks of its own out of those of a sequential test.
+                // Read-ahead turns the blocks of a sequential test into blocks of its own.
                 if data.is_stream() {
                     return None;
                 }
@@ -133,7 +134,7 @@ impl Experiment {
         Some(Variant { phase: changed, change, factor })
     }
 
-    /// Its word.
+    /// Returns the experiment's word.
     pub fn word(self) -> &'static str {
         match self {
             Self::Delay => "delay",

@@ -1,5 +1,5 @@
-//! Figures: values of a kind that can be shown, compared and put into a sentence; and how enums of kinds with figures are
-//! declared.
+//! Figures: values that have a kind, which can be shown, compared and put into a sentence. Macros here declare enums of
+//! kinds with figures.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::Experiment;
 use crate::document::{document, words};
 use crate::run::{Helper, Mode, UpkeepRecord};
 
-/// A figure, of a kind that can be shown and compared.
+/// A value of a kind that can be shown and compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Figure<'a> {
     /// Share of a whole, 0 to 1.
@@ -32,21 +32,21 @@ pub enum Figure<'a> {
     BytesPerSecond(f64),
     /// Temperature.
     Celsius(f64),
-    /// Name of a device, a file system, a path. It is escaped before it is shown.
+    /// Name of a device, a file system or a path. It is escaped before it is shown.
     Name(&'a str),
     /// Peaks of the latencies.
     Modes(&'a [Mode]),
-    /// Work of arrays and file systems on themselves.
+    /// Upkeep of arrays and file systems.
     Upkeep(&'a [UpkeepRecord]),
     /// Shares of the threads' time.
     Time(&'a [TimeShare]),
     /// Processes and threads of the kernel, with the CPU time that they took.
     Helpers(&'a [Helper]),
-    /// A thing that threads wait for.
+    /// Class of the wait of a sleeping thread.
     Wait(WaitClass),
     /// An experiment.
     Tried(Experiment),
-    /// A change of the load, as it is told: "q1t4". Rows with other changes are told as one.
+    /// A change of the load, in the words of reports: "q1t4". Rows that differ only in the change share one sentence.
     Change(&'a str),
 }
 
@@ -69,10 +69,10 @@ words! {
 }
 
 words! {
-    /// A thing that a sleeping thread waits for.
+    /// The thing that a sleeping thread waits for.
     #[derive(Default, Hash, PartialOrd, Ord)]
     pub enum WaitClass {
-        /// An answer of the device to a read or a write.
+        /// The device's answer to a read or a write.
         #[default]
         Device,
         /// A page that is being read or written back.
@@ -81,25 +81,25 @@ words! {
         Sync,
         /// A lock that another thread holds.
         Lock,
-        /// Dirty pages to become fewer.
+        /// Fewer dirty pages.
         Dirty,
-        /// Memory to be found.
+        /// Free memory.
         Reclaim,
         /// A place in a queue.
         Queue,
-        /// Its turn, given out by writeback throttling, io.cost or io.latency.
+        /// Its turn under writeback throttling, io.cost or io.latency.
         Paced,
-        /// An answer of a server.
+        /// A server's answer.
         Remote,
-        /// A completion of a ring, whatever that waits for.
+        /// A completion of a ring, whatever the ring itself waits for.
         Ring,
-        /// A time to come.
+        /// A point in time.
         Time,
     }
 }
 
 impl WaitClass {
-    /// The word in documents.
+    /// Returns the word that documents use.
     pub fn word(self) -> &'static str {
         match self {
             Self::Device => "device",
@@ -118,7 +118,7 @@ impl WaitClass {
 }
 
 document! {
-    /// A part of the threads' time.
+    /// One part of the threads' time.
     pub struct TimeShare {
         /// The part.
         pub part: TimePart,
@@ -143,7 +143,8 @@ macro_rules! figures {
     )+ };
 }
 
-/// A number as documents have it. A figure that is absent is no null: then the kind is another version's.
+/// A number as documents have it. An absent figure is not the same as null: it means that the kind is from another
+/// version.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
@@ -152,7 +153,7 @@ enum Stored {
     Null(()),
 }
 
-/// Figures stored as null where they are not finite, which JSON does not have.
+/// Figures that may not be finite. JSON has no such numbers, so they are stored as null.
 macro_rules! measures {
     ($($(#[$meta:meta])* $name:ident,)+) => { $(
         figures! {
@@ -214,11 +215,11 @@ figures! {
     Name(String) |name| Figure::Name(name);
     /// Peaks of the latencies, the fastest first.
     Modes(Vec<Mode>) |modes| Figure::Modes(modes);
-    /// Work of arrays and file systems on themselves.
+    /// Upkeep of arrays and file systems.
     Upkeep(Vec<UpkeepRecord>) |work| Figure::Upkeep(work);
     /// Shares of the threads' time, the largest first.
     Time(Vec<TimeShare>) |parts| Figure::Time(parts);
-    /// A thing that threads wait for.
+    /// Class of the wait of a sleeping thread.
     Wait(WaitClass) |class| Figure::Wait(*class);
     /// An experiment.
     Tried(Experiment) |experiment| Figure::Tried(*experiment);
@@ -235,7 +236,8 @@ impl<T: Into<String>> From<T> for Name {
 }
 
 impl Figure<'_> {
-    /// Whether it tells which thing is meant, not how much of it. Two that differ are about different things.
+    /// Returns true if the figure names a thing, rather than an amount. Two names that differ belong to different
+    /// things.
     pub fn is_name(&self) -> bool {
         matches!(
             self,
@@ -250,16 +252,16 @@ impl Figure<'_> {
     }
 }
 
-/// A threshold of a rule: its name in explanations, and its value.
+/// Threshold of a rule: its name in explanations, and its value.
 pub type Threshold = (&'static str, Figure<'static>);
 
 /// Kinds with figures: findings, advice, observations.
 pub trait Figures {
-    /// The figures of this one, by their names.
+    /// Returns the figures of this kind, by name.
     fn figures(&self) -> Vec<(&'static str, Figure<'_>)>;
 }
 
-/// Declares kinds with figures, as documents have them: tagged with the kind, one key for each figure.
+/// Declares kinds with figures in the form that documents have: tagged with the kind, one key per figure.
 macro_rules! kinds {
     ($(#[$enum_meta:meta])* $name:ident { $($(#[$meta:meta])* $kind:ident { $($figure:ident: $type:ty),* })+ }) => {
         $(#[$enum_meta])*
@@ -269,14 +271,14 @@ macro_rules! kinds {
         #[serde(tag = "kind", rename_all = "snake_case")]
         pub enum $name {
             $($(#[$meta])* $kind { $($figure: $type),* },)+
-            /// From another version, of which only the words are known.
+            /// A kind from another version; only its words are known.
             #[default]
             #[serde(other)]
             InWords,
         }
 
         impl $name {
-            /// One of each kind, with figures of nothing: for tests of what is said of them.
+            /// Returns one of each kind, with default figures, for tests of the sentences.
             pub fn of_each_kind() -> Vec<Self> {
                 vec![$(Self::$kind { $($figure: Default::default()),* },)+]
             }
@@ -312,14 +314,14 @@ impl<T: Default> Known<T> {
     }
 }
 
-/// A kind with figures; one that this version does not know, or with other figures, is known by its words alone.
+/// Reads a kind with figures. A kind that this version does not know, or that has other figures, becomes `InWords`.
 pub(crate) fn known<'de, T: Deserialize<'de> + Default, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Known::deserialize(deserializer).map(Known::or_in_words)
 }
 
-/// Several of them.
+/// Reads several kinds with figures, as [`known`] reads one.
 pub(crate) fn all_known<'de, T: Deserialize<'de> + Default, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {

@@ -19,7 +19,7 @@ pub enum Grade {
 }
 
 impl Grade {
-    /// The trust that it leaves.
+    /// Returns the trust that a finding of this grade leaves.
     pub fn trust(self) -> Trust {
         match self {
             Self::Remark => Trust::Ok,
@@ -28,7 +28,7 @@ impl Grade {
         }
     }
 
-    /// Its mark.
+    /// Returns the mark of this grade.
     pub fn mark(self) -> Mark {
         match self {
             Self::Remark => Mark::Remark,
@@ -39,7 +39,7 @@ impl Grade {
 }
 
 impl Mark {
-    /// The sign in the table; empty for what is only worth knowing.
+    /// Returns the sign in the table; empty for a remark.
     pub fn sign(self) -> &'static str {
         match self {
             Self::Invalid => "!",
@@ -49,12 +49,12 @@ impl Mark {
     }
 }
 
-/// A disturbance that takes less than this, or a change of the rate that is smaller, leaves the number what it looks like:
-/// the rate's own ± is of that size on many devices.
+/// Smallest disturbance, or change of the rate, that makes a number suspect. The rate's own ± is of that size on many
+/// devices.
 pub const OFF_MIN: f64 = 0.1;
 
 impl Finding {
-    /// How grave it is, if its rule says nothing else.
+    /// Returns how grave the finding is.
     pub fn grade(&self) -> Grade {
         match self.off_by() {
             Some(share) if share < OFF_MIN => Grade::Remark,
@@ -62,7 +62,7 @@ impl Finding {
         }
     }
 
-    /// The part of the number by which it may be off, where that is known.
+    /// Returns the share of the number by which it may be off, where that is known.
     fn off_by(&self) -> Option<f64> {
         let change = |one: &OpsPerSecond, other: &OpsPerSecond| {
             (one.0 - other.0).abs() / one.0.max(other.0).max(f64::MIN_POSITIVE)
@@ -93,13 +93,14 @@ macro_rules! findings {
         }
 
         impl Finding {
-            /// The words for programs in the order in which they are told; one may stand several times, once for each grade.
+            /// The codes for programs, in the order in which they are listed. A code may occur several times, once for
+            /// each grade.
             pub const CODES: &[&str] = &[$($code),+];
 
-            /// The kinds, each by its word for programs, with its meaning.
+            /// The kinds with their meanings, each by its code.
             pub const MEANINGS: &[(&str, &str)] = &[$($(($code, $about),)+)+];
 
-            /// The word for programs: that of the trap, of which there may be several kinds.
+            /// Returns the code for programs. It is the code of the trap, which may have several kinds.
             pub fn code(&self) -> &'static str {
                 match self {
                     $($(Self::$kind { .. } => $code,)+)+
@@ -107,7 +108,7 @@ macro_rules! findings {
                 }
             }
 
-            /// The grade of its kind at most.
+            /// Returns the highest grade of its kind.
             fn grade_of_kind(&self) -> Grade {
                 match self {
                     $($(Self::$kind { .. } => Grade::$grade,)+)+
@@ -132,7 +133,7 @@ findings! {
         EndedEarly { reason: Name }
     }
     "no_rate" Invalid {
-        /// The test came to its end and has no rate.
+        /// The test finished and has no rate.
         NoRate { reason: Name }
     }
     "between_runs" Remark {
@@ -154,7 +155,7 @@ findings! {
         P50Waited { wait_ns: LatencyNs, whole_ns: LatencyNs }
     }
     "verification_failed" Invalid {
-        /// What was read is not what was written.
+        /// The data read is not the data written.
         DataDiffers {}
     }
     "not_compared" Remark {
@@ -192,7 +193,7 @@ findings! {
         FilesNotWritten { holes_share: Share, unwritten_share: Share }
     }
     "o_direct_ineffective" Invalid {
-        /// Direct I/O of which the device saw too little.
+        /// The device saw too little of the direct I/O.
         DirectMissedDevice { moved_share: Share, file_system: Name }
         /// Direct I/O that left the files in the page cache.
         DirectFilledCache { cached_share: Share, file_system: Name }
@@ -244,11 +245,11 @@ findings! {
         DidNotReachDevice { reached_share: Share, file_system: Name }
     }
     "served_from_page_cache" Remark {
-        /// The cache was to be warm, and was.
+        /// The cache was warm, as asked for.
         CacheWarm { cached_share: Share }
     }
     "served_from_page_cache" Suspect {
-        /// The cache was to be warm, and was so in part.
+        /// The cache was warm only in part, although a warm one was asked for.
         CacheHalfWarm { cached_share: Share }
         /// The cache was left as it was, and answered.
         CacheAnswered { cached_share: Share }
@@ -256,7 +257,7 @@ findings! {
     "served_from_page_cache" Invalid {
         /// The cache was cold, and answered what was read again.
         CacheAnsweredAgain { cached_share: Share, passes: Mean }
-        /// The cache was to be cold, and answered.
+        /// The cache answered, although a cold one was asked for.
         CacheNotCold { cached_share: Share }
     }
     "cache_not_cold" Suspect {
@@ -318,7 +319,7 @@ findings! {
     "wide_interval" Remark {
         /// A rate that is known less well than was asked for.
         WideInterval { half_width: Share, wanted: Share }
-        /// A rate of which nobody knows how surely it is known.
+        /// A rate from too few independent parts to tell how surely it is known.
         FewParts { parts: Count }
     }
     "one_run" Remark {
@@ -370,11 +371,11 @@ findings! {
         CpuThrottled { times: Count }
     }
     "upkeep" Suspect {
-        /// Work of the target on itself.
+        /// The target works on itself, as by a resync or a scrub.
         TargetUpkeep { work: Upkeep }
     }
     "upkeep" Remark {
-        /// Work of an array or file system that may be another.
+        /// An array or file system that may not be the target's works on itself.
         OtherUpkeep { work: Upkeep }
     }
     "parity_writes" Remark {

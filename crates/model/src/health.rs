@@ -1,12 +1,12 @@
-//! What was found about a machine and a target before anything is measured, and how well that is.
+//! State of a machine and a target before anything is measured, and its fitness for measuring.
 
 use crate::machine::Machine;
 use crate::run::Frame;
 use crate::target::Target;
 
-/// What was seen without measuring any storage and without writing anywhere.
+/// State of a machine and a target, found without measuring any storage and without writing anywhere.
 ///
-/// What the machine does not show is absent or empty.
+/// Anything that the machine does not show is absent or empty.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Health {
     /// The machine.
@@ -15,27 +15,27 @@ pub struct Health {
     pub target: Target,
     /// Why this user cannot make a directory there; absent where they can, or nobody knows.
     pub unwritable: Option<String>,
-    /// Bytes of the file system that are taken, as `df` counts them.
+    /// Bytes in use in the file system, as `df` counts them.
     pub used_bytes: Option<u64>,
     /// Names of devices under the target that keep their data in memory.
     pub in_memory: Vec<String>,
-    /// The mount option that leaves out the flushes which make synced data durable.
+    /// Mount option that leaves out the flushes that make synced data durable.
     pub no_flush: Option<String>,
     /// A library in this process that makes the C library's syncs do nothing.
     pub sync_killer: Option<String>,
     /// Software arrays under the target.
     pub arrays: Vec<Array>,
-    /// What file systems of the target's type do to themselves at the moment.
+    /// Upkeep that file systems of the target's type do at the moment.
     pub upkeep: Vec<Upkeep>,
     /// Temperatures of the drives under the target.
     pub temperatures: Vec<Temperature>,
-    /// How the CPUs' frequency is chosen, each way once.
+    /// Ways in which the CPUs' frequency is chosen, each listed once.
     pub governors: Vec<Governor>,
     /// Clock sources that the kernel offers, the one in use among them.
     pub clock_sources: Vec<String>,
-    /// What one read of the clock costs; the program's to find out.
+    /// Cost of one clock read in nanoseconds; the program measures it.
     pub clock_read_ns: Option<f64>,
-    /// CPUs that a quota allows, a fraction possibly.
+    /// CPUs that a quota allows, possibly a fraction.
     pub cpu_quota: Option<f64>,
     /// Memory that a cgroup allows, page cache included.
     pub memory_limit_bytes: Option<u64>,
@@ -43,28 +43,28 @@ pub struct Health {
     pub io_limits: Vec<IoLimit>,
     /// Tasks that ran or waited for a disk, on average over the last minute.
     pub load: Option<f64>,
-    /// What happened while the machine was watched.
+    /// Observations while the machine was watched.
     pub watch: Watch,
     /// Counters that cannot be read here: "PATH: what it would have told".
     pub hidden: Vec<String>,
 }
 
-/// A while in which nothing was done but to keep one thread busy.
+/// A period in which the machine was watched, with one busy thread as the only work.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Watch {
-    /// How long it was; 0 if nothing was watched.
+    /// Length of the period; 0 if nothing was watched.
     pub length_ns: u64,
-    /// What devices, CPUs and the busy thread did in it.
+    /// Work of devices, CPUs and the busy thread in the period.
     pub frame: Frame,
-    /// What the busy thread got done in each of many windows of the same length.
+    /// Work that the busy thread did in each of many windows of the same length.
     pub work: Vec<u64>,
-    /// How long each of these windows is.
+    /// Length of each of these windows.
     pub window_ns: u64,
     /// The longest time for which the busy thread stood still.
     pub pause_ns_max: u64,
-    /// Shares of the time in which somebody waited; absent where the kernel does not tell (`/proc/pressure`).
+    /// Shares of the time in which tasks waited; absent where the kernel does not show them (`/proc/pressure`).
     pub pressure: Option<Pressure>,
-    /// How often CPUs were throttled for their temperature; absent where it is not told.
+    /// How often CPUs were throttled for their temperature; absent where the machine does not show it.
     pub cpu_throttled: Option<u64>,
 }
 
@@ -84,15 +84,15 @@ pub struct Pressure {
 pub struct Array {
     /// Name in `/sys/class/block`.
     pub name: String,
-    /// What it does with itself: "resync", "recover", "check"; absent if nothing.
+    /// Work of the array on itself: "resync", "recover", "check"; absent if there is none.
     pub action: Option<String>,
-    /// How much of that is done, 0 to 1.
+    /// Progress of that work, 0 to 1.
     pub progress: Option<f64>,
-    /// Devices that it lacks.
+    /// Number of devices that it lacks.
     pub missing: u32,
 }
 
-/// What a file system does to itself.
+/// Upkeep of a file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Upkeep {
     /// A kernel thread writes inode tables that `mkfs` left out, of some ext4 of this machine.
@@ -103,18 +103,18 @@ pub enum Upkeep {
     Operation(String),
 }
 
-/// What a sensor of a drive says.
+/// Reading of a temperature sensor of a drive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Temperature {
     /// Name of the drive in `/sys/class/block`.
     pub device: String,
     /// Its temperature.
     pub celsius: f64,
-    /// Above this the drive protects itself by being slower; absent where it tells none.
+    /// Temperature above which the drive slows down to protect itself; absent where the drive states none.
     pub celsius_max: Option<f64>,
 }
 
-/// How the frequency of some CPUs is chosen.
+/// Way in which the frequency of some CPUs is chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Governor {
     /// "performance", "schedutil", …
@@ -138,10 +138,10 @@ pub struct IoLimit {
     pub writes_per_second: Option<u64>,
 }
 
-/// How well something is for measuring.
+/// Fitness of something for measuring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fitness {
-    /// Nothing to say against it.
+    /// Nothing speaks against it.
     Fine,
     /// Worth knowing when numbers are read.
     Note,
@@ -151,21 +151,21 @@ pub enum Fitness {
     Unfit,
 }
 
-/// One thing that was looked at, and what came of it.
+/// Result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// What was looked at, in a word or two.
+    /// Subject of the check, in a word or two.
     pub name: &'static str,
-    /// How well it is.
+    /// Fitness of the subject.
     pub fitness: Fitness,
-    /// What was found, as a fragment.
+    /// The finding, as a fragment.
     pub found: String,
-    /// What to do about it, as a fragment that follows the other; absent where all is well.
+    /// The remedy, as a fragment that follows the finding; absent where all is well.
     pub advice: Option<String>,
 }
 
 impl Check {
-    /// The same with what to do about it.
+    /// Returns the check with advice added.
     #[must_use]
     pub fn advising(self, advice: impl Into<String>) -> Self {
         Self { advice: Some(advice.into()), ..self }

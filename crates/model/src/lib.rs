@@ -1,11 +1,15 @@
-//! The nouns of skye: what is asked for ([`Request`], [`Workload`]), what will be done ([`Plan`]),
-//! where ([`Target`], [`Machine`]), and what came out ([`Run`]).
+//! Holds the nouns of skye: the request ([`Request`], [`Workload`]), the plan ([`Plan`]), the place ([`Target`],
+//! [`Machine`]) and the result ([`Run`]).
 //!
 //! Invariants:
-//! - No I/O, no threads, no clock: everything here is a value or a pure function of values.
-//! - Every type that skye itself writes to disk is serialised here and nowhere else.
+//! - No I/O, no threads, no clock: everything here is a value or a pure function of values. The same request on the
+//!   same target gives the same plan.
+//! - Every type that skye writes to disk is serialised here and nowhere else.
 //! - Names carry their unit, last: `_bytes`, `_ns`, `_per_second`. Durations are nanoseconds, sizes bytes.
-//! - The JSON of a [`Run`] only grows within schema `skye.run/1`.
+//! - The JSON of a [`Run`] only grows within schema `skye.run/2`. A new key is an `Option` or has a default, so that
+//!   older documents stay readable.
+//! - Every spec that [`spec::print()`] writes parses to the same workload. The output of `--dry-run` gives the same
+//!   plan.
 
 pub mod advice;
 pub mod comparison;
@@ -51,9 +55,10 @@ pub use workload::{
     Arrival, DataVerb, DataWork, Engine, EngineWord, FileVerb, FilesWork, OpenRate, Work, Workload,
 };
 
-/// The candidate closest to a mistyped word, if one is close enough to be what was meant.
+/// Returns the candidate closest to a mistyped word; `None` if none is close enough to be the intended one.
 ///
-/// Jaro-Winkler similarity above 0.75, which favours a right beginning: people get the first letters right.
+/// Closeness is the Jaro-Winkler similarity, which must exceed 0.75. It favours a common prefix, because people type
+/// the first letters correctly.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()

@@ -13,20 +13,20 @@ macro_rules! limiters {
         pub enum Limiter { $($(#[$meta])* $variant,)+ }
 
         impl Limiter {
-            /// All of them, in the order in which they are told.
+            /// All limiters, in the order in which they are listed.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
-            /// The word in documents and on the command line.
+            /// Returns the word in documents and on the command line.
             pub fn code(self) -> &'static str {
                 match self { $(Self::$variant => $code),+ }
             }
 
-            /// The words on the terminal, without depth and share.
+            /// Returns the words on the terminal, without depth and share.
             pub fn title(self) -> &'static str {
                 match self { $(Self::$variant => $title),+ }
             }
 
-            /// The title in at most 16 characters, for a narrow table.
+            /// Returns the title in at most 16 characters, for a narrow table.
             pub fn short_title(self) -> &'static str {
                 match self { $(Self::$variant => $short),+ }
             }
@@ -51,7 +51,7 @@ limiters! {
     RateLimitAsked, "rate_limit_asked", "the rate asked for", "rate asked for";
     /// Bytes per second of the network.
     NetworkBandwidth, "network_bandwidth", "network bandwidth", "network";
-    /// The network, by its bytes per second or by its latency: nobody tried which.
+    /// The network, by its bytes per second or by its latency; no experiment showed which.
     NetworkUntried, "network_untried", "network bandwidth or latency", "network (either)";
     /// A server that can do no more, whatever the load.
     ServerSaturated, "server_saturated", "server", "server";
@@ -63,7 +63,7 @@ limiters! {
     MetadataCache, "metadata_cache", "cached metadata", "cached metadata";
     /// The kernel held writers back until dirty pages were written.
     DirtyThrottling, "dirty_throttling", "dirty-page throttling", "dirty throttling";
-    /// Pages had to be found before anything could go on.
+    /// The kernel had to find free pages before anything could go on.
     MemoryPressure, "memory_pressure", "memory pressure", "memory pressure";
     /// Commits of the journal, and flushes of the device.
     FsyncJournal, "fsync_journal", "commit / flush", "commit / flush";
@@ -96,7 +96,7 @@ limiters! {
 }
 
 impl Limiter {
-    /// The limiter of that code.
+    /// Returns the limiter with this code.
     pub fn from_code(code: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|limiter| limiter.code() == code)
     }

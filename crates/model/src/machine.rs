@@ -1,4 +1,4 @@
-//! The machine that measures, as far as it matters for what comes out.
+//! The machine that measures, as far as it matters for the results.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,22 +20,23 @@ pub struct Machine {
     pub memory_bytes: u64,
     /// Memory of the machine.
     pub memory_total_bytes: u64,
-    /// What the machine runs on, where that shows: "kvm", "virtual machine"; null on bare metal.
+    /// The virtualisation that the machine runs on, where that shows: "kvm", "virtual machine"; null on bare metal.
     pub virtualisation: Option<String>,
     /// Source of the clock: "tsc".
     pub clock_source: Option<String>,
-    /// Whether we run as root.
+    /// True if skye runs as root.
     pub root: bool,
-    /// Bytes that this user may lock in memory (`RLIMIT_MEMLOCK`), rings and their buffers among them; null where there is
-    /// no limit.
+    /// Bytes that this user may lock in memory (`RLIMIT_MEMLOCK`), including rings and their buffers; null where there
+    /// is no limit.
     pub lockable_bytes: Option<u64>,
     /// Why io_uring cannot be used here; null where it can.
     pub io_uring_refused: Option<String>,
 }
 
-/// Memory that a ring for so many operations in flight takes of what may be locked: both queues and the requests, each
-/// in whole pages of 4 KiB (`struct io_uring_sqe` has 64 bytes, `io_uring_cqe` 16, and there are two of these for one of
-/// those).
+/// Returns the bytes of lockable memory that a ring for `iodepth` operations in flight takes.
+///
+/// The two queues, and the requests, each take whole pages of 4 KiB. A `struct io_uring_sqe` has 64 bytes and a
+/// `struct io_uring_cqe` 16, with two completions for each request.
 pub fn ring_bytes(iodepth: u32) -> u64 {
     let entries = u64::from(iodepth.max(1).next_power_of_two());
     let queues = 64 + entries * (4 + 2 * 16);

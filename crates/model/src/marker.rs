@@ -1,62 +1,63 @@
-//! The marker in a work directory: who made it, and which names it may contain.
+//! The marker in a work directory: its maker, and the names that the directory may contain.
 
 use serde::{Deserialize, Serialize};
 
 /// Name of the marker file.
 pub const FILE_NAME: &str = "skye-marker";
-/// What names of work directories begin with.
+/// Prefix of the names of work directories.
 pub const DIRECTORY_PREFIX: &str = "skye.";
-/// Letters and digits that they end with.
+/// Number of letters and digits at the end of these names.
 pub const LETTERS: usize = 6;
 
-/// Whether skye could have made a directory of that name.
+/// Returns true if skye could have made a directory of that name.
 pub fn is_work_directory(name: &[u8]) -> bool {
     let letters = name.strip_prefix(DIRECTORY_PREFIX.as_bytes()).unwrap_or_default();
     letters.len() == LETTERS && letters.iter().all(u8::is_ascii_alphanumeric)
 }
 
-/// Written and made durable before the first file, so that whatever is left can be told from what is not ours.
+/// Marker that tells skye's files from all others, if any are left. It is written and made durable before the first
+/// file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Marker {
     /// Host that made the directory.
     pub host: String,
-    /// Boot of that host: a process of another boot is dead.
+    /// Boot ID of that host: a process of another boot is dead.
     pub boot_id: String,
-    /// The process.
+    /// Process number of the maker.
     pub pid: u32,
-    /// When it started, in clock ticks since boot: tells it from a later process of the same number.
+    /// Start of that process, in clock ticks since boot. It tells the process from a later one with the same number.
     pub start_ticks: u64,
     /// The names that may be in the directory.
     pub rules: Vec<NameRule>,
 }
 
-/// Most letters that a name has beside its number.
+/// Largest number of letters that a name has beside its number.
 pub const LETTERS_MAX: u8 = 12;
 
-/// A family of names: a prefix and a number in hexadecimal digits, below a count; with letters before or after both,
-/// if it has any.
+/// A family of names: a prefix and a number in hexadecimal digits, below a count. Letters may come before or after
+/// them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameRule {
-    /// What the names begin with: lower-case letters and hyphens.
+    /// Prefix of the names: lower-case letters and hyphens.
     pub prefix: String,
-    /// Hexadecimal digits after it, leading zeros included.
+    /// Number of hexadecimal digits after the prefix, leading zeros included.
     pub digits: u8,
-    /// Numbers are below this.
+    /// All numbers are below this.
     pub count: u64,
-    /// Whether they are directories, and then what may be in them; null for files and links.
+    /// Names that may be inside, where these are names of directories; null for files and links.
     pub inside: Option<Vec<NameRule>>,
-    /// Letters that stand beside prefix and number.
+    /// Letters beside prefix and number, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub letters: Option<Letters>,
 }
 
-/// Up to so many letters from `a-z0-9A-Z` in a name, and where.
+/// Place of the letters from `a-z0-9A-Z` in a name, and their largest number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Letters {
     /// Before prefix and number.
     Before(u8),
-    /// Behind them.
+    /// After prefix and number.
     After(u8),
 }
 
@@ -68,8 +69,10 @@ impl Letters {
 }
 
 impl Marker {
-    /// Whether skye could have written it: every rule has a name to begin with and digits to count with, and letters
-    /// beside them in moderation, never in the name of a directory that has something in it.
+    /// Returns true if skye could have written the marker.
+    ///
+    /// Every rule needs a prefix and digits. Letters beside them must be few, and a directory that has something in it
+    /// has none in its name.
     pub fn is_sound(&self) -> bool {
         fn sound(rules: &[NameRule]) -> bool {
             rules.iter().all(|rule| {
@@ -93,13 +96,13 @@ impl NameRule {
         self.letters.is_none_or(|letters| is_bare && (1..=LETTERS_MAX).contains(&letters.most()))
     }
 
-    /// The same with letters beside prefix and number.
+    /// Returns the same rule with letters beside prefix and number.
     #[must_use]
     pub fn lettered(self, letters: Option<Letters>) -> Self {
         Self { letters, ..self }
     }
 
-    /// The part of a name that prefix and number stand in; `None` where what stands beside it is not of this rule.
+    /// Returns the part of a name that holds prefix and number; `None` where the rest does not fit this rule.
     fn numbered<'a>(&self, name: &'a [u8]) -> Option<&'a [u8]> {
         let Some(letters) = self.letters else { return Some(name) };
         let len = self.prefix.len() + usize::from(self.digits);
@@ -114,17 +117,17 @@ impl NameRule {
         (is_short && beside.iter().all(u8::is_ascii_alphanumeric)).then_some(numbered)
     }
 
-    /// Names of files or links.
+    /// Returns a rule for names of files or links.
     pub fn files(prefix: impl Into<String>, digits: usize, count: u64) -> Self {
         Self { prefix: prefix.into(), digits: digits as u8, count, inside: None, letters: None }
     }
 
-    /// Names of directories that contain such names.
+    /// Returns a rule for names of directories that contain the names of `inside`.
     pub fn directories(prefix: impl Into<String>, digits: usize, count: u64, inside: Vec<Self>) -> Self {
         Self { prefix: prefix.into(), digits: digits as u8, count, inside: Some(inside), letters: None }
     }
 
-    /// Whether this rule produces the name.
+    /// Returns true if this rule produces the name.
     pub fn produces(&self, name: &[u8]) -> bool {
         let numbered = self.numbered(name).filter(|_| self.has_safe_prefix());
         let Some(digits) = numbered.and_then(|name| name.strip_prefix(self.prefix.as_bytes())) else {
@@ -161,7 +164,7 @@ mod tests {
         ] {
             assert!(!rule.produces(name.as_bytes()), "{name}");
         }
-        // A marker that somebody has changed widens nothing to names without a number.
+        // A marker that somebody has changed does not widen a rule to names without a number.
         assert!(!NameRule::files("", 4, 10).produces(b"0001"));
         assert!(!NameRule::files("../data-", 4, 10).produces(b"../data-0001"));
         assert!(!NameRule::files("a", 0, 10).produces(b"a"));

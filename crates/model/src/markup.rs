@@ -2,7 +2,8 @@
 
 use crate::printable::printable;
 
-/// Text of others between tags or in an attribute: it cannot end either, and what would act is visible.
+/// Escapes foreign text for use between tags or in an attribute. It can end neither, and characters that would act are
+/// visible.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in printable(text).chars() {

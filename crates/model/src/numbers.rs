@@ -1,9 +1,10 @@
 //! Numbers as people read them: three significant digits below 100, thousands separated, a unit that fits.
 
-/// What stands where a number is not known.
+/// Text in place of a number that is not known.
 pub const MISSING: &str = "–";
 
-/// A value that is not negative: `4.31`, `43.1`, `431`, `4,310`, `431 M`; at most ten characters. `None` for what is no such number.
+/// Formats a value in at most 12 characters: `4.31`, `43.1`, `431`, `4,310`, `431 M`. Returns `None` for negative
+/// values and for values that are not finite.
 pub fn amount(value: f64) -> Option<String> {
     if !value.is_finite() || value < 0.0 {
         return None;
@@ -20,7 +21,7 @@ pub fn amount(value: f64) -> Option<String> {
     })
 }
 
-/// A whole number with a comma between thousands.
+/// Formats a whole number with a comma between thousands.
 pub fn thousands(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -33,7 +34,8 @@ pub fn thousands(value: u64) -> String {
     text
 }
 
-/// Nanoseconds in the unit that leaves one to three digits before the point; at most seven characters.
+/// Formats nanoseconds in at most seven characters. The unit leaves one to three digits before the point, for seconds
+/// and hours up to four.
 pub fn latency(ns: u64) -> String {
     const UNITS: [(f64, &str); 5] = [(1e3, "µs"), (1e6, "ms"), (1e9, "s"), (3.6e12, "h"), (3.15576e16, "y")];
     if ns < 1000 {
@@ -41,14 +43,14 @@ pub fn latency(ns: u64) -> String {
     }
     let value = ns as f64;
     let fits = |&&(factor, unit): &&(f64, &str)| {
-        // Nobody reads kiloseconds more easily than hours, but 9,999 s still more easily than 2.8 h.
+        // Hours are easier to read than kiloseconds, but 9,999 s is still easier than 2.8 h.
         value / factor < if matches!(unit, "s" | "h") { 9999.5 } else { 999.5 }
     };
     let (factor, unit) = UNITS.iter().find(fits).copied().unwrap_or(UNITS[4]);
     format!("{} {unit}", amount(value / factor).unwrap_or_default())
 }
 
-/// How long something took, for people: "2 min 11 s", "40 s", "4.2 s", "350 ms".
+/// Formats an elapsed time for people: "2 min 11 s", "40 s", "4.2 s", "350 ms".
 pub fn duration(ns: u64) -> String {
     let seconds = ns as f64 / 1e9;
     let whole = seconds.round() as u64;
@@ -64,13 +66,13 @@ pub fn duration(ns: u64) -> String {
     }
 }
 
-/// A duration that was only estimated, so roughly: "about 40 s", "about 2 min", "about 2.5 min", "about 15 min".
+/// Formats an estimated duration roughly: "about 40 s", "about 2 min", "about 2.5 min", "about 15 min".
 pub fn about(ns: u64) -> String {
     let (number, unit) = roughly(ns);
     format!("about {number} {unit}")
 }
 
-/// The same of one that lies between these two: "about 5 to 20 s", "about 50 s to 2 min".
+/// Formats the range of an estimated duration: "about 5 to 20 s", "about 50 s to 2 min".
 pub fn about_between(low_ns: u64, high_ns: u64) -> String {
     let ((low, unit), (high, unit_of_high)) = (roughly(low_ns), roughly(high_ns));
     match unit == unit_of_high {
@@ -80,7 +82,7 @@ pub fn about_between(low_ns: u64, high_ns: u64) -> String {
     }
 }
 
-/// A duration as a round number, and its unit.
+/// Rounds a duration roughly; returns the number and its unit.
 fn roughly(ns: u64) -> (f64, &'static str) {
     match ns as f64 / 1e9 {
         s if s < 10.0 => (s.ceil().max(1.0), "s"),
@@ -99,13 +101,13 @@ fn with_rest(large: u64, large_unit: &str, small: u64, small_unit: &str) -> Stri
     }
 }
 
-/// Minutes and seconds as on a clock: "00:12", "123:04".
+/// Formats minutes and seconds as a clock does: "00:12", "123:04".
 pub fn clock(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
     format!("{:02}:{:02}", seconds / 60, seconds % 60)
 }
 
-/// A share of 0 to 1 in percent: "0 %", "0.3 %", "31 %".
+/// Formats a share of 0 to 1 in percent: "0 %", "0.3 %", "31 %".
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
@@ -117,12 +119,12 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// Bytes per second in 10^6 bytes, with the unit.
+/// Formats bytes per second in units of 10^6 bytes.
 pub fn megabytes(bytes_per_second: f64) -> Option<String> {
     amount(bytes_per_second / 1e6).map(|text| format!("{text} MB/s"))
 }
 
-/// The least of 1, 2, 5, 10, 20, … or their fractions that is no smaller: the distance of ticks on an axis.
+/// Returns the smallest of 1, 2, 5, 10, 20, … or their fractions that is at least `least`, for the ticks of an axis.
 pub fn round_step(least: f64) -> f64 {
     let power = 10f64.powf(least.max(1e-9).log10().floor());
     let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= least * (1.0 - 1e-9));

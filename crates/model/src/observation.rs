@@ -4,29 +4,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::figure::*;
 
-/// Sources of evidence, in the order in which they are told. Several observations of one source are one kind of evidence.
+/// Sources of evidence, in the order in which they are listed. Several observations of one source are one kind of
+/// evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     /// The threads' time.
     Budget,
-    /// Functions of the kernel in which they slept.
+    /// Kernel functions in which the threads slept.
     WaitChannel,
     /// Counters of layers, devices, cgroups and pressure.
     Counters,
     /// Limits that can be read.
     VisibleCap,
-    /// Limits of skye's own.
+    /// Limits of skye itself.
     Ceiling,
     /// Answers to experiments.
     Probe,
 }
 
 impl Source {
-    /// All of them, in their order.
+    /// All sources, in their order.
     pub const ALL: &[Self] =
         &[Self::Budget, Self::WaitChannel, Self::Counters, Self::VisibleCap, Self::Ceiling, Self::Probe];
 
-    /// Its name.
+    /// Returns its name.
     pub fn title(self) -> &'static str {
         match self {
             Self::Budget => "budget",
@@ -47,7 +48,7 @@ macro_rules! observations {
         }
 
         impl Observation {
-            /// Its source; `None` for one of another version.
+            /// Returns its source; `None` for a kind from another version.
             pub fn source(&self) -> Option<Source> {
                 match self {
                     $($(Self::$kind { .. } => Some(Source::$source),)+)+
@@ -62,123 +63,124 @@ observations! {
     Budget {
         /// Shares of the threads' time.
         TimeSpent { time: Time }
-        /// CPUs that the test's own threads used, of those that there are.
+        /// CPUs that the test's own threads used, out of all CPUs.
         CpusUsed { used: Mean, cpus: Count }
     }
     WaitChannel {
-        /// The things of these classes that sleeping threads waited for: the most frequent of them, and the share of all.
+        /// Class of wait of the sleeping threads: its most frequent kernel function, and its share of all samples.
         SleptIn { class: Wait, symbol: Name, asleep_share: Share }
-        /// Samples that found threads running.
+        /// Share of samples that found threads running.
         Ran { running_share: Share }
-        /// Samples that found threads waiting for completions of their ring.
+        /// Share of samples that found threads waiting for completions of their ring.
         WaitedForRing { waiting_share: Share }
     }
     Counters {
-        /// Requests in a device, while operations were waited for: the means.
+        /// Mean number of requests in a device, and mean number of operations that were waited for.
         InDevice { device: Name, requests: Mean, waiting: Mean }
-        /// Requests at a server, while operations were waited for: the means.
+        /// Mean number of requests at a server, and mean number of operations that were waited for.
         AtServer { requests: Mean, waiting: Mean }
-        /// A disk that a hypervisor made.
+        /// The disk is a hypervisor's.
         VirtualDisk {}
-        /// The rate of another test of the run, in the same direction.
+        /// Higher rate of another test of the run, in the same direction.
         OtherMovedMore { device: Name, bytes_per_second: BytesPerSecond }
-        /// Time in which a device was not idle.
+        /// Share of the time in which a device was busy.
         DeviceBusy { device: Name, busy_share: Share }
-        /// Operations that an open loop started.
+        /// Rate at which an open loop started operations.
         RateStarted { ops_per_second: OpsPerSecond }
-        /// Bytes that look-ups made the device read.
+        /// Bytes that the device read for look-ups.
         ReadForLookups { read_bytes: MemoryBytes, lookups: Count }
-        /// Bytes that came from memory.
+        /// Share of the bytes that came from memory.
         ReadFromMemory { cached_share: Share }
-        /// Bytes that the device took, and those that it had not at the end.
+        /// Share of the bytes that the device took, and dirty bytes that were left at the end.
         DeviceTook { written_share: Share, dirty_bytes: MemoryBytes }
-        /// Bytes that the device took meanwhile, and the most that waited.
+        /// Rate at which the device wrote meanwhile, and most dirty bytes that waited.
         DeviceDrained { device: Name, bytes_per_second: BytesPerSecond, dirty_bytes: MemoryBytes }
-        /// CPUs that others used.
+        /// CPUs that other processes used.
         OthersUsedCpus { cpus: Mean }
-        /// The busiest of them.
+        /// The busiest of the other processes.
         BusiestOthers { busiest: Helpers }
-        /// Calls that read the bytes.
+        /// Bytes that went through read calls, and bytes per call.
         ReadCalls { bytes: Count, calls: Count, each_bytes: MemoryBytes }
-        /// Calls that wrote the bytes.
+        /// Bytes that went through write calls, and bytes per call.
         WriteCalls { bytes: Count, calls: Count, each_bytes: MemoryBytes }
-        /// A process or thread that works for the target.
+        /// Share of the time in which a process or thread that works for the target was on a CPU.
         HelperBusy { helper: Name, busy_share: Share }
-        /// The kernel's threads for a loop device.
+        /// Share of the time in which the kernel's threads for a loop device were on a CPU.
         LoopBusy { device: Name, busy_share: Share }
-        /// Time in which tasks were held up for memory.
+        /// Share of the time in which tasks were held up for memory.
         HeldUpForMemory { held_share: Share }
-        /// Times that the cgroup was full.
+        /// Number of times that the cgroup reached its memory limit.
         CgroupFull { times: Count }
-        /// Pages that tasks looked at for memory.
+        /// Pages that tasks scanned for free memory.
         PagesScanned { pages: Count }
-        /// Bytes that had been in memory a short while before.
+        /// Share of the bytes read that had been in memory a short while before.
         ReadAgain { refaulted_share: Share }
-        /// Bytes of others on the device.
+        /// Share of the bytes on the device that belonged to others.
         ForeignBytes { device: Name, foreign_share: Share }
-        /// Slots that waited for skye's loop, on average.
+        /// Mean number of slots that waited for skye's loop.
         SlotsIdle { idle: Mean, slots: Count }
-        /// Places in the device's queue.
+        /// Number of places in the device's queue.
         QueuePlaces { device: Name, places: Count }
-        /// Places on the way to the server.
+        /// Number of places on the way to the server.
         ServerPlaces { places: Count }
-        /// Time in which the quota held the cgroup back.
+        /// Share of the time in which the quota held the cgroup back.
         QuotaHeld { held_share: Share }
-        /// CPU time of the machine that the hypervisor took.
+        /// Share of the machine's CPU time that the hypervisor took.
         MachineStolen { stolen_share: Share }
-        /// Flushes of the device for each operation.
+        /// Flushes of the device per operation.
         Flushes { flushes: Mean }
-        /// A journal of the file system that a sync commits.
+        /// A sync commits the journal of the file system.
         CommitsJournal { file_system: Name }
-        /// A log of the file system that a sync forces out.
+        /// A sync forces out the log of the file system.
         ForcesLog { file_system: Name }
-        /// A tree of logs that a sync writes.
+        /// A sync writes a tree of logs of the file system.
         WritesLogTree { file_system: Name }
-        /// A file system without a journal.
+        /// The file system has no journal.
         HasNoJournal { file_system: Name }
-        /// The part of an operation that its sync took.
+        /// Time that the sync of an operation took, out of the whole operation.
         SyncTook { sync_ns: LatencyNs, whole_ns: LatencyNs }
-        /// Rates of half seconds that differ by less than latencies allow.
+        /// Variation of the rate between half seconds, smaller than the latencies allow.
         RateTooEven { variation: Share }
-        /// Rates of single seconds, of a device that nobody else here uses.
+        /// Variation of the rate between single seconds, on a device that nobody else here uses.
         RateVaried { variation: Share }
-        /// Bytes received, as a rate and as a share of those asked for.
+        /// Bytes received per second, and their share of the bytes asked for.
         Received { interface: Name, bytes_per_second: BytesPerSecond, asked_share: Share }
-        /// Bytes sent, as a rate and as a share of those asked for.
+        /// Bytes sent per second, and their share of the bytes asked for.
         Sent { interface: Name, bytes_per_second: BytesPerSecond, asked_share: Share }
-        /// The rate at which an experiment of the run found an interface full.
+        /// Rate at which an experiment of the run found an interface full.
         LineCarried { interface: Name, bytes_per_second: BytesPerSecond }
     }
     VisibleCap {
         /// The rate that was asked for.
         RateAsked { ops_per_second: OpsPerSecond }
-        /// A limit of operations.
+        /// A limit on operations per second, and the rate reached.
         OperationsAllowed { source: Name, device: Name, ops_per_second: OpsPerSecond, reached_ops_per_second: OpsPerSecond }
-        /// A limit of bytes.
+        /// A limit on bytes per second, and the rate reached.
         BytesAllowed { source: Name, device: Name, bytes_per_second: BytesPerSecond, reached_bytes_per_second: BytesPerSecond }
         /// CPUs that the cgroup may use.
         CpuAllowed { cpus: Ratio }
     }
     Ceiling {
-        /// The rate over that of the same calls on memory.
+        /// The rate as a share of the rate of the same calls on memory.
         NearMemory { memory_share: Share }
-        /// The rate over that of skye's own loop without I/O.
+        /// The rate as a share of the rate of skye's own loop without I/O.
         NearOwnLoop { loop_share: Share }
     }
     Probe {
-        /// The rate with a change, and beside it without.
+        /// The rate with a change, and the rate without it beside.
         Answer { experiment: Tried, change: Change, before_ops_per_second: OpsPerSecond, after_ops_per_second: OpsPerSecond }
         /// An answer that is too unsteady to count.
         UnsteadyAnswer { experiment: Tried, change: Change, before_ops_per_second: OpsPerSecond, after_ops_per_second: OpsPerSecond }
-        /// An answer that no single limit gives.
+        /// An answer that no single limit would give.
         ImpossibleAnswer { experiment: Tried, change: Change, before_ops_per_second: OpsPerSecond, after_ops_per_second: OpsPerSecond }
-        /// The rate of the unchanged test during the experiments, where it was not the row's own: they count for nothing.
+        /// Rate of the unchanged test during the experiments, which differs from the row's own. The experiments count
+        /// for nothing then.
         BaselineMoved { before_ops_per_second: OpsPerSecond, own_ops_per_second: OpsPerSecond }
     }
 }
 
 impl Observation {
-    /// Whether it says something about the limit, and not only about itself or about the file system.
+    /// Returns true if it says something about the limit, rather than only about itself or about the file system.
     pub fn is_evidence(&self) -> bool {
         !matches!(
             self,

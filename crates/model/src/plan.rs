@@ -1,4 +1,4 @@
-//! What will be done: every phase with its stop rule, the data set, and the bytes and time that it costs.
+//! The plan of a run: every phase with its stop rule, the data set, and the bytes and time that it costs.
 //!
 //! [`plan`] is pure: the same request, target and machine give the same plan. It refuses whatever cannot work
 //! before anything is written.
@@ -36,18 +36,18 @@ pub use dataset::{
 };
 pub use volume::{EXPERIMENTS_NS, PROBE_BYTES, WRITE_LIMIT_BYTES, WRITE_LIMIT_BYTES_MAX};
 
-/// Longest measured time of a phase where neither preset nor flag says.
+/// Longest measured time of a phase, unless preset or flag says otherwise.
 pub const PHASE_SECONDS: f64 = 20.0;
 /// Note of plans on a simulated device.
 pub const SIMULATED: &str = "simulated: these numbers are arithmetic, and are not saved";
 /// Name of the preset where tests were given one by one.
 pub const CUSTOM: &str = "custom";
-/// Shortest measured time of a phase that ends when its rate is known, where neither preset nor flag says.
+/// Shortest measured time of a phase that ends when its rate is known, unless preset or flag says otherwise.
 pub const PHASE_SECONDS_MIN: f64 = 4.0;
-/// How well the rate must be known for that, where neither preset nor flag says.
+/// Precision of the rate at which such a phase ends, unless preset or flag says otherwise.
 pub const PRECISION: Percent = Percent(2.0);
 
-/// A test that was given less time than this was to be quick, and nothing follows it.
+/// Shortest time of a test that experiments may follow. A test with less time is meant to be quick.
 pub const EXPERIMENT_PHASE_NS_MIN: u64 = 1_000_000_000;
 
 /// Everything that will be done, in its order.
@@ -56,73 +56,77 @@ pub const EXPERIMENT_PHASE_NS_MIN: u64 = 1_000_000_000;
 pub struct Plan {
     /// Name of the preset; "custom" where tests were given one by one.
     pub preset: String,
-    /// Seed that was asked for; null: a fresh one.
+    /// Seed that was asked for; null for a fresh one.
     pub seed: Option<u64>,
     /// The user's name for this run.
     pub label: Option<String>,
     /// Repetitions of the whole list, each on fresh files.
     pub repetitions: u32,
-    /// Measured time of each phase; the longest, where there is a precision.
+    /// Measured time of each phase; where `until` is set, the longest time.
     pub phase_time_ns: u64,
-    /// When a phase may end earlier; null where it lasts its whole time.
+    /// Condition under which a phase may end earlier; null where it lasts its whole time.
     #[serde(default)]
     pub until: Option<Until>,
     /// Hard limit of the run, preparation included.
     pub total_ns: u64,
-    /// About how long it will take.
+    /// Estimated duration.
     pub estimate_ns: u64,
-    /// How far the time may lie from that: tests end when their rate is known, and bytes take as long as the target needs.
+    /// Largest expected difference from the estimate. Tests end when their rate is known, and bytes take as long as the
+    /// target needs.
     #[serde(default)]
     pub estimate_spread_ns: u64,
     /// Most bytes that may be written.
     pub write_limit_bytes: u64,
-    /// Most bytes that will be written, by stop rules; metadata comes on top.
+    /// Most bytes that will be written according to the stop rules; metadata comes on top.
     pub bytes_to_write_max: u64,
     /// State of the page cache before buffered reads.
     pub cache: CacheMode,
-    /// Whether every byte of every block that is read is compared with what was written.
+    /// True if every byte of every block read is compared with the data written.
     #[serde(default)]
     pub verify_all: bool,
-    /// Memory of the server that the target lies on; null where it was not told.
+    /// Memory of the server that the target lies on; null where the user did not state it.
     #[serde(default)]
     pub server_ram_bytes: Option<u64>,
-    /// Whether the target is a server's or a program's: there, experiments are made on streams that are counted, too.
+    /// True if a server or a program provides the target. Experiments are then also made on streams that end by a
+    /// count.
     #[serde(default)]
     pub is_served: bool,
-    /// On which tests experiments are made, once all are done, that tell what limits them; in documents of older versions
-    /// on none.
+    /// Tests on which experiments are made, once all tests are done, to find out what limits them. Documents of older
+    /// versions have none.
     #[serde(default = "no_experiments")]
     pub probe: Probing,
-    /// The tests that were asked for, as specs: before the sweep, and as they would be issued if all could be.
+    /// Tests that were asked for, as specs, before the sweep and before any replacement that this machine makes
+    /// necessary.
     #[serde(default)]
     pub tests: Vec<String>,
-    /// Tests that were to follow where the device can do them, as specs.
+    /// Tests that were to follow if the device can do them, as specs.
     #[serde(default)]
     pub tests_where_possible: Vec<String>,
-    /// What each of them is repeated over: "q1..q64"; null where nothing is swept.
+    /// Range over which each test is repeated: "q1..q64"; null where nothing is swept.
     pub sweep: Option<String>,
-    /// What the data tests work on; null where there are none.
+    /// Data set that the data tests work on; null where there are none.
     pub dataset: Option<Dataset>,
     /// The tests of one repetition.
     pub phases: Vec<PlannedPhase>,
-    /// What the user should know before it starts.
+    /// Notes for the user to read before it starts.
     pub notes: Vec<String>,
-    /// Whether a target that others use now is accepted.
+    /// True if a target that others use now is accepted.
     pub allow_busy: bool,
-    /// Whether leaving less than the reserve free is accepted.
+    /// True if the run may leave less than the reserve free.
     pub allow_low_space: bool,
-    /// Whether a directory in which others may rename is accepted of root.
+    /// True if root may use a directory in which others may rename.
     #[serde(default)]
     pub allow_shared_directory: bool,
 }
 
-/// When a phase that is not counted ends before its time: when it is steady and its rate is known well enough.
+/// Condition under which a phase ends before its time: it is steady, and its rate is known well enough. Phases that end
+/// by a count have none.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Until {
-    /// Half of the 95 % interval of the rate, as a share of it.
+    /// Largest half width of the rate's 95 % interval, as a share of the rate.
     pub precision: f64,
-    /// Not before this measured time.
+    /// Measured time before which the phase does not end.
     pub time_min_ns: u64,
 }
 
@@ -130,42 +134,42 @@ pub struct Until {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlannedPhase {
-    /// Unique in the plan: "03-rewrite".
+    /// Name that is unique in the plan: "03-rewrite".
     pub id: String,
-    /// What is done, as its spec.
+    /// The test that runs, as its spec.
     #[serde(rename = "spec")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub workload: Workload,
     /// How its operations are issued.
     #[serde(default = "plain_system_calls")]
     pub engine: Engine,
-    /// What was asked for, as its spec, where this stands in for it; else null.
+    /// The test that was asked for, as its spec, where `spec` replaces it; else null.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub instead_of: Option<Workload>,
-    /// The sweep that it belongs to: "02-read", by the number of the test; null if it belongs to none.
+    /// Sweep that the phase belongs to: "02-read", by the number of the test; null if it belongs to none.
     pub group: Option<String>,
-    /// When it ends.
+    /// Its stop rule.
     pub stop: Stop,
 }
 
 impl PlannedPhase {
-    /// The test that was asked for.
+    /// Returns the test that was asked for.
     pub fn asked(&self) -> &Workload {
         self.instead_of.as_ref().unwrap_or(&self.workload)
     }
 }
 
-/// What documents did that know no experiments.
+/// Returns the choice of documents that predate experiments.
 fn no_experiments() -> Probing {
     Probing::None
 }
 
-/// The engine of documents that know no other.
+/// Returns the engine of documents from before there were others.
 fn plain_system_calls() -> Engine {
     Engine::Sync
 }
 
-/// When a phase ends: at whichever limit comes first. One worker's share has the same form.
+/// Stop rule of a phase: the limit that is reached first ends it. One worker's share has the same form.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stop {
@@ -195,7 +199,7 @@ impl<'de> Deserialize<'de> for Workload {
 /// Makes the plan of a request for a target on a machine.
 ///
 /// # Errors
-/// A [`Trouble`] for whatever cannot work: unknown words, a read-only target, too little room, blocks that
+/// Returns a [`Trouble`] for what cannot work: unknown words, a read-only target, too little room, blocks that
 /// `O_DIRECT` refuses, more bytes than the write limit. Nothing has been written then.
 pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Plan, Trouble> {
     let Asked { mut tests, where_possible } = Asked::parse(request, machine)?;
@@ -308,7 +312,8 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
     })
 }
 
-/// When phases may end before their time. A time that was asked for alone is kept to the second.
+/// Returns the condition under which phases may end before their time. A time that was asked for without a precision is
+/// kept to the second.
 fn until(request: &Request, time: Seconds) -> Result<Option<Until>, Trouble> {
     let precision = match (request.precision, request.time, request.time_min) {
         (None, Some(_), Some(_)) => {
@@ -330,9 +335,10 @@ fn until(request: &Request, time: Seconds) -> Result<Option<Until>, Trouble> {
 }
 
 impl Plan {
-    /// When a phase may end before its time; `None` for one that does not. One that is counted ends with its count. At a
-    /// rate that was asked for it is the latencies that are to be found out; of what is written into the page cache, the
-    /// rate is only known when it is synced; and simulated time costs nothing.
+    /// Returns the condition under which a phase may end before its time; `None` for a phase that may not.
+    ///
+    /// A counted phase ends with its count. A test at a given rate is there to measure latencies. The rate of writes
+    /// into the page cache is known only after the sync. Simulated time costs nothing.
     pub fn until_of(&self, phase: &PlannedPhase) -> Option<Until> {
         let is_cached = |data: &DataWork| data.writes() && !data.direct && data.sync == SyncMode::End;
         let is_told = |data: &DataWork| {
@@ -342,14 +348,16 @@ impl Plan {
         self.until.filter(|_| phase.stop.time_ns.is_some() && tells && phase.engine != Engine::Sim)
     }
 
-    /// Whether experiments may be made on a test: on one that takes long enough to be asked about, has a rate of its own,
-    /// and changes nothing unless that was allowed. Counted tests do what was asked for and no more; of those that read a
-    /// stream from a server, nothing else tells whether the line is full.
+    /// Returns true if experiments may be made on a test.
+    ///
+    /// The test must take long enough, have a rate of its own, and change nothing unless that is allowed. Counted tests
+    /// do what was asked for and no more. Streams read from a server are the exception: nothing else tells whether the
+    /// line is full.
     pub fn may_probe(&self, phase: &PlannedPhase) -> bool {
         let is_timed = phase.stop.time_ns.is_some_and(|time_ns| time_ns >= EXPERIMENT_PHASE_NS_MIN);
         let changes = match &phase.workload.work {
             Work::Data(data) => data.writes(),
-            // Files with something in them are written anew for other threads, and nobody has counted that.
+            // For other threads, files that hold data are written anew, and no limit counts those bytes.
             Work::Files(files) if files.size_max_bytes > 0 => return false,
             Work::Files(files) => files.verb.changes(),
         };
@@ -364,19 +372,20 @@ impl Plan {
         is_tried && is_allowed && is_real
     }
 
-    /// What tests leave of the total time for the experiments after them: as much as these take, but no more than a fifth.
+    /// Returns the part of the total time that tests leave to the experiments after them. It is the time that these
+    /// take, but at most a fifth of the total.
     pub fn experiments_ns(&self) -> u64 {
         experiments_ns(&self.phases, self.probe).min(self.total_ns / 5)
     }
 
-    /// Most bytes that one run of an experiment on a test may write; `None` for one that writes none.
+    /// Returns the most bytes that one run of an experiment on a test may write; `None` for a test that writes none.
     pub fn experiment_bytes(&self, phase: &PlannedPhase) -> Option<u64> {
-        // What the test itself left of its part, shared by all of its experiments.
+        // The test's own limit is two thirds of its part. All experiments on it share the last third.
         let bytes = phase.stop.bytes.filter(|_| phase.workload.data().is_some_and(DataWork::writes))?;
         Some(bytes / 2 / (Experiment::ALL.len() * experiment::RUNS) as u64)
     }
 
-    /// The request that gives this very plan again on the same target: what `--dry-run` prints.
+    /// Returns the request that gives this very plan again on the same target, as `--dry-run` prints it.
     pub fn to_request(&self) -> Request {
         let mut allow = Vec::new();
         if self.allow_low_space {
@@ -396,7 +405,7 @@ impl Plan {
             size: fixed.map(|dataset| Size::Bytes(dataset.size_bytes_max)),
             files: None,
             time: Some(Seconds(self.phase_time_ns as f64 / 1e9)),
-            // Shares come from percents with few digits, which a division must not lose.
+            // Shares come from percentages with few digits, which the division must not lose.
             precision: self.until.map(|until| Percent((until.precision * 1e6).round() / 1e4)),
             time_min: self.until.map(|until| Seconds(until.time_min_ns as f64 / 1e9)),
             total: Some(Seconds(self.total_ns as f64 / 1e9)),

@@ -1,10 +1,10 @@
-//! Names that others chose, made harmless for whoever looks at them.
+//! Names that others chose, made harmless to look at.
 
-/// The text with every character that would act instead of show written visibly: `\n`, `\u{1b}`, `\u{202e}`.
+/// Returns the text with active characters in visible form: `\n`, `\u{1b}`, `\u{202e}`.
 ///
-/// These are control characters, line and paragraph separators, the characters that reorder or hide others, and those that
-/// are none, which may not stand in HTML however they are written.
-/// Nothing else changes, so that ordinary names in any script stay readable.
+/// These are control characters, line and paragraph separators, and characters that reorder or hide others. Code
+/// points that are no characters also count, because HTML may not contain them in any form. Nothing else changes, so
+/// that ordinary names in any script stay readable.
 pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
@@ -17,7 +17,7 @@ pub fn printable(text: &str) -> String {
     shown
 }
 
-/// Whether whoever shows it would do something else with it.
+/// Returns true if the character would act on a display instead of being shown.
 pub fn acts(character: char) -> bool {
     let reorders = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     // Zero-width joiners stay: several scripts are written with them.

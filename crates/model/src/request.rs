@@ -1,4 +1,6 @@
-//! What the user asked for: a preset, a TOML file of the same words, and flags over both.
+//! The user's request: a preset, a TOML file of the same words, and flags over both.
+//!
+//! A choice that does not change the measurement, such as `--beside`, is no part of a [`Request`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +12,7 @@ use crate::nearest;
 use crate::size::Size;
 use crate::workload::{CacheMode, EngineWord, Probing};
 
-/// What was asked for, each word optional; [`Request::over`] lays flags over a preset.
+/// The user's request, each word optional; [`Request::over`] lays flags over a preset.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Request {
@@ -23,16 +25,17 @@ pub struct Request {
     /// Tests that follow these where the device can do them: those with `iopoll`, which needs queues to poll.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tests_where_possible: Vec<String>,
-    /// Size of the data set; absent: chosen by calibration within the caps.
+    /// Size of the data set; where absent, calibration chooses it within the caps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<Size>,
-    /// Files of every file test that does not say.
+    /// Number of files of every file test that does not state one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<Count>,
-    /// Measured time of each phase; the longest, where there is a precision at which it ends earlier.
+    /// Measured time of each phase; with a precision, the longest time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<Seconds>,
-    /// A phase ends when its rate is steady and the 95 % interval reaches no further than this to either side.
+    /// Precision at which a phase ends: the rate is steady, and its 95 % interval reaches no further than this to
+    /// either side.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<Percent>,
     /// Shortest measured time of a phase that has a precision.
@@ -44,7 +47,7 @@ pub struct Request {
     /// Repetitions of the whole list, each on fresh files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeat: Option<u32>,
-    /// Seed of offsets and data; absent: a fresh one, recorded in the result.
+    /// Seed of offsets and data; where absent, a fresh one, recorded in the result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// The user's name for this run.
@@ -59,27 +62,27 @@ pub struct Request {
     /// How data tests in blocks are issued unless their spec says otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineWord>,
-    /// Whether every byte of every block that is read is compared with what was written.
+    /// True if every byte of every block read is compared with the data written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<bool>,
-    /// Memory of the server that the target lies on: what does not exceed it may be read from there.
+    /// Memory of the server that the target lies on. Data that does not exceed it may be read from there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_ram: Option<Size>,
-    /// On which tests experiments are made that tell what limits them.
+    /// Tests on which experiments are made to find out what limits them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probe: Option<Probing>,
-    /// What every test is repeated over, as [`Sweep`](crate::Sweep) understands it: `q1..q64`.
+    /// Range that every test is repeated over, in the form that [`Sweep`](crate::Sweep) understands: `q1..q64`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sweep: Option<String>,
     /// Most bytes that the run may write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_limit: Option<Size>,
-    /// What is normally refused and allowed here.
+    /// Things that are normally refused and that this request allows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<Allow>,
 }
 
-/// Something that a plan is normally refused for.
+/// A thing for which a plan is normally refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Allow {
@@ -87,7 +90,7 @@ pub enum Allow {
     LowSpace,
     /// A target that others are using now.
     Busy,
-    /// As root, a directory in which others may rename what is made there.
+    /// As root, a directory in which others may rename the files made there.
     SharedDirectory,
 }
 
@@ -131,11 +134,11 @@ impl Request {
         toml::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// This request where it says something, `lower` where it does not.
+    /// Merges two requests: this one where it says something, `lower` where it does not.
     ///
-    /// Tests are replaced as a whole. A time asked for here lifts the total of `lower`, which was made for another, and
-    /// is kept to the second: what would end a phase earlier in `lower` is lifted too. More repetitions than `lower` has
-    /// lift its total and its write limit as many times.
+    /// Tests are replaced as a whole. A time asked for here lifts the total of `lower`, which was made for another
+    /// time. It is kept to the second, so that the precision and the shortest time of `lower` are lifted too. More
+    /// repetitions than in `lower` multiply its total and its write limit by the same factor, rounded up.
     #[must_use]
     pub fn over(self, lower: Self) -> Self {
         let times = self.repeat.unwrap_or(1).div_ceil(lower.repeat.unwrap_or(1).max(1)).max(1);
@@ -149,7 +152,7 @@ impl Request {
         };
         Self {
             preset: self.preset.or(lower.preset),
-            // They belong to the list that they stand beside.
+            // They belong with the tests of the same request.
             tests_where_possible: match self.tests.is_empty() && self.tests_where_possible.is_empty() {
                 true => lower.tests_where_possible,
                 false => self.tests_where_possible,
@@ -177,7 +180,7 @@ impl Request {
     }
 }
 
-/// What is wrong with a TOML text: the line, and the nearest word that could stand there where a word is unknown.
+/// Explains what is wrong with a TOML text: the line, and the nearest possible word where a word is unknown.
 pub(crate) fn explain(text: &str, error: &toml::de::Error) -> String {
     let line = error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
     let message = error.message();
@@ -195,7 +198,7 @@ pub(crate) fn explain(text: &str, error: &toml::de::Error) -> String {
 pub struct Seconds(pub f64);
 
 impl Seconds {
-    /// In nanoseconds.
+    /// Returns the duration in nanoseconds.
     pub fn as_ns(self) -> u64 {
         (self.0 * 1e9).round() as u64
     }
@@ -230,7 +233,7 @@ impl fmt::Display for Seconds {
 pub struct Percent(pub f64);
 
 impl Percent {
-    /// As a share of 1.
+    /// Returns the share as a number from 0 to 1.
     pub fn share(self) -> f64 {
         self.0 / 100.0
     }
@@ -277,7 +280,7 @@ impl fmt::Display for Count {
     }
 }
 
-/// Text with a meaning of its own is text in TOML too; a bare number is taken as well.
+/// Stores types that have a text form as text in TOML. Reading them accepts a bare number as well.
 macro_rules! serde_as_text {
     ($($name:ident),+) => { $(
         impl Serialize for $name {
@@ -329,7 +332,7 @@ mod tests {
     fn typos_name_line_and_nearest_word() {
         let message = Request::from_toml("tests = [\"read\"]\nrepaet = 3\n").unwrap_err();
         assert_eq!(message, "line 2: unknown word `repaet`, did you mean `repeat`?");
-        // The words that would have been understood are all that there are.
+        // The error lists all the words that there are.
         let error = toml::from_str::<Request>("zzz = 1").unwrap_err();
         let listed: Vec<_> = error.message().split('`').skip(3).step_by(2).collect();
         assert_eq!(listed, Request::WORDS);
@@ -355,7 +358,7 @@ mod tests {
         assert_eq!((merged.time, merged.total), (Some(Seconds(60.0)), None));
         assert_eq!((merged.time_min, merged.precision), (None, None));
         assert_eq!(merged.size, Some(Size::Bytes(4096)));
-        // What is limited for one repetition is limited for each of six.
+        // Limits of two repetitions are raised for six.
         let preset = Request::from_toml("repeat = 2\ntotal = 40\nwrite_limit = \"10GB\"").unwrap();
         let lifted = |repeat| {
             let merged = Request { repeat, ..Request::default() }.over(preset.clone());

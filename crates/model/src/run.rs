@@ -13,24 +13,26 @@ use crate::target::Target;
 use crate::workload::{Access, Arrival, CacheMode, OpenRate, Order, SyncMode, Work, Workload};
 
 /// Name of the schema that this version writes.
-pub const SCHEMA: &str = "skye.run/1";
+pub const SCHEMA: &str = "skye.run/2";
+/// Names of the schemas that this version reads.
+pub const SCHEMAS_READ: &[&str] = &[SCHEMA, "skye.run/1"];
 /// Most intervals that a phase keeps; longer phases merge neighbours.
 pub const INTERVALS_MAX: usize = 3000;
 
 words! {
-    /// Whether a run came to its end.
+    /// Completeness of a run.
     pub enum RunStatus {
         /// Every phase was tried.
         Complete,
-        /// It was ended early: a signal, the total time, a failure.
+        /// It ended early: by a signal, the total time or a failure.
         Partial,
     }
 
-    /// How a phase ended.
+    /// The way in which a phase ended.
     pub enum Status {
         /// By its stop rule.
         Done,
-        /// Before its stop rule held; what was measured stands.
+        /// Before its stop rule held; its measurements are valid.
         Partial,
         /// It was not tried.
         Skipped,
@@ -38,19 +40,20 @@ words! {
         Failed,
     }
 
-    /// Whether the number of a row is what it looks like.
+    /// Trust in the number of a row.
     #[derive(Default, PartialOrd, Ord)]
     pub enum Trust {
-        /// It is: steady, narrow enough, confirmed by the counters, and the caches were as asked.
+        /// The number holds: steady, narrow enough, confirmed by the counters, with the caches as asked.
         #[default]
         Ok,
-        /// Something is off, and is named.
+        /// Something is off; the reasons name it.
         Suspect,
-        /// It is something else than the speed of this storage.
+        /// The number is something else than the speed of this storage.
         Invalid,
     }
 }
 
+mod columns;
 mod evidence;
 
 pub use evidence::{
@@ -61,47 +64,47 @@ pub use evidence::{
 document! {
     /// One run of skye.
     pub struct Run {
-        /// Always "skye.run/1".
+        /// Always "skye.run/2".
         pub schema: String,
         /// Version of the program.
         pub skye_version: String,
-        /// When it started: RFC 3339, UTC.
+        /// Start of the run: RFC 3339, UTC.
         pub started_at: String,
-        /// When it ended: RFC 3339, UTC.
+        /// End of the run: RFC 3339, UTC.
         pub finished_at: String,
-        /// Whether it came to its end.
+        /// Completeness of the run.
         pub run_status: RunStatus,
         /// The command line, word by word.
         pub command: Vec<String>,
         /// The user's name for this run.
         pub label: Option<String>,
-        /// What it was measured in turns with; absent where it was measured alone.
+        /// The run that it was measured in turns with; absent where it was measured alone.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub pairing: Option<Pairing>,
         /// Seed of offsets and data; the same seed repeats them.
         pub seed: u64,
-        /// What was to be done.
+        /// The plan of the run.
         pub plan: Plan,
-        /// Where it was done.
+        /// The machine and the target.
         pub environment: Environment,
         /// The phases, in the order in which they ran.
         pub phases: Vec<PhaseRecord>,
-        /// What short experiments found out about the target; null where none was made.
+        /// Results of short experiments on the target; null where none was made.
         #[serde(default)]
         pub target_probes: Option<TargetProbes>,
         /// Limits of our own that numbers are compared with.
         pub ceilings: Vec<Ceiling>,
-        /// What the tool itself cost, and what it noticed about itself.
+        /// The tool's own cost, and its warnings about itself.
         pub tool: Tool,
     }
 
     /// One of two runs that were measured in turns, repetition by repetition.
     pub struct Pairing {
-        /// The same in the documents of both.
+        /// Identifier that the documents of both runs share.
         pub id: String,
-        /// Which of the two: "A", "B".
+        /// Side of this run: "A" or "B".
         pub side: String,
-        /// For each repetition, whether this one was measured first.
+        /// For each repetition, true if this run was measured first.
         pub first: Vec<bool>,
     }
 
@@ -121,21 +124,21 @@ document! {
         pub memory_bytes: u64,
         /// Memory of the machine.
         pub memory_total_bytes: u64,
-        /// What the machine runs on, where that shows; null on bare metal.
+        /// The virtualisation that the machine runs on, where that shows; null on bare metal.
         pub virtualisation: Option<String>,
-        /// Whether it ran as root.
+        /// True if skye ran as root.
         pub root: bool,
         /// The directory and what lies under it.
         pub target: Target,
         /// Other settings that matter to the numbers.
         pub settings: Vec<Setting>,
-        /// Sources that this kernel, container or user may not read.
+        /// Sources that cannot be read with this kernel, in this container or by this user.
         pub hidden_sources: Vec<String>,
     }
 
     /// One setting of the machine.
     pub struct Setting {
-        /// Where it was read: "vm.dirty_ratio", "clocksource".
+        /// Name of its source: "vm.dirty_ratio", "clocksource".
         pub name: String,
         /// Its value.
         pub value: String,
@@ -151,11 +154,11 @@ document! {
         pub name: String,
         /// Short description for tables: "4K rnd q32t4".
         pub label: String,
-        /// Phases that belong together: a sweep, one side of a comparison.
+        /// Group of phases that belong together: a sweep, one side of a comparison.
         pub group: Option<String>,
-        /// Which repetition, from 1.
+        /// Number of the repetition, from 1.
         pub repetition: u32,
-        /// The test, word by word.
+        /// The test, one field for each word of its spec.
         pub workload: WorkloadRecord,
         /// How operations were issued.
         pub engine: EngineRecord,
@@ -165,7 +168,7 @@ document! {
         pub reason: Option<String>,
         /// Nanoseconds from the start of the run to the start of this phase.
         pub start_ns: u64,
-        /// Operations.
+        /// Number of operations.
         pub ops: u64,
         /// Bytes that these operations stand for: a rewritten block counts once.
         pub bytes: u64,
@@ -173,30 +176,32 @@ document! {
         pub app_bytes_read: u64,
         /// Bytes that write calls took.
         pub app_bytes_written: u64,
-        /// From the start of the first worker to the end of the last, the sync at the end included.
+        /// Time from the start of the first worker to the end of the last, the sync at the end included.
         pub elapsed_ns: u64,
         /// Visits of every block, or rounds over every file; fractional where the last was not finished.
         pub passes: f64,
         /// The rates, each by its own definition.
         pub rate: Rate,
-        /// Where the rate of another run is expected; absent where too few earlier runs of this test on this place are kept.
+        /// Expected range of another run's rate; absent where too few earlier runs of this test in this place are kept.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub next_run: Option<NextRun>,
         /// Latency of whole operations; null where an operation has none of its own.
         pub latency_ns: Option<Latency>,
-        /// Histogram of it: HdrHistogram V2 deflate, base64.
+        /// Histogram of the same operations: HdrHistogram V2 deflate, base64; in schema 1, of all operations.
         pub histogram: Option<String>,
-        /// Of single bytes, which have no latency, the longest time of many calls in a row; absent for other tests, and where
-        /// there were too few.
+        /// Longest time of many calls in a row, for tests of single bytes, which have no latency. Absent for other
+        /// tests, and where there were too few calls.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub slowest_calls: Option<SlowestCalls>,
         /// Time from the intended to the actual start, open loops only.
         pub queueing_ns: Option<Latency>,
         /// The calls that an operation consists of.
         pub steps: Vec<Step>,
-        /// What happened when; at most 3,000.
+        /// Pieces of its time axis; at most 3,000.
+        #[serde(with = "columns::intervals")]
+        #[cfg_attr(feature = "schema", schemars(with = "columns::IntervalColumns"))]
         pub intervals: Vec<Interval>,
-        /// What the mounted device did meanwhile; null where there is none.
+        /// Work of the mounted device meanwhile; null where there is none.
         pub device: Option<DeviceUse>,
         /// Share of read bytes that did not come from the device, 0 to 1; null where that is unknown.
         pub page_cache_share: Option<f64>,
@@ -204,7 +209,7 @@ document! {
         pub budget: Option<Budget>,
         /// CPU of the whole machine meanwhile, as shares of all CPUs.
         pub cpu: Option<CpuShares>,
-        /// Blocks read whose every byte was compared.
+        /// Blocks that were read and compared byte by byte.
         #[serde(default)]
         pub verified_blocks: u64,
         /// Our own CPU time per operation at the batch size reached, from the ceilings; null where it was not measured.
@@ -213,49 +218,49 @@ document! {
         #[serde(default)]
         pub steady: Option<Steady>,
         /// The rounds of a test on files, in their order; at most 3,000.
-        #[serde(default)]
+        #[serde(default, with = "columns::rounds", skip_serializing_if = "Vec::is_empty")]
+        #[cfg_attr(feature = "schema", schemars(with = "columns::Rounds"))]
         pub rounds: Vec<RoundRecord>,
-        /// How much of the files lay in the page cache before and after; null for tests that touch no data in files.
+        /// Share of the files in the page cache before and after; null for tests that touch no data in files.
         #[serde(default)]
         pub residency: Option<Residency>,
-        /// What lay under the files before they were read; null for tests that read none, and where it is not told.
+        /// Extents under the files before they were read; null for tests that read none, and where they are not known.
         #[serde(default)]
         pub extents: Option<Extents>,
-        /// What drives, CPUs and file systems did to themselves meanwhile; null where there was nothing to look at.
+        /// Heat, throttling and upkeep meanwhile; null where there was nothing to look at.
         #[serde(default)]
         pub conditions: Option<Conditions>,
-        /// What else was seen of machine and server meanwhile; null in documents of older versions, and on simulated
-        /// devices.
+        /// Other observations of machine and server; null in documents of older versions, and on simulated devices.
         #[serde(default)]
         pub system: Option<SystemUse>,
-        /// Functions of the kernel in which samples found the threads asleep, the most frequent first.
+        /// Kernel functions in which samples found the threads asleep, the most frequent first.
         #[serde(default, rename = "wait_sites")]
         pub wait_channels: Vec<WaitChannel>,
-        /// How near it comes to limits of our own; null where none was measured.
+        /// The rate as shares of limits of our own; null where none was measured.
         #[serde(default)]
         pub ceiling_shares: Option<CeilingShares>,
-        /// What experiments after the tests found out: how the rate answers to more delay, depth, and larger blocks.
+        /// Answers of the rate to more delay, more depth and larger blocks, from experiments after the tests.
         #[serde(default)]
         pub sensitivity: Option<Sensitivity>,
         /// The user's command that ran beside it; null where none did.
         #[serde(default)]
         pub beside: Option<BesideRecord>,
-        /// What others did meanwhile; null in documents of older versions, and where nothing was measured. A server of the
-        /// target counts as others where it uses a CPU.
+        /// Disturbance by others meanwhile; null in documents of older versions, and where nothing was measured. A
+        /// server of the target counts as others where it uses a CPU.
         #[serde(default)]
         pub disturbance: Option<Disturbance>,
-        /// What a reader should know about this row.
+        /// Notes on this row for the reader.
         pub notes: Vec<Note>,
-        /// What limited it, and whether to believe the number; null in documents of older versions, and where nothing was measured.
+        /// Its limiter, and the trust in its number; null in older documents, and where nothing was measured.
         #[serde(default)]
         pub verdict: Option<Verdict>,
     }
 
     /// The calls in a row that took longest. They follow one another in one thread and one part of a file.
     pub struct SlowestCalls {
-        /// How many.
+        /// Number of these calls.
         pub calls: u64,
-        /// Their time together.
+        /// Their total time.
         pub time_ns: u64,
     }
 
@@ -269,31 +274,30 @@ document! {
         pub exit_code: Option<i32>,
         /// Number of the signal that ended it; null where none did.
         pub signal: Option<i32>,
-        /// The last signal that it was sent, with all that it had started, when the test was over: "INT", "TERM",
-        /// "KILL"; null where they had ended by themselves.
+        /// The last signal that it, and all that it had started, were sent when the test was over: "INT", "TERM",
+        /// "KILL". Null where they had ended by themselves.
         pub ended_with: Option<String>,
     }
 
     /// The steady part of a phase, and where its rate changed.
     pub struct Steady {
-        /// Whether there is one: long enough, and without a trend.
+        /// True if there is a steady part: long enough, and without a trend.
         pub found: bool,
-        /// Where the last part with one rate begins, from the start of the phase; also where it is too short, or not
-        /// steady.
+        /// Start of the last part with one rate, from the start of the phase; also if it is short or not steady.
         pub from_ns: u64,
-        /// Where it ends.
+        /// End of that part.
         pub to_ns: u64,
-        /// Where the rate changed, in the order of time.
+        /// Changes of the rate, in order of time.
         pub change_points: Vec<ChangePoint>,
     }
 
     /// A change of the rate.
     pub struct ChangePoint {
-        /// When, from the start of the phase.
+        /// Time of the change, from the start of the phase.
         pub at_ns: u64,
-        /// Mean rate from the change before, or the start, until then.
+        /// Mean rate before the change, from the previous one or the start.
         pub before_ops_per_second: f64,
-        /// Mean rate from then until the next change, or the end.
+        /// Mean rate after the change, until the next one or the end.
         pub after_ops_per_second: f64,
         /// Bytes that operations had moved by then.
         pub bytes: u64,
@@ -309,45 +313,45 @@ document! {
 
     /// Pages of the files of a test that lay in the page cache, as shares of all, 0 to 1.
     pub struct Residency {
-        /// When the test began; null where the kernel does not tell.
+        /// Share when the test began; null where the kernel does not show it.
         pub before: Option<f64>,
-        /// When it had ended; null where the kernel does not tell.
+        /// Share when the test had ended; null where the kernel does not show it.
         pub after: Option<f64>,
-        /// Who told: "cachestat", "mincore".
+        /// System call that showed it: "cachestat", "mincore".
         pub source: String,
     }
 
-    /// What lies under files, as shares of their bytes, 0 to 1.
+    /// Extents under files, as shares of the files' bytes, 0 to 1.
     pub struct Extents {
-        /// Never allocated: reads of it are answered without the device.
+        /// Share that was never allocated; reads of it are answered without the device.
         pub hole_share: f64,
-        /// Allocated and never written: as above.
+        /// Share that was allocated and never written; reads of it are answered without the device.
         pub unwritten_share: f64,
-        /// Compressed, encrypted or packed by the file system.
+        /// Share that the file system has compressed, encrypted or packed.
         pub encoded_share: f64,
-        /// How many extents there are.
+        /// Number of extents.
         pub extents: u64,
     }
 
-    /// What drives, CPUs and file systems did to themselves, looked at when a test had ended.
+    /// Heat, throttling and upkeep of drives, CPUs and file systems, looked at when a test had ended.
     pub struct Conditions {
         /// Temperatures of the drives under the target.
         pub drives: Vec<DriveTemperature>,
-        /// How often CPUs were throttled for their temperature during the test; null where it is not told.
+        /// How often CPUs were throttled for their temperature during the test; null where that does not show.
         pub cpu_throttled: Option<u64>,
-        /// Work of arrays and file systems on themselves.
+        /// Upkeep of arrays and file systems.
         pub upkeep: Vec<UpkeepRecord>,
     }
 
     /// Work of an array or file system on itself.
     pub struct UpkeepRecord {
-        /// What it does: "resync", "btrfs scrub", "ext4 inode tables".
+        /// Kind of work: "resync", "btrfs scrub", "ext4 inode tables".
         pub work: String,
         /// The array; null for a file system.
         pub device: Option<String>,
-        /// How much of it is done, 0 to 1; null where that is not told.
+        /// Progress of the work, 0 to 1; null where it is not shown.
         pub progress: Option<f64>,
-        /// Whether it is the target's for sure; else it may be another's on this machine.
+        /// True if it is certainly the target's; otherwise it may be another's on this machine.
         pub is_of_target: bool,
     }
 
@@ -355,13 +359,13 @@ document! {
     pub struct DriveTemperature {
         /// Name of the device.
         pub device: String,
-        /// In degrees Celsius.
+        /// Temperature in degrees Celsius.
         pub celsius: f64,
-        /// From which it slows down to protect itself; null where it does not say.
+        /// Temperature from which the drive slows down to protect itself; null where it states none.
         pub celsius_max: Option<f64>,
     }
 
-    /// What short experiments before the first test found out about the target. Each is null where it was not made.
+    /// Results of short experiments on the target before the first test. Each is null where it was not made.
     pub struct TargetProbes {
         /// The same blocks read twice.
         pub reread: Option<Reread>,
@@ -369,34 +373,33 @@ document! {
         pub compressible: Option<CompressibleProbe>,
     }
 
-    /// Blocks read directly at random places, and then again the same.
+    /// Blocks read directly at random places, and the same blocks read again.
     pub struct Reread {
-        /// How many were read, each time.
+        /// Number of blocks read each time.
         pub blocks: u64,
-        /// Mean latency of the first time.
+        /// Mean latency of the first reads.
         pub first_mean_ns: u64,
-        /// 99th percentile of the first time.
+        /// 99th percentile of the first reads.
         pub first_p99_ns: u64,
-        /// Mean latency of the second time.
+        /// Mean latency of the second reads.
         pub second_mean_ns: u64,
-        /// 99th percentile of the second time.
+        /// 99th percentile of the second reads.
         pub second_p99_ns: u64,
     }
 
-    /// Data of which all but nothing remains when it is compressed, written once and made durable.
+    /// Data that compresses to almost nothing, written once and made durable.
     pub struct CompressibleProbe {
         /// Bytes written.
         pub bytes: u64,
-        /// Bytes that the file system says it takes.
+        /// Bytes that it takes, as the file system reports.
         pub allocated_bytes: u64,
-        /// Share of it in extents that the file system says are compressed, encrypted or packed; null where it does not
-        /// say.
+        /// Share of it in extents that the file system reports as compressed, encrypted or packed; null if unknown.
         pub encoded_share: Option<f64>,
     }
 
     /// The test of a phase, word by word; null where a word has no meaning for the verb.
     pub struct WorkloadRecord {
-        /// What counts as one operation.
+        /// The verb, which defines one operation.
         pub verb: String,
         /// Order of the visits: "seq" or "rnd".
         pub pattern: Option<Access>,
@@ -406,7 +409,7 @@ document! {
         pub iodepth: u32,
         /// Threads.
         pub threads: u32,
-        /// Whether the page cache was bypassed.
+        /// True if the page cache was bypassed.
         pub direct: Option<bool>,
         /// When changes were made durable.
         pub sync: SyncMode,
@@ -416,17 +419,17 @@ document! {
         pub files: u64,
         /// Order of the visits of files.
         pub order: Option<Order>,
-        /// "closed_loop": the next operation starts when one ends. "open_loop_fixed", "open_loop_poisson": operations are
-        /// due at a rate, in equal or in exponential gaps.
+        /// "closed_loop": the next operation starts when one ends. "open_loop_fixed", "open_loop_poisson": operations
+        /// are due at a rate, in equal or in exponential gaps.
         pub arrival: String,
-        /// Rate at which operations were due, over all threads; null in a closed loop, and where it was to be a share
+        /// Rate at which operations were due, over all threads. Null in a closed loop, and where it was to be a share
         /// of a rate that was not measured.
         pub rate_ops_per_second: Option<f64>,
         /// Percent of the data that compresses away; null for tests on files.
         pub compress_percent: Option<u8>,
         /// Percent of the blocks that are copies of one another; null for tests on files.
         pub dedupe_percent: Option<u8>,
-        /// State of the page cache before it.
+        /// State of the page cache before the test.
         pub cache: Option<CacheMode>,
     }
 
@@ -434,19 +437,19 @@ document! {
     pub struct EngineRecord {
         /// "sync": plain system calls; "uring", "null", "nop", "stdio", "sim".
         pub name: String,
-        /// What was decided about it: "fixed_buffers", "o_direct", …
+        /// Choices made for the engine: "fixed_buffers", "o_direct", …
         pub features: Vec<String>,
         /// Operations completed per visit to the engine; null where it was not counted.
         pub mean_batch: Option<f64>,
-        /// Slots of all threads that waited for skye's loop, on average over time: their operation had ended, and the
-        /// next was not handed to the kernel yet. Null where no operations overlap.
+        /// Mean number of slots, over all threads, that waited for skye's loop. Their operation had ended, and the next
+        /// was not in the kernel yet. Null where no operations overlap.
         #[serde(default)]
         pub idle_slots: Option<f64>,
     }
 
     /// Rates of a phase. The first two are the headline.
     pub struct Rate {
-        /// Headline: reads the steady (or else the whole) rate, writes the durable one.
+        /// Headline: for reads the steady rate, or else the whole one; for writes the durable one.
         pub ops_per_second: Option<f64>,
         /// Headline in bytes; null for tests that move none.
         pub bytes_per_second: Option<f64>,
@@ -474,7 +477,7 @@ document! {
 
     /// The 95 % prediction interval of the rate of another run.
     pub struct NextRun {
-        /// Runs that it comes from, this one included.
+        /// Number of runs that it comes from, this one included.
         pub runs: u64,
         /// Its lower end.
         pub low_ops_per_second: f64,
@@ -502,21 +505,21 @@ document! {
         /// intervals.
         #[serde(default)]
         pub ci95: Option<LatencyIntervals>,
-        /// Where there are several kinds of operations, by their latency: what each takes, the fastest first. A mean
-        /// means nothing then.
+        /// Peaks of the distribution, where there are several kinds of operations by latency; the fastest first. The
+        /// mean says nothing then.
         #[serde(default)]
         pub modes: Vec<Mode>,
     }
 
     /// 95 % intervals of percentiles.
     pub struct LatencyIntervals {
-        /// Of the median.
+        /// Interval of the median.
         pub p50: Option<Ends>,
-        /// Of the 90th percentile.
+        /// Interval of the 90th percentile.
         pub p90: Option<Ends>,
-        /// Of the 99th percentile.
+        /// Interval of the 99th percentile.
         pub p99: Option<Ends>,
-        /// Of the 99.9th percentile.
+        /// Interval of the 99.9th percentile.
         pub p99_9: Option<Ends>,
     }
 
@@ -530,7 +533,7 @@ document! {
 
     /// One of several peaks of a latency distribution.
     pub struct Mode {
-        /// Median of what belongs to it.
+        /// Median latency of its operations.
         pub at_ns: u64,
         /// Share of all operations, 0 to 1.
         pub share: f64,
@@ -540,14 +543,14 @@ document! {
     pub struct Step {
         /// The call: "open", "write", "fdatasync".
         pub name: String,
-        /// How many there were.
+        /// Number of these calls.
         pub ops: u64,
         /// Their latency.
         pub latency_ns: Option<Latency>,
-        /// Time from their beginning to their end, summed over all; null where there is no latency.
+        /// Sum of the times from the beginning to the end of each call; null where there is no latency.
         #[serde(default)]
         pub elapsed_ns: Option<u64>,
-        /// Of that, the time in which their threads slept, by looks at them; null where these were not made.
+        /// Part of that time in which the threads slept, from samples; null where none were taken.
         #[serde(default)]
         pub waiting_ns: Option<u64>,
         /// Histogram of it: HdrHistogram V2 deflate, base64.
@@ -556,9 +559,9 @@ document! {
 
     /// One piece of a phase's time axis.
     pub struct Interval {
-        /// From the start of the phase.
+        /// Start, from the start of the phase.
         pub start_ns: u64,
-        /// How long it was.
+        /// Length of the piece.
         pub length_ns: u64,
         /// Operations that ended in it.
         pub ops: u64,
@@ -566,11 +569,11 @@ document! {
         pub bytes: u64,
         /// Their latencies: pairs of the upper end of a bucket in nanoseconds, and the count in it.
         pub histogram: Vec<(u64, u64)>,
-        /// What the machine did in the same time; null where no sample fell into it.
+        /// Work of the machine in the same time; null where no sample fell into it.
         pub frame: Option<Frame>,
     }
 
-    /// What the machine did in one interval: differences of the kernel's counters.
+    /// Work of the machine in one interval: differences of the kernel's counters.
     pub struct Frame {
         /// Devices of the stack, in its order.
         pub devices: Vec<DeviceFrame>,
@@ -578,19 +581,19 @@ document! {
         pub cpu: CpuTimes,
         /// Our worker threads' time, summed.
         pub workers: ThreadTimes,
-        /// What the kernel accounted to this process.
+        /// I/O that the kernel accounted to this process.
         pub own_io: OwnIo,
         /// Dirty pages of the machine at the end of the interval.
         pub dirty_bytes: u64,
         /// Pages under writeback at the end of the interval.
         pub writeback_bytes: u64,
-        /// Bytes of the machine's pages that were made dirty: what went into the page cache to be written. Null in
-        /// documents of older versions.
+        /// Bytes that became dirty in the machine's page cache, to be written; null in documents of older versions.
         #[serde(default)]
         pub dirtied_bytes: Option<u64>,
     }
 
     /// Counters of one device over an interval.
+    #[derive(Default)]
     pub struct DeviceFrame {
         /// Its name.
         pub name: String,
@@ -604,9 +607,9 @@ document! {
         pub written_bytes: u64,
         /// Flush requests completed.
         pub flushes: u64,
-        /// Requests times the time that each was in flight; over the length it is the mean queue.
+        /// Sum of the times for which requests were in flight; divided by the length, it is the mean queue depth.
         pub in_flight_ns: u64,
-        /// Time in which it was not idle.
+        /// Time in which the device was not idle.
         pub busy_ns: u64,
     }
 
@@ -647,7 +650,7 @@ document! {
         pub device_written_bytes: u64,
     }
 
-    /// What the mounted device did during a phase.
+    /// Use of the mounted device during a phase.
     pub struct DeviceUse {
         /// Its name.
         pub name: String,
@@ -665,9 +668,9 @@ document! {
         pub bytes_per_app_byte: Option<f64>,
         /// Bytes that the physical devices wrote per byte that the mounted one wrote; null where that means nothing.
         pub leaf_amplification: Option<f64>,
-        /// Share of the device's bytes that was not ours, 0 to 1; null where it cannot be told.
+        /// Share of the device's bytes that was not ours, 0 to 1; null where it cannot be determined.
         pub foreign_share: Option<f64>,
-        /// Bytes per second that another test of this run moved in the same direction; null where none moved clearly more.
+        /// Bytes per second of another test of this run in the same direction; null where none moved clearly more.
         #[serde(default)]
         pub other_bytes_per_second: Option<f64>,
     }
@@ -698,16 +701,16 @@ document! {
         pub steal: f64,
     }
 
-    /// What a reader should know about a row.
+    /// A note on a row for the reader.
     pub struct Note {
-        /// Whether to act on it or to distrust the number.
+        /// Effect of the note on the number.
         pub mark: Mark,
-        /// A word for programs: "o_direct_ineffective".
+        /// Code for programs: "o_direct_ineffective".
         pub code: String,
-        /// What was found, with its figures.
+        /// The finding, with its figures.
         #[serde(default, deserialize_with = "figure::known")]
         pub finding: Finding,
-        /// What to do about it.
+        /// Advice on the finding.
         #[serde(default, deserialize_with = "figure::all_known")]
         pub advice: Vec<Advice>,
         /// Both in words.
@@ -716,11 +719,11 @@ document! {
 
     /// A limit that numbers are compared with.
     pub struct Ceiling {
-        /// What it is: "null engine".
+        /// Name of the limit: "null engine".
         pub name: String,
-        /// In operations; null if it is one of bytes.
+        /// Limit in operations; null if it is one of bytes.
         pub ops_per_second: Option<f64>,
-        /// In bytes; null if it is one of operations.
+        /// Limit in bytes; null if it is one of operations.
         pub bytes_per_second: Option<f64>,
         /// How it was obtained.
         pub source: String,
@@ -734,27 +737,27 @@ document! {
         pub telemetry_cpu_share: Option<f64>,
         /// Cost of one clock read.
         pub clock_read_ns: Option<f64>,
-        /// What the tool noticed about itself.
+        /// Warnings of the tool about itself.
         pub warnings: Vec<String>,
     }
 }
 
 words! {
-    /// What a note does to the number of its row.
+    /// Effect of a note on the number of its row.
     pub enum Mark {
-        /// `!`: it is not the number that was asked for.
+        /// `!`: the number is not the one that was asked for.
         Invalid,
-        /// `?`: it may be off by more than its ±.
+        /// `?`: the number may be off by more than its ±.
         #[serde(alias = "distrust")]
         Suspect,
-        /// Nothing.
+        /// No effect.
         #[serde(alias = "act", alias = "info")]
         Remark,
     }
 }
 
 impl Note {
-    /// A note on a finding, as grave as its kind, without words.
+    /// Returns a note on a finding, as grave as the finding, without words.
     pub fn new(finding: Finding, advice: Vec<Advice>) -> Self {
         let (mark, code) = (finding.grade().mark(), finding.code().to_owned());
         Self { mark, code, finding, advice, text: String::new() }
@@ -762,7 +765,7 @@ impl Note {
 }
 
 impl Trust {
-    /// Its word, as the document has it.
+    /// Returns its word, as the document has it.
     pub fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -773,19 +776,19 @@ impl Trust {
 }
 
 impl Rate {
-    /// The rate before any sync at the end: over the steady part, or else over the whole time.
+    /// Returns the rate before any sync at the end: over the steady part, or else over the whole time.
     pub fn steady_or_whole(&self) -> Option<f64> {
         self.steady_ops_per_second.or(self.whole_ops_per_second)
     }
 
-    /// Half of the 95 % interval of the headline, as a share of it.
+    /// Returns half of the 95 % interval of the headline, as a share of it.
     pub fn half_width(&self) -> Option<f64> {
         let half = (self.ci95_high_ops_per_second? - self.ci95_low_ops_per_second?) / 2.0;
         let share = self.ops_per_second.filter(|rate| *rate > 0.0).map(|rate| half / rate)?;
         share.is_finite().then_some(share)
     }
 
-    /// The half width that is printed: not from few independent parts, and none as wide as the rate itself.
+    /// Returns the half width to print: `None` with few independent parts, or if it is as wide as the rate itself.
     pub fn printed_half_width(&self) -> Option<f64> {
         let has_enough = self.independent_parts.is_none_or(|parts| parts >= INDEPENDENT_PARTS_MIN);
         self.half_width().filter(|half| *half < 0.995 && has_enough)
@@ -796,7 +799,7 @@ impl Rate {
 pub const INDEPENDENT_PARTS_MIN: f64 = 8.0;
 
 impl OwnIo {
-    /// What `of` makes of each counter and the same one of `other`.
+    /// Applies `of` to each counter and the same one of `other`.
     pub fn each(&self, other: &Self, of: impl Fn(u64, u64) -> u64) -> Self {
         Self {
             read_call_bytes: of(self.read_call_bytes, other.read_call_bytes),
@@ -810,7 +813,7 @@ impl OwnIo {
 }
 
 impl Environment {
-    /// The environment of a run on `machine` against `target`.
+    /// Returns the environment of a run on `machine` against `target`.
     pub fn new(
         machine: &Machine,
         target: Target,
@@ -836,9 +839,9 @@ impl Environment {
 }
 
 impl WorkloadRecord {
-    /// The record of a workload on `size_bytes` of data or `files` files.
+    /// Returns the record of a workload on `size_bytes` of data or `files` files.
     ///
-    /// A rate that is a share of another's is not known yet and stays null.
+    /// A rate that is a share of another rate is not known yet and stays null.
     pub fn new(workload: &Workload, size_bytes: u64, files: u64, cache: CacheMode) -> Self {
         let verb = workload.name().to_owned();
         let (iodepth, threads) = (workload.iodepth, workload.threads);

@@ -1,4 +1,4 @@
-//! What came of measuring devices whose limit is known: the document of `skye selftest`, schema `skye.selftest/1`.
+//! Results of measuring devices whose limit is known: the document of `skye selftest`, schema `skye.selftest/1`.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub const SCHEMA: &str = "skye.selftest/1";
 /// One selftest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SelfTest {
-    /// [`SCHEMA`].
+    /// Name of the schema: [`SCHEMA`].
     pub schema: String,
     /// Version of skye.
     pub skye_version: String,
@@ -22,21 +22,21 @@ pub struct SelfTest {
     pub kernel: String,
     /// CPUs that it could use.
     pub cpus: u32,
-    /// Whether it ran as root, without which little can be built.
+    /// True if it ran as root, without which little can be built.
     pub is_root: bool,
     /// Seed of the order in which devices were built and measured.
     pub seed: u64,
     /// Cases that were to be measured.
     pub cases: u32,
-    /// What was measured, in the order of the list.
+    /// Answers to what was measured, in the order of the list of cases.
     pub answers: Vec<Answer>,
-    /// What could not be built or measured.
+    /// Cases that could not be built or measured.
     pub missing: Vec<Missing>,
-    /// What could not be undone, and why; empty as it should be.
+    /// Parts that could not be undone, each with the reason; empty as it should be.
     pub left: Vec<String>,
-    /// What it comes to.
+    /// Score of all answers.
     pub score: Score,
-    /// How long all of it took.
+    /// Duration of the whole selftest.
     pub elapsed_ns: u64,
 }
 
@@ -49,46 +49,46 @@ pub struct Answer {
     pub built_in: String,
     /// The test, in the SPEC language.
     pub spec: String,
-    /// What is right to say.
+    /// The right answer.
     pub truth: Truth,
-    /// What was said.
+    /// The limiter that was named.
     pub limiter: Option<Limiter>,
-    /// How surely.
+    /// Confidence with which it was named.
     pub confidence: Option<Confidence>,
-    /// Whether that is right.
+    /// Outcome: the given answer held against the right one.
     pub outcome: Outcome,
     /// The measured rate; absent where there was none.
     pub ops_per_second: Option<f64>,
     /// The rate that was built in, where it is known.
     pub known_ops_per_second: Option<f64>,
-    /// All that was said, with its evidence.
+    /// The whole verdict, with its evidence.
     pub verdict: Option<Verdict>,
-    /// What others did meanwhile that the case has not built in; absent in documents of older versions.
+    /// Disturbance by others that the case has not built in; absent in documents of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
-    /// From the start of the case's construction to its end, shared by all tests of the case.
+    /// Time from the start of the case's construction to its end, shared by all tests of the case.
     pub elapsed_ns: u64,
 }
 
-/// What is right to say of a test.
+/// The right answer about a test.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Truth {
-    /// One of these held it back: the first does, and the others are as right, for the reason that the case gives.
+    /// One of these held it back. The first does; the others are as right, for the reason that the case gives.
     Limiters(Vec<Limiter>),
     /// The number is not what it looks like, for the reason with this code.
     Reason(String),
 }
 
-/// What came of one test.
+/// Outcome of one test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// What was said is right.
+    /// The answer is right.
     Right,
-    /// It said that it does not know.
+    /// The answer is that the limiter is not known.
     NotClear,
-    /// Something else was said.
+    /// The answer is something else.
     Wrong,
 }
 
@@ -101,44 +101,44 @@ pub struct Missing {
     pub built_in: String,
     /// Why there is no answer.
     pub reason: String,
-    /// Whether it was built, and measuring it failed.
+    /// True if the case was built, but measuring it failed.
     pub is_failure: bool,
 }
 
-/// What many answers come to.
+/// Score of many answers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Score {
     /// Tests with an answer.
     pub tests: u32,
     /// Right answers.
     pub right: u32,
-    /// Right answers that name a limiter: the others say that a number is none.
+    /// Right answers that name a limiter; the others say that a number is not what it looks like.
     pub named: u32,
-    /// Of these, those that were said to be confirmed.
+    /// Answers among `named` whose verdict was confirmed.
     pub confirmed: u32,
-    /// Answers that it does not know.
+    /// Answers that the limiter is not known.
     pub not_clear: u32,
     /// Wrong answers.
     pub wrong: u32,
-    /// Wrong answers that were said to be confirmed: there may never be one.
+    /// Wrong answers whose verdict was confirmed: there may never be one.
     pub wrong_confirmed: u32,
-    /// How many rates could be held against a built-in one.
+    /// Number of rates that could be compared with a built-in one.
     pub rates: u32,
-    /// Median of what these are off, as a share of the built-in one; absent without any.
+    /// Median deviation of these rates, as a share of the built-in rate; absent without any.
     pub off_median: Option<f64>,
-    /// The most that one is off.
+    /// Largest deviation of a rate.
     pub off_max: Option<f64>,
 }
 
 impl Answer {
-    /// How far the rate is off the built-in one, as a share of that: negative where it is lower.
+    /// Returns the deviation of the rate from the built-in one, as a share of that: negative where it is lower.
     pub fn off(&self) -> Option<f64> {
         Some(self.ops_per_second? / self.known_ops_per_second? - 1.0)
     }
 }
 
 impl Truth {
-    /// Whether a verdict, or one of the marks beside it, says it.
+    /// Judges a verdict and the marks beside it.
     pub fn judge(&self, verdict: Option<&Verdict>, marks: &[&str]) -> Outcome {
         let Some(verdict) = verdict else { return Outcome::NotClear };
         match self {
@@ -156,7 +156,7 @@ impl Truth {
 }
 
 impl Score {
-    /// What these answers come to.
+    /// Returns the score of these answers.
     pub fn of<'a>(answers: impl IntoIterator<Item = &'a Answer>) -> Self {
         let mut score = Self::default();
         let mut offs = Vec::new();
@@ -181,7 +181,7 @@ impl Score {
         offs.sort_by(f64::total_cmp);
         score.rates = offs.len() as u32;
         score.off_max = offs.last().copied();
-        // Of two in the middle the larger: it must not look better than it is.
+        // Of two values in the middle, the larger counts: the score must not look better than it is.
         score.off_median = offs.get(offs.len() / 2).copied();
         score
     }

@@ -1,6 +1,6 @@
 //! The description of a simulated device, as TOML: what it can do, and how it misbehaves.
 //!
-//! It says what is known about the device beforehand, so that what is measured on it can be held against that.
+//! It states what is known about the device beforehand, so that measurements of the device can be checked against it.
 
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
@@ -8,9 +8,11 @@ use serde::{Deserialize, Serialize};
 use crate::request::explain;
 use crate::size::Size;
 
-/// A simulated device. A read or write first costs its worker's CPU, and is then admitted by the cap on requests. From
-/// there on it waits for a free server and takes its latency, while its bytes pass the caps on bytes; it ends when
-/// both are over. Where there is a cache, a write waits for room in it rather than for a server.
+/// A simulated device.
+///
+/// A read or write first costs its worker's CPU, and then the cap on requests admits it. From there on it waits for a
+/// free server and takes its latency, while its bytes pass the caps on bytes. It ends when both are over. Where there
+/// is a cache, a write waits for room in it rather than for a server.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SimDevice {
@@ -23,16 +25,16 @@ pub struct SimDevice {
     /// Requests that it serves at once.
     #[serde(default = "one", deserialize_with = "servers")]
     pub parallelism: u32,
-    /// How long it takes for a read, and for a write where nothing else is said.
+    /// Latency of a read, and of a write unless stated otherwise.
     pub latency: Distribution,
-    /// How long it takes for a write; null: as for a read.
+    /// Latency of a write; null: as for a read.
     pub write_latency: Option<Distribution>,
-    /// How long it takes to make writes durable, with an empty cache; null: no time.
+    /// Time to make writes durable, with an empty cache; null: no time.
     pub flush_latency: Option<Distribution>,
     /// Most bytes per second, reads and writes together.
     #[serde(default, deserialize_with = "maybe_amount")]
     pub bytes_per_second: Option<u64>,
-    /// Most bytes per second that are written, within the cap on both.
+    /// Most bytes written per second, within the cap on both.
     #[serde(default, deserialize_with = "maybe_amount")]
     pub write_bytes_per_second: Option<u64>,
     /// Most requests per second, reads and writes together.
@@ -40,27 +42,27 @@ pub struct SimDevice {
     pub ops_per_second: Option<u64>,
     /// Its write-back cache; null: it has none.
     pub cache: Option<Cache>,
-    /// When its caps change, in the order of time.
+    /// Changes of its caps, in the order of time.
     #[serde(default, deserialize_with = "in_order")]
     pub throttles: Vec<Throttle>,
-    /// When it stands still.
+    /// Periods in which it serves nothing.
     #[serde(default)]
     pub stalls: Vec<Stall>,
     /// Requests that fail.
     #[serde(default)]
     pub errors: Vec<Fault>,
-    /// Kernel's CPU time that a worker spends on each request.
+    /// Kernel CPU time that a worker spends on each request.
     #[serde(default, deserialize_with = "cpu_time")]
     pub cpu_ns_per_op: u64,
 }
 
-/// How long requests take, each drawn by itself.
+/// Latency of requests, drawn independently for each.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(try_from = "DistributionWords")]
 pub enum Distribution {
-    /// All the same.
+    /// All requests take the same time.
     Fixed {
-        /// Their time.
+        /// Time of each request.
         mean_us: f64,
     },
     /// Exponential, as of a memoryless server.
@@ -93,7 +95,7 @@ pub struct Cache {
     /// Bytes that it holds.
     #[serde(deserialize_with = "amount")]
     pub bytes: u64,
-    /// How long a write takes while there is room.
+    /// Latency of a write while there is room.
     #[serde(deserialize_with = "latency")]
     pub latency_us: f64,
     /// Bytes per second that leave it for the medium.
@@ -101,7 +103,7 @@ pub struct Cache {
     pub drain_bytes_per_second: u64,
 }
 
-/// New caps from a moment on. One that is null stays as it was.
+/// New caps from a moment on. A cap that is null stays as it was.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(try_from = "ThrottleWords")]
 pub struct Throttle {
@@ -113,15 +115,15 @@ pub struct Throttle {
     pub ops_per_second: Option<u64>,
 }
 
-/// A time in which nothing is served.
+/// A period in which nothing is served.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(try_from = "StallWords")]
 pub struct Stall {
     /// Seconds from the start of the phase.
     pub at_s: f64,
-    /// How long it lasts, in milliseconds.
+    /// Length of the stall in milliseconds.
     pub length_ms: f64,
-    /// Seconds from the beginning of one to that of the next; null: there is only one.
+    /// Seconds from the start of one stall to the start of the next; null: there is only one.
     pub every_s: Option<f64>,
 }
 
@@ -129,7 +131,7 @@ pub struct Stall {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// Requests that are served before it.
+    /// Number of requests served before it.
     pub after_ops: u64,
     /// How it fails.
     pub error: FaultKind,
@@ -158,14 +160,14 @@ impl SimDevice {
         toml::from_str(text).map_err(|error| explain(text, &error))
     }
 
-    /// How long a write takes.
+    /// Returns the latency of a write.
     pub fn write_latency(&self) -> Distribution {
         self.write_latency.unwrap_or(self.latency)
     }
 }
 
 impl Distribution {
-    /// Arithmetic mean over all requests, in microseconds.
+    /// Returns the arithmetic mean over all requests, in microseconds.
     pub fn mean_us(&self) -> f64 {
         match *self {
             Self::Fixed { mean_us } | Self::Exponential { mean_us } | Self::LogNormal { mean_us, .. } => {
@@ -304,7 +306,7 @@ fn one() -> u32 {
     1
 }
 
-/// A number of bytes or requests, which may carry the suffixes of sizes.
+/// Reads a number of bytes or requests, which may carry the suffixes of sizes.
 fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     match Size::deserialize(deserializer)? {
         Size::Bytes(0) => Err(de::Error::custom("0 is not enough; write 1 or more, or leave the word away")),

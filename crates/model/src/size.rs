@@ -1,6 +1,6 @@
 //! Sizes as people write them, and their one meaning everywhere in skye.
 //!
-//! `k K Ki KiB` are 1024 (likewise m, g, t in either case); `kB MB GB TB` are powers of 1000; a number may also be
+//! `k K Ki KiB` are 1024 (likewise m, g, t in either case), and `kB MB GB TB` are powers of 1000. A number may also be
 //! a share of the free space (`10%`) or a multiple of the memory (`2xRAM`).
 
 use std::fmt;
@@ -18,7 +18,7 @@ pub enum Size {
 }
 
 impl Size {
-    /// The bytes that this size means where `free_bytes` are free and `memory_bytes` may be used.
+    /// Returns the bytes that this size means where `free_bytes` are free and `memory_bytes` may be used.
     pub fn resolve(self, free_bytes: u64, memory_bytes: u64) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes,
@@ -28,7 +28,7 @@ impl Size {
     }
 }
 
-/// Why a text is not a size.
+/// Reason why a text is not a size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SizeError {
     /// Neither a number with a known suffix, nor a percentage, nor a multiple of memory.
@@ -88,7 +88,7 @@ fn suffix_factor(suffix: &str) -> Option<u64> {
 }
 
 impl fmt::Display for Size {
-    /// The shortest text that parses to the same size.
+    /// Writes the shortest text that parses to the same size.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Bytes(bytes) => {
@@ -106,7 +106,7 @@ impl fmt::Display for Size {
     }
 }
 
-/// A byte count as the shortest exact size that skye's own parser reads back: `4096` is "4k", 1000 is "1000".
+/// Formats a byte count as the shortest exact size that skye's own parser reads back: 4096 is "4k", 1000 is "1000".
 pub fn exact(bytes: u64) -> String {
     for (power, letter) in [(4, 't'), (3, 'g'), (2, 'm'), (1, 'k')] {
         let factor = 1u64 << (10 * power);
@@ -117,17 +117,17 @@ pub fn exact(bytes: u64) -> String {
     bytes.to_string()
 }
 
-/// A byte count for people, in powers of 1024, three significant digits: "4 GiB", "612 MiB", "1.46 TiB".
+/// Formats a byte count for people, in powers of 1024 with three significant digits: "4 GiB", "612 MiB", "1.46 TiB".
 pub fn binary(bytes: u64) -> String {
     scaled(bytes as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"])
 }
 
-/// A byte count for people, in powers of 1000, three significant digits: "40 GB", "1.2 TB".
+/// Formats a byte count for people, in powers of 1000 with three significant digits: "40 GB", "1.2 TB".
 pub fn decimal(bytes: u64) -> String {
     scaled(bytes as f64, 1000.0, &["B", "kB", "MB", "GB", "TB", "PB", "EB"])
 }
 
-/// A count of things for people, in powers of 1024 where it is round in them: "64 Ki", else plain digits.
+/// Formats a count of things for people: in powers of 1024 where it is round in them ("64 Ki"), else in plain digits.
 pub fn count(things: u64) -> String {
     for (factor, suffix) in [(1u64 << 20, "Mi"), (1 << 10, "Ki")] {
         if things >= factor && things.is_multiple_of(factor) {

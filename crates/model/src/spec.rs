@@ -1,7 +1,7 @@
 //! The SPEC language: `VERB[:PATTERN][:QnTm][:KEY[=VALUE]…]`, for example `read:rnd4k:q32t4` or `create:t4:files=1m`.
 //!
-//! [`parse`] fills what a spec leaves out from [`Defaults`]; [`print()`] writes a spec that means the same under
-//! the built-in defaults, so that a result can always be repeated from its own text.
+//! [`parse`] fills in from [`Defaults`] what a spec leaves out. [`print()`] writes a spec that means the same under the
+//! built-in defaults, so that a result can always be repeated from its own text.
 
 mod foreign;
 
@@ -16,7 +16,7 @@ use crate::workload::{
 
 /// Most threads, and largest depth of each.
 pub const CONCURRENCY_MAX: u32 = 4096;
-/// Largest number of operations in flight over all threads: what 4,096 threads and deep rings share.
+/// Largest number of operations in flight over all threads: what 4,096 threads or deep rings have to share.
 pub const IN_FLIGHT_MAX: u32 = 1 << 16;
 /// Largest block: one call moves at most 2 GiB less a page, and a buffer per operation must fit in memory.
 pub const BLOCK_BYTES_MAX: u64 = 1 << 30;
@@ -26,21 +26,22 @@ pub const STDIO_BUFFER_BYTES_MAX: u64 = 64 << 20;
 pub const FILES_MAX: u64 = 1 << 32;
 /// Most directories of one thread.
 pub const DIRS_MAX: u64 = 1 << 16;
-/// Least that a call on a file of a set may be asked to write or read: with less, calls are all that is measured.
+/// Smallest chunk that one call on a file of a set may be asked to write or read. With less, only the calls are
+/// measured.
 pub const CHUNK_BYTES_MIN: u64 = 256;
-/// Levels of directories, so that a path always fits `PATH_MAX`.
+/// Most levels of directories, so that a path always fits `PATH_MAX`.
 pub const LEVELS_MAX: u32 = 16;
 
-/// What a spec that leaves something out means; flags such as `--files` and `--engine` change it.
+/// Values for what a spec leaves out; flags such as `--files` and `--engine` change them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Defaults {
     /// Files of a file test.
     pub files: u64,
-    /// Whether data tests bypass the page cache; `None` leaves it to the verb.
+    /// True if data tests bypass the page cache; `None` leaves it to the verb.
     pub direct: Option<bool>,
     /// How data tests in blocks are issued; `None` leaves it to the plan.
     pub engine: Option<EngineWord>,
-    /// What `tN` means: the CPUs that may be used.
+    /// Number of threads that `tN` means: the CPUs that may be used.
     pub cpus: u32,
 }
 
@@ -50,13 +51,13 @@ impl Default for Defaults {
     }
 }
 
-/// Why a spec is not understood, always with the spec and what would be.
+/// Reason why a spec is not understood, always with the spec and with what would be understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("test `{spec}`: {problem}")]
 pub struct SpecError {
     /// The whole spec as it was written.
     pub spec: String,
-    /// What is wrong with it.
+    /// The problem with it.
     pub problem: String,
 }
 
@@ -65,9 +66,9 @@ pub struct SpecError {
 pub struct Key {
     /// The word before the `=`.
     pub name: &'static str,
-    /// The form of the value; empty for a key that stands alone.
+    /// Form of the value; empty for a key without one.
     pub value: &'static str,
-    /// One sentence.
+    /// Its meaning in one sentence.
     pub help: &'static str,
 }
 
@@ -120,7 +121,7 @@ pub const DATA_KEYS: &[Key] = &[
     Key { name: "bytes", value: "SIZE", help: "stop after SIZE" },
 ];
 
-/// What tests that work byte by byte take, and what those through the C library take besides.
+/// Words that tests of single bytes take, and the words that tests through the C library take besides.
 const BYTE_WORDS: &str = "tN sync shared files passes ops bytes, where it writes fresh, with stdio unlocked, threaded and stdio_buffer";
 
 /// Keys of file tests.
@@ -165,7 +166,7 @@ pub const FILE_KEYS: &[Key] = &[
     Key { name: "passes", value: "N", help: "stop after N visits of every file" },
 ];
 
-/// Understands one spec; what it leaves out comes from `defaults`.
+/// Parses one spec; `defaults` fills in what it leaves out.
 ///
 /// # Errors
 /// A [`SpecError`] that names the word and what would have been understood.
@@ -316,7 +317,7 @@ fn parse_data<'a>(
     Ok(concurrency.with(Work::Data(data)).with_usual_files())
 }
 
-/// Refuses what a test that makes its files cannot do: it writes each of them once, from its beginning to its end.
+/// Refuses words that do not go with `fresh`: such a test writes each of its files once, from the beginning to the end.
 fn check_fresh(data: &mut DataWork) -> Result<(), String> {
     if !data.fresh {
         return Ok(());
@@ -346,7 +347,7 @@ fn check_fresh(data: &mut DataWork) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses a second read of what is made durable before it: it would be a third kind of operation that nobody measures.
+/// Refuses `reread` with `sync=each`: a read after each sync would be a third kind of operation that nobody measures.
 fn check_reread(data: &DataWork) -> Result<(), String> {
     if data.reread && data.sync == SyncMode::Each {
         return Err(
@@ -358,7 +359,7 @@ fn check_reread(data: &DataWork) -> Result<(), String> {
     Ok(())
 }
 
-/// One file for all threads has a word of its own.
+/// Turns one file for several threads into `shared`. Refuses `shared` with more than one file.
 fn settle_files(data: &mut DataWork, is_alone: bool) -> Result<(), String> {
     match data.files {
         Some(files) if data.shared && files > 1 => {
@@ -373,7 +374,7 @@ fn settle_files(data: &mut DataWork, is_alone: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses what a ring that polls cannot do.
+/// Refuses words that do not go with a polling ring.
 fn check_ring(data: &DataWork) -> Result<(), String> {
     let word = match (data.iopoll, data.sqpoll) {
         (true, _) => "iopoll",
@@ -406,10 +407,10 @@ fn check_ring(data: &DataWork) -> Result<(), String> {
     Ok(())
 }
 
-/// Most operations a second that an open loop can be asked for: more than drawing their instants leaves time for.
+/// Most operations per second of an open loop: already more than drawing their start times leaves time for.
 pub(crate) const RATE_MAX: u64 = 100_000_000;
 
-/// `500`, `50%`, either with `,poisson`.
+/// Parses `500` or `50%`, either with `,poisson`.
 fn parse_rate(value: &str) -> Result<Arrival, String> {
     let (number, poisson) = match value.split_once(',') {
         None => (value, false),
@@ -542,7 +543,7 @@ fn check_order(files: &FilesWork) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses what links cannot have.
+/// Refuses words that do not go with links.
 fn check_kind(files: &FilesWork) -> Result<(), String> {
     let FilesWork { verb, kind, .. } = files;
     if *kind == FileKind::File {
@@ -609,7 +610,7 @@ impl Default for Concurrency {
 }
 
 impl Concurrency {
-    /// Takes `q8`, `t4` or `q8t4`; false if the word is none of them.
+    /// Takes `q8`, `t4` or `q8t4`; false if the word is not one of these.
     fn parse(&mut self, word: &str, cpus: u32) -> Result<bool, String> {
         let lower = word.to_ascii_lowercase();
         let (depth, threads) = match (lower.strip_prefix('q'), lower.strip_prefix('t')) {
@@ -647,7 +648,7 @@ fn split_key(word: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// `seq64k`, `rnd4k`; `None` if the word does not begin like a pattern.
+/// Parses `seq64k` or `rnd4k`; `None` if the word does not begin like a pattern.
 fn parse_pattern(word: &str) -> Result<Option<(Access, u64)>, String> {
     let lower = word.to_ascii_lowercase();
     for access in Access::ALL {
@@ -662,7 +663,7 @@ fn parse_pattern(word: &str) -> Result<Option<(Access, u64)>, String> {
     Ok(None)
 }
 
-/// A count, with the binary suffixes of sizes, within `range`.
+/// Parses a count within `range`, which may carry the binary suffixes of sizes.
 fn parse_number(key: &str, value: &str, range: std::ops::RangeInclusive<u64>) -> Result<u64, String> {
     match value.parse::<Size>() {
         Ok(Size::Bytes(number)) if range.contains(&number) => Ok(number),
@@ -737,8 +738,8 @@ fn unknown(word: &str, verb: &str, keys: &[Key]) -> String {
     }
 }
 
-/// A spec that [`parse`] understands as this workload under the built-in defaults: the pattern always where there is
-/// one, other words only where they differ from these defaults.
+/// Returns a spec that [`parse`] understands as this workload under the built-in defaults. It has the pattern wherever
+/// there is one, and other words only where they differ from these defaults.
 pub fn print(workload: &Workload) -> String {
     let mut words = vec![workload.name().to_owned()];
     match &workload.work {

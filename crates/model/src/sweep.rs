@@ -9,7 +9,7 @@ use crate::workload::{Arrival, OpenRate, Work, Workload};
 /// The open loops of a `rate` sweep, in percent of the rate that the closed loop before them reached.
 pub const RATE_PERCENTS: [u8; 5] = [10, 25, 50, 75, 90];
 
-/// What a test is repeated over. Ranges double from their low end; their high end is always the last point.
+/// Range that a test is repeated over. Ranges double from their low end; their high end is always the last point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sweep {
     /// `q1..q64`: operations in flight per thread.
@@ -25,7 +25,7 @@ pub enum Sweep {
 }
 
 impl Sweep {
-    /// Understands `q1..q64`, `t1..t64`, `4k..1m`, `rate` and `rate100..6400`; `tn` is `cpus` threads.
+    /// Parses `q1..q64`, `t1..t64`, `4k..1m`, `rate` and `rate100..6400`; `tn` is `cpus` threads.
     ///
     /// # Errors
     /// One sentence with what would have been understood.
@@ -48,7 +48,7 @@ impl Sweep {
                 Ok(Size::Bytes(bytes)) => Some(bytes),
                 _ => None,
             },
-            // A sign is no part of a count.
+            // A count has no sign.
             digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse().ok(),
             _ => None,
         };
@@ -73,10 +73,10 @@ impl Sweep {
         })
     }
 
-    /// The test at every point, in rising order. What the sweep is over is replaced in it, the rest stays.
+    /// Returns the test at every point, in rising order. The sweep replaces its own quantity; the rest stays.
     ///
-    /// Open loops arrive by Poisson whatever the test says: the queues of many independent users are what a rate is
-    /// swept for, and equal gaps have none below the capacity.
+    /// Open loops arrive by Poisson, whatever the test says. A rate is swept to see the queues of many independent
+    /// users, and equal gaps cause none below the capacity.
     ///
     /// # Errors
     /// One sentence where the sweep means nothing for this test, or a point of it is no test.
@@ -116,14 +116,14 @@ impl Sweep {
                 arrivals.map(|arrival| arriving(workload, arrival)).collect()
             }
         };
-        // Every point must be a test that could have been asked for by itself, and is that test.
+        // Every point must be a test that could have been asked for by itself; parsing its spec gives that test.
         let asked = points.iter().map(|point| spec::parse(&spec::print(point), &Defaults::default()));
         asked.collect::<Result<_, _>>().map_err(|error| error.to_string())
     }
 }
 
 impl fmt::Display for Sweep {
-    /// The text that [`Sweep::parse`] reads back.
+    /// Writes the text that [`Sweep::parse`] reads back.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Depth(low, high) => write!(f, "q{low}..q{high}"),
@@ -147,7 +147,7 @@ fn arriving(workload: &Workload, arrival: Arrival) -> Workload {
     point
 }
 
-/// `low`, twice that and so on below `high`, and `high`.
+/// Returns `low`, its doublings below `high`, and `high`.
 fn doubling(low: u64, high: u64) -> Vec<u64> {
     let below = std::iter::successors(Some(low), |point| point.checked_mul(2));
     below.take_while(|point| *point < high).chain([high]).collect()

@@ -10,33 +10,33 @@ pub struct Target {
     pub path: String,
     /// Where its file system is mounted.
     pub mount_point: String,
-    /// What is mounted there: a device, a server's export, a name.
+    /// Source of the mount: a device, a server's export, a name.
     pub source: String,
     /// Type of the file system: "ext4", "fuse.sshfs".
     pub file_system: String,
     /// Options of the mount and of the file system, in the kernel's order.
     pub mount_options: Vec<String>,
-    /// Whether it is mounted read-only.
+    /// True if it is mounted read-only.
     pub read_only: bool,
-    /// Whether users besides its owner and root may rename and replace what is made in it: its mode lets a group or all
-    /// write, and it has no sticky bit.
+    /// True if users besides its owner and root may rename and replace files made in it. Its mode then lets a group or
+    /// all write, and it has no sticky bit.
     #[serde(default)]
     pub others_write: bool,
-    /// What holds the data.
+    /// Storage that holds the data.
     pub backing: Backing,
-    /// How the file system is laid out, where the kernel shows it.
+    /// Layout of the file system, where the kernel shows it.
     pub geometry: Geometry,
-    /// Room on it.
+    /// Space on the file system.
     pub space: Space,
     /// Alignment that `O_DIRECT` needs; null where the kernel does not say.
     pub direct_io: Option<DirectIo>,
-    /// The devices beneath, from the one that is mounted down to the physical ones; each above those it lies on.
+    /// The devices beneath, from the mounted one down to the physical ones; each comes before those that it lies on.
     pub device_stack: Vec<Device>,
-    /// What a reader should know about it: thin volumes, snapshots, options that void durability.
+    /// Notes for the reader: thin volumes, snapshots, options that void durability.
     pub notes: Vec<String>,
 }
 
-/// What holds the data of a file system.
+/// Storage that holds the data of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -53,7 +53,7 @@ pub enum Backing {
     Simulated,
 }
 
-/// How a file system is laid out. Every field is null or empty where the kernel does not show it.
+/// Layout of a file system. Every field is null or empty where the kernel does not show it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Geometry {
@@ -75,7 +75,7 @@ pub struct Geometry {
     pub features: Vec<String>,
 }
 
-/// Room on a file system.
+/// Space on a file system.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Space {
@@ -89,7 +89,7 @@ pub struct Space {
     pub inodes_free: Option<u64>,
 }
 
-/// What `statx(STATX_DIOALIGN)` says.
+/// Alignment as `statx(STATX_DIOALIGN)` reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DirectIo {
@@ -109,7 +109,7 @@ pub struct Device {
     pub major: u32,
     /// Minor number.
     pub minor: u32,
-    /// What kind it is.
+    /// Its kind.
     pub kind: DeviceKind,
     /// Names of the devices that it lies on, all in the same stack; empty for a physical one.
     pub lies_on: Vec<String>,
@@ -121,7 +121,7 @@ pub struct Device {
     pub logical_block_bytes: Option<u32>,
     /// Smallest unit that it writes without reading first.
     pub physical_block_bytes: Option<u32>,
-    /// Whether it says that it has spinning parts.
+    /// True if it reports that it has spinning parts.
     pub rotational: Option<bool>,
     /// I/O scheduler in use: "none", "mq-deadline".
     pub scheduler: Option<String>,
@@ -129,18 +129,18 @@ pub struct Device {
     pub write_cache: Option<String>,
     /// Requests that its queue holds.
     pub nr_requests: Option<u32>,
-    /// Read-ahead.
+    /// Bytes of its read-ahead.
     pub read_ahead_bytes: Option<u64>,
-    /// Node of its controller; null where there is one node only, or none is told.
+    /// NUMA node of its controller; null where there is only one node, or none is known.
     #[serde(default)]
     pub numa_node: Option<u32>,
-    /// Whether its driver has queues that can be polled for completions (`queue/io_poll`).
+    /// True if its driver has queues that can be polled for completions (`queue/io_poll`).
     #[serde(default)]
     pub io_poll: Option<bool>,
-    /// The link that it is reached by; null where none is told.
+    /// Link that leads to it; null where none is known.
     #[serde(default)]
     pub link: Option<Link>,
-    /// What is particular to its kind: RAID level and chunk, backing file of a loop, name and type of a mapping.
+    /// Details of its kind: RAID level and chunk, backing file of a loop, name and type of a mapping.
     pub details: Vec<String>,
 }
 
@@ -150,7 +150,7 @@ pub struct Device {
 pub struct Link {
     /// Its kind: "PCIe 3.0 x4".
     pub name: String,
-    /// Bytes of data that it carries in a second after line coding, each way; packets take some of them.
+    /// Bytes of data that it carries per second in each direction, after line coding; packets take some of them.
     pub bytes_per_second: u64,
 }
 
@@ -174,15 +174,15 @@ pub enum DeviceKind {
 }
 
 impl Device {
-    /// Whether data that reaches it stays there: nothing that we know of lies beneath.
+    /// Returns true if data that reaches the device stays there, because nothing that we know of lies beneath.
     pub fn is_leaf(&self) -> bool {
         self.lies_on.is_empty()
     }
 }
 
 impl Target {
-    /// Whether a disk of this machine is at the bottom, and not loops or compressed memory alone, which this system makes
-    /// itself. In a virtual machine it is one that a hypervisor made.
+    /// Returns true if a disk of this machine is at the bottom. Loops and compressed memory alone do not count, because
+    /// this system makes them itself. In a virtual machine, the disk is one that a hypervisor made.
     pub fn lies_on_disk(&self) -> bool {
         self.device_stack
             .iter()
@@ -198,25 +198,25 @@ impl Target {
         "fsync_mode=nobarrier",
         "journal_flush_disabled",
         "volatile",
-        // As overlay file systems show it.
+        // This is how overlay file systems show it.
         "fsync=volatile",
     ];
 
-    /// File systems that can compress what is in files.
+    /// File systems that can compress the contents of files.
     const COMPRESSING: &[&str] = &["btrfs", "zfs", "f2fs", "bcachefs", "ntfs3"];
 
-    /// Whether its file system can compress what is in files.
+    /// Returns true if its file system can compress the contents of files.
     pub fn may_compress(&self) -> bool {
         Self::COMPRESSING.contains(&self.file_system.as_str())
     }
 
-    /// Whether inodes are not reused for a while after they were freed: ext4 without a journal waits 1 to 5 minutes and
+    /// Returns true if freed inodes are not reused for a while. Without a journal, ext4 waits 1 to 5 minutes and
     /// searches past them (`recently_deleted` in the kernel's fs/ext4/ialloc.c).
     pub fn holds_back_inodes(&self) -> bool {
         self.file_system == "ext4" && self.geometry.journal.as_deref() == Some("none")
     }
 
-    /// The device that is mounted, whose counters are compared with what we asked for.
+    /// Returns the mounted device, whose counters are compared with the bytes that we asked for.
     pub fn top_device(&self) -> Option<&Device> {
         self.device_stack.first()
     }

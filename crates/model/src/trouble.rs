@@ -2,26 +2,26 @@
 
 use std::fmt;
 
-/// What was attempted and on what, why it failed, and what the user can do about it.
+/// A failure: the attempt, its cause, and what the user can do about it.
 ///
 /// Displayed as one line: `cannot ATTEMPT: CAUSE; REMEDY`. Parts are lower-case fragments without a full stop.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Trouble {
-    /// What was attempted, on which path: "create the work directory in /mnt".
+    /// The attempt, with its path: "create the work directory in /mnt".
     pub attempt: String,
-    /// Why it failed: "Read-only file system".
+    /// Cause of the failure: "Read-only file system".
     pub cause: String,
-    /// What to do about it, where there is something: "choose a directory that you can write to".
+    /// Remedy, where there is one: "choose a directory that you can write to".
     pub remedy: Option<String>,
 }
 
 impl Trouble {
-    /// A trouble without a remedy; see [`Trouble::remedy`].
+    /// Returns a trouble without a remedy; see [`Trouble::remedy`].
     pub fn new(attempt: impl Into<String>, cause: impl fmt::Display) -> Self {
         Self { attempt: attempt.into(), cause: without_number(cause.to_string()), remedy: None }
     }
 
-    /// Adds what the user can do about it.
+    /// Adds the remedy.
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
@@ -29,7 +29,7 @@ impl Trouble {
     }
 }
 
-/// The standard library ends the system's own words with "(os error 2)", which tells nobody more.
+/// Removes "(os error 2)", which the standard library adds to the system's own words and which tells nobody more.
 fn without_number(mut cause: String) -> String {
     while let Some(start) = cause.find(" (os error ") {
         let Some(length) = cause[start..].find(')') else { break };

@@ -1,17 +1,17 @@
-//! What one test does, in the field's words: verb, pattern, block size, depth, threads.
+//! One test in the field's words: verb, pattern, block size, depth, threads.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// One test: what it does, with how many threads, and how deep each of them queues.
+/// One test: its work, the number of threads, and the queue depth of each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
     /// Threads, each with its own disjoint range of the data or its own directory of files.
     pub threads: u32,
     /// Operations that each thread keeps in flight.
     pub iodepth: u32,
-    /// What they do.
+    /// The work of the threads.
     pub work: Work,
 }
 
@@ -32,15 +32,15 @@ macro_rules! spec_words {
         pub enum $name { $($(#[$variant_meta])* #[serde(rename = $word)] $variant,)+ }
 
         impl $name {
-            /// Every value, in the order of the documentation.
+            /// All values, in the order of the documentation.
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
-            /// The word for it in specs, flags and JSON.
+            /// Returns the word for it in specs, flags and JSON.
             pub const fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ }
             }
 
-            /// The value of a word.
+            /// Returns the value of a word.
             pub fn from_word(word: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|value| value.word() == word)
             }
@@ -55,7 +55,7 @@ macro_rules! spec_words {
 }
 
 spec_words! {
-    /// What counts as one operation on data; its steps are the calls that it makes.
+    /// Unit that counts as one operation on data; its steps are the calls that it makes.
     DataVerb {
         /// One read of a block.
         Read = "read",
@@ -79,7 +79,7 @@ spec_words! {
 }
 
 spec_words! {
-    /// What a test may ask for with `engine=`.
+    /// Engines that a test may ask for with `engine=`.
     EngineWord {
         /// Plain system calls.
         Sync = "sync",
@@ -93,7 +93,7 @@ spec_words! {
 }
 
 spec_words! {
-    /// How the operations of a phase are issued, as it was decided.
+    /// Engine that issues the operations of a phase, as it was decided.
     Engine {
         /// Plain system calls.
         Sync = "sync",
@@ -111,7 +111,7 @@ spec_words! {
 }
 
 spec_words! {
-    /// What counts as one operation on files; its steps are the calls that it makes.
+    /// Unit that counts as one operation on files; its steps are the calls that it makes.
     FileVerb {
         /// `openat(O_CREAT|O_EXCL)`, a write if the file has a size, `close`.
         Create = "create",
@@ -137,7 +137,7 @@ spec_words! {
 }
 
 spec_words! {
-    /// In which order the blocks of a file are visited.
+    /// Order in which the blocks of a file are visited.
     Access {
         /// From the first block to the last, then again.
         Sequential = "seq",
@@ -147,7 +147,7 @@ spec_words! {
 }
 
 spec_words! {
-    /// In which order the files of a set are visited.
+    /// Order in which the files of a set are visited.
     Order {
         /// In the order of their numbers, which is the order of their creation.
         Sequential = "seq",
@@ -159,19 +159,19 @@ spec_words! {
 }
 
 spec_words! {
-    /// What the names of a set of files look like.
+    /// Form of the names in a set of files.
     Naming {
         /// A letter and the number.
         Plain = "plain",
-        /// The same, and up to 12 letters and digits behind it, drawn for each file.
+        /// The same, and up to 12 letters and digits after it, drawn for each file.
         NumberFirst = "number-first",
-        /// Up to 12 letters and digits, drawn for each file, and then the same: sorted by name, files are in no order.
+        /// Up to 12 letters and digits, drawn for each file, and then the same. Sorted by name, files are in no order.
         LettersFirst = "letters-first",
     }
 }
 
 spec_words! {
-    /// What a set of files consists of.
+    /// Kind of the entries in a set of files.
     FileKind {
         /// Files.
         File = "file",
@@ -195,7 +195,7 @@ spec_words! {
 }
 
 spec_words! {
-    /// In which state the page cache is before a buffered read.
+    /// State of the page cache before a buffered read.
     CacheMode {
         /// The file's own pages are written back and dropped.
         Cold = "cold",
@@ -203,68 +203,70 @@ spec_words! {
         Warm = "warm",
         /// Left as the previous test left it.
         AsIs = "as-is",
-        /// All caches of the machine are dropped: root only, and every other program pays for it.
+        /// All caches of the machine are dropped. Only root may do that, and every other program pays for it.
         DropAll = "drop-all",
     }
 }
 
 spec_words! {
-    /// On which tests experiments are made that tell what limits them, once all tests are done.
+    /// Tests on which experiments are made, once all tests are done, to find out what limits them.
     Probing {
-        /// On none.
+        /// No test.
         None = "none",
-        /// On those that change nothing.
+        /// Tests that change nothing.
         Reads = "reads",
-        /// On those that write and make files, too.
+        /// All tests, also those that write and make files.
         Writes = "writes",
     }
 }
 
 impl DataVerb {
-    /// Whether one operation is one byte.
+    /// Returns true if one operation is one byte.
     pub fn is_bytes(self) -> bool {
         matches!(self, Self::ByteWrite | Self::ByteRead) || self.is_stdio()
     }
 
-    /// Whether it goes through the buffers of the C library.
+    /// Returns true if it goes through the buffers of the C library.
     pub fn is_stdio(self) -> bool {
         matches!(self, Self::PutcWrite | Self::GetcRead)
     }
 
-    /// Whether it writes each file from its beginning to its end and reads none of it, so that it can make its files.
+    /// Returns true if it writes each file from its beginning to its end and reads nothing, so that it can make its
+    /// files.
     pub fn can_make_files(self) -> bool {
         matches!(self, Self::Write | Self::ByteWrite | Self::PutcWrite)
     }
 
-    /// Whether it changes the data on the device.
+    /// Returns true if it changes the data on the device.
     pub fn writes(self) -> bool {
         !matches!(self, Self::Read | Self::ByteRead | Self::GetcRead)
     }
 
-    /// Whether it reads data.
+    /// Returns true if it reads data.
     pub fn reads(self) -> bool {
         !matches!(self, Self::Write | Self::Fsync | Self::ByteWrite | Self::PutcWrite)
     }
 }
 
 impl Engine {
-    /// Whether it works on files of the data set.
+    /// Returns true if it works on files of the data set.
     pub fn needs_files(self) -> bool {
         matches!(self, Self::Sync | Self::Uring | Self::Stdio)
     }
 }
 
-/// When operations start.
+/// Rule for when operations start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
     /// The next one starts when one ends.
     Closed,
-    /// They are due at a rate, whether earlier ones have ended or not; latency counts from when they were due.
+    /// Operations are due at a rate, even if earlier ones have not ended. Latency counts from the time when they were
+    /// due.
     Open {
-        /// How many are due, over all threads.
+        /// Rate at which they are due, over all threads.
         rate: OpenRate,
-        /// Whether the gaps between them are drawn from an exponential distribution, as of many independent users;
-        /// else they are all the same.
+        /// True if the gaps between them are drawn from an exponential distribution, as of many independent users.
+        /// Otherwise all gaps are the same.
         poisson: bool,
     },
 }
@@ -279,7 +281,7 @@ pub enum OpenRate {
 }
 
 impl fmt::Display for Arrival {
-    /// The words of a spec: empty for a closed loop, else `rate=500`, `rate=50%,poisson`.
+    /// Writes the words of a spec: none for a closed loop, else `rate=500`, `rate=50%,poisson`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self::Open { rate, poisson } = self else { return Ok(()) };
         match rate {
@@ -291,72 +293,73 @@ impl fmt::Display for Arrival {
 }
 
 impl FileVerb {
-    /// Whether each operation takes an inode.
+    /// Returns true if each operation takes an inode.
     pub fn takes_inodes(self) -> bool {
         matches!(self, Self::Create | Self::Mkdir | Self::Symlink)
     }
 
-    /// Whether it changes what is there.
+    /// Returns true if it changes files or directories.
     pub fn changes(self) -> bool {
         !matches!(self, Self::Stat | Self::Open | Self::Readdir)
     }
 
-    /// Whether it is done to a name that is there, and makes none: it can follow a directory that is read meanwhile.
+    /// Returns true if it works on an existing name and makes none. It can then follow a directory that is read
+    /// meanwhile.
     pub fn can_follow_directory(self) -> bool {
         matches!(self, Self::Stat | Self::Open | Self::Unlink)
     }
 
-    /// Whether it works on links as on files.
+    /// Returns true if it works on links as on files.
     pub fn can_use_links(self) -> bool {
         self == Self::Create || self.can_follow_directory()
     }
 }
 
-/// Most bytes that one call on a file of a set writes or reads, and as many as it does unless asked otherwise.
+/// Most bytes that one call on a file of a set writes or reads, and the default.
 pub const CHUNK_BYTES_MAX: u64 = 1 << 20;
 
 /// A test on data inside large files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataWork {
-    /// What one operation is.
+    /// Verb, which defines one operation.
     pub verb: DataVerb,
-    /// In which order blocks are visited.
+    /// Order in which blocks are visited.
     pub access: Access,
     /// Bytes of one block, read or written by one call.
     pub block_bytes: u64,
-    /// Whether the page cache is bypassed (`O_DIRECT`).
+    /// True if the page cache is bypassed (`O_DIRECT`).
     pub direct: bool,
     /// Percent of reads in `rw`.
     pub read_percent: u8,
-    /// Whether what `rw` writes was read just before, as by a program that changes a record.
+    /// True if `rw` reads a block just before it writes it, as a program does that changes a record.
     pub update: bool,
-    /// Whether `rewrite` reads each block again after it was written.
+    /// True if `rewrite` reads each block again after it was written.
     pub reread: bool,
     /// When writes are made durable.
     pub sync: SyncMode,
-    /// All threads work in one file instead of one each.
+    /// True if all threads work in one file instead of one each.
     pub shared: bool,
-    /// In how many files all threads work, from two on, where that is not one each.
+    /// Number of files in which all threads work, if it was asked for and is not one for each thread; at least 2.
     pub files: Option<u32>,
-    /// The test makes its files itself: what they held is cut off before, and it writes them once.
+    /// True if the test makes its files itself: their old contents are cut off before, and it writes them once.
     pub fresh: bool,
-    /// When operations start.
+    /// Rule for when operations start.
     pub arrival: Arrival,
     /// Percent of each 4 KiB of data that compresses away.
     pub compress_percent: u8,
     /// Percent of the blocks that are copies of one another.
     pub dedupe_percent: u8,
-    /// How operations are issued, if it was asked for; else [`plan`](crate::plan::plan) chooses.
+    /// Engine that was asked for; otherwise [`plan`](crate::plan::plan) chooses.
     pub engine: Option<EngineWord>,
-    /// The ring polls the device for completions instead of waiting for interrupts (`IORING_SETUP_IOPOLL`).
+    /// True if the ring polls the device for completions instead of waiting for interrupts (`IORING_SETUP_IOPOLL`).
     pub iopoll: bool,
-    /// A thread of the kernel takes requests from the ring (`IORING_SETUP_SQPOLL`).
+    /// True if a kernel thread takes requests from the ring (`IORING_SETUP_SQPOLL`).
     pub sqpoll: bool,
-    /// `putc_unlocked` and `getc_unlocked` in place of the calls that lock the stream.
+    /// True for `putc_unlocked` and `getc_unlocked` in place of the calls that lock the stream.
     pub unlocked: bool,
-    /// The process that makes the calls of the C library has a second thread, so that each call takes the stream's lock.
+    /// True if the process that calls the C library has a second thread, so that each call takes the stream's lock.
     pub threaded: bool,
-    /// Bytes of the C library's buffer (`setvbuf`), if it was asked for; else as many as the library takes.
+    /// Bytes of the C library's buffer (`setvbuf`), if that was asked for; otherwise the library chooses.
     pub stdio_buffer_bytes: Option<u64>,
     /// Ends the phase after that many visits of every block, if set.
     pub passes: Option<u64>,
@@ -367,18 +370,18 @@ pub struct DataWork {
 }
 
 impl DataWork {
-    /// Whether it goes through the page cache from the beginning of a file to its end, so that the kernel reads ahead and
-    /// writes behind.
+    /// Returns true if it goes through the page cache from the beginning of a file to its end. The kernel then reads
+    /// ahead and writes behind.
     pub fn is_stream(&self) -> bool {
         !self.direct && self.access == Access::Sequential
     }
 
-    /// Whether it changes the data on the device.
+    /// Returns true if it changes the data on the device.
     pub fn writes(&self) -> bool {
         self.verb.writes()
     }
 
-    /// Whether it reads data.
+    /// Returns true if it reads data.
     pub fn reads(&self) -> bool {
         self.verb.reads()
     }
@@ -387,42 +390,43 @@ impl DataWork {
 /// A test on files as such.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilesWork {
-    /// What one operation is.
+    /// Verb, which defines one operation.
     pub verb: FileVerb,
-    /// How many files (or directories, for `mkdir` and `rmdir`), over all threads.
+    /// Number of files (or directories, for `mkdir` and `rmdir`), over all threads.
     pub files: u64,
     /// Smallest size of a file in bytes.
     pub size_min_bytes: u64,
     /// Largest size of a file in bytes; sizes are drawn evenly between the two.
     pub size_max_bytes: u64,
-    /// Over how many directories each thread spreads its files.
+    /// Number of directories over which each thread spreads its files.
     pub dirs: u64,
-    /// How many levels deep those directories lie.
+    /// Depth at which those directories lie, in levels.
     pub levels: u32,
-    /// In which order files are visited.
+    /// Order in which files are visited.
     pub order: Order,
-    /// All threads work in the same directories instead of their own.
+    /// True if all threads work in the same directories instead of their own.
     pub shared: bool,
-    /// Caches of names and inodes are dropped before every round (root, `--cache drop-all`).
+    /// True if caches of names and inodes are dropped before every round (root, `--cache drop-all`).
     pub cold: bool,
-    /// The names do not exist: what a failing look-up costs.
+    /// True if the names do not exist, to measure failing look-ups.
     pub missing: bool,
     /// When the directories are made durable, and with them what was written into files.
     pub sync: SyncMode,
     /// Ends the phase after that many rounds over all files, if set.
     pub passes: Option<u64>,
-    /// What their names look like.
+    /// Form of the names.
     pub naming: Naming,
-    /// What the set consists of.
+    /// Kind of the entries in the set.
     pub kind: FileKind,
-    /// `stat` also opens, reads and closes what is not empty.
+    /// True if `stat` also opens, reads and closes files that are not empty.
     pub contents: bool,
     /// Most bytes that one call writes or reads.
     pub chunk_bytes: u64,
 }
 
 impl FilesWork {
-    /// A verb on so many files, and nothing else asked for: empty ones in one directory of each thread, in sequence.
+    /// Returns `verb` on `files` files, with nothing else asked for: empty files in one directory per thread, in
+    /// sequence.
     pub fn new(verb: FileVerb, files: u64) -> Self {
         Self {
             verb,
@@ -444,19 +448,19 @@ impl FilesWork {
         }
     }
 
-    /// Whether each operation takes an inode: a hard link has that of its original.
+    /// Returns true if each operation takes an inode; a hard link has that of its original.
     pub fn takes_inodes(&self) -> bool {
         self.verb.takes_inodes() && self.kind != FileKind::Hardlink
     }
 
-    /// Bytes written into the files of one full set, at most.
+    /// Returns the most bytes written into the files of one full set.
     pub fn set_bytes_max(&self) -> u64 {
         self.files.saturating_mul(self.size_max_bytes)
     }
 }
 
 impl Workload {
-    /// The verb's word: the `name` of a phase.
+    /// Returns the verb's word, which is the `name` of a phase.
     pub fn name(&self) -> &'static str {
         match &self.work {
             Work::Data(data) => data.verb.word(),
@@ -464,7 +468,7 @@ impl Workload {
         }
     }
 
-    /// The data part, where it is a test on data.
+    /// Returns the data part of a test on data.
     pub fn data(&self) -> Option<&DataWork> {
         match &self.work {
             Work::Data(data) => Some(data),
@@ -472,7 +476,7 @@ impl Workload {
         }
     }
 
-    /// The files part, where it is a test on files.
+    /// Returns the files part of a test on files.
     pub fn files(&self) -> Option<&FilesWork> {
         match &self.work {
             Work::Files(files) => Some(files),
@@ -480,19 +484,19 @@ impl Workload {
         }
     }
 
-    /// Operations in flight, over all threads.
+    /// Returns the number of operations in flight, over all threads.
     pub fn in_flight(&self) -> u32 {
         self.threads.saturating_mul(self.iodepth)
     }
 
-    /// In how many files a test on data works: at least in so many, where it has one for each thread.
+    /// Returns the number of files in which a test on data works. Where each thread has its own, it is a lower bound.
     pub fn data_files(&self) -> u32 {
         let Some(data) = self.data() else { return 0 };
         if data.shared { 1 } else { data.files.unwrap_or(self.threads) }
     }
 
-    /// The same test, with a number of files only where it is not the default. Depth may become threads, and one file
-    /// for each of them is another number then.
+    /// Returns the same test, with a number of files only where it is not the default. Depth may become threads, and
+    /// one file for each of them is then a different number.
     #[must_use]
     pub fn with_usual_files(mut self) -> Self {
         let usual = (self.iodepth == 1).then_some(self.threads);
@@ -502,7 +506,7 @@ impl Workload {
         self
     }
 
-    /// Short description for tables: `4K rnd q32t4`, or `t4` with what is unusual for bytes and files.
+    /// Returns a short description for tables: `4K rnd q32t4`, or `t4` with what is unusual for bytes and files.
     pub fn label(&self) -> String {
         match &self.work {
             Work::Data(data) => {
@@ -514,7 +518,7 @@ impl Workload {
                     let threads = if self.threads > 1 { format!("t{}", self.threads) } else { String::new() };
                     format!("{}{random} q{}{threads}", upper(data.block_bytes), self.iodepth)
                 };
-                // Only what differs from the verb's default is worth a reader's eye.
+                // Only differences from the verb's default are worth a reader's eye.
                 let direct_is_default = data.verb != DataVerb::Rewrite;
                 if data.direct != direct_is_default && !data.verb.is_bytes() {
                     label.push_str(if data.direct { " direct" } else { " buffered" });
@@ -553,7 +557,7 @@ impl Workload {
                         label.push_str(word);
                     }
                 }
-                // Which of the two real engines was taken is told beside the label.
+                // Reports show beside the label which of the two real engines was taken.
                 if let Some(engine @ (EngineWord::Null | EngineWord::Nop)) = data.engine {
                     label.push_str(&format!(" engine={engine}"));
                 }

@@ -1,6 +1,6 @@
 //! Names of the system calls that tests make.
 
-/// How many calls have a name here.
+/// Number of calls that have a name here.
 pub(crate) const COUNT: usize = NAMES.len();
 
 macro_rules! calls {
@@ -9,7 +9,7 @@ macro_rules! calls {
     };
 }
 
-/// Number and name. What only old machines have has no number on newer ones.
+/// Number and name of each call. Newer architectures lack the older calls, such as `open`.
 const NAMES: &[(i64, &str)] = calls! {
     SYS_read "read"
     SYS_write "write"
@@ -50,12 +50,12 @@ const NAMES: &[(i64, &str)] = calls! {
     #[cfg(target_arch = "x86_64")] SYS_lstat "lstat"
 };
 
-/// Where a call stands among those that have a name.
+/// Returns the position of a call in [`NAMES`]; absent if it has no name.
 pub(crate) fn position(number: i64) -> Option<usize> {
     NAMES.iter().position(|(known, _)| *known == number)
 }
 
-/// The name of the call that stands there.
+/// Returns the name of the call at this position.
 pub(crate) fn name(position: usize) -> Option<&'static str> {
     NAMES.get(position).map(|(_, name)| *name)
 }

@@ -1,4 +1,4 @@
-//! Limits of the cgroups that this process is in, from its own up to the topmost that can be seen.
+//! Limits of the cgroups that hold this process, from its own up to the topmost visible one.
 
 use model::health::IoLimit;
 use model::target::Device;
@@ -15,12 +15,12 @@ const THROTTLES: [&str; 4] = [
     "blkio.throttle.write_iops_device",
 ];
 
-/// The tightest limits on the way up; absent where there is none.
+/// Tightest limits from the process's own cgroup upwards; absent where no cgroup sets one.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Limits {
-    /// CPUs by quota, a fraction possibly.
+    /// CPUs by quota, possibly a fraction.
     pub cpus: Option<f64>,
-    /// Memory, page cache included.
+    /// Bytes of memory, page cache included.
     pub memory_bytes: Option<u64>,
 }
 
@@ -36,18 +36,19 @@ pub(crate) fn limits(root: &Root, mounts: &[Mount]) -> Limits {
     limits
 }
 
-/// A cgroup that this process is in.
+/// A cgroup that holds this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Level {
-    /// Where its files are, below the root.
+    /// Directory of its files, below the root.
     pub directory: String,
-    /// Whether it is of version 2.
+    /// True for version 2.
     pub version_2: bool,
-    /// Whether the process is in it itself, not only in one below.
+    /// True if the process is a direct member, not only a member of a cgroup below.
     pub own: bool,
 }
 
-/// The cgroups of the hierarchy of version 2 and of those with one of these controllers, the topmost first in each.
+/// Returns the cgroups of the version 2 hierarchy and of each hierarchy with one of these controllers. In
+/// each hierarchy the topmost comes first.
 pub(crate) fn levels(root: &Root, mounts: &[Mount], controllers: &[&str]) -> Vec<Level> {
     let mut levels = Vec::new();
     for membership in memberships(&root.read("proc/self/cgroup").unwrap_or_default()) {
@@ -69,7 +70,7 @@ fn smaller<T>(a: Option<T>, b: Option<T>, min: impl Fn(T, T) -> T) -> Option<T> 
     }
 }
 
-/// The tightest limits of I/O on each of the devices; those without any are left out.
+/// Returns the tightest I/O limits of each device; devices without a limit are left out.
 pub(crate) fn io_limits(root: &Root, mounts: &[Mount], devices: &[Device]) -> Vec<IoLimit> {
     let mut limits: Vec<_> = devices.iter().map(|device| (device, [None; 4])).collect();
     for level in levels(root, mounts, &["blkio"]) {
@@ -100,13 +101,14 @@ pub(crate) fn io_limits(root: &Root, mounts: &[Mount], devices: &[Device]) -> Ve
         .collect()
 }
 
-/// The files with limits of devices: one in version 2, four in version 1.
+/// Returns the files that hold limits of devices: one in version 2, four in version 1.
 pub(crate) fn io_files(level: &Level) -> impl Iterator<Item = String> {
     let names = if level.version_2 { &["io.max"][..] } else { &THROTTLES[..] };
     names.iter().map(|name| format!("{}/{name}", level.directory))
 }
 
-/// The limits of a device in the texts of these files: bytes read, bytes written, reads and writes in a second.
+/// Reads the limits of a device from the texts of these files. The order is bytes read, bytes written, reads
+/// and writes per second.
 pub(crate) fn io_limits_in<T: AsRef<str>>(texts: &[T], device: &Device) -> [Option<u64>; 4] {
     let (major, minor) = (device.major, device.minor);
     match texts {
@@ -115,7 +117,7 @@ pub(crate) fn io_limits_in<T: AsRef<str>>(texts: &[T], device: &Device) -> [Opti
     }
 }
 
-/// Where a hierarchy is mounted, if it is the one of version 2 or has one of these controllers.
+/// Finds the mount of a hierarchy, if the hierarchy is version 2 or has one of these controllers.
 fn hierarchy<'a>(mounts: &'a [Mount], membership: &Membership, controllers: &[&str]) -> Option<&'a Mount> {
     if membership.controllers.is_empty() {
         return mounts.iter().rfind(|mount| mount.file_system == "cgroup2");
@@ -124,10 +126,11 @@ fn hierarchy<'a>(mounts: &'a [Mount], membership: &Membership, controllers: &[&s
     mounts.iter().rfind(|mount| mount.file_system == "cgroup" && mount.super_options.contains(limiting))
 }
 
-/// The directories of a cgroup and of all above it. A container sees its own as the top of the mount.
+/// Returns the directories of a cgroup and of all cgroups above it. A container sees its own cgroup as the
+/// top of the mount.
 fn upwards(mount: &Mount, path: &str) -> Vec<String> {
     let root = mount.root.trim_end_matches('/');
-    // A path that climbs leads out of the namespace; all that can be seen then is the top of the mount.
+    // A path that climbs leads out of the namespace; then only the top of the mount is visible.
     let below = path.strip_prefix(root).filter(|rest| rest.is_empty() || rest.starts_with('/')).unwrap_or("");
     let below = if below.split('/').any(|name| name == "..") { "" } else { below.trim_end_matches('/') };
     let ends = below.match_indices('/').map(|(end, _)| end).chain([below.len()]);

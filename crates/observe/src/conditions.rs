@@ -1,4 +1,4 @@
-//! What drives, CPUs and file systems do to themselves while others use them.
+//! Conditions of drives, CPUs and file systems under load: temperature, throttling and upkeep.
 
 use model::Target;
 use model::health::{Array, Upkeep};
@@ -9,7 +9,8 @@ use crate::root::Root;
 use crate::sensors::{cpu_throttled, temperatures};
 use crate::upkeep::{arrays, upkeep};
 
-/// How it is at this moment; the CPUs' throttling is counted since boot. Reading the sensor of a drive asks the drive.
+/// Returns the conditions at this moment. CPU throttling is counted since boot. Reading a drive's sensor
+/// queries the drive.
 pub fn conditions(root: &Root, target: &Target) -> Conditions {
     let mounts = mountinfo::parse(&root.read("proc/self/mountinfo").unwrap_or_default());
     let drives = temperatures(root, &target.device_stack).into_iter().map(|sensor| DriveTemperature {
@@ -27,7 +28,7 @@ pub fn conditions(root: &Root, target: &Target) -> Conditions {
 }
 
 fn of_array(array: &Array) -> Option<UpkeepRecord> {
-    // One that lacks devices and does nothing about it is as it is: a note above the table says so.
+    // A degraded array that does not rebuild gets no record: a note above the table reports it.
     Some(UpkeepRecord {
         work: array.action.clone()?,
         device: Some(array.name.clone()),
@@ -40,7 +41,7 @@ fn of_file_system(upkeep: Upkeep) -> UpkeepRecord {
     let (work, is_of_target) = match upkeep {
         Upkeep::InodeTables => ("ext4 inode tables".to_owned(), false),
         Upkeep::Scrub => ("btrfs scrub".to_owned(), false),
-        // What is paused does nothing.
+        // Paused work does nothing.
         Upkeep::Operation(operation) => (format!("btrfs {operation}"), !operation.ends_with("paused")),
     };
     UpkeepRecord { work, device: None, progress: None, is_of_target }

@@ -10,24 +10,24 @@ use crate::settings::chosen;
 const KIB: u64 = 1024;
 const SECTOR_BYTES: u64 = 512;
 
-/// A device's place in sysfs: paths relative to the root.
+/// Place of a device in sysfs: paths relative to the root.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub name: String,
     /// Its own directory.
     pub directory: String,
-    /// The directory of the disk, which has the queue: its own unless it is a partition.
+    /// Directory of the disk, which has the queue; equals `directory` unless the device is a partition.
     pub disk: String,
     pub is_partition: bool,
 }
 
 impl Place {
-    /// Where the device of this name is, if it is.
+    /// Returns the place of the device with this name; absent if there is none.
     pub fn by_name(root: &Root, name: &str) -> Option<Self> {
         Self::at(root, &format!("sys/class/block/{name}"))
     }
 
-    /// Where the device with these numbers is, if it is a block device.
+    /// Returns the place of the block device with these numbers; absent if there is none.
     pub fn by_number(root: &Root, major: u32, minor: u32) -> Option<Self> {
         Self::at(root, &format!("sys/dev/block/{major}:{minor}"))
     }
@@ -40,22 +40,22 @@ impl Place {
         Some(Self { name: name.to_owned(), disk, is_partition, directory })
     }
 
-    /// Name of the disk that a partition is a part of.
+    /// Returns the name of the disk that holds the partition.
     pub fn disk_name(&self) -> &str {
         self.disk.rsplit_once('/').map_or(&self.disk, |(_, name)| name)
     }
 
-    /// A file in its own directory.
+    /// Reads a file in the device's own directory.
     pub fn line(&self, root: &Root, name: &str) -> Option<String> {
         root.line(&format!("{}/{name}", self.directory))
     }
 
-    /// Whether a file or directory is in its own directory.
+    /// Returns true if the device's own directory has an entry of this name.
     pub fn has(&self, root: &Root, name: &str) -> bool {
         root.exists(&format!("{}/{name}", self.directory))
     }
 
-    /// What kind of device it is.
+    /// Returns the kind of the device.
     pub fn kind(&self, root: &Root) -> DeviceKind {
         if self.is_partition {
             DeviceKind::Partition
@@ -73,7 +73,7 @@ impl Place {
     }
 }
 
-/// All about the device but what lies beneath it.
+/// Describes the device, without the devices beneath it.
 pub(crate) fn device(root: &Root, place: &Place, kind: DeviceKind) -> Device {
     let queue = |name: &str| root.line(&format!("{}/queue/{name}", place.disk));
     let number = |name: &str| queue(name).and_then(|text| text.parse().ok());
@@ -113,8 +113,8 @@ fn numbers(root: &Root, place: &Place) -> (u32, u32) {
     numbers.unwrap_or((0, 0))
 }
 
-/// The model of the disk, also for its partitions; with its vendor where that is a name and not a number or
-/// a bus.
+/// Returns the model of the disk, also for its partitions. The vendor comes first if it is a name and not a
+/// number or a bus.
 fn model(root: &Root, place: &Place) -> Option<String> {
     let line = |name: &str| root.line(&format!("{}/device/{name}", place.disk));
     let model = line("model").or_else(|| line("name"))?.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -125,8 +125,8 @@ fn model(root: &Root, place: &Place) -> Option<String> {
     })
 }
 
-/// What the disk is reached by, where that is worth knowing: each directory on the way down to it is a bus
-/// or a port.
+/// Names the bus to the disk, if the reader should know it. Each directory on the way down to the disk is a
+/// bus or a port.
 fn bus(directory: &str) -> Option<&'static str> {
     let word = |name: &str| match name {
         _ if name.starts_with("virtio") => Some("virtio"),

@@ -1,4 +1,4 @@
-//! What lies under a file: extents, holes, and what was allocated and never written.
+//! Extents and holes of a file, and space that is allocated but was never written.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -6,26 +6,26 @@ use rustix::fs::SeekFrom;
 
 /// `FS_IOC_FIEMAP` (linux/fiemap.h).
 const FS_IOC_FIEMAP: libc::Ioctl = 0xc020_660b_u32 as libc::Ioctl;
-/// Write back first, so that what waits for its place is not taken for a hole.
+/// Writes back first, so that data without a place on the device does not look like a hole.
 const FIEMAP_FLAG_SYNC: u32 = 1;
 const LAST: u32 = 0x1;
 const ENCODED: u32 = 0x8;
 const UNWRITTEN: u32 = 0x800;
-/// Extents of one answer.
+/// Extents per answer of the kernel.
 const BATCH: usize = 256;
-/// Answers after which a file is too fragmented to go on.
+/// Number of answers after which a file counts as too fragmented to go on.
 const ANSWERS_MAX: usize = 4096;
 
-/// What lies under a file, in bytes of it.
+/// Bytes of a file by kind of allocation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FileExtents {
-    /// Never allocated.
+    /// Bytes that were never allocated.
     pub hole_bytes: u64,
-    /// Allocated and never written.
+    /// Bytes that were allocated and never written.
     pub unwritten_bytes: u64,
-    /// Compressed, encrypted or packed by the file system.
+    /// Bytes that the file system compressed, encrypted or packed.
     pub encoded_bytes: u64,
-    /// Extents.
+    /// Number of extents.
     pub extents: u64,
 }
 
@@ -51,7 +51,7 @@ struct Fiemap {
     extents: [Extent; BATCH],
 }
 
-/// What lies under the first `length_bytes` of a file; `None` where neither its map nor its holes can be asked for.
+/// Examines the first `length_bytes` of a file. `None` if the file system shows neither a map nor holes.
 pub fn extents(file: BorrowedFd<'_>, length_bytes: u64) -> Option<FileExtents> {
     mapped(file, length_bytes).or_else(|| holes(file, length_bytes))
 }
@@ -72,8 +72,9 @@ fn mapped(file: BorrowedFd<'_>, length_bytes: u64) -> Option<FileExtents> {
             reserved: 0,
             extents: [Extent::default(); BATCH],
         });
-        // SAFETY: the kernel reads the header and writes at most `count` extents behind it, which is how many there are;
-        // the layout is that of `struct fiemap`, and nothing is kept after the call.
+        // SAFETY: the kernel reads the header and writes at most `count` extents behind it, and the array has
+        // room for exactly `count`. The layout is that of `struct fiemap`. The kernel keeps nothing after the
+        // call.
         let result = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP, &raw mut *map) };
         if result != 0 {
             return None;
@@ -102,7 +103,7 @@ impl FileExtents {
     }
 }
 
-/// Holes only: for file systems that show no map.
+/// Counts holes only, for file systems that show no map.
 fn holes(file: BorrowedFd<'_>, length_bytes: u64) -> Option<FileExtents> {
     let mut sum = FileExtents::default();
     let mut at = 0;
@@ -112,7 +113,7 @@ fn holes(file: BorrowedFd<'_>, length_bytes: u64) -> Option<FileExtents> {
         }
         let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
             Ok(data) => data,
-            // No data behind: a hole until the end.
+            // No data follows: the hole reaches to the end.
             Err(rustix::io::Errno::NXIO) => length_bytes,
             Err(_) => return None,
         };
@@ -136,7 +137,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// A MiB of data, one of nothing, one allocated where that can be done, one of data.
+    /// Makes a file of four MiB: data, a hole, space allocated without data (if the file system can), and
+    /// data.
     fn mixed() -> (File, bool) {
         let file = tempfile::tempfile().unwrap();
         let data = vec![1; MIB as usize];
@@ -150,7 +152,7 @@ mod tests {
     #[test]
     fn holes_and_unwritten_parts_are_told_apart_where_the_map_is_shown() {
         let (file, can_allocate) = mixed();
-        // Where temporary files are in memory there is no map; the end-to-end tests ask for one on ext4.
+        // A file system in memory has no map; the end-to-end tests ask for one on ext4.
         let Some(found) = mapped(file.as_fd(), 4 * MIB) else { return };
         let allocated = if can_allocate { MIB } else { 0 };
         assert_eq!(found.unwritten_bytes, allocated);

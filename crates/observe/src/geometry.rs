@@ -1,4 +1,4 @@
-//! How a file system is laid out, and the options that change what its numbers mean.
+//! Layout of a file system, and the options that change the meaning of its numbers.
 
 use std::io::{Read, Seek, SeekFrom};
 
@@ -12,18 +12,18 @@ use crate::stack::source_device;
 
 const SECTOR_BYTES: u64 = 512;
 
-/// What is known of the mounted file system.
+/// Facts known about the mounted file system.
 pub(crate) struct Mounted<'a> {
     pub mount: &'a Mount,
-    /// Name of the mounted device, where there is one.
+    /// Name of the mounted device, if there is one.
     pub device: Option<&'a str>,
-    /// Bytes of a block by `statfs`.
+    /// Block size in bytes, from `statfs`.
     pub block_bytes: Option<u64>,
-    /// What the file system told by itself.
+    /// Layout that the file system itself reported.
     pub told: Option<Geometry>,
 }
 
-/// The layout, as far as it shows, and notes on options of the file system.
+/// Returns the layout, as far as it is visible, and notes on options of the file system.
 pub(crate) fn geometry(root: &Root, mounted: Mounted<'_>) -> (Geometry, Vec<String>) {
     let (mut geometry, options) = match mounted.mount.file_system.as_str() {
         "ext2" | "ext3" | "ext4" => ext4(root, &mounted),
@@ -31,7 +31,7 @@ pub(crate) fn geometry(root: &Root, mounted: Mounted<'_>) -> (Geometry, Vec<Stri
         "btrfs" => (btrfs(root, mounted.mount), mounted.mount.super_options.clone()),
         _ => (mounted.told.clone().unwrap_or_default(), mounted.mount.super_options.clone()),
     };
-    // Elsewhere it is the preferred size of a transfer, which is another thing.
+    // Without a device, `statfs` reports the preferred size of a transfer instead.
     if mounted.device.is_some() {
         geometry.block_bytes = geometry.block_bytes.or(mounted.block_bytes);
     }
@@ -75,8 +75,8 @@ fn notes(mount: &Mount, options: &[String]) -> Vec<String> {
     notes
 }
 
-/// The layout from the superblock, where this user may read it, and else from what the kernel shows to
-/// everyone.
+/// Reads the layout from the superblock if this user may read it, otherwise from files that the kernel shows
+/// to everyone.
 fn ext4(root: &Root, mounted: &Mounted<'_>) -> (Geometry, Vec<String>) {
     let mut options = mounted.mount.super_options.clone();
     let Some(device) = mounted.device else { return (Geometry::default(), options) };
@@ -87,7 +87,7 @@ fn ext4(root: &Root, mounted: &Mounted<'_>) -> (Geometry, Vec<String>) {
     let option_number =
         |key: &str| options.iter().find_map(|option| option.strip_prefix(key)?.parse::<u64>().ok());
     let block_bytes = superblock.as_ref().map(|superblock| superblock.block_bytes).or(mounted.block_bytes);
-    // A stripe of the options is counted in blocks, and 0 or 1 for none.
+    // The option counts the stripe in blocks; 0 or 1 means no stripe.
     let stripe_bytes = option_number("stripe=")
         .filter(|blocks| *blocks > 1)
         .zip(block_bytes)
@@ -118,8 +118,8 @@ fn superblock(root: &Root, device: &str) -> Option<Superblock> {
     ext4_superblock::parse(&bytes)
 }
 
-/// jbd2 names an internal journal after the device and its inode ("sda1-8"), an external one after its own
-/// device.
+/// Finds the journal. jbd2 names an internal journal after its device and inode ("sda1-8"), and an external
+/// one after its own device.
 fn journal(
     root: &Root,
     mounted: &Mounted<'_>,
@@ -142,7 +142,7 @@ fn journal(
     {
         return Some("internal".to_owned());
     }
-    // The thread that commits is shown even where /proc/fs/jbd2 is not.
+    // sysfs shows the commit thread even where /proc/fs/jbd2 is missing.
     let thread: Option<u32> = root.number(&format!("sys/fs/ext4/{device}/journal_task"));
     match thread {
         Some(_) if root.exists("proc/fs/jbd2") => Some(external()),
@@ -151,7 +151,8 @@ fn journal(
     }
 }
 
-/// The device of an external journal, by the options or because it is the only one on this machine.
+/// Returns the device of an external journal: from the options, or because it is the only one on this
+/// machine.
 fn external_journal(root: &Root, mount: &Mount, journals: &[String]) -> String {
     let path = mount.super_options.iter().find_map(|option| option.strip_prefix("journal_path=/dev/"));
     let is_device = |name: &&String| root.exists(&format!("sys/class/block/{name}"));
@@ -163,7 +164,7 @@ fn external_journal(root: &Root, mount: &Mount, journals: &[String]) -> String {
     }
 }
 
-/// The layout that XFS told; the device of an external log is in the options.
+/// Returns the layout that XFS reported; the device of an external log comes from the options.
 fn xfs(root: &Root, mounted: &Mounted<'_>) -> Geometry {
     let option = |key: &str| mounted.mount.super_options.iter().find_map(|option| option.strip_prefix(key));
     let sectors =
@@ -179,7 +180,7 @@ fn xfs(root: &Root, mounted: &Mounted<'_>) -> Geometry {
     geometry
 }
 
-/// The layout that the ioctl of XFS tells.
+/// Converts the layout that the ioctl of XFS returns.
 pub(crate) fn of_xfs(xfs: XfsGeometry) -> Geometry {
     Geometry {
         block_bytes: Some(xfs.block_bytes),
@@ -193,7 +194,7 @@ pub(crate) fn of_xfs(xfs: XfsGeometry) -> Geometry {
     }
 }
 
-/// The directory of a mounted btrfs in sysfs: the one that lists the mounted device.
+/// Returns the sysfs directory of a mounted btrfs: the one that lists the mounted device.
 pub(crate) fn btrfs_directory(root: &Root, mount: &Mount) -> Option<String> {
     let top = "sys/fs/btrfs";
     let all: Vec<_> =
@@ -201,7 +202,7 @@ pub(crate) fn btrfs_directory(root: &Root, mount: &Mount) -> Option<String> {
     let device = source_device(root, &mount.source);
     let listed = device
         .and_then(|device| all.iter().find(|name| root.exists(&format!("{top}/{name}/devices/{device}"))));
-    // "/dev/root" and the like name no device; where there is only one btrfs it is that one.
+    // A source such as "/dev/root" names no device; if the machine has only one btrfs, it is that one.
     let only = || all.first().filter(|_| all.len() == 1);
     listed.or_else(only).map(|name| format!("{top}/{name}"))
 }
@@ -220,7 +221,7 @@ fn btrfs(root: &Root, mount: &Mount) -> Geometry {
     }
     Geometry {
         block_bytes: root.number(&format!("{directory}/sectorsize")),
-        // Not to cow data means not to check it either.
+        // Data without copy-on-write has no checksums either.
         data_checksum: checksum.filter(|_| !has("nodatasum") && !has("nodatacow")),
         features,
         ..Geometry::default()

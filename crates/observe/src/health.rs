@@ -1,4 +1,4 @@
-//! All that is looked at before anything is measured.
+//! Checks of machine and target before anything is measured.
 
 use std::time::{Duration, Instant};
 
@@ -21,10 +21,10 @@ use crate::upkeep::{arrays, upkeep};
 
 const CLOCKS: &str = "sys/devices/system/clocksource/clocksource0/available_clocksource";
 
-/// Looks at a machine and a target, and watches both for a while in which one thread is busy and nothing else is
-/// done. Reads only.
+/// Inspects a machine and a target, then watches both while one thread is busy and nothing else is done.
+/// Reads only.
 ///
-/// What only calls can tell is left to whoever makes them: the price of a clock read, and
+/// The caller fills in the facts that need system calls: the price of a clock read, and
 /// [`Machine::io_uring_refused`].
 pub fn health(root: &Root, machine: &Machine, target: &Target, watched: Duration) -> Health {
     let mounts = mountinfo::parse(&root.read("proc/self/mountinfo").unwrap_or_default());
@@ -80,7 +80,7 @@ fn watch(root: &Root, probe: &mut Probe, time: Duration) -> Watch {
     }
 }
 
-/// What `/proc/pressure` says at one moment: for a CPU, for memory, for I/O.
+/// Values of `/proc/pressure` at one moment: CPU, memory, I/O.
 #[derive(Clone, Copy)]
 struct Waits([pressure::Some10; 3]);
 
@@ -90,7 +90,7 @@ impl Waits {
         Some(Self([wait("cpu")?, wait("memory")?, wait("io")?]))
     }
 
-    /// The shares of the time since then; where no time has gone by, of the last ten seconds.
+    /// Returns the shares of the time since `then`; if no time has passed, those of the last ten seconds.
     fn since(self, then: Self, length: Duration, no_time: bool) -> Pressure {
         let [cpu, memory, io] = std::array::from_fn(|index| {
             let (now, then) = (self.0[index], then.0[index]);
@@ -101,7 +101,7 @@ impl Waits {
     }
 }
 
-/// Asks without trying: what is made is in the way of others, if only for a moment.
+/// Asks for the permission instead of making a file, because even a short-lived file can disturb others.
 fn unwritable(target: &Target) -> Option<String> {
     let access = Access::WRITE_OK | Access::EXEC_OK;
     let errno = rustix::fs::accessat(CWD, &target.path, access, AtFlags::EACCESS).err()?;
@@ -113,7 +113,7 @@ fn used_bytes(target: &Target) -> Option<u64> {
     Some(statvfs.f_blocks.saturating_sub(statvfs.f_bfree).saturating_mul(statvfs.f_frsize))
 }
 
-/// Those of the physical devices of which the data is in memory all the same.
+/// Returns the names of the physical devices whose data is really in memory.
 fn in_memory(root: &Root, mounts: &[Mount], devices: &[Device]) -> Vec<String> {
     let is_file_in_memory = |name: &str| {
         let place = Place::by_name(root, name)?;
@@ -124,7 +124,7 @@ fn in_memory(root: &Root, mounts: &[Mount], devices: &[Device]) -> Vec<String> {
     let is_in_memory = |device: &&Device| match device.kind {
         DeviceKind::Zram => true,
         DeviceKind::Loop => is_file_in_memory(&device.name) == Some(true),
-        // The driver of disks in memory (brd) has no other mark.
+        // A RAM disk (brd) shows no sign but its name.
         DeviceKind::Disk => {
             device.name.strip_prefix("ram").is_some_and(|number| number.parse::<u32>().is_ok())
         }

@@ -1,4 +1,4 @@
-//! What the running kernel says about a directory, before anything is read under the root.
+//! Facts from the running kernel about a directory, before anything is read under the root.
 
 use std::fs::File;
 use std::io;
@@ -14,27 +14,26 @@ use crate::xfs_geometry::xfs_geometry;
 
 const XFS_MAGIC: i128 = 0x5846_5342;
 
-/// All that [`resolve`](crate::resolve) needs to know about a directory from the kernel, so that a test can
-/// make it up.
+/// Facts about a directory that [`resolve`](crate::resolve) needs from the kernel; a test can make them up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// The directory, absolute and without symbolic links.
+    /// Absolute path of the directory, without symbolic links.
     pub path: String,
     /// Number of its mount; absent before Linux 5.8.
     pub mount_id: Option<u64>,
     /// Major number of its file system's device.
     pub major: u32,
-    /// Minor number of it.
+    /// Minor number of its file system's device.
     pub minor: u32,
-    /// Room on its file system.
+    /// Space on its file system.
     pub space: Space,
-    /// Whether users besides its owner and root may rename what is in it.
+    /// True if users other than its owner and root may rename its entries.
     pub others_write: bool,
-    /// Bytes of a block of its file system, where `statfs` tells it.
+    /// Block size of its file system in bytes, if `statfs` reports it.
     pub block_bytes: Option<u64>,
-    /// Alignment for direct I/O, where it is known already.
+    /// Alignment for direct I/O, if already known.
     pub direct_io: Option<DirectIo>,
-    /// Layout, where the file system tells it itself.
+    /// Layout, if the file system itself reports it.
     pub geometry: Option<Geometry>,
 }
 
@@ -74,15 +73,15 @@ impl Identity {
     }
 }
 
-/// Whether a directory of that mode lets users besides its owner and root rename what is in it. A group that has the
-/// number of the owner is the owner's own: so distributions give one to each user.
+/// Returns true if a directory of this mode lets users other than its owner and root rename its entries. A
+/// group with the owner's number is the owner's own: distributions create such a group for each user.
 fn others_write(mode: u32, owner: u32, group: u32) -> bool {
     const STICKY: u32 = 0o1000;
     let writers = if group == 0 || group == owner { 0o002 } else { 0o022 };
     mode & STICKY == 0 && mode & writers != 0
 }
 
-/// Room on the file system of a directory, for this user.
+/// Returns the space for this user on the file system of a directory.
 pub fn space(directory: &Path) -> Result<Space, Trouble> {
     let statfs = rustix::fs::statfs(directory).map_err(|error| {
         let error = io::Error::from(error);
@@ -92,10 +91,10 @@ pub fn space(directory: &Path) -> Result<Space, Trouble> {
     Ok(space_of(&statfs))
 }
 
-/// The alignment that direct I/O on a regular file needs; absent where the kernel does not say.
+/// Returns the alignment that direct I/O on a regular file needs; absent if the kernel does not report it.
 ///
-/// Both are 0 where it says that direct I/O is not supported. It takes Linux 6.1, and a file system that
-/// answers.
+/// Both values are 0 if the kernel reports no support for direct I/O. The report needs Linux 6.1 and a file
+/// system that answers.
 pub fn direct_io(file: BorrowedFd<'_>) -> Option<DirectIo> {
     let statx = rustix::fs::statx(file.as_fd(), "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
     (statx.stx_mask & StatxFlags::DIOALIGN.bits() != 0).then_some(DirectIo {
@@ -105,10 +104,10 @@ pub fn direct_io(file: BorrowedFd<'_>) -> Option<DirectIo> {
 }
 
 fn space_of(statfs: &StatFs) -> Space {
-    // The fragment is the unit of the counts; file systems that do not know it leave it 0.
+    // The fragment is the unit of the counts; file systems without fragments report 0.
     let unit = if statfs.f_frsize > 0 { statfs.f_frsize } else { statfs.f_bsize };
     let unit = u64::try_from(unit).unwrap_or(0);
-    // Some servers say −1 where they do not know.
+    // Some servers report −1 for an unknown number.
     let known = |inodes: u64| (statfs.f_files > 0 && statfs.f_files < u64::MAX).then_some(inodes);
     Space {
         total_bytes: statfs.f_blocks.saturating_mul(unit),

@@ -1,4 +1,4 @@
-//! What others do to a device while we do nothing.
+//! Traffic of others on a device while we do nothing.
 
 use std::time::{Duration, Instant};
 
@@ -15,12 +15,12 @@ pub struct IdleTraffic {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// How long the pause was.
+    /// Length of the pause.
     pub length_ns: u64,
 }
 
-/// Sleeps for `pause` and says what the device moved meanwhile; absent, without a pause, if it cannot be
-/// read.
+/// Sleeps for `pause` and returns the device's traffic meanwhile. Absent, without a pause, if the counters
+/// cannot be read.
 pub fn idle_traffic(root: &Root, device: &Device, pause: Duration) -> Option<IdleTraffic> {
     let before = counters(root, device)?;
     let start = Instant::now();

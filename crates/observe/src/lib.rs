@@ -1,13 +1,15 @@
-//! What the machine was doing: mounts, devices, CPU and memory, read from the kernel's own files.
+//! Reads the state of the machine from the kernel's own files: mounts, devices, CPU, memory and their counters.
+//!
+//! `tests/fixtures/` holds machines that we do not have, as trees of files.
 //!
 //! Invariants:
-//! - It reads and never writes.
-//! - Every file is opened below a [`Root`], so that fixtures stand in for machines we do not have.
-//!   What can only be asked of the running kernel (system calls) is asked for the system root alone.
+//! - This crate reads and never writes.
+//! - Every file is opened below a [`Root`], so that fixtures replace machines that we do not have. System calls ask the
+//!   running kernel, and only if the root is the system's.
 //! - Parsers are pure functions of a text, in [`parse`]; no text makes them panic.
-//! - What is missing or unreadable is absent, never an error and never made up.
-//! - A [`Probe`] keeps its files open, and a [`Probe::snapshot`] allocates nothing; nor does a look of
-//!   [`Waits`] or [`Surroundings`].
+//! - A missing or unreadable value is absent, never an error and never made up.
+//! - A [`Probe`] keeps its files open. A [`Probe::snapshot`] and a look of [`Waits`] or [`Surroundings`] allocate
+//!   nothing (`tests/no_allocation.rs`).
 
 mod busy;
 mod calls;

@@ -1,12 +1,12 @@
-//! The link that a disk is reached by: its lanes of PCIe, or its SATA port.
+//! Link between a disk and the machine: its PCIe lanes or its SATA port.
 
 use model::target::Link;
 
 use crate::device::Place;
 use crate::root::Root;
 
-/// Generations of PCIe: transfers a second on a lane, and the share of bits that carry data after line coding (8b/10b,
-/// 128b/130b, flits of 256 bytes with 242 of data).
+/// PCIe generations: transfers per second on a lane, name, and share of bits that carry data after line
+/// coding. The codings are 8b/10b, 128b/130b, and flits of 256 bytes with 242 of data.
 const GENERATIONS: [(f64, &str, f64); 6] = [
     (2.5e9, "1.0", 0.8),
     (5e9, "2.0", 0.8),
@@ -15,16 +15,17 @@ const GENERATIONS: [(f64, &str, f64); 6] = [
     (32e9, "5.0", 128.0 / 130.0),
     (64e9, "6.0", 242.0 / 256.0),
 ];
-/// SATA codes 8 bits as 10.
+/// SATA encodes 8 bits as 10.
 const SATA_SHARE: f64 = 0.8;
 
-/// The link of a disk, where sysfs tells it. That of an adapter with several disks is not the disk's own.
+/// Returns the link of a disk, if sysfs shows it. The link of an adapter with several disks does not count as
+/// the disk's own.
 pub(crate) fn link(root: &Root, place: &Place) -> Option<Link> {
     if place.disk_name().starts_with("nvme") { pcie(root, place) } else { sata(root, place) }
 }
 
 fn pcie(root: &Root, place: &Place) -> Option<Link> {
-    // The function above the name of the controller.
+    // The PCI function lies above the directory of the controller.
     let (function, _) = place.disk.split_once("/nvme/")?;
     let speed = root.line(&format!("{function}/current_link_speed"))?;
     let lanes: u32 = root.number(&format!("{function}/current_link_width"))?;
@@ -46,7 +47,8 @@ fn sata(root: &Root, place: &Place) -> Option<Link> {
     })
 }
 
-/// "8.0 GT/s PCIe" as 8.0; `None` where the text does not begin with a number of that unit, as in "Unknown".
+/// Parses "8.0 GT/s PCIe" as 8.0. `None` if the text does not begin with a number of that unit, as in
+/// "Unknown".
 fn leading_number(text: &str, unit: &str) -> Option<f64> {
     let (number, rest) = text.split_once(' ')?;
     rest.starts_with(unit).then(|| number.parse().ok()).flatten().filter(|number: &f64| *number > 0.0)

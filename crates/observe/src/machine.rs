@@ -9,17 +9,17 @@ use crate::parse::{cpu_list, cpuinfo, meminfo, mountinfo};
 use crate::root::Root;
 use crate::virtualisation::virtualisation;
 
-/// Room for the first processor of `/proc/cpuinfo`: the text of hundreds of them takes milliseconds to
-/// make.
+/// Bytes for the first processor of `/proc/cpuinfo`: the kernel needs milliseconds to format hundreds of
+/// them.
 const CPUINFO_BYTES: usize = 4096;
 
-/// Bytes of the machine's pages that wait to be written or are being written; 0 where this cannot be read.
+/// Returns the bytes of the machine's dirty pages and pages under writeback; 0 if they cannot be read.
 pub fn unwritten_bytes(root: &Root) -> u64 {
     let memory = meminfo::parse(root.read("proc/meminfo").unwrap_or_default().as_bytes());
     memory.dirty_bytes + memory.writeback_bytes
 }
 
-/// What the machine is, as far as it matters for a storage test.
+/// Describes the machine, as far as it matters for a storage test.
 pub fn machine(root: &Root) -> Machine {
     let mounts = mountinfo::parse(&root.read("proc/self/mountinfo").unwrap_or_default());
     let limits = limits(root, &mounts);
@@ -38,12 +38,13 @@ pub fn machine(root: &Root) -> Machine {
         clock_source: root.line("sys/devices/system/clocksource/clocksource0/current_clocksource"),
         root: root.is_system() && rustix::process::geteuid().is_root(),
         lockable_bytes: root.is_system().then(lockable_bytes).flatten(),
-        // Only trying tells, which is the program's to do.
+        // Only an attempt tells, and the program makes that attempt.
         io_uring_refused: None,
     }
 }
 
-/// Bytes that this process may lock in memory; `None` where there is no limit, or it does not bind us.
+/// Returns the bytes that this process may lock in memory. `None` if there is no limit, or if a capability
+/// lifts it.
 pub fn lockable_bytes() -> Option<u64> {
     let is_free = rustix::thread::capabilities(None)
         .is_ok_and(|sets| sets.effective.contains(rustix::thread::CapabilitySet::IPC_LOCK));
@@ -69,8 +70,8 @@ fn cpus_online(root: &Root) -> u32 {
     online.unwrap_or(1).max(1)
 }
 
-/// A quota of 2.5 CPUs counts as 2, as in the standard library: a third thread would be held back half of
-/// the time.
+/// Counts the usable CPUs. A quota of 2.5 CPUs counts as 2, as in the standard library: a third thread would
+/// be held back half of the time.
 fn cpus(root: &Root, online: u32, limits: &Limits) -> u32 {
     let affinity = if root.is_system() { rustix::thread::sched_getaffinity(None).ok() } else { None };
     let allowed = affinity.map_or(online, |cpus| cpus.count());

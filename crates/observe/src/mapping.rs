@@ -1,12 +1,12 @@
-//! Device mapper: what a mapping is for, from its name and its UUID.
+//! Device mapper: purpose of a mapping, from its name and its UUID.
 
 use crate::device::Place;
 use crate::root::Root;
 
-/// Characters of the volume group's and the volume's identifier in an LVM UUID, after its prefix.
+/// Length of the identifiers of volume group and volume in an LVM UUID, which follow its prefix.
 const LVM_IDENTIFIER_CHARS: usize = 64;
 
-/// Name and type of a mapping: "LVM volume vg0-data", "LUKS2 mapping cryptroot".
+/// Returns kind and name of a mapping: "LVM volume vg0-data", "LUKS2 mapping cryptroot".
 pub(crate) fn details(root: &Root, place: &Place) -> Vec<String> {
     let name = place.line(root, "dm/name").unwrap_or_else(|| place.name.clone());
     let uuid = place.line(root, "dm/uuid").unwrap_or_default();
@@ -36,12 +36,12 @@ fn kind(uuid: &str) -> &'static str {
     }
 }
 
-/// The part of an LVM UUID that tells hidden layers from volumes.
+/// Returns the part of an LVM UUID that distinguishes hidden layers from volumes.
 fn layer(uuid: &str) -> Option<&str> {
     uuid.strip_prefix("LVM-")?.get(LVM_IDENTIFIER_CHARS..)?.strip_prefix('-')
 }
 
-/// What a reader should know about a mapping because of those that it lies on.
+/// Returns a note for the reader about a mapping, given the devices directly beneath it.
 pub(crate) fn note(root: &Root, place: &Place, below: &[String]) -> Option<String> {
     let name = place.line(root, "dm/name").unwrap_or_else(|| place.name.clone());
     let uuid = place.line(root, "dm/uuid").unwrap_or_default();
@@ -51,7 +51,7 @@ pub(crate) fn note(root: &Root, place: &Place, below: &[String]) -> Option<Strin
         .filter_map(|uuid| layer(&uuid).map(str::to_owned))
         .collect();
     let has = |name: &str| layers.iter().any(|layer| layer == name);
-    // The layers of a volume lie on layers too; only what can be mounted is worth a word.
+    // The layers of a volume lie on layers too; only a volume that can be mounted deserves a note.
     if layer(&uuid).is_some() {
         return None;
     }

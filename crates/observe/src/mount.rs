@@ -1,19 +1,19 @@
-//! Which mount a path lies on.
+//! Finds the mount that a path lies on.
 
 use std::path::Path;
 
 use crate::parse::mountinfo::Mount;
 
-/// The mount of a path: by its number if that is known, otherwise by walking down from the top.
+/// Returns the mount of a path: by its number if known, otherwise by walking down from the top.
 pub(crate) fn find<'a>(mounts: &'a [Mount], id: Option<u64>, path: &str) -> Option<&'a Mount> {
     let by_id = id.and_then(|id| mounts.iter().find(|mount| mount.id == id));
     by_id.or_else(|| by_path(mounts, path))
 }
 
-/// The mount that a look-up of `path` ends in.
+/// Returns the mount where a look-up of `path` ends.
 ///
-/// As the kernel does, go from each mount to the one on it that comes first on the way. So the upper of two
-/// mounts at one place is found, and a mount that another one covers is not, however long its path.
+/// Like the kernel, the walk goes from each mount to the first mount on it along the path. So it finds the
+/// upper of two mounts at one place. It skips a covered mount, however long its path.
 fn by_path<'a>(mounts: &'a [Mount], path: &str) -> Option<&'a Mount> {
     let on_the_way = |mount: &&Mount| Path::new(path).starts_with(&mount.mount_point);
     let first = |a: &&Mount, b: &&Mount| a.mount_point.len().cmp(&b.mount_point.len()).then(b.id.cmp(&a.id));

@@ -11,34 +11,36 @@ use crate::root::Root;
 
 const NODES: &str = "sys/devices/system/node";
 
-/// The node of the device's controller, if there are several nodes and it is told.
+/// Returns the node of the device's controller, if the machine has several nodes and sysfs names one.
 pub(crate) fn node(root: &Root, place: &Place) -> Option<u32> {
     if !has_several_nodes(root) {
         return None;
     }
     let device = root.real(&format!("{}/device", place.disk))?;
     let told = nearest_told(root, &device).or_else(|| told_by_paths(root, &device))?;
-    // Where the firmware names no node, it is -1.
+    // Where the firmware names no node, sysfs shows -1.
     told.parse().ok()
 }
 
-/// What the device says, or else the next above it: NVMe controllers do, of others the PCI function.
+/// Reads the node of the device, or of the nearest directory above it that names one. NVMe controllers name
+/// it themselves; for other disks the PCI function does.
 fn nearest_told(root: &Root, device: &str) -> Option<String> {
     let mut directories = successors(Some(device), |directory| Some(directory.rsplit_once('/')?.0));
     directories.find_map(|directory| root.line(&format!("{directory}/numa_node")))
 }
 
-/// What the controllers of an NVMe subsystem say, if they agree: it stands for a disk that several of them may lead
-/// to, and has a link to each.
+/// Returns the node that the controllers of an NVMe subsystem agree on. The subsystem represents a disk that
+/// several controllers may lead to, and has a link to each.
 fn told_by_paths(root: &Root, subsystem: &str) -> Option<String> {
     let names = root.list(subsystem).into_iter().filter(|name| name.starts_with("nvme"));
     agreed(names.filter_map(|name| root.line(&format!("{subsystem}/{name}/numa_node"))))
 }
 
-/// The CPUs of the node that the target's physical devices are attached to, as far as this thread may use them.
+/// Returns the CPUs of the target's NUMA node, as far as this thread may use them. The target's node is that
+/// of its physical devices.
 ///
-/// Absent where that tells nothing: on a machine of one node, where a device's node is not told or theirs differ, and
-/// where none or all of the CPUs that may be used are near.
+/// Absent if the machine has one node, if a device's node is unknown, or if the devices' nodes differ. Absent
+/// also if none or all of the usable CPUs are near.
 pub fn near_cpus(root: &Root, target: &Target) -> Option<Vec<u32>> {
     if !has_several_nodes(root) {
         return None;
@@ -62,13 +64,13 @@ fn usable_cpus(root: &Root) -> Option<Vec<u32>> {
     Some((0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).map(|cpu| cpu as u32).collect())
 }
 
-/// Those that may be used and are near, unless they are none or all that may be used.
+/// Returns the CPUs that are both usable and near; absent if that is none or all of the usable ones.
 fn some_of(usable: &[u32], near: &[u32]) -> Option<Vec<u32>> {
     let both: Vec<_> = usable.iter().copied().filter(|cpu| near.contains(cpu)).collect();
     (!both.is_empty() && both.len() < usable.len()).then_some(both)
 }
 
-/// What all of them are, if there are any and they are the same.
+/// Returns the common value, if there are values and all are equal.
 fn agreed<T: PartialEq>(mut values: impl Iterator<Item = T>) -> Option<T> {
     let first = values.next()?;
     values.all(|value| value == first).then_some(first)

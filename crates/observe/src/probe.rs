@@ -1,4 +1,4 @@
-//! Counters of the kernel, read again and again from files that stay open.
+//! Counters of the kernel, read repeatedly from files that stay open.
 
 use std::fs::File;
 
@@ -12,20 +12,20 @@ use crate::reading::beginning as read;
 use crate::root::Root;
 use crate::snapshot::{DeviceCounters, Snapshot};
 
-/// Enough for each of the files, or for that beginning of it that is parsed.
+/// Size that holds each of the files, or the beginning that is parsed.
 const BUFFER_BYTES: usize = 4096;
-/// What is read of the counters of memory: half of them, which the kernel makes up while it is asked. The one that is wanted
-/// comes early.
+/// Bytes read of `/proc/vmstat`, about half of it: the kernel generates the text during the read. The wanted
+/// counter comes early.
 const PAGING_BYTES: usize = 2048;
-/// Watched threads whose ticks are read in one snapshot: that file costs four times as much as the others,
-/// and its figures are too coarse to be worth it for every thread every time. The others' are at most a few
+/// Watched threads whose ticks are read in one snapshot. That file costs four times as much as the others,
+/// and its figures are too coarse for every thread every time. The other threads' ticks are at most a few
 /// snapshots old.
 const TICKS_READ_MAX: usize = 32;
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
 /// Reads the counters of the machine, of some devices, of this process and of some of its threads.
 ///
-/// Opening costs some file opens; a snapshot costs one read of each, into one buffer, and allocates
+/// Opening costs some file opens. A snapshot costs one read of each file, into one buffer, and allocates
 /// nothing.
 #[derive(Debug)]
 pub struct Probe {
@@ -37,10 +37,10 @@ pub struct Probe {
     paging: Option<File>,
     threads: Vec<Thread>,
     children: Vec<Child>,
-    /// The last that was told of this process and those that it started.
+    /// Last known I/O of this process and the processes that it started.
     io: OwnIo,
     next_ticks: usize,
-    /// What the threads that are no longer watched had used.
+    /// Sums of the threads that are no longer watched.
     retired: Sums,
     page_bytes: u64,
     ns_per_tick: u64,
@@ -54,13 +54,13 @@ struct DeviceSource {
     stat: Option<File>,
 }
 
-/// A thread with the last that was seen of it, which stands once it has ended.
+/// A thread with its last known counters, which stay valid after its end.
 #[derive(Debug)]
 struct Thread {
     schedstat: Option<File>,
     stat: Option<File>,
     io: Option<File>,
-    /// The last that was seen of its calls.
+    /// Last known calls.
     calls: OwnIo,
     times: Schedstat,
     ticks: TaskTicks,
@@ -81,7 +81,8 @@ struct Sums {
 }
 
 impl Probe {
-    /// Opens all sources. What cannot be opened stays 0 in snapshots and is named by [`Probe::hidden`].
+    /// Opens all sources. A source that cannot be opened stays 0 in snapshots, and [`Probe::hidden`] names
+    /// it.
     pub fn open(root: &Root, devices: &[Device]) -> Self {
         let mut hidden = Vec::new();
         let mut open = |path: &str, tells: &str| {
@@ -123,24 +124,24 @@ impl Probe {
         }
     }
 
-    /// Sources that could not be opened or say nothing: "PATH: what it would have told".
+    /// Returns the sources that could not be opened or say nothing, as "PATH: missing information".
     pub fn hidden(&self) -> &[String] {
         &self.hidden
     }
 
-    /// Watches a thread of this process by the number that `gettid` gives it.
+    /// Watches a thread of this process by the number that `gettid` returns to it.
     ///
-    /// Its times count from the beginning of the thread. What it uses between the last snapshot and its end
-    /// is lost, so take the last snapshot of a phase before the threads end.
+    /// Its times count from the beginning of the thread. Usage between the last snapshot and its end is lost.
+    /// So take the last snapshot of a phase before the threads end.
     pub fn watch_thread(&mut self, tid: i32) {
         self.watch_task(&format!("proc/self/task/{tid}"));
     }
 
-    /// Watches a process with one thread that this one started: its thread as one of ours, and its I/O until it has been
-    /// waited for, when the kernel adds it to ours itself.
+    /// Watches a process with one thread that this process started. Its thread counts as one of ours. Its I/O
+    /// is added until it has been waited for; from then on the kernel adds it to ours.
     ///
-    /// All counts from the beginning of the process, so watch it before the first snapshot of a phase, and take the last
-    /// one before it ends.
+    /// All counters start with the process. So watch it before the first snapshot of a phase, and take the
+    /// last one before it ends.
     pub fn watch_process(&mut self, pid: i32) {
         self.watch_task(&format!("proc/{pid}/task/{pid}"));
         self.children.push(Child { io: self.root.open(&format!("proc/{pid}/io")) });
@@ -159,8 +160,8 @@ impl Probe {
         self.threads.push(thread);
     }
 
-    /// The calls of the watched threads since each began, and what they moved: without those of other threads of this
-    /// process, which read the counters. Allocates nothing.
+    /// Returns the calls of the watched threads since each began, and the bytes that they moved. Other
+    /// threads of this process, which read the counters, do not count. Allocates nothing.
     pub fn calls(&mut self) -> OwnIo {
         let buffer = &mut self.buffer[..];
         self.threads.iter_mut().fold(OwnIo::default(), |sum, thread| {
@@ -171,12 +172,14 @@ impl Probe {
         })
     }
 
-    /// How many of the watched threads can really be read: fewer where descriptors run out or the kernel hides them.
+    /// Counts the watched threads that can really be read. Some cannot if descriptors run out or the kernel
+    /// hides them.
     pub fn watched(&self) -> usize {
         self.threads.iter().filter(|thread| thread.schedstat.is_some()).count()
     }
 
-    /// Watches no thread and no other process any more; what they had used stays in the sums, which never fall.
+    /// Stops watching all threads and other processes. Their usage so far stays in the sums, which never
+    /// fall.
     pub fn forget_threads(&mut self) {
         self.retired = self.sums();
         self.threads.clear();
@@ -184,7 +187,7 @@ impl Probe {
         self.next_ticks = 0;
     }
 
-    /// A snapshot with room for the devices, all counters 0.
+    /// Returns a snapshot with room for the devices and all counters 0.
     pub fn new_snapshot(&self) -> Snapshot {
         let device =
             |source: &DeviceSource| DeviceCounters { name: source.name.clone(), ..DeviceCounters::default() };
@@ -224,7 +227,8 @@ impl Probe {
                     io = io.each(&of_child, u64::saturating_add);
                 }
             }
-            // A child that is not watched any more but has not been waited for is in neither of the two for a while.
+            // For a while, neither count contains a child that is no longer watched but has not been waited
+            // for.
             self.io = self.io.each(&io, u64::max);
             into.own_io = self.io.clone();
         }
@@ -286,13 +290,13 @@ pub(crate) fn ns_per_tick() -> u64 {
     NS_PER_SECOND / rustix::param::clock_ticks_per_second().max(1)
 }
 
-/// A queue can be told not to count; then its counters stand still and would look like an idle device.
+/// Reports a queue whose counting is off: its counters stand still and would look like an idle device.
 fn counters_off(root: &Root, name: &str) -> Option<String> {
     let path = format!("sys/class/block/{name}/queue/iostats");
     (root.line(&path)? == "0").then(|| format!("/{path}: I/O counters of the device are switched off"))
 }
 
-/// Kernels without scheduler statistics either lack the file or fill it with zeros.
+/// Reports missing scheduler statistics: kernels without them either lack the file or fill it with zeros.
 fn schedstat_hidden(root: &Root) -> Option<String> {
     let times = root.read("proc/self/schedstat").and_then(|text| schedstat::parse(text.as_bytes()));
     let known = times.is_some_and(|times| times.timeslices > 0 || times.cpu_ns > 0);
@@ -340,11 +344,11 @@ mod tests {
         assert_eq!(read(&mut probe), (1050, 100));
         put(&child, 70);
         assert_eq!(read(&mut probe), (1070, 100));
-        // Once it has been waited for there is nothing to be read of it, and ours has it all.
+        // Once the child has been waited for, its file is empty and ours contains all of its I/O.
         std::fs::write(&child, "").unwrap();
         put(&own, 1080);
         assert_eq!(read(&mut probe), (1080, 100));
-        // One that is forgotten before that neither takes anything back nor counts twice.
+        // A child that is forgotten before the wait neither lowers the sum nor counts twice.
         put(&child, 30);
         assert_eq!(read(&mut probe), (1110, 100));
         probe.forget_threads();

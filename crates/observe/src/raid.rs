@@ -1,9 +1,9 @@
-//! Software RAID (md): level, members, chunk, and whether it is busy with itself.
+//! Software RAID (md): level, members, chunk, and the array's own work.
 
 use crate::device::Place;
 use crate::root::Root;
 
-/// Level, members, chunk and bitmap: "raid5 of 3 devices", "chunk 512 KiB".
+/// Returns level, members, chunk and bitmap: "raid5 of 3 devices", "chunk 512 KiB".
 pub(crate) fn details(root: &Root, place: &Place) -> Vec<String> {
     let line = |name: &str| place.line(root, &format!("md/{name}"));
     let mut details = Vec::new();
@@ -25,7 +25,7 @@ pub(crate) fn details(root: &Root, place: &Place) -> Vec<String> {
     details
 }
 
-/// What the array does besides serving us.
+/// Returns notes on missing members and on the array's own work.
 pub(crate) fn notes(root: &Root, place: &Place) -> Vec<String> {
     let line = |name: &str| place.line(root, &format!("md/{name}"));
     let mut notes = Vec::new();

@@ -3,19 +3,18 @@
 use std::fs::File;
 use std::os::fd::AsFd;
 
-/// Most that is read of a file of which all is wanted.
+/// Largest number of bytes that [`whole`] reads of a file.
 const BYTES_MAX: usize = 4 << 20;
-/// Room to begin with: most files fit, and are then read without allocating.
+/// Initial size of the buffer: most files fit, and are then read without allocating.
 const BYTES: usize = 16 << 10;
 
-/// The beginning of a file, as far as the buffer goes. A thread or device that has gone away fails to be
-/// read.
+/// Reads the beginning of a file, as far as the buffer goes. Absent if its thread or device has gone away.
 pub(crate) fn beginning<'a>(file: Option<&File>, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
     let count = rustix::io::pread(file?.as_fd(), &mut *buffer, 0).ok()?;
     buffer.get(..count)
 }
 
-/// All of a file. The buffer grows to the longest that was read, and keeps its room.
+/// Reads all of a file. The buffer grows to the longest file so far, and keeps its size.
 pub(crate) fn whole<'a>(file: Option<&File>, buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
     let file = file?;
     let mut length = 0;
@@ -23,7 +22,7 @@ pub(crate) fn whole<'a>(file: Option<&File>, buffer: &'a mut Vec<u8>) -> Option<
         if buffer.len() == length {
             buffer.resize((length * 2).max(BYTES), 0);
         }
-        // The kernel hands out as much as it made at once, which may be less than there is room for.
+        // A read returns the text that the kernel made at once, which may be less than the free room.
         let count = rustix::io::pread(file.as_fd(), &mut buffer[length..], length as u64).ok()?;
         length += count;
         if count == 0 || length >= BYTES_MAX {

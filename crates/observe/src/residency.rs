@@ -1,30 +1,31 @@
-//! How much of a file lies in the page cache.
+//! Bytes of a file in the page cache.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use rustix::fs::fstatfs;
 
-/// Overlay file systems keep their pages in the files of the layer beneath, where `cachestat` of theirs does not look.
+/// Overlay file systems keep their pages in the files of the layer beneath, where `cachestat` does not look.
 const OVERLAYFS_MAGIC: rustix::fs::FsWord = 0x794c_7630;
-/// `cachestat`, the same number on all architectures but alpha and those of MIPS, where this is none; since Linux 6.5.
+/// `cachestat`, since Linux 6.5. The number is the same on all architectures but alpha and MIPS, where no
+/// call has it.
 const SYS_CACHESTAT: libc::c_long = 451;
-/// Bytes that are mapped at once: the answer needs a byte a page.
+/// Bytes mapped at once: the answer needs one byte per page.
 const WINDOW_BYTES: u64 = 1 << 30;
 
-/// Pages of a file in the page cache, and who told.
+/// Bytes of a file in the page cache, and the call that counted them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resident {
     /// Bytes that are resident.
     pub bytes: u64,
-    /// "cachestat" or "mincore".
+    /// Name of the call: "cachestat" or "mincore".
     pub source: &'static str,
 }
 
-/// How much of the first `length_bytes` of a file is resident; `None` where the kernel does not tell, as for files of
-/// others. Neither way reads anything.
+/// Returns how much of the first `length_bytes` of a file is resident. `None` if the kernel does not tell, as
+/// for files of other users. Neither call reads the file.
 ///
-/// `mincore`, which stands in for `cachestat` before Linux 6.5 and on overlay file systems, needs a file that is open for
-/// reading.
+/// `mincore` replaces `cachestat` before Linux 6.5 and on overlay file systems. It needs a file that is open
+/// for reading.
 pub fn resident(file: BorrowedFd<'_>, length_bytes: u64) -> Option<Resident> {
     let is_overlay = fstatfs(file).is_ok_and(|stat| stat.f_type == OVERLAYFS_MAGIC);
     let by_cachestat = || cachestat(file, length_bytes).map(|bytes| Resident { bytes, source: "cachestat" });
@@ -49,8 +50,9 @@ fn cachestat(file: BorrowedFd<'_>, length_bytes: u64) -> Option<u64> {
     }
     let range = Range { offset: 0, length: length_bytes };
     let mut answer = Answer::default();
-    // SAFETY: the kernel reads a range and writes an answer, each of exactly the layout of its `struct cachestat_range`
-    // and `struct cachestat`; both live until the call returns, and it keeps neither.
+    // SAFETY: the kernel reads a range and writes an answer. Their layouts are exactly those of `struct
+    // cachestat_range` and `struct cachestat`. Both live until the call returns, and the kernel keeps
+    // neither.
     let result = unsafe {
         libc::syscall(SYS_CACHESTAT, file.as_fd().as_raw_fd(), &raw const range, &raw mut answer, 0)
     };
@@ -58,7 +60,7 @@ fn cachestat(file: BorrowedFd<'_>, length_bytes: u64) -> Option<u64> {
 }
 
 fn mincore(file: BorrowedFd<'_>, length_bytes: u64) -> Option<u64> {
-    // To others the kernel says that all is resident.
+    // For files of other users, the kernel reports every page as resident.
     let owner = rustix::fs::fstat(file).ok()?.st_uid;
     if owner != rustix::process::geteuid().as_raw() {
         return None;
@@ -69,8 +71,8 @@ fn mincore(file: BorrowedFd<'_>, length_bytes: u64) -> Option<u64> {
     while offset < length_bytes {
         let length = WINDOW_BYTES.min(length_bytes - offset);
         let mut answer = vec![0u8; length.div_ceil(page) as usize];
-        // SAFETY: a new mapping at an address that the kernel chooses; it is never read or written, and it is given back
-        // below, on every way.
+        // SAFETY: a new mapping at an address that the kernel chooses. It is never read or written, and every
+        // path unmaps it below.
         let address = unsafe {
             libc::mmap64(
                 std::ptr::null_mut(),
@@ -86,7 +88,7 @@ fn mincore(file: BorrowedFd<'_>, length_bytes: u64) -> Option<u64> {
         }
         // SAFETY: the range is the mapping above, and the answer has a byte for each of its pages.
         let result = unsafe { libc::mincore(address, length as usize, answer.as_mut_ptr()) };
-        // SAFETY: the mapping above, whole, which nothing refers to.
+        // SAFETY: this is the whole mapping above, and nothing refers to it.
         let _ = unsafe { libc::munmap(address, length as usize) };
         if result != 0 {
             return None;

@@ -10,14 +10,13 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, RawDir, ResolveFlags, SeekFrom};
 use rustix::io::Errno;
 
-/// Most that is read of one file; the kernel's files are far smaller, and a fixture cannot exhaust the
-/// memory.
+/// Most bytes read of one file. The kernel's files are far smaller, and a fixture cannot exhaust the memory.
 const FILE_BYTES_MAX: u64 = 4 << 20;
-/// Tries to open a file of a fixture.
+/// Attempts to open a file of a fixture.
 const OPEN_ATTEMPTS_MAX: usize = 16;
-/// Of a list of numbers, on the stack: some 200 of them in each call.
+/// Size of the stack buffer for a list of numbers: each call returns some 200 of them.
 const NUMBERED_BUFFER_BYTES: usize = 8192;
-/// "2147483647/schedstat" and more.
+/// Room for "2147483647/schedstat" and more.
 const NUMBERED_PATH_BYTES: usize = 64;
 
 /// The file system root under which every source is read: "/" or a fixture tree.
@@ -30,24 +29,24 @@ pub struct Root {
 }
 
 impl Root {
-    /// The root of the running system.
+    /// Returns the root of the running system.
     pub fn system() -> Self {
         Self { path: PathBuf::from("/"), system: true }
     }
 
-    /// A tree that stands in for a machine, with `proc`, `sys` and what else is to be seen.
+    /// Returns the root of a tree that stands in for a machine, with `proc`, `sys` and other files.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         let system = path == Path::new("/");
         Self { path, system }
     }
 
-    /// Whether this is the running system, so that system calls tell about it too.
+    /// Returns true for the running system, which system calls describe too.
     pub fn is_system(&self) -> bool {
         self.system
     }
 
-    /// Where `relative` lies; a leading slash makes no difference.
+    /// Returns the path of `relative` below the root; a leading slash makes no difference.
     pub fn path(&self, relative: &str) -> PathBuf {
         self.path.join(relative.trim_start_matches('/'))
     }
@@ -57,7 +56,7 @@ impl Root {
         self.descriptor(relative, OFlags::RDONLY | OFlags::NONBLOCK).map(File::from)
     }
 
-    /// The text of a file, if it is there and may be read; what is not UTF-8 is replaced.
+    /// Reads the text of a file, if it is there and may be read. Replaces bytes that are not UTF-8.
     pub fn read(&self, relative: &str) -> Option<String> {
         let mut bytes = Vec::new();
         self.open(relative)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
@@ -67,24 +66,25 @@ impl Root {
         )
     }
 
-    /// The text of a file without blanks around it; absent if nothing is left.
+    /// Reads the text of a file without blanks around it; absent if nothing is left.
     pub fn line(&self, relative: &str) -> Option<String> {
         let text = self.read(relative)?;
         let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
         (!text.is_empty()).then(|| text.to_owned())
     }
 
-    /// A file that holds one number.
+    /// Reads a file that holds one number.
     pub fn number<T: std::str::FromStr>(&self, relative: &str) -> Option<T> {
         self.line(relative)?.parse().ok()
     }
 
-    /// Whether something is there.
+    /// Returns true if the path exists.
     pub fn exists(&self, relative: &str) -> bool {
         self.descriptor(relative, OFlags::PATH).is_some()
     }
 
-    /// Names in a directory, sorted so that "sda2" comes before "sda10"; empty if it is not there.
+    /// Lists the names in a directory, sorted so that "sda2" comes before "sda10"; empty if the directory is
+    /// missing.
     pub fn list(&self, relative: &str) -> Vec<String> {
         let mut names = Vec::new();
         let Some(directory) = self.descriptor(relative, OFlags::RDONLY | OFlags::DIRECTORY) else {
@@ -102,7 +102,7 @@ impl Root {
         names
     }
 
-    /// Where a path leads once all symbolic links are followed, relative to the root and without a leading
+    /// Follows all symbolic links of a path. Returns the result relative to the root, without a leading
     /// slash.
     pub fn real(&self, relative: &str) -> Option<String> {
         let descriptor = self.descriptor(relative, OFlags::PATH)?;
@@ -114,7 +114,7 @@ impl Root {
         Some(real.strip_prefix(top).ok()?.to_str()?.to_owned())
     }
 
-    /// Opens a directory whose entries are numbers, as those of processes and threads are.
+    /// Opens a directory whose entries are numbers, such as those of processes and threads.
     pub(crate) fn numbered(&self, relative: &str) -> Option<Numbered> {
         self.descriptor(relative, OFlags::RDONLY | OFlags::DIRECTORY).map(Numbered)
     }
@@ -125,14 +125,14 @@ impl Root {
             return rustix::fs::open(self.path(relative), flags, Mode::empty()).ok();
         }
         let top = rustix::fs::open(&self.path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
-        // A rename or mount anywhere on the system while ".." is resolved makes the kernel ask for another
+        // After a rename or mount anywhere on the system while ".." is resolved, the kernel asks for another
         // try.
         let open = || rustix::fs::openat2(top.as_fd(), relative, flags, Mode::empty(), ResolveFlags::IN_ROOT);
         (0..OPEN_ATTEMPTS_MAX).map(|_| open()).find(|result| !matches!(result, Err(Errno::AGAIN)))?.ok()
     }
 }
 
-/// A directory that stays open, with a directory for each process or thread. Nothing here allocates.
+/// An open directory with a subdirectory for each process or thread. Nothing here allocates.
 #[derive(Debug)]
 pub(crate) struct Numbered(OwnedFd);
 

@@ -1,4 +1,4 @@
-//! Temperatures of drives, and how the CPUs choose their frequency.
+//! Temperatures of drives, throttling of CPUs, and the governors of their frequency.
 
 use model::health::{Governor, Temperature};
 use model::target::Device;
@@ -6,13 +6,13 @@ use model::target::Device;
 use crate::device::Place;
 use crate::root::Root;
 
-/// Names of sensors that are in drives.
+/// Names of sensors inside drives.
 const DRIVES: [&str; 2] = ["nvme", "drivetemp"];
-/// Drives that know no limit name one that nothing survives, such as 65,261 °C.
+/// Largest plausible temperature. Drives without a limit report one that nothing survives, such as 65,261 °C.
 const CELSIUS_MAX: f64 = 200.0;
 const CPUS: &str = "sys/devices/system/cpu";
 
-/// What the sensors of the physical devices say, as far as there are any.
+/// Reads the sensors of the physical devices, as far as there are any.
 pub(crate) fn temperatures(root: &Root, devices: &[Device]) -> Vec<Temperature> {
     let sensors: Vec<_> =
         root.list("sys/class/hwmon").into_iter().filter_map(|name| sensor(root, &name)).collect();
@@ -33,7 +33,7 @@ pub(crate) fn temperatures(root: &Root, devices: &[Device]) -> Vec<Temperature> 
 }
 
 struct Sensor {
-    /// Directory of what it is in.
+    /// Directory of the device that holds the sensor.
     device: String,
     celsius: f64,
     celsius_max: Option<f64>,
@@ -53,7 +53,7 @@ fn sensor(root: &Root, name: &str) -> Option<Sensor> {
     })
 }
 
-/// Directories of the disk, and of the controllers that lead to it where it has several (NVMe subsystems).
+/// Returns the directories of the disk and, for an NVMe subsystem, of the controllers that lead to it.
 fn controllers(root: &Root, place: &Place) -> Vec<String> {
     let mut paths = vec![place.disk.clone()];
     if let Some(subsystem) = root.real(&format!("{}/device", place.disk)) {
@@ -63,7 +63,7 @@ fn controllers(root: &Root, place: &Place) -> Vec<String> {
     paths
 }
 
-/// How the frequency of the CPUs is chosen, each way once.
+/// Returns the governors of the CPUs' frequency, each once.
 pub(crate) fn governors(root: &Root) -> Vec<Governor> {
     let mut found: Vec<Governor> = Vec::new();
     let policies =
@@ -79,7 +79,8 @@ pub(crate) fn governors(root: &Root) -> Vec<Governor> {
     found
 }
 
-/// How often cores were throttled for their temperature since boot; absent where none tells. Asks no device.
+/// Counts how often cores were throttled for their temperature since boot; absent if no core tells. Queries
+/// no device.
 pub fn cpu_throttled(root: &Root) -> Option<u64> {
     let is_cpu = |name: &String| name.strip_prefix("cpu").is_some_and(|number| number.parse::<u32>().is_ok());
     let counts = root.list(CPUS).into_iter().filter(is_cpu).filter_map(|name| {

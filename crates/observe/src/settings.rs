@@ -4,7 +4,7 @@ use model::run::Setting;
 
 use crate::root::Root;
 
-/// Name in the run document, and the file that holds it.
+/// Name in the run document, and the file that holds the value.
 const FILES: &[(&str, &str)] = &[
     ("clocksource", "sys/devices/system/clocksource/clocksource0/current_clocksource"),
     ("vm.dirty_ratio", "proc/sys/vm/dirty_ratio"),
@@ -28,7 +28,7 @@ const CHOICES: &[(&str, &str)] = &[
     ("transparent_hugepage.shmem", "sys/kernel/mm/transparent_hugepage/shmem_enabled"),
 ];
 
-/// The settings that this machine shows, always in the same order.
+/// Returns the settings that this machine shows, always in the same order.
 pub fn settings(root: &Root) -> Vec<Setting> {
     let files = FILES.iter().filter_map(|(name, path)| Some((name, root.line(path)?)));
     let choices =
@@ -36,7 +36,7 @@ pub fn settings(root: &Root) -> Vec<Setting> {
     files.chain(choices).map(|(name, value)| Setting { name: (*name).to_owned(), value }).collect()
 }
 
-/// The word in brackets, or the only word.
+/// Returns the word in brackets, or the only word.
 pub(crate) fn chosen(text: &str) -> Option<&str> {
     let bracketed = text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
     bracketed.or_else(|| {

@@ -1,4 +1,4 @@
-//! The kernel's counters at one moment, and what happened between two of them.
+//! The kernel's counters at one moment, and the changes between two moments.
 
 use model::run::{CpuTimes, DeviceFrame, Frame, OwnIo, ThreadTimes};
 
@@ -17,27 +17,28 @@ pub struct DeviceCounters {
     pub written_bytes: u64,
     /// Flush requests completed; 0 before Linux 5.5 and on devices that do not count them.
     pub flushes: u64,
-    /// Requests times the time that each was in flight.
+    /// Time in flight, summed over requests.
     pub in_flight_ns: u64,
-    /// Time in which it was not idle.
+    /// Time during which the device was not idle.
     pub busy_ns: u64,
 }
 
 /// All counters that a [`Probe`](crate::Probe) reads, cumulative since boot or since the process began.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
-    /// Devices, in the order in which the probe was given them.
+    /// Devices, in the order in which the probe got them.
     pub devices: Vec<DeviceCounters>,
     /// CPU time of the machine, summed over its CPUs.
     pub cpu: CpuTimes,
-    /// Scheduling of the watched threads, summed; also of those that have ended or are no longer watched.
+    /// Scheduling of the watched threads, summed. Threads that have ended or are no longer watched still
+    /// count.
     pub workers: ThreadTimes,
-    /// Ticks that the watched threads spent in programs. Sampled, so only their ratio to the kernel's means
-    /// something.
+    /// Ticks that the watched threads spent in programs. The kernel samples them, so only their ratio to the
+    /// kernel's ticks means something.
     pub worker_user_ticks: u64,
     /// Ticks that the watched threads spent in the kernel.
     pub worker_kernel_ticks: u64,
-    /// What the kernel accounted to this process.
+    /// I/O that the kernel accounted to this process.
     pub own_io: OwnIo,
     /// Dirty pages of the machine, in bytes: a state, not a counter.
     pub dirty_bytes: u64,
@@ -48,7 +49,8 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// What happened from `earlier` to this one. A counter that went backwards counts as unchanged.
+    /// Returns the changes from `earlier` to this snapshot. A counter that went backwards counts as
+    /// unchanged.
     pub fn frame_since(&self, earlier: &Self) -> Frame {
         let devices = self.devices.iter().zip(&earlier.devices);
         Frame {
@@ -73,10 +75,10 @@ impl Snapshot {
         }
     }
 
-    /// Share of the workers' CPU time that was spent in programs, 0 to 1; absent if no tick fell between
-    /// the two.
+    /// Returns the share of the workers' CPU time that was spent in programs, 0 to 1. Absent if no tick fell
+    /// between the two snapshots.
     ///
-    /// The kernel samples it once a tick, so it is worth something from about a second of CPU time on.
+    /// The kernel samples it once a tick, so it is meaningful from about a second of CPU time on.
     pub fn user_share_since(&self, earlier: &Self) -> Option<f64> {
         let user = self.worker_user_ticks.saturating_sub(earlier.worker_user_ticks);
         let kernel = self.worker_kernel_ticks.saturating_sub(earlier.worker_kernel_ticks);

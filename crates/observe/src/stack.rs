@@ -1,4 +1,4 @@
-//! What a mount lies on, device by device, down to the physical ones.
+//! Devices under a mount, layer by layer, down to the physical ones.
 
 use model::target::{Backing, Device, DeviceKind};
 
@@ -9,7 +9,7 @@ use crate::parse::mountinfo::Mount;
 use crate::raid;
 use crate::root::Root;
 
-/// Deepest stack that is followed: LVM on LUKS on LVM on RAID on partitions is 8, and a circle must end.
+/// Deepest stack that is followed. LVM on LUKS on LVM on RAID on partitions is 8 deep, and a loop must end.
 const DEPTH_MAX: usize = 32;
 
 /// File systems that keep their data in memory.
@@ -21,16 +21,16 @@ const REMOTE: &[&str] = &[
     "panfs", "prl_fs", "pvfs2", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs", "wekafs",
 ];
 
-/// What the data of a mount lies on.
+/// Storage under a mount.
 #[derive(Debug)]
 pub(crate) struct Stack {
     pub backing: Backing,
-    /// From the mounted device down to the physical ones; each above those it lies on.
+    /// Devices from the mounted one down to the physical ones; each precedes the devices it lies on.
     pub devices: Vec<Device>,
     pub notes: Vec<String>,
 }
 
-/// The first layer beneath a mount.
+/// First layer beneath a mount.
 struct Beneath {
     backing: Backing,
     /// Names of the devices that the file system itself uses.
@@ -43,7 +43,7 @@ struct Beneath {
 pub(crate) fn beneath(root: &Root, mounts: &[Mount], mount: &Mount, numbers: (u32, u32)) -> Stack {
     let top = first_layer(root, mounts, mount, numbers, 0);
     let mut walk = Walk { root, mounts, found: Vec::new(), notes: top.notes, above: Vec::new() };
-    // Devices are found bottom up and turned round at the end, so that each stands above those it lies on.
+    // The walk finds devices bottom up. The reversal puts each one before the devices it lies on.
     for name in top.devices.iter().rev() {
         walk.visit(name);
     }
@@ -61,7 +61,7 @@ fn first_layer(root: &Root, mounts: &[Mount], mount: &Mount, numbers: (u32, u32)
     if MEMORY.contains(&kind) {
         return plain(Backing::Memory);
     }
-    // "fuseblk" lies on a block device of this machine, which the common way below finds.
+    // "fuseblk" lies on a block device of this machine, which the general path below finds.
     if kind == "fuse" || kind.starts_with("fuse.") || kind.starts_with("nfs") || REMOTE.contains(&kind) {
         return plain(Backing::RemoteOrUserSpace);
     }
@@ -90,7 +90,7 @@ fn first_layer(root: &Root, mounts: &[Mount], mount: &Mount, numbers: (u32, u32)
     Beneath { backing: Backing::Devices, devices, notes }
 }
 
-/// What is written to an overlay goes to its upper directory, if that can be seen from here.
+/// Follows an overlay to its upper directory, where all writes go, if that directory is visible here.
 fn overlay(root: &Root, mounts: &[Mount], mount: &Mount, depth: usize) -> Beneath {
     let unknown =
         |note: String| Beneath { backing: Backing::Unknown, devices: Vec::new(), notes: vec![note] };
@@ -99,12 +99,12 @@ fn overlay(root: &Root, mounts: &[Mount], mount: &Mount, depth: usize) -> Beneat
     };
     let hidden =
         || unknown("the overlay's upper directory is not visible from here, nor are its devices".to_owned());
-    // A relative path is that of whoever mounted it.
+    // A relative path depends on the working directory at the time of the mount.
     if !upper.starts_with('/') || !root.exists(upper) || depth >= DEPTH_MAX {
         return hidden();
     }
     match mount::find(mounts, None, upper) {
-        // In a container, the path is one of the host, and means something else here if it means anything.
+        // In a container, the path belongs to the host; here it leads elsewhere or nowhere.
         Some(beneath) if beneath.id != mount.id => {
             let mut layer = first_layer(root, mounts, beneath, (beneath.major, beneath.minor), depth + 1);
             layer.notes.insert(
@@ -120,7 +120,7 @@ fn overlay(root: &Root, mounts: &[Mount], mount: &Mount, depth: usize) -> Beneat
     }
 }
 
-/// The mounted device of several to the front.
+/// Moves the mounted one of several devices to the front.
 fn mounted_first(root: &Root, mut names: Vec<String>, source: &str) -> Vec<String> {
     if let Some(position) =
         source_device(root, source).and_then(|name| names.iter().position(|other| *other == name))
@@ -131,10 +131,10 @@ fn mounted_first(root: &Root, mut names: Vec<String>, source: &str) -> Vec<Strin
     names
 }
 
-/// The name in sysfs of a device that a mount names by its path in `/dev`.
+/// Returns the sysfs name of a device that a mount names by its path in `/dev`.
 pub(crate) fn source_device(root: &Root, source: &str) -> Option<String> {
     let below_dev = source.strip_prefix("/dev/")?;
-    // What is a directory in "/dev" is a mark of exclamation in sysfs.
+    // A slash below "/dev" is an exclamation mark in sysfs.
     let direct = below_dev.replace('/', "!");
     if root.exists(&format!("sys/class/block/{direct}")) {
         return Some(direct);
@@ -151,15 +151,15 @@ pub(crate) fn source_device(root: &Root, source: &str) -> Option<String> {
 struct Walk<'a> {
     root: &'a Root,
     mounts: &'a [Mount],
-    /// Each below those that lie on it.
+    /// Devices found so far, each before the devices that lie on it.
     found: Vec<Device>,
     notes: Vec<String>,
-    /// Names of those that are being followed, to notice a circle.
+    /// Names of the devices on the current path, to notice a loop.
     above: Vec<String>,
 }
 
 impl Walk<'_> {
-    /// Adds a device after those that it lies on; its name as it was found, if it was.
+    /// Adds a device after the devices it lies on. Returns its sysfs name, if it exists.
     fn visit(&mut self, name: &str) -> Option<String> {
         let place = Place::by_name(self.root, name)?;
         if self.found.iter().any(|device| device.name == place.name) {
@@ -182,7 +182,7 @@ impl Walk<'_> {
         Some(place.name)
     }
 
-    /// Names of the devices right beneath, with what is particular to the kind.
+    /// Returns the names of the devices directly beneath. Adds the details and notes of its kind.
     fn below(
         &self,
         place: &Place,
@@ -214,7 +214,7 @@ impl Walk<'_> {
             }
             DeviceKind::Disk => {
                 let slaves = slaves();
-                // Caches such as bcache call themselves disks.
+                // Caches such as bcache present themselves as disks.
                 details.extend((!slaves.is_empty()).then(|| "on other devices".to_owned()));
                 slaves
             }

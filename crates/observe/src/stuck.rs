@@ -1,4 +1,4 @@
-//! The call that a thread of this process does not come back from, and on which file.
+//! The call that a thread of this process is stuck in, and its file.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -7,21 +7,21 @@ use std::path::PathBuf;
 use crate::calls;
 use crate::parse::task_syscall;
 
-/// Longest name that is looked for in memory, with the byte that ends it.
+/// Longest name that is read from memory, including the byte that ends it.
 const NAME_BYTES_MAX: usize = 256;
 /// `AT_FDCWD`, as the kernel shows it.
 const HERE: i32 = -100;
 
-/// Which of a call's arguments lead to its file.
+/// Position of the argument that leads to a call's file.
 enum Argument {
-    /// A descriptor.
+    /// Descriptor of the file.
     Descriptor(usize),
-    /// The descriptor of a directory, and behind it the address of a name in it.
+    /// Descriptor of a directory, followed by the address of a name in it.
     Name(usize),
 }
 
-/// The call that a thread is blocked in, and its file where that is known: "fsync of /mnt/a/file". `None` where it runs, is
-/// blocked in no call that tests make, or the kernel does not show it.
+/// Returns the call that a thread is blocked in, and its file if known: "fsync of /mnt/a/file". Returns
+/// `None` if the thread runs, if tests make no such call, or if the kernel does not show it.
 pub fn stuck_call(thread: i32) -> Option<String> {
     let text = fs::read(task(thread, "syscall")).ok()?;
     let (number, arguments) = task_syscall::call(&text)?;
@@ -32,20 +32,21 @@ pub fn stuck_call(thread: i32) -> Option<String> {
     })
 }
 
-/// Whether a thread of this process is still there.
+/// Returns true if a thread of this process still exists.
 pub fn thread_lives(thread: i32) -> bool {
     task(thread, "").exists()
 }
 
-/// What tells the call that a thread of this process is in from another: its number, arguments and place. `None` where it
-/// runs, or the kernel does not show it.
+/// Returns a text that identifies the current call of a thread of this process: its number, arguments and
+/// place. Returns `None` if the thread runs, or the kernel does not show the call.
 pub fn call_of(thread: i32) -> Option<Vec<u8>> {
     fs::read(task(thread, "syscall")).ok().filter(|line| !line.starts_with(b"running"))
 }
 
-/// How often a thread of this process got a CPU: one that waits for a single answer gets none.
+/// Returns how often a thread of this process got a CPU. A thread that waits for a single answer gets none.
 pub fn times_scheduled(thread: i32) -> Option<u64> {
-    // Time on a CPU, time waited for one, and how often it got one (Documentation/scheduler/sched-stats.rst).
+    // The fields are time on a CPU, time waiting for one, and times that it got one
+    // (Documentation/scheduler/sched-stats.rst).
     fs::read_to_string(task(thread, "schedstat")).ok()?.split_ascii_whitespace().nth(2)?.parse().ok()
 }
 
@@ -55,7 +56,7 @@ fn task(thread: i32, name: &str) -> PathBuf {
 
 fn path(call: &str, arguments: &[u64]) -> Option<PathBuf> {
     let descriptor = |at: usize| {
-        // The kernel shows all 64 bits of what is an int.
+        // The kernel shows all 64 bits of an int.
         let number = *arguments.get(at)? as i32;
         let link = if number == HERE { "/proc/self/cwd".into() } else { format!("/proc/self/fd/{number}") };
         fs::read_link(link).ok()
@@ -79,7 +80,7 @@ fn argument(call: &str) -> Option<Argument> {
     })
 }
 
-/// The name at an address of this process. It is read as a file, which refuses an address that is none.
+/// Reads the name at an address of this process. The kernel's file refuses an invalid address.
 fn name(address: u64) -> Option<String> {
     let mut bytes = [0; NAME_BYTES_MAX];
     let read = File::open("/proc/self/mem").ok()?.read_at(&mut bytes, address).ok()?;

@@ -1,4 +1,4 @@
-//! What else goes on around a measured part: pressure, quota, network, server, reclaim, helpers, limits.
+//! Events around a measured part: pressure, quota, network, server, reclaim, helpers, limits.
 
 mod caps;
 mod helpers;
@@ -25,10 +25,10 @@ use crate::parse::mountinfo;
 use crate::probe::ns_per_tick;
 use crate::root::Root;
 
-/// What is seen of machine and server while something is measured.
+/// Observations of machine and server while something is measured.
 ///
-/// All files stay open. Beginning and ending cost some 100 µs each and 8 µs for each process of the machine; a look costs
-/// some 5 µs where there is a server in user space, else nothing, and allocates nothing.
+/// All files stay open. Beginning and ending each cost some 100 µs, plus 8 µs for each process of the
+/// machine. A look allocates nothing. It costs some 5 µs if there is a server in user space, else nothing.
 #[derive(Debug)]
 pub struct Surroundings {
     stalls: Stalls,
@@ -37,7 +37,7 @@ pub struct Surroundings {
     server: Server,
     memory: Memory,
     helpers: Helpers,
-    /// Whether processes are watched in this part.
+    /// True if processes are watched in this part.
     watches_processes: bool,
     caps: Caps,
     hidden: Vec<String>,
@@ -45,10 +45,10 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Opens all sources: of the cgroups and the network namespace that this process is in now.
+    /// Opens all sources, for the current cgroups and network namespace of this process.
     pub fn open(root: &Root, target: &Target) -> Self {
         let mounts = mountinfo::parse(&root.read("proc/self/mountinfo").unwrap_or_default());
-        // The target's own numbers could only be asked of its server, which may hang.
+        // Only the target's server could tell the target's own numbers, and it may hang.
         let mount = mount::find(&mounts, None, &target.path);
         let levels = |controllers: &[&str]| levels(root, &mounts, controllers);
         let (mut hidden, mut buffer) = (Vec::new(), Vec::new());
@@ -66,15 +66,15 @@ impl Surroundings {
         }
     }
 
-    /// Sources that could not be opened or say nothing: "PATH: what it would have told".
+    /// Returns the sources that could not be opened or say nothing, as "PATH: missing information".
     pub fn hidden(&self) -> &[String] {
         &self.hidden
     }
 
-    /// A measured part begins, in which the processes of the machine are watched or not: that is a file to read for each of
-    /// them, twice. There may be several parts before [`Surroundings::take`]; what is seen in them is summed.
+    /// Begins a measured part. Watching the processes of the machine means reading a file for each, at the
+    /// beginning and at the end. Several parts may precede [`Surroundings::take`], which returns their sum.
     pub fn begin(&mut self, watches_processes: bool) {
-        // What takes longest is farthest from what is measured.
+        // The slowest source comes first, so that it is farthest from the measurement.
         if watches_processes {
             self.helpers.begin();
         }
@@ -87,12 +87,13 @@ impl Surroundings {
         self.network.begin(&mut self.buffer);
     }
 
-    /// Looks at what is a state and no counter. To be called every few milliseconds of a measured part. Allocates nothing.
+    /// Samples states that no counter records. Call it every few milliseconds of a measured part. Allocates
+    /// nothing.
     pub fn look(&mut self) {
         self.server.look();
     }
 
-    /// A measured part ends. Without a beginning, nothing is done.
+    /// Ends a measured part. Does nothing without a beginning.
     pub fn end(&mut self) {
         self.network.end(&mut self.buffer);
         self.server.end(&mut self.buffer);
@@ -104,10 +105,10 @@ impl Surroundings {
         }
     }
 
-    /// All that was seen in the measured parts, which were this long together (and those in which processes were watched,
-    /// that long), and nothing of it any more from now on.
+    /// Returns all observations of the measured parts, and forgets them. The total length of the parts is
+    /// `measured_ns`, that of the parts with watched processes is `processes_watched_ns`.
     ///
-    /// The calls of the process are not among it.
+    /// The calls of the process are not included.
     pub fn take(&mut self, measured_ns: u64, processes_watched_ns: u64) -> SystemUse {
         let (server_in_flight, server_slots) = self.server.take(measured_ns);
         let (reclaim, dirty_threshold_bytes) = self.memory.take();

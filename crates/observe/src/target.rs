@@ -17,9 +17,9 @@ pub fn target(root: &Root, directory: &Path) -> Result<Target, Trouble> {
     resolve(root, &Identity::of(directory)?)
 }
 
-/// Resolves what is known of a directory to its mount and devices, by what can be read under the root.
+/// Resolves a directory to its mount and devices, from files under the root.
 ///
-/// Never fails for what is merely hidden: an unknown mount or unknown devices are said in the notes.
+/// Hidden facts are no error: the notes report an unknown mount or unknown devices.
 pub fn resolve(root: &Root, identity: &Identity) -> Result<Target, Trouble> {
     if !Path::new(&identity.path).is_absolute() {
         let attempt = format!("use {} as the target", identity.path);
@@ -36,7 +36,7 @@ pub fn resolve(root: &Root, identity: &Identity) -> Result<Target, Trouble> {
     }
     let mount = found.unwrap_or(&unseen);
     let stack = beneath(root, &mounts, mount, (identity.major, identity.minor));
-    // An overlay's devices carry another file system than the one that is mounted.
+    // The devices of an overlay carry another file system than the mounted one.
     let own_devices = stack.backing == Backing::Devices && mount.file_system != "overlay";
     let mounted = Mounted {
         mount,
@@ -72,8 +72,8 @@ fn options(mount: &Mount) -> Vec<String> {
     mount.options.iter().chain(only_super).cloned().collect()
 }
 
-/// Until there is a file to ask about: the mounted device's sector is what direct I/O is aligned to nearly
-/// everywhere.
+/// Alignment until there is a file to ask about. Nearly everywhere, direct I/O is aligned to the mounted
+/// device's sector.
 fn device_alignment(backing: Backing, device: Option<&Device>) -> Option<DirectIo> {
     let bytes = device.filter(|_| backing == Backing::Devices)?.logical_block_bytes?;
     Some(DirectIo { memory_align_bytes: bytes, offset_align_bytes: bytes })

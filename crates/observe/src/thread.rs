@@ -1,4 +1,4 @@
-//! Threads that are started only where the system has room for all that a new one maps.
+//! Threads that start only if the system has room for everything that a new thread maps.
 
 use std::fs;
 use std::io::{Error, ErrorKind, Result};
@@ -7,14 +7,14 @@ use std::thread::{Builder, JoinHandle};
 
 use rustix::process::{Resource, getrlimit};
 
-/// Address space beside its stack that a new thread maps before it runs its first function. A thread that cannot map its
-/// stack for signals aborts the process.
+/// Address space that a new thread maps beside its stack, before its first function runs. A thread that
+/// cannot map its signal stack aborts the process.
 const BESIDE_STACK_BYTES: u64 = 1 << 20;
 
 /// Starts a thread with that name and stack, and returns once it runs `body`.
 ///
 /// # Errors
-/// The system refuses another thread, or its address space would not do.
+/// Fails if the system refuses another thread, or if the address space is too small.
 pub fn start<T: Send + 'static>(
     name: &str,
     stack_bytes: usize,
@@ -28,12 +28,12 @@ pub fn start<T: Send + 'static>(
         let _ = runs.send(());
         body()
     })?;
-    // Until then, nobody takes the room that was found.
+    // Until the thread runs, no other start may take the room that was found.
     let _ = is_running.recv();
     Ok(thread)
 }
 
-/// Bytes that this process may still map; `None` without a limit.
+/// Returns the bytes that this process may still map; `None` without a limit.
 fn address_space_left() -> Option<u64> {
     let limit = getrlimit(Resource::As).current?;
     let used_pages: u64 = fs::read_to_string("/proc/self/statm").ok()?.split(' ').next()?.parse().ok()?;

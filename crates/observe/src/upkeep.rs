@@ -1,4 +1,4 @@
-//! What arrays and file systems do to themselves, beside serving us.
+//! Maintenance that arrays and file systems do on themselves, beside serving us.
 
 use model::Target;
 use model::health::{Array, Upkeep};
@@ -11,7 +11,7 @@ use crate::parse::md;
 use crate::parse::mountinfo::Mount;
 use crate::root::Root;
 
-/// The software arrays under a target.
+/// Returns the software arrays under a target.
 pub(crate) fn arrays(root: &Root, target: &Target) -> Vec<Array> {
     let arrays = target.device_stack.iter().filter(|device| device.kind == DeviceKind::Raid);
     let array = |name: &str| {
@@ -30,7 +30,7 @@ pub(crate) fn arrays(root: &Root, target: &Target) -> Vec<Array> {
     arrays.filter_map(|device| array(&device.name)).collect()
 }
 
-/// What file systems of the target's type do to themselves at the moment.
+/// Returns the current maintenance of file systems of the target's type.
 pub(crate) fn upkeep(root: &Root, mounts: &[Mount], target: &Target) -> Vec<Upkeep> {
     match target.file_system.as_str() {
         "ext4" => kernel_thread(root, |name| name == "ext4lazyinit")
@@ -38,7 +38,7 @@ pub(crate) fn upkeep(root: &Root, mounts: &[Mount], target: &Target) -> Vec<Upke
             .into_iter()
             .collect(),
         "btrfs" => {
-            // A worker of the kernel is shown with the queue that it works on: "kworker/u8:3-btrfs-scrub".
+            // The name of a kernel worker contains the queue that it works on: "kworker/u8:3-btrfs-scrub".
             let scrub = kernel_thread(root, |name| name.contains("btrfs-scrub")).then_some(Upkeep::Scrub);
             let directory =
                 mount::find(mounts, None, &target.path).and_then(|mount| btrfs_directory(root, mount));
@@ -51,7 +51,8 @@ pub(crate) fn upkeep(root: &Root, mounts: &[Mount], target: &Target) -> Vec<Upke
     }
 }
 
-/// Whether there is a thread of the kernel with such a name. Programs may have any name, but they have words too.
+/// Returns true if a kernel thread has such a name. A program may have any name, but it also has a command
+/// line.
 fn kernel_thread(root: &Root, is_meant: impl Fn(&str) -> bool) -> bool {
     let processes = root.list("proc").into_iter().filter(|name| name.parse::<u32>().is_ok());
     processes.into_iter().any(|process| {

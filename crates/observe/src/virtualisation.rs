@@ -1,8 +1,8 @@
-//! What the machine runs on, and what it is contained in, where that shows to an ordinary user.
+//! Hypervisor and container that the machine runs in, as far as an ordinary user can see them.
 
 use crate::root::Root;
 
-/// Words of firmware, and the hypervisor or provider that they stand for.
+/// Words of firmware, each with the hypervisor or provider that it stands for.
 const FIRMWARE: &[(&str, &str)] = &[
     ("Amazon EC2", "Amazon EC2"),
     ("Google Compute Engine", "Google Compute Engine"),
@@ -34,15 +34,15 @@ const CONTAINERS: &[(&str, &str)] = &[
     ("machine.slice", "systemd-nspawn"),
 ];
 
-/// "kvm", "Amazon EC2, docker container"; absent on bare metal.
+/// Names hypervisor and container: "kvm", "Amazon EC2, docker container"; absent on bare metal.
 pub(crate) fn virtualisation(root: &Root, hypervisor_flag: bool) -> Option<String> {
     let container = container(root).map(|name| format!("{name} container"));
     let parts: Vec<_> = hypervisor(root, hypervisor_flag).into_iter().chain(container).collect();
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// The firmware names bare metal of a provider too, so on x86 the processor's flag decides whether there is
-/// any.
+/// Names the hypervisor. Firmware also names a provider on bare metal, so on x86 the processor's flag
+/// decides.
 fn hypervisor(root: &Root, flag: bool) -> Option<String> {
     if root
         .line("proc/sys/kernel/osrelease")
@@ -50,7 +50,7 @@ fn hypervisor(root: &Root, flag: bool) -> Option<String> {
     {
         return Some("wsl".to_owned());
     }
-    // The first domain of Xen is a guest by all signs but has the real devices.
+    // The first domain of Xen looks like a guest but has the real devices.
     let capabilities = root.line("proc/xen/capabilities").unwrap_or_default();
     if let Some(kind) = root.line("sys/hypervisor/type").filter(|_| !capabilities.contains("control_d")) {
         return Some(kind);
@@ -64,8 +64,8 @@ fn hypervisor(root: &Root, flag: bool) -> Option<String> {
     if !flag && x86 {
         return None;
     }
-    // QEMU names itself whether it emulates or the kernel's own hypervisor runs the guest; the clock knows
-    // better.
+    // QEMU names itself, both as an emulator and with the kernel's own hypervisor; the clock distinguishes
+    // the two.
     let firmware = firmware(root);
     let named = if firmware.as_deref() == Some("qemu") {
         clock(root).or(firmware)

@@ -1,4 +1,4 @@
-//! Where threads sleep: the kernel's function that each is found in, again and again.
+//! Places where threads sleep: samples of the kernel function that each thread is in.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -13,49 +13,49 @@ use crate::reading::beginning;
 use crate::root::{Numbered, Root};
 use crate::thread;
 
-/// Threads of each kind whose sleep is looked at in one look. Each is a call of about a microsecond.
+/// Threads of each kind sampled in one look. Each sample is a call of about a microsecond.
 const THREADS_PER_LOOK_MAX: usize = 16;
-/// Threads of rings come and go, but not as often as they sleep.
+/// Looks between two listings of ring threads, which start and end less often than they sleep.
 const LOOKS_PER_LISTING: u32 = 16;
-/// Threads of rings that are followed at the same time.
+/// Ring threads that are followed at the same time.
 const RING_WORKERS_MAX: usize = 64;
-/// Names of threads that are read in one listing: each is three calls.
+/// Names of threads read in one listing: each costs three calls.
 const NAMES_PER_LISTING_MAX: usize = 32;
-/// Other threads of this process that are remembered as such.
+/// Remembered threads of this process that are neither watched nor a ring's.
 const BYSTANDERS_MAX: usize = 64;
-/// A thread gets its name a moment after it is there, so that one reading is not enough.
+/// Readings of a name before it counts: a new thread gets its name only after a moment.
 const NAME_READINGS: u8 = 2;
-/// How the threads of a ring are called, before the number of the thread that they work for.
+/// Prefix of a ring thread's name, before the number of the thread that it works for.
 const RING_WORKER: &[u8] = b"iou-wrk-";
 
-/// Places that are told apart; further ones are counted as one. A test sleeps in a dozen.
+/// Places that are counted separately; further ones are counted as one. A test sleeps in a dozen.
 const SYMBOLS_MAX: usize = 64;
-/// Longer names are cut. The longest of those that are known is half as long.
+/// Longest name that is kept whole. The longest known name is half as long.
 const SYMBOL_BYTES_MAX: usize = 48;
-/// What a thread that does not sleep is counted under.
+/// Label for threads that do not sleep.
 const RUNNING: &str = "running";
-/// What the places are counted under for which there was no room.
+/// Label for places that found no room.
 const OTHER: &str = "other";
 
-/// Enough for a name, and for the arguments of a call.
+/// Room for a name, or for the arguments of a call.
 const BUFFER_BYTES: usize = 256;
 
-/// How often, and how long at most, a thread is given time to fall asleep at its read.
-/// The stack of a thread that only sleeps.
+/// Stack of a thread that only sleeps.
 const STACK_BYTES: usize = 64 << 10;
+/// Attempts to find a thread asleep at its read, with a pause after each.
 const SELF_TEST_ATTEMPTS: u32 = 50;
 const SELF_TEST_PAUSE: Duration = Duration::from_millis(1);
 
-/// Looks at where threads sleep, and counts it.
+/// Samples where threads sleep, and counts the places.
 ///
-/// Opening takes about a millisecond, watching a file open for each thread. A look allocates nothing.
+/// Opening takes about a millisecond. Watching opens a file for each thread. A look allocates nothing.
 #[derive(Debug)]
 pub struct Waits {
     root: Root,
     hidden: Option<String>,
     counts_calls: bool,
     threads: Vec<Thread>,
-    /// The numbers of the watched threads of this process, sorted.
+    /// Numbers of the watched threads of this process, sorted.
     watched: Vec<i32>,
     next_thread: usize,
     tasks: Option<Numbered>,
@@ -82,17 +82,17 @@ struct RingWorker {
     seen: bool,
 }
 
-/// A thread of this process that is neither watched nor a ring's, as often as its name was read.
+/// A thread of this process that is neither watched nor a ring's, and how often its name was read.
 #[derive(Debug)]
 struct Bystander {
     tid: i32,
     readings: u8,
 }
 
-/// How often threads were found at each place.
+/// Counts of the places where threads were found.
 #[derive(Debug, Default)]
 struct Sites {
-    /// Never more than there was room for from the beginning.
+    /// Never grows beyond its initial capacity.
     symbols: Vec<Symbol>,
     running: u64,
     other: u64,
@@ -106,7 +106,7 @@ struct Symbol {
     samples: u64,
 }
 
-/// How often threads were blocked in each call.
+/// Counts of the calls that threads were blocked in.
 #[derive(Debug)]
 struct Calls {
     known: [u64; calls::COUNT],
@@ -116,7 +116,7 @@ struct Calls {
 }
 
 impl Waits {
-    /// Finds out whether the kernel tells where threads sleep; on the system's root, by a thread that does.
+    /// Finds out if the kernel shows where threads sleep. On the system root, a sleeping thread is the test.
     pub fn open(root: &Root) -> Self {
         let shown = if root.is_system() { shows_sleep(root) } else { root.exists("proc/self/wchan") };
         Self {
@@ -138,19 +138,19 @@ impl Waits {
         }
     }
 
-    /// What is not told, and by which file; then there are no [`Waits::sites`].
+    /// Returns the hidden file and the information that is missing; then there are no [`Waits::sites`].
     pub fn hidden(&self) -> Option<&str> {
         self.hidden.as_deref()
     }
 
-    /// Whether to count, from the next [`Waits::watch`] on, the system calls that threads are blocked in as well.
-    /// It costs another call for each thread that is found asleep.
+    /// Switches the counting of blocking system calls on or off, from the next [`Waits::watch`] on. It costs
+    /// another call for each thread that is found asleep.
     pub fn count_calls(&mut self, yes: bool) {
         self.counts_calls = yes;
     }
 
-    /// Watches these threads of this process, and the threads of the kernel that work for its rings, and no others;
-    /// what was counted before is forgotten.
+    /// Watches these threads of this process, the kernel threads that work for its rings, and no others.
+    /// Forgets earlier counts.
     pub fn watch(&mut self, threads: &[i32]) {
         self.threads.clear();
         self.watched.clear();
@@ -177,7 +177,7 @@ impl Waits {
         self.threads.push(Thread { wchan, syscall });
     }
 
-    /// Looks at some of the threads, taking turns. To be called every few milliseconds, not in step with anything.
+    /// Samples some of the threads in turn. Call it every few milliseconds, not in step with anything.
     pub fn look(&mut self) {
         let buffer = &mut self.buffer[..];
         let count = self.threads.len();
@@ -186,7 +186,7 @@ impl Waits {
             let thread = &self.threads[self.next_thread];
             let is_asleep = match beginning(thread.wchan.as_ref(), buffer).and_then(wchan::symbol) {
                 Some(symbol) => self.sites.add(symbol),
-                // Where it is hidden, the call tells at least whether there is one.
+                // If the place is hidden, the call still shows that the thread is blocked.
                 None => thread.wchan.is_none(),
             };
             self.calls.looks += u64::from(thread.syscall.is_some());
@@ -217,7 +217,7 @@ impl Waits {
         }
     }
 
-    /// Follows the threads of rings that have appeared, and no longer those that have gone.
+    /// Follows ring threads that have appeared, and drops those that have gone.
     fn list_ring_workers(&mut self) {
         let Some(tasks) = &self.tasks else { return };
         let Self { watched, ring_workers, bystanders, buffer, .. } = self;
@@ -254,10 +254,10 @@ impl Waits {
         ring_workers.retain(|worker| worker.seen);
     }
 
-    /// Where the watched threads were found, and those of rings, each as a share of the looks at its kind; the most
-    /// frequent first. Empty where that is hidden.
+    /// Returns the places where watched threads and ring threads were found, the most frequent first. Shares
+    /// refer to the looks at threads of the same kind. Empty if the places are hidden.
     ///
-    /// A thread of a ring that has nothing to do sleeps as well, in `io_wq_worker`.
+    /// An idle ring thread sleeps as well, in `io_wq_worker`.
     pub fn sites(&self) -> Vec<WaitChannel> {
         let mut sites: Vec<_> = self.sites.sites(WaitsOf::Workers).collect();
         sites.extend(self.ring_sites.sites(WaitsOf::RingWorkers));
@@ -265,8 +265,9 @@ impl Waits {
         sites
     }
 
-    /// The system calls that watched threads were found asleep in and how often, the most frequent first; "none" outside
-    /// of any, in a page fault for example, "other" for those that no test makes. Of [`Waits::call_looks`].
+    /// Returns the system calls that watched threads were found asleep in and their counts, the most frequent
+    /// first. "none" means outside of any call, for example in a page fault. "other" means calls that no test
+    /// makes. [`Waits::call_looks`] returns the number of looks.
     pub fn calls_blocked(&self) -> Vec<(&'static str, u64)> {
         let known = self.calls.known.iter().enumerate();
         let known = known.filter_map(|(position, samples)| Some((calls::name(position)?, *samples)));
@@ -276,7 +277,7 @@ impl Waits {
         all
     }
 
-    /// How often a thread was looked at whose calls are counted, asleep or not.
+    /// Returns the number of looks at threads whose calls are counted, asleep or not.
     pub fn call_looks(&self) -> u64 {
         self.calls.looks
     }
@@ -287,7 +288,7 @@ impl Sites {
         Self { symbols: Vec::with_capacity(SYMBOLS_MAX), ..Self::default() }
     }
 
-    /// Whether that is a place to sleep.
+    /// Counts one look. Returns true if the thread sleeps.
     fn add(&mut self, symbol: &[u8]) -> bool {
         self.looks += 1;
         if symbol.is_empty() {
@@ -345,8 +346,8 @@ impl Calls {
     }
 }
 
-/// Whether a thread that sleeps at a read is told from one that runs: some kernels leave the file empty or say "0" of
-/// every thread.
+/// Returns true if the kernel shows a thread as asleep while it waits at a read. Some kernels leave the file
+/// empty or say "0" for every thread.
 fn shows_sleep(root: &Root) -> bool {
     let Ok((mut reader, mut writer)) = std::io::pipe() else { return false };
     let (tell, told) = std::sync::mpsc::channel();
@@ -474,7 +475,7 @@ mod tests {
         waits.watch(&[7]);
         waits.look();
         assert_eq!(waits.sites().len(), 1);
-        // It has its parent's name at first.
+        // A new thread has its parent's name at first.
         task(directory.path(), "self/task/12", &[("comm", "worker\n"), ("wchan", "0")]);
         for _ in 0..LOOKS_PER_LISTING {
             waits.look();
@@ -514,7 +515,7 @@ mod tests {
         waits.look();
         assert_eq!(waits.calls_blocked(), [("fsync", 1), ("none", 1), ("other", 1)]);
         assert_eq!(waits.call_looks(), 4);
-        // Without places, the calls are all there is.
+        // If the places are hidden, only calls are counted.
         waits.hidden = Some(String::new());
         waits.watch(&[7]);
         waits.look();

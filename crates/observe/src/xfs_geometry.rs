@@ -1,4 +1,4 @@
-//! Asks XFS for its layout. The only `unsafe` of this crate.
+//! Asks XFS for its layout.
 
 use std::os::fd::AsFd;
 
@@ -9,11 +9,11 @@ use crate::parse::xfs_geometry::{V4_BYTES, V5_BYTES, XfsGeometry, parse};
 const FSGEOMETRY: Opcode = opcode::read::<[u8; V5_BYTES]>(b'X', 126);
 const FSGEOMETRY_V4: Opcode = opcode::read::<[u8; V4_BYTES]>(b'X', 124);
 
-/// The layout of the XFS that `file` lies on; absent if it does not answer.
+/// Returns the layout of the XFS that `file` lies on; absent if it does not answer.
 pub(crate) fn xfs_geometry(file: impl AsFd) -> Option<XfsGeometry> {
     let file = file.as_fd();
     // SAFETY: the kernel fills at most the size that is encoded in the number, which is the size of the
-    // array, and any bytes are a valid array of bytes.
+    // array. Any bytes are a valid array of bytes.
     let present = unsafe { ioctl::ioctl(file, Getter::<FSGEOMETRY, [u8; V5_BYTES]>::new()) };
     if let Ok(bytes) = present {
         return parse(&bytes);

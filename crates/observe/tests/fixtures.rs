@@ -1,6 +1,6 @@
-//! Machines that we do not have, as trees of files: each is resolved, and what comes out is compared as text.
+//! Machines that we do not have, as trees of files: each is resolved, and the result is compared as text.
 
-// The helpers here are no test functions by themselves, but they fail a test all the same.
+// The helpers here are no test functions, but a failure in them fails a test all the same.
 #![allow(clippy::unwrap_used)]
 
 use std::fmt::Write;
@@ -26,7 +26,7 @@ fn resolved(name: &str, path: &str, device: (u32, u32)) -> Target {
 }
 
 /// Goal: a fixture gives this mount, these devices from top to bottom, this layout and these notes.
-/// Method: all of it as text, a line for each; what is absent has no line.
+/// Method: write all of it as text, a line for each fact; an absent fact has no line.
 fn check(name: &str, path: &str, device: (u32, u32), expected: &str) {
     let found = describe(&resolved(name, path, device));
     let expected: Vec<_> = expected.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -232,7 +232,7 @@ fn loops() {
         note: loop4 is a file in memory
     ",
     );
-    // No kernel lets one mount this, but a tree of files can say it, and following it must end.
+    // No kernel allows this mount, but a tree of files can show it, and following it must end.
     check(
         "loop_on_ext4",
         "/mnt/self",
@@ -294,7 +294,7 @@ fn overlays() {
         note: the overlay's upper directory lies on / (ext4)
     ",
     );
-    // Newer kernels have another word for it.
+    // Newer kernels use another word for it.
     let notes = resolved("overlay_host", "/merged", (0, 61)).notes;
     assert!(notes[0].starts_with("mounted with fsync=volatile: what is synced is not flushed"), "{notes:?}");
     check(
@@ -368,12 +368,12 @@ fn a_virtual_disk_and_compressed_memory() {
 fn devices_are_attached_to_nodes() {
     let of_node_1: Vec<u32> = (8..16).chain(24..32).collect();
     for (path, device, nodes, near) in [
-        // The controller of a disk tells its node, also for the partitions.
+        // The controller of a disk names its node, also for the partitions.
         ("/", (259, 2), &[Some(1), Some(1)][..], Some(&of_node_1)),
-        // Only the PCI function far above the disk does.
+        // Only the PCI function far above the disk names it.
         ("/sata", (8, 0), &[Some(0)], Some(&(0..8).chain(16..24).collect())),
         ("/usb", (8, 16), &[None], None),
-        // The two controllers that lead to the disk do.
+        // The two controllers that lead to the disk name it.
         ("/paths", (259, 3), &[Some(1)], Some(&of_node_1)),
         ("/near", (253, 0), &[None, Some(1), Some(1), Some(1)], Some(&of_node_1)),
         ("/both", (253, 1), &[None, Some(0), Some(1), Some(1)], None),
@@ -401,7 +401,7 @@ fn nothing_is_known() {
 
 #[test]
 fn limits_of_cgroups() {
-    // 4.5 CPUs by the slice above; memory.high of its own is below memory.max of the slice.
+    // The slice above allows 4.5 CPUs; the group's own memory.high is below memory.max of the slice.
     let found = machine(&root("cgroup_v2"));
     assert_eq!((found.cpus, found.cpus_online), (4, 32));
     assert_eq!((found.memory_bytes, found.memory_total_bytes), (4 << 30, 131_886_512 << 10));

@@ -1,6 +1,6 @@
-//! What is looked at before anything is measured: machines that are not well, as trees of files.
+//! Checks before anything is measured: machines that are not well, as trees of files.
 
-// The helpers here are no test functions by themselves, but they fail a test all the same.
+// The helpers here are no test functions, but a failure in them fails a test all the same.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -34,7 +34,7 @@ fn a_machine_that_is_not_well() {
     assert_eq!((pressure.memory, pressure.io, pressure.cpu), (0.185, 0.31, 0.12));
     assert_eq!((found.watch.length_ns, found.watch.cpu_throttled), (0, Some(0)));
     assert_eq!(found.watch.frame.dirty_bytes, 500_000 << 10);
-    // Nobody is asked about a fixture.
+    // No system call is made for a fixture.
     assert_eq!((&found.unwritable, found.used_bytes, found.clock_read_ns), (&None, None, None));
     assert_eq!(
         found.hidden,
@@ -75,9 +75,9 @@ fn drives_have_their_own_sensors() {
         temperatures("unwell", "/srv", (9, 0)),
         [of("nvme0n1", 81.85, Some(83.85)), of("nvme1n1", 45.85, Some(83.85))]
     );
-    // A limit that nothing survives is none.
+    // A limit that nothing survives does not count.
     assert_eq!(temperatures("md_raid5", "/srv", (9, 0)), [of("sda", 38.0, None)]);
-    // The disk is reached by two controllers, and the second has the sensor.
+    // Two controllers lead to the disk, and the second has the sensor.
     assert_eq!(temperatures("two_nodes", "/paths", (259, 3)), [of("nvme1n1", 40.85, Some(69.85))]);
     assert_eq!(temperatures("ext4_nvme", "/", (259, 2)), []);
 }
@@ -87,7 +87,7 @@ fn what_file_systems_do_to_themselves() {
     let upkeep = |name, path, device| looked_at(name, path, device).upkeep;
     assert_eq!(upkeep("btrfs_two", "/home", (0, 42)), [Upkeep::Scrub, Upkeep::Operation("balance".into())]);
     assert_eq!(upkeep("ext4_nvme", "/", (259, 2)), []);
-    // The thread is there, but initialises no XFS.
+    // The thread exists, but does not initialise XFS.
     assert_eq!(upkeep("unwell", "/", (259, 1)), []);
 }
 
@@ -121,7 +121,7 @@ fn the_running_system_is_watched() {
     assert_eq!(found.unwritable, None);
     assert!(found.used_bytes.is_some_and(|bytes| bytes <= target.space.total_bytes));
     assert!(found.watch.length_ns >= 300_000_000 && found.watch.work.len() == 12, "{:?}", found.watch);
-    // The busy thread was the one that was watched.
+    // The busy thread was the watched one.
     let threads = found.watch.frame.workers;
     assert!(threads.cpu_ns + threads.run_queue_ns > 0, "{threads:?}");
 }

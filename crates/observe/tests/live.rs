@@ -1,4 +1,4 @@
-//! What the running system says about itself must hold together, whatever machine this is.
+//! Facts from the running system must be consistent, whatever machine this is.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -52,7 +52,7 @@ fn a_probe_sees_our_own_cpu_time_and_our_own_bytes() {
         started.recv().unwrap();
         spin(Duration::from_millis(200));
         done.send(()).unwrap();
-        // It must live until the last snapshot is taken.
+        // The thread must live until the last snapshot.
         let _ = stopped.recv();
     });
     probe.watch_thread(received.recv().unwrap());
@@ -140,7 +140,7 @@ fn a_pause_is_as_long_as_it_says() {
     assert!(traffic.length_ns >= 20_000_000, "{traffic:?}");
 }
 
-/// The first line of a run is due after 10 ms; this is the larger part of what comes before it.
+/// The first line of a run is due after 10 ms; this is the larger part of the work before it.
 #[test]
 fn looking_around_is_quick() {
     let directory = tempfile::tempdir().unwrap();

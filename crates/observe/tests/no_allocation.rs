@@ -1,5 +1,5 @@
 //! Goal: a snapshot and a look allocate nothing, however many threads are watched.
-//! Method: count what the allocator of this whole process hands out; so there is one test in this file.
+//! Method: count the allocations of this whole process; so there is one test in this file.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: every call is passed on to the system's allocator as it is; counting changes nothing about it.
+// SAFETY: every call is passed on unchanged to the system's allocator; counting does not alter it.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
@@ -39,7 +39,7 @@ static ALLOCATOR: Counting = Counting;
 const THREADS: usize = 128;
 const SNAPSHOTS: u32 = 50;
 
-/// A machine with a server of which the requests are looked at.
+/// Returns a machine with a server whose requests are sampled.
 #[allow(clippy::unwrap_used)]
 fn sshfs() -> (Root, Target) {
     let root = Root::at(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/sshfs"));
@@ -72,7 +72,7 @@ fn snapshots_and_looks_allocate_nothing() {
     for tid in &tids {
         probe.watch_thread(*tid);
     }
-    // Half of them only, so that the others must be told from threads of rings.
+    // Only half are watched, so that the others must be distinguished from ring threads.
     waits.count_calls(true);
     waits.watch(&tids[..THREADS / 2]);
     for surroundings in [&mut surroundings, &mut server] {
@@ -99,7 +99,7 @@ fn snapshots_and_looks_allocate_nothing() {
     }
     let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
     assert_eq!(allocations, 0);
-    // The bound is ten times what it should be: this is about a mistake of kind, not about a busy machine.
+    // The bound is ten times the expected time: it catches a mistake of kind, not a busy machine.
     assert!(shortest < Duration::from_millis(5), "{shortest:?} for {THREADS} threads");
     println!("shortest snapshot of {THREADS} threads: {shortest:?}");
     let mut around = [Duration::MAX; 2];

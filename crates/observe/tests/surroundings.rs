@@ -1,7 +1,6 @@
-//! What goes on around a measured part: on machines that we do not have, of which the files change meanwhile, and on
-//! this one.
+//! Events around a measured part: on fixtures whose files change meanwhile, and on this machine.
 
-// The helpers here are no test functions by themselves, but they fail a test all the same.
+// The helpers here are no test functions, but a failure in them fails a test all the same.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader};
@@ -15,7 +14,7 @@ use observe::{Identity, Root, Surroundings, resolve, target};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A fixture of which the files may be changed.
+/// A fixture whose files may be changed.
 struct Machine {
     directory: tempfile::TempDir,
     target: Target,
@@ -40,7 +39,7 @@ impl Machine {
         self.directory.path().join(path)
     }
 
-    /// In the same file, as it stays open.
+    /// Replaces text within the same file, because the file stays open.
     fn replace(&self, path: &str, from: &str, to: &str) {
         let text = std::fs::read_to_string(self.path(path)).unwrap();
         assert_eq!(text.matches(from).count(), 1, "{from} in {path}");
@@ -82,7 +81,7 @@ fn a_machine_with_cgroups_of_version_2() {
     let machine = Machine::copy("cgroup_v2", "/srv", (8, 1));
     let mut surroundings = machine.surroundings();
     assert!(surroundings.hidden().is_empty(), "{:?}", surroundings.hidden());
-    // Without a beginning there is no end.
+    // An end without a beginning does nothing.
     surroundings.end();
     assert_eq!(surroundings.take(SECOND_NS, SECOND_NS), SystemUse::default());
     surroundings.begin(true);
@@ -102,7 +101,7 @@ fn a_machine_with_cgroups_of_version_2() {
     machine.replace("proc/vmstat", "nr_dirty_threshold 1172541", "nr_dirty_threshold 1000");
     machine.replace("proc/self/net/dev", "146897465", "146997465");
     machine.replace("proc/self/net/dev", "461400", "461500");
-    // A worker of the kernel, one of programs, one that began meanwhile, one below what is told, and our own.
+    // A kernel worker, a program, a process that began meanwhile, one below the reported share, and our own.
     machine.replace("proc/41/stat", " 0 900 0 0 20 ", " 0 1000 0 0 20 ");
     machine.process(77, "(sd) x (y)", 1, 70, 80);
     machine.process(90, "ssh", 1, 30, 200_000);
@@ -110,7 +109,7 @@ fn a_machine_with_cgroups_of_version_2() {
     machine.process(4242, "skye", 1, 900, 123_456);
     machine.process(4243, "skye", 4242, 900, 123_499);
     surroundings.end();
-    // Between two parts anything may happen.
+    // Changes between two parts do not count.
     machine.replace("proc/41/stat", " 0 1000 0 0 20 ", " 0 2000 0 0 20 ");
     machine.replace("proc/pressure/io", "total=1017837219", "total=1917837219");
     surroundings.begin(true);
@@ -153,7 +152,7 @@ fn a_machine_with_cgroups_of_version_2() {
     ];
     assert_eq!(found.caps, expected);
     assert_eq!((&found.calls, found.server_in_flight, found.server_slots), (&None, None, None));
-    // It has been taken.
+    // The observations have been taken.
     assert_eq!(surroundings.take(SECOND_NS, SECOND_NS), SystemUse::default());
 }
 
@@ -181,7 +180,7 @@ fn a_machine_with_cgroups_of_version_1() {
         (&*format!("{blkio}.write_iops_device"), false, Some(500.0), None),
     ];
     assert_eq!(caps, expected);
-    // A quota that is lifted holds nobody back.
+    // A lifted quota holds back no task.
     machine.replace(&format!("{group}/cpu.cfs_quota_us"), "50000", "-1");
     surroundings.begin(true);
     surroundings.end();
@@ -246,7 +245,8 @@ fn this_machine_holds_together_and_sees_who_is_busy() {
     let directory = tempfile::tempdir().unwrap();
     let target = target(&Root::system(), directory.path()).unwrap();
     let mut surroundings = Surroundings::open(&Root::system(), &target);
-    // A child of its own ends at once, so that the busy one is not a child of ours, which would not count.
+    // The parent of the busy process ends at once, so that the busy process is not our child. Our children do
+    // not count.
     let script = "(ulimit -t 20; while :; do :; done) & echo $!";
     let mut started = Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
@@ -267,7 +267,7 @@ fn this_machine_holds_together_and_sees_who_is_busy() {
     let hides = |word: &str| surroundings.hidden().iter().any(|source| source.contains(word));
     if !hides("/proc/*/stat") {
         let busy = found.helpers.iter().find(|helper| helper.pid == busy_pid as u64);
-        // Others may be so much busier that there is no room for it.
+        // Other processes may be so much busier that there is no room for it.
         assert!(busy.is_some() || found.helpers.len() == 5, "{:?}", found.helpers);
         assert!(busy.is_none_or(|busy| busy.name == "sh" && !busy.is_kernel), "{busy:?}");
         assert!(found.helpers.iter().all(|helper| helper.pid != u64::from(std::process::id())));

@@ -1,4 +1,4 @@
-//! Where threads of this very process sleep, as the running kernel tells it.
+//! Places where threads of this very process sleep, as the running kernel shows them.
 
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use model::run::WaitsOf;
 use observe::{Root, Waits};
 
-/// Long enough for a thread to fall asleep on any machine; nothing is concluded from how long it took.
+/// Long enough for a thread to fall asleep on any machine; the test concludes nothing from the time it took.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn share_of(waits: &Waits, symbols: &[&str]) -> f64 {
@@ -44,7 +44,7 @@ fn a_thread_that_reads_an_empty_pipe_and_one_that_never_sleeps() {
         waits.count_calls(true);
         let start = Instant::now();
         let mut asleep = 0.0;
-        // It may not have come to its read yet; counting anew each time leaves that behind.
+        // The thread may not have reached its read yet; each new watch forgets the earlier looks.
         while asleep < 1.0 && start.elapsed() < PATIENCE {
             waits.watch(&[sleeper]);
             (0..20).for_each(|_| waits.look());
@@ -60,7 +60,7 @@ fn a_thread_that_reads_an_empty_pipe_and_one_that_never_sleeps() {
         assert_eq!((calls.as_slice(), looks), (&[("read", 20)][..], 20));
         assert_eq!(running, 1.0, "{sites:?}");
     });
-    // Once the thread has ended, nothing more is seen of it.
+    // After a thread has ended, nothing more is seen of it.
     let start = Instant::now();
     let looks_at_it = || {
         let before = waits.sites();

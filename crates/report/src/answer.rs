@@ -1,13 +1,12 @@
-//! The answer that a run gives, in a sentence or two: what limits, whether data was as written, and how many rows are
-//! marked.
+//! The answer of a run in a few sentences: the limiter, the result of verification, the number of marked rows.
 
 use model::Limiter;
-use model::run::{Mark, PhaseRecord, Run, Trust};
+use model::run::{Confidence, Mark, PhaseRecord, Run, Trust};
 use model::target::Backing;
 
 use crate::text::{Kind, compared_all, is_of_device, limiter_of, mark, missing_reason, partial, parts};
 
-/// "The device is the limit in 5 of 7 data tests.", or what is true instead.
+/// Answers for a run: "The device is the limit in 5 of 7 data tests.", or the true statement instead.
 pub(crate) fn of_run(run: &Run) -> String {
     let measured: Vec<_> = run.phases.iter().filter(|phase| missing_reason(phase).is_none()).collect();
     let mut sentences = Vec::new();
@@ -20,7 +19,7 @@ pub(crate) fn of_run(run: &Run) -> String {
         Backing::Memory => {
             sentences.push("The target is memory, so these are no numbers of storage.".to_owned());
         }
-        _ => sentences.push(limits(&measured, run.environment.cpus)),
+        _ => sentences.push(limits(&measured)),
     }
     sentences.extend(compared_all(&run.phases).map(|is_right| match is_right {
         true => "All that was read back was as written.".to_owned(),
@@ -28,7 +27,8 @@ pub(crate) fn of_run(run: &Run) -> String {
     }));
     let marked = run.phases.iter().filter(|phase| mark(phase) != Mark::Remark).count();
     match (marked, run.phases.len()) {
-        (0, _) => {}
+        (0, _) if measured.is_empty() || run.environment.target.backing == Backing::Simulated => {}
+        (0, _) => sentences.push("No row is marked: take the numbers as they are.".to_owned()),
         (1, 1) => sentences.push("Its number is marked: see below.".to_owned()),
         (2, 2) => sentences.push("Both numbers are marked: see below.".to_owned()),
         (marked, all) if marked == all => sentences.push(format!("All {all} rows are marked: see below.")),
@@ -39,7 +39,7 @@ pub(crate) fn of_run(run: &Run) -> String {
     sentences.join(" ")
 }
 
-/// The trust that a row deserves; that of its mark in documents of older versions.
+/// Returns the trust in a row. Rows of older versions have no verdict, so their mark decides.
 pub(crate) fn trust(phase: &PhaseRecord) -> Trust {
     match &phase.verdict {
         Some(verdict) => verdict.trust,
@@ -48,8 +48,8 @@ pub(crate) fn trust(phase: &PhaseRecord) -> Trust {
     }
 }
 
-/// How many tests on data the device limits, and what limits those on files.
-fn limits(measured: &[&PhaseRecord], cpus: u32) -> String {
+/// Says how many data tests the device limits, and what limits the file tests.
+fn limits(measured: &[&PhaseRecord]) -> String {
     let of_kind = |kind: Kind| -> Vec<&PhaseRecord> {
         measured.iter().copied().filter(|phase| Kind::of(phase) == kind).collect()
     };
@@ -58,65 +58,85 @@ fn limits(measured: &[&PhaseRecord], cpus: u32) -> String {
     if data.is_empty() {
         return match files.most() {
             None => files.not_clear(),
-            Some((limiter, count)) => {
-                let (name, verb) = named(limiter, cpus);
-                format!("{} {verb} the limit in {}.", capitalised(&name), files.counted(count))
+            Some(most) => {
+                let (name, is) = (capitalised(most.subject), most.is());
+                format!("{name} {is} the limit in {}.", files.counted(most.count))
             }
         };
     }
     let data = Limits::of(&data, "data");
-    let of_device = data.known.iter().filter(|limiter| is_of_device(**limiter)).count();
+    let device = data.count(subject(Limiter::DeviceBandwidth));
     let mut answer = match data.most() {
         None => data.not_clear().trim_end_matches('.').to_owned(),
-        Some(_) if of_device > 0 => format!("The device is the limit in {}", data.counted(of_device)),
-        Some((limiter, _)) if data.all == 1 => {
-            format!(
-                "The device is not the limit in the one data test: {} {}",
-                named(limiter, cpus).0,
-                named(limiter, cpus).1
-            )
+        Some(_) if device.count > 0 => {
+            format!("The device {} the limit in {}", device.is(), data.counted(device.count))
         }
-        Some((limiter, count)) => {
-            let (name, verb) = named(limiter, cpus);
-            format!("The device is the limit in {}; most often {name} {verb} ({count})", data.counted(0))
+        Some(most) if data.all == 1 => {
+            format!("The device is not the limit in the one data test: {} {}", most.subject, most.is())
+        }
+        Some(Most { subject, count, .. }) => {
+            format!("The device is the limit in {}; most often {subject} is ({count})", data.counted(0))
         }
     };
-    if let Some((limiter, count)) = files.most() {
-        answer.push_str(&format!(", and {} in {}", named(limiter, cpus).0, files.counted(count)));
+    if let Some(most) = files.most() {
+        // Said once, it goes for all of the sentence.
+        let probably = if most.is_sure || answer.contains("probably") { "" } else { "probably " };
+        answer.push_str(&format!(", and {probably}{} in {}", most.subject, files.counted(most.count)));
     }
     format!("{answer}.")
 }
 
-/// Limiters of the tests of a kind. What nobody knows has no limiter here.
+/// Limiters of the tests of a kind, and whether each is confirmed. Unknown limiters are left out.
 struct Limits {
-    known: Vec<Limiter>,
+    known: Vec<(Limiter, bool)>,
     all: usize,
     kind: &'static str,
+}
+
+/// Tests that the same thing limits.
+struct Most {
+    subject: &'static str,
+    count: usize,
+    /// True if it is confirmed in all of them.
+    is_sure: bool,
+}
+
+impl Most {
+    fn is(&self) -> &'static str {
+        if self.is_sure { "is" } else { "is probably" }
+    }
 }
 
 impl Limits {
     fn of(tests: &[&PhaseRecord], kind: &'static str) -> Self {
         let known = tests.iter().filter(|phase| trust(phase) != Trust::Invalid);
         let known = known.filter_map(|phase| {
-            let (limiter, _) = limiter_of(phase)?;
+            let (limiter, confidence) = limiter_of(phase)?;
             let parts = parts(phase);
             // Two limits of the device are the device's.
             let is_device =
                 limiter == Limiter::Mixed && !parts.is_empty() && parts.iter().copied().all(is_of_device);
-            Some(if is_device { parts[0] } else { limiter })
+            Some((if is_device { parts[0] } else { limiter }, confidence == Confidence::Confirmed))
         });
-        let known = known.filter(|limiter| *limiter != Limiter::NotClear);
+        let known = known.filter(|(limiter, _)| *limiter != Limiter::NotClear);
         Self { known: known.collect(), all: tests.len(), kind }
     }
 
-    /// The one that limits most of them, by the words that name it, and how many.
-    fn most(&self) -> Option<(Limiter, usize)> {
-        let count = |limiter: &Limiter| {
-            self.known.iter().filter(|other| named(**other, 2) == named(*limiter, 2)).count()
-        };
-        let counted = self.known.iter().map(|limiter| (*limiter, count(limiter)));
-        // The first of several that limit as many.
-        counted.rev().max_by_key(|(_, count)| *count)
+    /// Counts the tests with that subject.
+    fn count(&self, of: &'static str) -> Most {
+        let sure: Vec<bool> = self
+            .known
+            .iter()
+            .filter(|(limiter, _)| subject(*limiter) == of)
+            .map(|(_, is_sure)| *is_sure)
+            .collect();
+        Most { subject: of, count: sure.len(), is_sure: sure.iter().all(|is_sure| *is_sure) }
+    }
+
+    /// The subject that limits most tests; the first of several that limit as many.
+    fn most(&self) -> Option<Most> {
+        let counted = self.known.iter().map(|(limiter, _)| self.count(subject(*limiter)));
+        counted.rev().max_by_key(|most| most.count)
     }
 
     fn counted(&self, count: usize) -> String {
@@ -137,18 +157,13 @@ impl Limits {
     }
 }
 
-/// The subject of a sentence about a limiter, and its verb.
-fn named(limiter: Limiter, cpus: u32) -> (String, &'static str) {
+/// The subject of a sentence about a limiter. Limiters with the same subject are counted together.
+fn subject(limiter: Limiter) -> &'static str {
     match limiter {
-        Limiter::ClientCpu | Limiter::KernelCpu | Limiter::CpuSaturated if cpus == 1 => {
-            ("the CPU".into(), "is")
-        }
-        Limiter::ClientCpu | Limiter::KernelCpu | Limiter::CpuSaturated => {
-            (format!("the {cpus} CPUs"), "are")
-        }
-        Limiter::PageCache | Limiter::PageCacheAbsorbed | Limiter::MetadataCache => ("memory".into(), "is"),
-        limiter if is_of_device(limiter) => ("the device".into(), "is"),
-        limiter => (limiter.title().to_owned(), "is"),
+        Limiter::ClientCpu | Limiter::KernelCpu | Limiter::CpuSaturated => "CPU time",
+        Limiter::PageCache | Limiter::PageCacheAbsorbed | Limiter::MetadataCache => "memory",
+        limiter if is_of_device(limiter) => "the device",
+        limiter => limiter.title(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! One line a phase, for spreadsheets and scripts: RFC 4180, units in the names of the columns.
+//! CSV with one line per phase, for spreadsheets and scripts: RFC 4180, units in the names of the columns.
 
 use model::Run;
 use model::run::{Confidence, Latency, PhaseRecord, Steady};
@@ -7,9 +7,9 @@ use crate::printable;
 
 /// One cell.
 pub(crate) enum Cell {
-    /// Written by us, or a number.
+    /// Text written by skye, or a number.
     Plain(String),
-    /// Written by others.
+    /// Foreign text.
     Text(String),
 }
 
@@ -25,16 +25,25 @@ pub(crate) fn optional(value: Option<impl ToString>) -> Cell {
     Cell::Plain(value.map(|value| value.to_string()).unwrap_or_default())
 }
 
-/// The phases of the run as CSV with a heading. Cells are empty where a value is not known.
+/// Significant digits of rates and shares: more than any measurement has.
+const DIGITS: usize = 6;
+
+/// Formats a rate or a share; empty if it is unknown.
+fn figure(value: Option<f64>) -> Cell {
+    let rounded = |value: f64| format!("{value:.*e}", DIGITS - 1).parse::<f64>().unwrap_or(value);
+    optional(value.map(rounded))
+}
+
+/// Writes the phases of the run as CSV with a heading. Unknown values are empty cells.
 pub fn write(run: &Run) -> String {
     let heading: Vec<_> = columns().iter().map(|(name, _)| *name).collect();
     let cells = |phase| columns().iter().map(|(_, cell)| cell(run, phase)).collect();
     written(&heading, run.phases.iter().map(cells).collect())
 }
 
-/// A heading and lines of as many cells as CSV.
+/// Writes a heading, and lines with the same number of cells, as CSV.
 ///
-/// A spreadsheet takes a cell that begins with `= + - @` for a formula; text that does gets a `'` before it.
+/// Spreadsheets take a cell that begins with `= + - @` for a formula, so such text gets a `'` before it.
 pub(crate) fn written(heading: &[&str], lines: Vec<Vec<Cell>>) -> String {
     let mut writer = ::csv::WriterBuilder::new()
         .terminator(::csv::Terminator::CRLF)
@@ -53,7 +62,7 @@ pub(crate) fn written(heading: &[&str], lines: Vec<Vec<Cell>>) -> String {
     writer.into_inner().ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
 }
 
-/// Text that no spreadsheet takes for a formula, and no terminal for a command.
+/// Makes text harmless: no spreadsheet takes it for a formula, and no terminal for a command.
 fn defused(text: &str) -> String {
     let shown = printable(text);
     if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{shown}") } else { shown }
@@ -61,7 +70,7 @@ fn defused(text: &str) -> String {
 
 type Column = (&'static str, fn(&Run, &PhaseRecord) -> Cell);
 
-/// Every column: its name with the unit last, and its value. New ones are added at the end.
+/// Returns all columns: names, which end with the unit, and values. New columns are added at the end.
 const fn columns() -> &'static [Column] {
     &[
         ("host", |run, _| text(&run.environment.host)),
@@ -94,15 +103,18 @@ const fn columns() -> &'static [Column] {
         ("app_read_bytes", |_, phase| number(phase.app_bytes_read)),
         ("app_written_bytes", |_, phase| number(phase.app_bytes_written)),
         ("elapsed_ns", |_, phase| number(phase.elapsed_ns)),
-        ("passes", |_, phase| number(phase.passes)),
-        ("ops_per_second", |_, phase| optional(phase.rate.ops_per_second)),
-        ("bytes_per_second", |_, phase| optional(phase.rate.bytes_per_second)),
-        ("steady_ops_per_second", |_, phase| optional(phase.rate.steady_ops_per_second)),
-        ("whole_ops_per_second", |_, phase| optional(phase.rate.whole_ops_per_second)),
-        ("durable_ops_per_second", |_, phase| optional(phase.rate.durable_ops_per_second)),
-        ("into_cache_ops_per_second", |_, phase| optional(phase.rate.into_cache_ops_per_second)),
-        ("ci95_low_ops_per_second", |_, phase| optional(phase.rate.ci95_low_ops_per_second)),
-        ("ci95_high_ops_per_second", |_, phase| optional(phase.rate.ci95_high_ops_per_second)),
+        ("passes", |_, phase| figure(Some(phase.passes))),
+        ("ops_per_second", |_, phase| figure(phase.rate.ops_per_second)),
+        ("bytes_per_second", |_, phase| figure(phase.rate.bytes_per_second)),
+        ("steady_ops_per_second", |_, phase| figure(phase.rate.steady_ops_per_second)),
+        ("whole_ops_per_second", |_, phase| figure(phase.rate.whole_ops_per_second)),
+        ("durable_ops_per_second", |_, phase| figure(phase.rate.durable_ops_per_second)),
+        ("into_cache_ops_per_second", |_, phase| figure(phase.rate.into_cache_ops_per_second)),
+        ("ci95_low_ops_per_second", |_, phase| {
+            // Older versions wrote bounds below zero.
+            figure(phase.rate.ci95_low_ops_per_second.map(|low| low.max(0.0)))
+        }),
+        ("ci95_high_ops_per_second", |_, phase| figure(phase.rate.ci95_high_ops_per_second)),
         ("independent_parts", |_, phase| optional(phase.rate.independent_parts)),
         ("latency_min_ns", |_, phase| latency(phase, |l| Some(l.min))),
         ("latency_mean_ns", |_, phase| latency(phase, |l| Some(l.mean))),
@@ -119,18 +131,18 @@ const fn columns() -> &'static [Column] {
         ("device_operations", |_, phase| optional(phase.device.as_ref().map(|device| device.operations))),
         ("device_flushes", |_, phase| optional(phase.device.as_ref().map(|device| device.flushes))),
         ("device_bytes_per_app_byte", |_, phase| {
-            optional(phase.device.as_ref().and_then(|device| device.bytes_per_app_byte))
+            figure(phase.device.as_ref().and_then(|device| device.bytes_per_app_byte))
         }),
-        ("foreign_share", |_, phase| optional(phase.device.as_ref().and_then(|device| device.foreign_share))),
-        ("page_cache_share", |_, phase| optional(phase.page_cache_share)),
+        ("foreign_share", |_, phase| figure(phase.device.as_ref().and_then(|device| device.foreign_share))),
+        ("page_cache_share", |_, phase| figure(phase.page_cache_share)),
         ("notes", |_, phase| text(notes(phase))),
-        ("mean_batch", |_, phase| optional(phase.engine.mean_batch)),
+        ("mean_batch", |_, phase| figure(phase.engine.mean_batch)),
         ("arrival", |_, phase| text(&phase.workload.arrival)),
-        ("rate_ops_per_second", |_, phase| optional(phase.workload.rate_ops_per_second)),
+        ("rate_ops_per_second", |_, phase| figure(phase.workload.rate_ops_per_second)),
         ("queueing_p50_ns", |_, phase| optional(phase.queueing_ns.as_ref().and_then(|l| l.p50))),
         ("queueing_p99_ns", |_, phase| optional(phase.queueing_ns.as_ref().and_then(|l| l.p99))),
         ("verified_blocks", |_, phase| number(phase.verified_blocks)),
-        ("own_cost_ns_per_op", |_, phase| optional(phase.own_cost_ns_per_op)),
+        ("own_cost_ns_per_op", |_, phase| figure(phase.own_cost_ns_per_op)),
         ("trust", |_, phase| optional(phase.verdict.as_ref().map(|verdict| verdict.trust.word()))),
         ("trust_reasons", |_, phase| {
             text(phase.verdict.as_ref().map_or(String::new(), |verdict| verdict.trust_reasons.join(" ")))
@@ -156,11 +168,11 @@ const fn columns() -> &'static [Column] {
                 Confidence::Confirmed => "confirmed",
             }))
         }),
-        ("idle_slots", |_, phase| optional(phase.engine.idle_slots)),
+        ("idle_slots", |_, phase| figure(phase.engine.idle_slots)),
     ]
 }
 
-/// Empty where no steady part was found.
+/// A value of the steady part; empty if none was found.
 fn steady(phase: &PhaseRecord, of: fn(&Steady) -> u64) -> Cell {
     optional(phase.steady.as_ref().filter(|steady| steady.found).map(of))
 }

@@ -1,5 +1,8 @@
-//! What runs may differ in besides their numbers: machine, kernel, devices, file system, settings, the plan. Comparisons
-//! and trends tell of the same.
+//! Facts in which runs may differ besides their numbers: machine, kernel, devices, file system, settings, the plan.
+//! Comparisons and trends report the same facts.
+//!
+//! A [`Fact`] that explains no number is `no_cause`. A fact about a test belongs into `of_tests`, so that a trend tells
+//! only of its own test.
 
 use std::collections::BTreeSet;
 
@@ -11,30 +14,30 @@ use model::target::{Backing, Device, DeviceKind};
 
 use crate::numbers::{duration, percent, thousands};
 
-/// Sizes that differ by less than this are as good as the same: they are chosen by how fast a target is.
+/// Sizes that differ by a smaller factor count as the same, because they are chosen by the speed of the target.
 const SAME_SIZE: f64 = 1.25;
 
-/// One of them.
+/// One fact about a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Fact {
-    /// What it is.
+    /// Name of the fact.
     pub name: String,
-    /// Its value as people read it.
+    /// Value of the fact, as people read it.
     pub value: Value,
-    /// Whether it is worth saying where it is the same.
+    /// True if the fact is worth reporting even where all sides agree.
     pub is_notable: bool,
-    /// Whether numbers may be others because of it. What a run is called, or what is another each time, is told where it
-    /// differs, and is not taken for a reason.
+    /// True if the fact may explain different numbers. Labels, and values that change from run to run, are reported
+    /// where they differ, but are not taken for a cause.
     pub is_cause: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
-    /// Differs if it is not the same text.
+    /// Text, which differs unless it is equal.
     Text(String),
-    /// Of several words, only those that are not on all sides differ.
+    /// Words in any order. Only the words that some side lacks are reported as different.
     Words(Vec<String>),
-    /// Differs if the number is another by more than [`SAME_SIZE`].
+    /// Text with its number, which differs if the numbers are more than a factor of [`SAME_SIZE`] apart.
     About(String, f64),
 }
 
@@ -60,7 +63,7 @@ impl Fact {
     }
 }
 
-/// Whether sizes are as good as the same.
+/// Returns true if two sizes count as the same.
 pub(crate) fn is_same_size(one: f64, other: f64) -> bool {
     (one / other).max(other / one) <= SAME_SIZE || one == other
 }
@@ -76,7 +79,7 @@ impl Value {
     fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::About(_, one), Self::About(_, other)) => is_same_size(*one, *other),
-            // In another order they are the same.
+            // The order of the words does not matter.
             (Self::Words(one), Self::Words(other)) => {
                 one.iter().collect::<BTreeSet<_>>() == other.iter().collect::<BTreeSet<_>>()
             }
@@ -88,7 +91,7 @@ impl Value {
 /// The facts of all runs of a side, or of one run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Facts {
-    /// Each with every value that some run has.
+    /// Facts, each with all different values that the runs have.
     all: Vec<(Fact, Vec<Value>)>,
 }
 
@@ -111,7 +114,7 @@ impl Facts {
         self.values(name).map(joined)
     }
 
-    /// Names of all of them.
+    /// Names of all facts.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.all.iter().map(|(fact, _)| fact.name.as_str())
     }
@@ -121,7 +124,7 @@ fn joined(values: &[Value]) -> String {
     values.iter().map(Value::text).collect::<Vec<_>>().join(" or ")
 }
 
-/// What differs between sides, and what is the same and notable.
+/// Returns the facts that differ between sides, and the notable facts that are the same.
 pub(crate) fn compare(sides: &[&Facts]) -> (Vec<Difference>, Vec<Setting>) {
     let (mut differs, mut same) = (Vec::new(), Vec::new());
     let mut all: Vec<&Fact> = Vec::new();
@@ -133,7 +136,7 @@ pub(crate) fn compare(sides: &[&Facts]) -> (Vec<Difference>, Vec<Setting>) {
     for Fact { name, is_notable, is_cause, .. } in all {
         let values: Vec<_> = sides.iter().map(|facts| facts.values(name)).collect();
         let first = values[0];
-        // In which order runs were named says nothing.
+        // The order in which runs were named does not matter.
         let has = |all: &[Value], one: &Value| all.iter().any(|other| one.is_like(other));
         let is_like = |other: &Option<&[Value]>| match (first, *other) {
             (Some(one), Some(other)) => {
@@ -153,7 +156,7 @@ pub(crate) fn compare(sides: &[&Facts]) -> (Vec<Difference>, Vec<Setting>) {
     (differs, same)
 }
 
-/// The values of each side; of words only those that are not on all.
+/// Returns the values of each side, without the words that all sides have.
 fn told_apart(sides: &[Option<&[Value]>]) -> Vec<Option<String>> {
     let words: Option<Vec<&Vec<String>>> = sides
         .iter()
@@ -180,7 +183,7 @@ pub(crate) fn of_run(run: &Run) -> Vec<Fact> {
     facts
 }
 
-/// The facts of a run but those of its tests.
+/// The facts of a run, without those of its tests.
 pub(crate) fn around_tests(run: &Run) -> Vec<Fact> {
     let mut facts = Vec::new();
     of_machine(run, &mut facts);
@@ -279,7 +282,7 @@ fn of_plan(run: &Run, facts: &mut Vec<Fact>) {
     }
 }
 
-/// The facts of tests of a run, taken together: how they were issued, and on how much.
+/// The facts of some tests of a run, taken together: engines, size of the data set, number of files.
 pub(crate) fn of_tests(phases: &[&PhaseRecord]) -> Vec<Fact> {
     let mut engines: Vec<String> = Vec::new();
     for phase in phases {
@@ -301,7 +304,7 @@ pub(crate) fn of_tests(phases: &[&PhaseRecord]) -> Vec<Fact> {
     facts
 }
 
-/// A device with what is particular to it; disks are told by their models.
+/// The kind of a device with its details. Models of disks are a fact of their own.
 fn layer(device: &Device) -> String {
     let kind = match device.kind {
         DeviceKind::Disk => "disk",
@@ -318,7 +321,7 @@ fn layer(device: &Device) -> String {
     }
 }
 
-/// The texts, each once, in their order.
+/// Joins the texts in their order, each once.
 fn unique(texts: impl Iterator<Item = String>) -> String {
     let mut all: Vec<String> = Vec::new();
     for text in texts {

@@ -1,4 +1,4 @@
-//! The one number that a test is known by.
+//! The headline number of a test, and the two of a run.
 
 use model::run::{PhaseRecord, Status};
 use model::workload::Access;
@@ -6,10 +6,10 @@ use model::workload::Access;
 use crate::numbers::{amount, megabytes};
 use crate::text::Kind;
 
-/// Which of its rates a test is known by.
+/// Rate that gives a test its headline number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Measure {
-    /// Bytes per second: what is in sequence.
+    /// Bytes per second, for sequential tests.
     Bytes,
     /// Operations on data per second.
     Operations,
@@ -18,7 +18,7 @@ pub(crate) enum Measure {
 }
 
 impl Measure {
-    /// That of a test.
+    /// Returns the measure of a test.
     pub(crate) fn of(phase: &PhaseRecord) -> Self {
         match (phase.workload.pattern, Kind::of(phase)) {
             (Some(Access::Sequential), _) => Self::Bytes,
@@ -27,7 +27,7 @@ impl Measure {
         }
     }
 
-    /// The phase's rate by this measure, in bytes or operations per second; `None` if it has none.
+    /// Returns the phase's rate by this measure, in bytes or operations per second; `None` if it has none.
     pub(crate) fn rate(self, phase: &PhaseRecord) -> Option<f64> {
         if matches!(phase.status, Status::Skipped | Status::Failed) {
             return None;
@@ -38,7 +38,8 @@ impl Measure {
         }
     }
 
-    /// Such a rate in a few characters: "6,881 MB/s", "966,310 IOPS", "142,310/s"; `None` for what is none.
+    /// Formats a rate in a few characters: "6,881 MB/s", "966,310 IOPS", "142,310/s". Returns `None` if `rate` is
+    /// negative or not finite.
     pub(crate) fn text(self, rate: f64) -> Option<String> {
         match self {
             Self::Bytes => megabytes(rate),
@@ -54,7 +55,7 @@ pub(crate) fn headline(phase: &PhaseRecord) -> Option<String> {
     measure.text(measure.rate(phase)?)
 }
 
-/// The two numbers that a run is known by: throughput, then operations; reads stand for it if there are any.
+/// Returns the two headline numbers of a run: throughput, then operations. Reads are preferred if there are any.
 pub(crate) fn of_run(phases: &[PhaseRecord]) -> [Option<String>; 2] {
     let is_sequential = |phase: &PhaseRecord| phase.workload.pattern == Some(Access::Sequential);
     let is_read = |phase: &PhaseRecord| phase.name == "read";

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 use flate2::read::MultiGzDecoder;
-use model::run::SCHEMA;
+use model::run::{SCHEMA, SCHEMAS_READ};
 use model::{Comparison, Run, SelfTest};
 use serde::Serialize;
 use serde_json::Value;
@@ -13,37 +13,38 @@ use crate::html::embedded::INFLATED_MAX;
 use crate::printable;
 use model::printable::acts;
 
-/// Deeper than this, one value is one line: an interval of a phase, a device of a stack.
+/// Deepest level with a line for each value: an interval of a phase, a device of a stack. Such a line holds the whole
+/// value.
 const DEPTH_OF_LINES: usize = 4;
 
-/// The whole run as one JSON object, with a newline at the end. [`read`] gives the same run back.
+/// Writes the whole run as one JSON object, with a newline at the end. [`read`] returns the same run.
 ///
 /// Characters that a terminal would obey are written as `\u` escapes, so that even `--json -` is safe to look at.
 pub fn write(run: &Run) -> String {
     laid_out(run)
 }
 
-/// The same of a comparison.
+/// Writes a comparison in the same form.
 pub fn write_comparison(comparison: &Comparison) -> String {
     laid_out(comparison)
 }
 
-/// The same of a selftest.
+/// Writes a selftest in the same form.
 pub fn write_selftest(selftest: &SelfTest) -> String {
     laid_out(selftest)
 }
 
-/// The same into something that takes bytes, so that a large document need not be held as text.
+/// Writes a run into `writer` in the same form, so that a large document need not be held as text.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub(crate) fn write_into(run: &Run, writer: impl io::Write) -> io::Result<()> {
     lay_out(run, writer)
 }
 
 fn laid_out(document: &impl Serialize) -> String {
     let mut bytes = Vec::new();
-    // Writing into memory does not fail, and the document has no map whose keys could be other than text.
+    // Writing into memory does not fail, and all keys of maps in the document are text.
     if lay_out(document, &mut bytes).is_err() {
         return String::new();
     }
@@ -55,10 +56,10 @@ fn lay_out(document: &impl Serialize, mut writer: impl io::Write) -> io::Result<
     writer.write_all(b"\n")
 }
 
-/// The text of a document that was compressed by gzip, as pages save it; `None` for any other bytes.
+/// Returns the text of a document that was compressed by gzip, as pages save it; `None` for any other bytes.
 ///
 /// # Errors
-/// Why it cannot be read.
+/// The reason why the document cannot be read.
 pub fn unzipped(bytes: &[u8]) -> Option<Result<String, String>> {
     const MAGIC: [u8; 2] = [0x1f, 0x8b];
     bytes.starts_with(&MAGIC).then(|| {
@@ -74,24 +75,29 @@ pub fn unzipped(bytes: &[u8]) -> Option<Result<String, String>> {
     })
 }
 
-/// Reads a run document of schema 1, of this version or a later one: keys that are not known are passed over.
+/// Reads a run document of a schema that this version knows, even if a later version wrote it: unknown keys are
+/// ignored. The run that it returns has the current schema.
 ///
 /// # Errors
-/// What was expected and what was found where: nothing at all, a text that is cut off, JSON that is no run, a run
-/// of a newer schema, a key that is missing.
+/// Says what was expected, what was found, and where. Findings are: an empty text, a text that is cut off, JSON that is
+/// no run, a run of a newer schema, a missing key.
 pub fn read(text: &str) -> Result<Run, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match serde_json::from_str::<Run>(text) {
-        Ok(run) if is_ours(&run.schema) => check(&run).map(|()| run),
+        Ok(mut run) if is_ours(&run.schema) => {
+            run.schema = SCHEMA.into();
+            check(&run).map(|()| run)
+        }
         Ok(run) => Err(foreign(&run.schema)),
         Err(error) => Err(explain(text, &error)),
     }
 }
 
-/// Nothing does more in a second, operations or bytes: also where engines that do nothing count blocks of a gibibyte.
+/// Highest possible rate, in operations or bytes per second. Even engines that do nothing stay below it with blocks of
+/// a gibibyte.
 const RATE_MAX: f64 = 1e24;
 
-/// Refuses rates that nothing can have: whatever is made of them would be nonsense.
+/// Refuses impossible rates, because everything computed from them would be nonsense.
 fn check(run: &Run) -> Result<(), String> {
     for phase in &run.phases {
         let rate = &phase.rate;
@@ -102,7 +108,7 @@ fn check(run: &Run) -> Result<(), String> {
             rate.whole_ops_per_second,
             rate.durable_ops_per_second,
             rate.into_cache_ops_per_second,
-            // Of some older documents it lies below zero.
+            // Some older documents have a low end below zero.
             rate.ci95_low_ops_per_second.map(|low| low.max(0.0)),
             rate.ci95_high_ops_per_second,
         ];
@@ -117,7 +123,10 @@ fn check(run: &Run) -> Result<(), String> {
 }
 
 fn is_ours(schema: &str) -> bool {
-    schema.strip_prefix(SCHEMA).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    let is = |known: &&str| {
+        schema.strip_prefix(*known).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    SCHEMAS_READ.iter().any(is)
 }
 
 fn foreign(schema: &str) -> String {
@@ -130,7 +139,8 @@ fn foreign(schema: &str) -> String {
     }
 }
 
-/// Why the text is no run. Only now is it worth a second parse to tell a foreign document from a damaged one.
+/// Explains why the text is no run. After an error, a second parse is worthwhile: it tells a foreign document from a
+/// damaged one.
 fn explain(text: &str, error: &serde_json::Error) -> String {
     if text.trim().is_empty() {
         return format!("expected a run of skye (schema {SCHEMA}), found nothing at all");
@@ -149,7 +159,7 @@ fn explain(text: &str, error: &serde_json::Error) -> String {
         Ok(document) => match document.get("schema").and_then(Value::as_str) {
             None => format!("expected a run of skye (schema {SCHEMA}), found JSON without a \"schema\""),
             Some(schema) if is_ours(schema) => {
-                // A later version may use a word that this one does not know.
+                // A later version may use a word that this version does not know.
                 let version = document.get("skye_version").and_then(Value::as_str).unwrap_or("of no version");
                 let error = error.to_string();
                 format!(
@@ -163,7 +173,7 @@ fn explain(text: &str, error: &serde_json::Error) -> String {
     }
 }
 
-/// Indents the outer levels and keeps the inner ones on a line: long lists stay readable, and differences small.
+/// Formatter that indents outer levels, and keeps inner levels on one line: long lists stay readable, and diffs small.
 #[derive(Default)]
 struct Layout {
     depth: usize,
@@ -280,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_is_a_line() {
+    fn a_counter_is_a_line() {
         let mut run = sample::run();
         run.phases.truncate(1);
         insta::assert_snapshot!(write(&run));
@@ -302,20 +312,20 @@ mod tests {
         let text = write(&run);
         let later = text
             .replacen(
-                "\"schema\": \"skye.run/1\"",
-                "\"new\": {\"deep\": [1, {}]}, \"schema\": \"skye.run/1.4\"",
+                "\"schema\": \"skye.run/2\"",
+                "\"new\": {\"deep\": [1, {}]}, \"schema\": \"skye.run/2.4\"",
                 1,
             )
             .replace("\"passes\":", "\"moon_phases\": [{\"class\": \"full\"}], \"passes\":");
         let read = read(&later).unwrap();
-        assert_eq!((read.schema.as_str(), &read.phases), ("skye.run/1.4", &run.phases));
+        assert_eq!((read.schema.as_str(), &read.phases), (SCHEMA, &run.phases));
     }
 
     #[test]
     fn what_is_no_run_is_named() {
         let text = write(&sample::run());
         let cut = &text[..text.len() / 2];
-        let newer = text.replacen("skye.run/1", "skye.run/2", 1);
+        let newer = text.replacen("skye.run/2", "skye.run/3", 1);
         let lacking = text.replacen("\"seed\": 7311,", "", 1);
         let wrong = text.replacen("\"seed\": 7311,", "\"seed\": \"\\u001b[2J\",", 1);
         let shown: Vec<_> = [
@@ -328,7 +338,7 @@ mod tests {
             "3",
             "{\"schema\": 1}",
             "{\"schema\": \"fio/3\"}",
-            "{\"schema\": \"skye.run/2\"}",
+            "{\"schema\": \"skye.run/3\"}",
             &newer,
             "{\"schema\": \"skye.run/10\"}",
             "{\"schema\": \"skye.run/1\"}",

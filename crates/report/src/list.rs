@@ -10,24 +10,24 @@ use crate::{headline, time};
 /// One file of the store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// The name by which it can be called.
+    /// Name by which the user can refer to the run.
     pub name: String,
-    /// What is in it, or why it cannot be read.
+    /// Summary of the run, or the reason why it cannot be read.
     pub run: Result<Summary, String>,
 }
 
-/// What a list shows of a run.
+/// Parts of a run that a list shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// When it started: RFC 3339, UTC.
+    /// Start of the run: RFC 3339, UTC.
     pub started_at: String,
     /// The directory that was tested.
     pub target: String,
     /// The preset.
     pub preset: String,
-    /// The user's name for it.
+    /// The user's label.
     pub label: Option<String>,
-    /// Whether it came to its end.
+    /// Complete, or ended early.
     pub status: RunStatus,
     /// Throughput and operations, each with the test's name: "read 6,881 MB/s", "read 966,310 IOPS".
     pub headlines: [Option<String>; 2],
@@ -49,19 +49,19 @@ impl From<&Run> for Summary {
 const HEADING: [&str; COLUMNS] =
     ["", "started (UTC)", "name", "target", "preset", "throughput", "operations", ""];
 const COLUMNS: usize = 8;
-/// The columns with text of others' making: they give way where the terminal is narrow, but not below this.
+/// Columns with foreign text, each with its least width. They shrink if the terminal is narrow.
 const FLEXIBLE: [(usize, usize); 2] = [(3, 6), (4, 8)];
 /// Most characters of such a column, however wide the terminal is.
 const FLEXIBLE_MAX: usize = 24;
-/// Where numbers begin.
+/// First column with numbers.
 const FIRST_NUMBER: usize = 5;
-/// The status, last for it is mostly empty.
+/// Column of the status, last because it is mostly empty.
 const STATUS: usize = 7;
-/// Narrower terminals wrap.
+/// Least width of the list; narrower terminals wrap its lines.
 const WIDTH_MIN: usize = 80;
 
-/// The list, with a heading and a newline at the end. The first entry is the newest: `@`, the next `@-1`, and so on,
-/// as `skye report` understands them. A file that cannot be read keeps its place and says why.
+/// Renders the list, with a heading and a newline at the end. The first entry is the newest: `@`, the next `@-1`, and
+/// so on, as `skye report` understands them. A file that cannot be read keeps its place, with the reason.
 pub fn render(entries: &[Entry], style: &Style) -> String {
     if entries.is_empty() {
         return "no runs are saved yet\n".into();
@@ -102,7 +102,7 @@ pub fn render(entries: &[Entry], style: &Style) -> String {
 fn cells(reference: &str, name: &str, run: &Summary, style: &Style) -> [String; COLUMNS] {
     let preset = style.foreign(&run.preset);
     let label = match &run.label {
-        // Beginning with what the user called it: that must not be cut away.
+        // The label comes first, so that it is not cut away.
         Some(label) => format!("\"{}\" {preset}", style.foreign(label)),
         None => preset,
     };
@@ -126,7 +126,7 @@ fn cells(reference: &str, name: &str, run: &Summary, style: &Style) -> [String; 
     ]
 }
 
-/// Takes from the widest of the flexible columns until a line without status fits.
+/// Shrinks the widest flexible column until a line without status fits.
 fn narrow(widths: &mut [usize; COLUMNS], limit: usize) {
     for (column, _) in FLEXIBLE {
         widths[column] = widths[column].min(FLEXIBLE_MAX);
@@ -141,7 +141,7 @@ fn narrow(widths: &mut [usize; COLUMNS], limit: usize) {
 fn line(cells: &[String; COLUMNS], widths: &[usize; COLUMNS]) -> String {
     let mut text = String::new();
     for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
-        // Of a path, the end says most.
+        // The end of a path says most.
         let cell = if column == 3 { fit_end(cell, *width) } else { fit(cell, *width) };
         text.push_str("  ");
         text.push_str(&match column {

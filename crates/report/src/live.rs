@@ -1,54 +1,54 @@
-//! The three lines that move while a test runs.
+//! The three lines of progress while a test runs.
 
 use crate::numbers::{MISSING, amount, clock, duration, latency, megabytes, percent};
 use crate::printable;
 use crate::spark::sparkline;
 use crate::text::{Kind, Style, fit};
 
-/// What is known about the test that runs now. Rates are those of the last moments, not of the whole test.
+/// State of the running test. Rates are those of the last moments, not of the whole test.
 #[derive(Debug, Clone)]
 pub struct Live<'a> {
-    /// Which table its row will stand in.
+    /// Table that its row will be part of.
     pub kind: Kind,
     /// Its verb.
     pub name: &'a str,
     /// Its short description: "4K rnd q32t4".
     pub label: &'a str,
-    /// Its place among the tests of the run, from 1.
+    /// Number of the test within the run, from 1.
     pub index: usize,
     /// Tests of the run, repetitions included.
     pub of: usize,
-    /// Nanoseconds since it began.
+    /// Nanoseconds since the test began.
     pub elapsed_ns: u64,
-    /// Nanoseconds after which it will end; `None` if it is not time that ends it.
+    /// Nanoseconds after which the test will end; `None` if time does not end it.
     pub planned_ns: Option<u64>,
-    /// About how many nanoseconds the whole run will still take, if that can be told.
+    /// Estimated nanoseconds until the end of the whole run, if known.
     pub left_ns: Option<u64>,
-    /// Bytes per second; `None` for tests that move none.
+    /// Bytes per second; `None` for tests that move no bytes.
     pub bytes_per_second: Option<f64>,
     /// Operations per second.
     pub ops_per_second: f64,
-    /// 99 % of its operations took at most that many nanoseconds; `None` until that is known.
+    /// 99th percentile of latency in nanoseconds; `None` until it is known.
     pub p99_ns: Option<u64>,
-    /// Since when its rate has been steady, in nanoseconds from its beginning, and half of the rate's 95 % interval as a
-    /// share of it; `None` while it is not.
+    /// Start of the steady part in nanoseconds since the test began, and half-width of the rate's 95 % interval as a
+    /// share of it. Both are missing while the rate is not steady.
     pub steady: Option<(u64, f64)>,
-    /// Rates in equal steps of time, oldest first, in any unit: the sparkline.
+    /// Rates for the sparkline, in equal steps of time, oldest first, in any unit.
     pub history: &'a [f64],
-    /// What the mounted device does now; `None` where there is none.
+    /// Activity of the mounted device now; `None` if there is none.
     pub device: Option<LiveDevice<'a>>,
-    /// What CPU time is used now; `None` where that is not known.
+    /// CPU time used now; `None` if it is not known.
     pub cpu: Option<LiveCpu>,
     /// The test after this one: "write 4K rnd".
     pub next: Option<&'a str>,
 }
 
-/// What a device does now.
+/// Activity of a device now.
 #[derive(Debug, Clone, Copy)]
 pub struct LiveDevice<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Share of the time in which it was not idle, 0 to 1.
+    /// Share of the time in which the device was busy, 0 to 1.
     pub busy_share: f64,
     /// Mean number of requests in flight.
     pub in_flight: f64,
@@ -57,18 +57,19 @@ pub struct LiveDevice<'a> {
 /// CPU time used now, in CPUs.
 #[derive(Debug, Clone, Copy)]
 pub struct LiveCpu {
-    /// In programs and in the kernel.
+    /// CPU time of programs and of the kernel.
     pub cores: f64,
-    /// Of these, in the kernel.
+    /// CPU time of the kernel alone.
     pub kernel_cores: f64,
 }
 
-/// Where the second and third line begin: beneath the label.
+/// Indent of the second and third line, which begin beneath the label.
 const INDENT: usize = 11;
-/// Steps of time that the sparkline shows.
+/// Most steps of time that the sparkline shows.
 const SPARKS_MAX: usize = 30;
 
-/// The lines: the rates, their course with what is left, and what is busy. Each fits the terminal, so that none wraps.
+/// Returns the lines: rates, their course with the remaining time, and busy resources. Each fits the terminal, so that
+/// none wraps.
 pub fn lines(live: &Live, style: &Style) -> [String; 3] {
     // The last column stays free: some terminals wrap as soon as it is used.
     let width = style.width.saturating_sub(1).max(1);
@@ -89,11 +90,11 @@ fn rates(live: &Live) -> String {
         Kind::Data => "IOPS",
         Kind::Files => "ops/s",
     };
-    // File operations are known by their number, as in their table.
+    // Tests on files show operations but no bytes, as in their table.
     let bytes = live.bytes_per_second.filter(|_| live.kind == Kind::Data).and_then(megabytes);
     let ops = amount(live.ops_per_second).unwrap_or_else(|| MISSING.into());
     let p99 = live.p99_ns.map_or_else(|| MISSING.into(), latency);
-    // Fixed widths: what stands still can be read.
+    // Widths are fixed, because only numbers that do not move can be read.
     format!(
         "  {:<8} {:<13}  {time:<13} {:>11} {ops:>9} {unit}  p99 {p99:>7}",
         printable(live.name),
@@ -119,7 +120,7 @@ fn course(live: &Live, style: &Style) -> String {
     format!("{:INDENT$}{}", "", parts.join("   "))
 }
 
-/// What is busy, and what comes next if that still fits.
+/// The line of busy resources, with the next test if it still fits.
 fn busy(live: &Live, width: usize) -> String {
     let device = live.device.map(|device| {
         let queue = amount(device.in_flight.round()).unwrap_or_else(|| MISSING.into());

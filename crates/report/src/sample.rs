@@ -1,4 +1,4 @@
-//! Runs to test with: a plausible default run, and what can be wrong with one.
+//! Runs for tests: a plausible default run, and runs with all kinds of problems.
 
 use model::advice::Advice;
 use model::disturbance::Disturbance;
@@ -28,7 +28,7 @@ pub(crate) const WIDE: Style = Style { unicode: true, width: 120 };
 pub(crate) const NARROW: Style = Style { unicode: true, width: 60 };
 pub(crate) const ASCII: Style = Style { unicode: false, width: 80 };
 
-/// The text as a pipe would get it.
+/// The text without ANSI sequences, as a pipe would get it.
 pub(crate) fn plain(text: &str) -> String {
     anstream::adapter::strip_str(text).to_string()
 }
@@ -238,7 +238,7 @@ pub(crate) fn plan_for(target: Target) -> (Plan, Environment) {
     (plan(&standard(), &target, &machine()).unwrap(), environment(target))
 }
 
-/// A simulated device of 1 TiB, and what is to be done with it.
+/// A simulated device of 1 TiB, and a plan for it.
 pub(crate) fn simulated_plan() -> (Plan, Environment) {
     let target = Target {
         path: "sim:disk.toml".into(),
@@ -257,12 +257,12 @@ pub(crate) fn simulated_plan() -> (Plan, Environment) {
     (plan(&request, &target, &machine()).unwrap(), environment(target))
 }
 
-/// Threads of a test waited for a CPU.
+/// A note that threads of a test waited for a CPU.
 pub(crate) fn waited_for_cpu(share: f64) -> Note {
     wording::note(Finding::WaitedForCpu { waited_share: Share(share) }, [Advice::StopOthers {}])
 }
 
-/// A phase of that spec which went well: 100,000 operations a second.
+/// A phase of that spec without problems: 100,000 operations a second.
 pub(crate) fn phase(spec: &str) -> PhaseRecord {
     let workload = spec::parse(spec, &Defaults::default()).unwrap();
     let block_bytes = workload.data().map(|data| data.block_bytes);
@@ -437,7 +437,7 @@ fn measure(phase: &mut PhaseRecord, ops_per_second: f64, [p50, p99, p99_9]: [u64
     });
 }
 
-/// The default run of design and README, with two marked rows and limiters of every kind.
+/// The default run of the design and the README, with two marked rows and limiters of every kind.
 pub(crate) fn run() -> Run {
     let (plan, environment) = plan_for(disk());
     let measured = [
@@ -547,7 +547,7 @@ fn without_numbers(mut phase: PhaseRecord, status: Status, reason: Option<&str>)
     phase
 }
 
-/// Rows that failed, were left out, were cut short, or are not to be trusted.
+/// Rows that failed, were skipped, ended early, or are not to be trusted.
 pub(crate) fn troubled() -> Vec<PhaseRecord> {
     let full = "cannot write data.3 at offset 1073741824 in /mnt/data/skye.x7Qf2a: No space left on device (os error 28)";
     let mut partial = phase("read:rnd4k:q32t4");
@@ -604,7 +604,7 @@ pub(crate) fn repeated() -> Vec<PhaseRecord> {
         .collect()
 }
 
-/// The slowest and the fastest that may be seen.
+/// The slowest and the fastest rows that may occur.
 pub(crate) fn extremes() -> Vec<PhaseRecord> {
     let of = |spec: &str, ops_per_second: f64, latencies: [u64; 3]| {
         let mut phase = phase(spec);
@@ -650,7 +650,7 @@ fn swept(tests: &[&str], sweep: &str) -> Run {
     Run { phases: phases.collect(), plan, ..run() }
 }
 
-/// Two tests over depths: the knee of the first lies within, the second has none.
+/// Two tests swept over depths: the first has a knee within the range, the second has none.
 pub(crate) fn swept_run() -> Run {
     let mut run = swept(&["read:rnd4k", "write:rnd4k"], "q1..q8");
     let measured = [
@@ -675,7 +675,7 @@ pub(crate) fn swept_run() -> Run {
     run
 }
 
-/// One test over shares of its own rate: what was due waited where the rate was near the most that can be.
+/// One test swept over shares of its own rate. Operations that were due had to wait near the highest rate.
 pub(crate) fn open_loop_run() -> Run {
     let mut run = swept(&["read:rnd4k:q32"], "rate");
     let measured = [
@@ -704,7 +704,7 @@ pub(crate) fn open_loop_run() -> Run {
     run
 }
 
-/// A run whose device never was.
+/// A run on a simulated device.
 pub(crate) fn simulated_run() -> Run {
     let (plan, environment) = simulated_plan();
     let mut phase = PhaseRecord { cpu: None, device: None, ..phase("read:rnd4k:q4") };
@@ -729,7 +729,7 @@ pub(crate) fn long_labels() -> Vec<PhaseRecord> {
     phases
 }
 
-/// Ended by a signal in the fourth test.
+/// A run that a signal ended in the fourth test.
 pub(crate) fn partial_run() -> Run {
     let mut run = run();
     run.phases.truncate(4);
@@ -742,7 +742,7 @@ pub(crate) fn partial_run() -> Run {
     run
 }
 
-/// A run whose every name is chosen to do harm.
+/// A run with names that are all chosen to do harm.
 pub(crate) fn hostile_run() -> Run {
     let mut run = run();
     run.phases.truncate(2);

@@ -1,8 +1,8 @@
-//! Names of rows that a user can type: "read-1m-q8", or as much of it as tells them apart.
+//! Names of rows that a user can type: "read-1m-q8", or as much of the name as is unambiguous.
 
 use model::run::PhaseRecord;
 
-/// The row's name: "read-4k-rnd-q32t4", with "#2" behind it for a second repetition.
+/// Returns the row's name: "read-4k-rnd-q32t4", with "#2" at the end for a second repetition.
 pub fn of(phase: &PhaseRecord) -> String {
     let label = phase.label.to_lowercase();
     let words: Vec<_> = std::iter::once(phase.name.as_str()).chain(label.split_whitespace()).collect();
@@ -10,8 +10,8 @@ pub fn of(phase: &PhaseRecord) -> String {
     crate::printable(&format!("{}{repetition}", words.join("-")))
 }
 
-/// Indices of the rows that a word means: a row's number from 1, its name, or the beginnings of some of the name's parts in
-/// their order, such as "read-4k-q32".
+/// Returns the indices of the rows that `word` matches. It is a row's number from 1, its name, or the beginnings of
+/// some parts of the name in their order, such as "read-4k-q32".
 pub fn find(phases: &[PhaseRecord], word: &str) -> Vec<usize> {
     if let Some(index) = word.parse::<usize>().ok().and_then(|number| number.checked_sub(1)) {
         return (index < phases.len()).then_some(index).into_iter().collect();

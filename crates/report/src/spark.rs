@@ -1,14 +1,14 @@
-//! The course of a rate in one line.
+//! Sparklines: the course of a rate in one line.
 
 use crate::text::Style;
 
 /// Eight heights, lowest first.
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// The same where the terminal shows no blocks.
+/// The same heights for a terminal that shows no blocks.
 const DIGITS: [char; 8] = ['1', '2', '3', '4', '5', '6', '7', '8'];
 
-/// A character for each value, the highest for the largest and the lowest for `floor` and what lies below; `gap` for
-/// what is not finite.
+/// Returns a character for each value: the highest for the largest value, the lowest for `floor` and below. Values that
+/// are not finite become `gap`.
 pub(crate) fn sparkline(values: &[f64], floor: f64, gap: char, style: &Style) -> String {
     let heights = if style.unicode { BLOCKS } else { DIGITS };
     let largest = values.iter().copied().filter(|value| value.is_finite()).fold(0.0, f64::max);

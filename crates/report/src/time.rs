@@ -1,4 +1,4 @@
-//! Points in time of a run, which are RFC 3339 text in UTC.
+//! Times of a run, which are RFC 3339 text in UTC.
 
 use std::time::SystemTime;
 
@@ -6,7 +6,7 @@ use model::Run;
 
 use crate::printable;
 
-/// "2026-11-21 14:03 UTC"; what is no RFC 3339 time is shown as it is.
+/// Formats a time as "2026-11-21 14:03 UTC". Text that is no RFC 3339 time is only made printable.
 pub(crate) fn minute(rfc3339: &str) -> String {
     match (parse(rfc3339), rfc3339.get(..10), rfc3339.get(11..16)) {
         (Some(_), Some(day), Some(minute)) => format!("{day} {minute} UTC"),
@@ -14,10 +14,15 @@ pub(crate) fn minute(rfc3339: &str) -> String {
     }
 }
 
-/// From the start of the run to its end, where both are known.
+/// Returns the time from the start of the run to its end in nanoseconds, if both are known.
 pub(crate) fn elapsed_ns(run: &Run) -> Option<u64> {
     let elapsed = parse(&run.finished_at)?.duration_since(parse(&run.started_at)?).ok()?;
     u64::try_from(elapsed.as_nanos()).ok()
+}
+
+/// Returns a time in seconds since 1970; `None` if the text is no RFC 3339 time.
+pub(crate) fn unix_seconds(rfc3339: &str) -> Option<u64> {
+    Some(parse(rfc3339)?.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs())
 }
 
 fn parse(rfc3339: &str) -> Option<SystemTime> {

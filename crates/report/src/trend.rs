@@ -1,4 +1,4 @@
-//! `skye list --trend`: each test on each target over the saved runs, and since when its rate is another.
+//! `skye list --trend`: the rate of each test on each target over the saved runs, and its changes.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ use crate::spark::sparkline;
 use crate::text::{DIM, Kind, NAME_WIDTH, Style, aligned, fit, fit_end, paint, together, wrap};
 use crate::time;
 
-/// What a trend keeps of a run.
+/// Parts of a run that a trend needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunSummary {
     started_at: String,
     host: String,
     path: String,
-    /// What may be the reason of another rate.
+    /// Possible causes of a changed rate.
     facts: Facts,
     tests: Vec<Test>,
 }
@@ -34,9 +34,9 @@ struct Test {
     label: String,
     kind: Kind,
     measure: Measure,
-    /// The median of its repetitions; `None` where no number of them is to be trusted.
+    /// Median rate of the repetitions; `None` if no repetition has a trusted rate.
     rate: Option<f64>,
-    /// What may be the reason in this test alone.
+    /// Possible causes that concern this test alone.
     facts: Facts,
 }
 
@@ -61,7 +61,7 @@ impl From<&Run> for RunSummary {
 }
 
 impl Test {
-    /// Of a test by its first repetition, and all of them.
+    /// Summarises a test from its first repetition, and from all of them.
     fn new(first: &PhaseRecord, all: &[&PhaseRecord]) -> Self {
         Self {
             spec: first.spec.clone(),
@@ -75,14 +75,14 @@ impl Test {
     }
 }
 
-/// Those of the facts that can be the reason of another rate.
+/// Returns the facts that may cause a change of rate.
 fn reasons(all: Vec<Fact>) -> Facts {
     let mut reasons = Facts::default();
     reasons.add(all.into_iter().filter(|fact| fact.is_cause).collect());
     reasons
 }
 
-/// Its headline rate, if that is the speed of this storage.
+/// Returns the headline rate of a phase, if it is trusted to be the speed of this storage.
 fn trusted_rate(phase: &PhaseRecord) -> Option<f64> {
     let invalid = match &phase.verdict {
         Some(verdict) => verdict.trust == Trust::Invalid,
@@ -97,50 +97,51 @@ fn trusted_rate(phase: &PhaseRecord) -> Option<f64> {
 struct Series<'a> {
     run: &'a RunSummary,
     test: &'a Test,
-    /// The newest first, until all are known; then the oldest first.
+    /// Newest first while they are collected, oldest first afterwards.
     points: Vec<Point<'a>>,
 }
 
 /// A test in one run.
 #[derive(Clone, Copy)]
 struct Point<'a> {
-    /// How many runs are newer.
+    /// Number of newer runs.
     back: usize,
     run: &'a RunSummary,
     test: &'a Test,
 }
 
-/// Most runs of a series that are looked at, the newest: with more, what is oldest says little about today.
+/// Most runs of a series that are examined, the newest: older runs say little about today.
 const POINTS_MAX: usize = 100;
-/// Most changes of a series that are told, the newest.
+/// Most changes of a series that are shown, the newest.
 const CHANGES_MAX: usize = 3;
-/// Most differences between two runs that are told.
+/// Most differences between two runs that are shown.
 const DIFFERENCES_MAX: usize = 4;
-/// The lowest height of a course is the lowest rate, or this share of the highest if that is less: what hardly changes
-/// shall not look as if it did.
+/// Share of the highest rate of a course. The lowest height stands for the lowest rate, or for this share if that is
+/// less. A rate that hardly changes must not look as if it did.
 const FLOOR: f64 = 0.7;
-/// In place of a run whose number is not to be trusted.
+/// Stands for a run without a trusted number.
 const GAP: char = '·';
 
-/// Narrower terminals wrap.
+/// Least width of the table; narrower terminals wrap its lines.
 const WIDTH_MIN: usize = 80;
-/// Beyond that, lines tire the eye.
+/// Most width of the table: longer lines tire the eye.
 const WIDTH_MAX: usize = 140;
-/// What the columns beside subject and course take, with what is between them: runs, level, change.
+/// Width of all but subject and course: the columns runs, level and change, and the gaps.
 const FIXED: usize = 2 + 2 + 4 + 2 + 2 + 13 + 2 + 7;
 /// Least width of the subject.
 const SUBJECT_MIN: usize = 24;
-/// Most of it.
+/// Most width of the subject.
 const SUBJECT_MAX: usize = 45;
 /// Least width of the course.
 const COURSE_MIN: usize = 12;
 
-/// The trends, with a newline at the end; the first run is the newest, `None` one that cannot be read. Targets by host
-/// and path; on each, tests in the order of the newest run that has them. Runs are named as `skye report` understands it.
+/// Renders the trends, with a newline at the end. The first run is the newest; `None` is a run that cannot be read.
+/// Targets are sorted by host and path, tests by the newest run that has them. Runs are named as `skye report`
+/// understands it.
 ///
-/// A test without a number to be trusted in a run keeps its place as a gap. Levels are those of
-/// [`stats::levels_of_few`]; beneath a test stands each change of its level, and what differed between the run with
-/// which it begins and the one before.
+/// A run without a trusted number of a test leaves a gap in its course. Levels are those of
+/// [`stats::levels_of_few`]. Beneath a test, each change of its level has a line. It names the differences between the
+/// first run of the new level and the run before.
 pub fn render(runs: &[Option<RunSummary>], style: &Style) -> String {
     let all = series(runs);
     let (once, mut shown): (Vec<_>, Vec<_>) = all.into_iter().partition(|series| series.points.len() < 2);
@@ -156,7 +157,7 @@ pub fn render(runs: &[Option<RunSummary>], style: &Style) -> String {
             target = Some(this);
         }
         text += &layout.row(series, &Trend::of(series), style);
-        // What looks alike is told apart by what was asked for.
+        // The spec distinguishes rows that look alike.
         if shown.iter().filter(|other| looks_like(other, series)).count() > 1 {
             text += &format!("    {}\n", fit(&style.foreign(&series.test.spec), layout.width - 4));
         }
@@ -165,7 +166,7 @@ pub fn render(runs: &[Option<RunSummary>], style: &Style) -> String {
     style.finish(text)
 }
 
-/// Whether two rows of a target begin with the same words.
+/// Returns true if two rows of a target begin with the same words.
 fn looks_like(a: &Series, b: &Series) -> bool {
     (&a.run.host, &a.run.path, &a.test.name, &a.test.label)
         == (&b.run.host, &b.run.path, &b.test.name, &b.test.label)
@@ -193,18 +194,18 @@ fn series(runs: &[Option<RunSummary>]) -> Vec<Series<'_>> {
     all
 }
 
-/// What a series shows.
+/// The level of a series, and its changes.
 struct Trend<'a> {
-    /// The median rate of the last level; `None` where no number is to be trusted.
+    /// The median rate of the last level; `None` if no number is to be trusted.
     level: Option<f64>,
-    /// Whether there are enough runs to tell of changes.
+    /// True if there are enough runs to find changes.
     enough: bool,
     /// The changes of the level, oldest first.
     changes: Vec<Change<'a>>,
 }
 
 struct Change<'a> {
-    /// The rate after it to the rate before: 0.88 is 12 % less.
+    /// Rate after the change, divided by the rate before: 0.88 is 12 % less.
     ratio: f64,
     /// The first run with the new level, and the last with the old one.
     since: Point<'a>,
@@ -231,9 +232,9 @@ impl<'a> Trend<'a> {
     }
 }
 
-/// A change of a level as people write it: "-12.1 %".
+/// Formats a change of a level: "-12.1 %".
 fn by(ratio: f64) -> String {
-    // Nothing is no base for a share.
+    // There are no shares of zero.
     if ratio.is_finite() { signed(ratio) } else { "from 0".into() }
 }
 
@@ -254,7 +255,7 @@ impl Layout {
     }
 
     fn target(&self, run: &RunSummary, style: &Style) -> String {
-        // Whoever chose the name of a host, the directory stays in sight.
+        // However long the name of the host is, the directory stays in sight.
         let host = fit(&style.foreign(&run.host), self.width / 3);
         let room = self.width - host.chars().count() - 2;
         format!("{host}: {}", fit_end(&style.foreign(&run.path), room))
@@ -272,7 +273,7 @@ impl Layout {
             .to_owned()
     }
 
-    /// A series, and beneath it where its level changed.
+    /// Renders a series, and beneath it the changes of its level.
     fn row(&self, series: &Series, trend: &Trend, style: &Style) -> String {
         let recent = &series.points[series.points.len().saturating_sub(self.course)..];
         let rates: Vec<f64> = recent.iter().map(|point| point.test.rate.unwrap_or(f64::NAN)).collect();
@@ -329,7 +330,8 @@ fn subject(series: &Series, style: &Style) -> String {
     format!("{:NAME_WIDTH$} {label}", style.foreign(&test.name)).trim_end().to_owned()
 }
 
-/// What differs between the first run of a level and the last of the one before, as this terminal can show it.
+/// Lists the differences between the first run of a level and the last run of the level before, as this terminal can
+/// show them.
 fn differences(change: &Change, style: &Style) -> Vec<String> {
     let (before, after) = (&change.before, &change.since);
     let mut found = facts::compare(&[&before.test.facts, &after.test.facts]).0;
@@ -343,7 +345,7 @@ fn differences(change: &Change, style: &Style) -> Vec<String> {
     shown
 }
 
-/// Longest name or value that is told whole.
+/// Longest name or value that is shown in full.
 const VALUE_MAX: usize = 32;
 
 /// "scheduler none → mq-deadline"
@@ -354,14 +356,14 @@ fn told(difference: Difference) -> String {
     };
     let mut values = cut(fit);
     if values.iter().all(|value| *value == values[0]) {
-        // What begins alike is told by its ends.
+        // Values that begin alike are distinguished by their ends.
         values = cut(fit_end);
     }
     let name = fit(&difference.name, VALUE_MAX);
     format!("{name} {}", compare::difference(&Difference { values, ..difference }))
 }
 
-/// What is said once, about everything above.
+/// Notes that apply to all trends above.
 fn closing(shown: &[Series], once: usize, runs: &[Option<RunSummary>], style: &Style) -> String {
     let mut notes = Vec::new();
     let rates = || shown.iter().flat_map(|series| series.points.iter().map(|point| point.test.rate));

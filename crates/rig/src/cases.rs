@@ -1,7 +1,10 @@
-//! Cases with known answers: what is built, what is measured on it, and what is right to say of that.
+//! Cases with known answers: the setup, the tests measured on it, and the right verdicts.
 //!
-//! A case is a value: the selftest builds and measures it, and nothing of it reaches the program that measures but a
-//! directory and the tests.
+//! A case is a value: the selftest builds and measures it. The measuring program learns nothing of it but a directory
+//! and the tests.
+//!
+//! Build a case from rigs that exist. [`Beside`] and [`Within`] hold the actions that only the selftest can do, such as
+//! the loss of half a file.
 
 mod cpus;
 mod devices;
@@ -14,12 +17,12 @@ use model::selftest::Truth;
 use crate::spec::{DiskSpec, On, Spec};
 use crate::throttle::Throttle;
 
-/// Seconds that a test is measured where only its verdict is wanted.
+/// Seconds of measurement where only the verdict of a test matters.
 const SHORT: u32 = 2;
-/// The same where its rate is held against a limit that the kernel keeps in steps of 100 ms.
+/// The same where its rate is compared with a limit that the kernel keeps in steps of 100 ms.
 const LONG: u32 = 6;
 
-/// What is built, and what is right to say of it.
+/// A setup, and the right verdicts on it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     /// Its name in lists, and for `--only`.
@@ -28,53 +31,53 @@ pub struct Case {
     pub built_in: &'static str,
     /// The rig in which it is measured; without one, an ordinary directory, which takes no privileges.
     pub rig: Option<Spec>,
-    /// Who else is there.
+    /// Disturbance beside the test.
     pub beside: Option<Beside>,
-    /// What the measuring program is put into.
+    /// Restriction on the measuring program.
     pub within: Option<Within>,
     /// Words for all tests: sizes, times, caches.
     pub words: String,
-    /// The tests, and what is right to say of each.
+    /// The tests, with the right verdict on each.
     pub tests: Vec<Known>,
-    /// Why more than one answer is right, where that is so.
+    /// Reason why more than one answer is right, if so.
     pub why: Option<&'static str>,
 }
 
-/// Who else is there while a case is measured.
+/// Disturbance while a case is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beside {
     /// Two threads for each CPU that do nothing but take its time.
     Hogs,
-    /// One who reads on the same device, so often a second.
+    /// A reader on the same device, with this many reads per second.
     Neighbour(u64),
-    /// One who punches a hole into the first half of the first file of data, as soon as that is there.
+    /// A hole punched into the first half of the first file of data, as soon as the file exists.
     Loss,
 }
 
-/// What the measuring program is put into.
+/// Restriction on the measuring program.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Within {
-    /// A group of processes that gets so many CPUs' time.
+    /// A group of processes with this many CPUs' worth of time.
     CpuQuota(f64),
-    /// A group of processes that gets so many bytes of memory.
+    /// A group of processes with this many bytes of memory.
     MemoryLimit(u64),
-    /// Where no cgroups are mounted, so that nobody can read their limits.
+    /// A mount namespace without cgroups, so that nobody can read their limits.
     HiddenCgroups,
 }
 
-/// A test of which the answer is known.
+/// A test whose answer is known.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Known {
     /// The test, in the SPEC language.
     pub spec: String,
-    /// What is right to say of it.
+    /// The right verdict on it.
     pub truth: Truth,
-    /// The rate that is built in, where the rig keeps one.
+    /// The built-in rate, where the rig keeps one.
     pub ops_per_second: Option<f64>,
 }
 
 impl Within {
-    /// The group, where it is one.
+    /// Returns the spec of the group, where it is one.
     pub fn group(self) -> Option<Spec> {
         match self {
             Self::CpuQuota(cpus) => Some(Spec::quota(cpus).into()),
@@ -110,7 +113,7 @@ impl Case {
         Self { words: words.into(), ..self }
     }
 
-    /// More than one answer is right, and why.
+    /// Sets the reason why more than one answer is right.
     fn because(self, why: &'static str) -> Self {
         Self { why: Some(why), ..self }
     }
@@ -130,7 +133,7 @@ impl Case {
         self
     }
 
-    /// The rate of the test before it is known.
+    /// Sets the known rate of the last test.
     fn at(mut self, ops_per_second: f64) -> Self {
         if let Some(known) = self.tests.last_mut() {
             known.ops_per_second = Some(ops_per_second);
@@ -138,7 +141,7 @@ impl Case {
         self
     }
 
-    /// What it takes to build it, for people.
+    /// Lists the requirements for building it, for people.
     pub fn needs(&self) -> Vec<String> {
         let mut needs = Vec::new();
         if self.needs_root() {
@@ -167,12 +170,12 @@ impl Case {
         needs
     }
 
-    /// Whether it takes root to build it.
+    /// Returns true if building it takes root.
     pub fn needs_root(&self) -> bool {
         self.rig.is_some() || self.within.is_some()
     }
 
-    /// What it changes on the machine while it stands. All of it is undone: at the end, or from its journal.
+    /// Lists its changes to the machine while it exists. All of them are undone: at the end, or from its journal.
     pub fn changes(&self) -> Vec<String> {
         let mut changes = match &self.rig {
             Some(spec) => changes(spec),
@@ -192,7 +195,7 @@ impl Case {
     }
 }
 
-/// All cases, in the order in which they are listed, for a machine with so many CPUs.
+/// Returns all cases, in listing order, for a machine with `cpus` CPUs.
 pub fn all(cpus: u32) -> Vec<Case> {
     let mut cases = devices::cases();
     cases.extend(servers::cases());
@@ -201,7 +204,7 @@ pub fn all(cpus: u32) -> Vec<Case> {
     cases
 }
 
-/// The cases that show this limiter, in a sentence; `None` where there is none.
+/// Names the cases that show this limiter, in a sentence; `None` where there is none.
 pub fn that_show(limiter: Limiter) -> Option<String> {
     let shows = |case: &Case| {
         case.tests.iter().any(|known| match &known.truth {
@@ -229,7 +232,7 @@ fn changes(spec: &Spec) -> Vec<String> {
     }
 }
 
-/// The disk, the one beneath it, and so on.
+/// Iterates over the disk, the disk beneath it, and so on.
 fn layers(disk: &DiskSpec) -> impl Iterator<Item = &DiskSpec> {
     std::iter::successors(Some(disk), |disk| match &disk.on {
         On::Disk(beneath) => Some(&**beneath),
@@ -284,7 +287,7 @@ mod tests {
                     .unwrap_or_else(|why| panic!("{}: {why}", known.spec));
                 let Truth::Limiters(right) = &known.truth else { continue };
                 assert!(!right.is_empty(), "{}", case.name);
-                // What is said of several must be explained.
+                // A case with several right answers must explain them.
                 assert!(right.len() == 1 || case.why.is_some(), "{}: several are right, but why?", case.name);
             }
         }
@@ -299,8 +302,8 @@ mod tests {
         });
         let built: BTreeSet<_> = right.collect();
         let unbuilt: Vec<_> = Limiter::ALL.iter().filter(|limiter| !built.contains(limiter)).collect();
-        // Another guest of the host cannot be had at will, and no I/O is as fast as our own loop. The others are no limits of
-        // their own.
+        // Another guest of the host is not available on demand, and no I/O is as fast as our own loop. The others are
+        // not limits of their own.
         let expected = [
             Limiter::NetworkUntried,
             Limiter::HypervisorSteal,

@@ -1,5 +1,5 @@
-//! Groups of processes, for which the kernel keeps limits: those of cgroup v1, and for CPU time and
-//! memory of v2 as well.
+//! Groups of processes with limits that the kernel keeps: those of cgroup v1, and for CPU time and memory those of v2
+//! as well.
 
 use std::fs;
 use std::io;
@@ -14,10 +14,10 @@ use crate::journal::Journal;
 use crate::mounts;
 use crate::step::{Outcome, Step, TRIES};
 
-/// The file of a group that lists its processes, and takes others.
+/// The file of a group that lists its processes and takes in others.
 const PROCESSES: &str = "cgroup.procs";
 
-/// The root cgroup with a controller of v1: where it is mounted, or a mount of our own.
+/// Returns the root cgroup with a controller of v1: its mount, or a mount of our own.
 pub(crate) fn root(journal: &mut Journal, controller: &str) -> Result<PathBuf, Trouble> {
     if let Some(at) = mounted(controller) {
         return Ok(at);
@@ -37,7 +37,7 @@ fn mounted(controller: &str) -> Option<PathBuf> {
     mount.map(|mount| mount.at)
 }
 
-/// The root of cgroup v2, if groups made in it have a controller.
+/// Returns the root of cgroup v2, if groups made in it have the controller.
 pub(crate) fn unified_root(controller: &str) -> Option<PathBuf> {
     let has_controller = |at: &Path| {
         let text = fs::read_to_string(at.join("cgroup.subtree_control")).unwrap_or_default();
@@ -49,7 +49,7 @@ pub(crate) fn unified_root(controller: &str) -> Option<PathBuf> {
     mount.map(|mount| mount.at)
 }
 
-/// Makes a group of our own below one; undone with the journal.
+/// Makes a group of our own below `parent`; the journal undoes it.
 pub(crate) fn make(journal: &mut Journal, parent: &Path) -> Result<PathBuf, Trouble> {
     let path = parent.join(crate::journal::unique_name());
     journal.note(Step::Cgroup(path.clone()))?;
@@ -63,7 +63,7 @@ pub(crate) fn join(group: &Path, process: u32) -> Result<(), Trouble> {
     let attempt = || format!("take process {process} into {}", group.display());
     fs::write(group.join(PROCESSES), process.to_string()).map_err(|error| {
         let trouble = Trouble::new(attempt(), &error);
-        // The kernel gives real-time priority to no group that has no real-time budget.
+        // The kernel takes no process with real-time priority into a group without a real-time budget.
         if error.kind() == io::ErrorKind::InvalidInput {
             trouble.remedy("take real-time priority from it first: `chrt --other --pid 0 PROCESS`")
         } else {
@@ -84,7 +84,7 @@ pub(crate) fn remove(group: &Path) -> Outcome {
     for _ in 0..TRIES {
         let inside = fs::read_to_string(&processes).unwrap_or_default();
         for process in inside.lines() {
-            // It may have ended, or be about to.
+            // The process may have ended, or be about to.
             let _ = fs::write(parent.join(PROCESSES), process);
         }
         match rustix::fs::rmdir(group) {

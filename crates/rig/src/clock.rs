@@ -1,4 +1,4 @@
-//! One time axis for all that rigs write down: that of `CLOCK_MONOTONIC`, which other programs can read too.
+//! One time axis for everything that rigs record: that of `CLOCK_MONOTONIC`, which other programs can read too.
 
 use rustix::time::{ClockId, clock_gettime};
 

@@ -16,15 +16,15 @@ pub(crate) fn run(command: &mut Command, attempt: &str) -> Result<String, Troubl
     Err(Trouble::new(attempt, format!("{name}: {}: {said}", output.status)))
 }
 
-/// Starts a command that lives on.
+/// Starts a command that keeps running.
 pub(crate) fn start(command: &mut Command, attempt: &str) -> Result<Child, Trouble> {
     let name = prepare(command);
     command.spawn().map_err(|error| cannot_start(attempt, &name, &error))
 }
 
-/// Its name; what it says is in no other language, and it finds what administrators' commands need.
+/// Sets the locale to C, and lets the command find the programs of administrators. Returns the command's name.
 fn prepare(command: &mut Command) -> String {
-    // They lie outside the search path of many users.
+    // These programs lie outside the search path of many users.
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{path}:/usr/sbin:/sbin")).env("LC_ALL", "C");
     command.get_program().to_string_lossy().into_owned()
@@ -34,8 +34,8 @@ fn cannot_start(attempt: &str, name: &str, error: &std::io::Error) -> Trouble {
     Trouble::new(attempt, format!("{name}: {error}")).remedy(format!("install {name}"))
 }
 
-/// Gives this thread the CPU before all others, and lets its sleep end when it should: what is to be known exactly is
-/// when a rig answers. Where it is not allowed, times are less exact, and what the rig writes down says so.
+/// Gives this thread the CPU before all others, and lets its sleep end on time: the instants of a rig's answers must be
+/// exact. Where that is not allowed, times are less exact, and the rig's records show it.
 pub(crate) fn make_urgent() {
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     let thread = rustix::thread::gettid().as_raw_nonzero().get().to_string();

@@ -10,21 +10,21 @@ use crate::identity;
 use crate::journal::Journal;
 use crate::step::Step;
 
-/// Where the kernel shows block devices.
+/// Directory where the kernel shows block devices.
 const BLOCK: &str = "/sys/block";
 
-/// A loop device, by its name: "loop3". It is detached by the journal that attached it.
+/// A loop device, by its name: "loop3". The journal that attached it detaches it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoopDevice(String);
 
 impl LoopDevice {
-    /// Attaches one to a file; with direct I/O, it has a queue of its own and no pages between.
+    /// Attaches a loop device to a file. With direct I/O, it has a queue of its own and no pages in between.
     ///
     /// # Errors
-    /// What `losetup` said, or that the file takes no direct I/O.
+    /// The message of `losetup`, or the file takes no direct I/O.
     pub fn attach(journal: &mut Journal, backing: &Path, direct: bool) -> Result<Self, Trouble> {
         let attempt = format!("attach a loop device to {}", backing.display());
-        // By its file, as the number is not known yet.
+        // The step has the file's name, as the device number is not known yet.
         journal.note(Step::Loop { backing: backing.to_owned(), known: None })?;
         let mut losetup = Command::new("losetup");
         losetup.args(["--find", "--show"]).arg(format!("--direct-io={}", if direct { "on" } else { "off" }));
@@ -34,7 +34,7 @@ impl LoopDevice {
             let known = Some((device.0.clone(), sequence));
             journal.note(Step::Loop { backing: backing.to_owned(), known })?;
         }
-        // A number that somebody has set read-only stays so for whoever gets it next.
+        // A device number that someone has set read-only stays so for its next user.
         journal.run(Command::new("blockdev").arg("--setrw").arg(device.path()), &attempt)?;
         if direct && device.attribute("loop/dio")? != "1" {
             return Err(Trouble::new(attempt, "its file system takes no direct I/O"));
@@ -50,15 +50,15 @@ impl LoopDevice {
     /// Major and minor number: "7:3".
     ///
     /// # Errors
-    /// The kernel does not say.
+    /// The kernel does not show it.
     pub fn number(&self) -> Result<String, Trouble> {
         self.attribute("dev")
     }
 
-    /// What the kernel says of it, as in `queue/nr_requests`.
+    /// Reads an attribute of the device, such as `queue/nr_requests`.
     ///
     /// # Errors
-    /// It says nothing.
+    /// The kernel does not show it.
     pub fn attribute(&self, name: &str) -> Result<String, Trouble> {
         read(&self.directory().join(name))
     }
@@ -68,27 +68,27 @@ impl LoopDevice {
         &self.0
     }
 
-    /// Where the kernel shows it.
+    /// Directory where the kernel shows it.
     pub(crate) fn directory(&self) -> PathBuf {
         Path::new(BLOCK).join(&self.0)
     }
 
-    /// Whether it lies over this very file.
+    /// Returns true if it lies over this very file.
     pub(crate) fn is_over(&self, backing: &Path) -> bool {
         is_over(&self.directory(), backing)
     }
 
-    /// Changes the number of requests that it takes at a time; undone with the journal, as it would outlive the
+    /// Changes the number of requests that it takes at a time. The journal undoes this, as it would outlive the
     /// device's file.
     ///
     /// # Errors
-    /// The kernel does not let us, or has a least number that is larger.
+    /// The kernel refuses it, or has a larger minimum.
     pub fn set_requests(&self, journal: &mut Journal, backing: &Path, count: u32) -> Result<(), Trouble> {
         let file = self.directory().join("queue/nr_requests");
         let (old, sequence) = (read(&file)?, identity::sequence(&self.directory()));
         journal.note(Step::Setting { backing: backing.to_owned(), file: file.clone(), old, sequence })?;
         write(&file, &count.to_string())?;
-        // Without a word, it takes its least number for a smaller one.
+        // The kernel silently replaces a smaller number by its minimum.
         match read(&file)? {
             made if made == count.to_string() => Ok(()),
             made => Err(Trouble::new(
@@ -99,14 +99,15 @@ impl LoopDevice {
         }
     }
 
-    /// Limits the dirty pages of the file system on it; undone with the journal.
+    /// Limits the dirty pages of the file system on it; the journal undoes this.
     ///
     /// # Errors
-    /// The kernel is older than Linux 6.2, or does not let us.
+    /// The kernel is older than Linux 6.2, or refuses it.
     pub fn set_dirty_max(&self, journal: &mut Journal, backing: &Path, bytes: u64) -> Result<(), Trouble> {
         let directory = Path::new("/sys/class/bdi").join(self.number()?);
         for (shows, takes, new) in [
-            // Bytes are kept as a share of what the machine may hold dirty, which depends on its free memory.
+            // The kernel keeps bytes as a share of the machine's limit of dirty pages, which depends on its free
+            // memory.
             ("max_ratio_fine", "max_bytes", bytes.to_string()),
             ("strict_limit", "strict_limit", String::from("1")),
         ] {
@@ -118,14 +119,14 @@ impl LoopDevice {
         Ok(())
     }
 
-    /// Whether a file of the kernel's is a setting of this device.
+    /// Returns true if a file of the kernel's is a setting of this device.
     pub(crate) fn owns(&self, file: &Path) -> bool {
         let bdi = self.number().map(|number| Path::new("/sys/class/bdi").join(number));
         file.starts_with(self.directory()) || bdi.is_ok_and(|bdi| file.starts_with(bdi))
     }
 }
 
-/// Loop devices over this very file, whether or not it still has its name.
+/// Loop devices over this very file, even if it has lost its name.
 pub(crate) fn attached_to(backing: &Path) -> Vec<LoopDevice> {
     let mut found = Vec::new();
     for entry in fs::read_dir(BLOCK).into_iter().flatten().flatten() {

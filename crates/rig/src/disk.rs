@@ -1,4 +1,4 @@
-//! A loop device, what lies under it, a file system on it, and an overlay over that.
+//! A loop device, the layer under it, a file system on it, and an overlay over that.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::spec::{self, DiskSpec, FuseSpec, On};
 use crate::throttle::Throttle;
 use crate::timing::Timing;
 
-/// The device and its file system; dropped, all of it is undone.
+/// A device and its file system. Dropping it undoes everything.
 #[derive(Debug)]
 pub struct Disk {
     journal: Journal,
@@ -25,7 +25,7 @@ pub struct Disk {
     cgroup: Option<PathBuf>,
 }
 
-/// One loop device, and what lies under and over it.
+/// One loop device, with the layers under and over it.
 #[derive(Debug)]
 struct Layer {
     device: LoopDevice,
@@ -35,23 +35,24 @@ struct Layer {
 }
 
 impl Disk {
-    /// Makes one, without the times and limits that it gets last: what is under it when it is made takes none.
+    /// Builds a disk, without the times and limits, which it gets last: the layers under it take no time while it is
+    /// built.
     ///
     /// # Errors
-    /// What could not be made, and why; nothing is left then.
+    /// The part that could not be made, and why; nothing is left then.
     pub fn build(spec: &DiskSpec) -> Result<Self, Trouble> {
         let mut journal = Journal::open()?;
         let mut server = None;
         let built = build(spec, &mut journal, &mut server);
         if built.is_err() {
-            // Before the server ends: it is asked while this is undone.
+            // Undo before the server ends, as undoing asks the server.
             journal.undo();
         }
         let layer = built?;
         let mut disk = Self { journal, server, layer, throttle: spec.throttle, cgroup: None };
         disk.layer.set_up(spec, &mut disk.journal, &mut disk.cgroup)?;
         if let (Some(server), Some(timing)) = (&disk.server, timing(spec)) {
-            // Whatever is written late must not count.
+            // Writes that arrive late must not count.
             let mut layer = Some(&disk.layer);
             while let Some(one) = layer {
                 if let Some(root) = one.mounted.as_ref().and_then(|path| fs::File::open(path).ok()) {
@@ -65,7 +66,7 @@ impl Disk {
         Ok(disk)
     }
 
-    /// What is measured: where the file system is mounted, or the overlay over it, or else the device.
+    /// Path to measure: the mounted file system, or the overlay over it, or else the device.
     pub fn path(&self) -> PathBuf {
         self.layer.mounted.clone().unwrap_or_else(|| self.layer.device.path())
     }
@@ -80,7 +81,7 @@ impl Disk {
         &self.layer.image
     }
 
-    /// Other limits from now on.
+    /// Sets other limits from now on.
     ///
     /// # Errors
     /// There is no `blkio` of cgroup v1, or it is not ours to set.
@@ -92,12 +93,12 @@ impl Disk {
         Ok(())
     }
 
-    /// What the server under it has answered, if there is one.
+    /// Returns the answers of the server under it, if there is one.
     pub fn served(&self) -> Option<Served> {
         self.server.as_ref().map(Server::served)
     }
 
-    /// The same, and begins to count anew.
+    /// Returns the same, and begins to count anew.
     pub fn take_served(&self) -> Option<Served> {
         self.server.as_ref().map(Server::take_served)
     }
@@ -121,7 +122,7 @@ impl Disk {
         &mut self.journal
     }
 
-    /// Undoes all of it; what is left, and why, is in the answer.
+    /// Undoes everything. Returns the parts that are left, and why.
     pub(crate) fn undo(&mut self) -> Vec<String> {
         self.server.iter().for_each(Server::let_go);
         self.journal.undo()
@@ -137,7 +138,7 @@ impl Drop for Disk {
 }
 
 impl Layer {
-    /// Gives it its settings and limits, and before it what lies beneath.
+    /// Applies its settings and limits, after those of the layer beneath.
     fn set_up(
         &self,
         spec: &DiskSpec,
@@ -173,7 +174,7 @@ impl Layer {
     }
 }
 
-/// The times of the server under all of it.
+/// Returns the times of the server at the bottom.
 fn timing(spec: &DiskSpec) -> Option<Timing> {
     match &spec.on {
         On::Fuse(server) => Some(server.timing),
@@ -229,8 +230,8 @@ fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) ->
     Ok(Layer { device, image, mounted, beneath })
 }
 
-/// Mounts an overlay with all its layers in the file system that is mounted there. They go with that file system's
-/// image, together with what the kernel makes in them, so that of all this only the mount outlives us.
+/// Mounts an overlay whose layers all lie in the file system that is mounted at that path. They go with that file
+/// system's image, together with everything that the kernel makes in them. So only the mount outlives us.
 fn mount_overlay(journal: &mut Journal, file_system: &Path) -> Result<PathBuf, Trouble> {
     let mut options = Vec::new();
     for name in ["lower", "upper", "work"] {
@@ -242,7 +243,7 @@ fn mount_overlay(journal: &mut Journal, file_system: &Path) -> Result<PathBuf, T
     journal.mount("overlay", "skye-rig", &options.join(","))
 }
 
-/// On the file, not on the device: there is no waiting for device nodes and for whoever watches them.
+/// Makes a file system on the file, not on the device: there is no waiting for device nodes and their watchers.
 fn make_file_system(
     journal: &Journal,
     file_system: &str,
@@ -252,7 +253,7 @@ fn make_file_system(
     let mut mkfs = Command::new(format!("mkfs.{file_system}"));
     mkfs.arg("-q");
     if file_system.starts_with("ext") {
-        // What is put off would be written while somebody measures.
+        // Work that is put off would be written during a measurement.
         mkfs.args(["-E", "lazy_itable_init=0,lazy_journal_init=0"]);
     }
     mkfs.args(options.split_whitespace()).arg(image);

@@ -1,11 +1,11 @@
 //! A group of processes with a limit that the kernel keeps: of CPU time, or of memory.
 //!
-//! CPU time is given out once a period. A process that has used it up does not run until the next one: so it is
-//! slow by stalls of nearly a period, not by running slower.
+//! The kernel gives out CPU time once a period. A process that has used up its time does not run until the next period.
+//! So it is slow by stalls of nearly a period, not by running slower.
 //!
-//! Memory is counted for the group whose process was the first to need it, the page cache included: a file that others
-//! have read before is free. At the limit, the kernel takes back what has not been used for longest; whoever needs more
-//! than it can take back is killed.
+//! Memory is counted for the group whose process needed it first, the page cache included. A file that others have read
+//! before is free. At the limit, the kernel takes back the memory that was unused for longest. A process that needs
+//! more than the kernel can take back is killed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::cgroup;
 use crate::journal::Journal;
 use crate::spec::{self, MemorySpec, QuotaSpec};
 
-/// The group; dropped, its processes are moved to its parent, and it goes.
+/// The group. Dropping it moves its processes to its parent, and removes it.
 #[derive(Debug)]
 pub struct Group {
     journal: Journal,
@@ -26,7 +26,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Makes one that gets a share of CPU time, with nobody in it.
+    /// Makes a group that gets a share of CPU time, with no process in it.
     ///
     /// # Errors
     /// There is no `cpu` controller, or it is not ours to set.
@@ -34,7 +34,7 @@ impl Group {
         Self::make(Limit::Quota(spec.clone()))
     }
 
-    /// Makes one that gets an amount of memory, with nobody in it.
+    /// Makes a group that gets an amount of memory, with no process in it.
     ///
     /// # Errors
     /// There is no `memory` controller, or it is not ours to set.
@@ -45,7 +45,7 @@ impl Group {
     fn make(limit: Limit) -> Result<Self, Trouble> {
         let mut journal = Journal::open()?;
         let controller = limit.controller();
-        // A controller belongs to one hierarchy alone.
+        // A controller belongs to only one hierarchy.
         let unified = cgroup::unified_root(controller);
         let is_unified = unified.is_some();
         let parent = match unified {
@@ -62,14 +62,14 @@ impl Group {
         Ok(Self { journal, path, is_unified, limit })
     }
 
-    /// The group, as the kernel shows it: `cpu.stat` there says how often a quota held it up, `memory.stat` what of a
-    /// memory is used for what.
+    /// Path of the group in the kernel's file system. Its file `cpu.stat` counts the times that a quota held it up, and
+    /// `memory.stat` lists the uses of its memory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Takes a process in, with all its threads and the children that it will have. Memory that it has already is counted
-    /// where it was.
+    /// Takes a process in, with all its threads and its future children. Memory that it already has stays counted where
+    /// it was.
     ///
     /// # Errors
     /// There is no such process, or it has real-time priority and the group is a quota.
@@ -89,7 +89,7 @@ impl Group {
     }
 }
 
-/// What those inside may have.
+/// Limit of the processes inside.
 #[derive(Debug)]
 enum Limit {
     Quota(QuotaSpec),
@@ -97,7 +97,7 @@ enum Limit {
 }
 
 impl Limit {
-    /// The kernel's name for what keeps it.
+    /// The kernel's name of the controller that keeps it.
     fn controller(&self) -> &'static str {
         match self {
             Self::Quota(_) => "cpu",
@@ -105,13 +105,13 @@ impl Limit {
         }
     }
 
-    /// Files of the group and what is written to each, in this order.
+    /// Files of the group and the text to write to each, in this order.
     fn settings(&self, is_unified: bool) -> Vec<(&'static str, String)> {
         match self {
             Self::Quota(spec) if is_unified => {
                 vec![("cpu.max", format!("{} {}", spec.quota_us(), spec.period_us))]
             }
-            // Two files: a quota that is too small for the old period must not be in the way of the new one.
+            // Two files: a quota that is too small for the old period must not block the new one.
             Self::Quota(spec) => vec![
                 ("cpu.cfs_quota_us", String::from("-1")),
                 ("cpu.cfs_period_us", spec.period_us.to_string()),
@@ -134,7 +134,7 @@ impl Limit {
         Ok(())
     }
 
-    /// What to do where the kernel does not take it.
+    /// Advice if the kernel refuses it.
     fn remedy(&self) -> &'static str {
         match self {
             Self::Quota(_) => "a period is 1ms to 1s, and what is given out in one at least 1ms",
@@ -142,7 +142,7 @@ impl Limit {
         }
     }
 
-    /// The same with what words say that it takes while it lives.
+    /// Returns the same limit with the changes that `words` ask for, as far as a live group takes them.
     fn changed(&self, words: &[&str]) -> Result<Self, Trouble> {
         Ok(match self {
             Self::Quota(spec) => Self::Quota(spec::change_quota(spec.clone(), words)?),

@@ -1,30 +1,30 @@
-//! Who works by a journal, and whether the kernel says that they never will again.
+//! The process that works by a journal, and the kernel's word on its end.
 //!
-//! The lock of a journal is the truth. But a process that is killed keeps its lock as long as one of its threads hangs
-//! in its own server, and nobody but us will help that.
+//! The lock of a journal is the truth. But a killed process keeps its lock as long as one of its threads hangs in its
+//! own server, and only we can end that.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// A bit of the flags in `/proc/…/stat`: this thread ends (`PF_EXITING` of the kernel).
+/// A bit of the flags in `/proc/…/stat`: this thread is exiting (`PF_EXITING` of the kernel).
 const ENDS: u64 = 1 << 2;
-/// The bit of SIGKILL in the signals that wait for a thread.
+/// The bit of SIGKILL in a thread's pending signals.
 const KILLED: u64 = 1 << 8;
 
-/// The process that began a journal. Its number alone means nothing: it is given again, and each PID namespace counts
-/// anew. 0 stands for what could not be read.
+/// The process that began a journal. Its PID alone means nothing: the kernel reuses PIDs, and each PID namespace counts
+/// anew. 0 stands for a number that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Holder {
     process: u32,
     /// The inode of its PID namespace.
     namespace: u64,
-    /// When it began, in the kernel's ticks since the machine was started.
+    /// Its start time, in the kernel's ticks since the machine was started.
     start: u64,
-    /// Which start of the machine that was.
+    /// The machine's boot in which it started.
     boot: String,
 }
 
-/// What is known of it.
+/// State of a holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     /// It lives, or is out of our sight.
@@ -42,19 +42,19 @@ impl Holder {
         Self {
             process: std::process::id(),
             namespace: namespace(),
-            // By this name, as our number may be another process where `/proc` is that of another namespace.
+            // Read by this name: our PID may be another process if `/proc` is that of another namespace.
             start: Thread::read("/proc/self/stat").map_or(0, |thread| thread.start),
             boot: if boot.is_empty() { String::from("0") } else { boot.trim().to_owned() },
         }
     }
 
-    /// As words.
+    /// Returns it as words.
     pub(crate) fn words(&self) -> String {
         let Self { process, namespace, start, boot } = self;
         format!("{process} {namespace} {start} {boot}")
     }
 
-    /// From such words; of those that are lacking, nothing is known.
+    /// Parses such words; facts whose words are missing are unknown.
     pub(crate) fn parse(words: &str) -> Option<Self> {
         let mut words = words.split_ascii_whitespace();
         let process = words.next()?.parse().ok()?;
@@ -63,16 +63,16 @@ impl Holder {
         Some(Self { process, namespace, start, boot: words.next().unwrap_or("0").to_owned() })
     }
 
-    /// Whether the machine was started anew since: then of what it did, only files are left.
+    /// Returns true if the machine was rebooted since: then only files are left of the holder's work.
     pub(crate) fn is_of_another_boot(&self) -> bool {
         let now = Self::this().boot;
         ![&self.boot, &now].contains(&&String::from("0")) && self.boot != now
     }
 
-    /// What the kernel says of it.
+    /// Returns its state, as the kernel shows it.
     pub(crate) fn state(&self) -> State {
         let Self { process, namespace: there, start, .. } = self;
-        // What `/proc` shows may be the processes of another namespace.
+        // The processes in `/proc` may be those of another namespace.
         let sees_itself = fs::read_link("/proc/self")
             .is_ok_and(|link| link.as_os_str() == &*std::process::id().to_string());
         if *there == 0 || *start == 0 || *there != namespace() || !sees_itself {
@@ -84,7 +84,7 @@ impl Holder {
         }
         let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
         let stats = tasks.map(|task| task.path().join("stat").to_string_lossy().into_owned());
-        // A thread that cannot be read has just ended; without any, nothing is known.
+        // A thread that cannot be read has just ended; without any thread, nothing is known.
         let threads: Vec<_> = stats.filter_map(|stat| Thread::read(&stat)).collect();
         let killed = !threads.is_empty() && threads.iter().all(|thread| thread.is_doomed);
         if killed { State::Killed } else { State::Lives }
@@ -96,11 +96,11 @@ fn namespace() -> u64 {
     fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino())
 }
 
-/// What `/proc` says of a thread.
+/// State of a thread, as `/proc` shows it.
 #[derive(Debug, PartialEq, Eq)]
 struct Thread {
     start: u64,
-    /// It has ended, or will without another step of its program.
+    /// True if it has ended, or will without another step of its program.
     is_doomed: bool,
 }
 
@@ -110,7 +110,7 @@ impl Thread {
     }
 
     fn parse(stat: &str) -> Option<Self> {
-        // The name of a program may hold anything, and ends with the last bracket. Behind it is the third field.
+        // The name of a program may hold anything, and ends with the last bracket. The third field follows it.
         let fields: Vec<_> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
         let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
         let has_ended = matches!(*fields.first()?, "Z" | "X");
@@ -152,7 +152,7 @@ mod tests {
         let holder = Holder { process: child.id(), start, ..this.clone() };
         assert_eq!(holder.state(), State::Lives);
         child.kill().unwrap();
-        // On its way it may be seen as neither; not waited for, it stays as one that has ended.
+        // On its way it may look like neither. It stays a zombie until we wait for it.
         let deadline = Instant::now() + Duration::from_secs(20);
         while holder.state() != State::Killed && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));

@@ -1,4 +1,4 @@
-//! Whether a block device is still the one that it was: names and numbers are given again.
+//! Identity of block devices, whose names and numbers are reused.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -6,37 +6,38 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-/// What the kernel counts up for each new device, and for each new file under a loop device. Never the same twice, as
-/// long as the machine runs; `None` before Linux 5.15. The directory is the device's, in `/sys`.
+/// Number that the kernel counts up for each new device, and for each new file under a loop device. It never repeats
+/// while the machine runs; `None` before Linux 5.15. `directory` is the device's, in `/sys`.
 pub(crate) fn sequence(directory: &Path) -> Option<u64> {
     fs::read_to_string(directory.join("diskseq")).ok()?.trim().parse().ok()
 }
 
-/// The directory of a device with these numbers: "7:3".
+/// Returns the directory of a device with these numbers: "7:3".
 pub(crate) fn directory(number: &str) -> PathBuf {
     Path::new("/sys/dev/block").join(number)
 }
 
-/// Whether it is the device of a journal that says this; one that says nothing is held to the other checks alone.
+/// Returns true if the device has the sequence number of a journal. A journal without one relies on the other checks
+/// alone.
 pub(crate) fn is_same(directory: &Path, sequence_then: Option<u64>) -> bool {
     sequence_then.is_none() || sequence(directory) == sequence_then
 }
 
-/// A loop device that has no file.
+/// Returns true for a loop device that has no file.
 pub(crate) fn is_free_loop(directory: &Path) -> bool {
-    // The directory `loop` goes with the file.
+    // The directory `loop` vanishes with the file.
     let name = fs::canonicalize(directory).ok().and_then(|path| path.file_name().map(|name| name.to_owned()));
     name.is_some_and(|name| name.to_string_lossy().starts_with("loop"))
         && !directory.join("loop/backing_file").exists()
 }
 
-/// Opens a device. Whatever it is by then, it is not given to others as long as this is open: what is checked
-/// afterwards stays so. It need not succeed, as the checks hold without it.
+/// Opens a device. Whatever it is by then, nobody else gets it while this is open, so that later checks stay true. This
+/// may fail, as the checks hold without it.
 pub(crate) fn hold(device: &Path) -> Option<File> {
     OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(device).ok()
 }
 
-/// Whether nobody else has mounted a device or keeps it for himself.
+/// Returns true if no one else has mounted a device or holds it exclusively.
 pub(crate) fn can_be_had_alone(device: &Path) -> bool {
     let exclusive = (OFlags::EXCL | OFlags::NONBLOCK).bits() as i32;
     OpenOptions::new().read(true).custom_flags(exclusive).open(device).is_ok()
@@ -78,7 +79,7 @@ mod tests {
             assert_eq!(sequence(&directory(&device.number().unwrap())), sequence(&device.directory()));
             sequences.push(sequence(&device.directory()));
             let known = sequences[0].map(|sequence| (device.name().to_owned(), sequence));
-            // Mostly by the same name, as it was free again.
+            // It mostly gets the same name, which was free again.
             let undone = crate::step::Step::Loop { backing, known }.undo();
             let is_first = name == "one" || sequences[1].is_none();
             assert_eq!(undone == crate::step::Outcome::Undone, is_first, "{undone:?}");

@@ -1,7 +1,7 @@
 //! Changes to the machine that outlive a process, each written down before it is made.
 //!
-//! A [`Journal`] is a file that is locked as long as somebody works by it. Dropped, it undoes its steps, the last one
-//! first, and goes. A process that is killed leaves the file without its lock: then [`clean`] does the same.
+//! A [`Journal`] is a file that stays locked while its process works by it. Dropping it undoes its steps, the last one
+//! first, and removes the file. A killed process leaves the file without its lock: then [`clean`] does the same.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -16,16 +16,16 @@ use crate::holder::{Holder, State};
 use crate::step::{Outcome, Step};
 use crate::{PREFIX, command, mounts};
 
-/// Where journals lie, for whoever may write there.
+/// Directory of journals, for users who may write there.
 const HOME: &str = "/run/skye-rigs";
-/// What ends a journal's name.
+/// Extension of a journal's name.
 const EXTENSION: &str = "journal";
-/// What stands in its first line, before the words of who has begun it.
+/// Beginning of its first line, before the words of its holder.
 const HEAD: &str = "skye-rig/1";
-/// Tries to make a journal, while others remove the empty directory or take the same name.
+/// Attempts to make a journal, while others remove the empty directory or take the same name.
 const TRIES: usize = 100;
 
-/// What was changed, and how it is undone; dropped, it does so.
+/// The changes made, and the way to undo them. Dropping it undoes them.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
@@ -35,10 +35,10 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Begins one, with nothing in it.
+    /// Begins an empty journal.
     ///
     /// # Errors
-    /// It can be written neither in `/run` nor where temporary files go.
+    /// It can be written neither in `/run` nor in the directory of temporary files.
     pub fn open() -> Result<Self, Trouble> {
         let mut trouble = None;
         for home in homes() {
@@ -54,14 +54,14 @@ impl Journal {
         Err(trouble.unwrap_or_else(none).remedy("make room in /run, or run this as root"))
     }
 
-    /// The file: what [`clean_one`] takes.
+    /// Path of its file, for [`clean_one`].
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes a step down, before it is made.
+    /// Writes a step down before it is made.
     pub(crate) fn note(&mut self, step: Step) -> Result<(), Trouble> {
-        // In one piece: a line without its end was never acted upon.
+        // Write it in one piece: a line without its end was never acted upon.
         let written = self.file.write_all(format!("{}\n", step.line()).as_bytes());
         written
             .and_then(|()| self.file.sync_all())
@@ -70,7 +70,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes a directory of our own, named so that nobody takes it for anything else.
+    /// Makes a directory of our own, with a name that nobody takes for anything else.
     ///
     /// # Errors
     /// It cannot be made there.
@@ -85,10 +85,11 @@ impl Journal {
         Ok(path)
     }
 
-    /// Makes a directory for files of so many bytes: in memory if they fit there well, else where temporary files go.
+    /// Makes a directory for files of `bytes` bytes: in memory if they fit there well, else in the directory of
+    /// temporary files.
     ///
     /// # Errors
-    /// It can be made in neither.
+    /// It can be made in neither place.
     pub fn scratch(&mut self, bytes: u64) -> Result<PathBuf, Trouble> {
         let room = rustix::fs::statvfs("/dev/shm").map_or(0, |stat| stat.f_bavail * stat.f_frsize);
         // Memory is shared with everything else that runs, so half of it is left alone.
@@ -103,7 +104,7 @@ impl Journal {
     /// Makes a file in a directory that this journal has made.
     ///
     /// # Errors
-    /// It cannot be made, or is as large as nothing may be there.
+    /// It cannot be made, or is larger than a file may be there.
     pub fn file_in(&mut self, directory: &Path, name: &str, bytes: u64) -> Result<PathBuf, Trouble> {
         let path = directory.join(name);
         self.note(Step::File(path.clone()))?;
@@ -113,8 +114,8 @@ impl Journal {
         Ok(path)
     }
 
-    /// Makes a mount point. It lies where temporary files go: in a file system that is itself unmounted by then, it
-    /// would be in the way.
+    /// Makes a mount point in the directory of temporary files. Within a file system that has to be unmounted itself,
+    /// it would be in the way.
     ///
     /// # Errors
     /// It cannot be made.
@@ -125,7 +126,7 @@ impl Journal {
     /// Mounts as `mount -t FILE_SYSTEM -o OPTIONS SOURCE` does, at a new mount point.
     ///
     /// # Errors
-    /// What `mount` said.
+    /// The message of `mount`.
     pub fn mount(&mut self, file_system: &str, source: &str, options: &str) -> Result<PathBuf, Trouble> {
         let at = self.mount_point()?;
         self.note(Step::Mount { file_system: file_system.into(), at: at.clone() })?;
@@ -139,15 +140,15 @@ impl Journal {
         Ok(at)
     }
 
-    /// Runs a command to its end, which holds the lock of this journal: one that outlives a killed process is waited
-    /// for before its work is undone.
+    /// Runs a command to its end. The command holds the lock of this journal: if it outlives a killed process, its work
+    /// is undone only after it ends.
     pub(crate) fn run(&self, command: &mut Command, attempt: &str) -> Result<String, Trouble> {
         let lock = self.file.try_clone().map_err(|error| Trouble::new(attempt, error))?;
         command::run(command.stdin(Stdio::from(lock)), attempt)
     }
 
-    /// Undoes everything, the last step first. What could not be undone, and why, is in the answer; the journal then
-    /// stays for [`clean`]. A second time, nothing is done.
+    /// Undoes everything, the last step first. Returns the steps that could not be undone, and why; the journal then
+    /// stays for [`clean`]. A second call does nothing.
     pub fn undo(&mut self) -> Vec<String> {
         let steps = std::mem::take(&mut self.steps);
         if std::mem::replace(&mut self.is_undone, true) { Vec::new() } else { undo(&steps, &self.path).left }
@@ -162,32 +163,31 @@ impl Drop for Journal {
     }
 }
 
-/// What became of one journal.
+/// Result of cleaning one journal.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Cleaned {
-    /// The file.
+    /// Its file.
     pub journal: PathBuf,
-    /// What was undone, in this order.
+    /// Changes that were undone, in this order.
     pub undone: Vec<String>,
-    /// What was not, and why.
+    /// Changes that were not undone, and why.
     pub left: Vec<String>,
 }
 
-/// Undoes what rigs that were killed have left. Rigs that live are not touched, nor is anything that no journal
-/// names.
+/// Undoes everything that killed rigs have left. Touches no live rig, and nothing that no journal names.
 pub fn clean() -> Vec<Cleaned> {
     list().into_iter().filter_map(|journal| clean_one(&journal)).collect()
 }
 
-/// Does so for one journal; `None` if somebody works by it, or if it is not there.
+/// Does so for one journal; `None` if a process works by it, or if it does not exist.
 pub fn clean_one(journal: &Path) -> Option<Cleaned> {
     let mut file = match lock(journal) {
         Ok(file) => file,
-        // Whoever has locked it works by it, as long as the kernel does not say that they never will again.
+        // The process that has locked it works by it, unless the kernel says that it never will again.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             match holder(journal)?.state() {
                 State::Lives => return None,
-                // One of its threads hangs in a server that is dead, and gets an error this way.
+                // One of its threads hangs in a dead server, and gets an error this way.
                 State::Killed => {
                     for step in File::open(journal).map(|mut file| read(&mut file)).ok()? {
                         step.abort();
@@ -214,7 +214,7 @@ pub fn clean_one(journal: &Path) -> Option<Cleaned> {
     Some(cleaned)
 }
 
-/// Journals that are there, of rigs that live and of others.
+/// Lists all journals, of live rigs and of others.
 pub fn list() -> Vec<PathBuf> {
     let mut journals = Vec::new();
     for home in homes().into_iter().filter(|home| is_ours(home)) {
@@ -225,24 +225,24 @@ pub fn list() -> Vec<PathBuf> {
     journals
 }
 
-/// Whether somebody works by a journal.
+/// Returns true if a process works by a journal.
 pub fn is_live(journal: &Path) -> bool {
     lock(journal).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }
 
-/// Journals that nobody works by any more.
+/// Lists the journals that no process works by any more.
 pub fn abandoned() -> Vec<PathBuf> {
     list().into_iter().filter(|journal| !is_live(journal)).collect()
 }
 
-/// What a journal says was done, as lines for people.
+/// Lists the changes that a journal names, as lines for people.
 pub fn steps(journal: &Path) -> Vec<String> {
     let steps = File::open(journal).map(|mut file| read(&mut file)).unwrap_or_default();
     steps.iter().map(Step::to_string).collect()
 }
 
-/// The directories of a journal that names nothing else: what programs of others leave in one is theirs to remove, before
-/// [`clean`] can.
+/// Returns the directories of a journal that names nothing else, and none otherwise. If other programs leave files in
+/// one, they must remove them before [`clean`] can.
 pub fn plain_directories(journal: &Path) -> Vec<PathBuf> {
     let steps = File::open(journal).map(|mut file| read(&mut file)).unwrap_or_default();
     let directory = |step: &Step| match step {
@@ -257,7 +257,7 @@ fn homes() -> [PathBuf; 2] {
     [HOME.into(), std::env::temp_dir().join(format!("skye-rigs-{user}"))]
 }
 
-/// Whether a directory belongs to us alone: what others can write there is not to be believed.
+/// Returns true if a directory belongs to us alone: files that others can write are not trusted.
 fn is_ours(directory: &Path) -> bool {
     let found = fs::symlink_metadata(directory);
     found.is_ok_and(|found| {
@@ -273,7 +273,7 @@ fn begin(home: &Path) -> io::Result<(File, PathBuf)> {
             _ => {}
         }
         if !is_ours(home) {
-            // Another may have removed it, as it was empty.
+            // Someone else may have removed it, as it was empty.
             if home.exists() {
                 return Err(io::Error::other("it is not a directory of this user alone"));
             }
@@ -288,13 +288,13 @@ fn begin(home: &Path) -> io::Result<(File, PathBuf)> {
             made => made?,
         };
         rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
-        // Somebody who cleans may have found it between its making and its locking.
+        // A cleaning process may have found it between its making and its locking.
         if file.metadata()?.nlink() == 0 {
             continue;
         }
         file.write_all(format!("{HEAD} {}\n", Holder::this().words()).as_bytes())?;
         file.sync_all()?;
-        // Where a directory cannot be synced, its entries are durable with the file.
+        // If a directory cannot be synced, its entries are durable with the file.
         let _ = File::open(home).and_then(|home| home.sync_all());
         return Ok((file, path));
     }
@@ -326,7 +326,7 @@ fn lock_in_time(journal: &Path) -> Option<File> {
     })
 }
 
-/// Who has begun a journal.
+/// Returns the process that has begun a journal.
 fn holder(journal: &Path) -> Option<Holder> {
     begun_by(fs::read_to_string(journal).ok()?.lines().next()?)
 }
@@ -335,10 +335,10 @@ fn begun_by(head: &str) -> Option<Holder> {
     Holder::parse(head.strip_prefix(HEAD)?)
 }
 
-/// Steps of a journal; a line that was not finished was never acted upon.
+/// Reads the steps of a journal; a line without its end was never acted upon.
 fn read(file: &mut File) -> Vec<Step> {
     let mut bytes = Vec::new();
-    // What can be read is undone.
+    // Every line that can be read is undone.
     let _ = file.read_to_end(&mut bytes);
     let text = String::from_utf8_lossy(&bytes);
     let mut lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
@@ -365,13 +365,13 @@ fn undo(steps: &[Step], journal: &Path) -> Cleaned {
     }
     if cleaned.left.is_empty() {
         let _ = fs::remove_file(journal);
-        // Only while it is empty.
+        // This succeeds only while it is empty.
         let _ = journal.parent().map(fs::remove_dir);
     }
     cleaned
 }
 
-/// Whether something is mounted at this very path.
+/// Returns true if something is mounted at this very path.
 pub fn is_mounted(path: &Path) -> bool {
     !mounts::at(path).is_empty()
 }
@@ -403,7 +403,7 @@ mod tests {
         fs::write(directory.join("foreign"), "").unwrap();
         journal.file.write_all(b"file /half").unwrap();
         let path = journal.path().to_owned();
-        // As a killed process does: the lock goes, and nothing is undone.
+        // This is what a killed process does: the lock goes, and nothing is undone.
         let Journal { file: lock, .. } = &journal;
         rustix::fs::flock(lock, FlockOperation::Unlock).unwrap();
         let cleaned = clean_one(&path).unwrap();
@@ -424,12 +424,13 @@ mod tests {
         let (head, steps) = noted.split_once('\n').unwrap();
         let words: Vec<_> = head.split(' ').collect();
         let pretend = |head: &str| fs::write(&path, format!("{head}\n{steps}")).unwrap();
-        // No process has this number. In another namespace, or in one that was not noted, that says nothing.
+        // No process has this PID. In another namespace, or in an unknown one, that means nothing.
         pretend(&format!("{HEAD} 4194305 1 {} {}", words[3], words[4]));
         assert_eq!(clean_one(&path), None);
         pretend(&format!("{HEAD} 4194305"));
         assert_eq!(clean_one(&path), None);
-        // In ours it has ended, and so has its server: what is locked is waited for, no more.
+        // In our namespace the process has ended, and so has its server. The cleaner waits for the lock, and does no
+        // more.
         pretend(&format!("{HEAD} 4194305 {} {} {}", words[2], words[3], words[4]));
         let cleaned = clean_one(&path).unwrap();
         assert!(cleaned.undone.is_empty() && cleaned.left[0].contains("does not end"), "{cleaned:?}");

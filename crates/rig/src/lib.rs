@@ -1,8 +1,8 @@
 //! Devices, servers and neighbours with known answers, each undone however it ends.
 //!
-//! A [`Spec`] says what a rig is. [`Rig::start`] has it built by another process ([`serve`] is the body of that), in
-//! which it lives; [`Fuse`](fuse::Fuse), [`Disk`], [`Neighbour`], [`Hogs`], [`Group`] and [`Network`] are the same in this
-//! one.
+//! A [`Spec`] says what a rig is. [`Rig::start`] starts another process, which builds the rig and holds it ([`serve`]).
+//! [`Fuse`](fuse::Fuse), [`Disk`], [`Neighbour`], [`Hogs`], [`Group`] and [`Network`] are the same in this process. The
+//! journal of all changes is in `journal`, and one change is a `Step`. [`cases`] holds the selftest's cases, as values.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), model::Trouble> {
@@ -18,14 +18,16 @@
 //! ```
 //!
 //! Invariants:
-//! - What outlives a process is in a journal before it is made, and undone from there: by whoever made it, or by
-//!   [`clean`] when that was killed.
-//! - Only what a journal names is undone, and only while it is what was made: the device is still over our file and
-//!   the kernel's sequence number of it the same, the mount on our directory, the limit the one that we set, the
-//!   server one with a word on our directory.
-//! - A journal that somebody has locked is theirs, unless the kernel says that they were killed.
-//! - Neither building nor undoing waits for a time that the rig was told to take.
-//! - Nothing is printed; what was answered is told to the owner.
+//! - A change that outlives a process is in a locked journal (`/run/skye-rigs`) before it is made. A rig undoes itself
+//!   when its owner goes, in whatever way.
+//! - A killed rig is undone by its owner, by the next `skye selftest`, by `skye selftest --clean`, or by `cargo xtask
+//!   rigs --clean`. All of them use [`clean`].
+//! - Undoing touches only things that a journal names, and only while they are the ones that were made. The device
+//!   still lies over our file and has its sequence number. The mount is alone on our directory. The limit is the one
+//!   that we set. The server's command line has a word on our directory.
+//! - A locked journal belongs to its holder, unless the kernel says that the holder was killed.
+//! - Neither building nor undoing waits for a time that the rig has to take by its spec.
+//! - This crate prints nothing; the owner gets all answers.
 
 pub mod cases;
 mod cgroup;
@@ -77,5 +79,5 @@ pub use timing::{Slow, Span, Stall, Timed, Timing};
 pub use undo::unmount;
 pub use zram::Zram;
 
-/// What the names of all directories begin with that rigs make.
+/// Prefix of the names of all directories that rigs make.
 pub const PREFIX: &str = "skye-rig.";

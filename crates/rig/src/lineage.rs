@@ -1,11 +1,11 @@
-//! Which processes belong to this one.
+//! Processes that belong to this one.
 
 use std::fs;
 
-/// Parents that are followed up to the first process: more is a loop of numbers that were given again meanwhile.
+/// Most parents to follow towards the first process: more is a loop of PIDs that were reused meanwhile.
 const GENERATIONS_MAX: usize = 64;
 
-/// Whether a process that lives is this one, or was started by it or its children: rigs and their servers are.
+/// Returns true if a live process is this one, or was started by it or its children, as rigs and their servers are.
 pub fn is_own(process: u64) -> bool {
     let own = u64::from(std::process::id());
     let mut known = process;
@@ -23,7 +23,7 @@ pub fn is_own(process: u64) -> bool {
 
 fn parent(process: u64) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name in parentheses may hold anything; behind it stand the state and the parent.
+    // The name in parentheses may hold anything; the state and the parent follow it.
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 

@@ -1,4 +1,4 @@
-//! What a rig and its owner say to each other: lines of words, over the rig's standard input and output.
+//! Protocol between a rig and its owner: lines of words, over the rig's standard input and output.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -10,24 +10,24 @@ use rustix::io::Errno;
 
 use crate::text::{escape, unescape_text};
 
-/// From a rig: it stands, at this path, on this device, by this journal.
+/// From a rig: it is ready, at this path, on this device, with this journal.
 pub(crate) const READY: &str = "ready";
-/// From a rig: what was asked for is done, at this instant; the last line of each answer.
+/// From a rig: the command is done, at this instant; the last line of each answer.
 pub(crate) const DONE: &str = "done";
-/// From a rig: what was asked for could not be done.
+/// From a rig: the command could not be done.
 pub(crate) const CANNOT: &str = "cannot";
-/// From a rig: one request that was answered.
+/// From a rig: one answered request.
 pub(crate) const REQUEST: &str = "request";
 /// From a rig: something that could not be undone.
 pub(crate) const LEFT: &str = "left";
 
-/// To a rig: change what these words say.
+/// To a rig: change the settings that these words name.
 pub(crate) const SET: &str = "set";
-/// To a rig: take the process of this number in.
+/// To a rig: take in the process with this PID.
 pub(crate) const JOIN: &str = "join";
-/// To a rig: tell what was served.
+/// To a rig: report the served requests.
 pub(crate) const SERVED: &str = "served";
-/// To a rig: tell it and begin to count anew.
+/// To a rig: report them, and begin to count anew.
 pub(crate) const TAKE: &str = "take";
 /// To a rig: undo everything and end.
 pub(crate) const QUIT: &str = "quit";
@@ -35,13 +35,13 @@ pub(crate) const QUIT: &str = "quit";
 /// Longest line that is read.
 const LINE_BYTES_MAX: usize = 1 << 20;
 
-/// The line of a trouble.
+/// Returns the line of a trouble.
 pub(crate) fn trouble_line(trouble: &Trouble) -> String {
     let Trouble { attempt, cause, remedy } = trouble;
     format!("{CANNOT} {} {} {}", escape(attempt), escape(cause), escape(remedy.as_deref().unwrap_or("")))
 }
 
-/// The trouble of such a line, without its first word.
+/// Returns the trouble of such a line, without its first word.
 pub(crate) fn parse_trouble(words: &str) -> Trouble {
     let mut words = words.split(' ').map(unescape_text);
     let mut next = || words.next().unwrap_or_default();
@@ -52,7 +52,7 @@ pub(crate) fn parse_trouble(words: &str) -> Trouble {
     }
 }
 
-/// What came of waiting for a line.
+/// Result of waiting for a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Line(String),
@@ -68,7 +68,7 @@ pub(crate) enum Next {
 #[derive(Debug)]
 pub(crate) struct Lines<F> {
     from: F,
-    /// What was read and is no whole line yet.
+    /// Bytes that were read and are no whole line yet.
     rest: Vec<u8>,
 }
 
@@ -77,7 +77,7 @@ impl<F: AsFd> Lines<F> {
         Self { from, rest: Vec::new() }
     }
 
-    /// The next line; waits for it until an instant, or until there is something to read from one of the others.
+    /// Returns the next line. Waits for it until an instant, or until one of the others can be read.
     pub(crate) fn next(&mut self, others: &[&dyn AsFd], until: Option<Instant>) -> io::Result<Next> {
         loop {
             if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {

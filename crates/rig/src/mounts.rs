@@ -1,4 +1,4 @@
-//! What is mounted, as the kernel says it.
+//! The mounts, as the kernel lists them.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -12,17 +12,17 @@ pub(crate) struct Mount {
     pub at: PathBuf,
     pub file_system: String,
     pub source: String,
-    /// Of the file system, not of the mount.
+    /// Options of the file system, not of the mount.
     pub options: String,
 }
 
-/// Everything that this process sees, in the order in which it was mounted.
+/// All mounts that this process sees, in the order in which they were made.
 pub(crate) fn all() -> Vec<Mount> {
     let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     table.lines().filter_map(parse).collect()
 }
 
-/// What is mounted at this very path: each lies over the one before.
+/// Mounts at this very path: each lies over the one before.
 pub(crate) fn at(path: &Path) -> Vec<Mount> {
     all().into_iter().filter(|mount| mount.at == path).collect()
 }
@@ -41,7 +41,7 @@ fn parse(line: &str) -> Option<Mount> {
     })
 }
 
-/// Blanks and a few others stand there as a backslash and three octal digits.
+/// Decodes a name: blanks and a few other characters appear as a backslash and three octal digits.
 fn octal(text: &str) -> OsString {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,4 +1,4 @@
-//! Others on the same machine: one who reads, and some who need the CPUs.
+//! Others on the same machine: a reader, and threads that need the CPUs.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -16,10 +16,10 @@ use crate::journal::Journal;
 use crate::served::{Direction, Request, Served};
 use crate::spec::{HogsSpec, NeighbourSpec};
 
-/// What direct I/O has to be aligned to, on all that there is.
+/// Alignment of direct I/O that all devices accept.
 const ALIGNMENT_BYTES: usize = 4096;
 
-/// One who reads a file of its own directly, at a rate; dropped, it ends, and its file goes.
+/// A reader that reads a file of its own directly, at a rate. Dropping it ends it and removes its file.
 #[derive(Debug)]
 pub struct Neighbour {
     reader: Worker,
@@ -28,10 +28,10 @@ pub struct Neighbour {
 }
 
 impl Neighbour {
-    /// Makes the file and begins.
+    /// Makes the file and begins to read.
     ///
     /// # Errors
-    /// The file cannot be made there, or not be read directly.
+    /// The file cannot be made there, or cannot be read directly.
     pub fn start(spec: &NeighbourSpec) -> Result<Self, Trouble> {
         let mut journal = Journal::open()?;
         let directory = journal.directory_in(&spec.directory)?;
@@ -45,7 +45,7 @@ impl Neighbour {
             .custom_flags(direct)
             .open(&path)
             .map_err(|error| fail("open past the page cache", error))?;
-        // The first one tells whether it works at all.
+        // The first read tells if direct reads work at all.
         let mut block = Aligned::new(spec.block_bytes as usize);
         file.read_exact_at(block.bytes_mut(), 0).map_err(|error| fail("read", error))?;
         let served = Arc::new(Mutex::new(Served::default()));
@@ -56,12 +56,12 @@ impl Neighbour {
         Ok(Self { reader, served, journal })
     }
 
-    /// What it has read since the last [`Neighbour::take_served`]; a request arrives when it is due.
+    /// Returns its reads since the last [`Neighbour::take_served`]; a request arrives when it is due.
     pub fn served(&self) -> Served {
         self.served.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The same, and begins to count anew.
+    /// Returns the same, and begins to count anew.
     pub fn take_served(&self) -> Served {
         std::mem::take(&mut *self.served.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -70,7 +70,7 @@ impl Neighbour {
         &mut self.journal
     }
 
-    /// Ends it; what is left, and why, is in the answer.
+    /// Ends it. Returns the parts that are left, and why.
     pub(crate) fn undo(&mut self) -> Vec<String> {
         self.reader.end();
         self.journal.undo()
@@ -85,7 +85,7 @@ impl Drop for Neighbour {
     }
 }
 
-/// Writes what no device takes for zeros, so that there is something to be read.
+/// Writes random data, which no device takes for zeros, so that there is something to read.
 fn fill(path: &std::path::Path, bytes: u64) -> std::io::Result<()> {
     let mut file = OpenOptions::new().write(true).open(path)?;
     let mut random = fastrand::Rng::with_seed(1);
@@ -114,7 +114,7 @@ fn read(
     while !ended.load(Ordering::Relaxed) {
         let early_ns = due_ns.saturating_sub(now_ns());
         if early_ns > 0 {
-            // Not longer than this, so that the end is seen.
+            // Sleep no longer than this, so that the thread notices its end.
             thread::sleep(Duration::from_nanos(early_ns.min(50_000_000)));
             continue;
         }
@@ -131,12 +131,12 @@ fn read(
             };
             served.lock().unwrap_or_else(PoisonError::into_inner).add(request);
         }
-        // What could not be done in time is not made up for: the rate is the most that it asks for.
+        // Late reads are not made up for: the rate is an upper limit.
         due_ns = (due_ns + gap_ns).max(answered_ns.saturating_sub(gap_ns));
     }
 }
 
-/// Memory at an address as direct I/O wants it.
+/// Memory at an address that suits direct I/O.
 struct Aligned {
     bytes: Vec<u8>,
     at: usize,
@@ -146,7 +146,7 @@ struct Aligned {
 impl Aligned {
     fn new(length: usize) -> Self {
         let bytes = vec![0; length + ALIGNMENT_BYTES];
-        // Within the room that was added, as that is as large as the alignment.
+        // The address lies within the added room, which is as large as the alignment.
         let at = bytes.as_ptr().align_offset(ALIGNMENT_BYTES).min(ALIGNMENT_BYTES);
         Self { bytes, at, length }
     }
@@ -156,15 +156,15 @@ impl Aligned {
     }
 }
 
-/// Threads that do nothing but take CPU time; dropped, they end.
+/// Threads that do nothing but take CPU time. Dropping it ends them.
 #[derive(Debug)]
 pub struct Hogs(Vec<Worker>);
 
 impl Hogs {
-    /// Starts them.
+    /// Starts the threads.
     ///
     /// # Errors
-    /// There can be no more threads.
+    /// No more threads can be started.
     pub fn start(spec: &HogsSpec) -> Result<Self, Trouble> {
         let spin = |_| {
             Worker::start("rig-hog", |ended| {

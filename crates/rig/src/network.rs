@@ -1,8 +1,9 @@
 //! A network file system: a directory in memory behind a network of a known rate, mounted by sshfs.
 //!
-//! The network is a pair of network devices with a token bucket at each end, of which one lies in a network namespace
-//! with an sshd. Where it has a delay, a relay stands between `sshfs` and its `ssh`. The server has namespaces of its own for processes and mounts too: whatever it starts goes with it, and
-//! it needs nothing in the directories of the system's own.
+//! The network is a pair of network devices with a token bucket at each end. One of them lies in a network namespace
+//! with an sshd. Where the network has a delay, a relay runs between `sshfs` and its `ssh`. The server also has
+//! namespaces of its own for processes and mounts. So everything that it starts goes with it, and it needs nothing in
+//! the system's own directories.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
@@ -21,30 +22,30 @@ use crate::relay;
 use crate::spec::{self, NetworkSpec};
 use crate::step::{Outcome, Step};
 
-/// Where the kernel shows network devices.
+/// Directory where the kernel shows network devices.
 const DEVICES: &str = "/sys/class/net";
-/// What the names of ours begin with; the kernel takes 15 letters.
+/// Prefix of our devices' names; the kernel takes 15 letters.
 const LINK_PREFIX: &str = "skye-";
-/// The device at the server's end. It is alone there.
+/// The device at the server's end, which is alone there.
 const FAR: &str = "server";
-/// Where the server listens. It is alone there, too.
+/// Port of the server, which is alone there, too.
 const PORT: u16 = 2022;
-/// The script that delays what `sshfs` says.
+/// The script that delays the traffic of `sshfs`.
 const RELAY: &str = "ssh";
-/// What the kernel shows as the kind of the file system.
+/// Type of the file system, as the kernel shows it.
 const KIND: &str = "fuse.sshfs";
-/// What a bucket holds: one packet of the largest size that the kernel makes.
+/// Capacity of a bucket: one packet of the largest size that the kernel makes.
 const BURST: &str = "64kb";
-/// Bytes that may wait for their turn: more than one connection has under way. What is dropped would be sent again, and
-/// how soon is known to nobody: the rate would be anything down to half.
+/// Bytes that may wait for their turn: more than one connection has under way. Dropped bytes would be sent again after
+/// an unknown time, and the rate could fall to half.
 const QUEUE: &str = "16mb";
 /// Room for keys and the like.
 const OWN_BYTES: u64 = 1 << 20;
-/// Neither a server nor its client takes longer to begin.
+/// Longest time that a server or its client takes to begin.
 const BEGINNING: Duration = Duration::from_secs(30);
 
-/// Makes a root for the server alone, with copies of nobody's mounts: they would keep others' devices busy. An sshd
-/// wants a directory in /run and an account that is not locked, and asks the files of the system for both.
+/// Makes a root for the server alone, without copies of others' mounts: they would keep others' devices busy. An sshd
+/// wants a directory in /run and an account that is not locked, and reads the system's files for both.
 const SERVE: &str = r#"set -e
 home=$1
 while read -r _ _ _ _ at _; do
@@ -67,7 +68,7 @@ done
 exec "$(command -v sshd)" -D -e -f "$home/sshd_config"
 "#;
 
-/// The mount, and all that is behind it; dropped, all of it is undone.
+/// The mount, and everything behind it. Dropping it undoes all of it.
 #[derive(Debug)]
 pub struct Network {
     journal: Journal,
@@ -79,11 +80,11 @@ pub struct Network {
 }
 
 impl Network {
-    /// Makes one. `program` is our own command line without the words of a rig: it can be
-    /// the relay that a delay needs.
+    /// Builds a network. `program` is our own command line without the words of a rig: it can be the relay that a delay
+    /// needs.
     ///
     /// # Errors
-    /// What could not be made, and why; nothing is left then.
+    /// The part that could not be made, and why; nothing is left then.
     pub fn build(spec: &NetworkSpec, program: &[OsString]) -> Result<Self, Trouble> {
         let mut network = Self {
             journal: Journal::open()?,
@@ -93,20 +94,20 @@ impl Network {
             link: format!("{LINK_PREFIX}{}", unique_letters()),
             at: PathBuf::new(),
         };
-        // Where it fails, what there is of it is dropped.
+        // If this fails, dropping it undoes the parts made so far.
         network.assemble(program)?;
         Ok(network)
     }
 
-    /// Where it is mounted.
+    /// Path where it is mounted.
     pub fn path(&self) -> &Path {
         &self.at
     }
 
-    /// Another rate from now on.
+    /// Sets another rate from now on.
     ///
     /// # Errors
-    /// What `tc` said.
+    /// The message of `tc`.
     pub fn limit(&mut self, bits_per_second: u64) -> Result<(), Trouble> {
         self.spec.bits_per_second = bits_per_second;
         self.shape()
@@ -121,11 +122,11 @@ impl Network {
         &mut self.journal
     }
 
-    /// Undoes all of it; what is left, and why, is in the answer.
+    /// Undoes everything. Returns the parts that are left, and why.
     pub(crate) fn undo(&mut self) -> Vec<String> {
         let left = self.journal.undo();
         for mut child in [self.client.take(), self.server.take()].into_iter().flatten() {
-            // It is dead if it was found; nobody should wait for one that was not.
+            // A process that was found is dead by now; nobody should wait for one that was not.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -145,7 +146,7 @@ impl Network {
         self.mount(&home, subnet)
     }
 
-    /// Keys that nobody else has, and what both sides must know.
+    /// Writes keys that no one else has, and the files that both sides need.
     fn write_files(&self, home: &Path, subnet: Subnet) -> Result<(), Trouble> {
         let fail = |error| Trouble::new(format!("write the files of a server in {}", home.display()), error);
         DirBuilder::new().mode(0o700).create(home.join("export")).map_err(fail)?;
@@ -170,7 +171,7 @@ impl Network {
         Ok(())
     }
 
-    /// What `sshfs` calls instead of `ssh`, if that is far away.
+    /// Writes the script that `sshfs` calls instead of `ssh`, for a delay.
     fn write_relay(&self, home: &Path, program: &[OsString]) -> Result<(), Trouble> {
         let path = home.join(RELAY);
         let fail = |error| Trouble::new(format!("write {}", path.display()), error);
@@ -225,7 +226,8 @@ impl Network {
         let at = self.journal.mount_point()?;
         let attempt = format!("mount by sshfs at {}", at.display());
         self.journal.note(Step::Mount { file_system: KIND.into(), at: at.clone() })?;
-        // Undone before the mount is: without its server, that waits for nothing that is still on its way.
+        // This is undone before the mount: without its server, the unmount does not wait for data that is still on its
+        // way.
         self.journal.note(Step::Servers(home.to_owned()))?;
         let mut sshfs = Command::new("sshfs");
         sshfs.arg("-f").arg(format!("root@{}:", subnet.far())).arg(&at);
@@ -242,7 +244,7 @@ impl Network {
             "IdentityAgent=none",
             "BatchMode=yes",
             "Compression=no",
-            // Whoever measures in it may be another user than who has mounted it.
+            // The measuring user may be another than the one who mounted it.
             "allow_other,default_permissions",
             self.spec.mount_options.as_str(),
         ] {
@@ -252,7 +254,7 @@ impl Network {
         }
         let log = home.join("client.log");
         let mut client = begin(&mut sshfs, &log, &attempt)?;
-        // It is mounted before the server is asked.
+        // It is mounted before it asks the server.
         let answers = || is_mounted(&at) && fs::metadata(&at).is_ok();
         let mounted = wait(&mut client, answers, &log, &attempt);
         self.client = Some(client);
@@ -260,7 +262,7 @@ impl Network {
         mounted
     }
 
-    /// A process in the namespace of the network.
+    /// PID of a process in the namespace of the network.
     fn server_number(&self) -> String {
         self.server.as_ref().map(|server| server.id().to_string()).unwrap_or_default()
     }
@@ -285,14 +287,15 @@ impl Drop for Network {
     }
 }
 
-/// Starts what lives on. It holds nothing of ours: neither the lock of the journal nor what our owner reads.
+/// Starts a program that keeps running. It holds nothing of ours: neither the lock of the journal nor the pipe that our
+/// owner reads.
 fn begin(command: &mut Command, log: &Path, attempt: &str) -> Result<Child, Trouble> {
     let said = File::create(log).map_err(|error| Trouble::new(attempt, error))?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::from(said));
     command::start(command, attempt)
 }
 
-/// Waits until something holds, unless the program that should bring it about ends first.
+/// Waits until `holds` returns true, unless the program that should bring it about ends first.
 fn wait(program: &mut Child, holds: impl Fn() -> bool, log: &Path, attempt: &str) -> Result<(), Trouble> {
     let deadline = Instant::now() + BEGINNING;
     let said =
@@ -322,25 +325,25 @@ pub(crate) fn remove_link(name: &str) -> Outcome {
     let mut ip = Command::new("ip");
     let done = command::run(ip.args(["link", "delete", "dev", name]).stdin(Stdio::null()), "remove a link");
     match done {
-        // Where its other end has gone with the server, the kernel is about to do it.
+        // If its other end has gone with the server, the kernel is about to remove it.
         Err(_) if !is_there() => Outcome::Undone,
         Err(trouble) => Outcome::Left(trouble.cause),
         Ok(_) => Outcome::Undone,
     }
 }
 
-/// Four addresses of the range that no router forwards, of which the two in the middle are for the two ends.
+/// Four addresses of the range that no router forwards. The two in the middle are for the two ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Subnet(u32);
 
 impl Subnet {
-    /// 169.254.0.0, of which the first and the last 256 addresses are reserved.
+    /// 169.254.0.0. The first and the last 256 addresses of the range are reserved.
     const RANGE: u32 = 0xa9fe_0000;
     const COUNT: u32 = (0xff00 - 0x0100) / 4;
-    /// Where clouds tell machines about themselves; it needs no route of its own.
+    /// Addresses where clouds tell machines about themselves; they need no route of their own.
     const CLOUDS: u32 = 0xa9fe_a9fc;
 
-    /// One that no route leads to, beginning with that of our process, as others look at the same time.
+    /// Returns a subnet that no route leads to. The search begins at our PID, as others may search at the same time.
     fn choose() -> Result<Self, Trouble> {
         let routes = fs::read_to_string("/proc/net/route").unwrap_or_default();
         let routes = parse_routes(&routes);
@@ -356,7 +359,7 @@ impl Subnet {
         Self(Self::RANGE + 0x0100 + number % Self::COUNT * 4)
     }
 
-    /// Whether no route leads into it but those to everything, or to all of the range.
+    /// Returns true if no route leads into it, except those to everything or to all of the range.
     fn is_free(self, routes: &[(u32, u32)]) -> bool {
         let leads_here = |(to, mask): &(u32, u32)| {
             let both = mask & 0xffff_fffc;
@@ -374,7 +377,7 @@ impl Subnet {
     }
 }
 
-/// Targets and masks of the lines of `/proc/net/route`, which shows them as they lie in memory.
+/// Targets and masks of the lines of `/proc/net/route`, which shows them in the byte order of memory.
 fn parse_routes(text: &str) -> Vec<(u32, u32)> {
     let address = |word: Option<&str>| u32::from_str_radix(word?, 16).ok().map(u32::from_be);
     let route = |line: &str| {
@@ -404,7 +407,7 @@ mod tests {
             ("169.254.1.1".into(), "169.254.1.2".into())
         );
         assert!(first.is_free(&routes) && !second.is_free(&routes));
-        // A route to one address of it, or to more than it.
+        // A route to one address of the subnet, or to a larger range.
         assert!(
             !first.is_free(&[(0xa9fe_0102, 0xffff_ffff)]) && !first.is_free(&[(0xa9fe_0100, 0xffff_ff00)])
         );

@@ -1,4 +1,4 @@
-//! A rig as seen from the process that wants one.
+//! A rig as seen from the process that starts it.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -19,12 +19,12 @@ use crate::served::{Request, Served};
 use crate::spec::Spec;
 use crate::text::{unescape, unescape_text};
 
-/// No rig takes longer to be built.
+/// Longest time to build a rig.
 const BUILDING: Duration = Duration::from_secs(120);
-/// No rig takes longer to do what it is told.
+/// Longest time for a rig to carry out a command.
 const ANSWERING: Duration = Duration::from_secs(30);
 
-/// A rig in a process of its own. Dropped, it is undone; so it is when this process ends, in whatever way.
+/// A rig in a process of its own. It is undone when it is dropped, and when this process ends, in whatever way.
 #[derive(Debug)]
 pub struct Rig {
     path: PathBuf,
@@ -36,17 +36,17 @@ pub struct Rig {
 #[derive(Debug)]
 struct Process {
     child: Child,
-    /// Closed, the rig ends.
+    /// The rig ends when this is closed.
     commands: Option<ChildStdin>,
     replies: Lines<ChildStdout>,
 }
 
 impl Rig {
-    /// Starts PROGRAM with the words of the rig behind its own, and waits until it stands. The program is one that
-    /// gives these words to [`serve`](crate::serve).
+    /// Starts PROGRAM with the words of the rig behind its own, and waits until the rig is ready. The program must give
+    /// these words to [`serve`](crate::serve).
     ///
     /// # Errors
-    /// The program cannot be started, or what the rig itself could not do.
+    /// The program cannot be started, or the rig itself failed.
     pub fn start(program: &[OsString], spec: impl Into<Spec>) -> Result<Self, Trouble> {
         let words = spec.into().words();
         let attempt = || format!("start a rig `{}`", words.join(" "));
@@ -54,7 +54,7 @@ impl Rig {
             program.split_first().ok_or_else(|| Trouble::new(attempt(), "no program is named"))?;
         let mut command = Command::new(name);
         command.args(arguments).args(&words).stdin(Stdio::piped()).stdout(Stdio::piped());
-        // What a terminal sends to the programs in front of it is for us to understand.
+        // We handle the signals that a terminal sends to its foreground programs.
         let mut child = command
             .process_group(0)
             .spawn()
@@ -76,8 +76,8 @@ impl Rig {
         Ok(rig)
     }
 
-    /// What is measured: a directory of its file system, or a device without one; of a quota or a memory the group, as
-    /// the kernel shows it. Empty for a rig that only disturbs.
+    /// Path to measure: a directory of its file system, or a device without one. For a quota or a memory, it is the
+    /// group's path in the kernel's file system. It is empty for a rig that only disturbs.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -87,18 +87,18 @@ impl Rig {
         self.device.as_deref()
     }
 
-    /// Its journal, which [`clean_one`] takes when the rig was killed.
+    /// Its journal, for [`clean_one`] if the rig was killed.
     pub fn journal(&self) -> Option<&Path> {
         self.journal.as_deref()
     }
 
-    /// The number of its process.
+    /// PID of its process.
     pub fn id(&self) -> u32 {
         self.process().child.id()
     }
 
-    /// Changes what words say, as in `"read_iops=2000"`, `"service=2ms slots=8"`, `"over.stall=none"`; the instant after
-    /// which it is so, in nanoseconds on the axis of `CLOCK_MONOTONIC`, is the answer.
+    /// Changes the settings that words name, as in `"read_iops=2000"`, `"service=2ms slots=8"`, `"over.stall=none"`.
+    /// Returns the instant after which they hold, in nanoseconds on the axis of `CLOCK_MONOTONIC`.
     ///
     /// # Errors
     /// This rig cannot change that.
@@ -106,9 +106,8 @@ impl Rig {
         self.ask(&format!("{SET} {words}"), format!("change a rig to `{words}`"))
     }
 
-    /// Takes a process into a quota or a memory, with all its threads and the children that it will have; the instant
-    /// after which it is so is the answer. One that should be there from its first instruction is started by
-    /// [`Rig::inside`].
+    /// Takes a process into a quota or a memory, with all its threads and its future children. Returns the instant
+    /// after which it is inside. [`Rig::inside`] starts a process that is inside from its first instruction.
     ///
     /// # Errors
     /// There is no such process, it has real-time priority, or the rig is no group of processes.
@@ -116,11 +115,11 @@ impl Rig {
         self.ask(&format!("{JOIN} {process}"), format!("take process {process} into a rig"))
     }
 
-    /// A command that runs a program inside a quota or a memory from its first instruction on; arguments and the like are
-    /// added as to any other. It ends with 126 where it cannot get in.
+    /// Returns a command that runs a program inside a quota or a memory from its first instruction on. Arguments and
+    /// the like are added as to any other command. It ends with 126 if it cannot get in.
     pub fn inside(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("sh");
-        // A number of its own, as the shell becomes the program.
+        // The PID is the program's own, as the shell becomes the program.
         command.args(["-c", "echo $$ > \"$0\"/cgroup.procs || exit 126; exec \"$@\""]);
         command.arg(&self.path).arg(program);
         command
@@ -135,7 +134,7 @@ impl Rig {
             .ok_or_else(|| Trouble::new(attempt, format!("it said `{done}`")))
     }
 
-    /// What it has answered, and when, since it stood or the last [`Rig::take_served`].
+    /// Returns its answers and their instants, since its start or the last [`Rig::take_served`].
     ///
     /// # Errors
     /// It has no server, or is gone.
@@ -143,7 +142,7 @@ impl Rig {
         self.ask_served(SERVED)
     }
 
-    /// The same, and it begins to count anew.
+    /// Returns the same, and the rig begins to count anew.
     ///
     /// # Errors
     /// As [`Rig::served`].
@@ -170,7 +169,7 @@ impl Rig {
     /// Undoes it and waits for its end.
     ///
     /// # Errors
-    /// What could not be undone, and why.
+    /// The changes that could not be undone, and why.
     pub fn finish(mut self) -> Result<(), Trouble> {
         self.end()
     }
@@ -179,7 +178,7 @@ impl Rig {
         let attempt = "undo a rig";
         let journal = self.journal.take();
         let mut process = self.process();
-        // It may be gone, which the reply will show.
+        // The rig may be gone, which the reply will show.
         let _ = process.tell(QUIT, attempt);
         process.commands = None;
         let mut left = Vec::new();
@@ -193,7 +192,7 @@ impl Rig {
             }
         };
         let clean = || journal.as_deref().and_then(clean_one);
-        // One that was killed may hang in its own server, and ends only after that is undone.
+        // A killed rig may hang in its own server, and ends only after that is undone.
         let mut cleaned = if said.is_err() { clean() } else { None };
         if !process.wait(ANSWERING) {
             let _ = process.child.kill();
@@ -233,7 +232,7 @@ impl Process {
         commands.write_all(format!("{line}\n").as_bytes()).map_err(|error| Trouble::new(attempt, error))
     }
 
-    /// The next line that is no trouble.
+    /// Returns the next line that reports no trouble.
     fn reply(&mut self, attempt: &str, within: Duration) -> Result<String, Trouble> {
         let next = self.replies.next(&[], Some(Instant::now() + within));
         match next.map_err(|error| Trouble::new(attempt, error))? {
@@ -248,7 +247,7 @@ impl Process {
         }
     }
 
-    /// Whether it has ended in time.
+    /// Returns true if it has ended in time.
     fn wait(&mut self, within: Duration) -> bool {
         let deadline = Instant::now() + within;
         while Instant::now() < deadline {

@@ -19,11 +19,11 @@ use crate::text::{parse_time, time};
 
 /// First word of its command line.
 const RELAY: &str = "relay";
-/// Bytes that are passed on at a time, at most: what a pipe holds.
+/// Most bytes to pass on at a time: the capacity of a pipe.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// A script that starts `behind` with its own arguments, so far away in each direction. `program` is our own command line
-/// without the words of a rig.
+/// Returns a script that starts `behind` with its own arguments, with this delay in each direction. The script calls
+/// `program`: our own command line without the words of a rig.
 pub(crate) fn script(program: &[OsString], delay_ns: u64, behind: &str) -> Vec<u8> {
     let mut script = b"#!/bin/sh\nexec".to_vec();
     for word in program {
@@ -38,12 +38,12 @@ pub(crate) fn script(program: &[OsString], delay_ns: u64, behind: &str) -> Vec<u
     script
 }
 
-/// The rest of a command line that asks for a relay.
+/// Returns the rest of a command line that asks for a relay.
 pub(crate) fn words(words: &[OsString]) -> Option<&[OsString]> {
     words.split_first().filter(|(first, _)| *first == RELAY).map(|(_, rest)| rest)
 }
 
-/// Starts the program that the words name behind a delay, and is its input and output until it ends.
+/// Starts the program that the words name behind a delay, and serves as its input and output until it ends.
 ///
 /// # Errors
 /// The program does not start, or bytes cannot be passed on.
@@ -64,13 +64,13 @@ pub(crate) fn run(words: &[OsString]) -> Result<(), Trouble> {
     let (to, from) = (there.stdin.take(), there.stdout.take());
     let forth = to.map(|to| thread::spawn(move || pass(input, to, delay)));
     let back = from.map_or(Ok(()), |from| pass(from, output, delay));
-    // What still comes in has nobody to go to.
+    // Bytes that still come in have no receiver.
     drop(forth);
     there.wait().map_err(fail)?;
     back.map_err(fail)
 }
 
-/// Passes on what is read, each part so long after it was there, until the end.
+/// Passes on all bytes until the end, each part after this delay.
 fn pass(mut from: impl Read + Send + 'static, mut to: impl Write, delay: Duration) -> io::Result<()> {
     let (sender, parts) = mpsc::channel::<(Instant, Vec<u8>)>();
     thread::spawn(move || {

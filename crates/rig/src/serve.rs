@@ -1,4 +1,4 @@
-//! The process of a rig: builds it, does what its owner says, and undoes it, however the owner goes.
+//! The process of a rig: builds it, obeys its owner, and undoes it, however the owner goes.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -22,14 +22,14 @@ use crate::served::Served;
 use crate::spec::{self, Spec};
 use crate::text::escape;
 
-/// Is the rig that the words mean, until `commands` end, a signal asks for it, or the process that started this one is
-/// gone. Whether everything was built and undone is the answer; `replies` have been told.
+/// Runs the rig that the words describe. It ends when `commands` end, a signal asks for it, or the process that started
+/// this one is gone. Returns true if everything was built and undone; `replies` get the troubles otherwise.
 ///
-/// The whole process is the rig's: it takes over how signals are treated.
+/// The rig owns the whole process: it takes over the handling of signals.
 pub fn serve(words: &[OsString], commands: impl AsFd, mut replies: impl Write) -> bool {
     if let Some(words) = relay::words(words) {
         let passed = relay::run(words);
-        // Its output belongs to the program that it stands before.
+        // Its standard output belongs to the program in front of it.
         if let Err(trouble) = &passed {
             let _ = writeln!(io::stderr(), "{trouble}");
         }
@@ -39,7 +39,7 @@ pub fn serve(words: &[OsString], commands: impl AsFd, mut replies: impl Write) -
     let (ends, mut work) = match built {
         Ok(built) => built,
         Err(trouble) => {
-            // Nobody may be listening.
+            // Perhaps nobody listens.
             let _ = writeln!(replies, "{}", trouble_line(&trouble));
             return false;
         }
@@ -57,14 +57,14 @@ pub fn serve(words: &[OsString], commands: impl AsFd, mut replies: impl Write) -
 fn own_program(words: &[OsString]) -> Vec<OsString> {
     let mut program: Vec<_> = std::env::args_os().collect();
     program.truncate(program.len().saturating_sub(words.len()));
-    // By its name alone it may be another one, or not be found.
+    // A bare name may find another program, or none.
     for (own, found) in program.first_mut().into_iter().zip(std::env::current_exe()) {
         *own = found.into();
     }
     program
 }
 
-/// What can be read when the rig must end without having been told to.
+/// Descriptors that can be read when the rig must end without a command.
 type Ends = Vec<Box<dyn AsFd>>;
 
 fn ends() -> Result<Ends, Trouble> {
@@ -74,8 +74,9 @@ fn ends() -> Result<Ends, Trouble> {
         signal_hook::low_level::pipe::register(signal, to.try_clone().map_err(fail)?).map_err(fail)?;
     }
     let mut ends: Ends = vec![Box::new(from)];
-    // The end of `commands` says so too, unless somebody has inherited the other end of that pipe. Not by the signal
-    // that a parent's death can send: that comes with the thread that started us, which may go long before.
+    // The end of `commands` shows it too, unless another process has inherited the other end of that pipe. The signal
+    // that a parent's death can send will not do. It comes with the end of the thread that started us, which may be
+    // long before.
     let parent = rustix::process::getppid().and_then(|parent| pidfd_open(parent, PidfdFlags::empty()).ok());
     ends.extend(parent.map(|parent| Box::new(parent) as Box<dyn AsFd>));
     Ok(ends)
@@ -119,7 +120,7 @@ fn tell(served: Option<Served>, replies: &mut impl Write) -> Result<(), Trouble>
     told.and_then(|()| text.flush()).map_err(|error| Trouble::new("tell what was served", error))
 }
 
-/// What was built.
+/// The rig that was built.
 enum Work {
     Fuse(Fuse),
     Disk(Disk),
@@ -142,7 +143,7 @@ impl Work {
         })
     }
 
-    /// The path to be measured, the device under it, the journal; each empty where there is none.
+    /// Returns the path to measure, the device under it, and the journal; each is empty where there is none.
     fn ready(&mut self) -> (PathBuf, PathBuf, PathBuf) {
         match self {
             Self::Fuse(fuse) => (fuse.path().to_owned(), PathBuf::new(), fuse.journal().path().to_owned()),

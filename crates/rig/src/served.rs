@@ -1,51 +1,51 @@
-//! What a server was asked for and when it answered: the truth that a measurement is held against.
+//! Requests to a server and the instants of its answers: the truth that measurements are compared with.
 
 use std::fmt;
 
 use crate::clock::now_ns;
 
-/// What a request asked for.
+/// Kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// Bytes.
+    /// Asks for bytes.
     Read,
-    /// Bytes to be kept.
+    /// Brings bytes to keep.
     Write,
-    /// That they be durable.
+    /// Asks for durability.
     Sync,
-    /// Names or attributes; written down where it takes time.
+    /// Asks for names or attributes; recorded where it takes time.
     Name,
 }
 
 /// One request and its answer. Instants are nanoseconds on the axis of `CLOCK_MONOTONIC`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// What was asked for.
+    /// Kind of the request.
     pub direction: Direction,
-    /// When the server got it.
+    /// Instant when the server got it.
     pub arrived_ns: u64,
-    /// When the server began to answer.
+    /// Instant when the server began to answer.
     pub answered_ns: u64,
-    /// Where in the file.
+    /// Offset in the file.
     pub offset_bytes: u64,
-    /// How much was asked for.
+    /// Number of bytes asked for.
     pub length_bytes: u64,
 }
 
 impl Request {
-    /// One that has just arrived.
+    /// A request that has just arrived.
     pub(crate) fn now(direction: Direction, offset_bytes: u64, length_bytes: u32) -> Self {
         let length_bytes = u64::from(length_bytes);
         Self { direction, arrived_ns: now_ns(), answered_ns: 0, offset_bytes, length_bytes }
     }
 
-    /// From its arrival to its answer.
+    /// Time from its arrival to its answer.
     pub fn time_ns(&self) -> u64 {
         self.answered_ns.saturating_sub(self.arrived_ns)
     }
 }
 
-/// Everything that was answered since the last reset, in the order of the answers.
+/// All requests answered since the last reset, in the order of the answers.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Served {
     /// Each request, up to [`Served::REQUESTS_MAX`].
@@ -68,7 +68,7 @@ impl Served {
     /// Most requests that are kept one by one; further ones are only counted.
     pub const REQUESTS_MAX: usize = 4 << 20;
 
-    /// Adds one.
+    /// Adds a request.
     pub(crate) fn add(&mut self, request: Request) {
         match request.direction {
             Direction::Read => {
@@ -86,7 +86,7 @@ impl Served {
         }
     }
 
-    /// Those of one direction alone.
+    /// Returns the requests of one direction alone.
     #[must_use]
     pub fn of(&self, direction: Direction) -> Self {
         let mut some = Self::default();
@@ -97,7 +97,7 @@ impl Served {
         some
     }
 
-    /// Those that arrived in a span of time, as instants on the axis of `CLOCK_MONOTONIC`.
+    /// Returns the requests that arrived in a span of time, as instants on the axis of `CLOCK_MONOTONIC`.
     #[must_use]
     pub fn between(&self, from_ns: u64, to_ns: u64) -> Self {
         let mut some = Self::default();
@@ -133,7 +133,7 @@ impl Served {
         self.requests.len() as f64 * 1e9 / (last.saturating_sub(first).max(1)) as f64
     }
 
-    /// Requests under way at a time, on average over the same span (Little's law).
+    /// Mean number of requests in flight over the same span (Little's law).
     pub fn under_way(&self) -> f64 {
         self.mean_ns() / 1e9 * self.per_second()
     }
@@ -156,7 +156,7 @@ impl Direction {
     }
 }
 
-/// The line in which a rig tells its owner.
+/// The line in which a rig reports the request to its owner.
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { direction, arrived_ns, answered_ns, offset_bytes, length_bytes } = self;
@@ -165,7 +165,7 @@ impl fmt::Display for Request {
 }
 
 impl Request {
-    /// What such a line says.
+    /// Parses such a line.
     pub(crate) fn parse(line: &str) -> Option<Self> {
         let (letter, numbers) = line.split_once(' ')?;
         let direction =

@@ -1,4 +1,7 @@
-//! Programs of others that rigs have started and that live on by themselves.
+//! External programs that rigs have started and that keep running by themselves.
+//!
+//! A program that is started to live on is one of `PROGRAMS` and has a word on our directory in its command line. It
+//! holds neither the journal's lock nor the owner's pipes.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -10,11 +13,11 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::step::{Outcome, TRIES};
 
-/// What rigs start so, and the shells that begin it. Whoever else has a word on a directory of ours looks at it, and is
-/// let alone.
+/// Programs that rigs start this way, and the shells that start them. Any other program with a word on a directory of
+/// ours only looks at it, and is left alone.
 const PROGRAMS: [&str; 8] = ["unshare", "sh", "dash", "bash", "busybox", "sshd", "sshfs", "ssh"];
 
-/// Kills those whose command line names something below a directory of ours, and waits until they are gone.
+/// Kills the processes whose command line names something below a directory of ours, and waits until they are gone.
 pub(crate) fn end(home: &Path) -> Outcome {
     let mut found = false;
     for _ in 0..TRIES {
@@ -25,7 +28,8 @@ pub(crate) fn end(home: &Path) -> Outcome {
                 Looks::Unclear => is_over = false,
                 Looks::Ours => {
                     (found, is_over) = (true, false);
-                    // Another may have the number by now; the descriptor stays with the one that it was opened for.
+                    // Another process may have the PID by now; the descriptor stays with the process that it was opened
+                    // for.
                     if let Ok(held) = pidfd_open(process, PidfdFlags::empty())
                         && look(process, home) == Looks::Ours
                     {
@@ -47,7 +51,7 @@ fn processes() -> impl Iterator<Item = Pid> {
     entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
 }
 
-/// What a process looks like.
+/// Kind of a process, by its looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Looks {
     Ours,
@@ -58,7 +62,7 @@ enum Looks {
 
 fn look(process: Pid, home: &Path) -> Looks {
     let directory = Path::new("/proc").join(process.as_raw_nonzero().to_string());
-    // One that has ended and was not waited for has no program.
+    // A process that has ended and was not waited for has no program.
     let program = fs::read_link(directory.join("exe")).unwrap_or_default();
     if !program.file_name().is_some_and(|name| PROGRAMS.iter().any(|known| name == *known)) {
         return Looks::Other;
@@ -81,7 +85,7 @@ mod tests {
     fn only_what_rigs_start_is_ended_and_only_by_a_word_below_their_directory() {
         let home = std::env::temp_dir().join(crate::journal::unique_name());
         let word = |name: &str| home.join(name).into_os_string();
-        // Each waits for what it is to print, and ends with us at the latest.
+        // Each waits for its input, and ends with us at the latest.
         let start = |program: &str, arguments: &[&str], word| {
             let mut command = Command::new(program);
             command.args(arguments).args(["cat", "-"]).arg(word).stdin(Stdio::piped()).spawn().unwrap()
@@ -90,7 +94,7 @@ mod tests {
         let mut looks = start("env", &[], word("config"));
         let elsewhere = home.with_extension("else").into_os_string();
         let mut others = start("unshare", &["--fork", "--kill-child"], elsewhere);
-        // Each has become its program when its command line is its own.
+        // Each has become its program when its `exe` link names it.
         let lives = |process: u32| {
             let program = fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
             program.file_name().is_some_and(|name| name == "unshare")

@@ -1,9 +1,9 @@
-//! What a rig is, as a value and as words of a command line.
+//! A description of a rig, as a value and as words of a command line.
 //!
-//! `fuse slots=4 service=1ms`, `disk fs=ext4 size=256m read_iops=5000`, `disk over over.slots=32 over.service=6ms..9ms`,
-//! `disk fs=ext4 on on.fs=ext4 on.read_iops=1700`,
+//! `fuse slots=4 service=1ms`, `disk fs=ext4 size=256m read_iops=5000`,
+//! `disk over over.slots=32 over.service=6ms..9ms`, `disk fs=ext4 on on.fs=ext4 on.read_iops=1700`,
 //! `disk fs=ext4 overlay`, `neighbour in=/mnt rate=500`, `hogs count=2`, `quota cpus=0.2`, `memory limit=64m`,
-//! `network rate=200mbit`. What [`Spec::words`] writes, [`Spec::parse`] reads back.
+//! `network rate=200mbit`. [`Spec::parse`] reads back the words that [`Spec::words`] writes.
 
 mod group;
 mod network;
@@ -24,9 +24,9 @@ pub use network::NetworkSpec;
 use server::put_timing;
 pub use server::{FuseSpec, Opened};
 
-/// What stands before words on the server under a disk.
+/// Prefix of words on the server under a disk.
 pub(crate) const OVER: &str = "over.";
-/// What stands before words on the disk under a disk.
+/// Prefix of words on the disk under a disk.
 const BENEATH: &str = "on.";
 
 /// One rig.
@@ -34,22 +34,22 @@ const BENEATH: &str = "on.";
 pub enum Spec {
     /// A file system in memory whose answers take a known time.
     Fuse(FuseSpec),
-    /// A loop device, and what lies over and under it.
+    /// A loop device, with the layers over and under it.
     Disk(DiskSpec),
-    /// Somebody else who reads in the same file system.
+    /// A reader in the same file system.
     Neighbour(NeighbourSpec),
-    /// Somebody else who needs the CPUs.
+    /// Threads that need the CPUs.
     Hogs(HogsSpec),
-    /// A share of CPU time for those that are put in.
+    /// A share of CPU time for the processes put into it.
     Quota(QuotaSpec),
-    /// An amount of memory for those that are put in.
+    /// An amount of memory for the processes put into it.
     Memory(MemorySpec),
     /// A network file system.
     Network(NetworkSpec),
 }
 
 impl Spec {
-    /// A file system in memory that answers at once, until it is given times.
+    /// A file system in memory that answers at once, until it gets other times.
     pub fn fuse() -> FuseSpec {
         FuseSpec::default()
     }
@@ -59,7 +59,7 @@ impl Spec {
         DiskSpec::default()
     }
 
-    /// One who makes a file in that directory and reads it directly, so often a second.
+    /// A neighbour that makes a file in that directory and reads it directly, at this rate.
     pub fn neighbour(directory: impl Into<PathBuf>, reads_per_second: u64) -> NeighbourSpec {
         NeighbourSpec {
             directory: directory.into(),
@@ -69,43 +69,43 @@ impl Spec {
         }
     }
 
-    /// So many threads that do nothing but take CPU time.
+    /// Threads that do nothing but take CPU time.
     pub fn hogs(count: u32) -> HogsSpec {
         HogsSpec { count }
     }
 
-    /// A group of processes that gets so much CPU time: 0.2 is a fifth of a CPU. Given out ten times a second.
+    /// A group of processes with that much CPU time, given out ten times a second: 0.2 is a fifth of a CPU.
     pub fn quota(cpus: f64) -> QuotaSpec {
         QuotaSpec { cpus, period_us: 100_000 }
     }
 
-    /// A group of processes that gets so much memory, what it keeps in the page cache included.
+    /// A group of processes with that much memory, its page cache included.
     pub fn memory(limit_bytes: u64) -> MemorySpec {
         MemorySpec { limit_bytes }
     }
 
-    /// A file system of 256 MiB behind a network that carries so many bits a second.
+    /// A file system of 256 MiB behind a network of that rate.
     pub fn network(bits_per_second: u64) -> NetworkSpec {
         NetworkSpec { bits_per_second, delay_ns: 0, bytes: 256 << 20, mount_options: String::new() }
     }
 }
 
-/// A loop device: what lies under it, on it, and between.
+/// A loop device, with the layers under it, on it, and between.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DiskSpec {
     /// Size of the device.
     pub bytes: u64,
-    /// Where its bytes are.
+    /// Place of its bytes.
     pub on: On,
-    /// What is made on it and mounted: a file system's name. Without one, the rig is the device alone.
+    /// Name of the file system to make on it and mount. Without one, the rig is the device alone.
     pub file_system: Option<String>,
     /// Options of `mkfs`, split at blanks.
     pub mkfs_options: String,
     /// Options of `mount`.
     pub mount_options: String,
-    /// Whether an overlay lies over the file system, with its layers in it; the rig is then the overlay.
+    /// True if an overlay lies over the file system, with its layers in it; the rig is then the overlay.
     pub overlay: bool,
-    /// What the device may do.
+    /// Limits of the device.
     pub throttle: Throttle,
     /// Requests that the device takes at a time.
     pub requests: Option<u32>,
@@ -113,7 +113,7 @@ pub struct DiskSpec {
     pub dirty_max_bytes: Option<u64>,
 }
 
-/// Where the bytes of a disk are.
+/// Place of a disk's bytes.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub enum On {
     /// In a file in memory, if there is room for it.
@@ -144,28 +144,28 @@ impl Default for DiskSpec {
 }
 
 impl DiskSpec {
-    /// A device of this size. xfs takes no less than 300 MiB, btrfs no less than 109.
+    /// Sets the size of the device. xfs takes no less than 300 MiB, btrfs no less than 109.
     #[must_use]
     pub fn size_mib(mut self, mib: u64) -> Self {
         self.bytes = mib << 20;
         self
     }
 
-    /// Its bytes are in a file in that directory.
+    /// Puts its bytes into a file in that directory.
     #[must_use]
     pub fn in_directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.on = On::Directory(directory.into());
         self
     }
 
-    /// Its bytes are served by that server, with direct I/O between.
+    /// Lets that server serve its bytes, with direct I/O between.
     #[must_use]
     pub fn over(mut self, server: FuseSpec) -> Self {
         self.on = On::Fuse(Box::new(server));
         self
     }
 
-    /// Its bytes are in a file of that disk's file system, with direct I/O between.
+    /// Puts its bytes into a file of that disk's file system, with direct I/O between.
     #[must_use]
     pub fn on_disk(mut self, beneath: DiskSpec) -> Self {
         self.on = On::Disk(Box::new(beneath));
@@ -193,50 +193,50 @@ impl DiskSpec {
         self
     }
 
-    /// Mounts an overlay over the file system, which must be there: as containers have it.
+    /// Mounts an overlay over the file system, which must exist, as containers have it.
     #[must_use]
     pub fn overlay(mut self) -> Self {
         self.overlay = true;
         self
     }
 
-    /// At most so many reads a second: a tenth of it in one burst, ten times a second. Over T seconds, a rate may so be off
-    /// by a share of 0.1 / T. The other limits are kept in the same way.
+    /// Allows at most this many reads a second: a tenth of them in one burst, ten times a second. Over T seconds, a
+    /// rate may therefore be off by a share of 0.1 / T. The kernel keeps the other limits in the same way.
     #[must_use]
     pub fn read_iops(mut self, reads: u64) -> Self {
         self.throttle.read_iops = Some(reads);
         self
     }
 
-    /// At most so many writes a second.
+    /// Allows at most this many writes a second.
     #[must_use]
     pub fn write_iops(mut self, writes: u64) -> Self {
         self.throttle.write_iops = Some(writes);
         self
     }
 
-    /// At most so many bytes read a second.
+    /// Allows at most this many bytes read a second.
     #[must_use]
     pub fn read_bytes_per_second(mut self, bytes: u64) -> Self {
         self.throttle.read_bytes_per_second = Some(bytes);
         self
     }
 
-    /// At most so many bytes written a second.
+    /// Allows at most this many bytes written a second.
     #[must_use]
     pub fn write_bytes_per_second(mut self, bytes: u64) -> Self {
         self.throttle.write_bytes_per_second = Some(bytes);
         self
     }
 
-    /// The device takes so many requests at a time.
+    /// Sets the number of requests that the device takes at a time.
     #[must_use]
     pub fn requests(mut self, count: u32) -> Self {
         self.requests = Some(count);
         self
     }
 
-    /// So many bytes of its file system's pages may be dirty.
+    /// Sets the number of bytes that may be dirty in its file system's pages.
     #[must_use]
     pub fn dirty_max_bytes(mut self, bytes: u64) -> Self {
         self.dirty_max_bytes = Some(bytes);
@@ -305,21 +305,21 @@ impl DiskSpec {
     }
 }
 
-/// One who makes a file and reads it directly, at random.
+/// A process that makes a file and reads it directly, at random offsets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NeighbourSpec {
-    /// Where its file is.
+    /// Directory of its file.
     pub directory: PathBuf,
-    /// How often it reads, in equal gaps; later if a read takes longer than that.
+    /// Reads a second, in equal gaps; fewer if a read takes longer than that.
     pub reads_per_second: u64,
-    /// How much it reads at once.
+    /// Bytes that it reads at once.
     pub block_bytes: u64,
     /// Size of its file.
     pub file_bytes: u64,
 }
 
 impl NeighbourSpec {
-    /// Reads so much at once.
+    /// Sets the bytes that it reads at once.
     #[must_use]
     pub fn block_bytes(mut self, bytes: u64) -> Self {
         self.block_bytes = bytes;
@@ -350,7 +350,7 @@ impl NeighbourSpec {
 /// Threads that take CPU time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HogsSpec {
-    /// How many.
+    /// Number of threads.
     pub count: u32,
 }
 
@@ -375,7 +375,7 @@ into_spec!(
 );
 
 impl Spec {
-    /// The words of a command line that mean this rig.
+    /// Returns the words of a command line that describe this rig.
     pub fn words(&self) -> Vec<String> {
         let (kind, words) = match self {
             Self::Fuse(spec) => ("fuse", spec.words()),
@@ -389,7 +389,7 @@ impl Spec {
         [vec![kind.to_owned()], words].concat()
     }
 
-    /// The rig that words mean.
+    /// Returns the rig that words describe.
     ///
     /// # Errors
     /// The word that is not understood.
@@ -422,7 +422,7 @@ impl Spec {
         Ok(spec)
     }
 
-    /// Changes what one word says: `service=2ms`.
+    /// Applies one word: `service=2ms`.
     fn put(&mut self, word: &str) -> Result<(), Trouble> {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
         let put = match self {
@@ -449,27 +449,27 @@ impl Spec {
     }
 }
 
-/// Words on times that a server takes while it lives: `service=2ms slots=8`.
+/// Applies words on times, which a live server accepts: `service=2ms slots=8`.
 pub(crate) fn change_timing(timing: Timing, words: &[&str]) -> Result<Timing, Trouble> {
     change(timing, words, put_timing)
 }
 
-/// Words on limits that a disk takes while it lives: `read_iops=2000`.
+/// Applies words on limits, which a live disk accepts: `read_iops=2000`.
 pub(crate) fn change_throttle(throttle: Throttle, words: &[&str]) -> Result<Throttle, Trouble> {
     change(throttle, words, put_throttle)
 }
 
-/// Words on the share that a group takes while it lives: `cpus=0.5`.
+/// Applies words on the share, which a live group accepts: `cpus=0.5`.
 pub(crate) fn change_quota(quota: QuotaSpec, words: &[&str]) -> Result<QuotaSpec, Trouble> {
     change(quota, words, QuotaSpec::put)
 }
 
-/// Words on the memory that a group takes while it lives: `limit=32m`.
+/// Applies words on the memory, which a live group accepts: `limit=32m`.
 pub(crate) fn change_memory(memory: MemorySpec, words: &[&str]) -> Result<MemorySpec, Trouble> {
     change(memory, words, MemorySpec::put)
 }
 
-/// Words on the rate that a network takes while it lives: `rate=20mbit`.
+/// Applies words on the rate, which a live network accepts: `rate=20mbit`.
 pub(crate) fn change_network(network: NetworkSpec, words: &[&str]) -> Result<NetworkSpec, Trouble> {
     change(
         network,
@@ -495,7 +495,7 @@ fn change<T>(
     Ok(value)
 }
 
-/// Takes back what an earlier word said.
+/// Value that takes back an earlier word.
 const NONE: &str = "none";
 
 fn put_throttle(throttle: &mut Throttle, key: &str, value: &str) -> Result<bool, String> {

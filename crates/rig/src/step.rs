@@ -1,4 +1,4 @@
-//! One change to the machine: how it is written down, and how it is undone if it is still ours.
+//! One change to the machine: its line in a journal, and its undoing if it is still ours.
 
 use std::fmt;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::device::LoopDevice;
 use crate::text::{escape, unescape, unescape_text};
 use crate::{PREFIX, cgroup, command, device, identity, mounts, network, servers, throttle, undo, zram};
 
-/// How often what is in use is asked again, 20 ms apart.
+/// Number of attempts while something is in use, 20 ms apart.
 pub(crate) const TRIES: usize = 100;
 
 /// A change, as it is about to be made.
@@ -28,8 +28,8 @@ pub(crate) enum Step {
     File(PathBuf),
     /// Something is mounted on a directory of ours.
     Mount { file_system: String, at: PathBuf },
-    /// A loop device is attached to a file of ours. Noted once more when it is known which: its name, and its
-    /// [sequence number](identity::sequence), which the following steps have as well.
+    /// A loop device is attached to a file of ours. The step is noted once more when the device is known: its name, and
+    /// its [sequence number](identity::sequence), which the following steps have as well.
     Loop { backing: PathBuf, known: Option<(String, u64)> },
     /// A compressed memory device was made, and gets that size.
     Zram { number: String, bytes: u64, sequence: Option<u64> },
@@ -39,26 +39,26 @@ pub(crate) enum Step {
     Setting { backing: PathBuf, file: PathBuf, old: String, sequence: Option<u64> },
     /// A group of processes is made.
     Cgroup(PathBuf),
-    /// A pair of network devices is made, of which this is the one on our side; the other goes with it.
+    /// A pair of network devices is made. This is the one on our side; the other goes with it.
     Link(String),
-    /// Servers are started, or clients of them, by words below that directory of ours.
+    /// Servers or their clients are started, with words below that directory of ours.
     Servers(PathBuf),
 }
 
-/// What came of undoing.
+/// Result of undoing.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Undone,
-    /// It was never made, was undone before, or what is there now is not ours.
+    /// It was never made, was undone before, or the thing that is there now is not ours.
     NotThere,
-    /// It is there, and ours or perhaps so: why it stays.
+    /// It is there, and ours or perhaps so; the text says why it stays.
     Left(String),
 }
 
 impl Step {
-    /// The line of a journal.
+    /// Returns the line of a journal.
     pub(crate) fn line(&self) -> String {
-        // Last, and only where there is one: journals of before have none either.
+        // The number is last, and only where there is one: older journals have none either.
         let last = |sequence: &Option<u64>| sequence.map(|number| format!(" {number}")).unwrap_or_default();
         match self {
             Self::Directory(path) => format!("directory {}", escape(path)),
@@ -83,7 +83,7 @@ impl Step {
         }
     }
 
-    /// The step of a line; `None` for what none of ours wrote.
+    /// Returns the step of a line; `None` for a line that none of our programs wrote.
     pub(crate) fn parse(line: &str) -> Option<Self> {
         let mut words = line.split(' ');
         let kind = words.next()?;
@@ -91,7 +91,7 @@ impl Step {
         let path = |index: usize| words.get(index).map(|word| PathBuf::from(unescape(word)));
         let text = |index: usize| words.get(index).map(|word| unescape_text(word));
         let number = |index: usize| words.get(index).and_then(|word| word.parse().ok());
-        // There may be none, but no strange one.
+        // The number may be missing, but not malformed.
         let last = |index: usize| match words.get(index) {
             Some(word) => word.parse().ok().map(Some),
             None => Some(None),
@@ -121,7 +121,7 @@ impl Step {
         })
     }
 
-    /// Undoes it, if what is there is what was made.
+    /// Undoes it, if the thing that is there is the one that was made.
     pub(crate) fn undo(&self) -> Outcome {
         match self {
             Self::Directory(path) if has_our_name(path) => remove(path, AtFlags::REMOVEDIR),
@@ -140,7 +140,7 @@ impl Step {
         }
     }
 
-    /// Whether a later step says the same, and more.
+    /// Returns true if a later step says the same, and more.
     pub(crate) fn is_said_better_by(&self, later: &Self) -> bool {
         match (self, later) {
             (Self::Loop { backing, known: None }, Self::Loop { backing: same, known: Some(_) }) => {
@@ -150,13 +150,13 @@ impl Step {
         }
     }
 
-    /// Whether it is still there when the machine was started anew.
+    /// Returns true if it is still there after a reboot.
     pub(crate) fn outlives_a_boot(&self) -> bool {
         matches!(self, Self::Directory(_) | Self::File(_))
     }
 
-    /// Makes the kernel answer with an error whatever waits for a server that is dead. Whether that has unmounted it, as
-    /// nobody used it, is the answer.
+    /// Makes the kernel answer with an error all requests that wait for a dead server. Returns true if that has
+    /// unmounted it, as nobody used it.
     pub(crate) fn abort(&self) -> bool {
         if let Self::Mount { file_system, at } = self
             && file_system == "fuse"
@@ -169,7 +169,7 @@ impl Step {
     }
 }
 
-/// For people: what was made.
+/// The description of the change, for people.
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -208,7 +208,7 @@ fn outcome(done: Result<(), String>) -> Outcome {
     }
 }
 
-/// Removes a name from its directory. A directory goes only when it is empty; a file only from a directory of ours,
+/// Removes a name from its directory. A directory goes only if it is empty. A file goes only from a directory of ours,
 /// which is opened through no link.
 fn remove(path: &Path, flags: AtFlags) -> Outcome {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Outcome::NotThere };
@@ -242,14 +242,14 @@ fn open_own(directory: &Path) -> Result<OwnedFd, Errno> {
     if own { Ok(opened) } else { Err(Errno::PERM) }
 }
 
-/// What lies at a mount point of ours.
+/// State of a mount point of ours.
 #[derive(Debug, PartialEq, Eq)]
 enum Mounted {
     /// Nothing of ours.
     Nothing,
     /// Ours alone.
     Ours,
-    /// Ours, and something over it that nobody can unmount but who mounted it: this is what.
+    /// Ours, with something over it that only the one who mounted it can unmount; the text names it.
     Covered(String),
 }
 
@@ -276,7 +276,7 @@ fn unmount(file_system: &str, at: &Path) -> Outcome {
     match mounted(file_system, at) {
         Mounted::Ours => Outcome::Left("it stays mounted".into()),
         Mounted::Covered(over) => Outcome::Left(format!("over it lies what is not ours: {over}")),
-        // Somebody else did it.
+        // Someone else unmounted it.
         Mounted::Nothing if is_there => Outcome::Undone,
         Mounted::Nothing => Outcome::NotThere,
     }
@@ -319,7 +319,7 @@ fn unlimit(file: &Path, device: &str, [old, new]: [u64; 2], sequence: Option<u64
     let directory = identity::directory(device);
     let name = fs::canonicalize(&directory).ok().and_then(|path| path.file_name().map(ToOwned::to_owned));
     let _held = name.and_then(|name| identity::hold(&Path::new("/dev").join(name)));
-    // Limits outlive the file of a loop device: where it has none, the limit is still ours, and nobody else's.
+    // Limits outlive the file of a loop device: on a device without a file, the limit is still ours, and nobody else's.
     if identity::is_same(&directory, sequence) || identity::is_free_loop(&directory) {
         outcome(fs::write(file, format!("{device} {old}")).map_err(|error| error.to_string()))
     } else if directory.exists() {
@@ -349,18 +349,18 @@ fn remove_zram(number: &str, bytes: u64, sequence: Option<u64>) -> Outcome {
         }
         match (zram::size_bytes(number), sequence) {
             (Some(size), _) if size == bytes => {}
-            // It was killed before it gave it its size.
+            // The rig was killed before it set the size.
             (Some(0), Some(_)) => {}
             (Some(0), None) => return Outcome::Left("it has no size, and may be somebody else's".into()),
             _ => return Outcome::NotThere,
         }
-        // The kernel does not remove what is open or mounted. Where only the size tells whose it is, what somebody
-        // keeps is not even tried.
+        // The kernel does not remove a device that is open or mounted. Where only the size tells whose it is, a device
+        // that others keep is not even tried.
         let may_try = sequence.is_some() || identity::can_be_had_alone(Path::new(&zram::path(number)));
         if may_try && zram::remove(number).is_ok() {
             return Outcome::Undone;
         }
-        // Whoever looks at new devices may hold it open for a moment.
+        // A program that looks at new devices may hold it open for a moment.
         thread::sleep(Duration::from_millis(20));
     }
     Outcome::Left("it is in use".into())
@@ -417,7 +417,7 @@ mod tests {
         ] {
             assert_eq!(step.undo(), Outcome::NotThere, "{step}");
         }
-        // A directory with our name that others may write to is none of ours.
+        // A directory with our name that others may write to is not ours.
         let open = directory.join("skye-rig.12345678");
         fs::create_dir(&open).unwrap();
         fs::write(open.join("file"), "").unwrap();
@@ -442,7 +442,7 @@ mod tests {
         let read = || fs::read_to_string(&requests).unwrap().trim().to_owned();
         let before = read();
         device.set_requests(&mut journal, &backing, 4).unwrap();
-        // A file that says what the kernel's would: only root of its own cgroup can have that.
+        // A file that stands in for the kernel's, which only root of its own cgroup can have.
         let limits = journal.file_in(&directory, "limits", 0).unwrap();
         fs::write(&limits, format!("{number} 5000\n")).unwrap();
         let steps = |sequence| {
@@ -493,7 +493,7 @@ mod tests {
         assert!(matches!(undo(bytes, None), Outcome::Left(why) if why.contains("somebody else")));
         assert!(Path::new(&path).exists());
         if sequence.is_some() {
-            // Another test may be given the number at once.
+            // Another test may get the number at once.
             assert_eq!(undo(bytes, sequence), Outcome::Undone);
             assert_ne!(identity::sequence(&zram::directory(number)), sequence);
         }
@@ -528,11 +528,11 @@ mod tests {
             Outcome::Left("over it lies what is not ours: tmpfs of foreign, tmpfs of foreign".into())
         );
         assert!(mounts::at(&at).len() == 3 && at.join("file").exists());
-        // One at a time.
+        // Each call unmounts one.
         assert!(undo::unmount(&at));
         assert_eq!(mounts::at(&at).len(), 2);
         assert!(undo::unmount(&at));
-        // In use, it is detached.
+        // A mount in use is detached.
         let user = fs::File::create(at.join("file")).unwrap();
         assert_eq!((step.undo(), step.undo()), (Outcome::Undone, Outcome::NotThere));
         drop(user);

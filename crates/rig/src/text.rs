@@ -1,14 +1,14 @@
-//! Text that stands in lines of words: journals, command lines, and what a rig and its owner say to each other.
+//! Text in lines of words: journals, command lines, and the protocol between a rig and its owner.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
-/// Stands for a word that is empty.
+/// Stands for an empty word.
 const EMPTY: &str = "-";
 
-/// One word without blanks, from any bytes: those that would end a word or a line become `%` and two digits.
+/// Returns one word without blanks, for any bytes: those that would end a word or a line become `%` and two digits.
 pub(crate) fn escape(text: impl AsRef<OsStr>) -> String {
     let bytes = text.as_ref().as_bytes();
     if bytes.is_empty() {
@@ -27,7 +27,7 @@ pub(crate) fn escape(text: impl AsRef<OsStr>) -> String {
     word
 }
 
-/// What [`escape`] was given. A `%` that nothing of ours wrote stands for itself.
+/// Returns the text that [`escape`] was given. A `%` that [`escape`] did not write stays as it is.
 pub(crate) fn unescape(word: &str) -> OsString {
     if word == EMPTY {
         return OsString::new();
@@ -50,7 +50,7 @@ pub(crate) fn unescape(word: &str) -> OsString {
     OsString::from_vec(bytes)
 }
 
-/// [`unescape`], for what is text.
+/// Does the same as [`unescape`], for text.
 pub(crate) fn unescape_text(word: &str) -> String {
     unescape(word).to_string_lossy().into_owned()
 }
@@ -60,7 +60,7 @@ pub(crate) fn time(time_ns: u64) -> String {
     humantime::format_duration(Duration::from_nanos(time_ns)).to_string().replace(' ', "")
 }
 
-/// The nanoseconds that [`time`] was given, or a person wrote.
+/// Returns the nanoseconds that [`time`] was given, or that a person wrote.
 pub(crate) fn parse_time(text: &str) -> Result<u64, String> {
     let time = humantime::parse_duration(text).map_err(|_| format!("`{text}` is not a time such as 1ms"))?;
     u64::try_from(time.as_nanos()).map_err(|_| format!("`{text}` is too long"))

@@ -1,11 +1,11 @@
 //! Limits of a block device, kept by the kernel: `blkio.throttle` of cgroup v1.
 //!
-//! They are set in the root cgroup, where all that is not in another one is limited together, and nothing below says
-//! to the measured program that it is limited.
+//! They are set in the root cgroup, which limits together everything that is not in another cgroup. Nothing below it
+//! tells the measured program that it is limited.
 //!
-//! The kernel lets through what is allowed in a tenth of a second in one burst, and then nothing until the next. So the
-//! limit is exact from burst to burst; over a time of T seconds a rate may be off by one burst, a share of 0.1 / T. Nearly
-//! all latencies are short, and some are of 90 ms.
+//! The kernel lets a tenth of a second's amount through in one burst, and then nothing until the next. So the limit is
+//! exact from burst to burst. Over a time of T seconds, a rate may be off by one burst, a share of 0.1 / T. Nearly all
+//! latencies are short, and some are 90 ms.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::identity;
 use crate::journal::Journal;
 use crate::step::Step;
 
-/// What a device may do; `None` is no limit.
+/// Limits of a device; `None` means no limit.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Throttle {
     /// Reads a second.
@@ -30,7 +30,7 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    /// Files of the cgroup, and the limit in each; 0 is none.
+    /// Files of the cgroup, and the limit in each; 0 means none.
     fn limits(&self) -> [(&'static str, u64); 4] {
         let limit = |limit: Option<u64>| limit.unwrap_or(0);
         [
@@ -41,7 +41,7 @@ impl Throttle {
         ]
     }
 
-    /// Makes these the limits of a device ("7:3"), in that cgroup; undone with the journal.
+    /// Makes these the limits of a device ("7:3") in that cgroup; the journal undoes it.
     pub(crate) fn set(&self, journal: &mut Journal, cgroup: &Path, device: &str) -> Result<(), Trouble> {
         let sequence = identity::sequence(&identity::directory(device));
         for (name, new) in self.limits() {

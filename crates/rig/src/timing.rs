@@ -1,4 +1,6 @@
-//! When a server answers: a queue with a number of slots, of which throughput and waiting are known in closed form.
+//! Times of a server's answers: a queue with slots, whose throughput and waiting are known in closed form.
+//!
+//! A new time of servers is part of `Queue::due_ns`, with a test that computes it by hand.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -7,12 +9,12 @@ use fastrand::Rng;
 
 use crate::served::Direction;
 
-/// What the server's own cache is counted in.
+/// Size of the blocks in the server's own cache.
 const CACHE_BLOCK_BYTES: u64 = 4096;
-/// The same times are drawn in every run.
+/// Seed of the times: every run draws the same.
 const SEED: u64 = 0x5eed;
 
-/// A time, or a range of them in which each is as likely as any other.
+/// A time, or a range of equally likely times.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// The shortest.
@@ -35,9 +37,9 @@ impl Span {
 /// Requests that take longer than others.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slow {
-    /// Which share of the requests, each by chance.
+    /// Share of the requests, chosen at random.
     pub share: f64,
-    /// How long they take.
+    /// Their service time.
     pub service: Span,
 }
 
@@ -46,20 +48,20 @@ pub struct Slow {
 pub struct Beyond {
     /// The number.
     pub count: u64,
-    /// How long requests take beyond it.
+    /// Service time of requests beyond it.
     pub service: Span,
 }
 
-/// Times in which nothing is begun.
+/// Times in which no request begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stall {
-    /// How long each lasts.
+    /// Length of each.
     pub for_ns: u64,
-    /// From one to the next; each lies at the end of its period.
+    /// Time from one to the next; each lies at the end of its period.
     pub every_ns: u64,
 }
 
-/// Which requests take time.
+/// Requests that take time.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Timed {
     /// Reads and writes.
@@ -71,44 +73,45 @@ pub enum Timed {
     Writes,
 }
 
-/// How long answers take. A request goes to the slot that is free first, in the order of arrival, and keeps it for its
+/// Times of answers. A request goes to the slot that is free first, in the order of arrival, and keeps it for its
 /// service time.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub struct Timing {
-    /// Requests that are served at a time; without it, all that there are.
+    /// Requests that are served at a time; without it, all of them.
     pub slots: Option<u32>,
-    /// How long each takes in its slot.
+    /// Service time of each in its slot.
     pub service: Span,
-    /// Some that take longer.
+    /// Requests that take longer.
     pub slow: Option<Slow>,
-    /// Those of more bytes than this.
+    /// Another time for requests of more bytes than this.
     pub large: Option<Beyond>,
-    /// Those that make more than this under way.
+    /// Another time for requests that bring more than this many in flight.
     pub crowded: Option<Beyond>,
-    /// Those after this many: a disk that is fast as long as its credit lasts.
+    /// Another time for requests after this many: a disk that is fast as long as its credit lasts.
     pub spent: Option<Beyond>,
     /// Bytes that all slots together move in a second.
     pub bytes_per_second: Option<u64>,
-    /// Times in which nothing is begun.
+    /// Times in which no request begins.
     pub stall: Option<Stall>,
-    /// How long fsync takes, in a slot like the others.
+    /// Time of an fsync, in a slot like the others.
     pub sync: Option<Span>,
-    /// How long it takes to look up, make, remove and rename names, to open, and to read and change attributes, in a slot
-    /// like the others. Flush, release and forget are answered at once, so that what a call takes can be counted.
+    /// Time to look up, make, remove and rename names, to open, and to read and change attributes, in a slot like the
+    /// others. Flush, release and forget are answered at once, so that the cost of a call can be counted.
     pub names: Option<Span>,
-    /// Reads of what was read before take so long and no slot: a cache where nobody but the server sees it.
+    /// Time to read data that was read before, without a slot: a cache that only the server sees.
     pub cache: Option<Span>,
-    /// Whether reads, writes or both take time.
+    /// Requests that take time: reads, writes or both.
     pub timed: Timed,
 }
 
 impl Timing {
-    /// Whether anything takes time at all.
+    /// Returns true if nothing takes time.
     pub fn is_at_once(&self) -> bool {
         *self == Self { slots: self.slots, timed: self.timed, ..Self::default() }
     }
 
-    /// The service time of a request of so many bytes that comes after so many others, of which so many are under way.
+    /// Returns the service time of a request of `bytes` bytes, with `under_way` others in flight and `before` others
+    /// served so far.
     fn service_of(
         &self,
         direction: Direction,
@@ -123,7 +126,7 @@ impl Timing {
             Direction::Write => self.timed != Timed::Reads,
         };
         let slow = self.slow.filter(|slow| random.f64() < slow.share).map(|slow| slow.service);
-        // What is told last holds.
+        // The last one that applies wins.
         let beyond = [(self.large, bytes), (self.crowded, under_way + 1), (self.spent, before + 1)]
             .into_iter()
             .filter_map(|(beyond, count)| beyond.filter(|beyond| count > beyond.count))
@@ -134,21 +137,21 @@ impl Timing {
     }
 }
 
-/// The slots as they are busy now.
+/// The slots with their current load.
 #[derive(Debug)]
 pub(crate) struct Queue {
     timing: Timing,
-    /// When stalls are counted from.
+    /// Instant from which stalls are counted.
     origin_ns: u64,
-    /// When each slot is free, where their number is limited.
+    /// Instants when the slots are free, where their number is limited.
     free_ns: BinaryHeap<Reverse<u64>>,
-    /// When each read and write that is under way is answered.
+    /// Instants when the reads and writes in flight are answered.
     under_way_ns: BinaryHeap<Reverse<u64>>,
     /// Reads and writes that took time so far.
     served: u64,
-    /// When the last byte that was promised has been moved.
+    /// Instant when the last promised byte has been moved.
     moved_ns: u64,
-    /// Blocks that were read: of which file, and where.
+    /// Blocks that were read: the file and the block's number.
     cached: HashSet<(u64, u64)>,
     random: Rng,
 }
@@ -174,7 +177,7 @@ impl Queue {
         self.timing
     }
 
-    /// Other times from now on; what is under way keeps the ones that it has.
+    /// Sets other times from now on; requests in flight keep theirs.
     pub(crate) fn set(&mut self, timing: Timing, now_ns: u64) {
         self.timing = timing;
         self.origin_ns = now_ns;
@@ -183,12 +186,12 @@ impl Queue {
         self.cached.clear();
         let slots = timing.slots.map_or(0, |slots| slots.max(1) as usize);
         let mut busy = std::mem::take(&mut self.free_ns).into_sorted_vec();
-        // Ascending, in reverse: those that are free last are kept.
+        // Ascending, in reverse: the slots that are free last are kept.
         busy.resize(slots, Reverse(now_ns));
         self.free_ns = busy.into();
     }
 
-    /// When to answer a request that arrived now, on bytes of a file; `None` is at once.
+    /// Returns the instant to answer a request that arrives now, on bytes of a file; `None` is at once.
     pub(crate) fn due_ns(
         &mut self,
         now_ns: u64,
@@ -226,7 +229,7 @@ impl Queue {
         Some(due_ns)
     }
 
-    /// Whether all of it was read before; it is from now on.
+    /// Returns true if all of it was read before. From now on it counts as read.
     fn was_cached(&mut self, file: u64, offset_bytes: u64, length_bytes: u64) -> bool {
         let blocks =
             offset_bytes / CACHE_BLOCK_BYTES..(offset_bytes + length_bytes).div_ceil(CACHE_BLOCK_BYTES);
@@ -260,7 +263,7 @@ mod tests {
         let timing = Timing { slots: Some(4), service: Span::ns(MS), ..Timing::default() };
         let due = reads(timing, [0; 10]);
         assert_eq!(due, [1, 1, 1, 1, 2, 2, 2, 2, 3, 3].map(|wave| wave * MS));
-        // Without a limit, nobody waits for another.
+        // Without a limit, no request waits for another.
         let timing = Timing { slots: None, ..timing };
         assert_eq!(reads(timing, [0, 5, 9]), [MS, MS + 5, MS + 9]);
     }
@@ -269,7 +272,7 @@ mod tests {
     fn a_rate_of_bytes_is_kept_whatever_the_slots() {
         let timing = Timing { slots: Some(8), bytes_per_second: Some(4_096_000), ..Timing::default() };
         assert_eq!(reads(timing, [0; 5]), [1, 2, 3, 4, 5].map(|block| block * MS));
-        // What was not used is not saved up.
+        // Unused bytes are not saved up.
         assert_eq!(reads(timing, [0, 10 * MS, 10 * MS]), [MS, 11 * MS, 12 * MS]);
     }
 

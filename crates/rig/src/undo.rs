@@ -1,4 +1,4 @@
-//! Undoing what was made, while others may still be about to let go of it.
+//! Undoing of changes, while others may still be about to let go of them.
 
 use std::path::Path;
 use std::thread;
@@ -8,13 +8,13 @@ use fuser::BackgroundSession;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
-/// Unmounts what lies on top at this path, whatever still uses it; what is busy is detached, and goes with its last
-/// user. Whether it was unmounted is the answer; what lay below it stays.
+/// Unmounts the top mount at this path, whatever still uses it. A busy mount is detached, and goes with its last user.
+/// Returns true if it was unmounted; mounts below it stay.
 pub fn unmount(path: &Path) -> bool {
     unmount_while(path, || true)
 }
 
-/// The same, as long as what lies on top is ours: others may mount something over it while we wait.
+/// Does the same, as long as the top mount is ours: others may mount something over it while we wait.
 pub(crate) fn unmount_while(path: &Path, is_ours: impl Fn() -> bool) -> bool {
     let unmount = |flag: UnmountFlags| rustix::mount::unmount(path, flag | UnmountFlags::NOFOLLOW);
     for _ in 0..40 {
@@ -28,12 +28,12 @@ pub(crate) fn unmount_while(path: &Path, is_ours: impl Fn() -> bool) -> bool {
             Err(_) => break,
         }
     }
-    // Forced, FUSE answers with an error what its server does not; others ignore the word.
+    // Forced, FUSE answers with an error the requests that its server leaves open; other file systems ignore the flag.
     [UnmountFlags::FORCE, UnmountFlags::DETACH].into_iter().any(|flag| is_ours() && unmount(flag).is_ok())
 }
 
-/// Ends the server of a FUSE file system that is unmounted. Its thread ends when the last file is closed; a program that
-/// will not close one must not hold us.
+/// Ends the server of a FUSE file system that is unmounted. Its thread ends when the last file is closed. A program
+/// that keeps one open must not hold us up.
 pub(crate) fn end_session(session: BackgroundSession) {
     let deadline = Instant::now() + Duration::from_secs(2);
     while !session.guard.is_finished() && Instant::now() < deadline {

@@ -11,7 +11,7 @@ use crate::step::Step;
 
 const CONTROL: &str = "/sys/class/zram-control";
 
-/// A device, which goes with its owner.
+/// A device that goes with its owner.
 #[derive(Debug)]
 pub struct Zram {
     number: String,
@@ -20,16 +20,16 @@ pub struct Zram {
 }
 
 impl Zram {
-    /// Makes one of that size.
+    /// Makes a device of that size.
     ///
     /// # Errors
-    /// Only root may, and where the module is loaded.
+    /// Only root may, and only where the module is loaded.
     pub fn new(size_bytes: u64) -> Result<Self, Trouble> {
         let fail = |error| {
             Trouble::new("make a zram device", error).remedy("run this as root, and `modprobe zram` first")
         };
         let mut journal = Journal::open()?;
-        // Reading makes a device and yields its number, so that it cannot be written down before.
+        // Reading makes a device and returns its number, so that the step cannot be written down before.
         let number = fs::read_to_string(format!("{CONTROL}/hot_add")).map_err(fail)?;
         let number = number.trim().to_owned();
         let sequence = identity::sequence(&directory(&number));
@@ -54,12 +54,12 @@ impl Zram {
     }
 }
 
-/// The device of this number.
+/// Path of the device with this number.
 pub(crate) fn path(number: &str) -> String {
     format!("/dev/zram{number}")
 }
 
-/// Where the kernel shows it.
+/// Directory where the kernel shows it.
 pub(crate) fn directory(number: &str) -> PathBuf {
     PathBuf::from(format!("/sys/block/zram{number}"))
 }
@@ -68,13 +68,13 @@ fn attribute(number: &str, name: &str) -> PathBuf {
     directory(number).join(name)
 }
 
-/// The size of a device, 0 if it was given none; `None` where there is no such device.
+/// Size of a device, 0 if none was set; `None` where there is no such device.
 pub(crate) fn size_bytes(number: &str) -> Option<u64> {
     fs::read_to_string(attribute(number, "disksize")).ok()?.trim().parse().ok()
 }
 
-/// Removes a device and what it holds; fails while somebody has it open. In one piece: once it is reset, others would
-/// take it for free.
+/// Removes a device and its content; fails while a process has it open. This is one operation: after a reset, others
+/// would take the device for free.
 pub(crate) fn remove(number: &str) -> io::Result<()> {
     fs::write(format!("{CONTROL}/hot_remove"), number)
 }

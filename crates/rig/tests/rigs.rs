@@ -1,4 +1,4 @@
-//! Rigs in processes of their own: each is what its words say, and nothing of it is left.
+//! Rigs in processes of their own: each does what its words say, and leaves nothing behind.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::ffi::OsString;
@@ -37,7 +37,7 @@ fn read_blocks(file: &File, blocks: impl IntoIterator<Item = u64>) {
     }
 }
 
-/// So many threads read so many blocks each.
+/// Reads `blocks` blocks with each of `threads` threads.
 fn read_with(threads: u64, blocks: u64, path: &Path) {
     thread::scope(|scope| {
         for thread in 0..threads {
@@ -47,7 +47,7 @@ fn read_with(threads: u64, blocks: u64, path: &Path) {
     });
 }
 
-/// Reads one block after another for a time; how many.
+/// Reads one block after another for a time, and returns their number.
 fn reads_within(path: &Path, time: Duration) -> u64 {
     let file = direct(path);
     let start = Instant::now();
@@ -59,7 +59,7 @@ fn reads_within(path: &Path, time: Duration) -> u64 {
     reads
 }
 
-/// What there is of a rig, to be looked for when it should have gone.
+/// Traces of a rig, to look for when it should have gone.
 #[derive(Debug)]
 struct Traces {
     journal: PathBuf,
@@ -73,7 +73,7 @@ impl Traces {
         Self { steps: rig::steps(&journal), journal, device: rig.device().map(Path::to_owned) }
     }
 
-    /// What is left: paths of the journal's steps that are still there, and the limits of the device.
+    /// Returns the traces that are left: paths of the journal's steps that still exist, and the limits of the device.
     fn left(&self) -> Vec<String> {
         let machine = [
             Command::new("losetup").arg("-a").output().map(|output| output.stdout).unwrap(),
@@ -89,7 +89,7 @@ impl Traces {
         if self.journal.exists() {
             left.push(self.journal.display().to_string());
         }
-        // Another test may have the device by now, but none of them has a limit of its own of this number.
+        // Another test may have the device by now, but no test has a limit of this number.
         left.extend(
             self.device
                 .as_ref()
@@ -144,7 +144,7 @@ fn slots_and_service_time_make_a_known_queue() {
         last - first,
         served.under_way()
     );
-    // Other times, while it lives.
+    // Set other times while it lives.
     let since_ns = rig.set("service=5ms slots=none").unwrap();
     assert!(since_ns > last);
     assert_eq!(rig.take_served().unwrap(), served);
@@ -207,7 +207,7 @@ fn writes_and_syncs_take_their_time_and_only_those_that_should() {
     assert_eq!((served.writes, served.bytes_written, served.syncs), (1, 4096, 1));
     assert!(served.of(Direction::Write).quantile_ns(0.0) >= 20 * MS);
     assert!(served.of(Direction::Sync).quantile_ns(0.0) >= 30 * MS);
-    // At once: most of them, as the machine may have other work for any one.
+    // Most of them are answered at once; the machine may have other work during any single one.
     let reads = served.of(Direction::Read);
     assert!(reads.reads >= 21 && reads.quantile_ns(0.5) < 20 * MS, "{}", reads.quantile_ns(0.5));
     finishes(rig);
@@ -325,7 +325,7 @@ fn a_disk_over_a_server_takes_the_times_of_the_server() {
     assert_eq!(rig.served().unwrap().requests, [], "what it took to build it does not count");
     read_with(4, 10, rig.device().unwrap());
     let served = rig.take_served().unwrap();
-    // Neighbours may be read together.
+    // The kernel may read neighbouring blocks together.
     assert!((10..=40).contains(&served.reads) && served.bytes_read == 40 * 4096, "{served:?}");
     assert!(served.quantile_ns(0.0) >= 5 * MS);
     let file = File::create_new(rig.path().join("file")).unwrap();
@@ -344,7 +344,7 @@ fn a_disk_on_a_limited_disk_is_limited_by_it() {
     let rig = start(Spec::disk().on_disk(beneath));
     let device = rig.device().unwrap().to_owned();
     assert_eq!(limit_of(&device), None);
-    // What was never written is not read from beneath.
+    // Blocks that were never written are not read from beneath.
     OpenOptions::new().write(true).open(&device).unwrap().write_all_at(&[1; 64 * 4096], 0).unwrap();
     let time = Duration::from_secs(2);
     // Half a second's worth may be saved up or given in advance.
@@ -396,7 +396,7 @@ fn names_take_their_time_and_nothing_else_does() {
     let mut file = File::create_new(&path).unwrap();
     let created = begin.elapsed();
     let served = rig.take_served().unwrap();
-    // It looks whether the name is there, and makes it; and perhaps whether it may, in the directory.
+    // It looks up the name, and makes it; perhaps it also checks permission in the directory.
     assert!((2..=3).contains(&served.names) && served.requests.len() as u64 == served.names, "{served:?}");
     let least = Duration::from_millis(20) * served.names as u32;
     assert!(served.quantile_ns(0.0) >= 20 * MS && created >= least, "{created:?} for {}", served.names);
@@ -405,14 +405,14 @@ fn names_take_their_time_and_nothing_else_does() {
     drop(file);
     let served = rig.take_served().unwrap();
     assert_eq!((served.writes, served.syncs), (1, 1));
-    // One that is not there takes as long.
+    // A name that is not there takes as long.
     assert!(fs::metadata(rig.path().join("none")).is_err());
     let (from, to) = span(&rig.take_served().unwrap());
     assert!(to - from >= 20 * MS);
     fs::remove_file(&path).unwrap();
     let removed = rig.take_served().unwrap();
     assert!(removed.names >= 1 && removed.quantile_ns(0.0) >= 20 * MS, "{removed:?}");
-    // As many at a time as there are slots for.
+    // The server answers as many at a time as it has slots.
     rig.set("slots=4").unwrap();
     rig.take_served().unwrap();
     thread::scope(|scope| {
@@ -443,7 +443,7 @@ fn a_device_that_takes_few_requests_keeps_the_others_waiting() {
         thread::scope(|scope| {
             for thread in 0..16_u64 {
                 let file = direct(rig.path());
-                // Far from each other, so that none are read together.
+                // The blocks are far from each other, so that none are read together.
                 scope.spawn(move || read_blocks(&file, (0..10).map(|block| thread * 1000 + block * 10)));
             }
         });
@@ -479,7 +479,7 @@ fn what_may_not_be_dirty_is_written_at_the_rate_of_the_device() {
     let block = vec![7; MIB as usize];
     let begin = Instant::now();
     (0..48).for_each(|_| file.write_all(&block).unwrap());
-    // Without a sync: what could stay in memory, and a burst of the limit's, is all that was saved.
+    // Without a sync, the time saved is that of the bytes that could stay in memory, and of one burst of the limit.
     let least = Duration::from_secs_f64((48 * MIB - dirty) as f64 / rate as f64 * 0.9);
     assert!(begin.elapsed() >= least, "{:?} and not {least:?}", begin.elapsed());
     rig.set("write_rate=none").unwrap();
@@ -505,7 +505,8 @@ fn a_quota_is_what_those_inside_get_and_lets_them_go() {
     let mut inside = spin(&mut rig.inside("sh"));
     wait_until(|| count("nr_throttled") >= 10);
     let (used, elapsed) = (cpu_ms(inside.id()), begin.elapsed().as_millis() as u64);
-    // 20 ms in each period that was begun, and a slice that a CPU may keep; held up, it had used it up.
+    // A process gets 20 ms in each period that was begun, and a slice that a CPU may keep. When it was held up, it had
+    // used that up.
     assert!(used <= (elapsed / 100 + 2) * 20 + 20, "{used} ms of {elapsed}");
     assert!(used >= 10 * 20 / 2, "{used} ms of {elapsed}");
 
@@ -533,13 +534,13 @@ fn a_quota_is_what_those_inside_get_and_lets_them_go() {
     assert!(hogs.join(std::process::id()).unwrap_err().to_string().contains("no group"));
 }
 
-/// Those that hold a whole file in the page cache are the first that a limit of memory is for.
+/// Processes that keep a whole file in the page cache are the main reason for a limit of memory.
 #[test]
 fn a_memory_is_all_that_those_inside_keep_of_a_file() {
     xtask::require!(root, loop, ext4, memory);
     const MIB: u64 = 1 << 20;
     let rig = start(Spec::memory(16 * MIB));
-    // What cgroup v1 calls it, or v2.
+    // Names of cgroup v1 and of v2.
     let count = |old: &str, new: &str| -> u64 {
         let read = |name: &str| fs::read_to_string(rig.path().join(name));
         let text = read(old).or_else(|_| read(new)).unwrap();
@@ -548,14 +549,14 @@ fn a_memory_is_all_that_those_inside_keep_of_a_file() {
     };
     let used = || count("memory.usage_in_bytes", "memory.current");
     let held_back = || count("memory.failcnt", "memory.events");
-    // Its blocks are in memory before anybody reads it inside, and counted outside.
+    // Its blocks are in memory before a process inside reads it, and counted outside.
     let disk = start(Spec::disk().file_system("ext4").size_mib(96));
     let path = disk.path().join("file");
     let mut file = File::create_new(&path).unwrap();
     file.write_all(&vec![7; 64 * MIB as usize]).unwrap();
     file.sync_all().unwrap();
     let read = |command: &mut Command| {
-        // Nobody else may have it in memory.
+        // No process may have it in memory.
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
         assert!(command.arg(&path).stdout(Stdio::null()).status().unwrap().success());
     };
@@ -563,7 +564,7 @@ fn a_memory_is_all_that_those_inside_keep_of_a_file() {
     assert_eq!((used(), held_back()), (0, 0), "nobody was inside");
     read(&mut rig.inside("cat"));
     assert!((MIB..=16 * MIB).contains(&used()) && held_back() > 0, "{} {}", used(), held_back());
-    // It gives back what is too much.
+    // The group gives back the excess.
     rig.set("limit=4m").unwrap();
     assert!(used() <= 4 * MIB, "{}", used());
     rig.set("limit=256m").unwrap();
@@ -612,7 +613,7 @@ fn killed_with_somebody_inside(spec: impl Into<Spec>) {
     drop(rig);
 }
 
-/// Processes that have a word on one of these steps' directories, and network devices of ours that they name.
+/// Processes that have a word on one of these steps' directories, and our network devices that the steps name.
 fn servers_of(steps: &[String]) -> Vec<String> {
     let below: Vec<_> =
         steps.iter().filter_map(|step| Some(format!("{}/", step.strip_prefix("servers of ")?))).collect();
@@ -629,7 +630,7 @@ fn servers_of(steps: &[String]) -> Vec<String> {
 fn a_network_carries_its_rate_and_no_more() {
     xtask::require!(root, netns, sshfs);
     const BYTES: usize = 8 << 20;
-    // 40 Mbit/s: so little that no machine is what limits it.
+    // 40 Mbit/s is too little for a machine to be the limit.
     let rig = start(Spec::network(40_000_000).size_mib(64));
     let steps = rig::steps(rig.journal().unwrap());
     assert!(servers_of(&steps).len() >= 4, "{:?}", servers_of(&steps));
@@ -656,7 +657,7 @@ fn a_network_carries_its_rate_and_no_more() {
     assert!(fs::read(&path).unwrap() == random);
     is_right("read at twice the rate", begin, 80e6);
     assert!(rig.set("size=1m").unwrap_err().to_string().contains("`size` cannot be changed"));
-    // Undoing does not wait for what is still to be sent.
+    // Undoing does not wait for data that is still to be sent.
     rig.set("rate=1kbit").unwrap();
     File::create_new(rig.path().join("other")).ok();
     finishes(rig);
@@ -667,7 +668,7 @@ fn a_network_carries_its_rate_and_no_more() {
 fn a_network_that_is_killed_is_undone_by_its_journal() {
     xtask::require!(root, netns, sshfs);
     let rig = start(Spec::network(40_000_000).size_mib(16).delay_us(5000));
-    // A question and its answer are both under way for that time.
+    // A question takes that time, and so does its answer.
     let begin = Instant::now();
     fs::create_dir(rig.path().join("directory")).unwrap();
     assert!(begin.elapsed() >= Duration::from_millis(10), "{:?}", begin.elapsed());
@@ -680,18 +681,18 @@ fn a_network_that_is_killed_is_undone_by_its_journal() {
     drop(rig);
 }
 
-/// What there was of a rig that is killed so long after its start. It is undone, and nothing is left.
+/// Kills a rig after this time, undoes it, checks that nothing is left, and returns its traces.
 fn killed_while_built(words: &[&str], after: Duration) -> Vec<Traces> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_skye-rig"));
     let mut child = command.args(words).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     thread::sleep(after);
     child.kill().unwrap();
-    // It is not waited for before: it may hang in its own server until it is undone.
+    // Waiting comes last: the process may hang in its own server until it is undone.
     let own = format!("{}-", child.id());
     let is_own = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(&own);
     let undone = rig::list().into_iter().filter(is_own).map(|journal| {
         let traces = Traces { steps: rig::steps(&journal), journal, device: None };
-        // Killed before it said who it is, it is believed to live until it has gone.
+        // If it was killed before it named itself, it counts as alive until it has gone.
         let mut cleaned = rig::clean_one(&traces.journal);
         if cleaned.is_none() {
             wait_until(|| !rig::is_live(&traces.journal));
@@ -732,7 +733,7 @@ fn what_cannot_be_built_says_why_and_leaves_nothing() {
     assert!(other.contains("the program said `hogs count=1`"), "{other}");
 }
 
-/// A disk with all that can be left, over a server and under an overlay.
+/// A disk with everything that can be left behind, over a server and under an overlay.
 fn everything() -> Spec {
     let server = Spec::fuse().slots(2).service_us(2000);
     Spec::disk().file_system("ext4").over(server).requests(8).read_iops(KILLED_LIMIT).overlay().into()
@@ -758,12 +759,12 @@ fn a_rig_that_is_killed_is_undone_by_its_journal() {
 #[test]
 fn a_device_that_somebody_else_has_since_the_kill_is_left_alone() {
     xtask::require!(root, loop, blkio);
-    // Too high to be felt, wherever it stays for a while.
+    // The limit is too high to be felt, wherever it stays for a while.
     const LIMIT: u64 = 987_654_321;
     let rig = start(Spec::disk().read_iops(LIMIT));
     let (journal, device) = (rig.journal().unwrap().to_owned(), rig.device().unwrap().to_owned());
     if !Path::new("/sys/block").join(device.file_name().unwrap()).join("diskseq").exists() {
-        // Before Linux 5.15, nothing tells them apart.
+        // Before Linux 5.15, nothing distinguishes the devices.
         return rig.finish().unwrap();
     }
     kill(rig.id());
@@ -774,7 +775,7 @@ fn a_device_that_somebody_else_has_since_the_kill_is_left_alone() {
         Command::new("losetup").arg(argument).args(other).stderr(Stdio::null()).status().unwrap().success()
     };
     assert!(losetup(Path::new("--detach"), Some(&device)));
-    // If another test was faster, it is somebody else's as well.
+    // If another test was faster, the device belongs to someone else as well.
     let is_ours = losetup(&device, Some(&foreign));
     let cleaned = rig::clean_one(&journal).unwrap();
     if is_ours {
@@ -785,7 +786,7 @@ fn a_device_that_somebody_else_has_since_the_kill_is_left_alone() {
         assert!(losetup(Path::new("--detach"), Some(&device)));
     }
     fs::remove_file(&foreign).unwrap();
-    // What nobody has is free for being put back.
+    // The limit can be put back once the device is free.
     wait_until(|| rig::clean_one(&journal).is_none_or(|cleaned| cleaned.left.is_empty()));
     assert!(!journal.exists() && limit_of(&device) != Some(LIMIT));
     drop(rig);
@@ -812,7 +813,7 @@ fn a_rig_that_is_killed_is_undone_by_its_owner() {
     assert_eq!(traces.left(), [""; 0]);
 }
 
-/// Says to a test that it is the process of another test, and which file to make when it hangs.
+/// Variable that makes a test the process of another test. It names the file to make when the process hangs.
 const HANGS: &str = "SKYE_RIG_HANGS";
 
 #[test]
@@ -841,7 +842,7 @@ fn one_that_was_killed_and_hangs_in_its_own_server_is_undone() {
     child.wait().unwrap();
 }
 
-/// One of its threads waits for an answer of another one, which never comes.
+/// Lets one thread wait for an answer of another thread, which never comes.
 fn hang(hangs: &Path) {
     let faults = rig::fuse::Faults { hang_from_read: Some(1), ..rig::fuse::Faults::default() };
     let fuse = rig::fuse::Fuse::mount(&Spec::fuse().file_bytes(4096), faults).unwrap();

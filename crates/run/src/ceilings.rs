@@ -1,7 +1,7 @@
-//! What this machine and skye itself could do at most: numbers that measured ones are held against.
+//! Upper bounds of this machine and of skye itself, for comparison with measured numbers.
 //!
-//! Each takes a fraction of a second before a run. The loop without I/O and a ring whose requests do nothing are our
-//! own cost, in CPU time; the same calls on memory are what the kernel asks for them without any storage.
+//! Each takes a fraction of a second before a run. The loop without I/O and a ring whose requests do nothing
+//! show our own cost, in CPU time. The same calls on memory show the kernel's cost without any storage.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,46 +29,46 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::dataset::LayoutProgress;
 use crate::session::{Session, Time};
 
-/// Operations that the loop handles at once where batches are long.
+/// Operations that the loop handles at once in a long batch.
 const BATCH: u32 = 32;
-/// Where the same calls find memory and nothing else; what a killed run leaves there goes with the next one.
+/// Directory in memory for the same calls. The next measurement removes the leftovers of a killed run.
 pub const MEMORY: &str = "/dev/shm";
-/// Least bytes that calls on memory move about in.
+/// Least number of bytes that the calls on memory work on.
 const TWIN_BYTES: u64 = 16 << 20;
-/// More than that is not taken from the machine for a comparison.
+/// Most memory that a comparison may take from the machine.
 const TWIN_BYTES_MAX: u64 = 256 << 20;
 /// Files that calls on memory visit.
 const TWIN_FILES: u64 = 2048;
 
-/// CPU time of an operation: a part of its own, and its share of what each visit to the engine costs.
+/// CPU time of an operation: a part of its own, and its share of each visit to the engine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
-    /// Of each operation.
+    /// Cost of each operation itself.
     pub operation_ns: f64,
-    /// Of each visit, shared by the batch that it brings.
+    /// Cost of each visit, shared by the batch that it brings.
     pub visit_ns: f64,
 }
 
 impl Cost {
-    /// From what an operation costs alone and in batches of [`BATCH`].
+    /// Derives the cost from the times of an operation alone and in batches of [`BATCH`].
     fn from_two(alone_ns: f64, batched_ns: f64) -> Self {
         let batch = f64::from(BATCH);
         let visit_ns = ((alone_ns - batched_ns) * batch / (batch - 1.0)).max(0.0);
         Self { operation_ns: (alone_ns - visit_ns).max(0.0), visit_ns }
     }
 
-    /// Of an operation in batches of that mean length.
+    /// Returns the cost of an operation in batches of that mean length.
     pub fn of_batch(self, batch: f64) -> f64 {
         self.operation_ns + self.visit_ns / batch.max(1.0)
     }
 }
 
-/// What was found before a run.
+/// Ceilings measured before a run.
 #[derive(Debug, Clone, Default)]
 pub struct Ceilings {
-    /// The loop without I/O.
+    /// Cost in the loop without I/O.
     null: Option<Cost>,
-    /// The loop on a ring whose requests do nothing.
+    /// Cost in the loop on a ring whose requests do nothing.
     nop: Option<Cost>,
     copy_bytes_per_second: Option<f64>,
     /// Rates of the same calls on memory, by spec.
@@ -77,7 +77,7 @@ pub struct Ceilings {
 }
 
 impl Ceilings {
-    /// Measures them: each for `time`.
+    /// Measures the ceilings, each for `time`.
     pub fn measure(
         root: &Root,
         plan: &Plan,
@@ -106,7 +106,7 @@ impl Ceilings {
         }
     }
 
-    /// As they stand in the document.
+    /// Returns the ceilings as they appear in the document.
     pub fn to_document(&self) -> Vec<Ceiling> {
         let ms = self.time.as_millis();
         let mut all = Vec::new();
@@ -142,20 +142,20 @@ impl Ceilings {
         all
     }
 
-    /// Our own CPU time per operation of a phase, at the batch that it reached; `None` for other loops than that on
-    /// blocks.
+    /// Returns our own CPU time per operation of a phase, at its mean batch. Returns `None` for loops other
+    /// than the one on blocks.
     pub fn own_cost_ns(&self, record: &PhaseRecord) -> Option<f64> {
         record.workload.block_bytes.filter(|block_bytes| *block_bytes > 1)?;
         Some(self.null?.of_batch(record.engine.mean_batch?))
     }
 
-    /// How near a number comes to them; `None` where nothing was measured that it could be held against.
+    /// Returns how near a rate comes to its ceilings; `None` if no ceiling was measured for it.
     pub fn shares(&self, record: &PhaseRecord, cpus: u32) -> Option<CeilingShares> {
         if !matches!(record.status, Status::Done | Status::Partial) {
             return None;
         }
         let rate = record.rate.whole_ops_per_second?;
-        // Threads that have no CPU of their own cannot add up.
+        // Threads without a CPU of their own do not add up.
         let lanes = f64::from(record.workload.threads.min(cpus).max(1));
         let own = match record.engine.name.as_str() {
             "null" | "nop" | "sim" => None,
@@ -171,7 +171,7 @@ impl Ceilings {
     }
 }
 
-/// CPU time of an operation of the loop on an engine, in nanoseconds.
+/// Returns the CPU time per operation of the loop on an engine, in nanoseconds.
 fn loop_ns<E: DataEngine, C: Clock>(engine: E, clock: C, time: Duration) -> f64 {
     let (recorder, reader) = Recorder::new(Worker::<E, C, ClosedLoop, Read>::SHAPE);
     let stop = AtomicBool::new(false);
@@ -216,7 +216,7 @@ fn copy_bytes_per_second(time: Duration) -> f64 {
     }
 }
 
-/// The spec of the calls that a test makes, without when it ends and how often they start.
+/// Returns a test with the same calls, but without its end and its arrival times.
 fn twin(workload: &Workload) -> Workload {
     let mut twin = workload.clone();
     match &mut twin.work {
@@ -239,7 +239,7 @@ fn twin_name(spec: &str) -> String {
     spec::parse(spec, &spec::Defaults::default()).map_or_else(|_| spec.into(), |w| spec::print(&twin(&w)))
 }
 
-/// The rates that the calls of a plan reach on memory. What cannot be run there is left out.
+/// Measures the rates that the calls of a plan reach on memory. Leaves out tests that cannot run there.
 fn twins(
     root: &Root,
     plan: &Plan,
@@ -252,12 +252,12 @@ fn twins(
     if target.backing != Backing::Memory {
         return found;
     }
-    // A run that was killed while it measured here left its files in memory, and nobody would look for them.
+    // A run that was killed while it measured here left its files in memory, where nobody looks for them.
     let _ = crate::clean(MEMORY.as_ref(), &AtomicU64::new(0));
     for phase in &plan.phases {
         let is_measured = phase.workload.data().is_none() || phase.engine.needs_files();
         let is_known = phase.engine != Engine::Stdio;
-        // One round over few files takes no longer than its comparison would.
+        // One round over few files takes no longer than the comparison.
         let is_short = phase.stop.passes == Some(1)
             && phase.workload.files().is_some_and(|files| files.files <= TWIN_FILES);
         let workload = twin(&phase.workload);
@@ -308,7 +308,7 @@ fn twin_rate(
     let record = phase.map(|phase| session.phase(phase, 1, time, &mut |_| {}));
     let is_removed = session.close().is_none_or(|removing| removing.wait().is_ok());
     let record = record.filter(|_| is_removed)?;
-    // Where a file system in memory hands the calls of a ring to threads of the kernel, a device may well be faster.
+    // If a file system in memory passes a ring's calls to kernel threads, a device may well be faster.
     let is_ring = phase.is_some_and(|phase| phase.engine == Engine::Uring);
     let is_alike = !is_ring || record.engine.features.iter().any(|feature| feature == "nowait");
     record.rate.whole_ops_per_second.filter(|_| is_alike)

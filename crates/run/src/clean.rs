@@ -1,4 +1,8 @@
-//! `skye clean`: removes what killed runs have left.
+//! `skye clean`: removes the leftovers of killed runs.
+//!
+//! The marker of a directory decides. It is whole, sound, of this host and without a lock, and its process is dead. A
+//! directory without a marker goes if it is empty and older than ten seconds. If its marker is unfinished and has no
+//! lock, it goes at once. In both cases a run was killed before it finished the marker.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -17,29 +21,29 @@ use crate::directory::{Place, UNFINISHED_NAME, remove_work_directory};
 use crate::process;
 use crate::removal;
 
-/// An empty work directory without a lock is taken for dead when it is older than this: the time between making it
-/// and locking its marker is microseconds.
+/// Age at which an empty work directory without a lock counts as dead. Only microseconds pass between making
+/// it and locking its marker.
 const UNMARKED_DEAD_AFTER: Duration = Duration::from_secs(10);
-/// Longest marker that is read: one with a rule for each of 1,000 data sets has 100 kB.
+/// Longest marker that is read. A marker with a rule for each of 1,000 data sets has 100 kB.
 const MARKER_BYTES_MAX: u64 = 1 << 20;
 
-/// What `skye clean` did with one directory.
+/// Result of `skye clean` for one directory.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Cleaned {
-    /// It is gone, with so many files.
+    /// The directory is gone, with this number of files.
     Removed(u64),
-    /// It was left, or some of it was: why.
+    /// The directory or a part of it was left, for this reason.
     Left(String),
-    /// A live run is using it.
+    /// The live run with this process number uses it.
     Live(u32),
 }
 
-/// Removes what killed runs left in `target`. Touches only directories that the caller owns, with a name as skye makes
-/// them, mode 0700 and a dead marker of this host, and in them only names that the marker's rules produce. `progress` is
-/// raised with every removal.
+/// Removes the leftovers of killed runs in `target`. It touches only directories that the caller owns, with a
+/// name that skye makes, mode 0700 and a dead marker of this host. In them it touches only names that the
+/// marker's rules produce. Every removal raises `progress`.
 ///
 /// # Errors
-/// The directory cannot be read.
+/// Fails if the directory cannot be read.
 pub fn clean(target: &Path, progress: &AtomicU64) -> Result<Vec<(PathBuf, Cleaned)>, Trouble> {
     let fail = |errno: Errno| {
         Trouble::new(format!("look for leftovers in {}", target.display()), std::io::Error::from(errno))
@@ -63,7 +67,7 @@ pub fn clean(target: &Path, progress: &AtomicU64) -> Result<Vec<(PathBuf, Cleane
     Ok(found.into_iter().filter_map(clean).collect())
 }
 
-/// `None` for what is not a directory, and so never was ours.
+/// Cleans one directory; `None` for anything but a directory, which was never ours.
 fn clean_one(parent: BorrowedFd<'_>, name: &CStr, path: &Path, progress: &AtomicU64) -> Option<Cleaned> {
     let left = |why: &str| Some(Cleaned::Left(why.to_owned()));
     let directory = match removal::open_directory(parent, name) {
@@ -76,7 +80,7 @@ fn clean_one(parent: BorrowedFd<'_>, name: &CStr, path: &Path, progress: &Atomic
     if stat.st_uid != rustix::process::geteuid().as_raw() {
         return left("it belongs to another user");
     }
-    // A set-group-id parent hands its bit on, and a run that was killed may not have taken it away yet.
+    // A set-group-ID parent passes its bit on, and a killed run may not have cleared it yet.
     if stat.st_mode & 0o5777 != 0o700 {
         return left("its mode is not 0700, so skye did not make it");
     }
@@ -97,7 +101,7 @@ fn clean_one(parent: BorrowedFd<'_>, name: &CStr, path: &Path, progress: &Atomic
     left(&format!("{} of its files removed, left: {}", removed.files, names.join(", ")))
 }
 
-/// Removes one whose run was killed between making it and finishing its marker.
+/// Removes a directory whose run was killed after making it and before finishing its marker.
 fn clean_unmarked(place: &Place) -> Cleaned {
     const NOT_OURS: &str = "it has no marker and is not empty, so skye did not make it";
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -128,14 +132,14 @@ fn clean_unmarked(place: &Place) -> Cleaned {
     place.remove().map_or_else(|_| Cleaned::Left(NOT_OURS.into()), |()| Cleaned::Removed(0))
 }
 
-/// Whether there is nothing in a directory besides a marker that is not finished.
+/// Returns true if a directory contains at most an unfinished marker.
 fn has_nothing_else(directory: &OwnedFd) -> bool {
     let Ok(entries) = rustix::fs::Dir::read_from(directory) else { return false };
     let is_known = |name: &[u8]| matches!(name, b"." | b"..") || name == UNFINISHED_NAME.as_bytes();
     entries.into_iter().all(|entry| entry.is_ok_and(|entry| is_known(entry.file_name().to_bytes())))
 }
 
-/// Whether it is a regular file of this user.
+/// Returns true for a regular file of this user.
 fn is_own_file(file: &OwnedFd) -> bool {
     rustix::fs::fstat(file).is_ok_and(|stat| {
         rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file()
@@ -144,17 +148,17 @@ fn is_own_file(file: &OwnedFd) -> bool {
 }
 
 enum MarkerProblem {
-    /// There is none, or it was never finished.
+    /// There is no marker, or it was never finished.
     None,
-    /// Its process is running.
+    /// The process of the marker is running.
     Live(u32),
-    /// It is not one that skye wrote here.
+    /// The marker is not one that skye wrote here, for this reason.
     Bad(String),
 }
 
-/// The marker, and the lock on it that keeps a second cleaner away.
+/// Reads the marker and takes its lock, which keeps a second cleaner away.
 fn read_marker(directory: &OwnedFd) -> Result<(Marker, File), MarkerProblem> {
-    // For writing, too: over NFS an exclusive lock needs it.
+    // The file is opened for writing too: over NFS an exclusive lock needs it.
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::openat(directory, FILE_NAME, flags, Mode::empty()) {
         Ok(file) => file,
@@ -171,7 +175,7 @@ fn read_marker(directory: &OwnedFd) -> Result<(Marker, File), MarkerProblem> {
         return Err(bad("its marker is not a file of yours"));
     }
     let file = File::from(file);
-    // Where locks do not work, the process decides.
+    // Where locks do not work, the state of the process decides.
     let is_locked =
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
     let mut text = String::new();
@@ -184,7 +188,7 @@ fn read_marker(directory: &OwnedFd) -> Result<(Marker, File), MarkerProblem> {
         return Err(MarkerProblem::Live(marker.pid));
     }
     if process::may_live(&marker) {
-        // Locks may not work here, or the host's name changed: the process decides.
+        // Locks may not work here, or the host's name changed: the state of the process decides.
         let other_host = marker.host != process::marker(vec![]).host;
         return Err(if other_host {
             MarkerProblem::Bad(format!("it was made on host {}; clean it there", marker.host))
@@ -210,7 +214,7 @@ mod tests {
         super::clean(target, &AtomicU64::new(0))
     }
 
-    /// A work directory as a killed run leaves it.
+    /// Makes a work directory as a killed run leaves it.
     fn leftover(target: &Path, change: impl FnOnce(&mut Marker)) -> PathBuf {
         let path = target.join("skye.abc123");
         fs::create_dir(&path).unwrap();
@@ -282,7 +286,7 @@ mod tests {
         assert!(path.join("data-0001").exists());
     }
 
-    /// An old, empty directory of mode 0700.
+    /// Makes an old, empty directory of mode 0700.
     fn empty(path: &Path) {
         fs::create_dir(path).unwrap();
         fs::set_permissions(path, PermissionsExt::from_mode(0o700)).unwrap();
@@ -312,14 +316,14 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
         assert!(matches!(&clean(temp.path()).unwrap()[..], [(_, Cleaned::Left(_))]));
         assert!(fifo.exists());
-        // One that looks like ours, beside what does not.
+        // One file looks like ours, the other does not.
         fs::remove_file(&fifo).unwrap();
         fs::write(&fifo, "diary").unwrap();
         fs::write(path.join("other"), "").unwrap();
         assert!(matches!(&clean(temp.path()).unwrap()[..], [(_, Cleaned::Left(_))]));
         assert_eq!(fs::read_to_string(&fifo).unwrap(), "diary");
         fs::remove_file(path.join("other")).unwrap();
-        // A marker without end is not read to its end.
+        // An endless marker is not read to its end.
         fs::remove_file(&fifo).unwrap();
         File::create(path.join(FILE_NAME)).unwrap().set_len(1 << 40).unwrap();
         let cleaned = clean(temp.path()).unwrap();

@@ -1,4 +1,7 @@
-//! What workers handed over, merged: totals, and intervals on one time axis.
+//! Merged counts of the workers: totals, and intervals on one time axis.
+//!
+//! A delta belongs to the interval that contains its middle. A phase has at most `INTERVALS_MAX` intervals; beyond
+//! that, neighbours merge.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,7 +21,7 @@ impl Default for Distribution {
     }
 }
 
-/// Fewest samples that must lie beyond a percentile for it to be told: with 20, its own uncertainty is a quarter.
+/// Fewest samples beyond a percentile that is reported: with 20, its own uncertainty is a quarter.
 const SAMPLES_BEYOND: f64 = 20.0;
 
 impl Distribution {
@@ -26,7 +29,7 @@ impl Distribution {
         self.0.saturating_record_n(upper_ns, count);
     }
 
-    /// Those of some intervals.
+    /// Collects the latencies of some intervals.
     pub fn of(intervals: &[Interval]) -> Self {
         let mut all = Self::default();
         let buckets = intervals.iter().flat_map(|interval| &interval.histogram);
@@ -34,18 +37,18 @@ impl Distribution {
         all
     }
 
-    /// How many were counted.
+    /// Returns the number of samples.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// A quantile, if there are enough samples beyond it.
+    /// Returns a quantile, if there are enough samples beyond it.
     pub fn quantile(&self, quantile: f64) -> Option<u64> {
         let beyond = self.0.len() as f64 * (1.0 - quantile);
         (beyond >= SAMPLES_BEYOND).then(|| self.0.value_at_quantile(quantile))
     }
 
-    /// In numbers; `None` without samples.
+    /// Summarises the distribution in numbers; `None` without samples.
     pub fn latency(&self) -> Option<Latency> {
         (!self.0.is_empty()).then(|| Latency {
             min: self.0.min(),
@@ -60,7 +63,7 @@ impl Distribution {
         })
     }
 
-    /// Its buckets: the upper end of each in nanoseconds, and the count in it.
+    /// Returns the buckets: the upper end of each in nanoseconds, and its count.
     pub fn buckets(&self) -> Vec<(u64, u64)> {
         self.0
             .iter_recorded()
@@ -68,7 +71,7 @@ impl Distribution {
             .collect()
     }
 
-    /// As HdrHistogram V2 deflate, base64; `None` without samples.
+    /// Encodes the distribution as HdrHistogram V2 deflate in base64; `None` without samples.
     pub fn encoded(&self) -> Option<String> {
         if self.0.is_empty() {
             return None;
@@ -79,16 +82,16 @@ impl Distribution {
     }
 }
 
-/// Everything that the workers of a phase counted.
+/// Counts of all workers of a phase.
 #[derive(Debug, Default)]
 pub struct Collected {
-    /// Operations.
+    /// Completed operations.
     pub ops: u64,
-    /// Bytes that they stand for.
+    /// Bytes of these operations.
     pub bytes: u64,
     /// Bytes that read calls returned.
     pub read_bytes: u64,
-    /// Bytes that write calls took.
+    /// Bytes that write calls accepted.
     pub written_bytes: u64,
     /// Visits to the engine that brought a completion.
     pub visits: u64,
@@ -100,17 +103,17 @@ pub struct Collected {
     pub slowest_chunk_ns: u64,
     /// Latencies of operations.
     pub operations: Distribution,
-    /// From the intended to the actual start; empty in a closed loop.
+    /// Delays from the intended to the actual start; empty in a closed loop.
     pub queueing: Distribution,
     /// Latencies of each kind of call; empty where an operation is one call.
     pub steps: Vec<Distribution>,
     intervals: Vec<Interval>,
-    /// Neighbours merged into one: a power of two.
+    /// Neighbouring intervals merged into one: a power of two.
     merged: u64,
 }
 
 impl Collected {
-    /// For operations of so many kinds of calls; 0 where an operation is one call.
+    /// Makes an empty collection for operations with this many kinds of calls; 0 if an operation is one call.
     pub fn new(steps: usize) -> Self {
         Self { steps: (0..steps).map(|_| Distribution::default()).collect(), merged: 1, ..Self::default() }
     }
@@ -136,7 +139,8 @@ impl Collected {
         }
         let buckets: Vec<_> = delta.latencies.buckets().collect();
         buckets.iter().for_each(|(upper_ns, count)| self.operations.add(*upper_ns, *count));
-        // A worker notices the end of an interval a little late; the middle of its delta lies where it belongs.
+        // A worker notices the end of an interval a little late, but the middle of its delta lies in the
+        // right interval.
         let middle_ns = delta.start_ns / 2 + delta.end_ns / 2;
         let interval = self.interval(middle_ns.saturating_sub(phase_start_ns));
         interval.ops += delta.ops;
@@ -144,12 +148,12 @@ impl Collected {
         merge_buckets(&mut interval.histogram, &buckets);
     }
 
-    /// What was counted so far, on the time axis.
+    /// Returns the intervals so far, on the time axis.
     pub fn intervals(&self) -> &[Interval] {
         &self.intervals
     }
 
-    /// Adds what the machine did until `end_ns` after the start of the phase.
+    /// Adds the machine's counters up to `end_ns` after the start of the phase.
     pub fn add_frame(&mut self, frame: Frame, end_ns: u64) {
         let interval = self.interval(end_ns.saturating_sub(INTERVAL_NS / 2));
         match &mut interval.frame {
@@ -158,7 +162,7 @@ impl Collected {
         }
     }
 
-    /// The intervals, the last one cut at `end_ns` after the start of the phase.
+    /// Returns the intervals, the last one cut at `end_ns` after the start of the phase.
     pub fn into_intervals(mut self, end_ns: u64) -> Vec<Interval> {
         while self.intervals.last().is_some_and(|last| last.start_ns >= end_ns && last.ops == 0) {
             self.intervals.pop();
@@ -169,7 +173,7 @@ impl Collected {
         self.intervals
     }
 
-    /// The interval that contains `at_ns`, made with those before it if it is new.
+    /// Returns the interval that contains `at_ns`. Makes it and those before it if it is new.
     fn interval(&mut self, at_ns: u64) -> &mut Interval {
         let mut index = (at_ns / (INTERVAL_NS * self.merged)) as usize;
         while index >= INTERVALS_MAX {
@@ -222,7 +226,7 @@ fn merge_buckets(into: &mut Vec<(u64, u64)>, other: &[(u64, u64)]) {
     }
 }
 
-/// Adds one frame to another; states such as dirty pages are taken from the later one.
+/// Adds one frame to another; states such as dirty pages come from the later one.
 pub fn add_frame(sum: &mut Frame, frame: &Frame) {
     for (sum, device) in sum.devices.iter_mut().zip(&frame.devices) {
         sum.reads += device.reads;

@@ -1,4 +1,9 @@
-//! Runs one test on data: disjoint ranges of the data set, a thread for each, the sync at the end.
+//! Runs one test on data: disjoint ranges of the data set, a thread for each, and the sync at the end.
+//!
+//! Before its workers start, a phase opens its files and checks their alignment. It makes them durable. Then it drops
+//! their pages, keeps them or reads the files whole, as `--cache` says. Only `drop-all` reaches beyond the phase's own
+//! files. A `fresh` test cuts its files off instead, and `FileGroup::filled` says until its end that they are not
+//! whole. At last the phase looks for resident pages, and for holes and unwritten extents below the data to be read.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -27,65 +32,65 @@ use crate::member::{self, BytePart, Command, Report};
 use crate::patience;
 use crate::worker_pool::WorkerPool;
 
-/// What one test on data gave, before it becomes a record.
+/// Result of one test on data, before it becomes a record.
 #[derive(Debug, Default)]
 pub struct DataOutcome {
-    /// When the first worker was done, from the start of the phase.
+    /// Time at which the first worker was done, from the start of the phase.
     pub first_done_ns: u64,
-    /// When the last worker was done.
+    /// Time at which the last worker was done.
     pub last_done_ns: u64,
-    /// When the sync at the end was done; the last worker's end if there was none.
+    /// Time at which the sync at the end was done; equals `last_done_ns` without a sync.
     pub synced_ns: u64,
-    /// Whether everything was made durable as asked.
+    /// True if everything was made durable as asked.
     pub is_durable: bool,
     /// Bytes that the test worked on.
     pub size_bytes: u64,
-    /// Files that they lie in.
+    /// Number of files that hold these bytes.
     pub files: u64,
     /// Operations of an open loop that were due and never started.
     pub missed: u64,
-    /// What was decided about the engine.
+    /// Decisions about the engine.
     pub features: Vec<String>,
-    /// What the engine had to do without, each with the reason.
+    /// Features that the engine had to do without, each with the reason.
     pub lost: Vec<String>,
-    /// What ended it early.
+    /// Failure that ended the test early.
     pub failure: Option<Trouble>,
-    /// Whether that was a block that is not what was written.
+    /// True if that failure was a block that differs from the written data.
     pub is_damaged: bool,
-    /// Whether what it read could not be compared, as an earlier test had failed while it wrote.
+    /// True if blocks could not be compared, because an earlier test failed while it wrote.
     pub is_torn: bool,
-    /// Operations that it was to make; `u64::MAX` where time was to end it.
+    /// Operations that the test was to make; `u64::MAX` if time was to end it.
     pub asked_ops: u64,
-    /// How much of the files lay in the page cache.
+    /// Share of the files in the page cache.
     pub residency: Option<Residency>,
-    /// What lay under the files that were read.
+    /// Extents under the files that were read.
     pub extents: Option<Extents>,
 }
 
-/// The part of each file that a test works on. What is read first and what is read again may differ below this system, so
-/// that experiments have a part that no test has read, and each of their runs a slice of it.
+/// Part of each file that a test works on. First and repeated reads may differ below this system. So
+/// experiments have a part that no test has read, and each of their runs has a slice of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// All of it.
+    /// The whole file.
     Whole,
-    /// All but what is set aside.
+    /// All but the part set aside.
     Measured,
-    /// A slice of what is set aside.
+    /// A slice of the part set aside.
     Aside {
-        /// Which one.
+        /// Number of the slice.
         slice: u64,
-        /// How many there are.
+        /// Number of slices.
         slices: u64,
     },
 }
 
-/// Part of each file that is set aside for experiments.
+/// One in this many parts of each file is set aside for experiments.
 const ASIDE_PARTS: u64 = 8;
-/// Where it and its slices may begin.
+/// Alignment of the part set aside and of its slices.
 const ASIDE_UNIT_BYTES: u64 = 1 << 20;
 
 impl Part {
-    /// Where it begins in a file, and how many bytes it has.
+    /// Returns its offset in a file and its length in bytes.
     pub fn of(self, file_bytes: u64) -> (u64, u64) {
         let units = file_bytes / ASIDE_PARTS / ASIDE_UNIT_BYTES;
         let aside_bytes = units * ASIDE_UNIT_BYTES;
@@ -101,46 +106,47 @@ impl Part {
     }
 }
 
-/// What a test needs beside what drives it.
+/// Inputs of a test, beside the drive.
 pub struct DataTask<'a> {
-    /// The test.
+    /// Test to run.
     pub phase: &'a PlannedPhase,
-    /// Where files lie.
+    /// Directory of the files.
     pub directory: &'a WorkDirectory,
     /// State of the page cache before buffered reads.
     pub cache: CacheMode,
-    /// Seed of the run: what data is stamped with.
+    /// Seed of the run, which the data is stamped with.
     pub seed: u64,
     /// Seed of offsets.
     pub offset_seed: u64,
     /// Longest measured time.
     pub time_ns: u64,
-    /// What operations are timed with.
+    /// Clock that times operations.
     pub timer: Timer,
-    /// Of so many blocks that are read, one is compared.
+    /// One in this many blocks that are read is compared.
     pub verify_every: u32,
-    /// The group of files that it works on; none for engines that touch no files.
+    /// Group of files that the test works on; none for engines that touch no files.
     pub group: Option<usize>,
     /// Rate of an open loop, over all threads.
     pub rate_ops_per_second: Option<f64>,
-    /// CPUs near the device, where not all are.
+    /// CPUs near the device; none if all are near.
     pub near: Option<Arc<[u32]>>,
     /// Pauses before calls, for an experiment.
     pub delay: Option<Delay>,
-    /// The part of each file that it works on.
+    /// Part of each file that the test works on.
     pub part: Part,
-    /// The program and first arguments of the process for the C library's streams.
+    /// Program and first arguments of the process for the C library's streams.
     pub stdio_program: &'a [std::ffi::OsString],
 }
 
-/// Each worker is awake when the first begins: this long after it was told, and so much more for each.
+/// Delay between the start command and the common begin, so that each worker is awake by then. The second
+/// constant is added for each worker.
 const LEAD_NS: u64 = 500_000;
 const LEAD_NS_PER_WORKER: u64 = 20_000;
 
-/// Runs the test. `drive.start_ns` is set to the instant at which workers began.
+/// Runs the test. Sets `drive.start_ns` to the instant at which workers began.
 ///
 /// # Errors
-/// What kept it from starting.
+/// Returns the trouble that kept the test from starting.
 pub fn run(
     task: &DataTask<'_>,
     dataset: &mut DataSet,
@@ -157,7 +163,7 @@ pub fn run(
             let files = open_files(group, data, task.directory)?;
             check_alignment(group, data, &files, task.directory)?;
             if data.fresh {
-                // From here on they are cut off, and not whole before the test is done.
+                // From here on the files are truncated, and they are not whole before the test is done.
                 group.filled = Filled::Partly;
             }
             let prepared = prepare_cache(&files, group.file_bytes, data, task.cache, drive)?;
@@ -168,14 +174,14 @@ pub fn run(
     };
     let mut works = Vec::new();
     let members = workload.threads;
-    // Bytes are shared out by whole pieces between two stamps, which stay whole.
+    // Threads share the bytes in pieces between two stamps, so that every piece stays whole.
     let unit_bytes = if data.verb.is_bytes() { span.content.interval_bytes as u64 } else { data.block_bytes };
     let timer = task.timer.anchored();
     let lockable_bytes = observe::lockable_bytes().map(|bytes| lockable_share(bytes, workload));
     let mut asked_ops = 0u64;
     for (number, share) in shares(task.phase, data, span.size_bytes / unit_bytes, unit_bytes).enumerate() {
         asked_ops = asked_ops.saturating_add(share.ops);
-        // An even interval would always find the same of the two reads of an operation.
+        // An even interval would always find the same one of the two reads of an operation.
         let verify_every = if data.reread { task.verify_every | 1 } else { task.verify_every };
         let stamping = span.stamping(task.seed, verify_every);
         let (files, content) = (Arc::clone(&files), span.content);
@@ -228,17 +234,17 @@ pub fn run(
     let mut group = group_number.and_then(|number| dataset.groups.get_mut(number));
     outcome.is_torn = data.reads() && group.as_ref().is_some_and(|group| group.is_torn);
     measure(task, data, pool, drive, group.as_deref_mut(), &mut outcome);
-    // A device that has just failed or hangs is asked for nothing more.
+    // A device that has just failed or hangs gets no more requests.
     if let (Some(group), Some(residency), None) = (&group, &mut outcome.residency, &outcome.failure) {
         let (held, file_bytes) = (Arc::clone(&files), group.file_bytes);
         let look = move || resident_share(&held, file_bytes).map(|(share, _)| share);
         residency.after = patience::look("look at the page cache", look).flatten();
     }
-    // The last to close a file waits for what is written back, and for the server.
+    // The last close of a file waits for writeback, and for the server.
     let attempt = format!("close the files in {}", task.directory.path().display());
     let writes = data.writes();
     let closing = patience::begin(&attempt, move || {
-        // Each close flushes and tells its error; when a descriptor is dropped, the error is lost.
+        // Each close flushes and returns its error; dropping a descriptor would lose the error.
         let close = |file: &OwnedFd| match rustix::io::fcntl_dupfd_cloexec(file, 0) {
             Ok(copy) => engine::files::close(copy),
             Err(_) => Ok(()),
@@ -261,7 +267,7 @@ pub fn run(
     Ok(outcome)
 }
 
-/// The data that a test works on, and what is known about them.
+/// Data that a test works on, and the facts known about it.
 struct Extent {
     layout: Layout,
     size_bytes: u64,
@@ -291,7 +297,7 @@ impl Extent {
         }
     }
 
-    /// Offsets in files that do not exist.
+    /// Returns an extent of files that do not exist.
     fn pretended(size_bytes: u64, data: &DataWork) -> Self {
         let content =
             Content { seed: 0, interval_bytes: STAMP_INTERVAL_BYTES, compress_percent: 0, dedupe_percent: 0 };
@@ -336,7 +342,7 @@ fn measure(
         drive.start_ns = Monotonic.now_ns() + lead_ns;
         let (start_ns, deadline_ns) = (drive.start_ns, drive.start_ns.saturating_add(task.time_ns));
         (0..pool.len()).for_each(|index| pool.command(index, Command::Start { start_ns, deadline_ns }));
-        // Where operations are due now and then, none may be under way for a while.
+        // An open loop may have no operation in flight for a while.
         let expected = match data.arrival {
             Arrival::Closed => {
                 let block_bytes = if data.verb.is_bytes() { 0 } else { data.block_bytes };
@@ -346,7 +352,7 @@ fn measure(
             Arrival::Open { .. } => Expected::By(deadline_ns),
         };
         let (reports, trouble) = drive.answers(&mut pool, expected, true);
-        // Who did not answer is still at it.
+        // A worker that did not answer is still at work.
         let now_ns = Monotonic.now_ns();
         let ends = || {
             reports
@@ -362,7 +368,7 @@ fn measure(
         if let Some(group) = group.as_deref_mut() {
             group.has_stray |= data.writes() && reports.iter().any(Option::is_none);
         }
-        // A mix writes only some of what it visits.
+        // A mix writes only some of the blocks that it visits.
         let writes_all = data.writes() && data.verb != DataVerb::Rw;
         if let Some(group) = group.as_deref_mut().filter(|_| writes_all && is_whole) {
             group.whole_generation = group.generation;
@@ -378,7 +384,7 @@ fn measure(
         failure = trouble.or(failure);
     }
     let syncs = data.writes() && data.sync == SyncMode::End && group.is_some();
-    // After an interruption the files go, and with them what would be made durable.
+    // After an interruption the files are removed, and with them the data to sync.
     if failure.is_none() && syncs && !drive.is_stopped() {
         let stride = pool.len();
         (0..pool.len()).for_each(|index| pool.command(index, Command::Sync { stride }));
@@ -396,7 +402,7 @@ fn measure(
     outcome.failure = failure.or(dismissed.err());
 }
 
-/// The first call that failed, and whether it is a block that is not what was written.
+/// Returns the first failure, and true if it is a block that differs from the written data.
 fn first_failure(
     reports: Vec<Option<Report>>,
     group: Option<&FileGroup>,
@@ -405,7 +411,7 @@ fn first_failure(
     let is_mismatch =
         |report: &Report| matches!(report.result, Err(Failure { cause: Cause::Mismatch(_), .. }));
     let mut troubles: Vec<_> = reports.into_iter().flatten().collect();
-    // Damage is worse than whatever else went wrong.
+    // Damage is worse than any other failure.
     troubles.sort_by_key(|report| !is_mismatch(report));
     let Some(failure) = troubles.into_iter().find_map(|report| match (report.trouble, report.result) {
         (Some(trouble), _) => Some(Err(trouble)),
@@ -426,7 +432,7 @@ fn first_failure(
     (Some(Trouble::new(attempt, failure.cause).remedy(remedy(&failure))), is_damaged)
 }
 
-/// What can be done about a call that failed.
+/// Returns the advice for a call that failed.
 pub fn remedy(failure: &Failure) -> &'static str {
     use rustix::io::Errno;
     match failure.cause {
@@ -450,18 +456,19 @@ pub fn remedy(failure: &Failure) -> &'static str {
     }
 }
 
-/// What each ring may lock with its buffers, once all rings are made.
+/// Returns the bytes that each ring may lock with its buffers, once all rings are made.
 fn lockable_share(lockable_bytes: u64, workload: &Workload) -> u64 {
     let rings = u64::from(workload.threads.max(1));
     lockable_bytes.saturating_sub(rings * ring_bytes(workload.iodepth)) / rings
 }
 
-/// Refuses files that an earlier test should have made and has not: what is missing would look like a fault of theirs.
+/// Refuses files that an earlier test should have made and has not. Otherwise the missing data would look
+/// like a fault of the files.
 fn check_filled(group: &FileGroup, data: &DataWork, directory: &WorkDirectory) -> Result<(), Trouble> {
     let cause = match group.filled {
         Filled::Whole => return Ok(()),
         _ if data.fresh => return Ok(()),
-        // Bytes are written to the beginning of a file, however long it is.
+        // Bytes are written to the beginning of a file, whatever its length.
         Filled::Not if data.verb.is_bytes() && data.writes() => return Ok(()),
         Filled::Not => "the test that should have written the files did not run",
         Filled::Partly => "the test that should have written the files did not finish",
@@ -476,7 +483,7 @@ fn open_files(
 ) -> Result<Arc<[OwnedFd]>, Trouble> {
     let access = match (data.reads(), data.writes()) {
         (_, false) => OFlags::RDONLY,
-        // What is rewritten is read through the same descriptor; a stream of the C library writes only.
+        // A rewrite reads through the same descriptor; a stream of the C library only writes.
         (false, true) => OFlags::WRONLY,
         (true, true) => OFlags::RDWR,
     };
@@ -497,7 +504,7 @@ fn open_patiently<T: Send + 'static>(
     patience::wait_while_it_moves(&attempt, || 0, move || open(&group, descriptor.as_fd(), &path))?
 }
 
-/// The file itself may need more than its device does.
+/// Checks the alignment of the file, which may need more than its device does.
 fn check_alignment(
     group: &FileGroup,
     data: &DataWork,
@@ -522,17 +529,17 @@ fn check_alignment(
 
 /// Residency below this share counts as nothing: the kernel keeps a page of a file here and there.
 const COLD_SHARE: f64 = 0.001;
-/// Pages that are just being given back are gone after this.
+/// Pause after which pages that are just being dropped are gone.
 const DROP_AGAIN: std::time::Duration = std::time::Duration::from_millis(50);
 
-/// What is known of the files before they are worked on.
+/// Facts about the files before the test begins.
 #[derive(Debug, Default)]
 struct Prepared {
     residency: Option<Residency>,
     extents: Option<Extents>,
 }
 
-/// Share of the files that is resident, and who told.
+/// Returns the resident share of the files, and the call that counted it.
 fn resident_share(files: &[OwnedFd], file_bytes: u64) -> Option<(f64, &'static str)> {
     let all = file_bytes * files.len() as u64;
     let mut sum = (0, "");
@@ -543,7 +550,7 @@ fn resident_share(files: &[OwnedFd], file_bytes: u64) -> Option<(f64, &'static s
     (all > 0).then(|| (sum.0 as f64 / all as f64, sum.1))
 }
 
-/// What lies under the files.
+/// Returns the extents under the files.
 fn extents_of(files: &[OwnedFd], file_bytes: u64) -> Option<Extents> {
     let mut sum = observe::FileExtents::default();
     for file in files {
@@ -562,8 +569,8 @@ fn extents_of(files: &[OwnedFd], file_bytes: u64) -> Option<Extents> {
     })
 }
 
-/// Brings the pages of the files into the state that was asked for, and looks at what came of it; all that earlier tests
-/// left is written back. Of a test that makes its files, what they held is cut off.
+/// Brings the pages of the files into the requested state, and checks the result. Writes back all that
+/// earlier tests left. Truncates the files of a test that makes its own.
 fn prepare_cache(
     files: &Arc<[OwnedFd]>,
     file_bytes: u64,
@@ -583,17 +590,19 @@ fn prepare_cache(
                 return Ok(Prepared::default());
             }
             if fresh {
-                // The room of what it held is free once that is durable, and freeing it is no part of the test.
+                // The old blocks are free once the truncation is durable, and freeing them is no part of the
+                // test.
                 rustix::fs::ftruncate(file, 0)?;
                 rustix::fs::fsync(file)?;
             } else {
                 rustix::fs::fdatasync(file)?;
             }
             if reads && !direct && is_random {
-                // Read-ahead would fetch what nobody asked for yet, and serve it later as if it had been there.
+                // Read-ahead would fetch blocks before their request, which would then look like cache hits.
                 let _ = rustix::fs::fadvise(file, 0, None, Advice::Random);
             }
-            // Advice only: what could not be dropped shows in the share that came from the cache.
+            // This is only advice: pages that could not be dropped show in the share that came from the
+            // cache.
             if direct || cache == CacheMode::Cold {
                 let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
             } else if reads && cache == CacheMode::Warm {
@@ -637,12 +646,13 @@ fn read_whole(file: &OwnedFd, interrupt: &AtomicBool) -> std::io::Result<()> {
     }
 }
 
-/// Drops clean pages, names and inodes of the whole machine. Only ever by the user's own word.
+/// Drops clean pages, names and inodes of the whole machine. Runs only at the user's explicit request.
 pub fn drop_all_caches() -> std::io::Result<()> {
     std::fs::write("/proc/sys/vm/drop_caches", "3")
 }
 
-/// A thread's part of each file, opened for it alone: bytes go through the position of an open file.
+/// Opens a thread's part of each file for that thread alone, because byte I/O uses the position of an open
+/// file.
 fn open_spans(
     group: &FileGroup,
     data: &DataWork,
@@ -666,17 +676,17 @@ fn open_spans(
     })
 }
 
-/// The part of the data set that a thread works on.
+/// Part of the data set that a thread works on.
 pub struct Share {
-    /// The first of its units.
+    /// First of its units.
     pub first_unit: u64,
-    /// How many.
+    /// Number of units.
     pub units: u64,
-    /// Operations on them; `u64::MAX` for no limit.
+    /// Operations on these units; `u64::MAX` for no limit.
     pub ops: u64,
 }
 
-/// The part of each thread: disjoint ranges that together are all `units` of `unit_bytes`.
+/// Returns the part of each thread: disjoint ranges that together cover all `units` of `unit_bytes`.
 pub fn shares(
     phase: &PlannedPhase,
     data: &DataWork,
@@ -717,12 +727,12 @@ mod tests {
                     end = from + bytes;
                 }
                 assert!(end <= file_bytes);
-                // The next begins again.
+                // After the last slice comes the first again.
                 assert_eq!(Part::Aside { slice: slices, slices }.of(file_bytes).0, measured);
             }
         }
         assert_eq!(Part::Whole.of(12_345), (0, 12_345));
-        // Too small for a part of its own.
+        // The file is too small for a part of its own.
         assert_eq!(Part::Measured.of(4 << 20), (0, 4 << 20));
     }
 }

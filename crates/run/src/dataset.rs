@@ -1,4 +1,8 @@
-//! The files that data tests work on: fully written before anything is measured, but for those that a test makes.
+//! Files that data tests work on. All are fully written before anything is measured, except those that a test
+//! makes.
+//!
+//! Calibration sizes the set by the speed of the target. It writes at least one block for each operation in flight, and
+//! apart from that for at most five seconds.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -19,19 +23,19 @@ use crate::patience;
 
 /// Hexadecimal digits in the names of data files.
 const DIGITS: usize = 4;
-/// Bytes of one write while files are laid out.
+/// Size of one write during the layout.
 const CHUNK_BYTES: u64 = 1 << 20;
-/// Files are made durable piece by piece while they are laid out: dirty pages never fill the memory, and even a
-/// memory card at 5 MB/s shows progress every few seconds.
+/// Bytes after which the layout makes a file durable. So dirty pages never fill the memory, and even a memory
+/// card at 5 MB/s shows progress every few seconds.
 const DURABLE_EVERY_BYTES: u64 = 32 << 20;
-/// Seconds of I/O that a data set should hold at the rate at which it could be laid out.
+/// Seconds of I/O that a data set should hold, at the rate of its layout.
 const SECONDS_OF_IO: f64 = 4.0;
 /// Longest time that calibration writes before it decides.
 const CALIBRATION_NS: u64 = 5_000_000_000;
-/// Numbers of files in stamps that each group has for itself.
+/// File numbers in stamps that are reserved for each group.
 const NUMBERS_PER_GROUP: u32 = 1 << 16;
 
-/// The names that data files may have.
+/// Returns the names that data files may have.
 pub fn rules(plan: &Dataset) -> Vec<NameRule> {
     let rule = |(index, group): (usize, &DataGroup)| {
         NameRule::files(prefix(index, group), DIGITS, u64::from(group.files))
@@ -39,7 +43,8 @@ pub fn rules(plan: &Dataset) -> Vec<NameRule> {
     plan.groups.iter().enumerate().map(rule).collect()
 }
 
-/// How the names of a group's files begin: "data-", and with two letters more in all groups but the first.
+/// Returns the prefix of a group's file names: "data-" or "shared-". All groups but the first have two
+/// letters more.
 fn prefix(index: usize, group: &DataGroup) -> String {
     let kind = if group.shared { "shared" } else { "data" };
     let letter = |number: usize| char::from(b'a' + (number % 26) as u8);
@@ -49,57 +54,57 @@ fn prefix(index: usize, group: &DataGroup) -> String {
     }
 }
 
-/// How far files are written.
+/// Progress of writing a group's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Filled {
-    /// They are whole.
+    /// The files are whole.
     Whole,
-    /// They were made empty, for the test that will write them.
+    /// The files were made empty, for the test that will write them.
     Not,
-    /// The test that writes them has begun, and did not come to its end.
+    /// The test that writes the files has begun but did not finish.
     Partly,
 }
 
-/// Files of equal size and the same kind of content, numbered on from `first_number`.
+/// Files of equal size and the same kind of content, numbered from `first_number` on.
 #[derive(Debug, Clone)]
 pub struct FileGroup {
     prefix: String,
-    /// How many there are.
+    /// Number of files.
     pub files: u32,
-    /// Bytes of each, once they are written.
+    /// Bytes of each file, once it is written.
     pub file_bytes: u64,
-    /// How far they are.
+    /// Progress of writing the files.
     pub filled: Filled,
-    /// Number of the first one in stamps.
+    /// Number of the first file in stamps.
     pub first_number: u32,
-    /// What is in them.
+    /// Content of the files.
     pub content: Content,
-    /// How many tests have written them since they were laid out.
+    /// Number of tests that have written the files since the layout.
     pub generation: u32,
-    /// The last generation in which every block was written: none is older.
+    /// Last generation that wrote every block; no block is older.
     pub whole_generation: u32,
-    /// Whether a test failed while it wrote, and may have left a block half written or still be at it: until all are
-    /// written again, a difference would prove nothing.
+    /// True if a test failed while it wrote. It may have left a block half written, or may still be writing.
+    /// Until all blocks are written again, a difference would prove nothing.
     pub is_torn: bool,
-    /// Whether a worker was left behind that may still write what it was told to.
+    /// True if a worker was left behind that may still write.
     pub has_stray: bool,
 }
 
 impl FileGroup {
-    /// Name of a file of the group.
+    /// Returns the name of a file of the group.
     pub fn name(&self, index: u64) -> String {
         format!("{}{index:0DIGITS$x}", self.prefix)
     }
 
-    /// Bytes of all of them.
+    /// Returns the total bytes of the files.
     pub fn size_bytes(&self) -> u64 {
         self.file_bytes * u64::from(self.files)
     }
 
-    /// Opens one of them; `path` is the directory's, for messages.
+    /// Opens one of the files; `path` is the directory's, for messages.
     ///
     /// # Errors
-    /// The path, and why; with a remedy where direct I/O is refused.
+    /// Returns the path and the cause, with a remedy if direct I/O is refused.
     pub fn open_file(
         &self,
         directory: BorrowedFd<'_>,
@@ -123,10 +128,10 @@ impl FileGroup {
         })
     }
 
-    /// Opens them all; `path` is the directory's, for messages.
+    /// Opens all files; `path` is the directory's, for messages.
     ///
     /// # Errors
-    /// The path, and why; with a remedy where direct I/O is refused.
+    /// Returns the path and the cause, with a remedy if direct I/O is refused.
     pub fn open(
         &self,
         directory: BorrowedFd<'_>,
@@ -140,13 +145,13 @@ impl FileGroup {
 /// The data set of a repetition.
 #[derive(Debug)]
 pub struct DataSet {
-    /// Its files, by content and by who works in them, as the plan has them.
+    /// Groups of files by content and by sharing between threads, as in the plan.
     pub groups: Vec<FileGroup>,
-    /// Bytes of each group; of what is only pretended where there are no files.
+    /// Bytes of each group; without files, the bytes that the test pretends to use.
     pub size_bytes: u64,
 }
 
-/// How far a layout is, for the live view.
+/// Progress of a layout, for the live view.
 #[derive(Debug, Default)]
 pub struct LayoutProgress {
     /// Bytes written so far.
@@ -154,10 +159,10 @@ pub struct LayoutProgress {
 }
 
 impl DataSet {
-    /// Lays out the files of a plan. Where no size was asked for, the rate of the first part decides it.
+    /// Lays out the files of a plan. If the user gave no size, the rate of the first part decides it.
     ///
     /// # Errors
-    /// A write that failed or hangs, `stop` was raised, or `deadline_ns` came first.
+    /// Fails if a write fails or hangs, if `stop` is raised, or if `deadline_ns` comes first.
     pub fn lay_out(
         directory: &WorkDirectory,
         plan: &Dataset,
@@ -181,7 +186,7 @@ impl DataSet {
             deadline_ns,
         };
         let is_given_up = Arc::clone(&task.is_given_up);
-        // In a thread of its own: a device that hangs must not keep us from saying so.
+        // The layout has a thread of its own: a device that hangs must not keep us from reporting it.
         patience::wait_while_it_moves(
             &attempt,
             || progress.bytes.load(Ordering::Relaxed).wrapping_add(movement()),
@@ -197,9 +202,9 @@ struct Layout {
     stop: Arc<AtomicBool>,
     bytes: Arc<AtomicU64>,
     attempt: String,
-    /// The directory's, for messages.
+    /// Path of the directory, for messages.
     path: PathBuf,
-    /// Raised when nobody waits for it any more.
+    /// Raised when no thread waits for the layout any more.
     is_given_up: Arc<AtomicBool>,
     deadline_ns: u64,
 }
@@ -229,7 +234,7 @@ impl Layout {
                     continue;
                 }
                 let mut current = Writer::create(directory, &name, first_number + file, content, self)?;
-                // The first file of all shows how fast the target is.
+                // The very first file shows the speed of the target.
                 if index == 0 && file == 0 && !plan.size_is_fixed {
                     size_bytes = self.calibrate(&mut current, group, size_bytes)?;
                 }
@@ -253,7 +258,7 @@ impl Layout {
         Ok(DataSet { groups, size_bytes })
     }
 
-    /// Writes the first part of a file; the size of a data set that lasts some seconds at that rate.
+    /// Writes the first part of a file. Returns the size of a data set that lasts some seconds at that rate.
     fn calibrate(&self, writer: &mut Writer<'_>, group: &DataGroup, most_bytes: u64) -> Result<u64, Trouble> {
         let plan = &self.plan;
         let needed = plan.group_file_bytes(group, plan.size_bytes_min).max(plan.unit_bytes);
@@ -266,7 +271,7 @@ impl Layout {
         let files = u64::from(group.files);
         let unit = plan.unit_bytes * files;
         let least = writer.written_bytes.next_multiple_of(plan.unit_bytes) * files;
-        // Powers of two, so that runs on targets of about the same speed have sets of the same size.
+        // With powers of two, runs on targets of about the same speed have data sets of the same size.
         let wished = power_of_two_within((bytes_per_second * SECONDS_OF_IO) as u64);
         let size_bytes = wished.max(least).max(plan.size_bytes_min).min(most_bytes).max(unit) / unit * unit;
         log::debug!(
@@ -295,7 +300,7 @@ impl Layout {
     }
 }
 
-/// Writes one file from its beginning, through the page cache: that works on every file system, and delayed
+/// Writes one file from its beginning, through the page cache. That works on every file system, and delayed
 /// allocation gives large extents.
 struct Writer<'a> {
     layout: &'a Layout,
@@ -334,7 +339,7 @@ impl<'a> Writer<'a> {
         self.write_for(end_bytes, end_bytes, u64::MAX)
     }
 
-    /// Writes at least `needed_bytes`, and up to `wished_bytes` as long as `until_ns` has not come.
+    /// Writes at least `needed_bytes`, then goes on up to `wished_bytes` until `until_ns`.
     fn write_for(&mut self, needed_bytes: u64, wished_bytes: u64, until_ns: u64) -> Result<(), Trouble> {
         let end_bytes = wished_bytes;
         while self.written_bytes < end_bytes {
@@ -369,7 +374,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Writes all of a chunk, which begins with a stamp: a part of one that is written again would not.
+    /// Writes all of a chunk, even after a short write: a chunk begins with a stamp, its remainder does not.
     fn write(&self, chunk: &[u8], offset_bytes: u64) -> Result<(), Trouble> {
         let mut written = 0;
         while written < chunk.len() {
@@ -388,7 +393,7 @@ impl<'a> Writer<'a> {
     fn make_durable(&mut self) -> Result<(), Trouble> {
         rustix::fs::fdatasync(&self.file)
             .map_err(|errno| self.layout.fail("sync", &self.name, Some(self.durable_bytes), errno))?;
-        // Advice only: a file system that does not take it keeps its pages.
+        // This is only advice: a file system that ignores it keeps its pages.
         let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed);
         self.durable_bytes = self.written_bytes;
         Ok(())

@@ -1,4 +1,23 @@
-//! The only place that skye writes in: a directory of its own, with a marker that outlives a kill.
+//! The work directory, the only place that skye writes to, with a marker that outlives a kill.
+//!
+//! Linux has no call that makes a directory and returns its descriptor. [`WorkDirectory::create`] opens the new
+//! directory by its name, once. The descriptor then tells owner, mode, mount, birth and content. If one of them is
+//! wrong, skye touches nothing and refuses the run. From then on the descriptor is the directory. New files open with
+//! `O_EXCL` and `O_NOFOLLOW`.
+//!
+//! The marker is written under another name, locked, made durable and then renamed: a marker that is found can be
+//! believed. Its lock lives as long as the process, however that ends.
+//!
+//! Two writes of a run go elsewhere. `Ceilings` makes work directories in `/dev/shm`, one for each test in turn. The
+//! option `--cache drop-all` writes to the kernel's `drop_caches`.
+//!
+//! Known gaps, in a directory where others may rename:
+//! - The removal of a directory goes by its name. Device and inode are compared just before. If somebody exchanges the
+//!   directory between the two calls, an empty directory in its place goes.
+//! - Births have the ticks of the clock. An empty directory of the same user with mode 0700 counts as ours if it is
+//!   younger than a tick of 10 ms.
+//! - Root is refused there without `--allow shared-directory`, unless the directory belongs to another user. Where
+//!   nobody else can rename, the mode does not count: some file systems have modes of their own.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -21,19 +40,21 @@ use crate::removal::{self, DIRECTORY_FLAGS};
 
 /// Name of the marker while it is being written.
 pub(crate) const UNFINISHED_NAME: &str = "skye-marker.new";
-/// Coarsest units in which file systems keep births: whole seconds (HFS+), or else hundredths (exFAT).
+/// Coarsest units in which file systems keep birth times: whole seconds (HFS+), or else hundredths (exFAT).
 const BIRTH_UNITS_NS: (i64, i64) = (1_000_000_000, 10_000_000);
-/// File systems without a device of their own that take births from this machine's clock (`linux/magic.h`; ZFS, bcachefs).
+/// File systems without a device of their own that take birth times from this machine's clock
+/// (`linux/magic.h`; ZFS, bcachefs).
 const LOCAL_MAGICS: [u32; 5] = [0x9123_683E, 0x0102_1994, 0x794C_7630, 0x2FC1_2FC1, 0xCA45_1A4E];
 
 /// A work directory of this process: `skye.XXXXXX`, mode 0700, locked while the run lives.
 ///
-/// Everything in it is opened relative to its descriptor, so that nobody who renames it can lead us elsewhere.
+/// Every file in it is opened relative to its descriptor, so that a rename by others cannot lead us
+/// elsewhere.
 #[derive(Debug)]
 pub struct WorkDirectory {
     place: Arc<Place>,
     path: PathBuf,
-    /// Holds the lock; closed, and so unlocked, when the process ends in whatever way.
+    /// File that holds the lock. Any end of the process closes and so unlocks it.
     marker: Option<File>,
     rules: Vec<NameRule>,
     /// Descriptors for the removal, which must not fail because the run has used up all others.
@@ -41,11 +62,11 @@ pub struct WorkDirectory {
     removed: bool,
 }
 
-/// Work directories that are there, for who has to leave without a return.
+/// Existing work directories, for an exit without a return.
 static ALL: Mutex<Vec<(Weak<Place>, Vec<NameRule>)>> = Mutex::new(Vec::new());
 
-/// Removes all work directories of this process, while other threads may still be at work in them: for who has to leave
-/// without a return. One that is being made at this moment is not among them.
+/// Removes all work directories of this process, while other threads may still work in them. It serves an
+/// exit without a return. A directory that is being made at this moment stays.
 pub fn remove_all_at_once() {
     let Ok(all) = ALL.try_lock() else { return };
     for (place, rules) in all.iter() {
@@ -54,7 +75,7 @@ pub fn remove_all_at_once() {
     }
 }
 
-/// A directory, and where it was made.
+/// A directory, with its parent and the name that it was made under.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub parent: OwnedFd,
@@ -62,21 +83,21 @@ pub(crate) struct Place {
     pub directory: OwnedFd,
 }
 
-/// The removal of a work directory.
+/// Result of the removal of a work directory.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Removed {
     /// Files and directories removed from it.
     pub files: u64,
-    /// Paths that are left, and why.
+    /// Paths that are left, each with the reason.
     pub left: Vec<(PathBuf, String)>,
 }
 
-/// Why there is no work directory.
+/// Reason why there is no work directory.
 #[derive(Debug)]
 pub struct Unmade {
-    /// What failed.
+    /// The failure.
     pub trouble: Trouble,
-    /// Whether something of it may be left in the target.
+    /// True if a part of it may be left in the target.
     pub leaves: bool,
 }
 
@@ -86,11 +107,11 @@ impl From<Trouble> for Unmade {
     }
 }
 
-/// Why a directory that was just made is not used.
+/// Reason why a directory that was just made is not used.
 enum Unusable {
     /// A call failed.
     Failed(Errno),
-    /// It is not the one that was made.
+    /// It is not the directory that was made, for this reason.
     Other(String),
 }
 
@@ -107,12 +128,12 @@ impl From<Errno> for Unusable {
 }
 
 impl WorkDirectory {
-    /// Makes a work directory in `target`, whose files will have names that `rules` produce. `progress` is raised with every
-    /// step.
+    /// Makes a work directory in `target` for files with names that `rules` produce. Every step raises
+    /// `progress`.
     ///
     /// # Errors
-    /// What was attempted, on which path, and why it failed. What of it could not be removed is named, and so is a
-    /// directory that somebody has put in the place of ours, which is not touched.
+    /// Returns the attempt, its path and the cause. The trouble names remains that could not be removed. It
+    /// also names a directory that someone has put in the place of ours, which is not touched.
     pub fn create(target: &Path, rules: Vec<NameRule>, progress: &AtomicU64) -> Result<Self, Unmade> {
         let moved = || progress.fetch_add(1, Ordering::Relaxed);
         let attempt = || format!("make a work directory in {}", target.display());
@@ -137,12 +158,13 @@ impl WorkDirectory {
             let remedy = format!("when it can, `skye clean {}` removes it", target.display());
             Unmade { trouble: Trouble::new(attempt, cause).remedy(remedy), leaves: true }
         };
-        // The last two are for the directory and its marker: once it is made, neither may be lacking.
+        // The last two are for the directory and its marker: once the directory is made, neither may be
+        // lacking.
         let mut reserve = reserved(&parent, removal::descriptors(&rules) + 2).map_err(fail)?;
         let before = clock_gettime(ClockId::RealtimeCoarse);
         moved();
         let name = make_unique(parent.as_fd()).map_err(|(name, errno)| {
-            // A server may have made it all the same.
+            // A server may have made the directory despite the error.
             let is_refused =
                 matches!(errno, Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::NOSPC | Errno::DQUOT);
             let is_gone = is_refused || remove_unopened(parent.as_fd(), &name, before);
@@ -166,7 +188,7 @@ impl WorkDirectory {
                 }
             };
         let place = Arc::new(Place { parent, name, directory });
-        // From here on the directory is known to be ours: whatever fails must take it away again.
+        // From here on the directory is known to be ours: any failure must remove it again.
         moved();
         let marker = mark(&place, &rules, &moved).map_err(|errno| {
             for name in [UNFINISHED_NAME, FILE_NAME] {
@@ -183,20 +205,21 @@ impl WorkDirectory {
         Ok(Self { place, path, marker: Some(marker), rules, reserve, removed: false })
     }
 
-    /// Its path, for messages.
+    /// Returns its path, for messages.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What files are opened relative to.
+    /// Returns the descriptor that files are opened relative to.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.place.directory.as_fd()
     }
 
-    /// Removes what the rules with this prefix produce, or all of it for an empty one, but keeps the directory.
+    /// Removes the files that the rules with this prefix produce, or all files for an empty prefix. Keeps the
+    /// directory.
     ///
     /// # Errors
-    /// Something could not be removed, or the removal hangs.
+    /// Fails if something cannot be removed, or if the removal hangs.
     pub fn empty_of(&self, prefix: &str) -> Result<(), Trouble> {
         let attempt = format!("empty {}", self.path.display());
         let rules: Vec<_> =
@@ -206,13 +229,14 @@ impl WorkDirectory {
         let seen = Arc::clone(&progress);
         let work = move || removal::remove_contents(place.directory.as_fd(), &rules, &seen);
         let removal = patience::wait_while_it_moves(&attempt, || progress.load(Ordering::Relaxed), work)?;
-        // What no rule produces is somebody else's and in nobody's way.
+        // A file that no rule produces belongs to someone else and is in no one's way.
         let stuck = removal.left.into_iter().find(|(_, why)| why != removal::NOT_OURS);
         stuck.map_or(Ok(()), |(name, why)| Err(Trouble::new(attempt, format!("{name}: {why}"))))
     }
 
-    /// Begins to remove it with all that the rules produce, in a thread of its own: a removal that hangs must not keep
-    /// the run from saying so. It moves as long as files go or `movement` changes: a file may wait for its data first.
+    /// Begins to remove the directory with all files that the rules produce. This runs in a thread of its
+    /// own: a removal that hangs must not keep the run from reporting it. The removal moves as long as files
+    /// disappear or `movement` changes: a file may wait for its data first.
     pub fn remove(mut self, movement: impl FnMut() -> u64 + Send + 'static) -> Removing {
         self.begin_to_remove(Box::new(movement))
     }
@@ -231,7 +255,7 @@ impl WorkDirectory {
     }
 }
 
-/// The removal of a work directory, under way.
+/// A removal of a work directory in progress.
 pub struct Removing {
     path: PathBuf,
     work: Patient<Removed>,
@@ -240,12 +264,12 @@ pub struct Removing {
 }
 
 impl Removing {
-    /// Waits for its end.
+    /// Waits for the end of the removal.
     ///
     /// # Errors
-    /// It hangs: the path that is left.
+    /// Fails if the removal hangs, and names the path that is left.
     pub fn wait(mut self) -> Result<Removed, Trouble> {
-        // Where another call hangs, what the devices move is others'.
+        // While another call hangs, the data that devices move belongs to others.
         let counts = patience::hanging().is_none();
         let movement = || {
             let moved = if counts { (self.movement)() } else { 0 };
@@ -259,7 +283,7 @@ impl Removing {
 }
 
 impl Drop for WorkDirectory {
-    /// The way out of a panic.
+    /// Removes the directory on the way out of a panic.
     fn drop(&mut self) {
         if !self.removed {
             let _ = self.begin_to_remove(Box::new(|| 0)).wait();
@@ -268,8 +292,8 @@ impl Drop for WorkDirectory {
 }
 
 impl Place {
-    /// Removes the directory itself, which must be empty; where it is now, if it was renamed. A name is no more than a
-    /// hint: only the directory that the descriptor means is removed.
+    /// Removes the directory itself, which must be empty. If it was renamed, the error holds its present
+    /// path. A name is only a hint: only the directory behind the descriptor is removed.
     pub fn remove(&self) -> Result<(), (Option<PathBuf>, Errno)> {
         match remove_if_it_is(self.parent.as_fd(), &self.name, &self.directory) {
             Ok(true) if self.is_gone() => return Ok(()),
@@ -279,7 +303,7 @@ impl Place {
         if self.is_gone() {
             return Ok(());
         }
-        // Somebody has renamed it, and the kernel knows to what.
+        // Someone has renamed it, and the kernel knows the new name.
         let path = self.path_now();
         let lost = |errno| (path.clone(), errno);
         let name =
@@ -294,7 +318,8 @@ impl Place {
         }
     }
 
-    /// Whether it has no name any more: a name that was removed may have been another's by then.
+    /// Returns true if the directory has no name any more. The removed name may have led to another directory
+    /// by then.
     fn is_gone(&self) -> bool {
         let is_deleted = |path: PathBuf| path.as_os_str().as_bytes().ends_with(b" (deleted)");
         rustix::fs::fstat(&self.directory).is_ok_and(|stat| stat.st_nlink == 0)
@@ -305,13 +330,13 @@ impl Place {
         std::fs::read_link(format!("/proc/self/fd/{}", self.directory.as_raw_fd())).ok()
     }
 
-    /// Whether its name still leads to it.
+    /// Returns true if its name still leads to it.
     fn is_where_it_was(&self) -> bool {
         means(self.parent.as_fd(), &self.name, &self.directory).unwrap_or(true)
     }
 }
 
-/// Whether a name leads to this directory.
+/// Returns true if a name leads to this directory.
 fn means(parent: BorrowedFd<'_>, name: &CStr, directory: &OwnedFd) -> Result<bool, Errno> {
     let ours = rustix::fs::fstat(directory)?;
     match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -321,8 +346,8 @@ fn means(parent: BorrowedFd<'_>, name: &CStr, directory: &OwnedFd) -> Result<boo
     }
 }
 
-/// Removes an empty directory by its name if the name leads to this one; whether it did. Linux removes by name alone, so
-/// that between the two calls another empty directory may take its place: that one would be gone.
+/// Removes an empty directory by its name if the name leads to this one. Returns true if it did. Linux
+/// removes by name alone: an empty directory that takes its place between the two calls would be lost.
 fn remove_if_it_is(parent: BorrowedFd<'_>, name: &CStr, directory: &OwnedFd) -> Result<bool, Errno> {
     let is = means(parent, name, directory)?;
     if is {
@@ -331,7 +356,8 @@ fn remove_if_it_is(parent: BorrowedFd<'_>, name: &CStr, directory: &OwnedFd) -> 
     Ok(is)
 }
 
-/// Removes contents, marker and directory, in this order: a marker must not go before what it vouches for.
+/// Removes contents, marker and directory, in this order: the marker must not go before the files that it
+/// vouches for.
 pub(crate) fn remove_work_directory(
     place: &Place,
     path: &Path,
@@ -357,15 +383,16 @@ pub(crate) fn remove_work_directory(
     Removed { files: removal.removed, left: left.chain(stays).collect() }
 }
 
-/// So many descriptors, to be closed when others are needed.
+/// Opens spare descriptors, to be closed when others are needed.
 fn reserved(any: &OwnedFd, count: usize) -> Result<Vec<OwnedFd>, Errno> {
     (0..count).map(|_| rustix::io::fcntl_dupfd_cloexec(any, 0)).collect()
 }
 
-/// Not through the tempfile crate: its removal goes by path, and ours must go by descriptor.
+/// Makes a directory with a unique name. The tempfile crate removes by path, and our removal must go by
+/// descriptor.
 ///
 /// # Errors
-/// The name that was tried last, and why it cannot be made.
+/// Returns the last name that was tried, and why it cannot be made.
 fn make_unique(parent: BorrowedFd<'_>) -> Result<CString, (CString, Errno)> {
     loop {
         let letters: String = std::iter::repeat_with(fastrand::alphanumeric).take(LETTERS).collect();
@@ -378,35 +405,36 @@ fn make_unique(parent: BorrowedFd<'_>) -> Result<CString, (CString, Errno)> {
     }
 }
 
-/// Opens the directory that was just made, and by nothing but the descriptor finds out whether it is that one: in a
-/// directory in which others may rename, somebody may have put another in its place.
+/// Opens the directory that was just made, and checks by the descriptor alone that it is that one. If others
+/// may rename in the parent, someone may have put another directory in its place.
 fn open_made(parent: BorrowedFd<'_>, name: &CStr, before: Timespec) -> Result<OwnedFd, Unusable> {
     let directory = removal::open_directory(parent, name)?;
     let above = statx(parent, c"")?;
     let stat = statx(directory.as_fd(), c"")?;
     let is_exchangeable = others_rename(&above);
     if let Err(why) = check_opened(parent, &directory, &above, &stat, before, is_exchangeable) {
-        // Where nobody else can rename, it is ours in any case: a server may give what root makes to somebody else.
+        // If no one else can rename, the directory is ours in any case: a server may give root's files to
+        // another user.
         if !is_exchangeable {
             let _ = remove_if_it_is(parent, name, &directory);
         }
         return Err(why);
     }
-    // A set-group-id parent hands its bit on, and some file systems have modes of their own.
+    // A set-group-ID parent passes its bit on, and some file systems have modes of their own.
     if u32::from(stat.stx_mode) & 0o7777 != 0o700 {
         rustix::fs::fchmod(&directory, Mode::RWXU)?;
     }
     Ok(directory)
 }
 
-/// Whether anybody but this user and root may rename what is in a directory.
+/// Returns true if anyone but this user and root may rename the entries of a directory.
 fn others_rename(directory: &Statx) -> bool {
     let (mode, owner) = (u32::from(directory.stx_mode), directory.stx_uid);
     let has_foreign_owner = owner != 0 && owner != rustix::process::geteuid().as_raw();
     has_foreign_owner || (mode & 0o022 != 0 && mode & 0o1000 == 0)
 }
 
-/// Checks that a directory is the one that was just made; of its mode, where others can exchange it.
+/// Checks that a directory is the one that was just made. Its mode counts only if others can exchange it.
 fn check_opened(
     parent: BorrowedFd<'_>,
     directory: &OwnedFd,
@@ -437,7 +465,7 @@ fn statx(directory: BorrowedFd<'_>, name: &CStr) -> Result<Statx, Errno> {
     )
 }
 
-/// Checks what mkdir makes: a directory of ours, and with mode 0700 where the mode counts.
+/// Checks the result of mkdir: a directory of ours, with mode 0700 if the mode counts.
 fn check_made(stat: &Statx, mode_counts: bool) -> Result<(), String> {
     let mode = u32::from(stat.stx_mode);
     let own = rustix::process::geteuid().as_raw();
@@ -455,8 +483,8 @@ fn check_made(stat: &Statx, mode_counts: bool) -> Result<(), String> {
     }
 }
 
-/// Whether it was made at this time or later. Where the file system does not tell, or goes by another machine's clock,
-/// nothing speaks against it.
+/// Returns true if the directory was made at this time or later. Also returns true if the file system keeps
+/// no birth times, or uses another machine's clock.
 fn born_since(parent: BorrowedFd<'_>, stat: &Statx, before: Timespec) -> bool {
     let tells = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
     let is_local = stat.stx_dev_major != 0
@@ -469,8 +497,8 @@ fn born_since(parent: BorrowedFd<'_>, stat: &Statx, before: Timespec) -> bool {
     !(tells && is_local) || later_ns <= unit_ns
 }
 
-/// Removes the directory that was just made and could not be opened, if by its name it looks like that one. Tells whether
-/// nothing of that name is left.
+/// Removes the directory that was just made and could not be opened, if by name it looks like that one.
+/// Returns true if nothing of that name is left.
 fn remove_unopened(parent: BorrowedFd<'_>, name: &CStr, before: Timespec) -> bool {
     match statx(parent, name) {
         Ok(stat) if check_made(&stat, true).is_ok() && born_since(parent, &stat, before) => {
@@ -480,14 +508,14 @@ fn remove_unopened(parent: BorrowedFd<'_>, name: &CStr, before: Timespec) -> boo
     }
 }
 
-/// Writes the marker, and locks it.
+/// Writes the marker and locks it.
 fn mark(place: &Place, rules: &[NameRule], moved: &dyn Fn() -> u64) -> Result<File, Errno> {
     let directory = &place.directory;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    // Under another name until it is whole and locked: a marker that can be found can be believed.
+    // The marker has another name until it is whole and locked, so that any marker found can be believed.
     let marker = rustix::fs::openat(directory, UNFINISHED_NAME, flags, Mode::RUSR | Mode::WUSR)?;
     match rustix::fs::flock(&marker, FlockOperation::NonBlockingLockExclusive) {
-        // Without locks, host, boot and process in the marker tell whether it lives.
+        // Without locks, host, boot and process in the marker tell if its run lives.
         Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK) => {}
         Err(errno) => return Err(errno),
     }
@@ -560,13 +588,13 @@ mod tests {
         fs::write(path.join("data-0000"), "x").unwrap();
         let elsewhere = temp.path().join("elsewhere");
         fs::rename(&path, &elsewhere).unwrap();
-        // One that has taken its name is not ours.
+        // A directory that has taken its name is not ours.
         fs::create_dir(&path).unwrap();
         assert_eq!(work.remove(|| 0).wait().unwrap().left, []);
         assert!(path.exists() && !elsewhere.exists());
         fs::remove_dir(&path).unwrap();
 
-        // What is left is told by the path that it has now.
+        // Remaining files are reported by their present path.
         let work = WorkDirectory::create(temp.path(), rules(), &AtomicU64::new(0)).unwrap();
         fs::write(work.path().join("mine"), "precious").unwrap();
         fs::rename(work.path(), &elsewhere).unwrap();
@@ -603,13 +631,13 @@ mod tests {
             fs::set_permissions(temp.path(), std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
         };
         assert_eq!(made(0o755, now, &|_| {}), "700", "some file systems have modes of their own");
-        // From here on, others could exchange it.
+        // From here on, others could exchange the directory.
         open_to(0o777);
         assert_eq!(made(0o700, now, &|_| {}), "700");
         assert_eq!(made(0o2700, now, &|_| {}), "700", "a set-group-id parent hands its bit on");
         assert_eq!(made(0o755, now, &|_| {}), "its mode is 0755, not 0700");
         assert_eq!(made(0o700, now, &|path| fs::write(path.join("file"), "x").unwrap()), "it is not empty");
-        // The file system of the test may not keep births.
+        // The file system of the test may not keep birth times.
         if statx(parent.as_fd(), c"").unwrap().stx_mask & StatxFlags::BTIME.bits() != 0 {
             assert_eq!(made(0o700, later, &|_| {}), "it is older");
         }

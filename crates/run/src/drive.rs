@@ -1,5 +1,9 @@
-//! Waiting for a pool while something is measured: collects what workers hand over, samples the machine, notices
+//! Waits for a pool while something is measured: collects the workers' deltas, samples the machine, notices
 //! interruptions and hangs.
+//!
+//! A phase with an [`Until`] ends once it is steady and its interval is narrow enough (`Plan::until_of`). The driver
+//! asks `steady_state` twice a second, and raises the flag that workers look at once an interval. Tests on files ask
+//! after each round.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,23 +21,23 @@ use crate::patience;
 use crate::steady_state::{self, Known};
 use crate::worker_pool::{Event, WorkerPool};
 
-/// What whoever looks on is told while a phase runs. One that is simulated has ticks only.
+/// Event for the observer of a phase. A simulated phase has ticks only.
 #[derive(Debug)]
 pub enum Moment<'a> {
-    /// A measured part begins when this has been taken note of. Tests on files have many.
+    /// A measured part begins when the observer returns. Tests on files have many parts.
     Begin,
-    /// Ten times a second.
+    /// State of the phase, ten times a second.
     Tick(&'a Tick<'a>),
-    /// A measured part has ended; one that never began may end, too.
+    /// A measured part has ended. A part that never began may end, too.
     End,
-    /// No other part follows, and what was measured is made a record now. A phase that never began has it, too.
+    /// No other part follows, and the record is made now. A phase that never began sends this event, too.
     Over,
 }
 
-/// What the live view is told, ten times a second.
+/// State of a phase for the live view, ten times a second.
 #[derive(Debug)]
 pub struct Tick<'a> {
-    /// Since the start of the phase.
+    /// Time since the start of the phase.
     pub elapsed_ns: u64,
     /// Operations so far.
     pub ops: u64,
@@ -41,70 +45,72 @@ pub struct Tick<'a> {
     pub bytes: u64,
     /// 99th percentile so far, if it is known.
     pub p99_ns: Option<u64>,
-    /// How well the rate is known, once it is steady.
+    /// Precision of the rate, once it is steady.
     pub known: Option<Known>,
-    /// What the machine did since the last tick, while something is measured.
+    /// Counters of the machine since the last tick, while something is measured.
     pub frame: Option<&'a Frame>,
 }
 
-/// When answers are expected.
+/// Time at which answers are expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
-    /// By an instant that the members know too.
+    /// Deadline that the members know too.
     By(u64),
-    /// As long as operations end or data moves.
+    /// Any time while operations end or data moves.
     WhileItMoves {
-        /// What a single operation may take beyond what is usual.
+        /// Time that a single operation may take beyond the usual.
         slack_ns: u64,
-        /// Whether a worker that gets a CPU moves, too: a ring may make many calls one after the other before any is
-        /// counted. A worker that fills the page cache is woken in vain.
+        /// True if a worker that gets a CPU also counts as moving: a ring may make many calls in a row before
+        /// any is counted. A worker that fills the page cache is woken in vain, so its CPU time proves
+        /// nothing.
         by_cpu: bool,
     },
-    /// As long as data moves: writing back a full cache takes as long as it takes.
+    /// Any time while data moves: writing back a full cache takes as long as it takes.
     WhileDataMoves,
 }
 
-/// What a phase needs to be driven.
+/// State of a phase in progress.
 pub struct Drive<'a> {
     /// Raised by a signal: all workers stop, and the phase ends as partial.
     pub interrupt: &'a Arc<AtomicBool>,
     /// The kernel's counters.
     pub meter: &'a mut Meter,
-    /// Called at every moment.
+    /// Callback for every moment.
     pub on_moment: &'a mut dyn FnMut(Moment<'_>),
-    /// Looked at by the workers.
+    /// Flag that stops the workers.
     pub stop: Arc<AtomicBool>,
-    /// What the workers counted.
+    /// Counts of the workers.
     pub collected: Collected,
-    /// Where their deltas arrive.
+    /// Readers of the workers' deltas.
     pub readers: Vec<DeltaReader>,
-    /// When the phase began.
+    /// Start of the phase.
     pub start_ns: u64,
-    /// Pages of the machine that wait to be written.
+    /// Lows of the machine's pages that wait to be written.
     pub lows: Lows,
-    /// When the workers have done enough; `None` where something else ends the phase.
+    /// Condition under which the workers have done enough; `None` if something else ends the phase.
     pub until: Option<Until>,
-    /// Whether one measured part is all that there is. Rounds have gaps between them, and end the phase by themselves.
+    /// True if the phase is one measured part. Rounds have gaps between them, and end the phase by
+    /// themselves.
     pub is_continuous: bool,
-    /// Whether they have, and were told to stop for that.
+    /// True if the workers have done enough, and were told to stop for that.
     pub is_enough: bool,
-    /// How well the rate is known, once it is steady.
+    /// Precision of the rate, once it is steady.
     pub known: Option<Known>,
-    /// When that was last looked at, from the start of the phase.
+    /// Time of the last check of the rate, from the start of the phase.
     pub looked_ns: u64,
 }
 
-/// A target that moves less than this is taken to hang: half of what the slowest memory cards write.
+/// Rate below which a target counts as hanging: half of what the slowest memory cards write.
 const SLOWEST_BYTES_PER_SECOND: u64 = 1_000_000;
 
-/// The longest that so many bytes may take.
+/// Returns the longest time that this many bytes may take.
 pub fn time_for_ns(bytes: u64) -> u64 {
     bytes.saturating_mul(1_000_000_000 / SLOWEST_BYTES_PER_SECOND)
 }
 
-/// A pool that has not moved for so long is looked at more closely.
+/// Time without movement after which a pool is examined more closely.
 const STILL_NS: u64 = 2_000_000_000;
-/// How often it is looked at whether the rate is known: it costs far less than this, but not nothing.
+/// Interval between checks of the rate: a check costs far less than this, but not nothing.
 const LOOK_EVERY_NS: u64 = 500_000_000;
 
 fn panicked(attempt: &str, message: &str) -> Trouble {
@@ -113,10 +119,11 @@ fn panicked(attempt: &str, message: &str) -> Trouble {
 }
 
 impl Drive<'_> {
-    /// Waits until every member has answered; answers come in the order of the members, `None` from one that failed.
+    /// Waits until every member has answered. Answers come in the order of the members; a member that failed
+    /// gives `None`.
     ///
-    /// The trouble beside them: a member panicked, or one has not answered in time, with [`patience::patience`] added. The
-    /// others were told to stop then.
+    /// The trouble says that a member panicked, or did not answer within [`patience::patience`] after the
+    /// expected time. The other members have then been told to stop.
     pub fn answers<C: Send + 'static, R: Send + 'static>(
         &mut self,
         pool: &mut WorkerPool<C, R>,
@@ -143,7 +150,7 @@ impl Drive<'_> {
                 }
             }
             let now_ns = Monotonic.now_ns();
-            // Nobody moves while the machine or this process is stopped.
+            // No member moves while the machine or this process is stopped.
             moved_ns += (now_ns - looked_ns).saturating_sub(patience::LONGEST_LOOK.as_nanos() as u64);
             looked_ns = now_ns;
             if self.interrupt.load(Ordering::Relaxed) && !self.stop.swap(true, Ordering::Relaxed) {
@@ -154,13 +161,13 @@ impl Drive<'_> {
             }
             if now_ns >= next_tick_ns {
                 let data_moved = self.tick(now_ns, measured, expected == Expected::WhileDataMoves);
-                // What the workers do beyond an instant can be enough; what they sync takes as long as it takes.
+                // Measured work can end as soon as it is enough; a sync takes as long as it takes.
                 let can_end = measured && expected != Expected::WhileDataMoves;
                 if can_end && self.has_enough(now_ns) && !self.stop.swap(true, Ordering::Relaxed) {
                     stopped_ns = Some(now_ns);
                 }
                 let by_cpu = matches!(expected, Expected::WhileItMoves { by_cpu: true, .. });
-                // Looked at only where there is nothing else to be seen.
+                // This check runs only if nothing else moves.
                 if by_cpu && now_ns - moved_ns > STILL_NS {
                     let threads = pool.busy_threads();
                     let now = threads.iter().filter_map(|thread| observe::times_scheduled(*thread)).sum();
@@ -194,7 +201,7 @@ impl Drive<'_> {
     /// Waits until every member is ready, and watches their threads from then on.
     ///
     /// # Errors
-    /// A member panicked or hangs.
+    /// Fails if a member panics or hangs.
     pub fn ready<C: Send + 'static, R: Send + 'static>(
         &mut self,
         pool: &mut WorkerPool<C, R>,
@@ -216,15 +223,15 @@ impl Drive<'_> {
         Ok(())
     }
 
-    /// Takes what the workers have handed over.
+    /// Takes the deltas that the workers have handed over.
     fn drain(&mut self) {
         for reader in &self.readers {
             reader.drain(|delta| self.collected.add(delta, self.start_ns));
         }
     }
 
-    /// Tells whether any device of the target has moved data since the last tick. Where there is none, `by_cache` takes
-    /// what the machine has in its cache for a sign of it.
+    /// Ends an interval. Returns true if any device of the target has moved data since the last tick. If the
+    /// target has no device, `by_cache` accepts a shrinking page cache as a sign of it.
     fn tick(&mut self, now_ns: u64, measured: bool, by_cache: bool) -> bool {
         self.drain();
         let elapsed_ns = now_ns.saturating_sub(self.start_ns);
@@ -238,31 +245,32 @@ impl Drive<'_> {
             frame: frame.as_ref(),
         }));
         let Some(frame) = frame else { return false };
-        // Without devices, what is on its way to a server still shrinks.
+        // Without devices, the data on its way to a server still shrinks.
         let shrunk = self.lows.is_new(frame.dirty_bytes + frame.writeback_bytes);
         let moved = frame.devices.iter().any(|device| device.read_bytes + device.written_bytes > 0);
         self.collected.add_frame(frame, elapsed_ns);
         moved || (by_cache && shrunk && self.meter.has_no_devices())
     }
 
-    /// Whether workers have been told to stop before they had done what they should.
+    /// Returns true if workers have been told to stop before their work was done.
     pub fn is_stopped(&self) -> bool {
         let is_told = self.stop.load(Ordering::Relaxed) && !self.is_enough;
         is_told || self.interrupt.load(Ordering::Relaxed)
     }
 
-    /// Whether the rate is known as well as was asked for. Once it is, it stays so.
+    /// Returns true if the rate is known as well as was asked for, and from then on.
     fn has_enough(&mut self, now_ns: u64) -> bool {
         let elapsed_ns = now_ns.saturating_sub(self.start_ns);
         if self.is_enough || !self.is_continuous || elapsed_ns < self.looked_ns + LOOK_EVERY_NS {
             return self.is_enough;
         }
         self.looked_ns = elapsed_ns;
-        // Workers hand over at the first operation behind a boundary, and what they have handed over is taken at ours.
+        // Workers hand over at their first operation after a boundary, and the driver takes their deltas at
+        // its own boundary.
         let seen_ns = elapsed_ns.saturating_sub(2 * INTERVAL_NS);
         let before =
             std::mem::replace(&mut self.known, steady_state::known(self.collected.intervals(), seen_ns));
-        // Twice in a row: what is narrow at one look may be two levels at the next.
+        // Two checks in a row must agree: a narrow interval at one check may be two levels at the next.
         self.is_enough = self.until.is_some_and(|until| {
             let suffices = |known: &Known| known.half_width <= until.precision;
             let is_known = [before, self.known].iter().all(|known| known.as_ref().is_some_and(suffices));
@@ -271,16 +279,16 @@ impl Drive<'_> {
         self.is_enough
     }
 
-    /// A measured part begins.
+    /// Begins a measured part.
     pub fn begin(&mut self) {
         let told_ns = Monotonic.now_ns();
         (self.on_moment)(Moment::Begin);
-        // Whoever looks on may start something first, which is no time of the phase.
+        // The observer may start something first, and that time is no part of the phase.
         self.start_ns += Monotonic.now_ns() - told_ns;
         self.meter.begin();
     }
 
-    /// A measured part ends.
+    /// Ends a measured part.
     pub fn end(&mut self) {
         let frame = self.meter.end();
         let elapsed_ns = Monotonic.now_ns().saturating_sub(self.start_ns);

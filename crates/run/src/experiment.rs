@@ -1,4 +1,6 @@
-//! Experiments after the tests: the same load with one thing changed, and what its rate answers.
+//! Experiments after the tests: the same load with one thing changed, and the effect on its rate.
+//!
+//! The rate of an experiment never becomes a result. The program's driver chooses the experiments and their order.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,31 +17,33 @@ use crate::data_phase::Part;
 use crate::drive::Moment;
 use crate::session::{Manner, Session, Time};
 
-/// Part of an operation's time that a pause before it takes: enough to show, and far from stopping the load.
+/// Share of an operation's time that the pause before it takes: enough to show, and far from stopping the
+/// load.
 const PAUSE_SHARE: f64 = 0.3;
-/// Turns without and with a pause: each with one has one without before and behind it.
+/// Turns without and with a pause. Each turn with a pause has one without before and after it.
 const TURNS: usize = 5;
-/// Length of a turn: drawn anew for each, as limits by time slices would keep step with turns of equal length.
+/// Length of a turn. It is drawn anew for each, because limits by time slices would keep step with equal
+/// turns.
 const TURN_NS: Range<u64> = 600_000_000..900_000_000;
-/// Runs of an experiment that changes the load, and whether the change is made in them: what drifts evenly does so in
-/// both.
+/// Runs of an experiment that changes the load; true for runs with the change. An even drift affects both
+/// kinds equally.
 const TURNS_OF_CHANGE: [bool; experiment::RUNS] = [false, true, true, false];
-/// Time of each of them, and longest time of those with few operations.
+/// Time of each such run; the upper end is for loads with few operations.
 const CHANGED_NS: Range<u64> = 850_000_000..2_000_000_000;
-/// Operations that are enough for a rate: where one more or less is a fortieth.
+/// Operations that suffice for a rate: one more or less is a fortieth.
 const CHANGED_OPS: f64 = 40.0;
-/// Limits begin with a burst, and threads are not all awake: so much of a run is no part of its rate.
+/// Beginning of a run that is no part of its rate: limits begin with a burst, and not all threads are awake.
 const START_NS: u64 = 200_000_000;
-/// A rate that was observed once may be off by so much.
+/// Possible error of a rate that was observed only once, as a share of it.
 const ONE_OBSERVATION: f64 = 0.15;
-/// Fewer operations than this in a turn tell nothing about its rate.
+/// Fewest operations in a turn that tell anything about its rate.
 const TURN_OPS_MIN: f64 = 20.0;
-/// Student's t at 97.5 % for three degrees of freedom: those that five turns leave.
+/// Student's t at 97.5 % for three degrees of freedom, which five turns leave.
 const T_OF_TURNS: f64 = 3.182;
 
 impl Session {
-    /// Makes an experiment on a phase that gave `record`, whose earlier experiments it may build on. `None` where it
-    /// means nothing, cannot be made, or did not come to its end.
+    /// Makes an experiment on a phase that gave `record`. It may build on that phase's earlier experiments.
+    /// Returns `None` if the experiment means nothing, cannot be made, or does not finish.
     pub fn experiment(
         &mut self,
         experiment: Experiment,
@@ -65,7 +69,8 @@ impl Session {
                 }
                 let [before, after, again, behind] = rates.map(|rate| rate.unwrap_or_default());
                 let changed = Changed::of([before, behind], [after, again]);
-                // How the rate follows a factor, as an exponent; or what a change by itself brings, as a factor.
+                // The value is the exponent with which the rate follows a factor. For a separate change, it
+                // is the factor by which the rate changes.
                 let (value, half_width) = match experiment {
                     Experiment::Separate => {
                         let times = changed.log_times.exp();
@@ -87,7 +92,7 @@ impl Session {
         }
     }
 
-    /// A short run of a load, and its rate.
+    /// Runs a load for a short time, and returns its rate.
     fn short(
         &mut self,
         phase: &PlannedPhase,
@@ -102,12 +107,12 @@ impl Session {
             let per_second = record.rate.ops_per_second.filter(|rate| *rate > 0.0)?;
             return Some(Rate { per_second, ..Rate::default() });
         }
-        // On a virtual clock nothing wakes up late, and every interval is whole.
+        // On a virtual clock no thread wakes up late, and every interval is whole.
         let from_ns = if phase.engine == Engine::Sim { 0 } else { START_NS };
         Rate::of(within(&record.intervals, from_ns..record.rate.first_done_ns))
     }
 
-    /// Turns without and with a pause, in one run.
+    /// Measures turns without and with a pause in one run.
     fn pause(
         &mut self,
         variant: &Variant,
@@ -137,7 +142,7 @@ impl Session {
         let rates: Option<Vec<f64>> = turns
             .windows(2)
             .map(|turn| {
-                // What began in the turn before ends in this one.
+                // Operations that began in the previous turn end in the first interval of this one.
                 let intervals = within(&paused.intervals, turn[0] + INTERVAL_NS..turn[1]);
                 let ops: u64 = intervals.iter().map(|interval| interval.ops).sum();
                 let time_ns: u64 = intervals.iter().map(|interval| interval.length_ns).sum();
@@ -167,7 +172,7 @@ impl Session {
         })
     }
 
-    /// Runs a load for a time; its record if it came to its end.
+    /// Runs a load for a time. Returns its record if the run finished.
     fn run_for(
         &mut self,
         phase: &PlannedPhase,
@@ -185,7 +190,7 @@ impl Session {
         phase.stop.bytes = self.plan().experiment_bytes(&phase);
         let time = Time { measured_ns: time_ns, budget_ns: time_ns.saturating_mul(4) };
         let is_stream = phase.workload.data().is_some_and(|data| data.is_stream() && !data.writes());
-        // What the test has read of a stream is in the page cache, and no longer comes from where it lies.
+        // The test has left the stream in the page cache, so it would no longer come from its device.
         let cache = match self.plan().cache {
             CacheMode::AsIs if is_stream => CacheMode::Cold,
             cache => cache,
@@ -197,16 +202,16 @@ impl Session {
     }
 }
 
-/// A rate, and how its parts lie around it.
+/// A rate, and the spread of its parts around it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Rate {
     per_second: f64,
-    /// Operations that it was made of.
+    /// Number of operations behind the rate.
     ops: f64,
-    /// Pairs of intervals in it: neighbours resemble each other, and no further correction is made, as so few cannot show
-    /// how much they do.
+    /// Number of pairs of intervals, because neighbours resemble each other. No further correction is made:
+    /// so few pairs cannot show how much they do.
     pairs: usize,
-    /// Squares of their distances from the rate, as shares of it, in all.
+    /// Sum of the squared distances of the pairs from their mean, as shares of it.
     squares: f64,
 }
 
@@ -218,7 +223,7 @@ impl Rate {
         Some(Self { ops, ..Self::of_rates(&rates)? })
     }
 
-    /// Of the rates of neighbouring intervals.
+    /// Computes the rate and its spread from the rates of neighbouring intervals.
     fn of_rates(rates: &[f64]) -> Option<Self> {
         let per_second = rates.iter().sum::<f64>() / rates.len() as f64;
         let pairs: Vec<f64> = rates.chunks_exact(2).map(|pair| (pair[0] + pair[1]) / 2.0).collect();
@@ -228,8 +233,8 @@ impl Rate {
     }
 }
 
-/// Half of the 95 % interval of the mean of rates of the same load, as a share of it, by how the parts of each lie around
-/// it.
+/// Returns half of the 95 % interval of the mean of rates of the same load, as a share of it. It follows from
+/// the spread of the parts around each rate.
 fn half_width(rates: [Rate; 2]) -> f64 {
     let pairs: usize = rates.iter().map(|rate| rate.pairs).sum();
     let degrees: usize = rates.iter().map(|rate| rate.pairs.saturating_sub(1)).sum();
@@ -238,7 +243,7 @@ fn half_width(rates: [Rate; 2]) -> f64 {
     match t.or((degrees > 5).then_some(2.447)) {
         Some(t) => {
             let squares: f64 = rates.iter().map(|rate| rate.squares).sum();
-            // One operation more or less may have fallen into the time of each.
+            // The time of each rate may contain one operation more or less.
             let edges: f64 = rates.iter().map(|rate| rate.ops.recip().powi(2)).sum();
             (t * t * squares / degrees as f64 / pairs as f64 + edges / 4.0).sqrt()
         }
@@ -246,25 +251,26 @@ fn half_width(rates: [Rate; 2]) -> f64 {
     }
 }
 
-/// A change of a rate, from two runs without and two with what was changed.
+/// Change of a rate, from two runs without the changed thing and two with it.
 struct Changed {
-    /// Operations per second without it.
+    /// Operations per second without the change.
     before: f64,
-    /// Operations per second with it.
+    /// Operations per second with the change.
     after: f64,
-    /// Logarithm of the second over the first.
+    /// Logarithm of `after` over `before`.
     log_times: f64,
-    /// Half of its 95 % interval.
+    /// Half of the 95 % interval of that logarithm.
     half_width: f64,
 }
 
 impl Changed {
-    /// Of rates without and with, neighbours at the same place.
+    /// Computes the change from rates without and with it; rates at the same index come from neighbouring
+    /// runs.
     fn of(without: [Rate; 2], with: [Rate; 2]) -> Self {
         let mean = |rates: [Rate; 2]| (rates[0].per_second * rates[1].per_second).sqrt();
         let (before, after) = (mean(without), mean(with));
         let of_pair = |pair: usize| (with[pair].per_second / without[pair].per_second).ln();
-        // How well both means are known, and how far the two pairs are apart.
+        // The width combines the uncertainty of both means with the distance between the two pairs.
         let apart = (of_pair(0) - of_pair(1)) / 2.0;
         let squares =
             [half_width(without), half_width(with), apart].iter().map(|half| half * half).sum::<f64>();
@@ -272,7 +278,7 @@ impl Changed {
     }
 }
 
-/// The whole intervals within a time.
+/// Returns the whole intervals within a time.
 fn within(intervals: &[Interval], time_ns: Range<u64>) -> &[Interval] {
     let first = intervals.iter().take_while(|interval| interval.start_ns < time_ns.start).count();
     let end = |interval: &&Interval| interval.start_ns + interval.length_ns <= time_ns.end;
@@ -280,11 +286,11 @@ fn within(intervals: &[Interval], time_ns: Range<u64>) -> &[Interval] {
     &intervals[first..first + count]
 }
 
-/// By how much of a pause each turn of an operation became longer, from the rates of turns of which every second one had
-/// the pause; with half of its 95 % interval.
+/// Returns the lengthening of an operation's cycle as a share of the pause, and half of its 95 % interval.
+/// Every second rate is from a turn with the pause.
 ///
-/// The cycle of an operation is the number in flight over the rate (Little, 1961). What drifts does so in the turns
-/// before and behind a pause, too.
+/// The cycle of an operation is the number in flight over the rate (Little, 1961). A drift also affects the
+/// turns before and after a pause, so it cancels.
 fn answer(rates: &[f64], in_flight: f64, pause_s: f64) -> Option<(f64, f64)> {
     let cycles: Vec<f64> = rates.iter().map(|rate| in_flight / rate).collect();
     let of = |from: usize| cycles.iter().skip(from).step_by(2).copied().collect::<Vec<f64>>();
@@ -317,12 +323,12 @@ mod tests {
 
     #[test]
     fn a_change_is_told_from_a_drift() {
-        // Each run gives a tenth less than the one before, and the change twice as much.
+        // Each run gives a tenth less than the one before, and the change doubles the rate.
         let of_run = |run: i32| 1000.0 * 0.9f64.powi(run);
         let changed =
             Changed::of([even(of_run(0)), even(of_run(3))], [even(2.0 * of_run(1)), even(2.0 * of_run(2))]);
         assert!((changed.log_times - 2f64.ln()).abs() < 1e-9, "{}", changed.log_times.exp());
-        // By pairs it is 1.8 and 2.2 times as much.
+        // By pairs, the rate is 1.8 and 2.2 times as high.
         assert!((changed.half_width - 0.1054).abs() < 1e-3, "{}", changed.half_width);
         assert!((changed.after / changed.before - 2.0).abs() < 1e-9);
     }
@@ -332,7 +338,7 @@ mod tests {
         assert_eq!(half_width([even(5.0); 2]), 0.0);
         let short = Rate::of_rates(&[1.0, 2.0]).unwrap();
         assert_eq!(half_width([short; 2]), ONE_OBSERVATION);
-        // What a limit gives in one interval instead of the other is no spread.
+        // Operations that a limit moves from one interval to its neighbour are no spread.
         let lots = Rate::of_rates(&[0.0, 10.0, 10.0, 0.0, 4.0, 6.0]).unwrap();
         assert_eq!(half_width([lots; 2]), 0.0);
         // Pairs of 10, 11 and 9: a tenth around their mean, six of them with four degrees of freedom.
@@ -348,7 +354,7 @@ mod tests {
 
     #[test]
     fn a_pause_that_lengthens_every_turn_by_itself_gives_one() {
-        // One at a time, 1 ms each; with 0.3 ms more each turn takes 1.3 ms.
+        // One operation at a time takes 1 ms; with 0.3 ms more, each takes 1.3 ms.
         let (off, on) = (1000.0, 1000.0 / 1.3);
         let (value, half_width) = answer(&[off, on, off, on, off], 1.0, 300e-6).unwrap();
         assert!((value - 1.0).abs() < 1e-9 && half_width < 1e-9, "{value} ± {half_width}");

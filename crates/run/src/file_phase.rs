@@ -1,4 +1,8 @@
-//! Runs one test on files, in rounds: make what is needed untimed, measure, put back untimed, until it has lasted.
+//! Runs one test on files in rounds: prepares untimed, measures, restores untimed, until the test has lasted
+//! its time.
+//!
+//! Untimed work has a deadline too, and the bytes that it writes count towards the stop rule. A round whose preparation
+//! was cut short is not measured as if it were whole. A whole `FileSet` stays for the next test that needs it.
 
 mod sync;
 mod verbs;
@@ -39,13 +43,13 @@ pub use verbs::steps;
 
 /// Hexadecimal digits in the names of the threads' directories.
 const THREAD_DIGITS: usize = 4;
-/// A phase begins no round after so many times its measured time: making and removing files may take far longer
-/// than what is measured, and the run has a limit.
+/// A phase begins no round after this many times its measured time. Making and removing files may take far
+/// longer than the measurement, and the run has a limit.
 const UNTIMED_SHARE: u64 = 2;
-/// Untimed work may take at least this long.
+/// Time that untimed work may take in any case.
 const UNTIMED_NS_MIN: u64 = 5_000_000_000;
 
-/// The names that file tests of a plan may make.
+/// Returns the names that file tests of a plan may make.
 pub fn rules(plan: &Plan) -> Vec<NameRule> {
     let all = || plan.phases.iter().filter_map(|phase| phase.workload.files());
     let Some(files) = all().map(|work| work.files).max() else { return vec![] };
@@ -76,7 +80,7 @@ pub fn rules(plan: &Plan) -> Vec<NameRule> {
     vec![NameRule::directories('t', THREAD_DIGITS, threads, inside)]
 }
 
-/// Where names of a set have letters beside the number.
+/// Returns the place of the letters beside the number in the names of a set.
 fn letters(naming: Naming) -> Option<Letters> {
     match naming {
         Naming::Plain => None,
@@ -85,14 +89,15 @@ fn letters(naming: Naming) -> Option<Letters> {
     }
 }
 
-/// The files that stand between two tests, so that a test that needs what the one before made need not make it again.
+/// Files that stay between two tests, so that the next test need not make them again.
 #[derive(Debug, Default)]
 pub struct FileSet {
     shape: Option<Shape>,
-    /// Files that exist, of each thread: always those with the lowest numbers.
+    /// Number of existing files of each thread: always those with the lowest numbers.
     made: Vec<u64>,
     generation: u32,
-    /// Something was cut short or failed, so that nobody knows which names exist: it is made anew.
+    /// True if something was cut short or failed. The existing names are then unknown, and the set is made
+    /// anew.
     is_unknown: bool,
 }
 
@@ -107,38 +112,38 @@ struct Shape {
     kind: FileKind,
 }
 
-/// What one test on files gave, before it becomes a record.
+/// Result of one test on files, before it becomes a record.
 #[derive(Debug, Default)]
 pub struct FileOutcome {
     /// Measured time of all rounds: each from the start of its first worker to the end of its last.
     pub measured_ns: u64,
     /// Measured time of the last round.
     pub last_round_ns: u64,
-    /// When the first worker was done with the last round, from the start of the phase.
+    /// Time at which the first worker was done with the last round, from the start of the phase.
     pub first_done_ns: u64,
-    /// When the last worker was done with the last round.
+    /// Time at which the last worker was done with the last round.
     pub last_done_ns: u64,
-    /// Rounds, the last one in part if it was not finished.
+    /// Number of rounds, with a fraction for an unfinished last one.
     pub rounds: f64,
-    /// What each of them took.
+    /// Operations and time of each round.
     pub each: Vec<RoundRecord>,
     /// Files that a round visited.
     pub files: u64,
     /// Bytes written into files untimed.
     pub untimed_bytes: u64,
-    /// Why it was ended before its time, though nothing failed.
+    /// Reason for an early end without a failure.
     pub cut_short: Option<String>,
-    /// What ended it early.
+    /// Failure that ended it early.
     pub failure: Option<Trouble>,
 }
 
-/// What a test needs beside what drives it.
+/// Inputs of a test, beside the drive.
 pub struct FileTask<'a> {
-    /// The test.
+    /// Test to run.
     pub phase: &'a PlannedPhase,
-    /// Where files lie.
+    /// Directory of the files.
     pub directory: &'a WorkDirectory,
-    /// Whether caches of the machine may be dropped.
+    /// Cache mode, which may allow dropping the machine's caches.
     pub cache: CacheMode,
     /// Seed of the run.
     pub seed: u64,
@@ -146,13 +151,13 @@ pub struct FileTask<'a> {
     pub offset_seed: u64,
     /// Longest measured time.
     pub time_ns: u64,
-    /// When it may end before that.
+    /// Condition for an end before that time.
     pub until: Option<Until>,
-    /// Nothing begins after this instant.
+    /// Instant after which nothing begins.
     pub deadline_ns: u64,
-    /// What operations are timed with.
+    /// Clock that times operations.
     pub timer: Timer,
-    /// CPUs near the device, where not all are.
+    /// CPUs near the device; none if all are near.
     pub near: Option<Arc<[u32]>>,
 }
 
@@ -160,11 +165,12 @@ pub struct FileTask<'a> {
 enum Command {
     /// Make and open the directories.
     Enter,
-    /// Make what a round needs, untimed, until this instant.
+    /// Make the files for a round, untimed, until this instant.
     Prepare { deadline_ns: u64 },
-    /// Visit every file once, for this time from when it has a CPU, and at most until this instant.
+    /// Visit every file once. The time counts from when the thread has a CPU, and the instant ends it in any
+    /// case.
     Measure { time_ns: u64, deadline_ns: u64 },
-    /// Put back what the round changed, untimed.
+    /// Undo the changes of the round, untimed.
     Settle { deadline_ns: u64 },
 }
 
@@ -176,15 +182,15 @@ struct Report {
     made: u64,
     /// Bytes that it has written untimed since the last report.
     untimed_bytes: u64,
-    /// Whether all that should have been done was done.
+    /// True if all of the work was done.
     is_whole: bool,
     result: Result<(), Failure>,
 }
 
-/// Runs the test. `drive.start_ns` is set to the instant at which the first round began.
+/// Runs the test. Sets `drive.start_ns` to the instant at which the first round began.
 ///
 /// # Errors
-/// What kept it from starting.
+/// Returns the trouble that kept the test from starting.
 pub fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<FileOutcome, Trouble> {
     let workload = &task.phase.workload;
     let Some(work) = workload.files() else {
@@ -261,7 +267,7 @@ fn drive_rounds(
     outcome.failure = result.and(dismissed).err();
 }
 
-/// What the rounds of a phase share.
+/// State that the rounds of a phase share.
 struct Rounds<'a, 'd> {
     task: &'a FileTask<'a>,
     work: &'a FilesWork,
@@ -274,7 +280,7 @@ impl Rounds<'_, '_> {
     fn run(&mut self, pool: &mut WorkerPool<Command, Report>) -> Result<(), Trouble> {
         self.drive.ready(pool)?;
         self.drive.start_ns = Monotonic.now_ns();
-        // Where directories are shared, the first thread makes those that the others open.
+        // If directories are shared, the first thread makes those that the others open.
         let first = if self.work.shared { 1 } else { pool.len() };
         for members in [0..first, first..pool.len()] {
             self.untimed(pool, members, |_| Command::Enter)?;
@@ -295,7 +301,7 @@ impl Rounds<'_, '_> {
         let written_bytes = self.drive.collected.written_bytes + outcome.untimed_bytes;
         let next_bytes = written_bytes.saturating_add(self.work.set_bytes_max());
         let stop = task.phase.stop;
-        // A round that would be cut short after less than half tells little more than the ones before.
+        // A round that would be cut short before its half tells little more than the earlier ones.
         left_ns <= outcome.last_round_ns / 2
             || task
                 .until
@@ -306,7 +312,7 @@ impl Rounds<'_, '_> {
             || now_ns >= task.deadline_ns
     }
 
-    /// One round; false if no other can follow.
+    /// Runs one round; false if no other can follow.
     fn round(&mut self, pool: &mut WorkerPool<Command, Report>) -> Result<bool, Trouble> {
         let all = 0..pool.len();
         let prepared = self.untimed(pool, all.clone(), |deadline_ns| Command::Prepare { deadline_ns })?;
@@ -322,7 +328,7 @@ impl Rounds<'_, '_> {
                 self.set.is_unknown = true;
                 return Ok(false);
             }
-            // A round over fewer files is another test than the rounds before.
+            // A round over fewer files would not be the same test as the rounds before.
             if self.outcome.rounds > 0.0 {
                 return Ok(false);
             }
@@ -333,7 +339,7 @@ impl Rounds<'_, '_> {
             drop_all_caches().map_err(|error| Trouble::new("drop the machine's caches", error))?;
         }
         let measured = self.measure(pool);
-        // After an interruption everything goes anyway, by the same rules.
+        // After an interruption all files are removed anyway, by the same rules.
         if self.drive.is_stopped() {
             return measured.map(|()| false);
         }
@@ -351,7 +357,7 @@ impl Rounds<'_, '_> {
         let left_ns = self.task.time_ns.saturating_sub(self.outcome.measured_ns);
         let deadline_ns = self.task.deadline_ns.max(now_ns + 1);
         order(pool, 0..pool.len(), Command::Measure { time_ns: left_ns, deadline_ns });
-        // What fills files may be woken in vain, while the cache is full.
+        // A worker that fills files may be woken in vain while the cache is full.
         let bytes = self.work.size_max_bytes.saturating_mul(pool.len() as u64);
         let fills = self.work.verb == FileVerb::Create && bytes > 0;
         let expected = Expected::WhileItMoves { slack_ns: drive::time_for_ns(bytes), by_cpu: !fills };
@@ -377,7 +383,7 @@ impl Rounds<'_, '_> {
         self.take(reports, trouble).map(|_| ())
     }
 
-    /// Lets members do something that is not measured; true if all of it was done.
+    /// Lets members do work that is not measured; true if all of it was done.
     fn untimed(
         &mut self,
         pool: &mut WorkerPool<Command, Report>,
@@ -394,7 +400,7 @@ impl Rounds<'_, '_> {
         self.take(reports, trouble)
     }
 
-    /// Takes over what exists now; true if all of it was done.
+    /// Takes over the state from the reports; true if all work was done.
     fn take(&mut self, reports: Vec<Option<Report>>, trouble: Option<Trouble>) -> Result<bool, Trouble> {
         let mut failed = trouble;
         let mut is_whole = true;
@@ -441,7 +447,7 @@ struct Member {
     seed: u64,
     order_seed: u64,
     generation: u32,
-    /// Directories that `rmdir` will find.
+    /// Number of directories that `rmdir` will find.
     dirs_made: u64,
     untimed_bytes: u64,
     timer: Timer,
@@ -477,7 +483,7 @@ impl Member {
         (size_max_bytes > 0).then(content)
     }
 
-    /// Answers commands until there are no more.
+    /// Answers commands until no more come.
     fn serve<S: Spelling>(
         mut self,
         names: Names<S>,
@@ -517,7 +523,7 @@ impl Member {
         Report { start_ns, end_ns, done, made: self.made, untimed_bytes, is_whole, result }
     }
 
-    /// Makes, where they are not there yet, and opens the directories of this member.
+    /// Opens the directories of this member, and makes those that do not exist yet.
     fn open_directories(&self) -> Result<(OwnedFd, Vec<OwnedFd>), Failure> {
         let fail = |call: &'static str| {
             move |errno: Errno| Failure { call, file: 0, offset_bytes: None, cause: Cause::Errno(errno) }
@@ -553,7 +559,7 @@ impl Member {
         (self.work.order == Order::Random).then(|| Permutation::new(files, self.order_seed))
     }
 
-    /// What a round visits, in its order.
+    /// Returns the visits of a round, in its order.
     fn visits(&self) -> Visits {
         let makes = matches!(self.work.verb, FileVerb::Create | FileVerb::Mkdir) || self.work.missing;
         let files = match self.work.verb {
@@ -564,7 +570,7 @@ impl Member {
         Visits { first: self.first, files, order: self.order(files) }
     }
 
-    /// Makes what a round needs; true if all of it is there.
+    /// Makes everything that a round needs; true if all of it exists.
     fn prepare<S: Spelling>(
         &mut self,
         names: Names<S>,
@@ -595,7 +601,7 @@ impl Member {
         }
     }
 
-    /// Makes those files of the set.
+    /// Makes these files of the set.
     fn make_files<S: Spelling>(
         &self,
         names: Names<S>,
@@ -637,8 +643,8 @@ impl Member {
         round
     }
 
-    /// Brings the set back to one that the next round or test can build on: the lowest numbers exist, or none. True
-    /// if that was reached.
+    /// Restores the set to a state that the next round or test can build on: the lowest numbers exist, or
+    /// none. Returns true if it reached that state.
     fn settle<S: Spelling>(
         &mut self,
         names: Names<S>,
@@ -647,7 +653,7 @@ impl Member {
         deadline_ns: u64,
     ) -> (Round, bool) {
         let visits = self.visits();
-        // The permutation is that of the whole round, of which only the first visits took place.
+        // The permutation is that of the whole round, but only its first visits took place.
         let visited = Visits { files: done, ..visits };
         let unlink = |kind| Unlink::new(names, kind, kind, false);
         let rmdir = || Rmdir::new(names, Kind::Directory, Kind::Directory, false);
@@ -665,7 +671,7 @@ impl Member {
             FileVerb::Link => self.quietly(&mut unlink(Kind::Link), place, visited, deadline_ns),
             FileVerb::Symlink => self.quietly(&mut unlink(Kind::Symlink), place, visited, deadline_ns),
             FileVerb::Mkdir => self.quietly(&mut rmdir(), place, visited, deadline_ns),
-            // Of a directory that was not read to its end, nobody knows what is left.
+            // After a partial read of a directory, the remaining names are unknown.
             FileVerb::Unlink if self.work.order == Order::Directory => {
                 let is_whole = done == self.made;
                 self.made = 0;
@@ -686,7 +692,7 @@ impl Member {
         }
     }
 
-    /// The visits that a round did not come to.
+    /// Returns the files that a round did not reach.
     fn rest_of(&self, done: u64) -> impl Iterator<Item = u64> + use<> {
         let Visits { first, files, order } = self.visits();
         (done..files).map(move |place| first + order.map_or(place, |order| order.at(place)))
@@ -705,7 +711,7 @@ impl Member {
         (round, is_whole)
     }
 
-    /// The same loop as the measured one, its counts thrown away; true if every visit took place.
+    /// Runs the same loop as the measured one, and drops its counts; true if every visit took place.
     fn quietly(
         &self,
         verb: &mut impl FileOps,
@@ -771,8 +777,8 @@ mod tests {
     use crate::dataset::LayoutProgress;
     use crate::session::{Session, Time};
 
-    /// Runs tests one after the other in a new directory, each for so many nanoseconds; `between` is given its place
-    /// and the directory of the first thread before each.
+    /// Runs tests one after the other in a new directory, each for its number of nanoseconds. Before each
+    /// test, `between` gets its index and the directory of the first thread.
     fn run(
         temp: &Path,
         tests: &[(&str, u64)],
@@ -800,7 +806,7 @@ mod tests {
         (records, left.iter().map(|(path, _)| below(path)).collect())
     }
 
-    /// Where files are made at once, whatever the file systems of this machine have been through.
+    /// Returns a directory where files are made at once, whatever the state of this machine's file systems.
     fn in_memory() -> tempfile::TempDir {
         tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
     }
@@ -848,7 +854,7 @@ mod tests {
         );
         assert!(reason.contains("100 files were expected and 99 came"), "{reason}");
         assert!(reason.contains("write order=seq"), "{reason}");
-        // The next test made the set anew, without what it did not make.
+        // The next test made the set anew, and left the file that skye did not make.
         assert_eq!(left, ["t0000/precious"]);
     }
 

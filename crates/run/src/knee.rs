@@ -8,12 +8,14 @@ use model::run::{Note, PhaseRecord, Status};
 /// Beyond the knee of a closed loop, no point has more than this many times its throughput.
 const MORE_WORK: f64 = 1.15;
 
-/// Where the knee of a sweep lies, as the place in `records` and the note for that row: the point with the highest
-/// power, which is throughput over latency (Kleinrock, "Power and deterministic rules of thumb for probabilistic
-/// problems in computer communications", 1979). On a queue with one server it lies at half of the capacity; on a device
-/// that serves n requests at once, at depth n.
+/// Returns the knee of a sweep: its place in `records`, and the note for that row. The knee is the point with
+/// the highest power, which is throughput over latency. On a queue with one server it lies at half of the
+/// capacity. On a device that serves n requests at once, it lies at depth n.
 ///
-/// `None` where fewer than three points were measured.
+/// Source: Kleinrock, "Power and deterministic rules of thumb for probabilistic problems in computer
+/// communications", 1979.
+///
+/// Returns `None` if fewer than three points were measured.
 pub fn knee(records: &[&PhaseRecord]) -> Option<(usize, Note)> {
     let points: Vec<_> = records
         .iter()
@@ -21,7 +23,7 @@ pub fn knee(records: &[&PhaseRecord]) -> Option<(usize, Note)> {
         .filter(|(_, record)| matches!(record.status, Status::Done | Status::Partial))
         .filter_map(|(index, record)| Some((index, throughput(record)?, latency_ns(record)?)))
         .collect();
-    // A closed loop at the head of a sweep over rates only says what the rates are shares of.
+    // A closed loop at the head of a sweep over rates only gives the rate that the others are shares of.
     let is_open = |index: usize| records[index].workload.arrival != "closed_loop";
     let has_open = points.iter().any(|(index, ..)| is_open(*index));
     let points: Vec<_> = points.into_iter().filter(|(index, ..)| !has_open || is_open(*index)).collect();
@@ -30,7 +32,8 @@ pub fn knee(records: &[&PhaseRecord]) -> Option<(usize, Note)> {
     }
     let power = |(_, throughput_share, latency_share): &(usize, f64, f64)| throughput_share / latency_share;
     let most = points.iter().map(|(_, throughput_share, _)| *throughput_share).fold(0.0, f64::max);
-    // More depth that brings clearly more is no mere waiting. A rate that was asked for brings itself.
+    // A depth that brings clearly more throughput is no mere waiting. In an open loop, throughput follows the
+    // requested rate.
     let is_candidate = |point: &&(usize, f64, f64)| has_open || point.1 * MORE_WORK >= most;
     let best = points.iter().filter(is_candidate).max_by(|a, b| power(a).total_cmp(&power(b)))?;
     let (index, throughput_share, latency_share) = *best;
@@ -45,12 +48,12 @@ pub fn knee(records: &[&PhaseRecord]) -> Option<(usize, Note)> {
     Some((index, note))
 }
 
-/// In bytes where operations move some, as block sizes may be what is swept.
+/// Returns bytes per second if operations move bytes, because the sweep may be over block sizes.
 fn throughput(record: &PhaseRecord) -> Option<f64> {
     record.rate.bytes_per_second.or(record.rate.ops_per_second).filter(|rate| *rate > 0.0)
 }
 
-/// The mean; by Little's law where operations have none of their own.
+/// Returns the mean latency; by Little's law if operations have no latency of their own.
 fn latency_ns(record: &PhaseRecord) -> Option<f64> {
     let in_flight = f64::from(record.workload.threads) * f64::from(record.workload.iodepth);
     let little = || record.rate.whole_ops_per_second.map(|rate| in_flight * 1e9 / rate);

@@ -1,12 +1,19 @@
-//! From a plan to what was measured: prepares the data, drives the workers, samples the machine, stops at the right
+//! Turns a plan into measurements: prepares the data, drives the workers, samples the machine, stops at the right
 //! moment and cleans up.
 //!
+//! A [`Session`] is one run. Its phases are in `data_phase`, `file_phase` and `sim_phase`. The driver in `drive` waits
+//! for the workers. Counters come from `meter`, and records from `record`. The rules that keep the target from harm are
+//! in `directory`, `removal` and `clean`.
+//!
+//! A `Plan` says what to do, and [`Moment`]s report progress. This crate has no printing, no store, no command line,
+//! and starts no other program but the process for the C library.
+//!
 //! Invariants:
-//! - Nothing is written outside a [`WorkDirectory`], and every way out of a run removes it.
+//! - Every file lies in a [`WorkDirectory`], and every way out of a run removes it. A simulated run makes none.
 //! - Preparing and undoing are never timed.
-//! - The thread that drives a run never calls the target itself while something is measured: workers do, and one
-//!   that hangs or panics ends its phase, not the run.
-//! - What was counted before a failure is kept.
+//! - The thread that drives a run makes no call on the target while something is measured. A worker that hangs or
+//!   panics ends its phase, not the run.
+//! - Counts from before a failure are kept.
 
 pub mod ceilings;
 mod clean;

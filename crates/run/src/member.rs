@@ -1,6 +1,9 @@
-//! What one thread of a test on data does: which engine it makes, and what it answers.
+//! Work of one thread of a test on data: the engine that it makes, and its answers.
 //!
-//! The one place in which the plan's choice of an engine becomes a type; everything behind it is free of options.
+//! This is the only place where the plan's choice of an engine becomes a type. No code behind it looks at
+//! options.
+//!
+//! The record's `engine` names the choices of an engine. A note names the features that it had to do without.
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -28,73 +31,73 @@ use model::workload::{DataVerb, DataWork, Engine, SyncMode};
 use crate::stdio_child::StdioChild;
 use crate::worker_pool::{Mailbox, Work, Worker as Who, place_near};
 
-/// What a member is told.
+/// Command to a member.
 pub enum Command {
-    /// Measure from this instant until that one.
+    /// Measure between these two instants.
     Start {
-        /// When all begin.
+        /// Instant at which all members begin.
         start_ns: u64,
-        /// When nothing more starts.
+        /// Instant after which nothing starts.
         deadline_ns: u64,
     },
-    /// Make every `stride`-th file from the own number on durable.
+    /// Make every `stride`-th file durable, from the member's own number on.
     Sync {
-        /// How many members there are.
+        /// Number of members.
         stride: usize,
     },
 }
 
-/// What a member answers.
+/// Answer of a member.
 pub struct Report {
-    /// When it was done.
+    /// Time at which it was done.
     pub end_ns: u64,
-    /// Why it ended early.
+    /// Failure that ended it early, if any.
     pub result: Result<(), Failure>,
-    /// Whether it visited every block that it was given at least once.
+    /// True if it visited each of its blocks at least once.
     pub is_covered: bool,
     /// Operations of an open loop that were due and never started.
     pub missed: u64,
-    /// What was decided about its engine.
+    /// Decisions about its engine.
     pub features: Vec<String>,
-    /// What its engine had to do without, each with the reason.
+    /// Features that its engine had to do without, each with the reason.
     pub lost: Vec<String>,
-    /// What went wrong with a process of its own.
+    /// Trouble with a process of its own.
     pub trouble: Option<Trouble>,
 }
 
-/// What one member is made of.
+/// Components of one member.
 pub struct Part {
-    /// The files of its group.
+    /// Files of its group.
     pub files: Arc<[OwnedFd]>,
-    /// What they contain.
+    /// Content of the files.
     pub content: Content,
-    /// Which blocks it visits.
+    /// Order of the blocks that it visits.
     pub pattern: Pattern,
-    /// Where blocks lie.
+    /// Layout of the blocks in the files.
     pub layout: Layout,
-    /// How they are stamped and compared.
+    /// Rules for stamping and comparing blocks.
     pub stamping: Stamping,
-    /// Raised to stop it.
+    /// Flag that stops it.
     pub stop: Arc<AtomicBool>,
     /// Its number among the members.
     pub number: u32,
-    /// How many there are.
+    /// Number of members.
     pub members: u32,
     /// Operations in flight.
     pub iodepth: u32,
     /// Rate of an open loop over all members.
     pub rate_ops_per_second: Option<f64>,
-    /// Seed of what it draws.
+    /// Seed of its random draws.
     pub draw_seed: u64,
     /// CPUs near the device.
     pub near: Option<Arc<[u32]>>,
     /// Pauses before calls, for an experiment.
     pub delay: Option<Delay>,
-    /// Most bytes of buffers that a ring may lock; `None`: whatever the kernel allows.
+    /// Most bytes of buffers that a ring may lock; `None` for as many as the kernel allows.
     pub lockable_bytes: Option<u64>,
 }
 
-/// The work of a member on blocks.
+/// Returns the work of a member on blocks.
 pub fn work(
     data: &DataWork,
     engine: Engine,
@@ -106,20 +109,20 @@ pub fn work(
     with_verb(data, mix(part.draw_seed), WorkOf { part, engine, options, poisson, timer })
 }
 
-/// The calls of a verb, where an operation makes several kinds.
+/// Returns the calls of a verb, if an operation makes several kinds.
 pub fn steps(data: &DataWork) -> Vec<&'static str> {
     if data.verb.is_bytes() { Vec::new() } else { with_verb(data, 0, StepsOf) }
 }
 
-/// What is done with a verb once it is a type.
+/// An action on a verb that has become a type.
 pub trait WithVerb {
-    /// What it gives.
+    /// Result of the action.
     type Answer;
-    /// Does it.
+    /// Runs the action.
     fn call<V: Verb + Send + 'static>(self, verb: V) -> Self::Answer;
 }
 
-/// Chooses the type of a verb. Mixes are drawn from `draw_seed`.
+/// Chooses the type of a verb. Mixes draw from `draw_seed`.
 pub fn with_verb<W: WithVerb>(data: &DataWork, draw_seed: u64, with: W) -> W::Answer {
     let each = data.sync == SyncMode::Each;
     match data.verb {
@@ -134,7 +137,7 @@ pub fn with_verb<W: WithVerb>(data: &DataWork, draw_seed: u64, with: W) -> W::An
         DataVerb::Rw if data.update => with.call(verb::Update::<false>::new(data.read_percent, draw_seed)),
         DataVerb::Rw if each => with.call(verb::Mix::<true>::new(data.read_percent, draw_seed)),
         DataVerb::Rw => with.call(verb::Mix::<false>::new(data.read_percent, draw_seed)),
-        // Bytes are no blocks and never come here.
+        // Verbs on bytes never come here.
         DataVerb::Read
         | DataVerb::ByteRead
         | DataVerb::ByteWrite
@@ -166,7 +169,7 @@ impl WithVerb for WorkOf {
         let options = self.options;
         match self.engine {
             Engine::Uring => self.delayed(verb, UringMaker::<false>(options)),
-            // Nobody experiments on what does nothing.
+            // No experiment runs on an engine that does nothing.
             Engine::Nop => self.paced(verb, UringMaker::<true>(options)),
             Engine::Null => self.paced(verb, NullMaker),
             // Simulated devices have members of their own; bytes have loops of their own.
@@ -192,7 +195,8 @@ impl WorkOf {
         }
     }
 
-    /// The same, with the pauses of an experiment where there are any: only closed loops have them.
+    /// Chooses the pacing, and adds the pauses of an experiment if there are any. Only closed loops have
+    /// them.
     fn delayed<V, M>(self, verb: V, maker: M) -> (Work<Command, Report>, DeltaReader)
     where
         V: Verb + Send + 'static,
@@ -209,7 +213,7 @@ impl WorkOf {
 trait Maker: Send + 'static {
     type Engine: DataEngine;
     fn make<V: Verb>(&self, part: &Part) -> Result<Self::Engine, Failure>;
-    /// What was decided, and what could not be had.
+    /// Returns the decisions about the engine, and the features that it had to do without.
     fn told(_: &Self::Engine) -> (Vec<String>, Vec<String>) {
         (Vec::new(), Vec::new())
     }
@@ -309,19 +313,19 @@ where
     (Box::new(body), reader)
 }
 
-/// What a member that moves bytes is made of.
+/// Components of a member that moves bytes.
 pub struct BytePart {
-    /// The files of its group, to be made durable.
+    /// Files of its group, to be made durable.
     pub files: Arc<[OwnedFd]>,
-    /// Its parts of them, each with the file opened for it alone.
+    /// Its parts of the files, each with the file opened for it alone.
     pub spans: Vec<(Span, OwnedFd)>,
-    /// What they contain.
+    /// Content of the files.
     pub content: Content,
-    /// How pieces are stamped and compared.
+    /// Rules for stamping and comparing pieces.
     pub stamping: Stamping,
-    /// Bytes to be moved.
+    /// Number of bytes to move.
     pub ops: u64,
-    /// Raised to stop it.
+    /// Flag that stops it.
     pub stop: Arc<AtomicBool>,
     /// Its number among the members.
     pub number: u32,
@@ -329,7 +333,7 @@ pub struct BytePart {
     pub near: Option<Arc<[u32]>>,
 }
 
-/// The work of a member on bytes, by system calls.
+/// Returns the work of a member on bytes, by system calls.
 pub fn byte_work(data: &DataWork, part: BytePart, timer: Timer) -> (Work<Command, Report>, DeltaReader) {
     let (recorder, reader) = Recorder::new(Shape::default());
     let writes = data.writes().then_some(part.content);
@@ -348,7 +352,8 @@ pub fn byte_work(data: &DataWork, part: BytePart, timer: Timer) -> (Work<Command
     (Box::new(body), reader)
 }
 
-/// The work of a member on bytes, by calls of the C library in a process of its own: `program` and its arguments.
+/// Returns the work of a member on bytes, by calls of the C library. They are made in a process of its own:
+/// `program` and its arguments.
 pub fn stdio_work(
     data: &DataWork,
     part: BytePart,
@@ -390,8 +395,8 @@ pub fn stdio_work(
             None => mailbox.ready(),
         }
         let Some(Command::Start { start_ns, deadline_ns }) = mailbox.next() else { return };
-        // Until the last counters are read, one that has ended keeps its own. One in trouble is buried at once: where that
-        // hangs, this member is seen to hang.
+        // A process that has ended keeps its counters until they have been read for the last time. A process
+        // in trouble is reaped at once: if that hangs, this member is seen to hang.
         let mut kept = None;
         let report = match child {
             Ok(mut child) => {
@@ -433,7 +438,7 @@ impl From<Ended> for Report {
     }
 }
 
-/// Makes files durable as often as it is told to.
+/// Makes files durable at each command.
 pub fn serve_syncs(mailbox: &Mailbox<Command, Report>, files: &[OwnedFd], number: usize) {
     while let Some(Command::Sync { stride }) = mailbox.next() {
         let mut result = Ok(());

@@ -1,4 +1,8 @@
-//! Reads the kernel's counters around and during what is measured, and sums them up.
+//! Reads the kernel's counters around and during a measurement, and sums them up.
+//!
+//! Between ticks, at times drawn anew, the meter looks at the calls in which threads sleep (`observe::Waits`). Around
+//! each measured part it looks at the rest of the machine (`observe::Surroundings`). The driver marks where a measured
+//! part begins and ends, so untimed work is in no sum.
 
 use engine::clock::{Clock, Monotonic};
 use model::plan::PlannedPhase;
@@ -19,56 +23,57 @@ pub struct Meter {
     current: Snapshot,
     begun_ns: u64,
     observed: Observed,
-    /// The workers' calls until this part began.
+    /// Calls of the workers before this part.
     calls_before: OwnIo,
     waits: Waits,
     surroundings: Surroundings,
     is_observed: bool,
-    /// When the processes of the machine were watched last; and how long they were, in this phase.
+    /// Time of the last watch of the machine's processes. The next field is their watched time in this phase.
     processes_seen_ns: u64,
     processes_watched_ns: u64,
     watches_processes: bool,
-    /// When threads are looked at next: drawn anew each time, as what they do may have a rhythm of its own.
+    /// Time of the next look at threads. Each gap is drawn anew, because the threads may have a rhythm of
+    /// their own.
     next_look_ns: u64,
     gaps: fastrand::Rng,
     hidden: Vec<String>,
 }
 
-/// Of parts that follow each other sooner than this, the processes of the machine are watched in some only: that takes as
-/// long as all else together.
+/// Least time between two watches of the machine's processes. A watch takes as long as everything else
+/// together, so parts in quick succession skip it.
 const WATCH_PROCESSES_EVERY_NS: u64 = 500_000_000;
 
-/// Time between two looks at where threads sleep: six milliseconds in the mean. A look takes a microsecond for each thread,
-/// but a CPU has to be taken from a worker for it, which costs ten times as much.
+/// Time between two looks at where threads sleep: six milliseconds in the mean. A look takes a microsecond
+/// for each thread. It also takes a CPU from a worker, which costs ten times as much.
 const LOOK_GAP_NS: std::ops::Range<u64> = 3_000_000..9_000_000;
 
-/// Sums over the measured parts of one phase, and what follows from them.
+/// Sums over the measured parts of one phase, and results derived from them.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
-    /// What the machine did; `None` if nothing was seen.
+    /// Counters of the machine; `None` if nothing was seen.
     pub sum: Option<Frame>,
-    /// Ticks of the workers in programs: only the ratio to those in the kernel means something.
+    /// Ticks of the workers in programs; only their ratio to the ticks in the kernel means something.
     pub user_ticks: u64,
     /// Ticks of the workers in the kernel.
     pub kernel_ticks: u64,
-    /// Length of all parts.
+    /// Total length of the parts.
     pub measured_ns: u64,
-    /// The workers' calls.
+    /// Calls of the workers.
     calls: OwnIo,
-    /// What else was seen of machine and server.
+    /// Other observations of machine and server.
     pub system: SystemUse,
-    /// Where threads slept.
+    /// Places where threads slept.
     pub wait_channels: Vec<WaitChannel>,
-    /// Shares of the looks at threads that found them asleep in each call; empty where these were not counted.
+    /// Shares of the looks at threads that found them asleep in each call; empty if calls were not counted.
     pub blocked_in: Vec<(&'static str, f64)>,
-    /// Worker threads that were watched.
+    /// Number of worker threads that were watched.
     pub watched: usize,
-    /// Whether it is that of a simulated device, whose workers may need no CPU time at all.
+    /// True for a simulated device, whose workers may need no CPU time at all.
     pub is_simulated: bool,
 }
 
 impl Meter {
-    /// A meter for the devices of a target.
+    /// Makes a meter for the devices of a target.
     pub fn new(root: &Root, target: &Target) -> Self {
         let mut probe = Probe::open(root, &target.device_stack);
         let mut begun = probe.new_snapshot();
@@ -97,24 +102,24 @@ impl Meter {
         }
     }
 
-    /// Sources that could not be read.
+    /// Returns the sources that could not be read.
     pub fn hidden(&self) -> &[String] {
         &self.hidden
     }
 
-    /// Whether the target has no devices that could be counted.
+    /// Returns true if the target has no devices with counters.
     pub fn has_no_devices(&self) -> bool {
         self.begun.devices.is_empty()
     }
 
-    /// Changes as long as anything moves: bytes of the target's devices, or where there are none, pages of the machine
-    /// that wait for a server.
+    /// Returns a function whose value changes as long as anything moves: bytes of the target's devices.
+    /// Without devices, it counts the machine's pages that wait for a server.
     pub fn movement(&mut self) -> impl FnMut() -> u64 {
         let mut lows = Lows::default();
         move || self.moved(&mut lows)
     }
 
-    /// The same, for who keeps it.
+    /// Returns the same function as [`Meter::movement`], but takes over the meter.
     pub fn into_movement(mut self) -> impl FnMut() -> u64 + Send {
         let mut lows = Lows::default();
         move || self.moved(&mut lows)
@@ -130,7 +135,8 @@ impl Meter {
         self.current.devices.iter().map(bytes).fold(0, u64::wrapping_add)
     }
 
-    /// Starts another phase with these workers, of which it is also counted in which calls they sleep if `counts_calls`.
+    /// Starts another phase with these workers. If `counts_calls` is set, it also counts the calls that they
+    /// sleep in.
     pub fn reset(&mut self, workers: &[Worker], counts_calls: bool) {
         self.probe.forget_threads();
         let threads: Vec<i32> = workers
@@ -154,24 +160,24 @@ impl Meter {
         self.observed = Observed::default();
     }
 
-    /// Sets whether it looks at where threads sleep, and at what goes on around a measured part.
+    /// Switches the looks at sleeping threads and at the surroundings of a measured part on or off.
     pub fn set_observed(&mut self, is_observed: bool) {
         self.is_observed = is_observed;
     }
 
-    /// When threads are to be looked at next.
+    /// Returns the time of the next look at threads.
     pub fn next_look_ns(&self) -> u64 {
         if self.is_observed { self.next_look_ns } else { u64::MAX }
     }
 
-    /// Looks at where threads sleep, and at what else is a state and no counter.
+    /// Samples where threads sleep, and other states that no counter records.
     pub fn look(&mut self, now_ns: u64) {
         self.waits.look();
         self.surroundings.look();
         self.next_look_ns = now_ns + self.gaps.u64(LOOK_GAP_NS);
     }
 
-    /// A measured part begins.
+    /// Begins a measured part.
     pub fn begin(&mut self) {
         if self.is_observed {
             self.watches_processes = Monotonic.now_ns() >= self.processes_seen_ns + WATCH_PROCESSES_EVERY_NS;
@@ -183,7 +189,7 @@ impl Meter {
         self.begun_ns = Monotonic.now_ns();
     }
 
-    /// What happened since the last call, or since the part began.
+    /// Returns the changes since the last call, or since the part began.
     pub fn tick(&mut self) -> Frame {
         self.probe.snapshot(&mut self.current);
         let frame = self.current.frame_since(&self.previous);
@@ -192,7 +198,7 @@ impl Meter {
         frame
     }
 
-    /// What was seen since the phase began.
+    /// Returns the observations since the phase began.
     pub fn observed(&mut self) -> Observed {
         let mut system = self.surroundings.take(self.observed.measured_ns, self.processes_watched_ns.max(1));
         system.calls = call_use(&self.observed.calls);
@@ -207,7 +213,7 @@ impl Meter {
         }
     }
 
-    /// A measured part ends.
+    /// Ends a measured part.
     pub fn end(&mut self) -> Frame {
         let frame = self.tick();
         let calls = self.probe.calls().each(&self.calls_before, u64::saturating_sub);
@@ -221,7 +227,7 @@ impl Meter {
             self.processes_watched_ns += part_ns;
             self.processes_seen_ns = Monotonic.now_ns();
         }
-        // Summed over the parts: a short one may see no tick at all.
+        // Ticks are summed over the parts, because a short part may see no tick at all.
         let (now, then) = (&self.previous, &self.begun);
         self.observed.user_ticks += now.worker_user_ticks.saturating_sub(then.worker_user_ticks);
         self.observed.kernel_ticks += now.worker_kernel_ticks.saturating_sub(then.worker_kernel_ticks);
@@ -229,7 +235,8 @@ impl Meter {
     }
 }
 
-/// What each call carried; `None` where there was none, as requests in a ring are no calls of their own.
+/// Returns the bytes that each call carried; `None` without calls. Requests in a ring are no calls of their
+/// own.
 fn call_use(calls: &OwnIo) -> Option<CallUse> {
     let each = |bytes: u64, calls: u64| (calls > 0).then(|| bytes as f64 / calls as f64);
     (calls.read_calls + calls.write_calls > 0).then(|| CallUse {
@@ -241,7 +248,7 @@ fn call_use(calls: &OwnIo) -> Option<CallUse> {
 }
 
 impl Observed {
-    /// Adds what happened in one interval.
+    /// Adds the counters of one interval.
     pub fn add(&mut self, frame: &Frame) {
         match &mut self.sum {
             Some(sum) => add_frame(sum, frame),
@@ -249,17 +256,17 @@ impl Observed {
         }
     }
 
-    /// Where the time of `threads` worker threads went in which they had work, `work_ns`: what they wait for each other
-    /// between rounds is no part of it. `None` where the kernel hides it.
+    /// Returns how `threads` worker threads spent the time in which they had work, `work_ns`. Their waits for
+    /// each other between rounds are no part of it. Returns `None` if the kernel hides the times.
     pub fn budget(&self, threads: usize, work_ns: u64) -> Option<Budget> {
         let sum = self.sum.as_ref()?;
         let all = work_ns as f64 * threads as f64;
         let cpu = sum.workers.cpu_ns as f64;
-        // Shares of some of the threads would look like idleness of all.
+        // Shares of only some threads would look like idleness of all.
         if all == 0.0 || (cpu == 0.0 && !self.is_simulated) || self.watched < threads {
             return None;
         }
-        // On-CPU time of threads excludes steal; what the machine lost is spread over those that ran.
+        // The CPU time of threads excludes steal; the machine's steal is spread over the threads that ran.
         let machine = sum.cpu.user_ns + sum.cpu.kernel_ns + sum.cpu.steal_ns;
         let steal = if machine == 0 { 0.0 } else { cpu * sum.cpu.steal_ns as f64 / machine as f64 };
         let ticks = (self.user_ticks + self.kernel_ticks).max(1);
@@ -268,12 +275,12 @@ impl Observed {
         let run_queue = sum.workers.run_queue_ns as f64 / all;
         let steal = (steal / all).min((1.0 - user - kernel - run_queue).max(0.0));
         let blocked = (1.0 - user - kernel - run_queue - steal).max(0.0);
-        // Who is held back by a quota waits in the run queue, and each CPU counts for itself.
+        // A thread that a quota holds back waits in the run queue, and each CPU counts for itself.
         let cpus = std::thread::available_parallelism().map_or(threads, |cpus| cpus.get().min(threads));
         let held_ns = self.system.quota_throttled_ns.map(|held_ns| held_ns as f64 / cpus as f64);
         let quota = held_ns.map(|held_ns| (held_ns / work_ns as f64).min(run_queue));
         let run_queue = run_queue - quota.unwrap_or(0.0);
-        // Clocks that are read one after the other leave a rest of some permille.
+        // Clocks that are read one after the other leave a difference of some permille.
         let total = user + kernel + run_queue + quota.unwrap_or(0.0) + steal + blocked;
         Some(Budget {
             user: user / total,
@@ -285,12 +292,13 @@ impl Observed {
         })
     }
 
-    /// Time that `threads` threads slept in the calls of a step; `None` where that was not looked at.
+    /// Returns the time that `threads` threads slept in the calls of a step; `None` if calls were not
+    /// counted.
     pub fn waiting_ns(&self, step: &str, threads: u32) -> Option<u64> {
         if self.blocked_in.is_empty() {
             return None;
         }
-        // The kernel's calls have other names than what they are called for.
+        // The kernel's calls have other names than the steps.
         let is_its = |call: &str| match step {
             "read" => matches!(call, "read" | "pread64" | "preadv2"),
             "write" => matches!(call, "write" | "pwrite64" | "pwritev2"),
@@ -302,7 +310,7 @@ impl Observed {
         Some((share * self.measured_ns as f64 * f64::from(threads)) as u64)
     }
 
-    /// CPU of the whole machine.
+    /// Returns the CPU shares of the whole machine.
     pub fn cpu(&self) -> Option<CpuShares> {
         let cpu = &self.sum.as_ref()?.cpu;
         let all = (cpu.user_ns + cpu.kernel_ns + cpu.idle_ns + cpu.steal_ns) as f64;
@@ -314,7 +322,7 @@ impl Observed {
         })
     }
 
-    /// What the mounted device did for what was collected.
+    /// Returns what the mounted device did for the collected operations.
     pub fn device(&self, target: &Target, phase: &PlannedPhase, collected: &Collected) -> Option<DeviceUse> {
         let sum = self.sum.as_ref()?;
         let top = sum.devices.first()?;
@@ -326,7 +334,7 @@ impl Observed {
             (false, true) => ratio(top.written_bytes, collected.written_bytes),
             _ => ratio(moved, collected.read_bytes + collected.written_bytes),
         };
-        // File systems on several devices have no single one on top.
+        // A file system on several devices has no single device on top.
         let leaves: u64 = target
             .device_stack
             .iter()
@@ -349,8 +357,9 @@ impl Observed {
         })
     }
 
-    /// Share of the traffic (the device's or, where that is less, our own) that nobody accounted to us. Only for direct reads and writes: journals and
-    /// writeback move bytes of ours that no process is charged for.
+    /// Returns the share of the traffic that no one accounted to us. The traffic is the device's or our own,
+    /// whichever is more. Only reads and direct writes have a share: journals and writeback move bytes of
+    /// ours that no process is charged for.
     fn foreign_share(&self, phase: &PlannedPhase, app_bytes: u64) -> Option<f64> {
         let Work::Data(data) = &phase.workload.work else { return None };
         let sum = self.sum.as_ref()?;
@@ -367,7 +376,7 @@ impl Observed {
         (traffic > 0).then(|| (device.saturating_sub(own) as f64 / traffic as f64).min(1.0))
     }
 
-    /// Share of what was read that the block layer did not fetch for us.
+    /// Returns the share of the read bytes that the block layer did not fetch for us.
     pub fn page_cache_share(
         &self,
         target: &Target,
@@ -375,7 +384,8 @@ impl Observed {
         collected: &Collected,
     ) -> Option<f64> {
         let sum = self.sum.as_ref().filter(|_| target.backing == Backing::Devices)?;
-        // What an operation reads again lies in the cache through its own doing, and says nothing about the first time.
+        // A block that an operation reads again is in the cache because of that operation. It says nothing
+        // about the first read.
         let rereads = phase.workload.data().is_some_and(|data| data.reread && !data.direct);
         let read_bytes = collected.read_bytes / if rereads { 2 } else { 1 };
         if read_bytes == 0 {
@@ -385,16 +395,16 @@ impl Observed {
     }
 }
 
-/// New lows of pages that wait to be written: others' come and go, but the fewest so far are fewer again only as long as
-/// something is written.
+/// New lows of pages that wait to be written. Pages of others come and go, but new lows continue only as long
+/// as something is written.
 #[derive(Debug)]
 pub struct Lows {
     least_bytes: u64,
     count: u64,
 }
 
-/// A new low is lower by this at least: in the time that is waited for one, that is 1 MB/s, and others' pages seldom go
-/// so far.
+/// Least distance from one low to the next. In the time that a wait for one may take, it means 1 MB/s, and
+/// pages of others seldom go so far.
 const LOW_BYTES: u64 = 16 << 20;
 
 impl Default for Lows {
@@ -404,7 +414,7 @@ impl Default for Lows {
 }
 
 impl Lows {
-    /// Takes note of how many there are now; whether that is a new low.
+    /// Takes note of the present bytes. Returns true for a new low.
     pub fn is_new(&mut self, bytes: u64) -> bool {
         let is_new = bytes.saturating_add(LOW_BYTES) <= self.least_bytes;
         if is_new {
@@ -414,7 +424,7 @@ impl Lows {
         is_new
     }
 
-    /// Lows so far.
+    /// Returns the number of lows so far.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -449,7 +459,7 @@ mod tests {
         });
         let observed = meter.observed();
         let budget = observed.budget(1, observed.measured_ns).unwrap();
-        // A wait for a CPU is counted when it is over: the one at the end, on a busy machine, is not yet.
+        // A wait for a CPU is counted when it is over; on a busy machine, the last one is not over yet.
         assert!(budget.blocked <= 0.05, "{budget:?}");
         let sum = budget.user + budget.kernel + budget.run_queue + budget.steal + budget.blocked;
         assert!((sum - 1.0).abs() < 1e-9, "{budget:?}");

@@ -1,4 +1,4 @@
-//! What only the run itself knows about a row; everything that follows from the record is the judge's.
+//! Notes on a row that only the run itself can make; the judge makes all notes that follow from the record.
 
 use model::advice::Advice;
 use model::figure::Count;
@@ -9,10 +9,11 @@ use model::workload::{DataVerb, SyncMode};
 
 use crate::record::PhaseTotals;
 
-/// An open loop that starts less than all but this share of what is due cannot keep its rate.
+/// Largest share of due operations that an open loop may fail to start and still keep its rate.
 const MISSED_SHARE_MAX: f64 = 0.01;
 
-/// What only the run knows: what a test stands in for, what was done without, what never started.
+/// Returns the notes that only the run can make: tests in place of others, missing features, operations that
+/// never started.
 pub fn notes(phase: &PlannedPhase, measured: &PhaseTotals, record: &PhaseRecord) -> Vec<Note> {
     let PhaseTotals { missed, ref lost, is_damaged, is_torn, .. } = *measured;
     let mut notes = Vec::new();
@@ -41,7 +42,7 @@ pub fn notes(phase: &PlannedPhase, measured: &PhaseTotals, record: &PhaseRecord)
         add(Finding::RingWithout { features: lost.join("; ").into() }, &[]);
     }
     let due = record.ops + missed;
-    // Where a queue is stable, something waits at the end of a phase all the same.
+    // Even with a stable queue, some operations wait at the end of a phase.
     if missed as f64 > due as f64 * MISSED_SHARE_MAX {
         add(Finding::FellBehind { missed: Count(missed), due: Count(due) }, &[Advice::LowerRate {}]);
     }

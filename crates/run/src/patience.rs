@@ -1,4 +1,12 @@
-//! Waiting for work that may hang: as long as it moves, and no longer. What hangs is named, and left to itself.
+//! Waiting for work that may hang: as long as it moves, and no longer. Work that hangs is named and left to
+//! itself.
+//!
+//! Movement is a count of the work itself (operations, bytes laid out, files removed), or bytes on the target's
+//! devices. A target without devices moves as long as the machine has fewer dirty pages than ever before. Time in which
+//! the process was stopped does not count.
+//!
+//! The thread of hung work stays behind, and no other test begins. If no thread can be made, the work runs in place:
+//! removing must be done.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -10,14 +18,16 @@ use observe::Root;
 
 use crate::meter::Lows;
 
-/// Work that has not moved for so long is taken to hang. Slow media and busy servers answer within seconds.
+/// Time without movement after which work counts as hanging. Slow media and busy servers answer within
+/// seconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-/// The same once the user insists on the end, or another call hangs. Removing a file may wait for its data.
+/// The same time once the user insists on the end, or another call hangs. Removing a file may wait for its
+/// data.
 const LITTLE_PATIENCE: Duration = Duration::from_secs(5);
-/// How often work is looked at.
+/// Interval between looks at work.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Who comes later than this for a look was stopped meanwhile.
+/// Longest gap between two looks of a process that runs; after a longer gap, it was stopped meanwhile.
 pub(crate) const LONGEST_LOOK: Duration = Duration::from_secs(1);
 
 static IS_INSISTENT: AtomicBool = AtomicBool::new(false);
@@ -29,22 +39,23 @@ struct Left {
     says: String,
 }
 
-/// How long to wait for work that does not move.
+/// Returns how long to wait for work that does not move.
 pub fn patience() -> Duration {
     if is_insistent() || hanging().is_some() { LITTLE_PATIENCE } else { PATIENCE }
 }
 
-/// Whether the user insists on the end.
+/// Returns true if the user insists on the end.
 pub fn is_insistent() -> bool {
     IS_INSISTENT.load(Ordering::Relaxed)
 }
 
-/// From now on, waits five seconds instead of twenty for work that does not move.
+/// Shortens the wait for work that does not move from twenty seconds to five, from now on.
 pub fn insist() {
     IS_INSISTENT.store(true, Ordering::Relaxed);
 }
 
-/// The first call that was left behind and has not returned since: "fsync of /mnt/a has not returned since 14:03:07 UTC".
+/// Returns the message on the first call that was left behind and has not returned: "fsync of /mnt/a has not
+/// returned since 14:03:07 UTC".
 pub fn hanging() -> Option<String> {
     let left = LEFT_BEHIND.lock().unwrap_or_else(PoisonError::into_inner);
     left.iter().find(|left| observe::thread_lives(left.thread)).map(|left| left.says.clone())
@@ -59,19 +70,19 @@ pub struct Patient<T> {
 
 enum State<T> {
     Working(Receiver<T>),
-    /// It was done here, as no thread could be made: it must be done, and hanging is the lesser evil.
+    /// It was done here, because no thread could be made: it must be done, and a hang is the lesser evil.
     Done(T),
     Lost,
 }
 
-/// The stack of a thread whose work may hang: as large as the system's threads have it.
+/// Stack of a thread whose work may hang, as large as for the system's threads.
 const STACK_BYTES: usize = 2 << 20;
 
 /// Begins `work` in a thread of its own.
 pub fn begin<T: Send + 'static>(attempt: &str, work: impl FnOnce() -> T + Send + 'static) -> Patient<T> {
     let (sender, receiver) = sync_channel(1);
     let thread = Arc::new(AtomicI32::new(0));
-    // Shared, because a thread that cannot be made would take the work with it.
+    // The work is shared, because a thread that cannot be made would take the work with it.
     let work = Arc::new(Mutex::new(Some(work)));
     let take = |work: &Mutex<Option<_>>| work.lock().ok().and_then(|mut work| work.take());
     let (theirs, number) = (Arc::clone(&work), Arc::clone(&thread));
@@ -88,8 +99,8 @@ pub fn begin<T: Send + 'static>(attempt: &str, work: impl FnOnce() -> T + Send +
     Patient { attempt: attempt.to_owned(), thread, state }
 }
 
-/// Calls that the thread of work was seen in, one after the other. That it got a CPU would not tell: the kernel wakes a
-/// thread that waits for a dead server now and then, or one that fills the cache.
+/// Calls that the thread of the work was seen in, one after the other. Getting a CPU is no sign of movement.
+/// Now and then the kernel wakes a thread that waits for a dead server, or one that fills the cache.
 #[derive(Default)]
 struct Calls {
     last: Option<Vec<u8>>,
@@ -107,10 +118,12 @@ impl Calls {
 }
 
 impl<T> Patient<T> {
-    /// Waits for it as long as what `progress` gives changes, or its thread goes on from call to call.
+    /// Waits for the work as long as the value of `progress` changes, or its thread goes on from call to
+    /// call.
     ///
     /// # Errors
-    /// It stood still for too long, and its thread is left to itself. Or it panicked.
+    /// Fails if the work stood still for too long, and leaves its thread to itself. Fails if the work
+    /// panicked.
     pub fn wait(self, progress: impl FnMut() -> u64) -> Result<T, Trouble> {
         self.wait_with(patience, progress)
     }
@@ -127,7 +140,7 @@ impl<T> Patient<T> {
         let mut moved_at = Instant::now();
         let mut looked_at = moved_at;
         loop {
-            // Nobody moves while the machine or this process is stopped.
+            // Nothing moves while the machine or this process is stopped.
             moved_at += looked_at.elapsed().saturating_sub(LONGEST_LOOK);
             looked_at = Instant::now();
             match receiver.recv_timeout(LOOK_EVERY) {
@@ -159,8 +172,8 @@ pub fn wait_while_it_moves<T: Send + 'static>(
     begin(attempt, work).wait(progress)
 }
 
-/// Makes a file or changes one in a thread of its own, and waits as long as bytes are written or the machine writes pages:
-/// a sync may have to wait for pages of others.
+/// Makes or changes a file in a thread of its own. Waits as long as bytes are written or the machine writes
+/// pages: a sync may have to wait for pages of others.
 ///
 /// # Errors
 /// As [`Patient::wait`].
@@ -178,8 +191,8 @@ pub fn write_patiently<T: Send + 'static>(
     wait_while_it_moves(attempt, progress, move || work(&theirs))
 }
 
-/// Runs a look at something that nobody depends on; `None` where it hangs, which is no reason to take the target for one
-/// that does.
+/// Runs a look at something that nothing depends on. Returns `None` if it hangs, which does not mean that the
+/// target hangs.
 pub fn look<T: Send + 'static>(attempt: &str, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     match begin(attempt, work).state {
         State::Working(receiver) => receiver.recv_timeout(patience()).ok(),
@@ -188,7 +201,8 @@ pub fn look<T: Send + 'static>(attempt: &str, work: impl FnOnce() -> T + Send + 
     }
 }
 
-/// The message about threads that hang, which are left behind; the call of the first that is in one is named.
+/// Returns the message about threads that hang, and leaves them behind. It names the call of the first thread
+/// that is in one.
 pub fn hangs(attempt: &str, threads: &[i32], still_for: Duration) -> Trouble {
     let seconds = still_for.as_secs();
     let since = SystemTime::now().checked_sub(still_for).unwrap_or_else(SystemTime::now);

@@ -1,4 +1,4 @@
-//! Short experiments on a target before the first test: what lies below this system, and what it does with data.
+//! Short experiments on a target before the first test: caches and compression below this system.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
@@ -18,26 +18,26 @@ use crate::dataset::{DataSet, FileGroup, Filled};
 use crate::directory::WorkDirectory;
 use crate::patience;
 
-/// Blocks that are read twice.
+/// Number of blocks that are read twice.
 const BLOCKS: usize = 1000;
-/// Bytes of each: what most devices and caches keep at least.
+/// Size of a block: most devices and caches keep at least this much.
 const BLOCK_BYTES: usize = 4096;
-/// Fewer than this many tell nothing.
+/// Fewest blocks that tell anything.
 const BLOCKS_MIN: usize = 20;
-/// How long the first time may take; the second takes no longer where there is nothing to be found.
+/// Longest time of the first reads. The second reads take no longer if there is nothing to find.
 const FIRST_NS: u64 = 300_000_000;
-/// Bytes of the file of which it is seen whether it is compressed.
+/// Size of the file that shows if data is compressed.
 const COMPRESSIBLE_BYTES: usize = plan::PROBE_BYTES as usize;
 const PREFIX: &str = "probe-";
 const DIGITS: usize = 4;
 
-/// The names that probes may make.
+/// Returns the names that probes may make.
 pub fn rules(target: &Target) -> Vec<NameRule> {
     if target.may_compress() { vec![NameRule::files(PREFIX, DIGITS, 1)] } else { Vec::new() }
 }
 
-/// Makes the experiments that mean something here. What fails tells nothing, and is no failure of the run: a test that
-/// meets the same will say so.
+/// Makes the experiments that mean something here. An experiment that fails tells nothing, and does not fail
+/// the run. A test that meets the same problem will report it.
 pub fn probe(
     directory: &WorkDirectory,
     dataset: &DataSet,
@@ -58,7 +58,8 @@ pub fn probe(
     }
 }
 
-/// Reads random blocks directly, and then the same again: what is much faster the second time was kept by somebody.
+/// Reads random blocks directly, and then the same blocks again. If the second time is much faster, something
+/// has kept them.
 fn reread(
     directory: &WorkDirectory,
     group: &FileGroup,
@@ -84,7 +85,7 @@ fn reread(
             return None;
         }
         let second = latencies(&file, &offsets, FIRST_NS * 3, &interrupt)?;
-        // Both are of the same blocks.
+        // Both lists are of the same blocks.
         let first = &first[..second.len().min(first.len())];
         if second.len() < BLOCKS_MIN {
             return None;
@@ -97,7 +98,8 @@ fn reread(
     patience::wait_while_it_moves(attempt, || 0, work).ok().flatten()
 }
 
-/// How long each block takes, one after the other, until `time_ns` are used up; `None` if one cannot be read.
+/// Measures how long each block takes, one after the other, until `time_ns` is used up. Returns `None` if a
+/// block cannot be read.
 fn latencies(file: &OwnedFd, offsets: &[u64], time_ns: u64, interrupt: &AtomicBool) -> Option<Vec<u64>> {
     let mut buffer = AlignedBuffer::new(BLOCK_BYTES);
     let begun_ns = Monotonic.now_ns();
@@ -121,7 +123,7 @@ fn mean_and_p99(latencies_ns: &[u64]) -> (u64, u64) {
     (mean, sorted.get(count * 99 / 100).copied().unwrap_or(0))
 }
 
-/// Writes a file of data that compresses, and looks at what it takes.
+/// Writes a file of data that compresses, and measures the space that it takes.
 fn compressible(directory: &WorkDirectory) -> Option<CompressibleProbe> {
     let attempt = "write a file of data that compresses";
     let descriptor = directory.descriptor().try_clone_to_owned().ok()?;
@@ -130,7 +132,7 @@ fn compressible(directory: &WorkDirectory) -> Option<CompressibleProbe> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&descriptor, name.as_str(), flags, Mode::RUSR | Mode::WUSR).ok()?;
         let file = std::fs::File::from(file);
-        // No zeros: of these some make holes, compressed or not.
+        // The data has no zeros: some file systems make holes of these, compressed or not.
         let data: Vec<u8> = b"skye ".iter().copied().cycle().take(COMPRESSIBLE_BYTES).collect();
         let found = file.write_all_at(&data, 0).and_then(|()| file.sync_all()).ok().and_then(|()| {
             let stat = rustix::fs::fstat(&file).ok()?;
@@ -141,7 +143,7 @@ fn compressible(directory: &WorkDirectory) -> Option<CompressibleProbe> {
                 encoded_share: extents.map(|found| found.encoded_bytes as f64 / COMPRESSIBLE_BYTES as f64),
             })
         });
-        // What is left here goes with the directory, by its rule.
+        // If this fails, the file goes with the directory, by its rule.
         let _ = rustix::fs::unlinkat(&descriptor, name.as_str(), AtFlags::empty());
         found
     };

@@ -1,14 +1,15 @@
-//! Which process this is, so that what it leaves behind can be told from what a live one uses.
+//! Identity of this process, which distinguishes its leftovers from the files of a live process.
 
 use model::marker::{Marker, NameRule};
 
-/// The marker of this process.
+/// Returns the marker of this process.
 pub fn marker(rules: Vec<NameRule>) -> Marker {
     let pid = std::process::id();
     Marker { host: host(), boot_id: boot_id(), pid, start_ticks: start_ticks(pid).unwrap_or(0), rules }
 }
 
-/// Whether the process that wrote a marker may still be running. A marker of another host cannot be judged here.
+/// Returns true if the process that wrote a marker may still be running. A marker of another host cannot be
+/// judged here.
 pub fn may_live(marker: &Marker) -> bool {
     if marker.host != host() {
         return true;
@@ -25,10 +26,10 @@ fn boot_id() -> String {
     id.trim().to_owned()
 }
 
-/// Field 22 of `/proc/PID/stat`: when the process started, in clock ticks since boot.
+/// Returns field 22 of `/proc/PID/stat`: the time when the process started, in clock ticks since boot.
 fn start_ticks(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The command's name may contain blanks and parentheses; what follows the last one does not.
+    // The command's name may contain blanks and parentheses; the text after the last one does not.
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_ascii_whitespace().nth(19)?.parse().ok()
 }

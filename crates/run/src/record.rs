@@ -1,4 +1,12 @@
-//! What was measured, as the record of a phase in the document.
+//! Turns measurements into the record of a phase in the document.
+//!
+//! The headline of reads is the slope over the steady part. Without a steady part, it is operations over the time from
+//! the start of the first worker to the end of the last. Direct writes add a part of the final sync to each operation,
+//! unless the test says `sync=none`.
+//!
+//! Buffered writes may wait in the page cache. Their headline is all operations over all of the time with the sync; the
+//! rate into the cache is a figure of its own. The headline of tests on files is operations over the measured time of
+//! all rounds, and its interval comes from the rounds.
 
 use engine::bytes::CHUNK_CALLS;
 use model::plan::{Plan, PlannedPhase};
@@ -18,25 +26,25 @@ use crate::meter::Observed;
 use crate::notes;
 use crate::steady_state::{self, SteadyState};
 
-/// What a record is made from, beside what was counted.
+/// Circumstances of a phase that its counts do not show.
 pub struct Circumstances<'a> {
-    /// The plan.
+    /// Plan of the run.
     pub plan: &'a Plan,
-    /// Where.
+    /// Target of the run.
     pub target: &'a Target,
-    /// Seed of what is drawn to find intervals of percentiles.
+    /// Seed of the random draws that find intervals of percentiles.
     pub seed: u64,
-    /// Which clock timed operations.
+    /// Clock that timed operations.
     pub clock: &'static str,
-    /// CPUs near the device, where workers were kept there.
+    /// CPUs near the device, if workers were kept there.
     pub near: Option<&'a [u32]>,
-    /// Whether a signal ended it.
+    /// True if a signal ended it.
     pub is_interrupted: bool,
-    /// From the start of the run to the start of the phase.
+    /// Time from the start of the run to the start of the phase.
     pub start_ns: u64,
 }
 
-/// The record of a phase of which nothing was measured, and why.
+/// Returns the record of a phase in which nothing was measured, with the reason.
 pub fn untried(phase: &PlannedPhase, repetition: u32, status: Status, reason: &str) -> PhaseRecord {
     let (workload, collected) = (&phase.workload, Collected::new(0));
     PhaseRecord {
@@ -92,7 +100,7 @@ pub fn untried(phase: &PlannedPhase, repetition: u32, status: Status, reason: &s
     }
 }
 
-/// The record of a phase.
+/// Returns the record of a phase.
 pub fn record(
     circumstances: &Circumstances<'_>,
     phase: &PlannedPhase,
@@ -105,7 +113,7 @@ pub fn record(
     let Circumstances { plan, target, .. } = *circumstances;
     let workload = &phase.workload;
     let data = workload.data();
-    // Without files there is no cache that something could wait in.
+    // Without files there is no cache for data to wait in.
     measured.times.cached_writes &= data.is_none() || phase.engine.needs_files();
     let (status, reason) = match (&measured.failure, circumstances.is_interrupted, &measured.cut_short) {
         (Some(failure), false, _) => (Status::Failed, Some(failure.to_string())),
@@ -116,7 +124,8 @@ pub fn record(
     };
     let has_latency = collected.operations.count() > 0
         && !matches!(&workload.work, Work::Files(files) if files.verb == FileVerb::Readdir);
-    // Threads are seen asleep in a call of the kernel, whichever of two steps that make the same one it was.
+    // A look finds a thread asleep in a call of the kernel. It cannot tell apart two steps that make the same
+    // call.
     let call = |step: &'static str| step.split(' ').next();
     let is_alone = |name: &'static str| steps.iter().filter(|other| call(other) == call(name)).count() == 1;
     let step = |(name, latencies): (&&'static str, &Distribution)| {
@@ -131,7 +140,7 @@ pub fn record(
         }
     };
     let mean_batch = (collected.visits > 0).then(|| collected.ops as f64 / collected.visits as f64);
-    // Buffered calls end when they are made: nothing is kept waiting.
+    // Buffered calls end when they are made, so no slot is kept waiting.
     let keeps_slots_full = data.is_some_and(|data| data.direct) && workload.iodepth > 1;
     let idle_slots = (keeps_slots_full && measured.elapsed_ns > 0 && collected.visits > 0)
         .then(|| collected.idle_slots_ns as f64 / measured.elapsed_ns as f64);
@@ -139,15 +148,15 @@ pub fn record(
     features.extend(paths(phase, plan.cache));
     features.extend(circumstances.near.map(|cpus| format!("near_device_cpus={}", cpus.len())));
     features.extend(measured.features.iter().cloned());
-    // What never reaches a device or a cache says nothing about either.
+    // Operations that never reach a device or a cache say nothing about either.
     let touches_files = data.is_none() || phase.engine.needs_files() || phase.engine == Engine::Sim;
     let mut workload_record = WorkloadRecord::new(workload, measured.size_bytes, measured.files, plan.cache);
     workload_record.rate_ops_per_second = measured.rate_ops_per_second;
     let untried = untried(phase, repetition, status, "");
-    // Where some have ended, the rate is another.
+    // After some workers have ended, the rate is no longer the same.
     let course = data.and_then(|_| SteadyState::of(collected.intervals(), measured.times.first_done_ns));
     let latency = collected.operations.latency().filter(|_| has_latency).map(|whole| {
-        // Of the same part as the rate; the extremes are of all.
+        // The latency covers the same part as the rate; the extremes cover everything.
         let all = collected.intervals();
         let intervals = course.as_ref().map_or(all, |course| course.part(all));
         let operations = Distribution::of(intervals);
@@ -201,40 +210,40 @@ pub fn record(
     record
 }
 
-/// Unique in the run: with the repetition, from the second on.
+/// Returns an id that is unique in the run: with the repetition, from the second on.
 pub fn record_id(phase: &PlannedPhase, repetition: u32) -> String {
     if repetition > 1 { format!("{}#{repetition}", phase.id) } else { phase.id.clone() }
 }
 
-/// The times that rates are made from.
+/// Times that rates are made from.
 #[derive(Debug, Default)]
 pub struct Times {
-    /// Without the sync at the end.
+    /// Time without the sync at the end.
     pub work_ns: u64,
-    /// With it; `None` where nothing was made durable.
+    /// Time with the sync; `None` if nothing was made durable.
     pub durable_ns: Option<u64>,
-    /// Whether writes went into the page cache first.
+    /// True if writes went into the page cache first.
     pub cached_writes: bool,
-    /// When the first worker was done.
+    /// Time at which the first worker was done.
     pub first_done_ns: u64,
-    /// When the last worker was done, before the sync at the end.
+    /// Time at which the last worker was done, before the sync at the end.
     pub last_done_ns: u64,
 }
 
-/// What is common to the outcomes of both kinds of phases.
+/// Totals that the outcomes of both kinds of phases share.
 #[derive(Debug, Default)]
 pub struct PhaseTotals {
-    /// With the sync at the end.
+    /// Elapsed time with the sync at the end.
     pub elapsed_ns: u64,
     /// End of the time axis of intervals.
     pub end_ns: u64,
-    /// Visits of every block, or rounds.
+    /// Number of visits of every block, or of rounds.
     pub passes: f64,
     /// Bytes that the test worked on.
     pub size_bytes: u64,
-    /// Files that the test worked on.
+    /// Number of files that the test worked on.
     pub files: u64,
-    /// What rates are made from.
+    /// Times that rates are made from.
     pub times: Times,
     /// Bytes written into files untimed.
     pub untimed_bytes: u64,
@@ -242,35 +251,35 @@ pub struct PhaseTotals {
     pub rate_ops_per_second: Option<f64>,
     /// Operations of an open loop that were due and never started.
     pub missed: u64,
-    /// What was decided about the engine.
+    /// Decisions about the engine.
     pub features: Vec<String>,
-    /// What the engine had to do without, each with the reason.
+    /// Features that the engine had to do without, each with the reason.
     pub lost: Vec<String>,
-    /// Whether a block was read that is not what was written.
+    /// True if a block that was read differs from the written data.
     pub is_damaged: bool,
-    /// Whether nothing could be compared, as an earlier test had failed while it wrote.
+    /// True if nothing could be compared, because an earlier test failed while it wrote.
     pub is_torn: bool,
-    /// Operations that it was to make; `u64::MAX` where time was to end it.
+    /// Operations that the test was to make; `u64::MAX` if time was to end it.
     pub asked_ops: u64,
     /// Rounds of a test on files.
     pub rounds: Vec<RoundRecord>,
-    /// How much of the files lay in the page cache.
+    /// Share of the files in the page cache.
     pub residency: Option<Residency>,
-    /// What lay under the files that were read.
+    /// Extents under the files that were read.
     pub extents: Option<Extents>,
-    /// Why it was ended before its time, though nothing failed.
+    /// Reason for an early end without a failure.
     pub cut_short: Option<String>,
-    /// What ended it early.
+    /// Failure that ended it early.
     pub failure: Option<Trouble>,
 }
 
 impl PhaseTotals {
-    /// Nothing was measured.
+    /// Returns the totals of a phase in which nothing was measured.
     pub fn failed(failure: Trouble) -> Self {
         Self { failure: Some(failure), ..Self::default() }
     }
 
-    /// What a test on data gave.
+    /// Returns the totals of a test on data.
     pub fn of_data(data: &DataWork, outcome: DataOutcome, ops: u64) -> Self {
         let blocks = (outcome.size_bytes / data.block_bytes).max(1);
         Self {
@@ -299,7 +308,7 @@ impl PhaseTotals {
         }
     }
 
-    /// Says so if the run's total time, and not the stop rule of the phase, ended it.
+    /// Sets `cut_short` if the run's total time, and not the stop rule of the phase, ended it.
     #[must_use]
     pub fn or_cut(
         mut self,
@@ -324,7 +333,7 @@ impl PhaseTotals {
         self
     }
 
-    /// What a test on files gave.
+    /// Returns the totals of a test on files.
     pub fn of_files(outcome: FileOutcome, drive: &Drive<'_>) -> Self {
         Self {
             elapsed_ns: outcome.measured_ns,
@@ -347,8 +356,8 @@ impl PhaseTotals {
     }
 }
 
-/// Headline: writes as durable as they were asked to be; everything else, and direct writes, over the steady part where
-/// there is one, else over the whole time.
+/// Computes the rates. The headline of writes is as durable as the user asked. Everything else, and direct
+/// writes, counts over the steady part if there is one, else over the whole time.
 fn rate(
     collected: &Collected,
     times: &Times,
@@ -362,21 +371,21 @@ fn rate(
     let sync_ns = times.durable_ns.map_or(0, |durable_ns| durable_ns.saturating_sub(times.work_ns));
     let known = course.filter(|course| course.ops_per_second > 0.0);
     let steady = known.filter(|course| course.steady.found);
-    // Too short to be called steady, a slope is still truer than a count over a time: it does not know the burst with
-    // which a limit begins.
+    // In a phase too short to be called steady, a slope is still truer than a count over a time. It leaves
+    // out the burst with which a limit begins.
     let sloped = steady.or(known.filter(|course| course.is_level));
     let headline = match (durable, sloped) {
-        // What waits in memory was written at any time, and all of it must be counted with the sync.
+        // Data that waits in memory was written at any time, and all of it must be counted with the sync.
         (Some(durable), _) if times.cached_writes => Some(durable),
         (Some(_), Some(course)) => Some(with_sync(course, sync_ns, collected.ops)),
         (Some(durable), None) => Some(durable),
-        // What only reached the cache is no rate of storage.
+        // Data that only reached the cache gives no rate of storage.
         (None, _) if times.cached_writes => None,
         (None, Some(course)) => Some(course.ops_per_second),
         (None, None) => whole,
     };
     let ci95 = match course {
-        // What went into the cache at several rates came out at another.
+        // Data that went into the cache at several rates came out at a different rate.
         Some(course) if times.cached_writes && !course.is_one_level() => None,
         Some(course) => headline.and_then(|headline| scaled(course, headline, sync_ns, times.work_ns)),
         None => steady_state::of_rounds(rounds),
@@ -388,7 +397,7 @@ fn rate(
         whole_ops_per_second: whole,
         durable_ops_per_second: durable,
         into_cache_ops_per_second: whole.filter(|_| times.cached_writes),
-        // Where little is known, the interval of a mean reaches below zero, where no rate is.
+        // If little is known, the interval of a mean reaches below zero, where no rate is.
         ci95_low_ops_per_second: ci95.map(|(low, _)| low.max(0.0)),
         ci95_high_ops_per_second: ci95.map(|(_, high)| high),
         independent_parts: ci95.map(|_| {
@@ -399,17 +408,18 @@ fn rate(
     }
 }
 
-/// The rate of the steady part with its part of the sync at the end, which made everything durable.
+/// Returns the rate of the steady part with its share of the sync at the end, which made everything durable.
 fn with_sync(course: &SteadyState, sync_ns: u64, ops: u64) -> f64 {
     let sync_ns_per_op = sync_ns as f64 / ops.max(1) as f64;
     1e9 / (1e9 / course.ops_per_second + sync_ns_per_op)
 }
 
-/// A sync at the end that takes no more than this share of the time leaves the rate before it what it was.
+/// Largest share of the time that a sync at the end may take without changing the meaning of the rate before
+/// it.
 const SHORT_SYNC: f64 = 0.05;
 
-/// The interval of the headline: that of the slope in the same proportion, and wider by the share of the sync at the end,
-/// of which there is one only. `None` where that share is large.
+/// Returns the interval of the headline. It is the slope's interval in the same proportion, widened by the
+/// share of the sync at the end. There is only one sync, so a large share of it gives `None`.
 fn scaled(course: &SteadyState, headline: f64, sync_ns: u64, work_ns: u64) -> Option<(f64, f64)> {
     let (low, high) = course.ci95?;
     let proportion = headline / course.ops_per_second;
@@ -418,7 +428,7 @@ fn scaled(course: &SteadyState, headline: f64, sync_ns: u64, work_ns: u64) -> Op
     (share <= SHORT_SYNC).then_some((low * proportion - more, high * proportion + more))
 }
 
-/// Which way operations take.
+/// Returns the paths that operations take.
 fn paths(phase: &PlannedPhase, cache: CacheMode) -> Vec<String> {
     match &phase.workload.work {
         Work::Data(_) if !phase.engine.needs_files() => Vec::new(),
@@ -450,7 +460,7 @@ mod tests {
         SteadyState { steady, ops_per_second, ci95, independent: 30.0, is_level: false }
     }
 
-    /// Ten seconds in which 10,000 operations ended, and a sync of half a second.
+    /// Returns ten seconds in which 10,000 operations ended, and a sync of half a second.
     fn times(cached_writes: bool) -> (Collected, Times) {
         let mut collected = Collected::new(0);
         collected.ops = 10_000;
@@ -467,10 +477,10 @@ mod tests {
     fn direct_writes_pay_their_part_of_the_sync() {
         let (collected, times) = times(false);
         let rate = rate(&collected, &times, Some(4096), Some(&course(1000.0, 1)), &[]);
-        // All of the sync is that of all operations.
+        // All of the sync belongs to all operations.
         assert!((rate.ops_per_second.unwrap() - 10_000.0 / 10.5).abs() < 1e-6, "{rate:?}");
         let (low, high) = (rate.ci95_low_ops_per_second.unwrap(), rate.ci95_high_ops_per_second.unwrap());
-        // There is one sync only, so its share is not known.
+        // There is only one sync, so its share is uncertain.
         assert!((high - low) / 2.0 > 0.047 * 952.0, "{low} {high}");
     }
 

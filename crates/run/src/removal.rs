@@ -1,4 +1,4 @@
-//! The one way out: removes what naming rules produce, from a descriptor, and nothing else.
+//! The only removal of files: from a descriptor, and only names that naming rules produce.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -9,25 +9,27 @@ use model::marker::{FILE_NAME, NameRule};
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, ResolveFlags, SeekFrom};
 use rustix::io::Errno;
 
-/// Opens directories for reading, never through a link.
+/// Flags that open a directory for reading, never through a link.
 pub const DIRECTORY_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Why a file is left that no rule produces.
+/// Reason for leaving a file that no rule produces.
 pub const NOT_OURS: &str = "not made by skye";
 
-/// Names that a pass over a directory may meet without removing one of them: nobody else makes any in a directory that
-/// is ours alone.
+/// Names that a pass over a directory may meet without removing one of them. No one else makes any in a
+/// directory that is ours alone.
 const PASSED_OVER_MAX: u64 = 10_000;
-/// Passes in a row that may remove no less than the pass before: each is over what that one has left.
+/// Passes in a row that may remove no less than the pass before. Each pass meets only names that the one
+/// before has left.
 const STALLED_PASSES_MAX: u32 = 3;
 
-/// Opens a directory by its name in another one; never through a link, never across a mount, not even a bind mount
-/// of the same file system.
+/// Opens a directory by its name in another one. Never follows a link, and never crosses a mount, not even a
+/// bind mount of the same file system.
 pub fn open_directory(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
     match rustix::fs::openat2(parent, name, DIRECTORY_FLAGS, Mode::empty(), resolve) {
-        // Before Linux 5.6, and under some sandboxes: the device number shows all but bind mounts.
+        // Before Linux 5.6, and in some sandboxes, the device number has to do: it shows all mounts but bind
+        // mounts.
         Err(Errno::NOSYS | Errno::PERM) => {
             let directory = rustix::fs::openat(parent, name, DIRECTORY_FLAGS, Mode::empty())?;
             let same = rustix::fs::fstat(&directory)?.st_dev == rustix::fs::fstat(parent)?.st_dev;
@@ -37,7 +39,7 @@ pub fn open_directory(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Er
     }
 }
 
-/// Whether a directory has no entries.
+/// Returns true if a directory has no entries.
 pub fn is_empty(directory: &OwnedFd) -> Result<bool, Errno> {
     let mut buffer = [MaybeUninit::<u8>::uninit(); 1 << 10];
     let mut entries = RawDir::new(directory, &mut buffer);
@@ -49,7 +51,8 @@ pub fn is_empty(directory: &OwnedFd) -> Result<bool, Errno> {
     Ok(true)
 }
 
-/// How many descriptors a removal by these rules opens at a time: one for each level of directories below.
+/// Returns how many descriptors a removal by these rules opens at a time: one for each level of directories
+/// below.
 pub fn descriptors(rules: &[NameRule]) -> usize {
     rules
         .iter()
@@ -59,18 +62,18 @@ pub fn descriptors(rules: &[NameRule]) -> usize {
         .unwrap_or(0)
 }
 
-/// What a removal did.
+/// Result of a removal.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Removal {
     /// Files and directories removed.
     pub removed: u64,
-    /// What was left because no rule produces it, or because it could not be removed: path and reason.
+    /// Names that were left, each with the reason: no rule produces it, or it could not be removed.
     pub left: Vec<(String, String)>,
 }
 
-/// Removes from `directory` whatever `rules` produce. Never crosses a mount.
+/// Removes from `directory` all names that `rules` produce. Never crosses a mount.
 ///
-/// `progress` is raised with every removal, so that a hanging one can be noticed.
+/// Every removal raises `progress`, so that a hanging one can be noticed.
 pub fn remove_contents(directory: BorrowedFd<'_>, rules: &[NameRule], progress: &AtomicU64) -> Removal {
     let mut removal = Removal::default();
     remove_level(directory, "", rules, progress, &mut removal);
@@ -86,14 +89,14 @@ fn remove_level(
 ) {
     let stop = |reason: String, removal: &mut Removal| removal.left.push((format!("{path}."), reason));
     let (mut last, mut stalled) = (u64::MAX, 0);
-    // Entries may be passed over while others are removed; so read again until a pass removes nothing.
+    // The listing may skip entries while others are removed, so passes repeat until one removes nothing.
     loop {
         let before = removal.removed;
         removal.left.retain(|(left, _)| !left.starts_with(path) || left.len() <= path.len());
         match remove_pass(directory, path, rules, progress, removal) {
             Ok(PassEnd::Reached) => {}
             Ok(PassEnd::Endless) => {
-                // None of those names says more than that there are so many.
+                // These names say no more than that there are so many.
                 removal.left.retain(|(left, _)| !left.starts_with(path) || left.len() <= path.len());
                 return stop(
                     format!("it lists more than {PASSED_OVER_MAX} names that cannot be removed"),
@@ -114,11 +117,11 @@ fn remove_level(
     }
 }
 
-/// How a pass over a directory ended.
+/// End of a pass over a directory.
 enum PassEnd {
-    /// At the end of the directory.
+    /// The pass reached the end of the directory.
     Reached,
-    /// Before it: no directory of ours has so many names.
+    /// The pass stopped earlier: no directory of ours has so many names.
     Endless,
 }
 
@@ -129,8 +132,8 @@ fn remove_pass(
     progress: &AtomicU64,
     removal: &mut Removal,
 ) -> Result<PassEnd, Errno> {
-    // A descriptor of its own: the position of the one that was handed in may be somebody else's. Without any left, that
-    // one must do.
+    // The pass has a descriptor of its own, because someone else may use the position of the given one. If no
+    // descriptor is left, that one must do.
     let own = match rustix::fs::openat(directory, ".", DIRECTORY_FLAGS, Mode::empty()) {
         Ok(own) => Some(own),
         Err(Errno::MFILE | Errno::NFILE) => None,
@@ -138,7 +141,7 @@ fn remove_pass(
     };
     let reader = own.as_ref().map_or(directory, AsFd::as_fd);
     rustix::fs::seek(reader, SeekFrom::Start(0))?;
-    // Small, as each level has one, on the stack of whoever removes.
+    // The buffer is small, because each level has one on the stack of the removing thread.
     let mut buffer = [MaybeUninit::<u8>::uninit(); 4 << 10];
     let mut entries = RawDir::new(reader, &mut buffer);
     let (mut met, before) = (0, removal.removed);
@@ -164,7 +167,7 @@ fn remove_pass(
             Some(inside) => {
                 let below =
                     remove_directory(directory, name, &format!("{}/", shown()), inside, progress, removal);
-                // What keeps it from being empty has been named already.
+                // The entries that keep it from being empty have been named already.
                 if below == Err(Errno::NOTEMPTY) { continue } else { below }
             }
         };

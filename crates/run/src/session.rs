@@ -1,4 +1,4 @@
-//! One run against one target: the work directory and what lies in it, or a simulated device; phase after phase.
+//! One run against one target, phase after phase: the work directory and its files, or a simulated device.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -35,7 +35,7 @@ use crate::sim_phase;
 const SETTLE: Duration = Duration::from_secs(3);
 /// A device that moves less than this in a tenth of a second is calm.
 const CALM_BYTES: u64 = 64 << 10;
-/// Of so many blocks that are read, one is compared, unless all are.
+/// One in this many blocks that are read is compared, unless all are.
 const VERIFY_EVERY: u32 = 128;
 
 /// A run in progress. Dropping it removes everything that it made.
@@ -43,9 +43,9 @@ pub struct Session {
     plan: Plan,
     target: Target,
     seed: u64,
-    /// What operations are timed with.
+    /// Clock that times operations.
     timer: Timer,
-    /// CPUs near the device, where not all are.
+    /// CPUs near the device; none if all are near.
     near: Option<Arc<[u32]>>,
     interrupt: Arc<AtomicBool>,
     place: Place,
@@ -54,23 +54,23 @@ pub struct Session {
     untimed_bytes: u64,
     /// Bytes that experiments wrote.
     pub(crate) experiment_bytes: u64,
-    /// Whether something below this system keeps what was read, so that nothing may be read twice.
+    /// True if something below this system keeps data that was read, so that nothing may be read twice.
     keeps_below: bool,
-    /// Slices of what is set aside that experiments have read.
+    /// Slices of the part set aside that experiments have read.
     slices_read: u64,
     last_id: String,
     attempts: u64,
-    /// Rates that tests reached in a closed loop, by their specs: what shares of them are shares of.
+    /// Rates that tests reached in a closed loop, by their specs. Rates in percent are shares of these.
     reached: HashMap<String, f64>,
-    /// The program, with its first arguments, that serves the C library's streams.
+    /// Program, with its first arguments, that serves the C library's streams.
     stdio_program: Vec<OsString>,
 }
 
-/// Where a run takes place.
+/// Place of a run.
 enum Place {
-    /// In a directory of ours on the target.
+    /// A directory of ours on the target.
     Directory(Box<OnDisk>),
-    /// Nowhere.
+    /// No directory, only a simulated device.
     Simulated(Box<SimDevice>),
 }
 
@@ -78,13 +78,13 @@ struct OnDisk {
     root: Root,
     directory: WorkDirectory,
     dataset: Option<DataSet>,
-    /// Whether files may have been laid out since it was last emptied.
+    /// True if files may have been laid out since the directory was last emptied.
     is_dirty: bool,
     files: FileSet,
     meter: Meter,
 }
 
-/// Workers must not go on when whoever drives them panics.
+/// Stops the workers when their driver panics.
 struct StopOnDrop(Arc<AtomicBool>);
 
 impl Drop for StopOnDrop {
@@ -93,39 +93,40 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// How long a phase may take.
+/// Time that a phase may take.
 #[derive(Debug, Clone, Copy)]
 pub struct Time {
-    /// Measured.
+    /// Measured time.
     pub measured_ns: u64,
-    /// In all.
+    /// Total time.
     pub budget_ns: u64,
 }
 
-/// How a phase is measured.
+/// Manner in which a phase is measured.
 pub(crate) struct Manner {
-    /// When it has done enough.
+    /// Condition under which it has done enough.
     pub until: Option<Until>,
     /// Pauses before calls.
     pub delay: Option<Delay>,
-    /// The part of each file that it works on.
+    /// Part of each file that it works on.
     pub part: Part,
     /// State of the page cache before buffered reads.
     pub cache: CacheMode,
 }
 
-/// Operations in flight for which a slice has room: so that it is not over before its rate is known.
+/// Multiple of the operations in flight for which a slice has room, so that it does not end before its rate
+/// is known.
 const SLICE_DEPTHS: u64 = 4;
-/// Slices where no block may be read twice: four experiments.
+/// Number of slices if no block may be read twice: enough for four experiments.
 const SLICES_READ_ONCE: u64 = 16;
-/// Blocks that are read again so many times as fast are kept below.
+/// Blocks are kept below this system if a second read is this many times as fast.
 const KEPT: f64 = 2.0;
 
 impl Session {
-    /// Makes the work directory of a run. `interrupt` ends whatever is under way.
+    /// Makes the work directory of a run. Raising `interrupt` ends any work in progress.
     ///
     /// # Errors
-    /// The work directory cannot be made.
+    /// Fails if the work directory cannot be made.
     pub fn open(
         root: &Root,
         plan: &Plan,
@@ -164,7 +165,7 @@ impl Session {
         Ok(Self { near, timer: Timer::best(), ..session })
     }
 
-    /// A run on a simulated device, which `target` describes.
+    /// Makes a run on a simulated device, which `target` describes.
     pub fn simulated(
         plan: &Plan,
         target: &Target,
@@ -202,15 +203,15 @@ impl Session {
         self.stdio_program = words;
     }
 
-    /// Sets whether it is looked at where threads sleep, and at what goes on around each test; the devices' counters are
-    /// read in any case.
+    /// Switches the looks at sleeping threads and at the surroundings of each test on or off. The devices'
+    /// counters are read in any case.
     pub fn set_observed(&mut self, is_observed: bool) {
         if let Place::Directory(on_disk) = &mut self.place {
             on_disk.meter.set_observed(is_observed);
         }
     }
 
-    /// Path of the work directory, for messages; `None` where there is none.
+    /// Returns the path of the work directory, for messages; `None` if there is none.
     pub fn path(&self) -> Option<&Path> {
         match &self.place {
             Place::Directory(on_disk) => Some(on_disk.directory.path()),
@@ -218,7 +219,7 @@ impl Session {
         }
     }
 
-    /// Sources of evidence that this kernel, container or user does not show.
+    /// Returns the sources of evidence that this kernel, container or user does not show.
     pub fn hidden_sources(&self) -> &[String] {
         match &self.place {
             Place::Directory(on_disk) => on_disk.meter.hidden(),
@@ -226,10 +227,10 @@ impl Session {
         }
     }
 
-    /// Lays out fresh files for a repetition, within `time_ns`; what an earlier one left is removed.
+    /// Lays out fresh files for a repetition, within `time_ns`. Removes the files of an earlier repetition.
     ///
     /// # Errors
-    /// A write that failed or hangs, or the time is used up.
+    /// Fails if a write fails or hangs, or if the time is used up.
     pub fn lay_out(&mut self, time_ns: u64, progress: &LayoutProgress) -> Result<(), Trouble> {
         self.clear()?;
         let Place::Directory(on_disk) = &mut self.place else { return Ok(()) };
@@ -239,7 +240,7 @@ impl Session {
             let OnDisk { directory, meter, .. } = &mut **on_disk;
             let (moved, stop) = (meter.movement(), &self.interrupt);
             let laid_out = DataSet::lay_out(directory, plan, self.seed, stop, deadline_ns, progress, moved);
-            // What is there of it would be in the way of the other tests.
+            // The files of a partial layout would be in the way of the other tests.
             if laid_out.is_err() && patience::hanging().is_none() {
                 let _ = on_disk.directory.empty_of("");
             }
@@ -251,7 +252,7 @@ impl Session {
     /// Removes all files that were laid out or made.
     ///
     /// # Errors
-    /// A removal that fails or hangs.
+    /// Fails if a removal fails or hangs.
     pub fn clear(&mut self) -> Result<(), Trouble> {
         let Place::Directory(on_disk) = &mut self.place else { return Ok(()) };
         on_disk.dataset = None;
@@ -263,7 +264,7 @@ impl Session {
         Ok(())
     }
 
-    /// Makes short experiments on the files that were laid out; `None` where there are none or nobody reads them.
+    /// Makes short experiments on the files that were laid out; `None` if there are none.
     pub fn probe_target(&mut self) -> Option<TargetProbes> {
         let Place::Directory(on_disk) = &self.place else { return None };
         let dataset = on_disk.dataset.as_ref()?;
@@ -299,13 +300,13 @@ impl Session {
         record
     }
 
-    /// What is to be done.
+    /// Returns the plan of the run.
     pub(crate) fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Whether the data set has room for a variant of one of its tests: a block for each operation in flight, and whole
-    /// blocks in each file, which is there.
+    /// Returns true if the data set has room for a variant of one of its tests. It must hold a block for each
+    /// operation in flight. The files must be written, and hold whole blocks.
     pub(crate) fn fits(&self, variant: &Variant) -> bool {
         let workload = &variant.phase.workload;
         let Some(data) = workload.data() else { return true };
@@ -327,8 +328,8 @@ impl Session {
         }
     }
 
-    /// Whether a part of the files is set aside for experiments on a test: of those that read directly and for a time, where
-    /// it has room for all that experiments have in flight.
+    /// Returns true if a part of the files is set aside for experiments on a test. The test must read
+    /// directly and for a time. The part must have room for all operations that experiments have in flight.
     pub(crate) fn sets_aside(&self, phase: &PlannedPhase) -> bool {
         let is_timed = phase.stop.passes.is_none() && phase.stop.time_ns.is_some();
         let is_read = phase.workload.data().is_some_and(|data| !data.writes() && !data.verb.is_bytes());
@@ -355,7 +356,8 @@ impl Session {
         if self.keeps_below { SLICES_READ_ONCE } else { experiment::RUNS as u64 }
     }
 
-    /// The part of the files for the next run of an experiment on a test; `None` where all was read that may be read once.
+    /// Returns the part of the files for the next run of an experiment on a test. Returns `None` if all
+    /// blocks that may be read only once have been read.
     pub(crate) fn next_part(&mut self, phase: &PlannedPhase) -> Option<Part> {
         if !self.sets_aside(phase) {
             return Some(Part::Whole);
@@ -365,12 +367,12 @@ impl Session {
         (slice < slices || !self.keeps_below).then_some(Part::Aside { slice: slice % slices, slices })
     }
 
-    /// Whether a run of an experiment ends with its slice.
+    /// Returns true if a run of an experiment ends with its slice.
     pub(crate) fn reads_once(&self, part: Part) -> bool {
         self.keeps_below && part != Part::Whole
     }
 
-    /// Measures: a test, or an experiment on one.
+    /// Measures a test, or an experiment on one.
     pub(crate) fn measure(
         &mut self,
         phase: &PlannedPhase,
@@ -387,7 +389,8 @@ impl Session {
         };
         let (timer, now_ns) = (self.timer, Monotonic.now_ns());
         let rate = phase.workload.data().map_or(Ok(None), |data| self.rate_of(phase, data));
-        // Where the time is only the longest, a test is cut short if it had not even the shortest.
+        // If the time is only an upper limit, a test counts as cut short if it did not get even the shortest
+        // time.
         let planned_ns_min = self.plan.until.map_or(self.plan.phase_time_ns, |until| until.time_min_ns);
         // Experiments have times of their own.
         let planned_ns_min = phase.stop.time_ns.map_or(planned_ns_min, |time_ns| time_ns.min(planned_ns_min));
@@ -469,7 +472,7 @@ impl Session {
                         })
                     }
                     (Work::Files(_), _) => {
-                        // One that is counted may take all that is left.
+                        // A test that is counted may take all the time that is left.
                         let planned_ns = phase.stop.time_ns.map(|planned| planned.min(time.measured_ns));
                         let time_ns = planned_ns.unwrap_or(time.budget_ns).min(time.budget_ns);
                         let deadline_ns = now_ns.saturating_add(time.budget_ns);
@@ -493,7 +496,7 @@ impl Session {
                 (drive.on_moment)(Moment::Over);
                 let (collected, start_ns) = (drive.collected, drive.start_ns);
                 let observed = meter.observed();
-                // Descriptors of threads that are gone would be missing elsewhere.
+                // Descriptors of threads that have ended would be missing elsewhere.
                 meter.reset(&[], false);
                 (measured, collected, observed, start_ns)
             }
@@ -515,7 +518,7 @@ impl Session {
         let mut record =
             record::record(&circumstances, phase, repetition, &steps, measured, collected, &observed);
         record.conditions = match &self.place {
-            // A device that has just failed or hangs is asked for nothing more.
+            // A device that has just failed or hangs gets no more requests.
             Place::Directory(on_disk) if record.status != Status::Failed => {
                 conditions_since(throttled_before, &on_disk.root, &self.target)
             }
@@ -524,7 +527,7 @@ impl Session {
         record
     }
 
-    /// The rate at which operations of an open loop are due.
+    /// Returns the rate at which operations of an open loop are due.
     fn rate_of(&self, phase: &PlannedPhase, data: &DataWork) -> Result<Option<f64>, Trouble> {
         match data.arrival {
             Arrival::Closed => Ok(None),
@@ -546,22 +549,23 @@ impl Session {
         }
     }
 
-    /// The record of a phase of which nothing was measured, and why.
+    /// Returns the record of a phase in which nothing was measured, with the reason.
     pub fn untried(phase: &PlannedPhase, repetition: u32, status: Status, reason: &str) -> PhaseRecord {
         record::untried(phase, repetition, status, reason)
     }
 
-    /// Bytes that tests on files have written untimed, to have what they measure.
+    /// Returns the bytes that tests on files have written untimed, to prepare what they measure.
     pub fn untimed_bytes(&self) -> u64 {
         self.untimed_bytes
     }
 
-    /// Bytes that experiments have written.
+    /// Returns the bytes that experiments have written.
     pub fn experiment_bytes(&self) -> u64 {
         self.experiment_bytes
     }
 
-    /// The same for the same phase of a run with the same seed, another one when it is measured again.
+    /// Returns the seed of offsets. It is the same for the same phase of a run with the same seed, but
+    /// changes when the phase is measured again.
     fn offset_seed(&mut self, phase: &PlannedPhase, repetition: u32) -> u64 {
         let id = record_id(phase, repetition);
         self.attempts = if self.last_id == id { self.attempts + 1 } else { 0 };
@@ -570,12 +574,12 @@ impl Session {
         mix(self.seed ^ place)
     }
 
-    /// Cost of one read of the clock that times operations, in nanoseconds.
+    /// Returns the cost of one read of the clock that times operations, in nanoseconds.
     pub fn clock_read_ns(&self) -> f64 {
         read_cost_ns(&self.timer)
     }
 
-    /// Begins to remove everything; `None` where there is nothing.
+    /// Begins to remove everything; `None` if there is nothing.
     pub fn close(self) -> Option<Removing> {
         match self.place {
             Place::Directory(on_disk) => {
@@ -587,7 +591,7 @@ impl Session {
     }
 }
 
-/// How it is now, with what the CPUs were throttled since they had been so often.
+/// Returns the present conditions, with the throttling of the CPUs since `throttled_before`.
 fn conditions_since(throttled_before: Option<u64>, root: &Root, target: &Target) -> Option<Conditions> {
     let (root, target) = (root.clone(), target.clone());
     let look = move || observe::conditions(&root, &target);
@@ -602,7 +606,7 @@ fn rate_is_closed(phase: &PlannedPhase) -> bool {
 }
 
 impl OnDisk {
-    /// Waits until what earlier phases left is written back and the device is calm: its bytes would count here.
+    /// Waits until data of earlier phases is written back and the device is calm: its bytes would count here.
     fn settle(&mut self, interrupt: &AtomicBool, target: &Target) {
         let calm = |frame: &Frame| {
             frame.devices.iter().all(|device| device.read_bytes + device.written_bytes < CALM_BYTES)
@@ -616,12 +620,12 @@ impl OnDisk {
                 break;
             }
         }
-        // A phase that never starts must not show what was seen here.
+        // A phase that never starts must not show the observations from here.
         self.meter.reset(&[], false);
     }
 }
 
-/// The CPUs near the device, where each worker can have one: more of them need the others too.
+/// Returns the CPUs near the device if each worker can have one: more workers need the other CPUs too.
 fn near_enough<'a>(near: Option<&'a Arc<[u32]>>, phase: &PlannedPhase) -> Option<&'a Arc<[u32]>> {
     near.filter(|cpus| phase.workload.threads as usize <= cpus.len())
 }
@@ -633,7 +637,7 @@ pub(crate) mod tests {
     use model::size::Size;
     use std::cell::Cell;
 
-    /// Which worker panics in the next phase; none if it is `u64::MAX`.
+    /// Number of the worker that panics in the next phase; none if it is `u64::MAX`.
     static PANICS: AtomicU64 = AtomicU64::new(u64::MAX);
 
     pub fn panic_if_asked(worker: u64) {
@@ -660,7 +664,7 @@ pub(crate) mod tests {
             let mut seen = String::new();
             let time = Time { measured_ns: 500_000_000, budget_ns: 20_000_000_000 };
             let record = session.phase(phase, 1, time, &mut |moment| {
-                // Longer than all that a test may take untimed.
+                // Longer than all time that a test may take untimed.
                 if matches!(moment, Moment::Begin) && seen.is_empty() {
                     std::thread::sleep(Duration::from_millis(1200));
                 }
@@ -679,7 +683,7 @@ pub(crate) mod tests {
         assert_eq!(session.close().unwrap().wait().unwrap().left, []);
     }
 
-    /// A session on some tests and 1 MiB of data, with all that is read compared.
+    /// Makes a session on some tests and 1 MiB of data, with all reads compared.
     fn session(directory: &Path, tests: &[&str]) -> (Session, Plan) {
         let root = Root::system();
         let target = observe::target(&root, directory).unwrap();
@@ -694,7 +698,7 @@ pub(crate) mod tests {
         (Session::open(&root, &plan, &target, 1, Arc::default()).unwrap(), plan)
     }
 
-    /// Bytes and blocks of each data file.
+    /// Returns bytes and blocks of each data file.
     fn data_files(session: &Session) -> Vec<(u64, u64)> {
         use std::os::unix::fs::MetadataExt;
         let mut found = Vec::new();
@@ -752,7 +756,7 @@ pub(crate) mod tests {
             assert_eq!((written[0], written[1], written[5]), (20 << 10, 1 << 20, 1 << 20));
             assert_eq!((records[2].app_bytes_read + written[2], records[2].workload.files), (1 << 20, 2));
             assert_eq!(records[1].residency.as_ref().and_then(|found| found.before).unwrap_or(0.0), 0.0);
-            // Every block is of the test that wrote it last, and none is older than the files.
+            // Every block is from the test that wrote it last, and none is older than the files.
             let verified: Vec<_> = records.iter().map(|record| record.verified_blocks).collect();
             assert_eq!((verified[3], verified[4], verified[6]), (4, 128, 256), "{verified:?}");
             for record in records.iter().filter(|record| record.app_bytes_read > 0) {
@@ -789,7 +793,7 @@ pub(crate) mod tests {
         assert_eq!(moved(&records[1]), (1 << 20, 2 << 20, 1 << 20));
         let steps: Vec<_> = records[1].steps.iter().map(|step| (step.name.as_str(), step.ops)).collect();
         assert_eq!(steps, [("read", 128), ("write", 128), ("read again", 128)]);
-        // All that was read is what was written last, the second time too.
+        // All blocks that were read are those written last, the second time too.
         assert_eq!([1, 2, 3].map(|index: usize| records[index].verified_blocks), [256, 128, 64]);
         assert_eq!(session.close().unwrap().wait().unwrap().left, []);
     }
@@ -822,7 +826,7 @@ pub(crate) mod tests {
         for phase in [write, read, bytes] {
             assert_eq!(told(phase, LONG), (Status::Done, String::new()));
         }
-        // What was whole is no longer, once it was cut off.
+        // Whole files are no longer whole once they are truncated.
         assert_eq!(told(write, none).0, Status::Partial);
         assert_eq!(told(read, LONG).0, Status::Failed);
         session.lay_out(u64::MAX, &LayoutProgress::default()).unwrap();

@@ -24,25 +24,25 @@ use crate::member::{WithVerb, with_verb};
 use crate::meter::Observed;
 use crate::record::PhaseTotals;
 
-/// What a test on a simulated device needs.
+/// Inputs of a test on a simulated device.
 pub struct SimTask<'a> {
-    /// The test.
+    /// Test to run.
     pub phase: &'a PlannedPhase,
-    /// The device.
+    /// Device to simulate.
     pub device: &'a SimDevice,
-    /// Bytes of it that the test works on.
+    /// Bytes of the device that the test works on.
     pub size_bytes: u64,
-    /// Seed of offsets, and of whatever the device draws.
+    /// Seed of offsets, and of the device's random draws.
     pub seed: u64,
     /// Longest measured time, on the virtual clock.
     pub time_ns: u64,
     /// Rate of an open loop, over all threads.
     pub rate_ops_per_second: Option<f64>,
-    /// Raised by a signal.
+    /// Flag that a signal raises.
     pub interrupt: &'a Arc<AtomicBool>,
 }
 
-/// Runs the test; what was counted, and what the device did meanwhile.
+/// Runs the test. Returns the counts, and the observations of the device meanwhile.
 pub fn run(
     task: &SimTask<'_>,
     steps: usize,
@@ -52,7 +52,8 @@ pub fn run(
     let Some(data) = task.phase.workload.data() else {
         return (Err(Trouble::new("simulate a test on files", "it has no data")), collected, observed);
     };
-    // One CPU for each worker, whatever machine computes this: the same seed gives the same everywhere.
+    // Each worker has one CPU, whatever machine computes this: the same seed gives the same result
+    // everywhere.
     let world = match World::new(task.device, task.phase.workload.threads, task.seed) {
         Ok(world) => Rc::new(RefCell::new(world)),
         Err(problem) => {
@@ -76,14 +77,14 @@ pub fn run(
     observed.measured_ns = outcome.last_done_ns;
     observed.watched = ended.len();
     observed.is_simulated = true;
-    // All of the workers' time that the device takes is spent in the kernel.
+    // All worker time that the device takes is spent in the kernel.
     observed.kernel_ticks = 1;
     let measured = PhaseTotals::of_data(data, outcome, collected.ops);
     let measured = PhaseTotals { rate_ops_per_second: task.rate_ops_per_second, ..measured };
     (Ok(measured), collected, observed)
 }
 
-/// Where counts and frames go.
+/// Destinations of counts and frames.
 struct Sinks<'a> {
     collected: &'a mut Collected,
     observed: &'a mut Observed,

@@ -1,5 +1,5 @@
-//! The run's side of the process that makes its calls of the C library: starts it, passes on what it counts, and sees
-//! to it that it ends.
+//! The run's side of the process that makes its calls of the C library. It starts the process, passes on its
+//! counts, and makes sure that it ends.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,11 +18,11 @@ use model::Trouble;
 
 use crate::patience::PATIENCE;
 
-/// How often the stop flag is looked at while the process works.
+/// Interval between looks at the stop flag while the process works.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long the process may take to get ready and to end: less than the driver waits for us.
+/// Time that the process may take to get ready and to end: less than the driver waits for us.
 const GRACE: Duration = Duration::from_secs(PATIENCE.as_secs() / 2);
-/// How long a process that has closed its socket may take to be gone.
+/// Time that a process may take to disappear after it has closed its socket.
 const LAST_BREATH: Duration = Duration::from_secs(1);
 
 /// A process that is ready to work for the thread that started it, and ends with it.
@@ -34,20 +34,20 @@ pub struct StdioChild {
     grace: Duration,
 }
 
-/// Killed and waited for when it is dropped, so that none is left running, or dead and unburied.
+/// A process that is killed and waited for on drop, so that it neither keeps running nor becomes a zombie.
 #[derive(Debug)]
 struct Reaped(Child);
 
 impl Drop for Reaped {
     fn drop(&mut self) {
-        // Both fail only if it was waited for already.
+        // Both calls fail only if it was waited for already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
 impl Reaped {
-    /// How it ended; killed if it takes too long.
+    /// Returns how the process ended. Kills it if that takes too long.
     fn status(&mut self) -> io::Result<ExitStatus> {
         let start = Instant::now();
         while start.elapsed() < LAST_BREATH {
@@ -62,14 +62,14 @@ impl Reaped {
 }
 
 impl StdioChild {
-    /// Starts `program`, which calls [`engine::stdio::serve`] with the last of its arguments: the number of this
-    /// process. Comes back when it is ready.
+    /// Starts `program`, and returns when it is ready. The program calls [`engine::stdio::serve`] with the
+    /// last of its arguments: the number of this process.
     ///
-    /// To be called by the thread that also calls [`StdioChild::run`]: the kernel kills the process when this thread
-    /// ends. Each span comes with its file, opened for this process alone.
+    /// Call this in the thread that also calls [`StdioChild::run`]: the kernel kills the process when this
+    /// thread ends. Each span comes with its file, opened for this process alone.
     ///
     /// # Errors
-    /// What kept it from starting or from getting ready.
+    /// Returns the trouble that kept it from starting or from getting ready.
     pub fn start(program: Program, job: Job, parts: &[(Span, OwnedFd)]) -> Result<Self, Trouble> {
         Self::start_within(GRACE, program, job, parts)
     }
@@ -85,13 +85,14 @@ impl StdioChild {
             program.arg(std::process::id().to_string());
             program.stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
             let process = Reaped(program.spawn()?);
-            // It holds its end of the socket; what we still had of it would hide from us that it has gone.
+            // The process holds its end of the socket. A copy on our side would hide from us that it has
+            // gone.
             drop(program);
             Ok((process, Channel::new(ours)))
         })();
         let (process, channel) = started.map_err(|error| Trouble::new(START, error))?;
         let mut child = Self { process, channel, writes: job.writes, grace };
-        // A process that ends early refuses what it is sent: how it ended says more than that.
+        // A process that ends early refuses messages, but its exit status says more than that.
         let told = child.channel.set_timeout(LOOK).and_then(|()| child.tell(job, parts));
         match child.report(Instant::now() + grace, || false) {
             Heard::Report(Report::Ready) => told.map(|()| child).map_err(|error| Trouble::new(START, error)),
@@ -100,14 +101,14 @@ impl StdioChild {
         }
     }
 
-    /// Its number.
+    /// Returns its process number.
     pub fn id(&self) -> u32 {
         self.process.0.id()
     }
 
-    /// Lets it work from `start_ns` until `deadline_ns`, or until `stop` is raised, and counts what it tells.
+    /// Lets it work from `start_ns` until `deadline_ns`, or until `stop` is raised, and records its counts.
     ///
-    /// The trouble beside how it ended: it died or hangs, in which case the end is when that was seen.
+    /// The trouble says that it died or hangs; the end is then the time at which that was noticed.
     pub fn run(
         &mut self,
         start_ns: u64,
@@ -116,7 +117,7 @@ impl StdioChild {
         mut recorder: Recorder,
     ) -> (Ended, Option<Trouble>) {
         recorder.start(start_ns);
-        // A process that has gone says so below.
+        // If the process has gone, the loop below notices.
         let _ = self.channel.send(&Command::Start { start_ns, deadline_ns }, None);
         let left = Duration::from_nanos(deadline_ns.saturating_sub(Monotonic.now_ns()));
         let mut give_up = Instant::now().checked_add(left.saturating_add(self.grace));
@@ -166,7 +167,7 @@ impl StdioChild {
         recorder.hand_over(end_ns);
     }
 
-    /// What it says next, or that `calls` gave true, which is asked now and then.
+    /// Returns its next message, or reports that `calls` returned true, which is checked now and then.
     fn report(&mut self, give_up: Instant, calls: impl Fn() -> bool) -> Heard {
         loop {
             if calls() {
@@ -185,7 +186,7 @@ impl StdioChild {
         }
     }
 
-    /// Why it is given up.
+    /// Returns the trouble for which the process is given up.
     fn trouble(&mut self, attempt: &str, heard: &Heard) -> Trouble {
         let bug = "please report this as a bug of skye";
         match heard {
@@ -214,21 +215,21 @@ impl StdioChild {
     }
 }
 
-/// What is attempted before anything is measured.
+/// Name of the attempt before anything is measured.
 const START: &str = "start a process for the calls of the C library";
 
-/// What [`StdioChild::report`] came back for.
+/// Reason why [`StdioChild::report`] returned.
 #[derive(Debug)]
 enum Heard {
-    /// The process said something.
+    /// The process sent a report.
     Report(Report),
-    /// It said what it cannot mean.
+    /// It sent something without a meaning.
     Nonsense(String),
     /// It has closed its end.
     End,
     /// It said nothing for too long.
     Nothing,
-    /// There is something to be told to it.
+    /// A command is waiting to be sent to it.
     Call,
 }
 
@@ -266,7 +267,7 @@ mod tests {
         }
     }
 
-    /// A process that says what `script` says: `hear` reads a line.
+    /// Returns a program that says what `script` says: `hear` reads a line.
     fn fake(script: &str) -> Program {
         let mut program = Program::new("sh");
         let prelude = "exec 1>&0; hear() { read -r line && test \"${line%% *}\" = \"$1\" || exit 7; }";

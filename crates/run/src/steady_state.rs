@@ -1,4 +1,4 @@
-//! The course of a phase: whether it became steady, where its rate changed, and how well the rate is known.
+//! Course of a phase: its steady part, the changes of its rate, and the precision of the rate.
 
 use std::ops::Range;
 
@@ -8,26 +8,27 @@ use model::run::{
 };
 use stats::{Analysis, STEADY_TICKS, Tick, VALUES_MIN};
 
-/// Percentiles of which the document has a place.
+/// Percentiles that the document has a place for.
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
-/// What the intervals of a phase tell about its rate.
+/// Facts about the rate of a phase, from its intervals.
 #[derive(Debug)]
 pub struct SteadyState {
-    /// For the document.
+    /// Result for the document.
     pub steady: Steady,
-    /// Slope of the steady part, or of all where there is none, in operations per second.
+    /// Slope of the steady part in operations per second, or of everything if no part is steady.
     pub ops_per_second: f64,
-    /// Ends of its 95 % interval.
+    /// Ends of the 95 % interval of that slope.
     pub ci95: Option<(f64, f64)>,
-    /// Independent values that tell as much about the rate as the intervals do.
+    /// Number of independent values that tell as much about the rate as the intervals do.
     pub independent: f64,
-    /// Whether there is one rate from the beginning to the end, as far as so short a time tells.
+    /// True if there is one rate from the beginning to the end, as far as so short a time tells.
     pub is_level: bool,
 }
 
 impl SteadyState {
-    /// The course of what all workers did together until `end_ns`; `None` where there are too few intervals to tell.
+    /// Analyses the work of all workers together until `end_ns`. Returns `None` if there are too few
+    /// intervals to tell.
     pub fn of(intervals: &[Interval], end_ns: u64) -> Option<Self> {
         let intervals = whole(intervals, end_ns);
         let Analysis { segments, steady, rate, interval, independent } = stats::analyse(&ticks(intervals));
@@ -62,12 +63,12 @@ impl SteadyState {
         })
     }
 
-    /// Whether the rate never changed.
+    /// Returns true if the rate never changed.
     pub fn is_one_level(&self) -> bool {
         self.steady.change_points.is_empty()
     }
 
-    /// The intervals of the steady part; all where there is none.
+    /// Returns the intervals of the steady part, or all if no part is steady.
     pub fn part<'a>(&self, intervals: &'a [Interval]) -> &'a [Interval] {
         let Steady { found, from_ns, to_ns, .. } = self.steady;
         let before = |end_ns: u64| intervals.iter().take_while(|interval| interval.start_ns < end_ns).count();
@@ -75,16 +76,17 @@ impl SteadyState {
     }
 }
 
-/// How well the rate of a phase is known while it goes on.
+/// Precision of the rate of a phase while it goes on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Known {
-    /// Since when it has been steady, from the start of the phase.
+    /// Time from which the rate has been steady, from the start of the phase.
     pub since_ns: u64,
     /// Half of the 95 % interval of the rate, as a share of it.
     pub half_width: f64,
 }
 
-/// How well the rate of a phase is known until now; `None` while it is not steady, or has too few independent parts.
+/// Returns the precision of the rate of a phase until now. Returns `None` while the rate is not steady, or
+/// has too few independent parts.
 pub fn known(intervals: &[Interval], elapsed_ns: u64) -> Option<Known> {
     let intervals = whole(intervals, elapsed_ns);
     let Analysis { steady, rate, interval, independent, .. } = stats::analyse(&ticks(intervals));
@@ -93,7 +95,7 @@ pub fn known(intervals: &[Interval], elapsed_ns: u64) -> Option<Known> {
     Some(Known { since_ns, half_width: interval?.half_width() / rate })
 }
 
-/// The intervals that had ended by then.
+/// Returns the intervals that had ended by `end_ns`.
 fn whole(intervals: &[Interval], end_ns: u64) -> &[Interval] {
     let ended =
         intervals.iter().take_while(|interval| interval.start_ns + interval.length_ns <= end_ns).count();
@@ -106,42 +108,43 @@ fn ticks(intervals: &[Interval]) -> Vec<Tick> {
     intervals.iter().map(tick).collect()
 }
 
-/// The 95 % interval of the operations per second of rounds; `None` where there are too few of them.
+/// Returns the 95 % interval of the operations per second of rounds; `None` if there are too few rounds.
 pub fn of_rounds(rounds: &[RoundRecord]) -> Option<(f64, f64)> {
     let times = times_of(rounds);
     if times.len() < VALUES_MIN {
         return None;
     }
-    // Rounds do the same work, so it is their times that vary around a mean.
+    // Rounds do the same work, so their times vary around a mean.
     let interval = stats::interval_of_mean(&times)?;
     (interval.low > 0.0).then(|| (1e9 / interval.high, 1e9 / interval.low))
 }
 
-/// Independent rounds that tell as much about the rate as these.
+/// Returns the number of independent rounds that tell as much about the rate as these.
 pub fn independent_rounds(rounds: &[RoundRecord]) -> f64 {
     stats::independent(&times_of(rounds))
 }
 
-/// The time of an operation in each round, in nanoseconds.
+/// Returns the time of an operation in each round, in nanoseconds.
 fn times_of(rounds: &[RoundRecord]) -> Vec<f64> {
     whole_rounds(rounds).map(|round| round.elapsed_ns as f64 / round.ops as f64).collect()
 }
 
-/// Whether rounds have shown the rate as well as was asked for.
+/// Returns true if rounds have shown the rate as precisely as was asked for.
 pub fn rounds_suffice(rounds: &[RoundRecord], measured_ns: u64, until: Until) -> bool {
     let known =
         || of_rounds(rounds).is_some_and(|(low, high)| (high - low) <= until.precision * (high + low));
     measured_ns >= until.time_min_ns && independent_rounds(rounds) >= INDEPENDENT_PARTS_MIN && known()
 }
 
-/// Rounds that visited every file: one that was cut short visited others, and is no repetition.
+/// Returns the rounds that visited every file. A round that was cut short visited other files, and is no
+/// repetition.
 fn whole_rounds(rounds: &[RoundRecord]) -> impl Iterator<Item = &RoundRecord> {
     let most = rounds.iter().map(|round| round.ops).max().unwrap_or(0);
     rounds.iter().filter(move |round| round.ops == most && most > 0)
 }
 
-/// A latency with the intervals of its percentiles, without those that lie in too few intervals of the phase, and with
-/// its modes.
+/// Adds the intervals of its percentiles and its modes to a latency. Drops percentiles that lie in too few
+/// intervals of the phase.
 pub fn with_intervals(
     latency: Latency,
     buckets: &[(u64, u64)],
@@ -223,7 +226,7 @@ mod tests {
         assert!(rounds_suffice(&rounds, 500_000_000, until));
         assert!(!rounds_suffice(&rounds, 300_000_000, until), "too early");
         assert!(!rounds_suffice(&rounds[..4], 500_000_000, until), "too few");
-        // One that was cut short says nothing about the others.
+        // A round that was cut short says nothing about the others.
         let cut = [&rounds[..4], &[RoundRecord { ops: 10, elapsed_ns: 90_000_000 }]].concat();
         assert!(!rounds_suffice(&cut, 500_000_000, until));
     }

@@ -1,4 +1,10 @@
-//! Threads that work on command: start together, report, and may panic or hang without taking the run with them.
+//! Threads that work on command: they start together, report, and may panic or hang without taking the run
+//! with them.
+//!
+//! The driving thread waits for the pool, and one thread for each worker does the work. A ring keeps its depth in
+//! flight in one thread. Plain system calls have no depth, so the plan has made it into threads. A member makes its
+//! engine in its own thread, near the device where there are several NUMA nodes. It says `Ready`, and then answers each
+//! command with a report.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -12,27 +18,27 @@ use observe::thread;
 
 use crate::patience::{hangs, patience};
 
-/// What a member tells.
+/// Event from a member.
 #[derive(Debug)]
 pub enum Event<R> {
-    /// It has made everything ready; who works.
+    /// It has made everything ready; this worker does its work.
     Ready(Worker),
-    /// It has done what it was told.
+    /// It has carried out its command.
     Report(R),
-    /// It panicked, and with which message.
+    /// It panicked with this message.
     Panicked(String),
 }
 
-/// Who does a member's work.
+/// Worker that does a member's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Worker {
-    /// Its own thread, by its number.
+    /// The member's own thread, by its number.
     Thread(i32),
-    /// A process with one thread that it started, by its number.
+    /// A process with one thread that the member started, by its number.
     Process(i32),
 }
 
-/// A member's end: commands in, reports out.
+/// A member's end of the channels: commands in, reports out.
 pub struct Mailbox<C, R> {
     index: usize,
     commands: Receiver<C>,
@@ -40,17 +46,17 @@ pub struct Mailbox<C, R> {
 }
 
 impl<C, R> Mailbox<C, R> {
-    /// Says that everything is ready and the first command may come.
+    /// Reports that everything is ready and the first command may come.
     pub fn ready(&self) {
         self.ready_as(Worker::Thread(rustix::thread::gettid().as_raw_nonzero().get()));
     }
 
-    /// The same, where somebody else does the work.
+    /// Reports the same, if another worker does the work.
     pub fn ready_as(&self, worker: Worker) {
         let _ = self.events.send((self.index, Event::Ready(worker)));
     }
 
-    /// The next command; `None` when there will be none.
+    /// Returns the next command; `None` if no more will come.
     pub fn next(&self) -> Option<C> {
         self.commands.recv().ok()
     }
@@ -61,17 +67,17 @@ impl<C, R> Mailbox<C, R> {
     }
 }
 
-/// The stack of each thread.
+/// Stack of each thread.
 const STACK_BYTES: usize = 256 << 10;
-/// How often a thread is looked at that is about to end.
+/// Interval between looks at threads that are about to end.
 const END_LOOK: Duration = Duration::from_micros(200);
-/// How long threads may take to their end where another hangs.
+/// Time that threads may take to end if another thread hangs.
 const END_GRACE: Duration = Duration::from_secs(1);
 
 struct Member<C> {
     commands: Sender<C>,
     thread: JoinHandle<()>,
-    /// The thread's number, once it runs.
+    /// Number of the thread, once it runs.
     number: Arc<AtomicI32>,
     busy: bool,
 }
@@ -82,18 +88,18 @@ pub struct WorkerPool<C, R> {
     events: Receiver<(usize, Event<R>)>,
 }
 
-/// What a member does with its mailbox, from its first breath to its last.
+/// Whole work of a member, which it does through its mailbox.
 pub type Work<C, R> = Box<dyn FnOnce(&Mailbox<C, R>) + Send>;
 
 impl<C: Send + 'static, R: Send + 'static> WorkerPool<C, R> {
     /// Starts a thread for each work.
     ///
     /// # Errors
-    /// The system refuses another thread.
+    /// Fails if the system refuses another thread.
     pub fn start(works: Vec<Work<C, R>>) -> std::io::Result<Self> {
         let (sender, events) = channel();
         let mut members = Vec::with_capacity(works.len());
-        // Nobody works before all are there: what they take would be missing for the next thread.
+        // No thread works before all exist: the resources that it takes would be missing for the next one.
         let all_are_there = Arc::new(Mutex::new(()));
         let gate = Arc::clone(&all_are_there);
         let gate = gate.lock().unwrap_or_else(PoisonError::into_inner);
@@ -105,7 +111,7 @@ impl<C: Send + 'static, R: Send + 'static> WorkerPool<C, R> {
             let body = move || {
                 drop(all_are_there.lock());
                 own.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Relaxed);
-                // A panic is told to the driver, who keeps the rest of the run; the hook has printed where it was.
+                // The driver hears of a panic and keeps the rest of the run; the hook has printed its place.
                 if let Err(panic) = std::panic::catch_unwind(AssertUnwindSafe(|| work(&mailbox))) {
                     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
                     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
@@ -114,14 +120,14 @@ impl<C: Send + 'static, R: Send + 'static> WorkerPool<C, R> {
                 }
             };
             let thread = thread::start(&format!("worker-{index}"), STACK_BYTES, body)?;
-            // Getting ready is the first thing that each is busy with.
+            // Getting ready is the first work of each member.
             members.push(Member { commands, thread, number, busy: true });
         }
         drop(gate);
         Ok(Self { members, events })
     }
 
-    /// How many members there are.
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         self.members.len()
     }
@@ -132,19 +138,19 @@ impl<C: Send + 'static, R: Send + 'static> WorkerPool<C, R> {
         member.busy = member.commands.send(command).is_ok();
     }
 
-    /// Whether any member has not answered yet.
+    /// Returns true if any member has not answered yet.
     pub fn is_busy(&self) -> bool {
         self.members.iter().any(|member| member.busy)
     }
 
-    /// The next event, or `None` after `timeout`.
+    /// Returns the next event, or `None` after `timeout`.
     pub fn wait(&mut self, timeout: Duration) -> Option<(usize, Event<R>)> {
         match self.events.recv_timeout(timeout) {
             Ok((index, event)) => {
                 self.members[index].busy = false;
                 Some((index, event))
             }
-            // All have gone without a word, which a member never does: each answers or panics aloud.
+            // All members have gone without a word. That never happens: each answers or panics aloud.
             Err(RecvTimeoutError::Disconnected) => {
                 self.members.iter_mut().for_each(|member| member.busy = false);
                 None
@@ -153,19 +159,19 @@ impl<C: Send + 'static, R: Send + 'static> WorkerPool<C, R> {
         }
     }
 
-    /// Numbers of the threads that have not answered.
+    /// Returns the numbers of the threads that have not answered.
     pub fn busy_threads(&self) -> Vec<i32> {
         let busy = self.members.iter().filter(|member| member.busy);
         busy.map(|member| member.number.load(Ordering::Relaxed)).collect()
     }
 
-    /// Sends everybody home, and waits for those who have answered: on their way they close files. Those that hang are left
-    /// behind.
+    /// Dismisses all members, and waits for those that have answered, because they close files on their way.
+    /// Leaves those that hang behind.
     ///
     /// # Errors
-    /// One that had answered does not come to its end.
+    /// Fails if a member that had answered does not end.
     pub fn dismiss(self, mut movement: impl FnMut() -> u64) -> Result<(), Trouble> {
-        // Where one hangs, the others may, too; nobody waits for that again.
+        // If one member hangs, the others may too, and that wait is not repeated.
         let patience = if self.is_busy() { END_GRACE } else { patience() };
         let mut leaving = Vec::new();
         for member in self.members {
@@ -197,7 +203,7 @@ impl<C: Send + 'static, R: Send + 'static> WorkerPool<C, R> {
     }
 }
 
-/// Keeps the thread near the device. Where that is refused it runs where it may.
+/// Keeps the thread near the device. If the system refuses, the thread runs where it may.
 pub fn place_near(cpus: Option<&[u32]>) {
     let Some(cpus) = cpus else { return };
     let mut set = rustix::thread::CpuSet::new();

@@ -21,28 +21,28 @@ use crate::place::Place;
 use crate::signals::Interruption;
 use crate::{Done, outputs, preset, store, terminal};
 
-/// What is measured where nothing is asked for.
+/// Preset that is measured by default.
 const PRESET: &str = "quick";
-/// How long each of its tests is measured, where nothing is asked for: what counts is the number of pairs.
+/// Time of each test by default. It is short, because the number of pairs counts.
 const TIME: Seconds = Seconds(2.0);
-/// The data set where nothing is asked for, the same on both sides; and at most this share of what is free.
+/// Default size of the data set, the same on both sides. It is at most the free space divided by `DATASET_SHARE`.
 const DATASET_BYTES: u64 = 1 << 30;
 const DATASET_SHARE: u64 = 10;
-/// Most bytes that all pairs write together, where nothing is asked for: as much as `rigorous`.
+/// Most bytes that all pairs write together by default: as much as `rigorous`.
 const WRITE_LIMIT_BYTES: u64 = 400_000_000_000;
 /// Pairs of one block: A B B A, or B A A B.
 const BLOCK: u32 = 2;
-/// An interval whose half is this share of the effect excludes 0, or lies within the effect.
+/// Half width of an interval, as a share of the effect. An interval this narrow excludes 0, or lies within the effect.
 const WIDTH_OF_EFFECT: f64 = 0.5;
 
-/// One of the two.
+/// One of the two sides.
 struct Party {
     name: &'static str,
     place: Place,
     plan: Plan,
 }
 
-/// Measures both, and compares them.
+/// Measures both sides, and compares them.
 pub fn ab(arguments: &AbArguments) -> Done {
     let effect = effect(arguments.effect, &arguments.fail_on)?;
     let started = Instant::now();
@@ -53,7 +53,7 @@ pub fn ab(arguments: &AbArguments) -> Done {
     let places = [Place::find(&root, &arguments.a)?, Place::find(&root, &arguments.b)?];
     let limits = Limits::of(arguments, effect, &places, &machine);
     let mut request = request(arguments, &places, &machine)?;
-    // How many pairs there must be follows from how many tests there are.
+    // The least number of pairs follows from the number of tests.
     let tests = plan::plan(&request, &places[0].target, &machine).map_err(Failure::refused)?.phases.len();
     let pairs_min = pairs_min(tests);
     let each = limits.bytes / u64::from(2 * pairs_min);
@@ -88,7 +88,7 @@ pub fn ab(arguments: &AbArguments) -> Done {
     }
     let interruption = Interruption::catch()?;
     let view = LiveView::new(arguments.quiet, terminal::style());
-    // Other data on either side: what is the same on both, a store that both share might keep once.
+    // Each side has other data: a store that both share might keep equal data only once.
     let begin = |party: &Party, seed: u64| {
         let session = party.place.open(&root, &party.plan, seed, interruption.raised.clone())?;
         let hidden = session.hidden_sources().to_vec();
@@ -114,7 +114,7 @@ pub fn ab(arguments: &AbArguments) -> Done {
     finish(arguments, measured, shows_text)
 }
 
-/// What ends it, besides knowing enough.
+/// Limits that end the measurement, besides knowing enough.
 struct Limits {
     total: Duration,
     bytes: u64,
@@ -136,7 +136,8 @@ fn bytes(size: Size, place: &Place, machine: &Machine) -> u64 {
     size.resolve(place.target.space.free_bytes, machine.memory_bytes)
 }
 
-/// What is done once on each side: the same work, so that a data set is not chosen by how fast a side is.
+/// Returns the work for one turn on each side. It is the same on both, so that no data set is chosen by how fast a side
+/// is.
 fn request(arguments: &AbArguments, places: &[Place; 2], machine: &Machine) -> Result<Request, Failure> {
     let work = &arguments.work;
     let mut request =
@@ -148,18 +149,18 @@ fn request(arguments: &AbArguments, places: &[Place; 2], machine: &Machine) -> R
     let chosen = DATASET_BYTES.min(free / DATASET_SHARE);
     request.size.get_or_insert(Size::Bytes(chosen));
     let mut request = preset::beneath(request, work, PRESET)?;
-    // A share of what is free is not the same on both.
+    // A share of the free space is not the same on both.
     let size = request.size.map(|size| places.iter().map(|place| bytes(size, place, machine)).min());
     request.size = size.flatten().map(Size::Bytes);
     Ok(request)
 }
 
-/// As many as so many rows need, in whole blocks.
+/// Returns the number of pairs that this many tests need, in whole blocks.
 fn pairs_min(tests: usize) -> u32 {
     (stats::runs_to_settle(tests, true) as u32).next_multiple_of(BLOCK)
 }
 
-/// What will be done, before anything is written.
+/// Returns the announcement of the work, before anything is written.
 fn announced(parties: &[Party; 2], machine: &Machine, limits: &Limits, pairs_min: u32) -> String {
     let style = terminal::style();
     let mut lines =
@@ -212,7 +213,7 @@ struct Measuring<'a> {
     turns: [Turns; 2],
 }
 
-/// Why no other block followed.
+/// Reason why no other block followed.
 enum Enough {
     Known,
     Total,
@@ -220,7 +221,7 @@ enum Enough {
     Broken,
 }
 
-/// What came of it.
+/// Result of the measurement.
 struct PairsOutcome {
     pairs: u32,
     enough: Enough,
@@ -230,7 +231,7 @@ struct PairsOutcome {
 }
 
 impl Measuring<'_> {
-    /// Block after block, until enough is known or a limit is reached.
+    /// Measures block after block, until enough is known or a limit is reached.
     fn measure(mut self) -> PairsOutcome {
         let mut random = fastrand::Rng::with_seed(self.seed);
         let mut first = [Vec::new(), Vec::new()];
@@ -275,7 +276,7 @@ impl Measuring<'_> {
         }
         let names = names(self.parties);
         let [a, b] = self.turns;
-        // Two of the same seed that began in the same moment are still two.
+        // Random, because two comparisons of the same seed that began in the same moment are still two.
         let id = format!("{}-{:016x}", self.started_at, fastrand::u64(..));
         let [first_a, first_b] = first;
         let pairing =
@@ -315,13 +316,13 @@ impl Measuring<'_> {
 
 /// The widest interval of a ratio.
 struct Width {
-    /// How far it reaches to either side, as a logarithm.
+    /// Reach to either side, as a logarithm.
     half: f64,
-    /// Of which test it is.
+    /// Name of the row.
     row: String,
 }
 
-/// That of all rates; `None` as long as one has no interval.
+/// Returns the widest interval of all rates; `None` as long as one has no interval.
 fn widest(comparison: Option<&Comparison>) -> Option<Width> {
     let rates = comparison?.rows.iter().filter(|row| row.measure.is_rate());
     let width = |row: &model::comparison::Row| {
@@ -333,7 +334,7 @@ fn widest(comparison: Option<&Comparison>) -> Option<Width> {
     widths?.into_iter().max_by(|one, other| one.half.total_cmp(&other.half))
 }
 
-/// The directories as they were given, or letters where that is the same.
+/// Returns the directories as they were given, or letters if both are the same.
 fn names(parties: &[Party; 2]) -> [String; 2] {
     let [a, b] = parties.each_ref().map(|party| party.place.target.path.clone());
     if a == b { parties.each_ref().map(|party| party.name.to_owned()) } else { [a, b] }

@@ -1,9 +1,9 @@
-//! `--beside`: a command of the user's that runs beside each test, and what it prints.
+//! `--beside`: a command of the user's that runs beside each test, and its output.
 //!
-//! Only ever from the command line: a preset may come from somebody else, and must not bring commands along. What it
-//! prints is held in memory while its test runs, and saved when that is over: the disk that is measured may be the one
-//! on which results are saved. It has a process group of its own, which ends with its test, in whatever way that ends;
-//! so does what has left the group.
+//! The command only ever comes from the command line: a preset may come from somebody else, and must not bring commands
+//! along. Its output is held in memory while its test runs, and saved afterwards: the measured disk may be the one on
+//! which results are saved. The command has a process group of its own, which ends with its test, in whatever way that
+//! ends. Processes that have left the group end, too.
 
 use std::collections::HashSet;
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read};
@@ -31,43 +31,44 @@ use crate::exit::Failure;
 use crate::signals::Interruption;
 use crate::{inputs, outputs, store};
 
-/// What a command may print beside one test: it is held in memory meanwhile.
+/// Most output of a command beside one test. It is held in memory meanwhile.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
-/// How often it is looked at whether the command is ready: it has this long at least.
+/// Interval between checks whether the command is ready. The command has this long at least.
 const LOOK: Duration = Duration::from_millis(100);
-/// Its test begins then, whether it is ready or not.
+/// Longest wait for the command. Its test then begins, whether the command is ready or not.
 const READY_MAX: Duration = Duration::from_secs(2);
-/// What it is sent when its test is over, and after how long: tools write down what they have seen on INT.
+/// Signals that the command is sent when its test is over, and their delays. Tools write down what they have seen on
+/// INT.
 const CALLS: [(Duration, Signal, &str); 3] = [
     (Duration::ZERO, Signal::INT, "INT"),
     (Duration::from_secs(2), Signal::TERM, "TERM"),
     (Duration::from_secs(5), Signal::KILL, "KILL"),
 ];
-/// Who is left so long after the last of them will not go.
+/// Wait after the last signal. A process that is left then will not go.
 const GIVE_UP: Duration = Duration::from_secs(1);
-/// What a pipe may hold that nobody but root has widened (/proc/sys/fs/pipe-max-size).
+/// Largest pipe without the help of root (/proc/sys/fs/pipe-max-size).
 const PIPE_BYTES: usize = 1 << 20;
-/// Longest wait for what it prints.
+/// Longest wait for output.
 const TAKE_LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// How often it is looked at whether it has ended.
+/// Interval between checks whether the command has ended.
 const LOOK_FOR_END: Duration = Duration::from_millis(10);
 
-/// The command, and what is known of it beside the test that runs.
+/// The command, and its state beside the running test.
 #[derive(Debug)]
 pub struct Beside {
     command: String,
     target: String,
-    /// Where output is saved; made for this run alone.
+    /// Directory for output; made for this run alone.
     directory: PathBuf,
-    /// Where the run is to be saved, beside it.
+    /// Path for the document of the run, beside the directory.
     document: PathBuf,
     interruption: Interruption,
-    /// Whether this test has its command already: tests on files begin many times.
+    /// True if this test has its command already: tests on files begin many times.
     has_begun: bool,
     running: Option<Running>,
     record: Option<BesideRecord>,
     warnings: Vec<String>,
-    /// Causes of warnings: what goes wrong beside each test is told once.
+    /// Causes of warnings so far. A problem beside each test is reported once.
     told: Vec<String>,
 }
 
@@ -75,7 +76,7 @@ impl Beside {
     /// Refuses what cannot be done, before anything is made.
     ///
     /// # Errors
-    /// Other programs are beside no test, or nobody would find what they print.
+    /// No other program can run beside these tests, or there is no place for its output.
     pub fn check(arguments: &RunArguments, plan: &Plan) -> Result<(), Failure> {
         let Some(command) = &arguments.beside else { return Ok(()) };
         let refused = |cause: &str, remedy: &str| {
@@ -106,7 +107,7 @@ impl Beside {
     /// Makes the place for output, if there is a command.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The place cannot be made.
     pub fn prepare(
         arguments: &RunArguments,
         environment: &Environment,
@@ -119,7 +120,7 @@ impl Beside {
         Ok(Some(Self {
             command: command.clone(),
             target: environment.target.path.clone(),
-            // The command may go elsewhere before it uses its name.
+            // Made absolute, as the command may change its directory before it uses the name.
             directory: std::path::absolute(&directory).unwrap_or(directory),
             document,
             interruption: interruption.clone(),
@@ -131,20 +132,20 @@ impl Beside {
         }))
     }
 
-    /// The name under which the run is to be saved.
+    /// Returns the path under which the run is to be saved.
     pub fn document(&self) -> &Path {
         &self.document
     }
 
-    /// Where output lies, if there is any.
+    /// Returns the directory of the output, if there is any.
     pub fn kept(&self) -> Option<&Path> {
         let mut entries = std::fs::read_dir(&self.directory).ok()?;
         entries.next().map(|_| self.directory.as_path())
     }
 
-    /// Starts the command, and gives it time to get ready; a test that has it already goes on with it.
+    /// Starts the command, and gives it time to get ready. A test that has its command already goes on with it.
     pub fn begin(&mut self, id: &str, spec: &str) {
-        // What would end before it has begun tells nothing.
+        // A command that would end before it has begun tells nothing.
         if std::mem::replace(&mut self.has_begun, true) || self.interruption.is_raised() {
             return;
         }
@@ -171,7 +172,7 @@ impl Beside {
         }
     }
 
-    /// Ends a command at once that prints more than may be held in memory while others are measured there.
+    /// Kills a command that prints more than may be held in memory during a measurement.
     pub fn watch(&mut self) {
         let Some(mut running) = self.running.take() else { return };
         if self.tell_flood(&mut running) {
@@ -180,7 +181,7 @@ impl Beside {
         self.running = Some(running);
     }
 
-    /// Warns once of a command that has printed more than is held; whether it does so now.
+    /// Warns once of a command that has printed more than is held. Returns true if it warns now.
     fn tell_flood(&mut self, running: &mut Running) -> bool {
         let is_new = running.floods() && !running.is_flooding;
         if is_new {
@@ -193,7 +194,7 @@ impl Beside {
         is_new
     }
 
-    /// The test is over, and so is the command.
+    /// Ends the command, as its test is over.
     pub fn end(&mut self) {
         self.has_begun = false;
         let Some(mut running) = self.running.take() else { return };
@@ -234,7 +235,7 @@ impl Beside {
         });
     }
 
-    /// What became of the command beside the last test, and what is to be told of it.
+    /// Returns the record of the command beside the last test, and its warnings.
     pub fn take(&mut self) -> (Option<BesideRecord>, Vec<String>) {
         (self.record.take(), std::mem::take(&mut self.warnings))
     }
@@ -250,7 +251,7 @@ impl Beside {
 impl Drop for Beside {
     fn drop(&mut self) {
         self.running = None;
-        // Only if nothing is in it.
+        // This removes the directory only if it is empty.
         let _ = std::fs::remove_dir(&self.directory);
     }
 }
@@ -262,43 +263,43 @@ fn no_place(command: &str, place: &Path, error: std::io::Error) -> Failure {
     )
 }
 
-/// Where results of the run will lie.
+/// Returns the directory for the results of the run.
 fn place(arguments: &RunArguments) -> Option<PathBuf> {
     arguments.output.clone().or_else(store::directory)
 }
 
-/// The command while it runs; dropped, it ends at once, and what it has printed is saved.
+/// The command while it runs. When dropped, it ends at once, and its output is saved.
 #[derive(Debug)]
 struct Running {
     leader: Child,
     group: Pid,
     /// The test that it runs beside.
     id: String,
-    /// What it and all that it starts print.
+    /// Output of the command, and of all that it starts.
     output: Output,
     path: PathBuf,
     is_over: bool,
-    /// It was killed for printing too much.
+    /// True if it was killed for printing too much.
     is_flooding: bool,
 }
 
-/// How it ended.
+/// Result of ending the command.
 #[derive(Debug)]
 struct Ending {
-    /// `None` where nobody knows, or it has not ended.
+    /// `None` where the status is unknown, or the command has not ended.
     status: Option<std::process::ExitStatus>,
-    /// The last signal that was needed.
+    /// Last signal that was needed.
     ended_with: Option<&'static str>,
-    /// How, if it had failed before it was to end.
+    /// Exit code or signal, if the command had failed before it was to end.
     failed_early: Option<String>,
-    /// Its processes that could not be ended.
+    /// Processes that could not be ended.
     left: Vec<i32>,
     saved: std::io::Result<()>,
 }
 
 impl Running {
     fn start(mut command: Command, id: String, path: PathBuf) -> std::io::Result<Self> {
-        // Whoever leaves the group and loses its parent becomes our child, and can still be found.
+        // A process that leaves the group and loses its parent becomes our child, and can still be found.
         set_child_subreaper(Some(getpid()))?;
         let (output, writer) = Output::new()?;
         command.env("SKYE_PHASE", &id);
@@ -308,13 +309,13 @@ impl Running {
         Ok(Self { leader, group, id, output, path, is_over: false, is_flooding: false })
     }
 
-    /// Whether it has printed more than may be held.
+    /// Returns true if the command has printed more than may be held.
     fn floods(&self) -> bool {
         self.output.printed.has_more.load(Ordering::Relaxed)
     }
 
-    /// Waits until all of its processes sleep and have done so for a while: compiling a program for the kernel, say, takes
-    /// a tool longer than starting it.
+    /// Waits until all of its processes sleep and have done so for a while. A tool may take longer to compile a program
+    /// for the kernel, say, than to start.
     fn wait_until_ready(&self, interruption: &Interruption) {
         let begun = Instant::now();
         let mut worked_before = 0;
@@ -330,8 +331,8 @@ impl Running {
         }
     }
 
-    /// How the first process ended, if it has. It stays unburied: its number is that of the group, which nobody else must
-    /// get while the group is sent signals.
+    /// Returns how the first process ended, if it has: the exit code, or else the signal. The process is not reaped.
+    /// Its number is that of the group, and must not go to another process while the group is sent signals.
     fn leader_ended(&self) -> Option<Result<i32, i32>> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         match waitid(WaitId::Pid(self.group), options) {
@@ -340,7 +341,7 @@ impl Running {
                 (Some(code), _) => Some(Ok(code)),
                 (None, signal) => Some(Err(signal.unwrap_or(0))),
             },
-            // Whoever started us does not want to hear of children, and so nobody does.
+            // Our parent left SIGCHLD ignored, so the kernel keeps no exit status.
             Err(_) => Some(Ok(0)),
         }
     }
@@ -353,12 +354,13 @@ impl Running {
         members(self.group, &self.id)
     }
 
-    /// Its processes that have not ended, whether in its group or not.
+    /// Returns its processes that have not ended, in its group or not.
     fn alive(&self) -> Vec<Member> {
         self.members().into_iter().filter(|member| member.state != 'Z').collect()
     }
 
-    /// Ends it, with all that it started; `in_haste` without waiting for what they may have to write down.
+    /// Ends the command, with all that it started. If `in_haste`, does not wait for what the processes may have to
+    /// write down.
     fn end(&mut self, in_haste: impl Fn() -> bool) -> Ending {
         self.is_over = true;
         let failed_early = match self.leader_ended() {
@@ -370,13 +372,14 @@ impl Running {
         let mut calls = CALLS.iter().peekable();
         let mut ended_with = None;
         let mut left = Vec::new();
-        // Those outside of the group that know of the last call: whoever loses its parent then is seen only later.
+        // Processes outside of the group that got the last signal. A process that loses its parent then is seen only
+        // later.
         let mut told = HashSet::new();
         while self.lives() {
             if let Some((_, signal, name)) =
                 calls.next_if(|(after, ..)| begun.elapsed() >= *after || in_haste())
             {
-                // Some may belong to another user, which is seen by their going on.
+                // Some may belong to another user; they show by going on.
                 let _ = kill_process_group(self.group, *signal);
                 ended_with = Some((*signal, *name));
                 told.clear();
@@ -386,7 +389,7 @@ impl Running {
             }
             let outside = self.alive().into_iter().filter(|member| member.is_outside);
             for pid in outside.map(|member| member.pid).filter(|pid| told.insert(*pid)) {
-                // A child of ours, whose number is nobody else's until it is buried, which it is not.
+                // This is a child of ours, and not yet reaped: no other process has its number.
                 let _ =
                     ended_with.zip(Pid::from_raw(pid)).map(|((signal, _), pid)| kill_process(pid, signal));
             }
@@ -411,8 +414,8 @@ impl Drop for Running {
     }
 }
 
-/// Takes up what a command prints, as fast as it does: a pipe, so that who opens it anew, say as /dev/stderr, takes
-/// nothing from what another has printed.
+/// Collects the output of a command as fast as it comes. The output goes through a pipe. A process that opens it anew,
+/// say as /dev/stderr, takes nothing from the output of another.
 #[derive(Debug)]
 struct Output {
     printed: Arc<Printed>,
@@ -422,9 +425,9 @@ struct Output {
 #[derive(Debug, Default)]
 struct Printed {
     bytes: Mutex<Vec<u8>>,
-    /// Whether there was more than may be held.
+    /// True if there was more output than may be held.
     has_more: AtomicBool,
-    /// Whether it takes no more than what is in the pipe.
+    /// True if only the rest of the pipe is to be taken.
     is_over: AtomicBool,
 }
 
@@ -432,7 +435,7 @@ impl Output {
     fn new() -> std::io::Result<(Self, PipeWriter)> {
         let (mut reader, writer) = std::io::pipe()?;
         fcntl_setfl(&reader, OFlags::NONBLOCK)?;
-        // Whoever prints much wakes us less often; where that is refused, it is as large as the kernel makes it.
+        // A large pipe wakes us less often if much is printed. If the size is refused, the kernel's default stays.
         let _ = fcntl_setpipe_size(&reader, PIPE_BYTES);
         let printed = Arc::<Printed>::default();
         let theirs = Arc::clone(&printed);
@@ -440,7 +443,7 @@ impl Output {
         Ok((Self { printed, taker: Some(taker) }, writer))
     }
 
-    /// All that was printed, without waiting for those who could still print.
+    /// Returns all output, without waiting for processes that could still print.
     fn end(&mut self) -> Vec<u8> {
         self.printed.is_over.store(true, Ordering::Release);
         if let Some(taker) = self.taker.take() {
@@ -454,7 +457,7 @@ impl Printed {
     fn take_all(&self, reader: &mut PipeReader) {
         let mut part = vec![0; PIPE_BYTES];
         loop {
-            // Read before the look at the pipe: what was printed until then is taken.
+            // Loaded before the read of the pipe, so that all output until then is taken.
             let is_over = self.is_over.load(Ordering::Acquire);
             match reader.read(&mut part) {
                 Ok(0) => return,
@@ -463,7 +466,7 @@ impl Printed {
                     let room = (OUTPUT_BYTES_MAX as usize).saturating_sub(bytes.len());
                     bytes.extend_from_slice(&part[..length.min(room)]);
                     self.has_more.fetch_or(length > room, Ordering::Relaxed);
-                    // Those whom nobody could end may go on for ever.
+                    // Processes that could not be ended may print forever.
                     if is_over && length > room {
                         return;
                     }
@@ -482,14 +485,14 @@ impl Printed {
 #[derive(Debug, PartialEq)]
 struct Member {
     pid: i32,
-    /// Whether it has left the group, and lost its parent to become our child.
+    /// True if it has left the group, and lost its parent to become our child.
     is_outside: bool,
     state: char,
     /// CPU time that it has taken.
     cpu_ticks: u64,
 }
 
-/// The processes of a command beside a test, by its group, as far as they can be seen.
+/// Returns the processes of a command beside a test, by its group, as far as they can be seen.
 fn members(group: Pid, id: &str) -> Vec<Member> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let processes = entries.filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit());
@@ -499,7 +502,7 @@ fn members(group: Pid, id: &str) -> Vec<Member> {
     all.filter(|member| !member.is_outside || was_started_beside(member.pid, id)).collect()
 }
 
-/// Whether a child of ours comes from the command beside this test: its environment tells it from others.
+/// Returns true if a child of ours comes from the command beside this test: its environment tells it from others.
 fn was_started_beside(pid: i32, id: &str) -> bool {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     environment
@@ -507,7 +510,7 @@ fn was_started_beside(pid: i32, id: &str) -> bool {
         .any(|variable| variable.strip_prefix(b"SKYE_PHASE=") == Some(id.as_bytes()))
 }
 
-/// What a process's `stat` says of it, if it is of that group, or a child of `own` in another.
+/// Reads a process's `stat`, if the process is of that group, or a child of `own` in another.
 fn member(stat: &str, group: i32, own: i32) -> Option<Member> {
     // The command's name may contain blanks and parentheses; what follows the last one does not.
     let (before, rest) = stat.rsplit_once(')')?;
@@ -536,12 +539,12 @@ mod tests {
     fn one_that_is_dropped_ends_with_all_that_it_started_and_keeps_what_it_printed() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("01-read.txt");
-        // As where the driver panics. Neither INT nor TERM ends these.
+        // A panic of the driver drops it, too. Neither INT nor TERM ends these.
         let script = "trap '' INT TERM; sleep 1000 & echo told; sleep 1000";
         let running = Running::start(sh(script), "01-read".into(), path.clone()).unwrap();
         let group = running.group;
         running.wait_until_ready(&Interruption::default());
-        // What is dead may wait for somebody to bury it.
+        // A dead process may wait to be reaped.
         let alive = || members(group, "01-read").iter().filter(|member| member.state != 'Z').count();
         assert_ne!(alive(), 0);
         drop(running);
@@ -572,7 +575,7 @@ mod tests {
         let mut running = Running::start(sh(script), "02-left".into(), path.clone()).unwrap();
         running.leader_has_ended_within(Duration::from_secs(20));
         let ending = running.end(|| false);
-        // A shell starts what stands in the background with INT ignored.
+        // A shell starts background processes with INT ignored.
         assert_eq!((ending.left.as_slice(), ending.ended_with), (&[][..], Some("TERM")));
         let printed = std::fs::read_to_string(&path).unwrap();
         let lines: Vec<_> = printed.lines().collect();
@@ -595,7 +598,7 @@ mod tests {
         let ending = running.end(|| true);
         assert_eq!((ending.left.as_slice(), ending.ended_with), (&[][..], Some("KILL")));
         let session = std::fs::read_to_string(&path).unwrap();
-        // Of the session that the command made for itself, nobody is left.
+        // No process is left of the session that the command made for itself.
         let group = Pid::from_raw(session.trim().parse().unwrap()).unwrap();
         assert!(members(group, "03-loses").iter().all(|member| member.state == 'Z'));
     }

@@ -14,7 +14,7 @@ use crate::{Done, terminal};
 
 const PROGRAM: Program = Program { name: "bonnie", help: HELP, formats: "bonnie 1.4, Bonnie-64" };
 
-/// Measures as bonnie does. Whatever is refused ends with its code for that, 1.
+/// Measures as bonnie does. A refusal ends with bonnie's code for it, 1.
 pub fn bonnie(words: &[OsString]) -> Done {
     PROGRAM.run(arguments::parse(words.iter().cloned()), measure)
 }
@@ -35,7 +35,7 @@ fn measure(options: &Options) -> Done {
     show(options, &translation, &ended, bench.host())
 }
 
-/// Prints what came of a run, and saves it where that was asked for; the exit code is the answer.
+/// Prints the results of a run, and saves the document. Returns the exit code.
 fn show(options: &Options, translation: &Translation, ended: &Ended, host: &str) -> Done {
     let is_well = ended.tell();
     let all = translation.tests.iter().copied().zip(&ended.run.phases);
@@ -46,7 +46,7 @@ fn show(options: &Options, translation: &Translation, ended: &Ended, host: &str)
         Form::Html => table.html(),
     };
     let mut printed = Ok(());
-    // A table of which a part is missing would be taken for a result.
+    // A partial table would be taken for a result.
     if is_well && !ended.interruption.is_raised() {
         printed = terminal::print_line(text.trim_end());
     } else if !tests.is_empty() && !ended.reader_is_gone() {
@@ -56,13 +56,14 @@ fn show(options: &Options, translation: &Translation, ended: &Ended, host: &str)
         let rows: Vec<_> = tests.iter().map(|(test, phase)| (test.title(), *phase)).collect();
         dialect::tell_limits(&rows);
     }
-    // In this order: a place that hangs keeps nobody from the results, nor does a reader that has gone from the document.
+    // The order matters: a place that hangs must not withhold the results, and a missing reader must not prevent the
+    // document.
     dialect::save_document(options.json.as_deref(), 1, ended)?;
     printed?;
     Ok(dialect::code(ended, is_well))
 }
 
-/// The phrase of a test, which ends with its rate.
+/// Returns the phrase of a test, which ends with its rate.
 fn phrase(test: Test, options: &Options) -> Phrase {
     let own = options.clone();
     Phrase {

@@ -16,16 +16,16 @@ use crate::exit::{self, Failure};
 use crate::signals::Interruption;
 use crate::{Done, inputs, terminal};
 
-/// The original's code for INT while the tests on data ran.
+/// Exit code of the original for INT during the tests on data.
 const INTERRUPTED: u8 = 5;
-/// More of a file says nothing more; some files have no end.
+/// Most bytes that are read of a seed file. More bytes say nothing more, and some files have no end.
 const SEED_BYTES_MAX: u64 = 64 << 20;
-/// The number of INT, and of what a shell makes of it.
+/// Exit code for INT, as shells form it: 128 and the signal's number.
 const INT: u8 = 130;
 
 const PROGRAM: Program = Program { name: "bonnie++", help: HELP, formats: "bonnie++ 1.03, 1.97, 2.00" };
 
-/// Measures as bonnie++ does. Whatever is refused ends with its code for that, 1.
+/// Measures as bonnie++ does. A refusal ends with bonnie++'s code for it, 1.
 pub fn bonniepp(words: &[OsString]) -> Done {
     PROGRAM.run(arguments::parse(words.iter().cloned()), measure)
 }
@@ -60,7 +60,7 @@ fn measure(options: &Options) -> Done {
     Ok(exit::DONE)
 }
 
-/// A seed that follows from what a file holds: the same file, the same offsets and names.
+/// Returns a seed that follows from a file's content: the same file gives the same offsets and names.
 fn seed_of(path: &Path) -> Result<u64, Failure> {
     let attempt = || format!("take random numbers from {}", path.display());
     let mut bytes = Vec::new();
@@ -80,7 +80,7 @@ fn is_on_data(test: Test) -> bool {
     Test::data().contains(&test)
 }
 
-/// All twelve tests once.
+/// One run of all twelve tests.
 struct Once<'a> {
     options: &'a Options,
     translation: &'a Translation,
@@ -89,7 +89,7 @@ struct Once<'a> {
 }
 
 impl Once<'_> {
-    /// Who tells how far it is, if that is wanted.
+    /// Returns the audience that reports progress, if that is wanted.
     fn audience(&self) -> Option<Box<dyn Audience>> {
         let seekers = self.options.data.as_ref().map_or(0, |data| data.seekers);
         let done = |test: Test| match test {
@@ -102,7 +102,7 @@ impl Once<'_> {
         (!self.options.quiet).then(|| Phrases::audience(tests.iter().map(phrase).collect()))
     }
 
-    /// Prints what came of a run, and saves it where that was asked for; the exit code is the answer.
+    /// Prints the results of a run, and saves the document. Returns the exit code.
     fn tell(&self, ended: &Ended, number: u32) -> Result<u8, Failure> {
         let options = self.options;
         let is_well = ended.tell();
@@ -110,7 +110,7 @@ impl Once<'_> {
         let line = line_of(options, self.translation, &measured, self.seed, self.bench.host());
         let mut printed = Ok(());
         let is_whole = is_well && !ended.interruption.is_raised();
-        // A line of which a part is missing would be taken for a result.
+        // A partial line would be taken for a result.
         if is_whole {
             let shows_table = options.runs.is_none();
             if shows_table && options.quiet {
@@ -131,13 +131,13 @@ impl Once<'_> {
         Ok(self.code(ended, is_well))
     }
 
-    /// The tests that were measured, whole or in part.
+    /// Returns the tests that are done, with their records.
     fn measured<'r>(&self, run: &'r Run) -> Vec<(Test, &'r PhaseRecord)> {
         let all = self.translation.tests.iter().copied().zip(&run.phases);
         all.filter(|(_, phase)| matches!(phase.status, Status::Done)).collect()
     }
 
-    /// The original's codes; a signal that it does not catch ends as it does there.
+    /// Returns the original's exit code. A signal that the original does not catch ends as it does there.
     fn code(&self, ended: &Ended, is_well: bool) -> u8 {
         let data_tests = self.translation.tests.iter().filter(|test| is_on_data(**test)).count();
         match ended.interruption.exit_code() {

@@ -27,7 +27,7 @@ Exit codes: 0 done, 1 something failed, 2 refused before anything was written,\n
 finds that nothing should be measured here, or selftest that a limit is not named,\n\
 128 + N ended by signal N (INT 130, TERM 143, HUP 129) after saving what was measured and removing its files.")]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
     /// Tell more: -v remarks, -vv all that is known, -vvv also what is done, on stderr.
@@ -74,12 +74,12 @@ It takes about three seconds, in which one thread is kept busy. Exit code 5 if a
     },
     /// Measure devices whose limit is known, and see whether it is named.
     ///
-    /// As root it builds them: loop devices over files in memory, servers in user space, cgroups, a network namespace, one
-    /// after the other, for about 7 minutes. Each change is written down before it is made, and undone at the end, or by the
-    /// next selftest.
+    /// As root it builds loop devices, servers in user space, cgroups and a network namespace, one after the other. That takes
+    /// about 8 minutes. It writes each change down before it makes it. It undoes all of them at the end; if it is
+    /// killed, the next selftest does.
     #[command(
         name = "selftest",
-        after_help = "Exit codes: 0 all right, 5 a limit is not named or another is, 1 a case failed, nothing was measured
+        after_help = "Exit codes: 0 all right, 5 a limit is not named or a wrong one is, 1 a case failed, nothing was measured
 \
 or something could not be undone, 2 refused, 128 + N ended by signal N after undoing everything."
     )]
@@ -98,8 +98,11 @@ or something could not be undone, 2 refused, 128 + N ended by signal N after und
         /// The shell.
         shell: clap_complete::Shell,
     },
-    /// Print the manual page.
-    Man,
+    /// Print the manual page of skye, or of one of its commands.
+    Man {
+        /// The command.
+        command: Option<String>,
+    },
 }
 
 /// Programs of the family, each with a command line of its own; `--help` after the name lists it.
@@ -134,7 +137,7 @@ pub enum FamilyCommand {
 /// The words of another program.
 #[derive(Debug, Args)]
 pub struct FamilyArguments {
-    /// What the program of that name takes; --help lists it.
+    /// Words for the program of that name; --help lists them.
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
@@ -151,14 +154,14 @@ Verbs on bytes: byte-write byte-read putc-write getc-read\n\
 Verbs on files: create stat open readdir rename link symlink unlink mkdir rmdir\n\
 Sizes: 4k is 4096, 4kB is 4000; also 10% of the free space and 2xRAM.";
 
-/// What to measure, where, and where results go.
+/// Tests, target, and places for the results.
 #[derive(Debug, Args)]
 #[command(after_help = SPEC_HELP)]
 pub struct RunArguments {
     /// Directory to measure in; skye makes one of its own there and removes it. Or sim:FILE.toml, a simulated device.
     #[arg(default_value = ".", value_hint = ValueHint::DirPath)]
     pub target: PathBuf,
-    /// What is done.
+    /// The tests.
     #[command(flatten)]
     pub work: WorkArguments,
     /// End a phase when its rate is steady and its 95 % interval reaches no further than this to either side.
@@ -167,8 +170,8 @@ pub struct RunArguments {
     /// Repeat all tests so many times, each time on fresh files.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: Option<u32>,
-    /// Repeat each test over a range: q1..q64 (depth), t1..t64 (threads), 4k..1m (block size), rate100..6400
-    /// (operations per second), or rate (shares of what the closed loop reaches).
+    /// Repeat each test over a range: q1..q64 (depth), t1..t64 (threads), 4k..1m (block size), rate100..6400 (rates), or
+    /// rate (shares of the highest rate).
     #[arg(long, value_name = "RANGE")]
     pub sweep: Option<String>,
     /// Memory of the server that the target lies on: reads of a set that fits into it may not come from its disks.
@@ -206,6 +209,12 @@ pub struct RunArguments {
     /// Write a page with charts, which holds the run, too; - is stdout.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub html: Option<PathBuf>,
+    /// Write rates, latencies and limiters as OpenMetrics, for Prometheus' textfile collector; - is stdout.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub openmetrics: Option<PathBuf>,
+    /// Print one line at the end, for chats and monitoring.
+    #[arg(long, conflicts_with = "quiet")]
+    pub summary: bool,
     /// Only results: no title and no plan on stdout, no progress and no warnings on stderr.
     #[arg(short, long)]
     pub quiet: bool,
@@ -214,7 +223,7 @@ pub struct RunArguments {
     pub no_save: bool,
 }
 
-/// What to do, wherever it is done.
+/// Work that is independent of its target.
 #[derive(Debug, Args)]
 pub struct WorkArguments {
     /// Preset, or a TOML file of the same words [default: standard].
@@ -294,7 +303,8 @@ pub struct SelfTestArguments {
 /// How to list saved runs.
 #[derive(Debug, Args)]
 pub struct ListArguments {
-    /// A line for each test on each target instead: its rate over all saved runs, and since which run it is another.
+    /// A line for each test on each target instead: its rate over all saved runs, and the run since which it
+    /// differs.
     #[arg(long)]
     pub trend: bool,
 }
@@ -317,6 +327,12 @@ pub struct ReportArguments {
     /// Write a page with charts, which holds the run, too; - is stdout.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub html: Option<PathBuf>,
+    /// Write rates, latencies and limiters as OpenMetrics, for Prometheus' textfile collector; - is stdout.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub openmetrics: Option<PathBuf>,
+    /// Print one line, for chats and monitoring.
+    #[arg(long, conflicts_with = "quiet")]
+    pub summary: bool,
     /// The tables alone.
     #[arg(short, long)]
     pub quiet: bool,
@@ -325,7 +341,7 @@ pub struct ReportArguments {
     pub rejudge: bool,
 }
 
-/// Which row of which run.
+/// A row of a run.
 #[derive(Debug, Args)]
 pub struct WhyArguments {
     /// A saved run by its name, or as report takes it [default: the last saved run].
@@ -353,20 +369,19 @@ pub struct AbArguments {
     /// The second directory.
     #[arg(value_name = "DIR_B", value_hint = ValueHint::DirPath)]
     pub b: PathBuf,
-    /// What is done on both.
+    /// The tests on both.
     #[command(flatten)]
     pub work: WorkArguments,
-    /// What changed by less than this is as good as the same: pairs are measured until each ratio is known to half of
-    /// it [default: 3 %].
+    /// Changes below this count as none. Pairs are measured until each ratio is known to half of it [default: 3 %].
     #[arg(long, value_name = "PERCENT")]
     pub effect: Option<Percent>,
-    /// No pair begins that would end later than this after the start, as in 90s, 20m, 2h.
+    /// Total time limit, such as 90s, 20m, 2h: no pair begins that would end later.
     #[arg(long, value_name = "TIME", default_value = "30m")]
     pub total: Seconds,
     /// Exit with code 4 if a row surely changed by more than this, as in 'throughput<-5%' or 'p99>10%'; may be repeated.
     #[arg(long, value_name = "LIMIT", allow_hyphen_values = true)]
     pub fail_on: Vec<Limit>,
-    /// What becomes of the comparison.
+    /// Output of the comparison.
     #[command(flatten)]
     pub shown: ShownArguments,
     /// Print what would be done, and do nothing.
@@ -389,25 +404,25 @@ pub struct CompareArguments {
     /// The runs, each a side of its own.
     #[arg(required = true, value_name = "RUN", value_hint = ValueHint::FilePath)]
     pub runs: Vec<String>,
-    /// Put runs together that have the same value of this, each value a side: label, host, kernel, scheduler, mount,
-    /// "file system" and whatever else a comparison names.
+    /// Put runs with the same value of KEY together, each value a side. KEY is label, host, kernel, scheduler, mount,
+    /// "file system", or any other that a comparison names.
     #[arg(long, value_name = "KEY")]
     pub by: Option<String>,
-    /// What changed by less than this is as good as the same [default: 3 %].
+    /// Changes below this count as none [default: 3 %].
     #[arg(long, value_name = "PERCENT")]
     pub effect: Option<Percent>,
     /// Exit with code 4 if a row surely changed by more than this, as in 'throughput<-5%' or 'p99>10%'; may be repeated.
     #[arg(long, value_name = "LIMIT", allow_hyphen_values = true)]
     pub fail_on: Vec<Limit>,
-    /// What becomes of the comparison.
+    /// Output of the comparison.
     #[command(flatten)]
     pub shown: ShownArguments,
 }
 
-/// What becomes of a comparison.
+/// Output of a comparison.
 #[derive(Debug, Args)]
 pub struct ShownArguments {
-    /// What to print.
+    /// Form to print.
     #[arg(long, value_enum, default_value = "text")]
     pub format: ComparisonFormat,
     /// Also write a page with charts; - is stdout, where nothing else is printed then.
@@ -553,19 +568,19 @@ pub fn words_of_rig(words: &[OsString]) -> Option<&[OsString]> {
     }
 }
 
-/// Whether a word asks to be told more.
+/// Returns true for `-v`, `-vv`, … and `--verbose`.
 pub fn is_verbose(word: &OsString) -> bool {
     let word = word.to_string_lossy();
     word == "--verbose"
         || word.strip_prefix('-').is_some_and(|v| !v.is_empty() && v.bytes().all(|v| v == b'v'))
 }
 
-/// Whether nothing is asked for.
+/// Returns true if the command line has no words but those.
 pub fn is_alone(words: &[OsString]) -> bool {
     words.iter().skip(1).all(is_verbose)
 }
 
-/// Whether it is `skye help spec`.
+/// Returns true for `skye help spec`.
 pub fn asks_for_spec(words: &[OsString]) -> bool {
     matches!(words, [_, help, spec] if help == "help" && spec == "spec")
 }
@@ -611,10 +626,19 @@ pub fn completions(shell: clap_complete::Shell) -> Done {
     Ok(exit::DONE)
 }
 
-/// Prints the manual page.
-pub fn man() -> Done {
+/// Prints the manual page of skye, or of one of its commands.
+pub fn man(name: Option<&str>) -> Done {
+    let mut command = Cli::command();
+    command.build();
+    let page = match name {
+        None => command,
+        Some(name) => {
+            let found = command.find_subcommand(name).cloned();
+            found.ok_or_else(|| Failure::Refused(format!("there is no command {name}; skye -h lists all")))?
+        }
+    };
     let mut text = Vec::new();
-    let rendered = clap_mangen::Man::new(Cli::command()).render(&mut text);
+    let rendered = clap_mangen::Man::new(page).render(&mut text);
     rendered.map_err(|error| Failure::Failed(format!("cannot render the manual page: {error}")))?;
     terminal::print_bytes(&text)?;
     Ok(exit::DONE)

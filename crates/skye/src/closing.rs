@@ -1,4 +1,7 @@
-//! The end of the program: what a target that hangs has kept from being removed, and what the kernel still waits for.
+//! The end of the program: removals that a hanging target has delayed, and calls that the kernel still waits for.
+//!
+//! The removal goes on in a thread of its own while the program prints and saves its measurements. At the very end,
+//! `main` waits for it. The kernel keeps the process until a hung call returns, and the last line says so.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,7 +11,7 @@ use run::{Removed, Removing, patience};
 use crate::exit;
 use crate::terminal;
 
-/// Paths that are named one by one.
+/// Number of paths that are named one by one.
 const SHOWN: usize = 5;
 
 /// Removals that are under way.
@@ -19,7 +22,7 @@ pub fn later(removing: Removing) {
     REMOVALS.lock().unwrap_or_else(PoisonError::into_inner).push(removing);
 }
 
-/// What a removal has left, in lines.
+/// Returns lines about the files that a removal has left.
 pub fn left(removed: Result<Removed, Trouble>) -> Vec<String> {
     match removed {
         Ok(removed) => {
@@ -34,7 +37,8 @@ pub fn left(removed: Result<Removed, Trouble>) -> Vec<String> {
     }
 }
 
-/// Waits for removals as long as they move, says what is left and what keeps the process; the code to end with.
+/// Waits for removals as long as they make progress. Says what is left, and what keeps the process from ending. Returns
+/// the exit code.
 pub fn finish(code: u8) -> u8 {
     let removals = std::mem::take(&mut *REMOVALS.lock().unwrap_or_else(PoisonError::into_inner));
     let lines: Vec<_> = removals.into_iter().flat_map(|removing| left(removing.wait())).collect();

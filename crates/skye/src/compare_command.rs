@@ -1,4 +1,4 @@
-//! `skye compare`: saved runs held against each other.
+//! `skye compare`: compares saved runs.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,8 @@ pub fn compare(arguments: &CompareArguments) -> Done {
     }
     let Read { sources, unreadable, has_first } = read_all(&arguments.runs);
     unreadable.iter().for_each(|problem| terminal::error(problem));
-    // Without the first there is nothing to compare the others with; of more than two, the others still have it.
+    // Without the first, there is nothing to compare the others with. Of more than two, the others still have the
+    // first.
     if !unreadable.is_empty() && (!has_first || sources.len() < 2) {
         return Ok(exit::REFUSED);
     }
@@ -37,10 +38,10 @@ pub fn compare(arguments: &CompareArguments) -> Done {
     Ok(if unreadable.is_empty() { code } else { exit::REFUSED })
 }
 
-/// What counts as a change.
+/// Returns the smallest change that counts.
 ///
 /// # Errors
-/// A limit is below it: what is called the same could never reach it.
+/// A limit is below the effect: a change that is called the same could never reach it.
 pub fn effect(asked: Option<Percent>, limits: &[Limit]) -> Result<f64, Failure> {
     let effect = asked.map_or(compare::EFFECT, Percent::share);
     match limits.iter().any(|limit| limit.is_below(effect)) {
@@ -52,7 +53,7 @@ pub fn effect(asked: Option<Percent>, limits: &[Limit]) -> Result<f64, Failure> 
     }
 }
 
-/// Finds out whether what was asked for can be shown, before anything is measured or read.
+/// Checks that the output can be shown, before anything is measured or read.
 ///
 /// # Errors
 /// The page cannot be written there, or two documents would share stdout.
@@ -66,7 +67,7 @@ pub fn check(shown: &ShownArguments) -> Result<(), Failure> {
     outputs::check(file)
 }
 
-/// Whether the comparison is printed as text.
+/// Returns true if the comparison is printed as text.
 pub fn is_text(shown: &ShownArguments) -> bool {
     let is_page = shown.html.as_deref().is_some_and(outputs::is_stdout);
     shown.format == ComparisonFormat::Text && !is_page
@@ -96,7 +97,8 @@ pub fn show(comparison: &Comparison, runs: &[Vec<Run>], shown: &ShownArguments) 
     terminal::print_bytes(text.as_bytes())
 }
 
-/// The exit code that limits call for. What cannot be decided is refused: a gate that nothing can fail is none.
+/// Returns the exit code that limits call for. An undecidable limit is refused: a gate that nothing can fail is no
+/// gate.
 pub fn reached(comparison: &Comparison, limits: &[Limit]) -> Done {
     let mut code = exit::DONE;
     for limit in limits {
@@ -121,7 +123,7 @@ enum Source {
 }
 
 impl Source {
-    /// As a side, with its document where it is one of ours.
+    /// Returns the source as a side, with its document if it is one of ours.
     fn into_side(self) -> (Side, Vec<Run>) {
         match self {
             Self::Run { name, path, run } => with_runs(name, vec![(shown(&path), *run)]),
@@ -135,11 +137,11 @@ fn with_runs(name: String, documents: Vec<(String, Run)>) -> (Side, Vec<Run>) {
     (side, documents.into_iter().map(|(_, run)| run).collect())
 }
 
-/// What could be read, under names of which no two are the same, and why the rest could not.
+/// Sources that could be read, under distinct names, and the reasons why the rest could not.
 struct Read {
     sources: Vec<Source>,
     unreadable: Vec<String>,
-    /// Whether the first of all is among them.
+    /// True if the first source of all is among them.
     has_first: bool,
 }
 
@@ -177,8 +179,8 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// The users' own labels, where each run has one of its own; whole paths where files of several directories have the same
-/// name; and numbers where even these are the same.
+/// Gives the sources distinct names: the users' own labels, the names of files, or whole paths, whichever are distinct
+/// first, else numbers.
 fn name_apart(sources: &mut [Source]) {
     let are_apart = |names: &[String]| names.iter().collect::<HashSet<_>>().len() == names.len();
     let names = |of: &dyn Fn(&Source) -> Option<String>, sources: &[Source]| {
@@ -209,7 +211,7 @@ fn name_apart(sources: &mut [Source]) {
     }
 }
 
-/// What tells a run from all others, wherever its document lies.
+/// Key that tells a run from all others, wherever its document lies.
 type Identity = (String, String, u64, Option<String>);
 
 fn identity(run: &Run) -> Identity {
@@ -217,7 +219,7 @@ fn identity(run: &Run) -> Identity {
     (run.started_at.clone(), run.environment.host.clone(), run.seed, side)
 }
 
-/// One side for each value of a key.
+/// Makes one side for each value of a key.
 fn by(key: &str, sources: Vec<Source>) -> Result<Vec<(Side, Vec<Run>)>, Failure> {
     let mut groups: Vec<(String, Vec<(String, Run)>)> = Vec::new();
     let mut seen: Vec<(Identity, String)> = Vec::new();
@@ -231,7 +233,7 @@ fn by(key: &str, sources: Vec<Source>) -> Result<Vec<(Side, Vec<Run>)>, Failure>
         let value = compare::fact(&run, key).map_err(|keys| {
             let near = nearest(key, keys.iter().map(String::as_str));
             let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
-            // All of them would be a page.
+            // The whole list would be a page.
             let some = keys.iter().take(12).cloned().collect::<Vec<_>>().join(", ");
             Failure::Refused(format!(
                 "cannot put runs together by `{key}`: {} has no such thing{near} (there is {some}, …)",

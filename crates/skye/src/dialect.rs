@@ -1,5 +1,5 @@
-//! What the programs of the family that measure have in common: who they run as, the plan of what was asked for, and a
-//! session of it.
+//! Common parts of the family's programs that measure: the user they run as, the plan for a request, and a session of
+//! it.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -46,28 +46,28 @@ impl Bench {
         Ok(Self { root, machine, environment, device })
     }
 
-    /// The name of the machine.
+    /// Returns the name of the machine.
     pub fn host(&self) -> &str {
         &self.environment.host
     }
 
-    /// Whether what is measured is a simulated device, whose clock is virtual.
+    /// Returns true if the target is a simulated device, whose clock is virtual.
     pub fn is_simulated(&self) -> bool {
         self.device.is_some()
     }
 
-    /// Bytes that are free where it is measured.
+    /// Returns the free bytes of the target.
     pub fn free_bytes(&self) -> u64 {
         self.environment.target.space.free_bytes
     }
 
-    /// What a request comes to here.
+    /// Returns the plan for a request on this machine and target.
     ///
     /// # Errors
-    /// It is refused; nothing was written.
+    /// The request is refused; nothing was written.
     pub fn plan(&self, request: &Request) -> Result<Plan, Failure> {
         let target = &self.environment.target;
-        // The originals run there, too.
+        // The originals run in such directories, too.
         let allow = request.allow.iter().copied().chain([Allow::SharedDirectory]).collect();
         let plan = plan::plan(&Request { allow, ..request.clone() }, target, &self.machine);
         let plan = plan.map_err(Failure::failed)?;
@@ -77,11 +77,11 @@ impl Bench {
         Ok(plan)
     }
 
-    /// Measures what was planned, once, and removes it again; the audience is told on stderr how far it is, none of it
-    /// where there is no audience.
+    /// Carries out a plan once, and removes its files. The audience reports progress on stderr; without an audience,
+    /// there is no progress.
     ///
     /// # Errors
-    /// It could not be begun; nothing is left.
+    /// The run could not begin; nothing is left.
     pub fn measure(
         &self,
         plan: &Plan,
@@ -115,8 +115,8 @@ impl Bench {
     }
 }
 
-/// Becomes who was asked for, and says who that is, as root: the programs that want to be told by which user they run
-/// do the same.
+/// Becomes the user and group that were asked for. As root, says on stderr who that is. The originals that want a user
+/// to be named do the same.
 ///
 /// # Errors
 /// There is no such user or group, or nobody but root may become it.
@@ -144,21 +144,21 @@ pub fn become_asked(
     Ok(())
 }
 
-/// A program of the family, for what all of them do with a command line.
+/// A program of the family, and its treatment of the command line, which all share.
 pub struct Program {
-    /// Its name.
+    /// Name of the program.
     pub name: &'static str,
-    /// What `--help` prints.
+    /// Text that `--help` prints.
     pub help: &'static str,
-    /// Whose formats it has: what `--version` prints after the version of skye.
+    /// Programs whose formats it has. `--version` prints them after the version of skye.
     pub formats: &'static str,
 }
 
 impl Program {
-    /// Does what a command line asks for. Whatever is refused ends with the family's code for that, 1.
+    /// Does what a command line asks for. A refusal ends with the family's code for it, 1.
     ///
     /// # Errors
-    /// What is wrong with the command line, or what `measure` says.
+    /// The command line is wrong, or `measure` fails.
     pub fn run<O>(&self, command: Result<Command<O>, String>, measure: impl FnOnce(&O) -> Done) -> Done {
         match command {
             Ok(Command::Measure(options)) => failing(measure(&options)),
@@ -172,19 +172,19 @@ impl Program {
 /// Prints help, or a version.
 ///
 /// # Errors
-/// Nobody reads it any more.
+/// Nobody reads stdout any more.
 pub fn print(text: &str) -> Done {
     terminal::print_line(text)?;
     Ok(exit::DONE)
 }
 
-/// The code with which a run ends: that of the signal that ended it, else whether all went well.
+/// Returns the code with which a run ends: that of the signal that ended it, else success or failure.
 pub fn code(ended: &Ended, is_well: bool) -> u8 {
     let of_run = if is_well { exit::DONE } else { exit::FAILED };
     ended.interruption.exit_code().unwrap_or(of_run)
 }
 
-/// What the family ends with where skye would refuse: 1.
+/// Turns a refusal into a failure: the family ends with 1 where skye would refuse.
 pub fn failing(done: Done) -> Done {
     match done {
         Err(Failure::Refused(message)) => Err(Failure::Failed(message)),
@@ -192,13 +192,12 @@ pub fn failing(done: Done) -> Done {
     }
 }
 
-/// A seed where none was asked for, of the 32 bits that the family has for it.
+/// Returns a seed where none was asked for. It has 32 bits, as the family's seeds.
 pub fn fresh_seed() -> u64 {
     u64::from(fastrand::u32(1..))
 }
 
-/// The file for the document of a run: the one that was named, with the run's number before its ending from the second
-/// on.
+/// Returns the file for the document of a run. From the second run on, the run's number comes before the extension.
 pub fn numbered(file: &Path, run: u32) -> PathBuf {
     if run == 1 {
         return file.to_owned();
@@ -207,10 +206,10 @@ pub fn numbered(file: &Path, run: u32) -> PathBuf {
     file.with_extension(format!("{run}{ending}"))
 }
 
-/// Finds out whether the documents of so many runs can be written, beside results that go to stdout.
+/// Checks that the documents of all runs can be written, beside results that go to stdout.
 ///
 /// # Errors
-/// They cannot.
+/// A document cannot be written.
 pub fn check_documents(file: Option<&Path>, runs: u32) -> Result<(), Failure> {
     let Some(file) = file else { return Ok(()) };
     if outputs::is_stdout(file) {
@@ -220,11 +219,11 @@ pub fn check_documents(file: Option<&Path>, runs: u32) -> Result<(), Failure> {
     outputs::check_distinct((1..=runs).map(|run| numbered(file, run)))
 }
 
-/// Saves the document of a run, if there is anything in it: in the file that was named, or else in the store, and says
-/// on stderr how it is shown. That the store takes none is told, and is no failure: the results are printed.
+/// Saves the document of a run, unless it is empty: in the named file, or else in the store. Says on stderr how to show
+/// it. A failure of the store is reported, but is no error: the results are printed.
 ///
 /// # Errors
-/// The file that was named cannot be written.
+/// The named file cannot be written.
 pub fn save_document(file: Option<&Path>, run: u32, ended: &Ended) -> Result<(), Failure> {
     if ended.run.phases.is_empty() {
         return Ok(());
@@ -244,51 +243,51 @@ pub fn save_document(file: Option<&Path>, run: u32, ended: &Ended) -> Result<(),
     Ok(())
 }
 
-/// Says on stderr what limited each test, by the names that the program has for them.
+/// Says on stderr what limited each test, by the program's names for the tests.
 pub fn tell_limits(rows: &[(&str, &PhaseRecord)]) {
     if !rows.is_empty() {
         tell(&format!("\nwhat limited each of them:\n{}", limits(rows)));
     }
 }
 
-/// What limited each test as lines of text, for who tells it later.
+/// Returns the limiter of each test as lines of text, to be printed later.
 pub fn limits(rows: &[(&str, &PhaseRecord)]) -> String {
     text::limited(rows, &terminal::style())
 }
 
-/// Prints a line to stderr, as the originals do. A stderr that is closed cannot be told so.
+/// Prints a line to stderr, as the originals do. Errors are ignored: a closed stderr cannot show them.
 pub fn tell(line: &str) {
     let _ = writeln!(anstream::stderr(), "{line}");
 }
 
-/// What a test is announced by on stderr, and what follows when it is over.
+/// Words on stderr about a test: when it begins, and when it is over.
 pub struct Phrase {
-    /// While it runs.
+    /// Printed when the test begins.
     pub begun: String,
-    /// Once it is done; nothing is said where it failed.
+    /// Printed when the test is done; nothing is printed if it failed.
     pub done: Box<dyn Fn(&PhaseRecord) -> String>,
 }
 
 impl Phrase {
-    /// One that ends in the same words whatever was measured.
+    /// Returns a phrase that ends in the same words, whatever was measured.
     pub fn new(begun: impl Into<String>, done: impl Into<String>) -> Self {
         let done = done.into();
         Self { begun: begun.into(), done: Box::new(move |_| done.clone()) }
     }
 }
 
-/// The phrases of a program on stderr, by which scripts see how far it is.
+/// Phrases of a program on stderr, by which scripts follow its progress.
 pub struct Phrases {
-    /// Of the tests of the plan, in their order.
+    /// Phrases of the plan's tests, in their order.
     of_tests: Vec<Phrase>,
-    /// Whether something moves on the terminal beneath: then a phrase is printed once it is whole.
+    /// True if a live view moves on the terminal below. Then a phrase is printed once it is whole.
     is_live: bool,
-    /// The test that runs.
+    /// Index of the running test.
     running: Option<usize>,
 }
 
 impl Phrases {
-    /// Who prints them.
+    /// Returns the audience that prints phrases.
     pub fn audience(of_tests: Vec<Phrase>) -> Box<dyn Audience> {
         Box::new(Self { of_tests, is_live: std::io::stderr().is_terminal(), running: None })
     }
@@ -319,10 +318,10 @@ impl Audience for Phrases {
     }
 }
 
-/// Prints part of a line to stderr, above what moves there.
+/// Prints part of a line to stderr, above the live view.
 pub fn say(view: &LiveView, words: &str) {
     view.above(|| {
-        // A stderr that is closed cannot be told so.
+        // Errors are ignored: a closed stderr cannot show them.
         terminal::tell(words.as_bytes());
     });
 }

@@ -15,7 +15,7 @@ use crate::exit::{self, Failure};
 use crate::live_view::LiveView;
 use crate::{inputs, place, preset, simulation, terminal};
 
-/// How long the machine is watched: long enough to see what a neighbour does every second.
+/// Time for which the machine is watched: long enough to see what a neighbour does every second.
 const WATCHED: Duration = Duration::from_millis(2500);
 
 /// `skye doctor`
@@ -48,7 +48,7 @@ pub fn doctor(directory: &Path) -> Done {
     Ok(if is_unfit { exit::INVALID } else { exit::DONE })
 }
 
-/// By the run that would be made if nothing else were asked for.
+/// Judges the machine for the run that would be made if nothing else were asked for.
 fn judged(health: Health) -> Result<Vec<Check>, Failure> {
     Ok(wording::fitness::checks(&health, &preset::load(preset::DEFAULT)?))
 }
@@ -61,8 +61,8 @@ mod tests {
 
     use super::*;
 
-    /// Goal: what is found on a machine that is not well arrives in front of the user, all of it, in their words.
-    /// Method: the tree of files that stands for such a machine, looked at, judged and printed.
+    /// Goal: all problems of a machine that is not well reach the user, in their words.
+    /// Method: the tree of files that models such a machine is looked at, judged and printed.
     #[test]
     fn a_machine_that_is_not_well() {
         let tree = concat!(env!("CARGO_MANIFEST_DIR"), "/../observe/tests/fixtures/unwell");

@@ -1,5 +1,10 @@
-//! The session's driver: phase after phase of a plan, with what is found out before, beside and after them, to the
+//! The session's driver: runs phase after phase of a plan, observes before, beside and after them, and makes the
 //! document.
+//!
+//! A preset limits the time of the whole run; otherwise the limit is twice the longest estimate and a minute. Files are
+//! laid out within the time that is left. If that is too short, tests on data are not tried: a part of the data set
+//! would be another test. Each test gets its share of the rest. A test that would get too little is skipped, and the
+//! exit code is 1. Patience bounds the time of workers beyond their deadline.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -28,28 +33,29 @@ use crate::signals::Interruption;
 use crate::store::Earlier;
 use crate::terminal;
 
-/// How long the target is watched for others' I/O before anything is written.
+/// Time for which the target is watched for others' I/O before anything is written.
 const WATCH: Duration = Duration::from_millis(150);
-/// Others' I/O above this rate is said before starting.
+/// Rate of others' I/O above which a warning is given before the start.
 const BUSY_BYTES_PER_SECOND: u64 = 5_000_000;
-/// How long each of our own limits is measured, at most.
+/// Longest time to measure each of our own limits.
 const CEILING_TIME: Duration = Duration::from_millis(50);
-/// Kept for cleaning up within the total time.
+/// Time kept for cleaning up, within the total time.
 const CLEANING: Duration = Duration::from_secs(2);
-/// A phase that would get less than this is not begun.
+/// Shortest time for a phase. A phase that would get less is not begun.
 const PHASE_NS_MIN: u64 = 200_000_000;
 
-/// Who is told how a run goes on, while it does. What it prints goes above the live view; one that fails is told no more.
+/// Receiver of reports while a run goes on. Its output goes above the live view. After an error it gets no more
+/// reports.
 pub trait Audience {
-    /// A test of the plan begins: its place in the list.
+    /// Receives the begin of a test of the plan: its place in the list.
     ///
     /// # Errors
-    /// Nothing can be told any more.
+    /// The audience cannot be reached any more.
     fn begins(&mut self, _view: &LiveView, _index: usize) -> Result<(), Failure> {
         Ok(())
     }
 
-    /// A test is over, and judged; `before` is the one before it.
+    /// Receives the record of a test that is over and judged; `before` is the test before it.
     ///
     /// # Errors
     /// As [`Audience::begins`].
@@ -62,27 +68,27 @@ pub trait Audience {
     ) -> Result<(), Failure>;
 }
 
-/// What a run begins with.
+/// Inputs of a run.
 pub struct Setup {
-    /// When the program was started.
+    /// Start time of the program.
     pub started: Instant,
-    /// The same as people read it.
+    /// Start time of the program, as text.
     pub started_at: String,
     /// Seed of offsets and data.
     pub seed: u64,
-    /// What ends it.
+    /// Signals that end the run.
     pub interruption: Interruption,
-    /// Moves while it lasts.
+    /// View that moves while the run lasts.
     pub view: LiveView,
-    /// Who is told meanwhile, if anybody.
+    /// Audience of the run, if there is one.
     pub audience: Option<Box<dyn Audience>>,
-    /// Whether warnings are kept for the document.
+    /// True if warnings only go into the document, and not to stderr.
     pub quiet: bool,
     /// The user's command beside each test.
     pub beside: Option<Beside>,
-    /// What was found.
+    /// The machine, target and settings that were found.
     pub environment: Environment,
-    /// What is to be done.
+    /// The plan to carry out.
     pub plan: Plan,
 }
 
@@ -91,7 +97,7 @@ pub fn machine(root: &Root) -> Machine {
     Machine { io_uring_refused: engine::uring::refusal(), ..observe::machine(root) }
 }
 
-/// Does everything that was planned, and removes it again.
+/// Carries out the plan, and removes its files.
 pub fn drive(setup: Setup, session: Session, root: &Root, machine: &Machine) -> Ended {
     let started = setup.started;
     let mut driver = Driver::begin(setup, root, machine);
@@ -107,13 +113,13 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Begins one; nothing is measured yet but what skye itself costs.
+    /// Begins a run. Only the costs of skye itself are measured yet.
     pub fn begin(setup: Setup, session: Session, root: &Root, machine: &Machine) -> Self {
         Self { driver: Driver::begin(setup, root, machine), session }
     }
 
-    /// Measures all tests once on fresh files, and removes these. Whether another repetition makes sense is the answer: not
-    /// where a test has failed, for it would again.
+    /// Measures all tests once on fresh files, and removes these. Returns true if another repetition makes sense. After
+    /// a failed test it does not: the test would fail again.
     pub fn once(&mut self, repetition: u32) -> bool {
         let Self { driver, session } = self;
         // Each repetition has the time and the bytes of the whole plan.
@@ -141,17 +147,17 @@ impl Turns {
         false
     }
 
-    /// What was measured so far.
+    /// Returns the phases that were measured so far.
     pub fn phases(&self) -> &[PhaseRecord] {
         &self.driver.phases
     }
 
-    /// Bytes that the last repetition wrote.
+    /// Returns the bytes that the last repetition wrote.
     pub fn written_bytes(&self) -> u64 {
         self.driver.written_bytes
     }
 
-    /// Removes what is left, and tells what was measured.
+    /// Removes what is left, and returns what was measured.
     pub fn end(mut self, pairing: Pairing) -> Ended {
         let left = self.driver.close(self.session);
         self.driver.into_run(Some(pairing), left)
@@ -171,15 +177,15 @@ struct Driver {
     phases: Vec<PhaseRecord>,
     warnings: Vec<String>,
     ceilings: Ceilings,
-    /// When the data set and the tests began, and what CPU time this thread had taken by then.
+    /// Time at which the data set and the tests began, and the CPU time of this thread until then.
     measuring_since: Option<(Instant, f64)>,
     cpus: u32,
     clock_read_ns: Option<f64>,
-    /// Something besides a phase failed.
+    /// True if something besides a phase failed.
     failed: bool,
-    /// Whether files are still being removed, from a target that hangs.
+    /// True while files are still being removed from a target that hangs.
     is_closing: bool,
-    /// What was found out about the target before the first test.
+    /// Facts about the target, found out before the first test.
     target_probes: Option<TargetProbes>,
     /// The user's command beside each test.
     beside: Option<Beside>,
@@ -189,47 +195,47 @@ struct Driver {
     plan: Plan,
 }
 
-/// What a run leaves to be told: the document, and how it ended.
+/// Result of a run: the document, and how the run ended.
 pub struct Ended {
     /// The document.
     pub run: Run,
-    /// What has arrived meanwhile.
+    /// Signals that have arrived.
     pub interruption: Interruption,
     /// The user's command beside each test.
     pub beside: Option<Beside>,
-    /// Something besides a phase failed, and was told.
+    /// True if something besides a phase failed, and was reported.
     pub failed: bool,
-    /// What could not be removed, and why.
+    /// Files that could not be removed, each with the reason.
     pub left: Vec<String>,
-    /// Whether files are still being removed, from a target that hangs.
+    /// True while files are still being removed from a target that hangs.
     is_closing: bool,
     quiet: bool,
 }
 
 impl Ended {
-    /// Whether whoever read stdout has gone.
+    /// Returns true if the reader of stdout has gone.
     pub fn reader_is_gone(&self) -> bool {
         self.interruption.exit_code() == Some(exit::DONE)
     }
 
-    /// Whether files are still being removed, from a target that hangs.
+    /// Returns true while files are still being removed from a target that hangs.
     pub fn is_closing(&self) -> bool {
         self.is_closing
     }
 
-    /// Whether nobody is told how far it is.
+    /// Returns true if progress is not reported.
     pub fn is_quiet(&self) -> bool {
         self.quiet
     }
 
-    /// Says on stderr what failed, what is left, and which signal ended it; whether all went well is the answer.
+    /// Says on stderr what failed, what is left, and which signal ended the run. Returns true if all went well.
     pub fn tell(&self) -> bool {
         let went_well = self.tell_failures();
         self.tell_signal();
         went_well
     }
 
-    /// Says which signal ended it, and whether its files are removed.
+    /// Says on stderr which signal ended the run, and whether its files are removed.
     pub fn tell_signal(&self) {
         if self.interruption.is_raised() && !self.quiet && !self.reader_is_gone() {
             let files = match self.left.is_empty() {
@@ -245,7 +251,7 @@ impl Ended {
         }
     }
 
-    /// Says on stderr what failed and what is left; whether all went well is the answer.
+    /// Says on stderr what failed and what is left. Returns true if all went well.
     pub fn tell_failures(&self) -> bool {
         self.left.iter().for_each(|problem| terminal::error(problem));
         for phase in self.run.phases.iter().filter(|phase| phase.status == Status::Failed) {
@@ -257,12 +263,12 @@ impl Ended {
     }
 }
 
-/// Whether a test read what was not written.
+/// Returns true if a test read data that was not written.
 pub fn is_damaged(phase: &PhaseRecord) -> bool {
     phase.notes.iter().any(|note| note.code == "verification_failed")
 }
 
-/// CPU time that this thread has taken.
+/// Returns the CPU time that this thread has taken.
 fn own_cpu_seconds() -> f64 {
     let cpu = clock_gettime(ClockId::ThreadCPUTime);
     cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9
@@ -283,7 +289,7 @@ impl Driver {
             environment,
             plan,
         } = setup;
-        // Elsewhere nobody is told how far other runs lie from this one.
+        // The distance of other runs from this one is only reported for a virtual machine's disk.
         let is_shared = environment.virtualisation.is_some()
             && environment.target.lies_on_disk()
             && environment.target.backing == Backing::Devices;
@@ -341,18 +347,18 @@ impl Driver {
         }
     }
 
-    /// Finds out what skye and the calls themselves cost here, for a fraction of a second each.
+    /// Measures the costs of skye and of the calls themselves here, for a fraction of a second each.
     fn find_ceilings(&mut self, root: &Root, machine: &Machine) {
         if self.environment.target.backing == Backing::Simulated {
             return;
         }
         self.view.preparing("finding out what skye itself costs");
-        // A test that takes no longer than this should not wait longer for it.
+        // A short test should not wait longer for these measurements than it takes itself.
         let time = Duration::from_nanos(self.plan.phase_time_ns / 20).min(CEILING_TIME);
         self.ceilings = Ceilings::measure(root, &self.plan, machine, time, &self.interruption.raised);
     }
 
-    /// Runs everything and removes it again; gives what could not be removed.
+    /// Runs all tests and removes their files. Returns what could not be removed.
     fn measure(&mut self, mut session: Session) -> Vec<String> {
         self.measuring_since = Some((Instant::now(), own_cpu_seconds()));
         for repetition in 1..=self.plan.repetitions {
@@ -378,8 +384,8 @@ impl Driver {
         self.close(session)
     }
 
-    /// Removes everything; gives what could not be removed. Where the target hangs, that goes on behind, as what was
-    /// measured must not wait for it.
+    /// Removes all files. Returns what could not be removed. Where the target hangs, the removal goes on in the
+    /// background, so that results need not wait for it.
     fn close(&mut self, session: Session) -> Vec<String> {
         self.clock_read_ns = Some(session.clock_read_ns());
         self.view.preparing("removing files");
@@ -412,7 +418,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Runs all tests once; those that need data which could not be laid out are not tried.
+    /// Runs all tests once. Does not try tests whose data could not be laid out.
     fn repetition(&mut self, session: &mut Session, repetition: u32, laid_out: Result<(), Trouble>) {
         let lacking = laid_out.err().map(|trouble| {
             self.fail(&trouble);
@@ -447,27 +453,27 @@ impl Driver {
         }
     }
 
-    /// Notes on the row at which a sweep has its knee.
+    /// Adds a note to the row at which a sweep has its knee.
     fn name_knee(&mut self, group: Option<&str>, repetition: u32) {
         let is_point =
             |record: &PhaseRecord| record.group.as_deref() == group && record.repetition == repetition;
         let points: Vec<_> = self.phases.iter().filter(|record| is_point(record)).collect();
         let Some((index, note)) = run::knee(&points) else { return };
         if let Some(record) = self.phases.iter_mut().filter(|record| is_point(record)).nth(index) {
-            // Before what the judge finds, as where the run is judged again.
+            // The note comes before the judge's notes, as where the run is judged again.
             record.notes.insert(0, note);
             wording::fill(record);
         }
     }
 
-    /// What is left of the run's total time, but for cleaning up.
+    /// Returns what is left of the run's total time, without the time for cleaning up.
     fn left_ns(&self) -> u64 {
         let left = self.deadline.saturating_duration_since(Instant::now()).saturating_sub(CLEANING);
         left.as_nanos() as u64
     }
 
-    /// Measured time and total budget of the next phase: its share of what is left, files counting more for what
-    /// they do untimed. `None` if that is too little.
+    /// Returns the measured time and the total budget of the next phase: its share of the time left. Phases on files
+    /// weigh more, for their untimed work. `None` if the time is too short.
     fn time_for(
         &self,
         rest: &[PlannedPhase],
@@ -545,7 +551,7 @@ impl Driver {
         record
     }
 
-    /// Repeats a direct test once whose bytes the device does not confirm, where time and the write limit allow it.
+    /// Repeats a direct test once if the device does not confirm its bytes, and if time and the write limit allow it.
     fn agreeing(
         &mut self,
         session: &mut Session,
@@ -565,7 +571,7 @@ impl Driver {
         let has_bytes = first.app_bytes_written == 0
             || self.written_bytes.saturating_add(still_planned).saturating_add(later_bytes)
                 <= self.plan.write_limit_bytes;
-        // Halves of the bytes are no accident: that is a file system that does not do it directly.
+        // A difference of half the bytes is no accident: the file system does not do direct I/O.
         let may_agree = before < 0.5 && first.status == Status::Done;
         if !(has_time && has_bytes && may_agree) || self.interruption.is_raised() {
             return first;
@@ -587,12 +593,12 @@ impl Driver {
         second
     }
 
-    /// Tells the audience, if there is one that still listens.
+    /// Calls the audience, if there is one that still listens.
     fn tell(&mut self, tell: impl FnOnce(&mut dyn Audience, &Self) -> Result<(), Failure>) {
         let Some(mut audience) = self.audience.take() else { return };
         match tell(&mut *audience, self) {
             Ok(()) => self.audience = Some(audience),
-            // Whoever read us has gone: end quietly, but clean up first.
+            // The reader has gone: end quietly, but clean up first.
             Err(Failure::ReaderGone) => self.interruption.reader_is_gone(),
             Err(Failure::Failed(message) | Failure::Refused(message)) => {
                 self.failed = true;
@@ -629,7 +635,7 @@ impl Driver {
             ceilings: self.ceilings.to_document(),
             tool: Tool {
                 overhead_ns_per_op,
-                // The thread that runs this one observes, collects and draws, and does nothing else.
+                // The thread that runs this function observes, collects and draws, and does nothing else.
                 telemetry_cpu_share,
                 clock_read_ns: self.clock_read_ns,
                 warnings: self.warnings,
@@ -647,7 +653,7 @@ impl Driver {
     }
 }
 
-/// The record of a phase that was not tried.
+/// Returns the record of a phase that was not tried.
 fn skipped(phase: &PlannedPhase, repetition: u32, reason: &str) -> PhaseRecord {
     Session::untried(phase, repetition, Status::Skipped, reason)
 }

@@ -10,7 +10,7 @@ pub const DONE: u8 = 0;
 pub const FAILED: u8 = 1;
 /// The command line or the plan was refused; nothing was written.
 pub const REFUSED: u8 = 2;
-/// What was read is not what was written.
+/// A test read data that was not written.
 pub const DAMAGED: u8 = 3;
 /// A comparison went beyond `--fail-on`.
 pub const BEYOND: u8 = 4;
@@ -25,19 +25,19 @@ pub fn worse(one: u8, other: u8) -> u8 {
     if place(one) >= place(other) { one } else { other }
 }
 
-/// Why a command ends.
+/// Reason why a command ends.
 #[derive(Debug)]
 pub enum Failure {
     /// Refused before anything was written: exit code 2.
     Refused(String),
-    /// It failed: exit code 1.
+    /// Failed: exit code 1.
     Failed(String),
     /// The reader of stdout went away: not an error.
     ReaderGone,
 }
 
 impl Failure {
-    /// Prints the message and gives the code.
+    /// Prints the message, and returns the exit code.
     pub fn report(self) -> u8 {
         match self {
             Self::ReaderGone => crate::signals::exit_code_unread(),
@@ -52,21 +52,21 @@ impl Failure {
         }
     }
 
-    /// A refusal.
+    /// Makes a refusal of a trouble.
     pub fn refused(trouble: Trouble) -> Self {
         Self::Refused(trouble.to_string())
     }
 
-    /// A failure.
+    /// Makes a failure of a trouble.
     pub fn failed(trouble: Trouble) -> Self {
         Self::Failed(trouble.to_string())
     }
 }
 
-/// Help and version are not errors; the rest is what clap says, with its code 2.
+/// Prints clap's message, and returns the exit code. Help and version are not errors; all else has clap's code 2.
 pub fn of_clap(error: &clap::Error) -> ExitCode {
     let code = if error.use_stderr() { REFUSED } else { DONE };
-    // A reader that is gone need not be told that it is.
+    // Errors are ignored: a reader that has gone needs no report.
     let _ = error.print();
     ExitCode::from(code)
 }

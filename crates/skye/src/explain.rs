@@ -1,4 +1,4 @@
-//! `skye explain`: what a limiter means, how it is told, what to try, and what was not tested.
+//! `skye explain`: the meaning of a limiter, the evidence for it, what to try, and what was not tested.
 
 use model::finding::Finding;
 use model::{Limiter, nearest};
@@ -27,10 +27,10 @@ fn list(style: &Style) -> String {
     text::index(&meanings, &after, style)
 }
 
-/// What is to be read about a limiter.
+/// Returns the page on a limiter, a word of the glossary, or a remark.
 ///
 /// # Errors
-/// There is none of that name.
+/// Nothing has that name.
 fn page(words: &str, style: &Style) -> Result<String, String> {
     if let Some((word, meaning)) = glossary::meaning(words) {
         return Ok(text::page(word, "on the screen", &[("Meaning", meaning.to_owned())], style));
@@ -49,7 +49,7 @@ fn page(words: &str, style: &Style) -> Result<String, String> {
     sections.extend(remark.map(|meaning| ("As a remark", meaning)));
     sections.extend(rig::cases::that_show(about.limiter).map(|cases| ("Shown by", cases)));
     sections.push(("How sure it is", confidence(&thresholds)));
-    // Words that only some of the texts use.
+    // Only some of the texts use these words.
     let evidence = about.evidence(&thresholds).to_lowercase();
     if evidence.contains("experiments show") {
         sections.push(("What experiments show", experiments(&thresholds)));

@@ -1,4 +1,4 @@
-//! First steps: what stands on the screen when somebody does not know yet what to ask for.
+//! First steps: the screens for users who do not know yet what to ask for.
 
 use clap::CommandFactory;
 use model::numbers::about;
@@ -12,10 +12,10 @@ use crate::{preset, terminal};
 /// The language of tests, as a page.
 const SPEC: &str = include_str!("../../../docs/spec.md");
 
-/// Commands that are needed once, which the last line of the help names.
+/// Commands that are needed once. The last line of the help names them.
 const SELDOM: [&str; 2] = ["completions", "man"];
 
-/// Columns of a name in a list.
+/// Width of the names in a list, in columns.
 const NAME: usize = 12;
 
 /// `skye` alone: three commands to try, and the presets.
@@ -52,7 +52,7 @@ pub fn presets() -> Done {
     Ok(exit::DONE)
 }
 
-/// A preset: its name, how many tests it has, how long it may take, and how much it may write.
+/// Returns the line of a preset: its name, number of tests, longest time, and most bytes that it writes.
 fn line(name: &str, request: &model::request::Request) -> String {
     let tests = request.tests.len() + request.tests_where_possible.len();
     let time = request.total.map_or("no limit of time".to_owned(), |total| about(total.as_ns()));
@@ -71,7 +71,8 @@ pub fn spec() -> Done {
     Ok(exit::DONE)
 }
 
-/// The command line with its list of commands: first what people need, then the programs whose place skye takes.
+/// Returns the command line with its list of commands: first those that people need, then the programs whose place skye
+/// takes.
 pub fn command() -> clap::Command {
     let command = Cli::command();
     let family = <FamilyCommand as clap::Subcommand>::augment_subcommands(clap::Command::new("family"));

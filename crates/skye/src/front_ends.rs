@@ -1,4 +1,4 @@
-//! Programs of the family whose place this one takes, by a command or by the name under which it is started.
+//! Older programs of the family, which skye replaces: by a command, or by the name under which skye is started.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -13,7 +13,7 @@ use crate::cli::{self, FamilyCommand};
 use crate::exit::{self, Failure};
 use crate::{Done, bonnie, bonniepp as measuring, getc_putc, gobonniego, inputs, terminal, zcav};
 
-/// One of them: its name, as a command and as a program, and what it does with the words after its name.
+/// A replaced program: its name, as a command and as a program, and the function for the words after its name.
 pub struct FrontEnd {
     name: &'static str,
     run: fn(&[OsString]) -> Done,
@@ -31,13 +31,13 @@ const ALL: &[FrontEnd] = &[
 ];
 
 impl FrontEnd {
-    /// The one of that name.
+    /// Returns the front end of that name.
     fn named(word: &OsString) -> Option<&'static Self> {
         let name = Path::new(word).file_name()?;
         ALL.iter().find(|known| name == known.name)
     }
 
-    /// The one that is meant, the words for it, and whether more is to be said about what is done.
+    /// Returns the front end that is meant, the words for it, and true if the user asked for more messages.
     pub fn called(words: &[OsString]) -> Option<(&'static Self, &[OsString], bool)> {
         let (program, rest) = words.split_first()?;
         if let Some(front_end) = Self::named(program) {
@@ -46,7 +46,7 @@ impl FrontEnd {
         let verbose_words = rest.iter().take_while(|word| cli::is_verbose(word)).count();
         let rest = &rest[verbose_words..];
         let (command, rest) = rest.split_first()?;
-        // A directory of that name is not the command.
+        // A path to a directory of that name is not the command.
         let is_word = Path::new(command).components().count() == 1;
         Self::named(command).filter(|_| is_word).map(|front_end| (front_end, rest, verbose_words > 0))
     }
@@ -57,7 +57,7 @@ impl FrontEnd {
     }
 }
 
-/// Does what a command asks for that clap has parsed; mostly the words have been taken before.
+/// Runs a command of the family that clap has parsed. Mostly, [`FrontEnd::called`] has taken the words before.
 pub fn run(command: &FamilyCommand) -> Done {
     match command {
         FamilyCommand::BonniePp(arguments) => measuring::bonniepp(&arguments.words),
@@ -102,7 +102,7 @@ fn convert(program: &str, form: &str, words: &[OsString], render: fn(&[Line]) ->
     }
 }
 
-/// Lines of bonnie++, and what is wrong with those that are none.
+/// Lines of bonnie++, and the problems of text that is none.
 type Lines = (Vec<Line>, Vec<Problem>);
 
 fn read<R: Read>(source: &str, open: impl FnOnce() -> std::io::Result<R>) -> Result<Lines, Failure> {
@@ -112,7 +112,7 @@ fn read<R: Read>(source: &str, open: impl FnOnce() -> std::io::Result<R>) -> Res
     Ok(bonniepp::read(&String::from_utf8_lossy(&bytes)))
 }
 
-/// Prints lines in a form, and names those that are none.
+/// Prints lines in a form, and names those that could not be read.
 fn show(source: &str, (lines, problems): &Lines, render: fn(&[Line]) -> String) -> Done {
     let shown = (!lines.is_empty()).then(|| render(lines));
     Found { shown, problems: texts(problems), ..IN_BONNIEPP }.show(source)
@@ -122,19 +122,19 @@ fn show(source: &str, (lines, problems): &Lines, render: fn(&[Line]) -> String) 
 pub struct Found {
     /// The program: "bonnie++".
     pub program: &'static str,
-    /// What else can be done with them, as the end of a sentence; empty where nothing can.
+    /// Other uses of the results, as the end of a sentence; empty where there are none.
     pub besides: &'static str,
-    /// What a text must hold for there to be anything to show.
+    /// Content that the text lacks where nothing can be shown, as a message.
     lacks: &'static str,
-    /// What is wrong with parts of the text, and where.
+    /// Problems in parts of the text, with their places.
     problems: Vec<String>,
-    /// Them as text; `None` where nothing of it could be read.
+    /// Results as text; `None` where nothing could be read.
     shown: Option<String>,
-    /// Them as rates, by run.
+    /// Results as rates, by run.
     runs: Vec<Results>,
 }
 
-/// What is found of bonnie++, before it is.
+/// Template for results of bonnie++, still empty.
 const IN_BONNIEPP: Found = Found {
     program: "bonnie++",
     besides: ", and skye bon_csv2html makes a page of them",
@@ -144,18 +144,18 @@ const IN_BONNIEPP: Found = Found {
     runs: Vec::new(),
 };
 
-/// How results are found in a text, a line for each program; the first that finds some is taken. Those whose results can
-/// be taken for nothing else stand first.
+/// Readers of results, one for each program. The first that finds results wins. Readers whose results cannot be taken
+/// for anything else come first.
 const READERS: &[fn(&str) -> Option<Found>] = &[of_gobonniego, of_bonniepp, of_bonnie, of_zcav, of_getc_putc];
 
-/// What a text holds, if that is results of the family rather than a document of ours.
+/// Returns the results of the family in a text that is no document of ours, if there are any.
 pub fn found_in(text: &str) -> Option<Found> {
     let all = || READERS.iter().filter_map(|read| read(text));
-    // Where nothing can be shown, what is wrong with it is still worth telling.
+    // Where nothing can be shown, the problems are still worth reporting.
     all().find(|found| found.shown.is_some()).or_else(|| all().next())
 }
 
-/// Results in the form that all programs have in common, if there are any.
+/// Returns results in the form that all programs share, if there are any.
 fn in_common(program: &'static str, runs: Vec<Results>, problems: &[impl ToString]) -> Option<Found> {
     let shown = (!runs.is_empty()).then(|| results::table(&runs));
     let lacks = "nothing in it could be read as results";
@@ -163,7 +163,7 @@ fn in_common(program: &'static str, runs: Vec<Results>, problems: &[impl ToStrin
     is_any.then(|| Found { program, besides: "", lacks, problems: texts(problems), shown, runs })
 }
 
-/// A text that is no JSON: in a document of ours, anything may look like a line.
+/// Returns a text that is no JSON. In a document of ours, anything may look like a line.
 fn of_lines(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.trim_start().starts_with('{'))
 }
@@ -208,10 +208,10 @@ fn texts(problems: &[impl ToString]) -> Vec<String> {
 }
 
 impl Found {
-    /// Its rates, by run, as one side of a comparison; what of the file is none is named.
+    /// Returns the rates, by run, as one side of a comparison. Names the problems of the file.
     ///
     /// # Errors
-    /// There is none.
+    /// The file has no rates.
     pub fn side(self, name: String, source: &str) -> Result<Side, String> {
         self.warn(source);
         let foreign = |rate: results::Rate| ForeignRate {
@@ -231,7 +231,7 @@ impl Found {
         self.problems.iter().for_each(warn);
     }
 
-    /// Prints them, and names what is none.
+    /// Prints the results, and names the problems of the file.
     pub fn show(&self, source: &str) -> Done {
         self.warn(source);
         let Some(shown) = &self.shown else {

@@ -15,7 +15,7 @@ use crate::{Done, outputs, terminal};
 
 const PROGRAM: Program = Program { name: "getc_putc", help: HELP, formats: "getc_putc 2.00a" };
 
-/// Measures single bytes as getc_putc does. Whatever is refused ends with its code for that, 1.
+/// Measures single bytes as getc_putc does. A refusal ends with getc_putc's code for it, 1.
 pub fn getc_putc(words: &[OsString]) -> Done {
     PROGRAM.run(arguments::parse(words.iter().cloned()), measure)
 }
@@ -27,7 +27,8 @@ const RANDFILE: Program =
 pub fn generate_randfile(words: &[OsString]) -> Done {
     RANDFILE.run(randfile::parse(words.iter().cloned()), |options| {
         let mut random = options.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
-        // As many bits as rand(3) gives; the original leaves the other half of its file empty where a long has 8 bytes.
+        // The numbers have as many bits as rand(3) gives. The original leaves the other half of its file empty where a
+        // long has 8 bytes.
         let numbers = (0..options.count).flat_map(|_| (random.u32(..) >> 1).to_be_bytes());
         outputs::write(options.file.as_deref().unwrap_or(Path::new("-")), numbers.collect::<Vec<u8>>())?;
         Ok(exit::DONE)
@@ -48,7 +49,7 @@ fn measure(options: &Options) -> Done {
     let all = Test::ALL.into_iter().zip(&ended.run.phases);
     let measured: Vec<_> = all.filter(|(_, phase)| phase.status == Status::Done).collect();
     let line = line_of(options.name.as_deref().unwrap_or(bench.host()), &measured);
-    // A line of which a part is missing would be taken for a result.
+    // A partial line would be taken for a result.
     if is_well {
         tell(line.to_text().trim_end());
         printed = terminal::print_line(&line.to_csv());

@@ -23,10 +23,10 @@ mod directory;
 
 use directory::TestDirectory;
 
-/// JSON is printed in parts of about so many bytes: of a day of runs there is more than should be held at once.
+/// Approximate size of the parts in which JSON is printed. A day of runs gives more than should be held at once.
 const JSON_PART_BYTES: usize = 64 << 10;
 
-/// Measures as GoBonnieGo does. A flag that is wrong ends with its code for that, 2, all else that fails with 1.
+/// Measures as GoBonnieGo does. Exit codes are the original's: 2 for a wrong flag, 1 for all other failures.
 pub fn gobonniego(words: &[OsString]) -> Done {
     let begun = Begun { at: SystemTime::now(), clock: Instant::now() };
     let options = match arguments::parse(words.iter().cloned()) {
@@ -41,14 +41,14 @@ pub fn gobonniego(words: &[OsString]) -> Done {
     dialect::failing(measure(&options, begun))
 }
 
-/// When the program was started.
+/// Start time of the program.
 struct Begun {
     at: SystemTime,
     clock: Instant,
 }
 
 fn measure(options: &Options, begun: Begun) -> Done {
-    // Before anything is made: a signal then ends us on the way on which it is removed.
+    // Caught before anything is made: a signal then takes the path that removes the directory.
     let interruption = Interruption::catch()?;
     let directory = options.directory.clone().unwrap_or_else(std::env::temp_dir);
     let _made = match simulation::is_named(&directory) {
@@ -75,7 +75,7 @@ fn check_document(options: &Options) -> Result<(), Failure> {
     dialect::check_documents(file, 1)
 }
 
-/// All runs, one after another.
+/// A series of runs, one after another.
 struct Series<'a> {
     options: &'a Options,
     translation: Translation,
@@ -86,18 +86,18 @@ struct Series<'a> {
     begun: Begun,
 }
 
-/// What is kept of the runs that are over: a few numbers of each, however long they were.
+/// Results of finished runs: a few numbers of each run, however long it was.
 #[derive(Default)]
 struct Finished {
     runs: Vec<(SystemTime, Figures)>,
-    /// What limited the tests of the last run that has something to say about it.
+    /// Limiters of the tests in the last run that has any, as text.
     limits: String,
-    /// What they took on the clock of a simulated device.
+    /// Time that the runs took on the clock of a simulated device.
     virtual_time: Duration,
 }
 
 impl Series<'_> {
-    /// Says on stderr what is done, where, and in which way.
+    /// Says on stderr what is measured, where, and in which way.
     fn begin(&self) {
         let translation = &self.translation;
         tell(&stamped(Told::Starting {
@@ -123,7 +123,7 @@ impl Series<'_> {
         while code == exit::DONE && !self.interruption.is_raised() && self.goes_on(number, &finished) {
             number += 1;
             code = self.once(number, &mut finished).unwrap_or_else(|failure| {
-                // Results of the runs before it are not lost.
+                // The results of earlier runs are kept.
                 match failure {
                     Failure::Refused(message) | Failure::Failed(message) => {
                         terminal::error(&message);
@@ -149,14 +149,14 @@ impl Series<'_> {
         Ok(self.interruption.exit_code().unwrap_or(code))
     }
 
-    /// Whether another run follows: as many as were asked for, and until the time has passed.
+    /// Returns true if another run follows: until both the number of runs and the time asked for are reached.
     fn goes_on(&self, number: u64, finished: &Finished) -> bool {
         let elapsed =
             if self.bench.is_simulated() { finished.virtual_time } else { self.begun.clock.elapsed() };
         number < self.options.runs || elapsed < Duration::from_secs(self.options.seconds)
     }
 
-    /// One run: its lines are printed, its numbers are kept; the code to end with is the answer.
+    /// Makes one run: prints its lines, and keeps its numbers. Returns the exit code.
     fn once(&self, number: u64, finished: &mut Finished) -> Result<u8, Failure> {
         let started_at = SystemTime::now();
         let audience = Lines { json: self.options.json, verbose: self.options.verbose, running: None };
@@ -175,19 +175,19 @@ impl Series<'_> {
             .filter(|(_, phase)| phase.status == Status::Done)
             .map(|(test, phase)| (test.title(), phase))
             .collect();
-        // Of a run that was interrupted, there is something to say only where no run before it was whole.
+        // A run without figures, such as an interrupted one, gives limits only if no run before it has.
         if !measured.is_empty() && (figures.is_some() || finished.limits.is_empty()) {
             finished.limits = dialect::limits(&measured);
         }
         finished.runs.extend(figures.map(|figures| (started_at, figures)));
         self.note_end_by_pass(&ended);
-        // Numbers beyond this are of no use for a file's name, and -runs is less.
+        // Larger numbers are of no use in the name of a file, and -runs is less.
         let number = u32::try_from(number).unwrap_or(u32::MAX);
         dialect::save_document(self.options.document.as_deref(), number, &ended)?;
         Ok(if is_well { exit::DONE } else { exit::FAILED })
     }
 
-    /// Says that the IOPS test was shorter than asked for, and why: what is cold can be read once.
+    /// Says that the IOPS test was shorter than asked for, and why: cold data can be read only once.
     fn note_end_by_pass(&self, ended: &Ended) {
         let asked_seconds = self.options.iops_seconds;
         let Some(iops) = ended.run.phases.get(2).filter(|phase| phase.status == Status::Done) else { return };
@@ -230,7 +230,7 @@ impl Series<'_> {
     }
 }
 
-/// Why a run has no results in which nothing failed.
+/// Returns the reason why a run has no results although nothing failed.
 fn cut_short(number: u64, phases: &[PhaseRecord]) -> String {
     let short = phases.iter().find(|phase| phase.status != Status::Done);
     let why = short.map_or("not all of its tests were run".to_owned(), |phase| {
@@ -240,7 +240,7 @@ fn cut_short(number: u64, phases: &[PhaseRecord]) -> String {
     format!("run {number} has no results: {why}")
 }
 
-/// Says that what was read is not what was written; whether it is not so is the answer.
+/// Names the tests that read data that was not written. Returns true if there are none.
 fn tell_damage(run: &Run) -> bool {
     let damaged: Vec<_> = run.phases.iter().filter(|phase| driver::is_damaged(phase)).collect();
     for phase in &damaged {
@@ -251,21 +251,21 @@ fn tell_damage(run: &Run) -> bool {
     damaged.is_empty()
 }
 
-/// A time as Go writes it: nanoseconds, without the zeros at their end.
+/// Returns a time as Go writes it: with nanoseconds, but without the zeros at their end.
 fn rfc3339(time: SystemTime) -> String {
     let text = humantime::format_rfc3339_nanos(time).to_string();
     let digits = text.trim_end_matches('Z').trim_end_matches('0').trim_end_matches('.');
     format!("{digits}Z")
 }
 
-/// A line with the time, as Go's log writes it.
+/// Returns a line with the time, as Go's log writes it.
 fn stamped(told: Told) -> String {
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let at = now.trim_end_matches('Z').replace('-', "/").replace('T', " ");
     Line::Stamped { at, told }.to_string()
 }
 
-/// Prints the lines of each test when it is over.
+/// Audience that prints the lines of each test when the test is over.
 struct Lines {
     json: bool,
     verbose: bool,

@@ -1,4 +1,4 @@
-//! Files that are read whole: no more of them than fits their kind, and nothing that has no end.
+//! Reads whole files, up to a size limit for each kind, and refuses sources that have no end.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Error, Read, Result};
@@ -9,23 +9,23 @@ use std::sync::{Mutex, PoisonError};
 use model::size;
 use run::patience;
 
-/// Longest document of a run, and longest table of an older program. A test of an hour has some 20 MB.
+/// Size limit of a run's document, and of an older program's table. A test of an hour has some 20 MB.
 pub const DOCUMENT_BYTES_MAX: u64 = 256 << 20;
-/// Longest description that somebody writes: a preset, a simulated device.
+/// Size limit of a description that somebody writes: a preset, or a simulated device.
 pub const DESCRIPTION_BYTES_MAX: u64 = 1 << 20;
 
 /// Device and inode of each file that was read.
 static READ: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
 
-/// Whether a file was read: nothing that is made from it may take its place.
+/// Returns true if a file was read. Nothing that is made from that file may replace it.
 pub fn was_read(metadata: &Metadata) -> bool {
     READ.lock().unwrap_or_else(PoisonError::into_inner).contains(&(metadata.dev(), metadata.ino()))
 }
 
-/// Opens a regular file; devices and pipes are refused, as they may have no end.
+/// Opens a regular file. Refuses devices and pipes, as they may have no end.
 ///
 /// # Errors
-/// It is no regular file, or cannot be opened.
+/// The file is not regular, or cannot be opened.
 pub fn open(path: &Path) -> Result<File> {
     let file = open_any(path)?;
     let kind = file.metadata()?.file_type();
@@ -38,10 +38,10 @@ pub fn open(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Opens a file of any kind, without waiting for somebody who writes into a pipe.
+/// Opens a file of any kind. Does not wait for the writer of a pipe.
 ///
 /// # Errors
-/// It cannot be opened.
+/// The file cannot be opened.
 pub fn open_any(path: &Path) -> Result<File> {
     let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;
@@ -50,10 +50,10 @@ pub fn open_any(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// All of a regular file.
+/// Reads all of a regular file.
 ///
 /// # Errors
-/// It is no regular file, cannot be read, or is longer than that.
+/// The file is not regular, cannot be read, or is longer than `bytes_max`.
 pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>> {
     patiently(path, move |path| whole(open(path)?, bytes_max))
 }
@@ -61,7 +61,7 @@ pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>> {
 /// Looks at a path that may lie on a server that does not answer.
 ///
 /// # Errors
-/// Those of the look, or that it hangs.
+/// The look fails, or it hangs.
 pub fn patiently<T: Send + 'static>(
     path: &Path,
     look: impl FnOnce(&Path) -> Result<T> + Send + 'static,
@@ -72,18 +72,18 @@ pub fn patiently<T: Send + 'static>(
         .map_err(|trouble| Error::other(trouble.cause))?
 }
 
-/// The same as text.
+/// Reads all of a regular file as text.
 ///
 /// # Errors
-/// As [`read`], and where it is no text.
+/// As [`read`]; or the file is not UTF-8.
 pub fn read_text(path: &Path, bytes_max: u64) -> Result<String> {
     String::from_utf8(read(path, bytes_max)?).map_err(|_| Error::other("it is no text"))
 }
 
-/// All that a reader gives.
+/// Reads everything that a reader gives.
 ///
 /// # Errors
-/// It cannot be read, or gives more than that.
+/// The reader fails, or gives more than `bytes_max`.
 pub fn whole(reader: impl Read, bytes_max: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     reader.take(bytes_max + 1).read_to_end(&mut bytes)?;

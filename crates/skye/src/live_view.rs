@@ -1,4 +1,4 @@
-//! Three lines on stderr that move while a test runs.
+//! Three lines on stderr that are updated while a test runs.
 
 use std::io::IsTerminal;
 
@@ -22,29 +22,29 @@ pub struct LiveView {
     last: (u64, u64),
 }
 
-/// What the view is told about the phase that is running.
+/// Position of the running phase in the run, as the view shows it.
 pub struct Position<'a> {
     /// The phase.
     pub phase: &'a PlannedPhase,
-    /// Which it is, from 1.
+    /// Number of the phase, from 1.
     pub index: usize,
-    /// Of how many.
+    /// Number of phases.
     pub of: usize,
-    /// What comes next.
+    /// Next phase, if there is one.
     pub next: Option<&'a str>,
-    /// How long it will take.
+    /// Planned time of the phase.
     pub planned_ns: u64,
-    /// Until the whole run should end, at the start of the phase.
+    /// Time until the whole run should end, at the start of the phase.
     pub left_ns: u64,
 }
 
 impl LiveView {
-    /// A view, hidden if `quiet` or where there is no terminal.
+    /// Returns a view, hidden if `quiet` or where there is no terminal.
     pub fn new(quiet: bool, style: Style) -> Self {
         let shown = !quiet && std::io::stderr().is_terminal();
         let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(None, target);
-        // The template is a constant; without it the bar only looks different.
+        // The template is a constant. Without it, the bar only looks different.
         if let Ok(template) = ProgressStyle::with_template("{msg}") {
             bar.set_style(template);
         }
@@ -63,19 +63,19 @@ impl LiveView {
         }
     }
 
-    /// Whether the terminal takes what is shown. One whose output was stopped (Ctrl-S) would keep us waiting, with a test
-    /// under way.
+    /// Returns true if the terminal takes output. A terminal whose output was stopped (Ctrl-S) would block us in the
+    /// middle of a test.
     fn is_taken(&self) -> bool {
         terminal::is_ready(rustix::stdio::stderr())
     }
 
-    /// Another phase begins.
+    /// Begins another phase.
     pub fn begin(&mut self) {
         self.history.clear();
         self.last = (0, 0);
     }
 
-    /// Shows how far a phase is.
+    /// Shows the progress of a phase.
     pub fn update(&mut self, position: &Position<'_>, tick: &Tick<'_>) {
         let (last_ns, last_ops) = self.last;
         let seconds = tick.elapsed_ns.saturating_sub(last_ns) as f64 / 1e9;
@@ -124,7 +124,7 @@ impl LiveView {
         if self.is_taken() { self.bar.suspend(print) } else { print() }
     }
 
-    /// Takes the view away.
+    /// Removes the view.
     pub fn end(&self) {
         if !self.is_taken() {
             self.bar.set_draw_target(ProgressDrawTarget::hidden());

@@ -1,4 +1,4 @@
-//! What `--verbose` shows: one line on stderr per message.
+//! Output of `--verbose`: one line on stderr per message.
 
 use log::{LevelFilter, Log, Metadata, Record};
 
@@ -19,6 +19,6 @@ impl Log for Stderr {
 /// Shows messages from here on; only warnings unless `verbose`.
 pub fn install(verbose: bool) {
     log::set_max_level(if verbose { LevelFilter::Debug } else { LevelFilter::Warn });
-    // Fails only if there is one already, which there is not.
+    // Fails only if a logger is set already, which it is not.
     let _ = log::set_logger(&Stderr);
 }

@@ -1,9 +1,17 @@
 //! The program: flags and presets, the session's driver, the store of runs, the live view, exit codes.
 //!
+//! The module `driver` runs the tests of a plan, from the first to the last. Its users are `run_command`, `ab_command`
+//! and the programs of the family in `front_ends`.
+//!
+//! Two words in no help start this program as a worker for the C library, or as a rig. They are checked before any
+//! thread starts.
+//!
 //! Invariants:
-//! - The only crate that prints and that ends the process.
+//! - No other crate prints or ends the process.
 //! - Results go to stdout, progress and warnings to stderr; where stdout carries JSON or CSV, nothing else does.
 //! - A reader that goes away ends a run quietly, after cleaning up.
+//! - A command beside a test comes from the command line, never from a preset. It ends with its test (`beside`).
+//! - Rates of `null`, `nop` and simulated devices are no results and never in the store (`Engine::needs_files`).
 
 mod ab_command;
 mod beside;
@@ -58,11 +66,11 @@ fn main() -> ExitCode {
         return ExitCode::from(failure.report());
     }
     memory::keep();
-    // What we make we must be able to read and remove, whatever mask we were started with.
+    // We must be able to read and remove what we make, whatever umask we were started with.
     let mask = rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     rustix::process::umask(mask.difference(rustix::fs::Mode::RWXU));
     let words: Vec<_> = std::env::args_os().collect();
-    // Such a worker has one thread and treats signals in its own way. The run is told what goes wrong, and says it.
+    // A stdio worker has one thread and treats signals in its own way. It reports errors to the run, which prints them.
     if let Some(parent) = cli::parent_of_stdio_worker(&words) {
         return ExitCode::from(engine::stdio::serve(parent).map_or(exit::FAILED, |()| exit::DONE));
     }
@@ -102,7 +110,7 @@ fn main() -> ExitCode {
     ended(|| dispatch(cli))
 }
 
-/// Does it, and gives the code to end with.
+/// Runs a command, and returns the exit code.
 fn ended(command: impl FnOnce() -> Done + UnwindSafe) -> ExitCode {
     raise_descriptor_limit();
     let checked = move || {
@@ -112,7 +120,7 @@ fn ended(command: impl FnOnce() -> Done + UnwindSafe) -> ExitCode {
     let code = match std::panic::catch_unwind(checked) {
         Ok(Ok(code)) => code,
         Ok(Err(failure)) => failure.report(),
-        // The message is out, and unwinding has removed what the run had made.
+        // The message is printed, and unwinding has removed what the run had made.
         Err(_) => exit::FAILED,
     };
     ExitCode::from(closing::finish(code))
@@ -136,22 +144,22 @@ fn dispatch(cli: Cli) -> Done {
         Command::Doctor { directory } => doctor::doctor(&directory),
         Command::SelfTest(arguments) => selftest::selftest(&arguments),
         Command::Clean { directory } => store_commands::clean(&directory),
-        // Only behind --verbose: else they have taken the command line before it was parsed.
+        // Reached only behind --verbose: otherwise a front end has taken the command line before it was parsed.
         Command::Family(command) => front_ends::run(&command),
         Command::Completions { shell } => cli::completions(shell),
-        Command::Man => cli::man(),
+        Command::Man { command } => cli::man(command.as_deref()),
     }
 }
 
-/// Each worker thread is watched through two descriptors, and large trees keep directories open.
+/// Raises the limit of descriptors. Each worker thread is watched through two, and large trees keep directories open.
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    // What may not be raised stays, and what does not fit says so when it is opened.
+    // A limit that may not be raised stays. A descriptor beyond it fails when it is opened.
     let _ = setrlimit(Resource::Nofile, rustix::process::Rlimit { current: limit.maximum, ..limit });
 }
 
-/// The kernel lets a stack grow as far as its limit allows at that moment.
+/// Makes sure that the stack may grow enough. The kernel lets a stack grow as far as its limit allows at that moment.
 fn check_stack() -> Result<(), Failure> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     const WISHED_BYTES: u64 = 8 << 20;
@@ -160,7 +168,7 @@ fn check_stack() -> Result<(), Failure> {
     let is_less = |bytes: Option<u64>, than| bytes.is_some_and(|bytes| bytes < than);
     if is_less(limit.current, WISHED_BYTES) {
         let maximum = limit.maximum.map(|bytes| bytes.max(WISHED_BYTES));
-        // The first is root's alone.
+        // Only root may set the first.
         let wished = [maximum, limit.maximum].map(|maximum| Rlimit {
             current: Some(maximum.map_or(WISHED_BYTES, |bytes| bytes.min(WISHED_BYTES))),
             maximum,
@@ -175,5 +183,5 @@ fn check_stack() -> Result<(), Failure> {
     Ok(())
 }
 
-/// What every command gives: its exit code, or why it failed.
+/// Result of a command: its exit code, or why it failed.
 type Done = Result<u8, Failure>;

@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 
-/// Where the kernel takes marks. The other place, below debugfs, would be mounted by being looked at.
+/// File where the kernel takes marks. Looking at the other place, below debugfs, would mount it.
 const PATH: &str = "/sys/kernel/tracing/trace_marker";
 
 /// Writes marks, or nothing where the kernel takes none from us.
@@ -14,18 +14,18 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Opened once: what is not mounted, or not for this user, stays so for a run.
+    /// Opens the file once: a mount or permission that is missing stays so for a run.
     pub fn open() -> Self {
         Self { file: OpenOptions::new().write(true).open(PATH).ok(), has_begun: false }
     }
 
-    /// A measured part of a test begins.
+    /// Marks the begin of a measured part of a test.
     pub fn begin(&mut self, id: &str, spec: &str) {
         self.has_begun = true;
         self.write("begin", id, spec);
     }
 
-    /// It has ended.
+    /// Marks the end of the part.
     pub fn end(&mut self, id: &str, spec: &str) {
         // A test whose threads do not get ready ends without having begun.
         if std::mem::take(&mut self.has_begun) {
@@ -35,7 +35,7 @@ impl Marks {
 
     fn write(&mut self, what: &str, id: &str, spec: &str) {
         if let Some(file) = &mut self.file {
-            // In one call, which is one mark. Nothing depends on it.
+            // One call makes one mark. Errors are ignored: nothing depends on marks.
             let _ = file.write_all(format!("skye: {what} {id} {spec}\n").as_bytes());
         }
     }

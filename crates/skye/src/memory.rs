@@ -1,5 +1,5 @@
-//! Memory for the way out: where there is no more, a part that was kept is given back, and the run ends in order. Where
-//! that is not enough, its files are removed at once.
+//! Memory for the way out. When memory runs out, a kept part is given back, and the run ends in order. If that is not
+//! enough, the run's files are removed at once.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::null_mut;
@@ -11,12 +11,12 @@ use nix::libc;
 
 use crate::exit;
 
-/// What is kept for an end in order: enough to collect, judge, save and print a run of usual length.
+/// Reserve for an end in order: enough to collect, judge, save and print a run of usual length.
 static FOR_THE_END: Reserve = Reserve::of(1 << 20);
-/// What is kept for removing files at once.
+/// Reserve for removing files at once.
 static FOR_THE_REMOVAL: Reserve = Reserve::of(256 << 10);
 static IS_SHORT: AtomicBool = AtomicBool::new(false);
-/// What ends a run.
+/// Flag that ends a run.
 static END: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 /// The thread that removes files at once.
 static REMOVER: AtomicI32 = AtomicI32::new(0);
@@ -27,17 +27,17 @@ pub fn keep() {
     FOR_THE_REMOVAL.keep();
 }
 
-/// Raises this flag where memory runs out. Before there is one, the process ends at once.
+/// Sets the flag to raise when memory runs out. Without a flag, the process ends at once.
 pub fn raise_when_short(flag: &Arc<AtomicBool>) {
     let _ = END.set(Arc::clone(flag));
 }
 
-/// Whether memory has run out.
+/// Returns true if memory has run out.
 pub fn is_short() -> bool {
     IS_SHORT.load(Ordering::Relaxed)
 }
 
-/// Memory that is kept.
+/// Memory that is kept in reserve.
 struct Reserve {
     memory: AtomicPtr<u8>,
     layout: Layout,
@@ -56,7 +56,7 @@ impl Reserve {
         self.memory.store(unsafe { System.alloc(self.layout) }, Ordering::Relaxed);
     }
 
-    /// Gives it back.
+    /// Gives the memory back.
     fn release(&self) {
         let memory = self.memory.swap(null_mut(), Ordering::AcqRel);
         if !memory.is_null() {
@@ -97,7 +97,8 @@ fn or_from_reserve(allocate: impl Fn() -> *mut u8) -> *mut u8 {
     if memory.is_null() { short(&allocate) } else { memory }
 }
 
-/// Ends the run in order, from the reserve. Whoever finds no memory even then removes the files and ends the process.
+/// Ends the run in order, from the reserve. A thread that finds no memory even then removes the files and ends the
+/// process.
 #[cold]
 fn short(allocate: &dyn Fn() -> *mut u8) -> *mut u8 {
     if let Some(end) = END.get() {
@@ -116,16 +117,16 @@ fn short(allocate: &dyn Fn() -> *mut u8) -> *mut u8 {
             FOR_THE_REMOVAL.release();
             run::directory::remove_all_at_once();
         }
-        // Even for that there was too little.
+        // Even the removal found too little memory.
         Err(remover) if remover == own => {}
         // The process ends when the other thread is done.
         Err(_) => loop {
             std::thread::sleep(Duration::from_secs(1));
         },
     }
-    // Nothing that is formatted: it may need memory.
+    // Nothing is formatted: that may need memory.
     let message = b"skye: cannot go on: memory ran out; ask for less, or give it more\n";
     let _ = rustix::io::write(rustix::stdio::stderr(), message);
-    // SAFETY: it does not return, and runs nothing of ours: what would be run may need memory.
+    // SAFETY: `_exit` does not return, and runs nothing of ours, which may need memory.
     unsafe { libc::_exit(exit::FAILED.into()) }
 }

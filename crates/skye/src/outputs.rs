@@ -1,4 +1,4 @@
-//! Files that were asked for by name.
+//! Files that the user named for output.
 
 use std::collections::HashSet;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -11,7 +11,7 @@ use run::patience;
 use crate::exit::Failure;
 use crate::{inputs, store, terminal};
 
-/// Whether a name means stdout: `-`, or a name of the very file that stdout leads to, such as /dev/stdout.
+/// Returns true if a name means stdout: `-`, or a name of the very file behind stdout, such as /dev/stdout.
 pub fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-" || leads_to_stdout(path).unwrap_or(false)
 }
@@ -21,7 +21,7 @@ fn leads_to_stdout(path: &Path) -> Option<bool> {
     Some(identity(path)? == (stdout.st_dev, stdout.st_ino))
 }
 
-/// What tells the file behind a name from all others.
+/// Returns the device and inode of the file behind a name.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     let metadata = inputs::patiently(path, Path::metadata).ok()?;
     Some((metadata.dev(), metadata.ino()))
@@ -32,16 +32,16 @@ fn trouble(path: &Path, error: &std::io::Error) -> Trouble {
         .remedy("name a file in a directory that you can write to, with room in it")
 }
 
-/// Finds out before a run whether a file can be written after it, without touching what is there.
+/// Checks before a run that a file can be written after it. Leaves an existing file untouched.
 ///
 /// # Errors
-/// It cannot.
+/// The file cannot be written.
 pub fn check(path: &Path) -> Result<(), Failure> {
     if is_stdout(path) {
         return Ok(());
     }
     patiently(path, |path, _| match path.metadata() {
-        // Written to, not replaced: pipes, /dev/null and the like; but never a disk.
+        // Pipes, /dev/null and the like are written to, not replaced. A disk is never written to.
         Ok(metadata) if metadata.file_type().is_block_device() => {
             Err(std::io::Error::other("it is a block device"))
         }
@@ -66,10 +66,10 @@ fn patiently<T: Send + 'static>(
         .map_err(|error| trouble(path, &error))
 }
 
-/// Whether a file would take the place of one that it is made from.
+/// Checks that a file does not replace one of its own sources.
 ///
 /// # Errors
-/// It would.
+/// The output is one of the inputs.
 pub fn check_apart(output: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
     let Some(own) = identity(output) else { return Ok(()) };
     match inputs.iter().any(|input| identity(input) == Some(own)) {
@@ -81,26 +81,26 @@ pub fn check_apart(output: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
     }
 }
 
-/// Whether two documents would share stdout, or a file.
+/// Checks that no two documents share stdout or a file.
 ///
 /// # Errors
-/// They would.
-pub fn check_stdout<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), Failure> {
+/// Two documents share stdout or a file.
+pub fn check_stdout<'a>(files: impl IntoIterator<Item = &'a Path>) -> Result<(), Failure> {
     let files: Vec<_> = files.into_iter().collect();
     if files.iter().filter(|file| is_stdout(file)).count() > 1 {
         return Err(Failure::Refused(
             "cannot print more than one form on stdout: give the others files".into(),
         ));
     }
-    check_distinct(files.into_iter().map(PathBuf::as_path))
+    check_distinct(files)
 }
 
-/// Whether two documents would share a file that is there or is to be made; pipes and devices take several.
+/// Checks that no two documents share a file, existing or not. Pipes and devices take several documents.
 ///
 /// # Errors
-/// They would.
+/// Two documents share a file.
 pub fn check_distinct(files: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<(), Failure> {
-    // Where it will be; `None` of what takes several documents, and of what hangs, which is told when it is tried.
+    // Place of the file. `None` if it takes several documents, or if it hangs, which the attempt to write reports.
     let place = |file: &Path| {
         let takes_one = file.metadata().map_or(true, |metadata| metadata.is_file());
         Ok(store::resolved(file).ok().filter(|_| takes_one))
@@ -122,18 +122,18 @@ pub fn check_distinct(files: impl IntoIterator<Item = impl AsRef<Path>>) -> Resu
     Ok(())
 }
 
-/// The same for a directory that will be made if need be.
+/// Checks that documents can be written in a directory, which is made if need be.
 ///
 /// # Errors
-/// It cannot be made, or nothing can be written in it.
+/// The directory cannot be made, or nothing can be written in it.
 pub fn check_directory(directory: &Path) -> Result<(), Failure> {
     patiently(directory, |directory, _| try_directory(directory)).map_err(Failure::refused)
 }
 
-/// Makes a directory if need be, and tries whether a file can be made in it.
+/// Makes a directory if need be, and tries to make a file in it.
 ///
 /// # Errors
-/// It cannot.
+/// The directory or the file cannot be made.
 pub fn try_directory(directory: &Path) -> std::io::Result<()> {
     let directory = store::resolved(directory)?;
     std::fs::create_dir_all(&directory).and_then(|()| store::try_part(&directory.join("run.json")))
@@ -142,7 +142,7 @@ pub fn try_directory(directory: &Path) -> std::io::Result<()> {
 /// Writes a document to a file, or to stdout.
 ///
 /// # Errors
-/// The path, and why.
+/// The message names the path and the cause.
 pub fn write(path: &Path, document: impl Into<Vec<u8>>) -> Result<(), Failure> {
     let bytes = document.into();
     if is_stdout(path) {
@@ -154,7 +154,7 @@ pub fn write(path: &Path, document: impl Into<Vec<u8>>) -> Result<(), Failure> {
 /// Writes a document to a file.
 ///
 /// # Errors
-/// The path, why, and what to do.
+/// The message names the path, the cause, and what to do.
 pub fn write_file(path: &Path, bytes: Vec<u8>) -> Result<(), Trouble> {
     patiently(path, move |path, written| {
         store::write_whole(path, |file| store::write_counted(file, &bytes, written))

@@ -1,4 +1,4 @@
-//! Where a run takes place: a directory, or a simulated device.
+//! Place of a run: a directory, or a simulated device.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::{cli, simulation};
 
 /// A place that was found.
 pub struct Place {
-    /// What it is.
+    /// Target of the run.
     pub target: Target,
     device: Option<SimDevice>,
 }
 
 impl Place {
-    /// The place that a word means.
+    /// Finds the place that a word means.
     ///
     /// # Errors
     /// There is no such directory, or the description of a device cannot be understood.
@@ -30,10 +30,10 @@ impl Place {
         })
     }
 
-    /// Begins a run there; nothing is written yet but an empty directory.
+    /// Begins a run there. Only an empty directory is written yet.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The directory cannot be made.
     pub fn open(
         &self,
         root: &Root,
@@ -54,10 +54,11 @@ impl Place {
     }
 }
 
-/// The directory that a word means, by a name that documents can hold. It may lie on a server that does not answer.
+/// Finds the directory that a word means, by a name that documents can hold. The directory may lie on a server that
+/// does not answer.
 ///
 /// # Errors
-/// There is none, or it does not answer.
+/// There is no such directory, or it does not answer.
 pub fn directory(root: &Root, word: &Path) -> Result<Target, Trouble> {
     let (root, word) = (root.clone(), word.to_owned());
     let attempt = format!("use {} as the target", word.display());
@@ -65,7 +66,7 @@ pub fn directory(root: &Root, word: &Path) -> Result<Target, Trouble> {
         &attempt,
         || 0,
         move || {
-            // Where it does not resolve, that is told below.
+            // A path that does not resolve is reported below.
             if word.canonicalize().is_ok_and(|path| path.to_str().is_none()) {
                 let attempt = format!("use {} as the target", word.display());
                 return Err(Trouble::new(attempt, "its name is not UTF-8, as documents of runs are")

@@ -23,13 +23,14 @@ const SHIPPED: &[(&str, &str)] = &[
 /// The preset that runs when none is named.
 pub const DEFAULT: &str = "standard";
 
-/// The presets in this program, each with what it asks for.
+/// Returns the presets in this program, each with its request.
 pub fn shipped() -> impl Iterator<Item = (&'static str, Request)> {
-    // A test reads them all.
+    // A test parses them all.
     SHIPPED.iter().filter_map(|(name, text)| Some((*name, parse(name, text).ok()?)))
 }
 
-/// The flags laid over the preset that they name, or over the one that runs without any; tests of one's own stand alone.
+/// Lays the flags over the preset that they name, or over `default` if they name none. Tests without a named preset
+/// have nothing beneath them.
 ///
 /// # Errors
 /// As [`load`].
@@ -158,7 +159,7 @@ mod tests {
             let line = random_line(&mut random);
             match both(&line) {
                 Ok((first, second)) => assert_eq!(first, second, "{line}"),
-                // Sets of flags that are refused have no plan; but only for a reason that is one.
+                // A refused set of flags has no plan, but the refusal must have a good reason.
                 Err(problem) => {
                     assert!(
                         problem.contains("stay within") || problem.contains("too small"),

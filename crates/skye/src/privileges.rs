@@ -13,12 +13,12 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// As it is now.
+    /// Returns the identity that the process has now.
     pub fn current() -> Self {
         Self { uid: geteuid().as_raw(), gid: getegid().as_raw() }
     }
 
-    /// Whether nothing is forbidden to it.
+    /// Returns true for root, to whom nothing is forbidden.
     pub fn is_root(self) -> bool {
         self.uid == 0
     }
@@ -30,8 +30,8 @@ impl fmt::Display for Identity {
     }
 }
 
-/// Becomes a user, by name or number, with the group that is named, else with the user's own, and gives all other groups
-/// up. A group alone leaves the user as it is.
+/// Becomes a user, by name or number, and gives up all other groups. The group is the named one, else the user's own. A
+/// group alone leaves the user as it is.
 ///
 /// # Errors
 /// There is no such user or group, or only root could become it. Nothing was changed then, or the process must end.
@@ -47,7 +47,7 @@ pub fn become_user(user: Option<&str>, group: Option<&str>) -> Result<Identity, 
             .remedy("leave -u and -g away, or start it as root"));
     }
     let (uid, gid) = (Uid::from_raw(wanted.uid), Gid::from_raw(wanted.gid));
-    // The groups first: afterwards there is no right to give them up any more.
+    // The groups come first: afterwards, the right to give them up is gone.
     setgroups(&[gid])
         .and_then(|()| setresgid(gid, gid, gid))
         .and_then(|()| setresuid(uid, uid, uid))
@@ -61,7 +61,7 @@ pub fn become_user(user: Option<&str>, group: Option<&str>) -> Result<Identity, 
     Ok(wanted)
 }
 
-/// Gives up what root may do, which a process keeps with the user where its security bits say so.
+/// Gives up root's capabilities. A process keeps them when it changes its user, if its security bits say so.
 fn give_up_capabilities() -> std::io::Result<()> {
     use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
     let none = CapabilitySet::empty();
@@ -73,10 +73,10 @@ fn give_up_capabilities() -> std::io::Result<()> {
     }
 }
 
-/// The number that tells the kernel to leave a user or group as it is (setresuid(2)): nobody's.
+/// The number that tells the kernel to leave a user or group as it is (setresuid(2)). It belongs to nobody.
 const NOBODYS: u32 = u32::MAX;
 
-/// The numbers of those who were named.
+/// Returns the numbers of the named user and group.
 fn wanted(user: Option<&str>, group: Option<&str>, current: Identity) -> Result<Identity, Trouble> {
     let mut identity = current;
     if let Some(word) = user {
@@ -89,7 +89,7 @@ fn wanted(user: Option<&str>, group: Option<&str>, current: Identity) -> Result<
         let found = found.map_err(|errno| Trouble::new(attempt(), std::io::Error::from(errno)))?;
         identity = match (found, number) {
             (Some(user), _) => Identity { uid: user.uid.as_raw(), gid: user.gid.as_raw() },
-            // Whom nobody knows by name belongs to no group.
+            // A user number without a name belongs to no group.
             (None, Some(uid)) if uid != NOBODYS => Identity { uid, gid: group_of("nogroup")?.unwrap_or(uid) },
             (None, _) => {
                 return Err(Trouble::new(attempt(), "there is no such user")
@@ -106,7 +106,7 @@ fn wanted(user: Option<&str>, group: Option<&str>, current: Identity) -> Result<
     Ok(identity)
 }
 
-/// The number of a group by its name or number; a number need not have a name.
+/// Returns the number of a group, by its name or number. A number need not have a name.
 fn group_of(word: &str) -> Result<Option<u32>, Trouble> {
     if let Ok(number) = word.parse() {
         return Ok(Some(number).filter(|number| *number != NOBODYS));

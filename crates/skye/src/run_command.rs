@@ -25,7 +25,11 @@ use crate::{outputs, preset, run_names, store, terminal};
 
 /// Measures.
 pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
-    let detail = if arguments.quiet { Detail::Table } else { detail };
+    let detail = match (arguments.summary, arguments.quiet) {
+        (true, _) => Detail::Summary,
+        (false, true) => Detail::Table,
+        (false, false) => detail,
+    };
     let started = Instant::now();
     let started_at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
     if !arguments.quiet {
@@ -34,15 +38,11 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
         }
     }
     let request = preset::beneath(arguments.request(), &arguments.work, preset::DEFAULT)?;
-    let on_stdout = documents(arguments).filter(|path| outputs::is_stdout(path)).count();
-    if on_stdout > 1 {
-        return Err(Failure::Refused(
-            "cannot print more than one of JSON, CSV and HTML on stdout: give the others files".into(),
-        ));
-    }
+    outputs::check_stdout(documents(arguments))?;
+    let is_stdout_taken = documents(arguments).any(outputs::is_stdout);
     let seed = request.seed.unwrap_or_else(|| fastrand::u64(1..1_000_000));
     let style = terminal::style();
-    let shows_text = !arguments.dry_run && on_stdout == 0;
+    let shows_text = !arguments.dry_run && !is_stdout_taken;
     let root = Root::system();
     let machine = driver::machine(&root);
     let place = Place::find(&root, &arguments.target)?;
@@ -52,7 +52,6 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
         terminal::print_bytes(text::dry_run(&plan, &environment).as_bytes())?;
         return Ok(exit::DONE);
     }
-    outputs::check_distinct(documents(arguments))?;
     for file in documents(arguments) {
         outputs::check(file)?;
     }
@@ -63,13 +62,13 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
     let interruption = Interruption::catch()?;
     let beside = Beside::prepare(arguments, &environment, &started_at, &interruption)?;
     let mut session = place.open(&root, &plan, seed, interruption.raised.clone())?;
-    // What is hidden is known by now, and nothing has been written but an empty directory.
+    // Hidden sources are known by now, and only an empty directory has been written.
     let environment = Environment { hidden_sources: session.hidden_sources().to_vec(), ..environment };
     if shows_text && !arguments.quiet {
         terminal::message("skye", &text::plan_line(&plan));
     }
     session.set_observed(!arguments.unobserved);
-    // Where nothing can be written again, all is written once: at the end.
+    // Output that cannot be written over is written once, at the end.
     let rows = Rc::new(Cell::new(Lines { written: 0, told: terminal::times_told() }));
     let shows_rows = !arguments.quiet && std::io::stdout().is_terminal();
     let audience = shows_text.then(|| -> Box<dyn Audience> {
@@ -97,7 +96,9 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
 
 /// The documents that were asked for by name.
 fn documents(arguments: &RunArguments) -> impl Iterator<Item = &Path> {
-    [&arguments.json, &arguments.csv, &arguments.html].into_iter().filter_map(Option::as_deref)
+    [&arguments.json, &arguments.csv, &arguments.html, &arguments.openmetrics]
+        .into_iter()
+        .filter_map(Option::as_deref)
 }
 
 /// Rows on a terminal while the run goes on. At the end, the answer is written over them.
@@ -108,7 +109,7 @@ struct Rows {
     lines: Rc<Cell<Lines>>,
 }
 
-/// Whoever reads the answer at the end, unless they have gone by then.
+/// Reader of the answer at the end, unless it has gone by then.
 struct Reader;
 
 impl Audience for Reader {
@@ -127,7 +128,7 @@ impl Audience for Reader {
 #[derive(Clone, Copy)]
 struct Lines {
     written: usize,
-    /// How often something had been printed to stderr before the first.
+    /// Number of messages on stderr before the first line.
     told: usize,
 }
 
@@ -159,20 +160,20 @@ impl Audience for Rows {
     }
 }
 
-/// What is told at the end of a run, and how.
+/// Output at the end of a run, and its form.
 struct Told {
     detail: Detail,
     style: Style,
-    /// Lines on the terminal that it takes the place of, unless something else stands between them.
+    /// Lines on the terminal that the output replaces, unless something was printed between them.
     rows: Lines,
 }
 
-/// Whether a number is not the speed of this storage.
+/// Returns true if a number is not the speed of this storage.
 fn is_invalid(phase: &PhaseRecord) -> bool {
     phase.verdict.as_ref().is_some_and(|verdict| verdict.trust == Trust::Invalid)
 }
 
-/// Saves, prints what is left to be said, and decides about the exit code.
+/// Saves the run, prints what is left to say, and decides the exit code.
 fn finish(arguments: &RunArguments, ended: Ended, told: Option<&Told>) -> Done {
     let mut code = if ended.tell() { exit::DONE } else { exit::FAILED };
     let gone = ended.reader_is_gone();
@@ -186,14 +187,14 @@ fn finish(arguments: &RunArguments, ended: Ended, told: Option<&Told>) -> Done {
     }
     let told = told.filter(|_| !gone && !run.phases.is_empty());
     if let Some(told) = told {
-        // What was measured is said before it is saved, in a place that may hang.
+        // Results are printed before they are saved, because the place for saving may hang.
         if told.rows.told == terminal::times_told() {
             terminal::erase_above(told.rows.written);
         }
         print_part(&text::screen(&run, told.detail, &told.style), &mut code);
     }
     let mut saved = None;
-    // With nothing measured there is nothing to save; a second signal skips the saving, too.
+    // With nothing measured there is nothing to save. A second signal skips saving, too.
     if !run.phases.is_empty() && !interruption.is_repeated() {
         let keeps = !arguments.no_save;
         match keeps.then(|| save(arguments, &run, beside.as_ref().map(Beside::document))).transpose() {
@@ -230,7 +231,7 @@ fn finish(arguments: &RunArguments, ended: Ended, told: Option<&Told>) -> Done {
     Ok(interruption.exit_code().unwrap_or(code))
 }
 
-/// Prints a part. A reader that has gone away misses nothing that is not saved.
+/// Prints a part. A reader that has gone away is no error.
 fn print_part(part: &str, code: &mut u8) {
     if let Err(Failure::Failed(message)) = terminal::print_line(part) {
         terminal::error(&message);
@@ -238,7 +239,7 @@ fn print_part(part: &str, code: &mut u8) {
     }
 }
 
-/// Saves a run, as CSV too where the user named the directory.
+/// Saves a run. Saves it as CSV, too, if the user named the directory.
 fn save(arguments: &RunArguments, run: &Run, reserved: Option<&Path>) -> Result<Option<PathBuf>, String> {
     let wanted = arguments.output.as_deref();
     let homeless = "cannot save the run: neither XDG_STATE_HOME nor HOME is set; name a directory with -o DIR, or add --no-save";
@@ -259,6 +260,9 @@ fn write_outputs(arguments: &RunArguments, run: &Run) -> Result<(), Failure> {
     }
     if let Some(file) = &arguments.html {
         outputs::write(file, report::html::page(run, Embed::Run))?;
+    }
+    if let Some(file) = &arguments.openmetrics {
+        outputs::write(file, report::openmetrics::write(run))?;
     }
     Ok(())
 }

@@ -1,13 +1,13 @@
-//! Names of saved runs: files are called by time and a word, "20261122T140307Z-otter.json", and users type the day and the
-//! word, "1122-otter".
+//! Names of saved runs. Files have a time and a word as their names, "20261122T140307Z-otter.json". Users type the day
+//! and the word, "1122-otter".
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// Characters of the time in the name of a file: "20261122T140307Z".
+/// Length of the time in the name of a file: "20261122T140307Z".
 const TIME_LEN: usize = 16;
 
-/// The name that is printed and can be typed; the whole stem where a file was named otherwise.
+/// Returns the name that is printed and can be typed; the whole stem if the file is named otherwise.
 pub fn short(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let parts = stem.split_at_checked(TIME_LEN);
@@ -26,7 +26,7 @@ pub fn short(path: &Path) -> String {
     }
 }
 
-/// The names that the document of a run may have in a directory, in the order in which they are tried: none has the day and
+/// Returns the names that the document of a run may have in a directory, in the order of trial. None has the day and
 /// the word of another run there.
 pub fn free(directory: &Path, started_at: &str) -> impl Iterator<Item = PathBuf> + use<> {
     let whole_seconds = started_at.split('.').next().unwrap_or_default();
@@ -45,7 +45,7 @@ pub fn free(directory: &Path, started_at: &str) -> impl Iterator<Item = PathBuf>
         .filter(move |path| !taken.contains(&short(path)))
 }
 
-/// Paths that a name means: all of that name, or else all whose name or stem begins with it.
+/// Returns the paths that a name means: exact matches, or else those whose name or stem begins with it.
 pub fn matching(paths: &[PathBuf], name: &str) -> Vec<PathBuf> {
     let stem = |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let of = |is_meant: &dyn Fn(&str) -> bool| -> Vec<PathBuf> {
@@ -90,7 +90,7 @@ mod tests {
         let name = first.file_name().unwrap().to_str().unwrap();
         assert!(name.starts_with("20261122T140307Z-"), "{name}");
         std::fs::write(&first, "").unwrap();
-        // Later on the same day, and by accident of the same word.
+        // A run later on the same day, which may have the same word by accident.
         let all: HashSet<_> = free(directory.path(), "2026-11-22T18:00:00Z")
             .take(WORDS.len())
             .map(|path| short(&path))

@@ -1,6 +1,6 @@
-//! `skye selftest`: devices whose limit is known, measured by this program, and whether it names them.
+//! `skye selftest`: measures devices whose limit is known, and checks that this program names it.
 //!
-//! What measures is `skye run`, in a process of its own that is told a directory and tests and nothing else.
+//! `skye run` measures, in a process of its own. It gets a directory and tests, and nothing else.
 
 mod measured;
 
@@ -37,7 +37,7 @@ pub fn selftest(arguments: &SelfTestArguments) -> Done {
     if let Some(path) = &arguments.json {
         outputs::check(path)?;
     }
-    // Rigs are talked to through pipes, and may be gone.
+    // We talk to rigs through pipes, and a rig may be gone.
     let interruption = Interruption::catch_but_pipes()?;
     for cleaned in undone() {
         told(&cleaned, |line| terminal::message("skye", line));
@@ -62,7 +62,7 @@ pub fn selftest(arguments: &SelfTestArguments) -> Done {
     if shows_text {
         terminal::print_line(&text::selftest::title(&selftest, &style))?;
     }
-    // In another order each time: what one leaves behind must not always meet the same one.
+    // The order differs each time: what one case leaves behind must not always meet the same case.
     let mut order: Vec<&Case> = cases.iter().collect();
     fastrand::Rng::with_seed(selftest.seed).shuffle(&mut order);
     let started = Instant::now();
@@ -78,7 +78,7 @@ pub fn selftest(arguments: &SelfTestArguments) -> Done {
                 selftest.answers.extend(answers);
                 if shows_text {
                     reader = view.above(|| terminal::print_line(&shown));
-                    // Who asked for a file gets it, read or not.
+                    // A user who asked for a file gets it, even if nobody reads stdout.
                     shows_text = reader.is_ok();
                 }
             }
@@ -112,7 +112,8 @@ pub fn selftest(arguments: &SelfTestArguments) -> Done {
     Ok(interruption.exit_code().unwrap_or_else(|| code(&selftest)))
 }
 
-/// What failed, or was left behind, is worse than what was named wrong; nothing at all was not what was asked for.
+/// Returns the exit code. A failed case, or one that left something, is worse than a wrong name. No answers at all are
+/// a failure, too.
 fn code(selftest: &SelfTest) -> u8 {
     let has_failed = selftest.missing.iter().any(|missing| missing.is_failure);
     if has_failed || !selftest.left.is_empty() || selftest.score.tests == 0 {
@@ -124,17 +125,17 @@ fn code(selftest: &SelfTest) -> u8 {
     }
 }
 
-/// As they are listed, whatever order they were measured in.
+/// Sorts the results as the cases are listed, whatever order they were measured in.
 fn in_order(selftest: &mut SelfTest, cases: &[Case]) {
     let place = |name: &str| cases.iter().position(|case| case.name == name);
     selftest.answers.sort_by_key(|Answer { case, .. }| place(case));
     selftest.missing.sort_by_key(|Missing { case, .. }| place(case));
 }
 
-/// The cases of these names; all of them if there are none.
+/// Returns the cases of these names; all of them if there are no names.
 ///
 /// # Errors
-/// There is none of a name.
+/// A name belongs to no case.
 fn chosen(names: &[String], cpus: u32) -> Result<Vec<Case>, Failure> {
     let all = cases::all(cpus);
     for name in names {
@@ -165,7 +166,7 @@ fn listed(case: &Case, style: &text::Style) -> String {
     )
 }
 
-/// Undoes what selftests that were killed have left.
+/// Undoes what killed selftests have left.
 fn undone() -> Vec<Cleaned> {
     for journal in rig::abandoned() {
         rig::plain_directories(&journal).iter().for_each(|directory| measured::clear(directory));
@@ -185,7 +186,7 @@ fn clean() -> Done {
     Ok(if is_all { exit::DONE } else { exit::FAILED })
 }
 
-/// What became of one that was killed, line by line.
+/// Says what became of a killed selftest, line by line.
 fn told(cleaned: &Cleaned, mut tell: impl FnMut(&str)) {
     let journal = cleaned.journal.display();
     if !cleaned.undone.is_empty() {

@@ -1,4 +1,12 @@
-//! Signals as flags: the first ends the run and keeps what was measured, a second skips the saving, none the removing.
+//! Signals as flags: the first ends the run and keeps what was measured, a second skips saving. None skips the removal
+//! of files.
+//!
+//! SIGPIPE ends a run as a reader that is gone, and is no second signal. SIGXFSZ is caught so that the write fails with
+//! EFBIG. The process for the C library ignores the signals. The run stops it, or the kernel kills it with the thread
+//! that started it.
+//!
+//! A panic of a worker reaches the driver as a message. A panic of the driver removes the work directory on its way
+//! out.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -12,39 +20,40 @@ use signal_hook::iterator::Signals;
 use crate::exit::Failure;
 use crate::memory;
 
-/// What ends a run. XFSZ, the file size limit, does not: it becomes an error of the write (EFBIG) once it is caught.
+/// Signals that are caught. All end a run except XFSZ, the file size limit: once caught, it becomes an error of the
+/// write (EFBIG).
 const ENDING: [i32; 9] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM, SIGXFSZ];
 
-/// Those that stay ignored where they were before us: nohup does so with HUP, and a script's shell with INT and QUIT of
-/// what it starts in the background.
+/// Signals that stay ignored if they were ignored before us. nohup ignores HUP. A script's shell ignores INT and QUIT
+/// for commands in the background.
 const YIELDING: [i32; 3] = [SIGHUP, SIGINT, SIGQUIT];
 
-/// The signals that are ignored, as bits, the lowest for signal 1; none where the kernel does not tell.
+/// Returns the ignored signals as bits, the lowest for signal 1; 0 where the kernel does not tell.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// The first one that asked for an end, and when; one for the process, as stdout is.
+/// First signal that asked for an end, and its time. There is one for the process, as there is one stdout.
 static FIRST: OnceLock<(i32, Instant)> = OnceLock::new();
 
-/// Whether a signal asked for an end so long ago, or a user insisted since.
+/// Returns true if a signal asked for an end at least `age` ago, or if the user has insisted since.
 pub fn first_was_before(age: Duration) -> bool {
     FIRST.get().is_some_and(|(_, since)| since.elapsed() >= age) || run::patience::is_insistent()
 }
 
-/// The exit code of a program whose output nobody reads any more: that of the signal that came first, if any did.
+/// Returns the exit code of a program whose output nobody reads any more: that of the first signal, if any arrived.
 pub fn exit_code_unread() -> u8 {
     FIRST.get().map_or(crate::exit::DONE, |(signal, _)| exit_code(*signal))
 }
 
-/// The exit code that a signal calls for; a reader that is gone is no error.
+/// Returns the exit code that a signal calls for. A reader that is gone is no error.
 fn exit_code(signal: i32) -> u8 {
     if signal == SIGPIPE { crate::exit::DONE } else { 128 + signal as u8 }
 }
 
-/// What has arrived.
+/// Signals that have arrived.
 #[derive(Debug, Clone, Default)]
 pub struct Interruption {
     /// Raised by the first signal; workers and waits look at it.
@@ -54,7 +63,7 @@ pub struct Interruption {
 }
 
 impl Interruption {
-    /// Catches what would end us from here on.
+    /// Starts to catch the signals that would end us.
     ///
     /// # Errors
     /// The system refuses a handler or a thread.
@@ -62,7 +71,8 @@ impl Interruption {
         Self::catch_these(&[&ENDING[..], &[SIGPIPE]].concat())
     }
 
-    /// The same for who writes into other pipes than stdout: a reader that goes away is an error of the write.
+    /// Catches the same signals except PIPE, for programs that write into pipes other than stdout. There, a reader that
+    /// goes away is an error of the write.
     ///
     /// # Errors
     /// As [`Interruption::catch`].
@@ -91,9 +101,10 @@ impl Interruption {
 
     fn note(&self, signal: i32) {
         let _ = FIRST.set((signal, Instant::now()));
-        // Only the first decides about the exit code.
+        // Only the first signal decides the exit code.
         let _ = self.first.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
-        // A reader that is gone is no user who insists, nor is a limit of CPU time, which the kernel repeats every second.
+        // A reader that is gone is no user who insists. Neither is a limit of CPU time: the kernel repeats XCPU every
+        // second.
         if !matches!(signal, SIGPIPE | SIGXCPU) && self.count.fetch_add(1, Ordering::SeqCst) > 0 {
             run::patience::insist();
         }
@@ -105,17 +116,17 @@ impl Interruption {
         self.note(SIGPIPE);
     }
 
-    /// Whether the run is to end.
+    /// Returns true if the run is to end.
     pub fn is_raised(&self) -> bool {
         self.raised.load(Ordering::SeqCst)
     }
 
-    /// Whether the user insisted.
+    /// Returns true if the user has insisted with a second signal.
     pub fn is_repeated(&self) -> bool {
         self.count.load(Ordering::SeqCst) > 1
     }
 
-    /// The exit code that a signal calls for, if one arrived.
+    /// Returns the exit code that a signal calls for, if one arrived.
     pub fn exit_code(&self) -> Option<u8> {
         match self.first.load(Ordering::SeqCst) {
             _ if memory::is_short() => Some(crate::exit::FAILED),
@@ -124,7 +135,7 @@ impl Interruption {
         }
     }
 
-    /// Name of the first signal, for messages.
+    /// Returns the name of the first signal, for messages.
     pub fn name(&self) -> &'static str {
         let name = signal_hook::low_level::signal_name(self.first.load(Ordering::SeqCst));
         name.and_then(|name| name.strip_prefix("SIG")).unwrap_or("PIPE")

@@ -8,15 +8,15 @@ use model::{SimDevice, Target};
 use crate::exit::Failure;
 use crate::inputs;
 
-/// What the name of a simulated target begins with.
+/// Prefix of the name of a simulated target.
 const PREFIX: &str = "sim:";
 
-/// Whether a word names a simulated device.
+/// Returns true if `word` names a simulated device.
 pub fn is_named(word: &Path) -> bool {
     word.to_str().is_some_and(|word| word.starts_with(PREFIX))
 }
 
-/// The device and the target that a word names; `None` if it names no simulated one.
+/// Returns the device and the target that a word names; `None` if the word names no simulated device.
 ///
 /// # Errors
 /// The description cannot be read or understood.

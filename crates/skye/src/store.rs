@@ -13,26 +13,27 @@ use run::patience;
 
 use crate::{inputs, run_names};
 
-/// Bytes that the slowest place writes in much less time than it is waited for.
+/// Bytes of one write. The slowest place writes them in much less time than the limit of the wait.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Where runs are saved: `$XDG_STATE_HOME/skye/runs`, or below `$HOME/.local/state`; `None` without either.
+/// Returns the directory of saved runs: `$XDG_STATE_HOME/skye/runs`, or below `$HOME/.local/state`; `None` without
+/// either.
 pub fn directory() -> Option<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
     Some(state?.join("skye/runs"))
 }
 
-/// The directory for what belongs beside a document.
+/// Returns the directory for files that belong beside a document.
 fn beside_of(document: &Path) -> PathBuf {
     document.with_extension("beside")
 }
 
-/// Makes the directory for what belongs beside the document of a run that has begun, and so takes the document's
-/// name, too; with it, the name under which [`save`] is to save the run.
+/// Makes the directory for files that belong beside the document of a run that has begun. This reserves the document's
+/// name, too. Returns the directory, and the name under which [`save`] is to save the run.
 ///
 /// # Errors
-/// It cannot be made.
+/// The directory cannot be made.
 pub fn reserve(directory: &Path, started_at: &str) -> std::io::Result<(PathBuf, PathBuf)> {
     let directory = &resolved(directory)?;
     std::fs::create_dir_all(directory)?;
@@ -40,7 +41,7 @@ pub fn reserve(directory: &Path, started_at: &str) -> std::io::Result<(PathBuf, 
         let beside = beside_of(&document);
         match std::fs::create_dir(&beside) {
             Ok(()) => return Ok((beside, document)),
-            // Another run that began in the same second.
+            // Another run began in the same second.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
@@ -48,15 +49,17 @@ pub fn reserve(directory: &Path, started_at: &str) -> std::io::Result<(PathBuf, 
     Err(Error::other("all names are taken"))
 }
 
-/// Whether a run with this plan belongs into the store: what was never on a device must not be found among results.
+/// Returns true if a run with this plan belongs into the store. Numbers that were never on a device must not be found
+/// among results.
 pub fn takes(plan: &Plan) -> bool {
     plan.phases.iter().all(|phase| phase.workload.data().is_none() || phase.engine.needs_files())
 }
 
-/// Saves a run under a name of its own in a directory, which is made if need be; under `reserved` if it has it already.
+/// Saves a run under a name of its own, or under `reserved` if it has that name already. Makes the directory if need
+/// be.
 ///
 /// # Errors
-/// The path, why, and what to do.
+/// The message names the path, the cause, and what to do.
 pub fn save(run: &Run, directory: &Path, reserved: Option<&Path>) -> Result<PathBuf, Trouble> {
     let attempt = format!("save the run in {}", directory.display());
     let document = report::json::write(run).into_bytes();
@@ -65,17 +68,17 @@ pub fn save(run: &Run, directory: &Path, reserved: Option<&Path>) -> Result<Path
     let work = move |written: &AtomicU64| {
         let place = resolved(&directory)?;
         std::fs::create_dir_all(&place)?;
-        // Under the name that the user knows, but not through it.
+        // Takes the file name from the path that the user knows, but not the directory.
         let there = |path: PathBuf| Some(place.join(path.file_name()?));
         let names = run_names::free(&place, &started_at);
         let reserved = reserved.and_then(there).filter(|path| !path.exists());
-        // Whatever has the same stem belongs to another run.
+        // A file with the same stem belongs to another run.
         let is_free = |path: &PathBuf| {
             !(path.exists() || path.with_extension("csv").exists() || beside_of(path).exists())
         };
         for path in reserved.into_iter().chain(names.filter(is_free)) {
             match write_new(&path, &document, written) {
-                // Another run that ended in the same moment.
+                // Another run ended in the same moment.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 done => return done.map(|()| directory.join(path.file_name().unwrap_or_default())),
             }
@@ -88,11 +91,11 @@ pub fn save(run: &Run, directory: &Path, reserved: Option<&Path>) -> Result<Path
     })
 }
 
-/// Saves a run where the user wants it, or else in the store, which takes none that was never on a device; where it lies
-/// then.
+/// Saves a run where the user wants it, or else in the store. The store takes no run that was never on a device.
+/// Returns the path of the saved run.
 ///
 /// # Errors
-/// Why it is not saved, and what to do; `homeless` where there is no store.
+/// The message says why the run is not saved, and what to do; it is `homeless` where there is no store.
 pub fn keep(
     run: &Run,
     wanted: Option<&Path>,
@@ -123,7 +126,7 @@ pub fn write_whole(path: &Path, write: impl FnOnce(&mut File) -> std::io::Result
     let path = &resolved(path)?;
     in_part(path, |part, file| {
         if let Ok(before) = path.metadata() {
-            // As far as we may: what takes the place of a file is no more open than that was.
+            // Copies mode and owner as far as we may: the new file is no more open than the one that it replaces.
             file.set_permissions(before.permissions())?;
             let _ = std::os::unix::fs::fchown(&*file, Some(before.uid()), Some(before.gid()));
         }
@@ -133,7 +136,7 @@ pub fn write_whole(path: &Path, write: impl FnOnce(&mut File) -> std::io::Result
     })
 }
 
-/// The same of a file that must not be there yet.
+/// Writes a file in the same way, but only if it is not there yet.
 fn write_new(path: &Path, bytes: &[u8], written: &AtomicU64) -> std::io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     use rustix::io::Errno;
@@ -141,7 +144,7 @@ fn write_new(path: &Path, bytes: &[u8], written: &AtomicU64) -> std::io::Result<
         write_counted(file, bytes, written)?;
         file.sync_all()?;
         match renameat_with(CWD, part, CWD, path, RenameFlags::NOREPLACE) {
-            // This file system cannot: then a second name, which is refused as well where there is one.
+            // This file system cannot. A second name (hard link) is refused as well if the path exists.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 std::fs::hard_link(part, path)?;
                 std::fs::remove_file(part)
@@ -151,7 +154,7 @@ fn write_new(path: &Path, bytes: &[u8], written: &AtomicU64) -> std::io::Result<
     })
 }
 
-/// Writes bytes, and counts those that are written.
+/// Writes bytes, and counts the written ones.
 pub fn write_counted(file: &mut File, bytes: &[u8], written: &AtomicU64) -> std::io::Result<()> {
     bytes.chunks(CHUNK_BYTES).try_for_each(|chunk| {
         file.write_all(chunk)?;
@@ -160,7 +163,7 @@ pub fn write_counted(file: &mut File, bytes: &[u8], written: &AtomicU64) -> std:
     })
 }
 
-/// Makes the unfinished form of a file, and removes it where it does not become one.
+/// Makes the unfinished form of a file, and removes it if it does not become one.
 fn in_part(path: &Path, fill: impl FnOnce(&Path, &mut File) -> std::io::Result<()>) -> std::io::Result<()> {
     let part = part_of(path);
     let mut file = File::create_new(&part)?;
@@ -171,13 +174,13 @@ fn in_part(path: &Path, fill: impl FnOnce(&Path, &mut File) -> std::io::Result<(
     })
 }
 
-/// The path without links: they are not replaced, what they lead to is. A link that another user has put where others
-/// write may lead to anything, and is refused, wherever in the path it is.
+/// Returns the path without links: a write replaces the file behind a link, not the link. A link that another user has
+/// put where others write may lead to anything. It is refused, wherever in the path it is.
 ///
 /// # Errors
-/// It has such a link, or too many, or means something that no path leads to, as `/dev/fd/3` may.
+/// The path has such a link, or too many links, or means something that no path leads to, as `/dev/fd/3` may.
 pub fn resolved(path: &Path) -> std::io::Result<PathBuf> {
-    /// As many as the kernel follows (path_resolution(7)).
+    /// Most links that the kernel follows (path_resolution(7)).
     const LINKS_MAX: usize = 40;
     const OTHERS_WRITE: u32 = 0o022;
     let own = rustix::process::geteuid().as_raw();
@@ -210,7 +213,7 @@ pub fn resolved(path: &Path) -> std::io::Result<PathBuf> {
                 }
                 left.extend(parts(&next.read_link()?));
             }
-            // What is not there will be made, or the error is told then.
+            // A missing part will be made, or the error comes then.
             _ => at = next,
         }
     }
@@ -221,31 +224,31 @@ pub fn resolved(path: &Path) -> std::io::Result<PathBuf> {
     }
 }
 
-/// The same error, and that a file is left.
+/// Returns the same error, with the remark that a file is left.
 fn left(part: &Path, error: &Error) -> Error {
     Error::new(error.kind(), format!("{error}, and {} is left", part.display()))
 }
 
-/// What a file is called until it is whole.
+/// Returns the name of a file until it is whole.
 fn part_of(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    // Of two processes in containers, each may have the same number.
+    // Letters are random: processes in different containers may have the same number.
     let letters: String = std::iter::repeat_with(fastrand::alphanumeric).take(6).collect();
     name.push(format!(".{letters}.part"));
     path.with_file_name(name)
 }
 
-/// Whether a file could be written at that path: makes its unfinished form, and takes it away again.
+/// Checks that a file could be written at that path: makes its unfinished form, and removes it again.
 ///
 /// # Errors
-/// It could not.
+/// The file could not be written.
 pub fn try_part(path: &Path) -> std::io::Result<()> {
     let part = part_of(&resolved(path)?);
     File::create_new(&part)?;
     std::fs::remove_file(&part).map_err(|error| left(&part, &error))
 }
 
-/// Paths of saved runs, newest first.
+/// Returns the paths of saved runs, newest first.
 pub fn runs() -> Vec<PathBuf> {
     let paths = |directory: &Path| -> std::io::Result<Vec<_>> {
         Ok(std::fs::read_dir(directory)?.flatten().map(|entry| entry.path()).collect())
@@ -256,7 +259,7 @@ pub fn runs() -> Vec<PathBuf> {
         .flatten()
         .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
         .collect();
-    // Of two that began in the same second, the one that was saved last is the later.
+    // Of two runs that began in the same second, the one that was saved last is the later.
     let saved = |path: &PathBuf| path.metadata().and_then(|found| found.modified()).ok();
     let second = |path: &PathBuf| {
         path.file_stem().map(|stem| stem.to_string_lossy().chars().take(16).collect::<String>())
@@ -266,9 +269,9 @@ pub fn runs() -> Vec<PathBuf> {
     paths
 }
 
-/// Newest runs of the store that are looked at for earlier rates.
+/// Number of newest runs in the store that are searched for earlier rates.
 const EARLIER_RUNS_MAX: usize = 12;
-/// Fewest runs that tell how far another may lie from them, that of today included.
+/// Fewest runs that tell how far another may lie from them, including the present run.
 const RUNS_MIN: usize = 4;
 
 /// The tests of earlier runs on one place.
@@ -276,7 +279,7 @@ const RUNS_MIN: usize = 4;
 pub struct Earlier(Vec<PhaseRecord>);
 
 impl Earlier {
-    /// Those of the store, of the same version on the same system and target.
+    /// Returns the tests of the store's runs of the same version, on the same system and target.
     pub fn on(environment: &Environment) -> Self {
         let is_same = |run: &Run| {
             let (one, other) = (&run.environment, environment);
@@ -298,7 +301,7 @@ impl Earlier {
         Self(runs.filter(is_same).flat_map(|run| run.phases).filter(first).collect())
     }
 
-    /// Where the rate of another run of that test is expected; `None` where too few runs are kept.
+    /// Returns the range in which another run's rate of that test is expected; `None` where too few runs are kept.
     pub fn next_after(&self, record: &PhaseRecord) -> Option<NextRun> {
         let is_same = |phase: &&PhaseRecord| {
             phase.spec == record.spec
@@ -318,10 +321,10 @@ impl Earlier {
     }
 }
 
-/// The file that is meant by `@`, `@-1`, a path, the name of a saved run or its beginning, or a label.
+/// Returns the file that is meant by `@`, `@-1`, a path, the name of a saved run or its beginning, or a label.
 ///
 /// # Errors
-/// There are not so many saved runs, or several are meant.
+/// There are fewer saved runs, or several are meant.
 pub fn find(name: &str) -> Result<PathBuf, String> {
     let Some(rest) = name.strip_prefix('@') else { return find_named(name) };
     let back = match rest {
@@ -372,15 +375,16 @@ fn plural(runs: usize) -> String {
 /// Reads a run from a file.
 ///
 /// # Errors
-/// The path, and what was expected where.
+/// The message names the path, and what was expected where.
 pub fn read(path: &Path) -> Result<Run, String> {
     parse(path, &text(path)?)
 }
 
-/// The text of a file that should be a run, compressed or not; of a page that holds its run, the run's.
+/// Returns the text of a file that should be a run, compressed or not. For a page that holds its run, returns the run's
+/// text.
 ///
 /// # Errors
-/// The path, and why it cannot be read.
+/// The message names the path, and why it cannot be read.
 pub fn text(path: &Path) -> Result<String, String> {
     let bytes = inputs::read(path, inputs::DOCUMENT_BYTES_MAX).map_err(|error| {
         Trouble::new(format!("read the run {}", path.display()), error)
@@ -398,10 +402,10 @@ pub fn text(path: &Path) -> Result<String, String> {
     }
 }
 
-/// The run whose text that is.
+/// Parses the text of a run.
 ///
 /// # Errors
-/// The path, and what was expected where.
+/// The message names the path, and what was expected where.
 pub fn parse(path: &Path, text: &str) -> Result<Run, String> {
     report::json::read(text).map_err(|problem| format!("cannot read the run {}: {problem}", path.display()))
 }
@@ -424,7 +428,7 @@ mod tests {
         let next = earlier.next_after(&of_rate(1010.0)).unwrap();
         assert_eq!(next.runs, 4);
         assert!(next.low_ops_per_second < 980.0 && next.high_ops_per_second > 1020.0, "{next:?}");
-        // Of other work, and of fewer runs, nothing follows.
+        // Other work, or too few runs, give no range.
         let other = PhaseRecord { spec: "read:rnd4k:q17".into(), ..of_rate(1010.0) };
         assert_eq!(earlier.next_after(&other), None);
         assert_eq!(Earlier([980.0, 1000.0].map(of_rate).into()).next_after(&of_rate(1010.0)), None);

@@ -1,4 +1,4 @@
-//! Commands on what is already there: saved runs, and leftovers of killed ones.
+//! Commands on saved runs, and on leftovers of killed runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,11 +23,17 @@ type Form = fn(&model::Run) -> String;
 
 /// `skye report`
 pub fn report(arguments: &ReportArguments, detail: Detail) -> Done {
+    let forms: [(Option<&Path>, Form); 5] = [
+        (arguments.json.as_deref(), report::json::write),
+        (arguments.csv.as_deref(), report::csv::write),
+        (arguments.markdown.as_deref(), report::markdown::write),
+        (arguments.html.as_deref(), |run| report::html::page(run, Embed::Run)),
+        (arguments.openmetrics.as_deref(), report::openmetrics::write),
+    ];
     let path = store::find(&arguments.run).map_err(Failure::Refused)?;
     let text = store::text(&path).map_err(Failure::Refused)?;
     if let Some(found) = front_ends::found_in(&text) {
-        let files = [&arguments.json, &arguments.csv, &arguments.markdown, &arguments.html];
-        let wants_more = files.into_iter().any(Option::is_some);
+        let wants_more = arguments.summary || forms.iter().any(|(file, _)| file.is_some());
         return match wants_more || arguments.rejudge {
             false => found.show(&path.to_string_lossy()),
             true => Err(Failure::Refused(format!(
@@ -38,10 +44,9 @@ pub fn report(arguments: &ReportArguments, detail: Detail) -> Done {
             ))),
         };
     }
-    let files = [&arguments.json, &arguments.csv, &arguments.markdown, &arguments.html];
-    outputs::check_stdout(files.into_iter().flatten())?;
-    // As JSON it is the same again.
-    for file in files.into_iter().skip(1).flatten() {
+    outputs::check_stdout(forms.iter().filter_map(|(file, _)| *file))?;
+    // The JSON form may replace its source, as both are the same.
+    for file in forms.iter().skip(1).filter_map(|(file, _)| *file) {
         outputs::check_apart(file, std::slice::from_ref(&path))?;
     }
     let mut run = store::parse(&path, &text).map_err(Failure::Refused)?;
@@ -50,12 +55,6 @@ pub fn report(arguments: &ReportArguments, detail: Detail) -> Done {
         run.phases.iter_mut().for_each(wording::fill);
     }
     let mut written = false;
-    let forms: [(_, Form); 4] = [
-        (&arguments.json, report::json::write),
-        (&arguments.csv, report::csv::write),
-        (&arguments.markdown, report::markdown::write),
-        (&arguments.html, |run| report::html::page(run, Embed::Run)),
-    ];
     for (file, form) in forms {
         if let Some(file) = file {
             outputs::write(file, form(&run))?;
@@ -63,7 +62,11 @@ pub fn report(arguments: &ReportArguments, detail: Detail) -> Done {
         }
     }
     if !written {
-        let detail = if arguments.quiet { Detail::Table } else { detail };
+        let detail = match (arguments.summary, arguments.quiet) {
+            (true, _) => Detail::Summary,
+            (false, true) => Detail::Table,
+            (false, false) => detail,
+        };
         terminal::print_line(&report::text::screen(&run, detail, &terminal::style()))?;
     }
     Ok(exit::DONE)
@@ -115,7 +118,7 @@ pub fn list(arguments: &ListArguments) -> Done {
         return Ok(exit::DONE);
     }
     let style = terminal::style();
-    // One by one, as documents are large, and what is shown of them is not.
+    // Documents are read one by one: they are large, and the shown part is small.
     let text = if arguments.trend {
         let measured = |path: &PathBuf| store::read(path).ok().map(|run| RunSummary::from(&run));
         report::trend::render(&paths.iter().map(measured).collect::<Vec<_>>(), &style)
@@ -132,10 +135,10 @@ pub fn list(arguments: &ListArguments) -> Done {
 
 /// `skye clean`
 pub fn clean(directory: &Path) -> Done {
-    // Who presses ^C while a removal hangs is told so all the same.
+    // Caught so that a user who presses ^C while a removal hangs still gets the report.
     let interruption = Interruption::catch()?;
     let mut found = clean_in(directory).map_err(Failure::failed)?.map_err(Failure::refused)?;
-    // There a killed run may have left the files of its comparison with memory.
+    // A killed run may have left the files of its comparison with memory there.
     if directory != Path::new(MEMORY) {
         let removed = |cleaned: &Cleaned| matches!(cleaned, Cleaned::Removed(_));
         let in_memory = run::clean(MEMORY.as_ref(), &AtomicU64::new(0)).unwrap_or_default();
@@ -167,7 +170,7 @@ pub fn clean(directory: &Path) -> Done {
 
 type Found = Vec<(PathBuf, Cleaned)>;
 
-/// Cleans as long as something is removed: the target may be on a server that does not answer.
+/// Cleans as long as something is removed. The target may be on a server that does not answer.
 fn clean_in(directory: &Path) -> Result<Result<Found, Trouble>, Trouble> {
     let progress = Arc::new(AtomicU64::new(0));
     let (seen, theirs) = (Arc::clone(&progress), directory.to_owned());

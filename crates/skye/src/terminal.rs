@@ -13,11 +13,11 @@ use rustix::io::Errno;
 use crate::exit::Failure;
 use crate::signals;
 
-/// Whether stdout can be written to: `1</dev/null` makes one that cannot, and the standard library takes what is written
-/// to it for written.
+/// Checks that stdout can be written to. `1</dev/null` makes one that cannot. The standard library then takes output
+/// for written.
 ///
 /// # Errors
-/// It cannot.
+/// Stdout is open for reading alone.
 pub fn check_stdout() -> Result<(), Failure> {
     use rustix::fs::OFlags;
     match rustix::fs::fcntl_getfl(rustix::stdio::stdout()) {
@@ -49,20 +49,20 @@ pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
 
 /// Bytes that a pipe takes at once when it has room at all (PIPE_BUF of Linux, pipe(7)).
 const PIPE_BYTES: usize = 4096;
-/// How often it is looked at whether a signal has arrived while nobody reads.
+/// Interval between checks for a signal while nobody reads.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// After a signal, a reader has this long to go on reading: what is left behind elsewhere matters more.
+/// Time that a reader has to go on reading after a signal. Files left behind elsewhere matter more.
 const READER_MAX: Duration = Duration::from_secs(5);
 
-/// Whether a descriptor takes something without making us wait.
+/// Returns true if a descriptor takes something without making us wait.
 pub fn is_ready(out: BorrowedFd<'_>) -> bool {
     const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
     let mut polled = [PollFd::from_borrowed_fd(out, PollFlags::OUT)];
-    // What cannot be polled never makes anybody wait.
+    // A descriptor that cannot be polled never makes anybody wait.
     rustix::event::poll(&mut polled, Some(&NO_TIME)) != Ok(0)
 }
 
-/// Whether stdout is a pipe that nobody can read any more.
+/// Returns true if stdout is a pipe that nobody can read any more.
 pub fn reader_is_gone() -> bool {
     const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
     let stdout = rustix::stdio::stdout();
@@ -70,14 +70,14 @@ pub fn reader_is_gone() -> bool {
     rustix::event::poll(&mut polled, Some(&NO_TIME)).is_ok() && polled[0].revents().contains(PollFlags::ERR)
 }
 
-/// Writes to a descriptor that may be a pipe whose reader takes its time, which must not keep a signal from ending us.
+/// Writes to a descriptor. It may be a pipe whose reader takes its time, which must not keep a signal from ending us.
 fn write_while_read(out: BorrowedFd<'_>, mut bytes: &[u8]) -> std::io::Result<()> {
     while !bytes.is_empty() {
         let mut polled = [PollFd::from_borrowed_fd(out, PollFlags::OUT)];
         match rustix::event::poll(&mut polled, Some(&LOOK)) {
             Ok(0) if signals::first_was_before(READER_MAX) => return Err(ErrorKind::BrokenPipe.into()),
             Ok(0) | Err(Errno::INTR) => continue,
-            // What cannot be polled is written to as it is.
+            // A descriptor that cannot be polled is written to directly.
             Ok(_) | Err(_) => {}
         }
         match rustix::io::write(out, &bytes[..bytes.len().min(PIPE_BYTES)]) {
@@ -104,15 +104,15 @@ pub fn error(message: &str) {
     self::message("skye", message);
 }
 
-/// Prints a message to stderr, after a word that says what it is. A stderr that is closed cannot be told so.
+/// Prints a message to stderr, after a word for its kind. Errors are ignored: a closed stderr cannot show them.
 pub fn message(word: &str, message: &str) {
     tell(format!("{word}: {}\n", printable(message)).as_bytes());
 }
 
-/// How often something was printed to stderr.
+/// Number of times that something was printed to stderr.
 static TOLD: AtomicUsize = AtomicUsize::new(0);
 
-/// How often something was printed to stderr, which may be the same terminal.
+/// Returns how often something was printed to stderr, which may be the same terminal as stdout.
 pub fn times_told() -> usize {
     TOLD.load(Ordering::Relaxed)
 }
@@ -123,18 +123,18 @@ pub fn tell(bytes: &[u8]) {
     let _ = write_while_read(rustix::stdio::stderr(), bytes);
 }
 
-/// Takes lines off a terminal that were printed last, as far as they are still on its screen.
+/// Removes the lines from a terminal that were printed last, as far as they are still on its screen.
 pub fn erase_above(lines: usize) {
     let height =
         rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |window| usize::from(window.ws_row));
-    // What has scrolled away stays where it is.
+    // Lines that have scrolled away stay where they are.
     let lines = lines.min(height.saturating_sub(1));
     if lines > 0 {
         let _ = print_bytes(format!("\x1b[{lines}A\x1b[J").as_bytes());
     }
 }
 
-/// What stdout can show.
+/// Returns the style that stdout can show.
 pub fn style() -> Style {
     Style { unicode: speaks_utf8(), width: width() }
 }
@@ -151,7 +151,7 @@ fn speaks_utf8() -> bool {
 
 fn width() -> usize {
     let stdout = std::io::stdout();
-    // Where nothing breaks lines, tables have all of their columns; paragraphs stay as narrow as they can be read.
+    // Width where nothing breaks lines. Tables have all of their columns; paragraphs stay narrow enough to read.
     const UNBROKEN: usize = 140;
     let window = if stdout.is_terminal() { rustix::termios::tcgetwinsize(&stdout).ok() } else { None };
     window.map(|window| usize::from(window.ws_col)).filter(|columns| *columns > 0).unwrap_or(UNBROKEN)

@@ -1,4 +1,4 @@
-//! `skye zcav`: the rate of files and devices over their length, by its command line and in its form.
+//! `skye zcav`: the rate of files and devices over their length, with zcav's command line and form.
 
 mod scan;
 mod target;
@@ -21,9 +21,9 @@ use crate::{Done, outputs, terminal};
 use scan::{Outcome, Scans};
 use target::{Opened, Refused, refuse_room};
 
-/// The original's code for what is too small.
+/// Exit code of the original for a target that is too small.
 const TOO_SMALL: u8 = 2;
-/// No results are longer: a file that is, is something else, and not replaced.
+/// Longest results. A longer file is something else, and is not replaced.
 const LOOKED_AT_BYTES: u64 = 16 << 20;
 
 const PROGRAM: Program = Program { name: "zcav", help: HELP, formats: "zcav 2.00" };
@@ -61,12 +61,12 @@ fn measure(options: &Options) -> Done {
     let scans = Scans::start(all, &interruption).map_err(Failure::failed)?;
     let mut teller = Teller::new(options, scans, &interruption);
     let told = teller.look_on();
-    // What could not be printed is no reason to lose the rest.
+    // A failed print is no reason to lose the rest.
     let code = teller.finish(options)?;
     told.map(|()| code)
 }
 
-/// Whether a text is a log and nothing besides.
+/// Returns true if a text is a log and nothing else.
 fn is_log(text: &str) -> bool {
     let (logs, problems) = form::read(text);
     let [log] = &logs[..] else { return false };
@@ -77,7 +77,7 @@ fn is_drawing(text: &str) -> bool {
     text.starts_with("<svg") && text.contains(form::PLOT_TITLE)
 }
 
-/// Refuses one file for two results, by whatever names.
+/// Refuses one file for two results, under whatever names.
 fn refuse_same<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<(), Failure> {
     let mut seen: Vec<PathBuf> = Vec::new();
     for path in paths.filter(|path| !outputs::is_stdout(path)) {
@@ -95,7 +95,7 @@ fn refuse_same<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<(), Failure>
     Ok(())
 }
 
-/// Refuses a file for results that holds anything else than results: between names of files it is soon the wrong one.
+/// Refuses a file for results that holds anything but results: among file names, a wrong one is soon named.
 fn check_output(path: &Path, all: &[Opened], is_ours: fn(&str) -> bool) -> Result<(), Failure> {
     let attempt = || format!("write {}", path.display());
     if let Some(opened) = all.iter().find(|opened| opened.is(path)) {
@@ -121,15 +121,15 @@ fn check_output(path: &Path, all: &[Opened], is_ours: fn(&str) -> bool) -> Resul
     ))
 }
 
-/// Tells how it goes, and what came of it.
+/// Reporter of the progress, and of the results.
 struct Teller<'a> {
     scans: Scans,
     interruption: &'a Interruption,
     view: LiveView,
     started: Instant,
-    /// Passes of each file of which it was said that they are over.
+    /// Passes of each file that were reported as finished.
     passes_told: Vec<usize>,
-    /// Lines of the one file that are printed as they come, its heading included; `None` where they come at the end.
+    /// Lines of the one file that were printed as they came, its heading included; `None` where lines come at the end.
     printed: Option<usize>,
 }
 
@@ -146,7 +146,7 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// Until all have ended, or shall.
+    /// Reports until all have ended, or are to end.
     fn look_on(&mut self) -> Result<(), Failure> {
         while self.scans.wait() {
             if self.interruption.is_raised() {
@@ -155,7 +155,7 @@ impl<'a> Teller<'a> {
             }
             self.tell_passes();
             if let Err(failure) = self.print_settled() {
-                // Whoever read us has gone, or there is no room: nothing more is measured for nobody.
+                // The reader has gone, or there is no room: nobody would see further results.
                 self.interruption.reader_is_gone();
                 self.scans.wait_for_end();
                 self.view.end();
@@ -182,7 +182,7 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// The original's line for each pass that is over.
+    /// Prints the original's line for each finished pass.
     fn tell_passes(&mut self) {
         for index in 0..self.scans.len() {
             while self.passes_told[index] < self.scans.passes_done(index) {
@@ -206,7 +206,7 @@ impl<'a> Teller<'a> {
         Ok(())
     }
 
-    /// Prints what is left to be printed, writes logs and the drawing, and says what set the rates.
+    /// Prints the remaining lines, writes logs and the drawing, and says what set the rates.
     fn finish(self, options: &Options) -> Done {
         let outcomes: Vec<_> = (0..self.scans.len()).map(|index| self.scans.outcome(index)).collect();
         let mut failures = Vec::new();
@@ -218,7 +218,7 @@ impl<'a> Teller<'a> {
         for (index, outcome) in outcomes.iter().enumerate() {
             if let Some(path) = self.scans.log_path(index).filter(|_| !outcome.log.lines.is_empty()) {
                 let written = outputs::write(path, outcome.log.text());
-                // It took its time to measure, and is not lost for want of room.
+                // The results took time to measure, and are not lost for want of room.
                 if written.is_err() {
                     let text = format!("{}{}", outcome.log.title(), outcome.log.text());
                     keep(terminal::print_bytes(text.as_bytes()));
@@ -244,7 +244,7 @@ impl<'a> Teller<'a> {
         })
     }
 
-    /// What goes to stdout: of one file as zcav prints it, of several each with its name, and apart as gnuplot wants it.
+    /// Prints results to stdout: one file as zcav prints it, several with their names, and apart as gnuplot wants it.
     fn print(&self, outcomes: &[Outcome]) -> Result<(), Failure> {
         let on_stdout = (0..).zip(outcomes).filter(|(index, outcome)| {
             self.scans.log_path(*index).is_none() && !outcome.log.lines.is_empty()
@@ -262,7 +262,7 @@ impl<'a> Teller<'a> {
         terminal::print_bytes(text.as_bytes())
     }
 
-    /// What must be known of each file; whether all is well.
+    /// Says what must be known of each file. Returns true if all is well.
     fn tell_end(&self, outcomes: &[Outcome]) -> bool {
         if self.interruption.is_raised() && self.interruption.exit_code() != Some(exit::DONE) {
             terminal::message(
@@ -297,7 +297,7 @@ impl<'a> Teller<'a> {
     }
 }
 
-/// Lines from one to another, with what stands before the first.
+/// Returns the lines `from..to`, with the head if they begin with the first.
 fn part(log: &form::Log, from: usize, to: usize) -> String {
     let head = if from == 0 { log.head() } else { String::new() };
     let lines: String =
@@ -305,7 +305,7 @@ fn part(log: &form::Log, from: usize, to: usize) -> String {
     format!("{head}{lines}")
 }
 
-/// The time of day, in the original's form. It has local time: what that is cannot be asked of the kernel.
+/// Returns the time of day, in the original's form. The original uses local time, which the kernel does not know.
 fn clock() -> String {
     let since =
         SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs() % 86_400;

@@ -1,59 +1,60 @@
-//! Whether one group of runs is faster than another, by how much, and how surely.
+//! Compares groups of runs: which is faster, by how much, and how surely.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::interval::{Interval, mean, student, variance};
 use crate::permutation::{p_min_of_groups, p_min_of_pairs, p_of_groups, p_of_pairs};
 
-/// Chance of claiming any change among all rows where there is none.
+/// Chance of a false claim of change among all rows.
 const SIGNIFICANCE: f64 = 0.05;
-/// Chance of finding a change that is as large as was planned for.
+/// Chance of finding a change of the planned size.
 const POWER: f64 = 0.8;
-/// Ways of dealing runs out are drawn with this seed, so that the same runs always give the same p.
+/// Seed for drawing ways to deal the runs out, so that the same runs always give the same p.
 const SEED: u64 = 0x5eed;
-/// Steps between the smallest p and the largest that settles beyond which p is taken to go steadily.
+/// Steps of p, up to the largest p that settles, from which p counts as continuous.
 const STEPS_MAX: f64 = 100.0;
-/// What the permutation test needs more than Student's t where runs, or steps of p, are few: so much, that simulations
-/// find the change four times of five (`tests/known_answers/comparisons.rs`). Without it they do three times of five.
+/// Extra share that the permutation test needs over Student's t, divided by the number of runs, or of steps of p. With
+/// it, simulations find the change four times of five (`tests/known_answers/comparisons.rs`); without it, three times
+/// of five.
 const OF_FEW_RUNS: f64 = 0.35;
 const OF_FEW_STEPS: f64 = 0.08;
-/// More runs than this are not proposed: the noise should be looked for instead.
+/// Most runs that are proposed. Beyond that, the noise should be looked for instead.
 const RUNS_MAX: usize = 1000;
-/// How many times the runs that did not settle a row are proposed at least.
+/// Fewest proposed runs, as a multiple of the runs that did not settle a row.
 const MORE_RUNS: f64 = 1.5;
 
-/// How a quantity of one group of runs relates to that of another. The unit is a whole run: what happens within one
-/// resembles its neighbours, and what sets runs apart does not show in it.
+/// Relation of a quantity in one group of runs to that in another. The unit is a whole run: values within a run
+/// resemble their neighbours, and differences between runs do not show in them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
-    /// The geometric mean of the second group over that of the first: 1.05 is 5 % more.
+    /// Geometric mean of the second group over that of the first: 1.05 is 5 % more.
     pub ratio: f64,
-    /// The 95 % interval of it, from Student's t on logarithms: Welch's for groups ("The generalization of `Student's'
-    /// problem", Biometrika 34, 1947), of the ratios for pairs (Kalibera and Jones, "Rigorous benchmarking in reasonable
-    /// time", 2013). `None` with fewer than two runs on a side.
+    /// 95 % interval of the ratio, from Student's t on logarithms. For groups it is Welch's ("The generalization of
+    /// `Student's' problem", Biometrika 34, 1947). For pairs it is that of the ratios (Kalibera and Jones, "Rigorous
+    /// benchmarking in reasonable time", 2013). `None` with fewer than two runs on a side.
     pub interval: Option<Interval>,
-    /// The p of the exact permutation test on logarithms, before it is corrected for the number of rows; `None` with
-    /// fewer than two runs on a side.
+    /// p of the exact permutation test on logarithms, not yet corrected for the number of rows. `None` with fewer than
+    /// two runs on a side.
     pub p: Option<f64>,
     /// Runs of the smaller side, or pairs.
     pub runs: usize,
-    /// Whether runs were paired.
+    /// True if runs were paired.
     pub are_pairs: bool,
-    /// What one run of each side adds to the variance of the logarithm of the ratio.
+    /// Contribution of one run of each side to the variance of the logarithm of the ratio.
     variance_of_one: Option<f64>,
-    /// Runs that count: of sides of different sizes their harmonic mean.
+    /// Number of runs that counts: the harmonic mean if the sides differ in size.
     runs_counted: f64,
-    /// The smallest p that so many runs can have.
+    /// Smallest p that this number of runs can have.
     p_min: f64,
-    /// What the ratio is known to at best.
+    /// Best possible resolution of the ratio, as a share.
     resolution: f64,
 }
 
-/// Compares groups of runs that were made one after the other. Values are rates or times of whole runs, all above 0. The
-/// ratio of the means is not known better than to `resolution`, a share: values that are all alike because they are counted
-/// in steps are not known exactly, and an interval reaches at least as far.
+/// Compares groups of runs that were made one after the other. Values are rates or times of whole runs, all above 0.
+/// The ratio of the means is not known better than to `resolution`, a share. Values counted in steps may all be alike,
+/// but are not known exactly. So the interval reaches at least as far as the resolution.
 ///
-/// `None` where a group is empty, and where a value is not above 0 and finite.
+/// Returns `None` if a group is empty, or if a value is not above 0 and finite.
 pub fn compare_groups(before: &[f64], after: &[f64], resolution: f64) -> Option<Change> {
     let (before, after) = (logarithms(before)?, logarithms(after)?);
     let difference = mean(&after) - mean(&before);
@@ -82,10 +83,10 @@ pub fn compare_groups(before: &[f64], after: &[f64], resolution: f64) -> Option<
     })
 }
 
-/// Compares runs that were made in pairs, one of each side next to the other in time, so that what drifts slowly is the
-/// same in both. Values as for [`compare_groups`].
+/// Compares runs made in pairs: one of each side, next to each other in time, so that slow drift is the same in both.
+/// Values as for [`compare_groups`].
 ///
-/// `None` without a pair, and where a value is not above 0 and finite.
+/// Returns `None` without a pair, or if a value is not above 0 and finite.
 pub fn compare_pairs(pairs: &[(f64, f64)], resolution: f64) -> Option<Change> {
     let (before, after): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
     let (before, after) = (logarithms(&before)?, logarithms(&after)?);
@@ -107,54 +108,53 @@ pub fn compare_pairs(pairs: &[(f64, f64)], resolution: f64) -> Option<Change> {
     })
 }
 
-/// What counts as a change, as shares: 0.03 is 3 %.
+/// Limits for the size of a change, as shares: 0.03 is 3 %.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Margins {
-    /// What changed by less than this to either side is as good as the same.
+    /// A smaller change in either direction is as good as none.
     pub equivalent: f64,
-    /// What changed by less than this is never called changed, however surely it is known: a machine that was rebooted
-    /// differs by as much.
+    /// A smaller change is never called one, however surely it is known: a reboot of the machine causes as much.
     pub floor: f64,
 }
 
-/// What can be said of a change. There is no fourth answer.
+/// Answer to whether a quantity changed. There is no fourth one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// It changed, by the ratio, as surely as its interval says.
+    /// It changed by the ratio, as surely as the interval says.
     Changed,
     /// If it changed, then by less than the margin.
     Equivalent,
-    /// Neither can be told from these runs. `runs` of each side, or pairs, would find a change as large as the margin
-    /// four times of five; `None` where that would take more than a thousand.
+    /// These runs can tell neither. With `runs` of each side, or pairs, a change as large as the margin would be found
+    /// four times of five. It is `None` if that would take more than a thousand.
     CannotTell {
-        /// As many would be needed.
+        /// Number of runs needed.
         runs: Option<usize>,
     },
 }
 
-/// A change among others.
+/// The answer for one change among others.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judged {
     /// The answer.
     pub answer: Answer,
-    /// The p after the correction for all rows; `None` where there is none before it.
+    /// The p after the correction for all rows; `None` if there is none before it.
     pub p: Option<f64>,
-    /// The smallest change, as a share, that so many runs with this spread would find four times of five; `None` with too
+    /// Smallest change, as a share, that as many runs with this spread would find four times of five. `None` with too
     /// few runs.
     pub detectable: Option<f64>,
-    /// Whether so many runs can settle so many rows at all.
+    /// True if this number of runs can settle this number of rows at all.
     pub can_be_settled: bool,
 }
 
-/// Answers for rows that are looked at together, so that the chance of claiming any change among them where there is none
-/// is 5 % at most (Holm, "A simple sequentially rejective multiple test procedure", 1979).
+/// Judges rows that are looked at together. The chance of any false claim of change among them is 5 % at most (Holm, "A
+/// simple sequentially rejective multiple test procedure", 1979).
 ///
-/// A row changed if the corrected p is at most 0.05, its interval excludes 1, and it changed by more than the floor. It is
-/// equivalent if its interval lies within the margin: two one-sided tests (Schuirmann, 1987), with the 95 % interval that
-/// is shown instead of the usual 90 %.
+/// A row changed if the corrected p is at most 0.05, its interval excludes 1, and it changed by more than the floor. A
+/// row is equivalent if its interval lies within the margin. That makes two one-sided tests (Schuirmann, 1987), with
+/// the 95 % interval that is shown instead of the usual 90 %.
 pub fn judge(changes: &[Change], margins: Margins) -> Vec<Judged> {
     let corrected = holm(&changes.iter().map(|change| change.p).collect::<Vec<_>>());
-    // What has no p claims nothing, and is told how many runs all of them need.
+    // A row without p claims nothing. If no row has one, each reports the number of runs that all of them need.
     let rows = match corrected.iter().flatten().count() {
         0 => changes.len(),
         with_p => with_p,
@@ -178,20 +178,20 @@ pub fn judge(changes: &[Change], margins: Margins) -> Vec<Judged> {
     changes.iter().zip(corrected).map(judged).collect()
 }
 
-/// Runs of each side, or pairs, from which on a change can be claimed at all among so many rows: 6 and 6 for up to 23, 9
-/// pairs for up to 12.
+/// Runs of each side, or pairs, from which a change can be claimed at all among `rows` rows. That is 6 and 6 for up to
+/// 23 rows, and 9 pairs for up to 12.
 pub fn runs_to_settle(rows: usize, are_pairs: bool) -> usize {
     let p_max = SIGNIFICANCE / rows.max(1) as f64;
     (2..RUNS_MAX).find(|runs| p_min(*runs, are_pairs) <= p_max).unwrap_or(RUNS_MAX)
 }
 
-/// The smallest p that so many runs on each side can have; of pairs, if they are.
+/// Smallest p that `runs` runs on each side, or as many pairs, can have.
 fn p_min(runs: usize, are_pairs: bool) -> f64 {
     if are_pairs { p_min_of_pairs(runs) } else { p_min_of_groups(runs, runs) }
 }
 
-/// Values of p corrected for their number: the smallest counts as many times as there are, the next once less, and none
-/// less than one that is smaller.
+/// Corrects values of p for their number. The smallest is multiplied by the number of values, the next by one less, and
+/// so on. No result is less than that of a smaller p.
 fn holm(values: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut order: Vec<_> =
         values.iter().enumerate().filter_map(|(index, p)| p.map(|p| (index, p))).collect();
@@ -205,15 +205,15 @@ fn holm(values: &[Option<f64>]) -> Vec<Option<f64>> {
     corrected
 }
 
-/// How far a change must lie from zero, in standard errors, to be found with [`POWER`] among so many rows: Student's t, at
-/// the largest p that so many runs can have and that settles the first of the rows. 2.8 for one row and many runs; more for
-/// few, as their spread is not known well, and as p goes in steps.
+/// Distance of a change from zero, in standard errors, at which it is found with [`POWER`] among `rows` rows. It is
+/// Student's t at the largest p that the runs can have and that settles the first of the rows. For one row and many
+/// runs it is 2.8. For few runs it is more, as their spread is not known well, and as p goes in steps.
 fn errors_to_find(rows: usize, runs: usize, are_pairs: bool) -> Option<f64> {
     let (p_min, p_max) = (p_min(runs, are_pairs), SIGNIFICANCE / rows.max(1) as f64);
     if p_min > p_max {
         return None;
     }
-    // It goes in steps of its smallest value: where there are many of them, as good as steadily.
+    // p goes in steps of its smallest value. With many of them, it is as good as continuous.
     let steps = (p_max / p_min).floor();
     let p = if steps < STEPS_MAX { steps * p_min } else { p_max };
     let degrees = if are_pairs { runs as f64 - 1.0 } else { 2.0 * runs as f64 - 2.0 };
@@ -222,7 +222,7 @@ fn errors_to_find(rows: usize, runs: usize, are_pairs: bool) -> Option<f64> {
     Some((student.inverse_cdf(1.0 - p / 2.0) + student.inverse_cdf(POWER)) * more)
 }
 
-/// What lies within the margin is called equivalent, however surely it is known.
+/// Smallest change that can be found. A change within the margin is called equivalent, however surely it is known.
 fn detectable(change: &Change, rows: usize, margins: Margins) -> Option<f64> {
     let runs = change.runs_counted.floor() as usize;
     let error = (change.variance_of_one? / change.runs_counted).sqrt();
@@ -235,7 +235,7 @@ fn runs_needed(change: &Change, rows: usize, margins: Margins) -> Option<usize> 
     let Some(variance) = change.variance_of_one else { return Some(settling) };
     let margin = (1.0 + margins.equivalent).ln();
     let least = settling.max((change.runs as f64 * MORE_RUNS).ceil() as usize);
-    // It grows with the runs in steps of little; the first that is enough is as good as any.
+    // Each further run adds little, so the first number that is enough is as good as any.
     (least..=RUNS_MAX).find(|runs| {
         errors_to_find(rows, *runs, change.are_pairs)
             .is_some_and(|errors| errors * (variance / *runs as f64).sqrt() <= margin)
@@ -261,8 +261,8 @@ fn finite(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// The geometric mean of the values of one side, with its 95 % interval as if its runs were independent; without one for
-/// fewer than two. `None` where there is no value, and where one is not above 0 and finite.
+/// Geometric mean of the values of one side, and its 95 % interval as if its runs were independent. There is no
+/// interval for fewer than two values. Returns `None` without values, or if one is not above 0 and finite.
 pub fn centre(values: &[f64]) -> Option<(f64, Option<Interval>)> {
     let logs = logarithms(values)?;
     let centre = mean(&logs);
@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(compared(1.05, 23).1.answer, Answer::Changed);
         assert_eq!(compared(1.05, 24).1.answer, Answer::CannotTell { runs: Some(9) });
         assert_eq!(compared(1.0, 1).1.answer, Answer::Equivalent);
-        // Surely different, and by less than matters.
+        // Surely different, but by less than matters.
         assert_eq!(compared(1.015, 1).1.answer, Answer::Equivalent);
         let spread = around_100(0.05, 6);
         let row = compare_groups(&spread, &times(&spread, 1.04), 0.0).unwrap();

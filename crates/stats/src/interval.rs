@@ -1,51 +1,51 @@
-//! How surely the mean of a series is known whose neighbours resemble each other.
+//! Certainty of the mean of a series whose neighbours resemble each other.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Where a value lies with 95 % confidence, in the unit of that value.
+/// Range in which a value lies with 95 % confidence, in the unit of that value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
-    /// Its lower end.
+    /// Lower end.
     pub low: f64,
-    /// Its upper end.
+    /// Upper end.
     pub high: f64,
 }
 
 impl Interval {
-    /// Half of its width, in the unit of its ends.
+    /// Half of the width, in the unit of the ends.
     pub fn half_width(&self) -> f64 {
         self.high / 2.0 - self.low / 2.0
     }
 }
 
-/// Fewest values that [`interval_of_mean`] speaks of: the interval from two is 13 times their standard error.
+/// Fewest values that [`interval_of_mean`] accepts: the interval from two is 13 times their standard error.
 pub const VALUES_MIN: usize = 3;
-/// Fewest values of which the correlation of neighbours is estimated. With fewer, the correction for the bias of that
+/// Fewest values for an estimate of the correlation of neighbours. With fewer, the correction for the bias of that
 /// estimate is larger than the estimate.
 const CORRELATED_MIN: usize = 8;
-/// Batches into which a series is cut for batch means. Ten are the usual compromise between few batches, of which the
-/// spread is not known, and short ones, which still resemble their neighbours (Schmeiser, "Batch size effects in the
-/// analysis of simulation output", Operations Research 30, 1982).
+/// Batches into which a series is cut for batch means. Ten are the usual compromise: the spread of few batches is not
+/// known, and short ones still resemble their neighbours. See Schmeiser, "Batch size effects in the analysis of
+/// simulation output", Operations Research 30, 1982.
 const BATCHES: usize = 10;
-/// Fewest values that are cut into batches: two for each.
+/// Fewest values that are cut into batches: two for each batch.
 const BATCHED_MIN: usize = 2 * BATCHES;
-/// Values within which one that is too large is made up for.
+/// Number of later values that may make up for one that is too large.
 const MADE_UP_WITHIN: usize = 5;
-/// How much of it, at least. Where all of it is, this is a half; of a hundred independent values, one series in eight
-/// shows a quarter by chance, and batch means alone cover it as well.
+/// Least share of such a value that the next ones make up for. If they make up for all of it, the sum is a half. One
+/// series in eight of a hundred independent values shows a quarter by chance, and batch means alone cover it as well.
 const MADE_UP: f64 = 0.25;
-/// Largest correlation of neighbours that is believed: what lies above is a trend, and would make the interval endless.
+/// Largest correlation of neighbours that is believed. Anything above is a trend, and would make the interval endless.
 const CORRELATION_MAX: f64 = 0.98;
 
-/// The 95 % interval of the mean of a series in the order of time, in the unit of its values.
+/// 95 % interval of the mean of a series in the order of time, in the unit of its values.
 ///
 /// - 3 to 7 values: Student's t as if they were independent; nothing else can be told from so few.
 /// - 8 to 19 values: the same with the variance corrected for the correlation of neighbours, if that is positive.
-/// - From 20 values: the wider of that, and t with 9 degrees of freedom on ten batch means. Each alone is too narrow
-///   for some series: a plain interval covers the truth in 68 % of runs instead of 95 % where neighbours correlate by
-///   0.6. Where values make up for each other, the latter alone.
+/// - From 20 values: the wider of that interval and of t with 9 degrees of freedom on ten batch means. Each alone is
+///   too narrow for some series. With neighbours that correlate by 0.6, a plain interval covers the truth in 68 % of
+///   runs instead of 95 %. If values make up for each other, only the batch means count.
 ///
-/// `None` with fewer than [`VALUES_MIN`], and where a value is not finite.
+/// Returns `None` with fewer than [`VALUES_MIN`] values, or if a value is not finite.
 pub fn interval_of_mean(values: &[f64]) -> Option<Interval> {
     let half = half_width(values)?;
     let mean = mean(values);
@@ -53,9 +53,10 @@ pub fn interval_of_mean(values: &[f64]) -> Option<Interval> {
     (low.is_finite() && high.is_finite()).then_some(Interval { low, high })
 }
 
-/// The 95 % prediction interval of one more value, if it comes from where these independent ones do: Student's t on their
-/// logarithms (Whitmore, "Prediction limits for a univariate normal observation", The American Statistician 40, 1986).
-/// `None` with fewer than [`VALUES_MIN`], and where a value is not above 0 and finite.
+/// 95 % prediction interval of one more value, if it comes from the same source as these independent ones. It is
+/// Student's t on their logarithms (Whitmore, "Prediction limits for a univariate normal observation", The American
+/// Statistician 40, 1986). Returns `None` with fewer than [`VALUES_MIN`] values, or if a value is not above 0 and
+/// finite.
 pub fn interval_of_next(values: &[f64]) -> Option<Interval> {
     let count = values.len() as f64;
     if values.len() < VALUES_MIN || values.iter().any(|value| !(*value > 0.0 && value.is_finite())) {
@@ -86,10 +87,10 @@ pub(crate) fn half_width(values: &[f64]) -> Option<f64> {
     half.is_finite().then_some(half)
 }
 
-/// As if each value were the one before, in part, and chance: the variance of the mean is `(1 + r) / (1 - r)` times
-/// that of independent values, where `r` is the correlation of neighbours, at least `correlation_min`. As its estimate
-/// is too low by `(1 + 4 r) / n`, that is added (Marriott and Pope, "Bias in the estimation of autocorrelations",
-/// Biometrika 41, 1954).
+/// Half width for a series in which each value is partly the one before, and partly chance. The variance of the mean is
+/// then `(1 + r) / (1 - r)` times that of independent values. Here `r` is the correlation of neighbours, at least
+/// `correlation_min`. Its estimate is too low by `(1 + 4 r) / n`, so that is added (Marriott and Pope, "Bias in the
+/// estimation of autocorrelations", Biometrika 41, 1954).
 fn of_autoregression(values: &[f64], correlation_min: f64) -> f64 {
     let count = values.len() as f64;
     let mean = mean(values);
@@ -102,8 +103,8 @@ fn of_autoregression(values: &[f64], correlation_min: f64) -> f64 {
     student(degrees) * (variance(values) * inflation / count).sqrt()
 }
 
-/// How many times the variance of the mean is that of independent values; `squares` is the sum of squares around `mean`,
-/// and not 0.
+/// Variance of the mean as a multiple of that of independent values. The parameter `squares` is the sum of squares
+/// around `mean`, and not 0.
 fn inflation(values: &[f64], mean: f64, squares: f64, correlation_min: f64) -> f64 {
     let products: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
     let estimate = products / squares;
@@ -112,8 +113,8 @@ fn inflation(values: &[f64], mean: f64, squares: f64, correlation_min: f64) -> f
     (1.0 + correlation) / (1.0 - correlation)
 }
 
-/// Independent values that tell as much about the mean as these, whose neighbours resemble each other; at most as many.
-/// Of fewer than 8, in which no correlation can be seen, all.
+/// Number of independent values that tell as much about the mean as these, whose neighbours resemble each other; at
+/// most as many. Fewer than 8 values show no correlation, and all of them count.
 pub fn independent(values: &[f64]) -> f64 {
     let count = values.len() as f64;
     let mean = mean(values);
@@ -124,9 +125,9 @@ pub fn independent(values: &[f64]) -> f64 {
     count / inflation(values, mean, squares, 0.0)
 }
 
-/// Whether what one value has too much is missing from one of the next: a limit that lets through lots of operations
-/// gives two in one interval and then none in another. The whole is known better then than the spread of single values
-/// says, and the correlation of neighbours need not show it.
+/// True if the next values lack what one value has too much. A limit that lets operations through in lots gives two
+/// lots in one interval, then none in another. The mean is then known better than the spread of single values says. The
+/// correlation of neighbours need not show that.
 fn makes_up(values: &[f64]) -> bool {
     let mean = mean(values);
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
@@ -137,26 +138,26 @@ fn makes_up(values: &[f64]) -> bool {
     squares > 0.0 && sum < -MADE_UP * squares
 }
 
-/// From the spread of the means of batches, which resemble each other less than their values do.
+/// Half width from the spread of the means of batches, which resemble each other less than their values do.
 fn of_batches(values: &[f64]) -> f64 {
     let bound = |batch: usize| batch * values.len() / BATCHES;
     let means: [f64; BATCHES] = std::array::from_fn(|batch| mean(&values[bound(batch)..bound(batch + 1)]));
     student(BATCHES as f64 - 1.0) * (variance(&means) / BATCHES as f64).sqrt()
 }
 
-/// The 97.5 % quantile of Student's t, with at least one degree of freedom; they need not be whole.
+/// 97.5 % quantile of Student's t, with at least one degree of freedom. Degrees need not be whole.
 pub(crate) fn student(degrees: f64) -> f64 {
-    /// That of one degree of freedom, the largest.
+    /// Quantile for one degree of freedom, the largest.
     const LARGEST: f64 = 12.706_204_736;
     StudentsT::new(0.0, 1.0, degrees.max(1.0)).map_or(LARGEST, |student| student.inverse_cdf(0.975))
 }
 
-/// The mean; 0 of nothing.
+/// The mean; 0 for no values.
 pub(crate) fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
-/// The variance of what the values are a sample of; at least two of them.
+/// Variance of the population that the values are a sample of; needs at least two values.
 pub(crate) fn variance(values: &[f64]) -> f64 {
     let mean = mean(values);
     values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (values.len() as f64 - 1.0)
@@ -215,7 +216,7 @@ mod tests {
         values[20..24].copy_from_slice(&[848.0, 598.0, 554.0, 0.0]);
         assert!(makes_up(&values));
         assert!(half_width(&values).unwrap() < 20.0, "{:?}", half_width(&values));
-        // What is gone is gone.
+        // No later value makes up for this loss.
         values[20..24].copy_from_slice(&[500.0, 500.0, 500.0, 0.0]);
         assert!(!makes_up(&values));
     }

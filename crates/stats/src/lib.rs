@@ -1,13 +1,16 @@
-//! What can be said of a series of numbers, and how surely: the rate of a phase and whether it was steady, intervals,
-//! percentiles, modes; and of groups of runs: whether they differ, by how much.
+//! Computes what a series of numbers tells, and how surely. A phase has a rate, a steady part, intervals, percentiles
+//! and modes. Groups of runs differ by a ratio with an interval.
+//!
+//! `tests/known_answers/` holds the promises against series of known truth: how often an interval contains it, a step
+//! is found, a drift is refused.
 //!
 //! Invariants:
-//! - Pure: the same numbers give the same answer. No I/O, no clock, no threads; what is random has a seed.
-//! - No input makes a function panic, and nothing that is not finite comes out. What cannot be told is `None`.
-//! - An interval contains the value that it belongs to. All intervals are for 95 %, and but for that of the next value for
-//!   this run only: what another run would give differs by more than chance within one.
-//! - Neighbours in time are never taken to be independent, but where they are too few to show what they have in common.
-//! - It knows nothing of storage: it uses no other crate of the workspace.
+//! - Pure: the same numbers give the same answer. No I/O, no clock, no threads; random draws have a seed.
+//! - No input makes a function panic, and every result is finite. An answer that cannot be given is `None`.
+//! - An interval contains its own value. All intervals are for 95 %. All but that of the next value are for this run
+//!   only: another run differs by more than chance within one.
+//! - Neighbours in time are never taken to be independent, except where they are too few to show what they share.
+//! - This crate knows nothing of storage and uses no other crate of the workspace.
 
 mod change_points;
 mod comparison;

@@ -1,40 +1,41 @@
-//! Whether latencies are of several kinds, for which one mean would stand for none.
+//! Modes of latencies: kinds of operations that one mean would not describe.
 
-/// A kind of operations: their latencies lie around one value.
+/// A kind of operations, whose latencies lie around one value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mode {
-    /// Its share of all operations.
+    /// Share of all operations.
     pub share: f64,
-    /// The median of its latencies, in nanoseconds.
+    /// Median of the latencies, in nanoseconds.
     pub at_ns: u64,
 }
 
-/// Steps into which an octave of latencies is divided.
+/// Steps per octave of latencies.
 const STEPS: f64 = 32.0;
-/// The widest and the narrowest kernel with which latencies are smoothed, as standard deviations in octaves. Kinds
-/// closer than twice that, 15 % at best, are told as one.
+/// Widest and narrowest kernel that smooths latencies, as standard deviations in octaves. Kinds closer than twice that,
+/// 15 % at best, appear as one.
 const KERNEL: (f64, f64) = (0.4, 0.1);
-/// Operations from which on the narrowest kernel does.
+/// Operations from which the narrowest kernel is used.
 const KERNEL_COUNT: f64 = 1e6;
-/// A valley is one if it is lower than this share of the lower of the peaks beside it.
+/// A valley counts if it is lower than this share of the lower peak beside it.
 const VALLEY: f64 = 0.5;
-/// Fewest operations that are a kind of their own, as a share of all.
+/// Fewest operations that form a kind, as a share of all.
 const SHARE_MIN: f64 = 0.005;
-/// By how many standard deviations a valley must be too low for chance. Four, as the lowest valley beside the highest
-/// peak is sought among a hundred places.
+/// Standard deviations by which a valley must be too low for chance. Four, as the lowest valley beside the highest peak
+/// is sought among a hundred places.
 const CHANCE: f64 = 4.0;
-/// Most steps of the clock in a latency at which its steps can be seen: further on, they are closer than the kernel is
-/// wide.
+/// Most clock steps in a latency at which the steps can be seen. Further on, they are closer than the kernel is wide.
 const CLOCK_STEPS_MAX: u32 = 32;
 
-/// The kinds of operations in a histogram of latencies, the quickest first. The histogram is a list of the upper ends
-/// of buckets, in nanoseconds, and what was counted in them; they are taken to be buckets of an HdrHistogram with two
-/// significant digits. Empty where all operations are of one kind.
+/// Returns the kinds of operations in a histogram of latencies, quickest first. The result is empty if all operations
+/// are of one kind. The histogram is a list of the upper ends of buckets, in nanoseconds, with the counts in them. The
+/// buckets are taken to be those of an HdrHistogram with two significant digits.
 ///
-/// The density over the logarithm of the latency is smoothed, with a wider kernel where there are fewer operations
+/// The density over the logarithm of the latency is smoothed. The fewer the operations, the wider the kernel
 /// (Silverman, *Density Estimation*, 1986: by their fifth root). Two peaks are two kinds if the valley between them is
-/// lower than half of the lower one, and by more than chance, and if both sides hold half a percent of all operations.
-/// A clock with coarse steps makes peaks too; where all latencies are multiples of one step, what lies between them is
+/// lower than half of the lower peak, and by more than chance. Both sides must also hold half a percent of all
+/// operations.
+///
+/// A clock with coarse steps makes peaks too. If all latencies are multiples of one step, the gaps between them are
 /// filled in.
 pub fn modes(histogram: &[(u64, u64)]) -> Vec<Mode> {
     let mut buckets: Vec<Bucket> = histogram
@@ -64,7 +65,7 @@ pub fn modes(histogram: &[(u64, u64)]) -> Vec<Mode> {
     kinds.collect()
 }
 
-/// A bucket in which something was counted.
+/// A bucket with a count above 0.
 struct Bucket {
     upper_ns: u64,
     width_ns: f64,
@@ -72,27 +73,27 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// The bucket of an HdrHistogram with two significant digits that has this upper end: 256 buckets of one
-    /// nanosecond, then 128 for each octave.
+    /// The bucket of an HdrHistogram with two significant digits that has this upper end. Such a histogram has 256
+    /// buckets of one nanosecond, then 128 for each octave.
     fn new(upper_ns: u64, count: u64) -> Self {
         let octave = upper_ns.checked_ilog2().unwrap_or(0);
         Self { upper_ns, width_ns: f64::from(octave.saturating_sub(7)).exp2(), count: count as f64 }
     }
 
-    /// The middle of the values that are counted in it.
+    /// Middle of the values that the bucket counts.
     fn middle_ns(&self) -> f64 {
         self.upper_ns as f64 + 0.5 - self.width_ns / 2.0
     }
 }
 
-/// The step of a clock of which all latencies are multiples, as far as buckets can tell, in nanoseconds; 0 where there
-/// is none that matters.
+/// Returns the step of a clock if all latencies are multiples of it, as far as buckets can tell, in nanoseconds.
+/// Returns 0 if no step matters.
 fn clock_step_ns(buckets: &[Bucket]) -> f64 {
-    // A bucket of one nanosecond stands for that value itself.
+    // A bucket of one nanosecond holds exactly that value.
     let value =
         |bucket: &Bucket| if bucket.width_ns > 1.0 { bucket.middle_ns() } else { bucket.upper_ns as f64 };
     let Some(lowest) = buckets.iter().find(|bucket| bucket.upper_ns > 0) else { return 0.0 };
-    // The lowest is known to half its bucket only, and so is every multiple of a part of it.
+    // The lowest value is known only to half its bucket, and so is every multiple of a part of it.
     let relative_error = lowest.width_ns / 2.0 / value(lowest);
     let divides = |step_ns: f64| {
         buckets.iter().all(|bucket| {
@@ -104,20 +105,20 @@ fn clock_step_ns(buckets: &[Bucket]) -> f64 {
     steps.into_iter().find(|step_ns| divides(*step_ns)).unwrap_or(0.0)
 }
 
-/// How many operations lie around each step of the logarithm of the latency.
+/// Number of operations around each step of the logarithm of the latency.
 struct Density {
-    /// Operations in all.
+    /// All operations.
     total: f64,
-    /// The first step: the logarithm to base 2 of a latency, in steps.
+    /// First step: the logarithm to base 2 of a latency, in steps.
     first: f64,
     /// Operations in each step, smoothed.
     smooth: Vec<f64>,
-    /// As many steps as the kernel counts together.
+    /// Number of steps that the kernel counts together.
     kernel_steps: f64,
 }
 
 impl Density {
-    /// `None` without operations.
+    /// Returns `None` without operations.
     fn new(buckets: &[Bucket]) -> Option<Self> {
         let total: f64 = buckets.iter().map(|bucket| bucket.count).sum();
         let deviation = (KERNEL.1 * (KERNEL_COUNT / total).powf(0.2)).clamp(KERNEL.1, KERNEL.0) * STEPS;
@@ -133,7 +134,7 @@ impl Density {
             let mut below = 0.0;
             let mut step = position(range.low_ns).floor();
             while below < 1.0 {
-                // The end of the last step may lie below that of the range by rounding.
+                // Rounding may put the end of the last step below that of the range.
                 let share = match step + 1.0 {
                     end if end >= position(range.high_ns) => 1.0,
                     end => range.share_below((end / STEPS).exp2()),
@@ -149,7 +150,7 @@ impl Density {
         let mut smooth = vec![0.0; steps.len()];
         for (at, count) in steps.iter().enumerate().filter(|(_, count)| **count > 0.0) {
             for (offset, weight) in kernel.iter().enumerate() {
-                // What lies further out than the reach of the kernel is nothing.
+                // The kernel is negligible beyond its reach.
                 if let Some(smoothed) =
                     (at + offset).checked_sub(reach as usize).and_then(|at| smooth.get_mut(at))
                 {
@@ -157,12 +158,12 @@ impl Density {
                 }
             }
         }
-        // A mean with these weights has the variance of one over so many steps with equal weights.
+        // A mean with these weights has the variance of a mean over this many steps with equal weights.
         let kernel_steps = sum.powi(2) / kernel.iter().map(|weight| weight * weight).sum::<f64>();
         Some(Self { total, first, smooth, kernel_steps })
     }
 
-    /// The latency at the middle of a step, in nanoseconds.
+    /// Latency at the middle of a step, in nanoseconds.
     fn latency_ns(&self, step: usize) -> f64 {
         ((self.first + step as f64 + 0.5) / STEPS).exp2()
     }
@@ -170,7 +171,7 @@ impl Density {
     /// The lowest steps between kinds, ascending.
     fn valleys(&self) -> Vec<usize> {
         let mut hills = self.hills();
-        // The valley that separates least goes first, and joins the hills beside it.
+        // The valley that separates least is removed first, and its two hills are joined.
         loop {
             let separation = |pair: &[Hill]| {
                 let lower = pair[0].height.min(pair[1].height);
@@ -193,13 +194,13 @@ impl Density {
         hills.iter().skip(1).map(|hill| hill.from).collect()
     }
 
-    /// Whether chance does not dig a valley so far below half a peak. Counts vary by their root.
+    /// True if chance does not dig a valley so far below half a peak. Counts vary by their square root.
     fn is_beyond_chance(&self, peak: f64, valley: f64) -> bool {
         let (peak, valley) = (peak * self.kernel_steps, valley * self.kernel_steps);
         peak - valley / VALLEY >= CHANCE * (peak + valley / VALLEY.powi(2)).sqrt()
     }
 
-    /// All peaks, each with what lies around it as far as the valleys.
+    /// All peaks, each with the steps around it up to the valleys.
     fn hills(&self) -> Vec<Hill> {
         let mut hills = vec![Hill::default()];
         let mut is_falling = false;
@@ -207,7 +208,7 @@ impl Density {
         for (step, height) in self.smooth.iter().enumerate() {
             let before = if step == 0 { 0.0 } else { self.smooth[step - 1] };
             if *height > before && is_falling {
-                // What was counted since the valley belongs to the new hill.
+                // Operations counted since the valley belong to the new hill.
                 let moved: f64 = self.smooth[lowest..step].iter().sum();
                 if let Some(hill) = hills.last_mut() {
                     hill.count -= moved;
@@ -226,30 +227,30 @@ impl Density {
     }
 }
 
-/// A peak and what lies around it.
+/// A peak and the steps around it.
 #[derive(Debug, Default)]
 struct Hill {
-    /// Its first step: the valley before it.
+    /// First step: the valley before the hill.
     from: usize,
-    /// Operations in its highest step.
+    /// Operations in the highest step.
     height: f64,
-    /// Operations in all of its steps.
+    /// Operations in all steps.
     count: f64,
 }
 
-/// Over which latencies the operations of a bucket are spread.
+/// Latencies over which the operations of a bucket are spread.
 struct Range {
     low_ns: f64,
     high_ns: f64,
-    /// Whether most lie in the middle and none at the ends, instead of as many everywhere.
+    /// True if most operations lie in the middle and none at the ends; else they are spread evenly.
     is_triangle: bool,
 }
 
 impl Range {
-    /// Over the bucket; or where the clock has wider steps, up to the steps beside it, so that counts on them are
-    /// joined by straight lines.
+    /// Spreads the operations over the bucket. If the clock has wider steps, it spreads them up to the steps beside it:
+    /// straight lines then join the counts.
     fn new(bucket: &Bucket, step_ns: f64) -> Self {
-        /// Nothing takes less; also, zero has no logarithm.
+        /// No operation takes less; also, zero has no logarithm.
         const LEAST_NS: f64 = 0.5;
         let is_triangle = step_ns > bucket.width_ns;
         let half_ns = if is_triangle { step_ns } else { bucket.width_ns / 2.0 };
@@ -258,7 +259,7 @@ impl Range {
         Self { low_ns, high_ns: (middle_ns + half_ns).max(low_ns * 1.001), is_triangle }
     }
 
-    /// The share that lies below a latency.
+    /// Share of the operations below a latency.
     fn share_below(&self, latency_ns: f64) -> f64 {
         let part = ((latency_ns - self.low_ns) / (self.high_ns - self.low_ns)).clamp(0.0, 1.0);
         match part {

@@ -1,23 +1,26 @@
-//! How often chance alone would show as large a difference: tests that assume nothing about how values are spread.
+//! Permutation tests: how often chance alone shows as large a difference. They assume nothing about the distribution of
+//! values.
 
 use fastrand::Rng;
 
-/// Most ways of sharing values out that are all looked at: those of ten and ten. Beyond, [`SAMPLES`] are drawn.
+/// Most ways of dealing values out that are all tried: those of ten and ten. Beyond that, [`SAMPLES`] are drawn.
 const WAYS_MAX: f64 = 184_756.0;
-/// Most pairs of which all signs are looked at: about a million ways.
+/// Most pairs whose signs are all tried: about a million ways.
 const PAIRS_MAX: usize = 20;
-/// Ways that are drawn where there are too many. A p of 0.002 is then known to 0.0003.
+/// Ways that are drawn if there are too many. A p of 0.002 is then known to 0.0003.
 const SAMPLES: u32 = 100_000;
-/// Differences that are the same but for rounding are the same.
+/// Differences within this share are equal but for rounding.
 const ROUNDING: f64 = 1e-9;
 
-/// The share of all ways to deal the values out into two groups of these sizes in which the means differ by as much as
-/// they do, in either direction: the p of the exact permutation test (Fisher, "The Design of Experiments", 1935;
-/// Pitman, "Significance tests which may be applied to samples from any populations", 1937). Where there are more ways
-/// than those of ten and ten, they are drawn with `seed`, and the one that was measured counts among them (Phipson and
-/// Smyth, "Permutation p-values should never be zero", 2010).
+/// Returns the p of the exact permutation test. See Fisher, "The Design of Experiments", 1935, and Pitman,
+/// "Significance tests which may be applied to samples from any populations", 1937.
 ///
-/// `None` where a group is empty, and where a value is not finite.
+/// The test deals the values out into two groups of these sizes in all ways. The p is the share of ways in which the
+/// means differ by as much as measured, in either direction. If there are more ways than for ten and ten, they are
+/// drawn with `seed`. The measured way then counts among them (Phipson and Smyth, "Permutation p-values should never be
+/// zero", 2010).
+///
+/// Returns `None` if a group is empty, or if a value is not finite.
 pub(crate) fn p_of_groups(one: &[f64], other: &[f64], seed: u64) -> Option<f64> {
     let mut values = [one, other].concat();
     if one.is_empty() || other.is_empty() || !values.iter().all(|value| value.is_finite()) {
@@ -25,7 +28,7 @@ pub(crate) fn p_of_groups(one: &[f64], other: &[f64], seed: u64) -> Option<f64> 
     }
     let centre = crate::interval::mean(&values);
     values.iter_mut().for_each(|value| *value -= centre);
-    // As all values sum to zero, the sum of one group tells the difference of the means.
+    // All values sum to zero, so the sum of one group determines the difference of the means.
     let measured: f64 = values[..one.len()].iter().sum();
     let least = least(measured, &values);
     if ways(values.len(), one.len()) <= WAYS_MAX && values.len() < 64 {
@@ -45,10 +48,10 @@ pub(crate) fn p_of_groups(one: &[f64], other: &[f64], seed: u64) -> Option<f64> 
     Some(with_measured(as_far.count()))
 }
 
-/// The same for differences of pairs: the share of all ways to swap the members of pairs in which the mean is as far
-/// from zero as it is.
+/// Same as `p_of_groups`, for differences of pairs. The ways are those to swap the members of pairs. The p is the share
+/// of ways in which the mean is as far from zero as measured.
 ///
-/// `None` without a pair, and where a difference is not finite.
+/// Returns `None` without a pair, or if a difference is not finite.
 pub(crate) fn p_of_pairs(differences: &[f64], seed: u64) -> Option<f64> {
     if differences.is_empty() || !differences.iter().all(|value| value.is_finite()) {
         return None;
@@ -61,7 +64,7 @@ pub(crate) fn p_of_pairs(differences: &[f64], seed: u64) -> Option<f64> {
         let ways = 1u32 << differences.len();
         for way in 1..=ways {
             as_far += u32::from(sum.abs() >= least);
-            // One sign changes from each way to the next (Gray's code); the last step leads back to the first.
+            // One sign changes from each way to the next (Gray's code). The last step leads back to the first.
             let place = (way.trailing_zeros() as usize).min(differences.len() - 1);
             sum -= 2.0 * signs[place] * differences[place];
             signs[place] = -signs[place];
@@ -76,39 +79,39 @@ pub(crate) fn p_of_pairs(differences: &[f64], seed: u64) -> Option<f64> {
     Some(with_measured(as_far))
 }
 
-/// The smallest p that groups of these sizes can have: that of the way that was measured, and of its opposite where both are
-/// of one size.
+/// Smallest p that groups of these sizes can have. It counts the measured way, and its opposite too if both groups have
+/// the same size.
 pub(crate) fn p_min_of_groups(one: usize, other: usize) -> f64 {
     let as_far = if one == other { 2.0 } else { 1.0 };
     (as_far / ways(one + other, one)).min(1.0)
 }
 
-/// The smallest p that so many pairs can have.
+/// Smallest p that `pairs` pairs can have.
 pub(crate) fn p_min_of_pairs(pairs: usize) -> f64 {
     (2.0 / 2f64.powi(pairs.min(1000) as i32)).min(1.0)
 }
 
-/// From which sum on a way counts as one in which the difference is as large.
+/// Least absolute sum of a way whose difference counts as equally large.
 fn least(measured: f64, values: &[f64]) -> f64 {
     let scale: f64 = values.iter().map(|value| value.abs()).sum();
     measured.abs() - ROUNDING * scale
 }
 
-/// The share of what was drawn, the way that was measured among it.
+/// Share of the drawn ways, with the measured way among them.
 fn with_measured(as_far: usize) -> f64 {
     (as_far as f64 + 1.0) / (f64::from(SAMPLES) + 1.0)
 }
 
-/// How many ways there are to choose so many of all.
+/// Number of ways to choose `chosen` of `all` places.
 fn ways(all: usize, chosen: usize) -> f64 {
     let few = chosen.min(all - chosen.min(all));
     (0..few).map(|taken| (all - taken) as f64 / (few - taken) as f64).product()
 }
 
-/// Every way to choose so many of fewer than 64 places, each as the bits of a number.
+/// Every way to choose `chosen` of `all` places, fewer than 64. Each way is the set bits of a number.
 fn choices(all: usize, chosen: usize) -> impl Iterator<Item = u64> {
     let first = (1u64 << chosen) - 1;
-    // The next larger number with as many bits (Gosper, in HAKMEM 175).
+    // The next larger number with as many bits set (Gosper, in HAKMEM 175).
     std::iter::successors(Some(first), |&bits| {
         let lowest = bits & bits.wrapping_neg();
         let carried = bits.checked_add(lowest)?;
@@ -141,13 +144,13 @@ mod tests {
 
     #[test]
     fn groups_that_do_not_overlap_are_as_rare_as_can_be() {
-        // Of the 924 ways of 6 and 6, only this one and its opposite.
+        // Of the 924 ways of 6 and 6, only this one and its opposite are as far apart.
         let p = p_of_groups(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[11.0, 12.0, 13.0, 14.0, 15.0, 16.0], 1);
         assert_eq!(p, Some(2.0 / 924.0));
         assert_eq!(p, Some(p_min_of_groups(6, 6)));
         let p = p_of_groups(&[1.0, 2.0, 3.0], &[14.0, 15.0], 1);
         assert_eq!(p, Some(p_min_of_groups(3, 2)));
-        // Of four: {1, 2} against {3, 4} and back, of six ways.
+        // Two of the six ways of two and two: {1, 2} against {3, 4}, and back.
         assert_eq!(p_of_groups(&[1.0, 2.0], &[3.0, 4.0], 1), Some(2.0 / 6.0));
         assert_eq!(p_of_groups(&[1.0, 4.0], &[2.0, 3.0], 1), Some(1.0));
     }
@@ -156,7 +159,7 @@ mod tests {
     fn pairs_that_agree_are_as_rare_as_can_be() {
         assert_eq!(p_of_pairs(&[1.0, 2.0, 3.0], 1), Some(2.0 / 8.0));
         assert_eq!(p_of_pairs(&[1.0; 9], 1), Some(p_min_of_pairs(9)));
-        // 3 - 1 = 2: of four ways, all have 4 or 2.
+        // 3 - 1 = 2: all four ways give 4 or 2.
         assert_eq!(p_of_pairs(&[3.0, -1.0], 1), Some(1.0));
         assert_eq!(p_of_pairs(&[3.0, 1.0], 1), Some(0.5));
     }
@@ -166,7 +169,7 @@ mod tests {
         let one: Vec<f64> = (0..10).map(|index| f64::from(index * 7 % 10)).collect();
         let other: Vec<f64> = one.iter().map(|value| value + 2.0).collect();
         let exact = p_of_groups(&one, &other, 1).unwrap();
-        // Eleven and ten are drawn; a value in the middle changes little.
+        // Eleven and ten are drawn. A value in the middle changes little.
         let drawn = p_of_groups(&[&one[..], &[5.5]].concat(), &other, 1).unwrap();
         assert!((exact - drawn).abs() < 0.03, "{exact} {drawn}");
         let far: Vec<f64> = one.iter().map(|value| value + 100.0).collect();

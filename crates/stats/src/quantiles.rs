@@ -2,43 +2,45 @@
 
 use fastrand::Rng;
 
-/// A percentile of what was counted in buckets.
+/// A percentile of counts in buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quantile {
-    /// The upper end of the bucket in which it lies, in nanoseconds.
+    /// Upper end of the bucket that it lies in, in nanoseconds.
     pub value_ns: u64,
-    /// The lowest and highest value that it may have with 95 % confidence, in nanoseconds. `None` where there are fewer
-    /// than twelve intervals.
+    /// Lowest and highest value that it may have with 95 % confidence, in nanoseconds. `None` with fewer than twelve
+    /// intervals.
     pub interval_ns: Option<(u64, u64)>,
 }
 
-/// Fewest samples beyond a percentile for it to be told: with 20, their number is uncertain by a quarter.
+/// Fewest samples beyond a percentile that is reported: with 20, their number is uncertain by a quarter.
 const SAMPLES_BEYOND: f64 = 20.0;
-/// Fewest intervals from which the samples beyond a percentile come: those of one stall are one event.
+/// Fewest intervals that hold the samples beyond a percentile: those of one stall are one event.
 const INTERVALS_BEYOND: u64 = 5;
-/// Intervals that are drawn together, so that what neighbours have in common is kept. Blocks of six keep most of a
-/// correlation that is gone after a few of them; longer ones leave too few to draw from.
+/// Intervals that are drawn together, to keep what neighbours have in common. Blocks of six keep most of a correlation
+/// that ends after a few intervals. Longer ones leave too few to draw from.
 const BLOCK: usize = 6;
-/// Fewest blocks into which a short series is cut: its blocks are made shorter for that.
+/// Fewest blocks of a short series, whose blocks are made shorter for that.
 const BLOCKS_MIN: usize = 6;
-/// Fewest intervals that are drawn from.
+/// Fewest intervals to draw from.
 const DRAWN_MIN: usize = 12;
-/// Draws. Their 2.5 % quantile has then a standard deviation of 0.9 % of the draws.
+/// Number of draws. Their 2.5 % quantile then has a standard deviation of 0.9 % of the draws.
 const DRAWS: usize = 300;
-/// Most intervals that are looked at; where there are more, neighbours are put together first, which makes nothing less
-/// true: what they have in common is then kept within longer blocks.
+/// Most intervals that are used. If there are more, neighbours are merged first. That makes nothing less true: what
+/// they have in common then stays within longer blocks.
 const INTERVALS_MAX: usize = 600;
 
-/// The percentiles `wanted`, each as a share in `[0, 1)`, of latencies that were counted in `intervals`, one after the
-/// other in time, each a list of the upper ends of buckets, ascending, in nanoseconds, and what was counted in them.
+/// Returns the percentiles `wanted`, each as a share in `[0, 1)`, of the latencies counted in `intervals`. The
+/// intervals are in the order of time. Each is a list of the upper ends of buckets, ascending, in nanoseconds, with the
+/// counts in them.
 ///
-/// `None` for one that too few samples lie beyond (20), or samples from too few intervals (5).
+/// A percentile is `None` if too few samples lie beyond it (20), or if they come from too few intervals (5).
 ///
-/// Its interval comes from a moving-block bootstrap over the intervals (Künsch, "The jackknife and the bootstrap for
-/// general stationary observations", Annals of Statistics 17, 1989): histograms of blocks of neighbours are drawn at
-/// random, with what `seed` says, until they are as many as there were. Intervals from the order of independent samples
-/// are far too narrow where slow operations come together: in one of six cases they contain the truth, instead of in
-/// 95 of 100.
+/// The interval of a percentile comes from a moving-block bootstrap over the intervals of time. See Künsch, "The
+/// jackknife and the bootstrap for general stationary observations", Annals of Statistics 17, 1989. Histograms of
+/// blocks of neighbours are drawn at random, seeded by `seed`, until they are as many as there were.
+///
+/// Intervals from the order of independent samples are far too narrow where slow operations come together. They contain
+/// the truth in one of six cases, instead of in 95 of 100.
 pub fn quantiles(intervals: &[Vec<(u64, u64)>], wanted: &[f64], seed: u64) -> Vec<Option<Quantile>> {
     let counted = Counted::new(intervals);
     let blocks = Blocks::new(&counted);
@@ -60,7 +62,7 @@ pub fn quantiles(intervals: &[Vec<(u64, u64)>], wanted: &[f64], seed: u64) -> Ve
         drawn.sort_unstable();
         let outer = drawn.len() / 40;
         let ends = drawn.get(outer).zip(drawn.iter().rev().nth(outer));
-        // Of a percentile of many steps, all draws may lie on one side.
+        // All draws may lie on one side of the percentile, as it comes in steps.
         let interval_ns =
             ends.map(|(low, high)| (counted.upper_ns[*low.min(&place)], counted.upper_ns[*high.max(&place)]));
         Some(Quantile { value_ns: counted.upper_ns[place], interval_ns })
@@ -70,11 +72,11 @@ pub fn quantiles(intervals: &[Vec<(u64, u64)>], wanted: &[f64], seed: u64) -> Ve
 
 /// All intervals over the same buckets.
 struct Counted {
-    /// Upper ends of all buckets in which something was counted, ascending.
+    /// Upper ends of all buckets with counts, ascending.
     upper_ns: Vec<u64>,
-    /// What each interval counted in each of them, one interval after the other.
+    /// Counts of each interval in each bucket, one interval after the other.
     counts: Vec<u64>,
-    /// What all counted in each.
+    /// Counts of all intervals in each bucket.
     totals: Vec<u64>,
 }
 
@@ -99,7 +101,7 @@ impl Counted {
         Self { upper_ns, counts, totals }
     }
 
-    /// The bucket of a percentile, if it can be told.
+    /// Returns the bucket of a percentile, if it can be told.
     fn place(&self, share: f64) -> Option<usize> {
         let total = self.totals.iter().fold(0u64, |sum, count| sum.saturating_add(*count));
         if !(0.0..1.0).contains(&share) || total as f64 * (1.0 - share) < SAMPLES_BEYOND {
@@ -111,7 +113,7 @@ impl Counted {
             below = below.saturating_add(*count);
             below >= rank
         })?;
-        // `below` counts the bucket itself: of its samples, those above the rank lie beyond too, whichever they are.
+        // `below` includes this bucket: those of its samples above the rank lie beyond too, whichever they are.
         let (mut of_higher, mut of_bucket) = (0, 0);
         for interval in self.counts.chunks_exact(self.upper_ns.len()) {
             if interval[place + 1..].iter().any(|count| *count > 0) {
@@ -124,12 +126,12 @@ impl Counted {
     }
 }
 
-/// The buckets of an interval that count something.
+/// Buckets of an interval with a count above 0.
 fn counted(interval: &[(u64, u64)]) -> impl Iterator<Item = (u64, u64)> {
     interval.iter().copied().filter(|(_, count)| *count > 0)
 }
 
-/// Every bucket that there is in any of the intervals, ascending.
+/// All buckets of all intervals, ascending.
 fn buckets_of(intervals: impl Iterator<Item = impl Iterator<Item = (u64, u64)>>) -> Vec<u64> {
     let mut buckets: Vec<u64> = Vec::new();
     for interval in intervals {
@@ -149,8 +151,8 @@ fn buckets_of(intervals: impl Iterator<Item = impl Iterator<Item = (u64, u64)>>)
     buckets
 }
 
-/// Where a bucket is among all of them, or would be. It is looked for first right after the one that was found before
-/// it, as intervals that were counted one after the other have mostly the same.
+/// Returns the place of a bucket among all of them, or the place where it would be. It first looks right after the
+/// bucket found before, as successive intervals have mostly the same buckets.
 fn find(buckets: &[u64], upper_ns: u64, after: usize) -> Result<usize, usize> {
     match buckets.get(after) {
         Some(next) if *next == upper_ns => Ok(after),
@@ -158,13 +160,13 @@ fn find(buckets: &[u64], upper_ns: u64, after: usize) -> Result<usize, usize> {
     }
 }
 
-/// Which of so many samples, from 1, is at a percentile.
+/// Rank of a percentile among `total` samples, from 1.
 fn rank(total: u64, share: f64) -> u64 {
     ((total as f64 * share).ceil() as u64).clamp(1, total.max(1))
 }
 
-/// Every block of neighbours, as what it counted up to each bucket: a percentile of several blocks is then found by
-/// halving the buckets, without adding up all of them.
+/// Every block of neighbours, as its counts up to each bucket. A percentile of several blocks is then found by halving
+/// the buckets, without adding up all of them.
 struct Blocks {
     width: usize,
     /// Blocks in a draw.
@@ -198,13 +200,13 @@ impl Blocks {
         Some(Self { width, drawn: intervals.div_ceil(length), up_to })
     }
 
-    /// Some of the blocks, each of them perhaps several times, as their places in `up_to`.
+    /// Draws blocks, each of them perhaps several times. Returns their places in `up_to`.
     fn draw(&self, rng: &mut Rng) -> Vec<usize> {
         let blocks = self.up_to.len() / self.width;
         (0..self.drawn).map(|_| rng.usize(..blocks) * self.width).collect()
     }
 
-    /// The bucket of a percentile of what these blocks counted.
+    /// Bucket of a percentile in the counts of these blocks.
     fn place(&self, draw: &[usize], share: f64) -> usize {
         let up_to = |bucket: usize| {
             draw.iter().fold(0u64, |sum, block| sum.saturating_add(self.up_to[block + bucket]))
@@ -234,7 +236,7 @@ mod tests {
 
     #[test]
     fn samples_of_one_stall_give_no_percentile() {
-        // 2 % of all are slow, the quickest of them just above the percentile.
+        // 2 % of all operations are slow, and the percentile lies among them.
         let slow_in = |places: &[usize]| {
             let mut intervals = vec![vec![(100, 1000)]; 50];
             places.iter().for_each(|place| intervals[*place].push((900, 1000 / places.len() as u64)));

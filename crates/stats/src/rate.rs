@@ -1,86 +1,86 @@
-//! The rate of a phase: where it was steady, how high it was there, and how surely that is known.
+//! The rate of a phase: its steady part, its value there, and how surely that is known.
 
 use std::ops::Range;
 
 use crate::change_points::{NORMAL_MAD, SAME_LEVEL, SEGMENT_MIN, changes, median};
 use crate::interval::{Interval, half_width, independent, mean};
 
-/// One interval of a phase, after the one before it without a gap. What is not finite or below zero counts as zero; a
-/// tick without length counts nothing.
+/// One interval of a phase, directly after the one before it. A value that is not finite or below zero counts as zero.
+/// A tick without length counts nothing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tick {
-    /// How long it was, in seconds.
+    /// Length, in seconds.
     pub length_s: f64,
-    /// How much ended in it: operations, or bytes.
+    /// Operations, or bytes, that ended in it.
     pub count: f64,
 }
 
 /// A part of a phase in which the rate had one level.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Segment {
-    /// Its first tick.
+    /// First tick.
     pub from: usize,
-    /// The tick after its last.
+    /// The tick after the last.
     pub to: usize,
-    /// Its rate, per second; the ticks beside its ends have part in other levels and in this rate none.
+    /// Rate per second. The ticks beside the ends belong partly to other levels and do not count for this rate.
     pub rate: f64,
 }
 
-/// What the ticks of a phase say about its rate.
+/// Result of the analysis of a phase's rate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Analysis {
-    /// The levels of the rate, in the order of time and without gaps. A last tick that is less than half as long as
-    /// the others is in none: what ended in it is mostly what the end of the phase cut short.
+    /// Levels of the rate, in the order of time and without gaps. A last tick less than half as long as the others is
+    /// in none: mostly, it holds what the end of the phase cut short.
     pub segments: Vec<Segment>,
-    /// The ticks that stand for the phase: the last segment, but for the tick in which it began, if it is long enough
-    /// and does not drift. `None` where the phase should have gone on.
+    /// Ticks that stand for the phase: the last segment without its beginning, if it is long enough and does not drift.
+    /// It is `None` if the phase should have gone on.
     pub steady: Option<Range<usize>>,
-    /// The rate per second of the steady ticks; of all where there are none.
+    /// Rate per second of the steady ticks; of all ticks if none are steady.
     pub rate: f64,
-    /// Where that rate lies, with 95 % confidence. `None` with fewer than eight observations.
+    /// Range of that rate with 95 % confidence. `None` with fewer than eight observations.
     pub interval: Option<Interval>,
-    /// Independent observations that tell as much about the rate as those of it.
+    /// Number of independent observations that tell as much about the rate as those that it comes from.
     pub independent: f64,
 }
 
-/// Operations that a tick should hold. Below that, ticks are observed together: the noise of few operations is not
-/// normal, and a difference of one is a large one.
+/// Operations that a tick should hold. Below that, several ticks are observed together: the noise of few operations is
+/// not normal, and a difference of one is a large one.
 const COUNT_WANTED: f64 = 10.0;
 /// Most ticks that are observed together.
 const TOGETHER_MAX: usize = 5;
 /// A last tick shorter than this share of the usual length is left out.
 const WHOLE_TICK: f64 = 0.5;
-/// The share of the phase that a steady segment covers at least: what came later than that may be an episode.
+/// Least share of the phase that a steady segment covers: one that began later may be an episode.
 const STEADY_SHARE: f64 = 0.4;
-/// Fewest ticks of a segment that is called steady: with fewer, an interval tells little and a drift is not seen.
+/// Fewest ticks of a steady segment: with fewer, an interval tells little and a drift stays hidden.
 pub const STEADY_TICKS: usize = 20;
-/// The drift from end to end, as a share of the rate, that is steady in any case.
+/// Drift from end to end, as a share of the rate, that is steady in any case.
 const DRIFT: f64 = 0.05;
-/// The drift that chance explains, in half widths of the interval of the rate. A fitted drift of nothing has a standard
-/// deviation of 3.5 standard errors of the mean, which is this many half widths.
+/// Drift that chance explains, in half widths of the interval of the rate. Without a true drift, a fitted one has a
+/// standard deviation of 3.5 standard errors of the mean. That is this many half widths.
 const DRIFT_HALF_WIDTHS: f64 = 1.7;
-/// The half width of the interval of a steady rate, as a share of the rate, is no more than this. A rate that switches
-/// between two levels too often for each to be found has intervals of a third and more, which would excuse any drift.
+/// Largest half width of the interval of a steady rate, as a share of the rate. A rate may switch between two levels
+/// too often for each to be found. Its interval is a third and more, which would excuse any drift.
 const HALF_WIDTH_MAX: f64 = 0.25;
 /// Most observations that the beginning of a level takes.
 const TRANSIENT_MAX: usize = 4;
-/// Values this many standard deviations from the others are no part of a drift.
+/// Values this many standard deviations from the others are not part of a drift.
 const FAR: f64 = 3.0;
-/// How much wider the interval of a slope is than that of a mean: it weighs the middle more than the ends, and the root
-/// of 6/5 is what that costs.
+/// Width of the interval of a slope, as a multiple of that of a mean. A slope weighs the middle more than the ends,
+/// which costs the root of 6/5.
 const SLOPE_WIDENING: f64 = 1.0954;
 
 /// Finds the levels of a rate, its steady part, and the rate there with its interval.
 ///
-/// The rate is the least-squares slope of the cumulative count. That is a mean in which the middle weighs most, so that
-/// bursts at the ends, such as the credit that a throttle gives at the start, do not shift it as they shift the count
-/// over the time.
+/// The rate is the least-squares slope of the cumulative count. That is a mean in which the middle weighs most. Bursts
+/// at the ends, such as a throttle's credit at the start, shift it less than they shift the count over the time.
 ///
-/// A segment is steady if it is the last, covers 40 % of the phase and 20 ticks, drifts by no more than 5 % or what
-/// chance explains, and has a rate that is known to a quarter. With noise of 5 % in which neighbours correlate by 0.3,
-/// of 100 phases of 100 ticks 4 are called not steady though they are, and 93 of those that drift by 20 %. Where
-/// neighbours correlate by 0.6 and more, fewer than 100 ticks show levels that are none in one phase of four; the
-/// interval holds nevertheless, and more ticks settle it.
+/// A segment is steady if it is the last and covers 40 % of the phase and 20 ticks. It drifts by no more than 5 %
+/// or what chance explains. Its rate is known to a quarter.
+///
+/// With noise of 5 % in which neighbours correlate by 0.3, 4 of 100 steady phases of 100 ticks are called not steady.
+/// Of 100 phases that drift by 20 %, 93 are. If neighbours correlate by 0.6 and more, fewer than 100 ticks show false
+/// levels in one phase of four. The interval holds nevertheless, and more ticks settle it.
 pub fn analyse(ticks: &[Tick]) -> Analysis {
     let ticks: Vec<Tick> = whole(ticks).iter().map(sound).collect();
     let observations = observe(&ticks);
@@ -95,7 +95,7 @@ pub fn analyse(ticks: &[Tick]) -> Analysis {
         let (inner, observed) = level.inner(&observations);
         is_steady(&rates[observed.clone()], level.ticks.len(), ticks.len()).then_some((inner, observed))
     });
-    // What is too short to be called steady may still be of one level, and begins as others do.
+    // A phase too short to be called steady may still have one level, which begins as others do.
     let alone = levels.first().filter(|_| levels.len() == 1).map(|level| level.inner(&observations));
     let (span, observed) = steady.clone().or(alone).unwrap_or((everything, 0..rates.len()));
     let rate = slope(&ticks[span]);
@@ -113,8 +113,8 @@ pub fn analyse(ticks: &[Tick]) -> Analysis {
     }
 }
 
-/// The levels between these observations. Two of the same rate become one: a burst and the pause after it are odd values
-/// at the beginning of a level, and not a level of their own.
+/// Returns the levels between these observations. Two of the same rate become one. A burst and the pause after it are
+/// odd values at the beginning of a level, and not a level of their own.
 fn levels(observations: &[Observation], ticks: &[Tick], mut bounds: Vec<usize>) -> Vec<Level> {
     if ticks.is_empty() {
         return Vec::new();
@@ -133,7 +133,7 @@ fn levels(observations: &[Observation], ticks: &[Tick], mut bounds: Vec<usize>) 
     }
 }
 
-/// Without a last tick that is too short to be compared with the others.
+/// Leaves out a last tick that is too short to be compared with the others.
 fn whole(ticks: &[Tick]) -> &[Tick] {
     let usual_s = median(ticks.iter().map(|tick| sound(tick).length_s).collect());
     match ticks {
@@ -142,11 +142,11 @@ fn whole(ticks: &[Tick]) -> &[Tick] {
     }
 }
 
-/// A tick with numbers that can be reckoned with.
+/// Returns the tick with numbers fit for arithmetic.
 fn sound(tick: &Tick) -> Tick {
-    /// Longer and more than anything that is measured, and its square is far from overflowing.
+    /// Larger than any measured length or count, and its square is far from overflow.
     const MOST: f64 = 1e15;
-    /// Shorter than any clock tells.
+    /// Shorter than any clock can tell.
     const SHORTEST_S: f64 = 1e-9;
     let finite = |value: f64| if value.is_finite() { value.clamp(0.0, MOST) } else { 0.0 };
     match finite(tick.length_s) {
@@ -155,16 +155,16 @@ fn sound(tick: &Tick) -> Tick {
     }
 }
 
-/// Ticks that are looked at as one, and their rate.
+/// Ticks that are observed together, and their rate.
 struct Observation {
     ticks: Range<usize>,
     rate: f64,
 }
 
-/// Puts so many neighbours together that each observation has enough in it.
+/// Merges as many neighbours as an observation needs to hold enough operations.
 fn observe(ticks: &[Tick]) -> Vec<Observation> {
     let total: f64 = ticks.iter().map(|tick| tick.count).sum();
-    // Of no ticks or no operations this is no number or endless, and either ends at a bound.
+    // Without ticks or operations this is not a number or infinite, and either ends at a bound.
     let together =
         (COUNT_WANTED * ticks.len() as f64 / total).ceil().clamp(1.0, TOGETHER_MAX as f64) as usize;
     let rate = |range: Range<usize>| {
@@ -183,7 +183,7 @@ fn observe(ticks: &[Tick]) -> Vec<Observation> {
             from = to;
         }
     }
-    // What is left over is too short to stand alone.
+    // The rest is too short to stand alone.
     let start = observations.pop().map_or(0, |last| last.ticks.start);
     observations.extend(rate(start..ticks.len()).map(|rate| Observation { ticks: start..ticks.len(), rate }));
     observations
@@ -203,13 +203,13 @@ impl Level {
         Self { ticks: from..start(observed.end), observed }
     }
 
-    /// What is at this level for certain, in ticks and in observations: a change happens somewhere within one of the
-    /// observations beside it, which has a bit of both levels. The start of a phase is such a change: workers start one
-    /// after the other, and a throttle hands out what it saved up.
+    /// Returns the ticks and observations that are at this level for certain. A change happens somewhere within one of
+    /// the observations beside it, which has a bit of both levels. The start of a phase is such a change: workers start
+    /// one after the other, and a throttle hands out its saved credit.
     fn inner(&self, observations: &[Observation]) -> (Range<usize>, Range<usize>) {
         let (mut ticks, mut observed) = (self.ticks.clone(), self.observed.clone());
         if observed.len() >= SEGMENT_MIN {
-            // A throttle that hands out what it saved up pauses after it.
+            // A throttle that hands out its saved credit pauses after it.
             let rates: Vec<f64> = observations[observed.clone()].iter().map(|one| one.rate).collect();
             let (middle, reach) = (median(rates.clone()), reach(&rates));
             let is_far = |rate: &&f64| (**rate - middle).abs() > reach.max(SAME_LEVEL * middle);
@@ -225,7 +225,7 @@ impl Level {
     }
 }
 
-/// Whether so many ticks of all with these rates stand for the phase.
+/// True if `ticks` ticks of `of_ticks`, with these rates, stand for the phase.
 fn is_steady(rates: &[f64], ticks: usize, of_ticks: usize) -> bool {
     let mean = mean(rates);
     if ticks < STEADY_TICKS || (ticks as f64) < STEADY_SHARE * of_ticks as f64 || mean <= 0.0 {
@@ -237,26 +237,26 @@ fn is_steady(rates: &[f64], ticks: usize, of_ticks: usize) -> bool {
         && drift(&tamed(rates)).abs() / mean <= (DRIFT_HALF_WIDTHS * half_width).max(DRIFT)
 }
 
-/// The values, with those that lie far from the others brought near: one interval without an operation, such as follows
-/// the burst with which a limit begins, would tilt the line through all of them.
+/// Returns the values, with those that lie far from the others brought near. One interval without an operation would
+/// tilt the line through all of them. Such an interval follows the burst with which a limit begins.
 fn tamed(values: &[f64]) -> Vec<f64> {
     let (middle, reach) = (median(values.to_vec()), reach(values));
     values.iter().map(|value| value.clamp(middle - reach, middle + reach)).collect()
 }
 
-/// How far values lie from their median at most, but for those that are none of them.
+/// Largest distance of values from their median, outliers excluded.
 fn reach(values: &[f64]) -> f64 {
     let middle = median(values.to_vec());
     FAR * median(values.iter().map(|value| (value - middle).abs()).collect()) / NORMAL_MAD
 }
 
-/// By how much a line through these values rises or falls from end to end.
+/// Rise or fall, from end to end, of a line through these values.
 fn drift(values: &[f64]) -> f64 {
     let points: Vec<_> = values.iter().enumerate().map(|(index, value)| (index as f64, *value)).collect();
     least_squares(&points).map_or(0.0, |slope| slope * values.len() as f64)
 }
 
-/// Per second: the slope of a line through the cumulative count at the ends of all ticks, and before the first.
+/// Rate per second: the slope of a line through the cumulative count before the first tick and at the end of each.
 fn slope(ticks: &[Tick]) -> f64 {
     let mut points = vec![(0.0, 0.0)];
     let (mut time_s, mut count) = (0.0, 0.0);
@@ -267,12 +267,12 @@ fn slope(ticks: &[Tick]) -> f64 {
     least_squares(&points).unwrap_or(0.0).max(0.0)
 }
 
-/// The slope of the line that fits best; `None` where all points lie above one another.
+/// Slope of the line that fits best; `None` if all points lie above one another.
 fn least_squares(points: &[(f64, f64)]) -> Option<f64> {
     let count = points.len() as f64;
     let (sum_x, sum_y) = points.iter().fold((0.0, 0.0), |sums, point| (sums.0 + point.0, sums.1 + point.1));
     let (mean_x, mean_y) = (sum_x / count, sum_y / count);
-    // Around the means, in a second pass: differences of large sums would lose their digits.
+    // Sums around the means, in a second pass: differences of large sums would lose their digits.
     let (mut squares, mut products) = (0.0, 0.0);
     for (x, y) in points {
         squares += (x - mean_x).powi(2);
@@ -282,7 +282,7 @@ fn least_squares(points: &[(f64, f64)]) -> Option<f64> {
     slope.is_finite().then_some(slope)
 }
 
-/// The interval around a rate, as that of the mean of these observations.
+/// Interval around a rate, as wide as that of a slope over these observations.
 fn interval(rates: &[f64], rate: f64) -> Option<Interval> {
     let has_enough = rates.len() >= SEGMENT_MIN && rates.iter().any(|rate| *rate > 0.0);
     let half = half_width(rates).filter(|_| has_enough)? * SLOPE_WIDENING;
@@ -369,7 +369,7 @@ mod tests {
 
     #[test]
     fn slow_devices_are_observed_over_several_ticks() {
-        // An operation every 0.3 s; with a burst of 3 instead, something changed.
+        // One operation every 0.3 s. A burst of 3 instead would be a change.
         let slow: Vec<f64> = (0..120).map(|i| f64::from(u8::from(i % 3 == 0))).collect();
         let counts: Vec<usize> = observe(&ticks(&slow)).iter().map(|o| o.ticks.len()).collect();
         assert_eq!(counts, [5; 24]);

@@ -1,32 +1,32 @@
-//! Where the level of a short series changes, such as that of one test over many runs.
+//! Changes of level in a short series, such as that of one test over many runs.
 //!
-//! `change_points` asks for eight values on each side of a change and for a series that is long enough to show how much
-//! neighbours have in common. Of a handful of runs neither can be had: here values are taken to be independent, and in
-//! return a change must be rarer in chance.
+//! `change_points` needs eight values on each side of a change, and a series long enough to show what neighbours have
+//! in common. A handful of runs offers neither. So this module takes values to be independent; in return, a change must
+//! be rarer in chance.
 
 use fastrand::Rng;
 
 use crate::change_points::{SAME_LEVEL, sums_before};
 use crate::interval::mean;
 
-/// Fewest values of which a change is told: with fewer, the spread is known from so little that almost nothing stands
+/// Fewest values in which a change is reported. With fewer, the spread is known so little that almost nothing stands
 /// out of it.
 pub const FEW_MIN: usize = 6;
-/// Fewest values of a level. One value that differs may be an odd one; a second shows that it stays so.
+/// Fewest values of a level. One value that differs may be odd; a second one shows that the level stays.
 const LEVEL_MIN: usize = 2;
-/// Fewest values of a level that comes and goes, of which that cannot be said: of 15 runs of which each tenth is odd, two
-/// neighbours are in one series of eight.
+/// Fewest values of a level that comes and goes. Two would not show that it stays: if one run of ten is odd, one series
+/// of 15 runs in eight has two odd neighbours.
 const PASSING_MIN: usize = 3;
-/// A series without a change has one found once in so many. Whoever looks at a list looks at dozens of series, so that
-/// the usual twentieth would show a false change in each list.
+/// A change is found in one of this many series without a change. A list shows dozens of series, so the usual one of
+/// twenty would put a false change into each list.
 const FALSE_ONCE_IN: f64 = 100.0;
-/// Series of nothing but chance that a series is held against. Of them, the share that may look as changed is known to
-/// a third of itself.
+/// Series of pure chance that a series is compared with. The share of them that may look as changed is then known to a
+/// third of itself.
 const NOISES: usize = 1999;
-/// From so many values on, the series itself shows what is usual, odd values included: it is held against its own values
-/// in random order. With fewer there are too few orders: the last two of ten stand apart in one of 23.
+/// Number of values from which the series itself shows what is usual, odd values included. It is then compared with its
+/// own values in random order. With fewer there are too few orders: the last two of ten stand apart in one of 23.
 const SHUFFLED_MIN: usize = 16;
-/// Questions that are asked of a series: does it change once, does it change and change again.
+/// Questions asked of a series: does it change once, and does it change and change again?
 const QUESTIONS: f64 = 2.0;
 /// Longer series are not asked the second question: its work grows with the square of the length.
 const TWICE_MAX: usize = 100;
@@ -34,34 +34,38 @@ const TWICE_MAX: usize = 100;
 /// A part of a series with one level.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Level {
-    /// Its first value.
+    /// First value of the part.
     pub from: usize,
-    /// The first value after it.
+    /// First value after the part.
     pub to: usize,
-    /// The mean of its values, in their unit.
+    /// Mean of its values, in their unit.
     pub mean: f64,
 }
 
-/// The levels of a series of 6 to about 100 values in the order of time, which they tile; one where it does not change,
-/// or is shorter than [`FEW_MIN`]. Empty without values, and where one is not finite.
+/// Returns the levels of a series of 6 to about 100 values in the order of time. The levels tile the series. There is
+/// one level if the series does not change, or is shorter than [`FEW_MIN`]. There is none without values, or if one is
+/// not finite.
 ///
-/// First it is asked whether the series changes once: the place is taken at which two means explain most of the squares
-/// around one, and the share that they explain is held against what the best place explains in series without a change
-/// (Worsley, "On the likelihood ratio test for a shift in location of normal populations", 1979; there as a table, here
-/// by simulation with a fixed seed). Those are made of normal noise, and from 16 values on of the values themselves in
-/// random order. As each is cut at its own best place, this makes up for having looked at all places. If the series does
-/// not change once, the same is asked of a part in its middle against both ends, for a level that comes and goes hides
-/// from one cut (Olshen and others, "Circular binary segmentation", 2004). What lies between changes is looked at alike.
-/// Levels that differ by less than 3 % are one.
+/// The first question is whether the series changes once. The place is taken at which two means explain most of the
+/// squares around one mean. The share that they explain is compared with that of the best place in series without a
+/// change. This follows Worsley, "On the likelihood ratio test for a shift in location of normal populations", 1979.
+/// There it is a table, here a simulation with a fixed seed.
 ///
-/// Values are taken to be independent. Where neighbours correlate by 0.3, changes are found in chance four to eight
-/// times as often.
+/// The simulated series are normal noise, or, from 16 values on, the values themselves in random order. Each is cut at
+/// its own best place, which makes up for having looked at all places.
+///
+/// If the series does not change once, the second question compares a part in its middle with both ends. A level that
+/// comes and goes hides from one cut (Olshen and others, "Circular binary segmentation", 2004). Parts between changes
+/// are treated alike. Levels that differ by less than 3 % are one.
+///
+/// Values are taken to be independent. If neighbours correlate by 0.3, changes are found in chance four to eight times
+/// as often.
 pub fn levels_of_few(values: &[f64]) -> Vec<Level> {
     let largest = values.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
     if values.is_empty() || !values.iter().all(|value| value.is_finite()) {
         return Vec::new();
     }
-    // Squares of very large or very small numbers are none.
+    // Squares of very large or very small numbers overflow or vanish.
     let scale = if largest > 0.0 { largest } else { 1.0 };
     let scaled: Vec<f64> = values.iter().map(|value| value / scale).collect();
     let mut changes = vec![0, scaled.len()];
@@ -85,7 +89,7 @@ pub fn levels_of_few(values: &[f64]) -> Vec<Level> {
     changes.windows(2).map(level).collect()
 }
 
-/// One change, two, or none.
+/// Returns one change, two, or none.
 fn changes_within(values: &[f64]) -> Vec<usize> {
     if values.len() < FEW_MIN {
         return Vec::new();
@@ -99,14 +103,14 @@ fn changes_within(values: &[f64]) -> Vec<usize> {
     Vec::new()
 }
 
-/// A series cut into what lies within two places and what does not.
+/// A series cut into the values between two places and all others.
 #[derive(Debug, Clone, Copy)]
 struct Cut {
-    /// Where the inner part begins.
+    /// Start of the inner part.
     at: usize,
-    /// Where it ends, unless that is the end of the series.
+    /// End of the inner part; `None` if that is the end of the series.
     until: Option<usize>,
-    /// Share of the squares around one mean that is gone around two, 0 to 1.
+    /// Share of the squares around one mean that two means remove, 0 to 1.
     explained: f64,
 }
 
@@ -122,7 +126,7 @@ impl Cut {
         Self { at, until, explained: inside * outside / count as f64 * step * step / sums.squares }
     }
 
-    /// Between both parts, as a share of the larger.
+    /// Difference of both parts, as a share of the larger.
     fn difference(&self, values: &[f64]) -> f64 {
         let (before, rest) = values.split_at(self.at);
         let (inside, after) = rest.split_at(self.until.map_or(rest.len(), |until| until - self.at));
@@ -130,15 +134,15 @@ impl Cut {
     }
 }
 
-/// Between the levels of two parts, as a share of the larger one: by means or by medians, whichever is less, for a few
-/// odd values move the one, and where values come in two kinds, one more of a kind moves the other.
+/// Difference of the levels of two parts, as a share of the larger level: by means or by medians, whichever is less. A
+/// few odd values move the means. If values come in two kinds, one more value of a kind moves the medians.
 fn difference(a: &[f64], b: &[f64]) -> f64 {
     let share = |a: f64, b: f64| (a - b).abs() / a.abs().max(b.abs()).max(f64::MIN_POSITIVE);
     let median = |values: &[f64]| middle(values).unwrap_or(0.0);
     share(mean(a), mean(b)).min(share(median(a), median(b)))
 }
 
-/// The median, in the unit of the values: the mean of both where there are two in the middle; `None` of nothing.
+/// The median, in the unit of the values; `None` without values. If two values are in the middle, it is their mean.
 pub fn middle(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -146,7 +150,7 @@ pub fn middle(values: &[f64]) -> Option<f64> {
     Some(low / 2.0 + sorted.get(sorted.len() / 2)? / 2.0)
 }
 
-/// Sums of all beginnings of a series, less its mean for each value, and its squares around that.
+/// Prefix sums of a series, less its mean for each value, and the sum of squares around that mean.
 struct Sums {
     before: Vec<f64>,
     squares: f64,
@@ -182,9 +186,9 @@ fn best(cuts: impl Iterator<Item = Cut>) -> Option<Cut> {
     cuts.max_by(|a, b| a.explained.total_cmp(&b.explained))
 }
 
-/// Whether hardly any series without a change is explained as well by its own best cut: the rank among them, counting
-/// itself, is a p-value that holds for any number of them (Phipson and Smyth, "Permutation p-values should never be
-/// zero", 2010).
+/// True if hardly any series without a change is explained as well by its own best cut. The rank among them, counting
+/// the series itself, is a p-value that holds for any number of them. See Phipson and Smyth, "Permutation p-values
+/// should never be zero", 2010.
 fn is_rare(values: &[f64], cut: &Cut, best: fn(&[f64]) -> Option<Cut>) -> bool {
     let may_pass = ((NOISES + 1) as f64 / FALSE_ONCE_IN / QUESTIONS) as usize - 1;
     let mut rng = Rng::with_seed(values.len() as u64);
@@ -198,12 +202,12 @@ fn is_rare(values: &[f64], cut: &Cut, best: fn(&[f64]) -> Option<Cut>) -> bool {
         // The same values in an order that is cut alike are as good, but for rounding.
         best(&noise).is_some_and(|of_noise| of_noise.explained >= cut.explained * (1.0 - 1e-9))
     });
-    // Nothing is learnt from the rest once there are too many.
+    // Once there are too many, the rest cannot change the answer.
     as_good.take(may_pass + 1).count() <= may_pass
 }
 
-/// A number of the standard normal distribution (Box and Muller, 1958); statrs draws from its own only with another
-/// generator than the one that is used here.
+/// Returns a number of the standard normal distribution (Box and Muller, 1958). The crate statrs draws from its own
+/// only with another generator than the one used here.
 fn normal(rng: &mut Rng) -> f64 {
     let radius = (-2.0 * (1.0 - rng.f64()).ln()).sqrt();
     radius * (std::f64::consts::TAU * rng.f64()).cos()

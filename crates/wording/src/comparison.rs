@@ -7,10 +7,10 @@ use model::{Comparison, FileVerb};
 
 use model::numbers::{amount, latency, megabytes, percent};
 
-/// Stands where nothing is known.
+/// Text where nothing is known.
 pub const MISSING: &str = model::numbers::MISSING;
 
-/// "2,655 MB/s", "412,310 IOPS", "142,310/s", "1.92 ms"
+/// Formats a value of a row: "2,655 MB/s", "412,310 IOPS", "142,310/s", "1.92 ms".
 pub fn value(row: &Row, value: f64) -> String {
     let shown = match row.measure {
         Measure::BytesPerSecond => megabytes(value),
@@ -21,13 +21,13 @@ pub fn value(row: &Row, value: f64) -> String {
     shown.unwrap_or_else(|| MISSING.into())
 }
 
-/// Whether its operations move blocks, so that they are called IOPS.
+/// Returns true if the row's operations move blocks, so that they are called IOPS.
 fn is_on_blocks(row: &Row) -> bool {
     !row.label.is_empty() && FileVerb::from_word(&row.name).is_none()
 }
 
-/// How far the interval of a side reaches to its wider side: "±1.2 %", beyond twice the value "×÷2.4"; empty where there is
-/// none.
+/// Formats the distance from a side's value to the farther end of its interval: "±1.2 %", beyond twice the value
+/// "×÷2.4". The text is empty where there is no interval.
 pub fn spread(measured: &SideResult) -> String {
     let Some((low, high)) = measured.ci95_low.zip(measured.ci95_high) else { return String::new() };
     let half = (high / measured.mean - 1.0).max(1.0 - low / measured.mean);
@@ -37,24 +37,24 @@ pub fn spread(measured: &SideResult) -> String {
     format!("±{}", short_percent(half))
 }
 
-/// "+2.2 %", "-17 %", "+135 %", "0.0 %"; beyond ten times "×12".
+/// Formats a change: "+2.2 %", "-17 %", "+135 %", "0.0 %"; beyond ten times "×12".
 pub fn signed(ratio: f64) -> String {
     if ratio >= 10.0 {
         return format!("×{}", amount(ratio).unwrap_or_default());
     }
     let percent = (ratio - 1.0) * 100.0;
     let shown = if percent.abs() < 99.95 { format!("{percent:+.1} %") } else { format!("{percent:+.0} %") };
-    // Nothing is neither more nor less.
+    // A change of zero gets no sign.
     if shown == "-0.0 %" || shown == "+0.0 %" { "0.0 %".into() } else { shown }
 }
 
-/// A share in percent with as many digits as say something: "0.4 %", "12 %".
+/// Formats a share in percent with as many digits as matter: "0.4 %", "12 %".
 pub fn short_percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent < 9.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
 }
 
-/// The ends of the interval of a change: "+1.2 to +3.2 %"; empty where there is none.
+/// Formats the ends of a change's interval: "+1.2 to +3.2 %"; empty where there is none.
 pub fn ends(change: &Change) -> String {
     let Some((low, high)) = change.ci95_low_ratio.zip(change.ci95_high_ratio) else { return String::new() };
     let (low, high) = (signed(low), signed(high));
@@ -64,7 +64,7 @@ pub fn ends(change: &Change) -> String {
     }
 }
 
-/// "p=0.002"; empty where there is none. It is corrected for the number of rows.
+/// Formats the p-value, corrected for the number of rows: "p=0.002"; empty where there is none.
 pub fn p(change: &Change) -> String {
     match change.p_corrected {
         None => String::new(),
@@ -73,19 +73,19 @@ pub fn p(change: &Change) -> String {
     }
 }
 
-/// What the column of changes says: "+2.2 %", "~ same", "~".
+/// Formats the cell in the column of changes: "+2.2 %", "~ same", "~".
 pub fn answer(change: &Change) -> String {
     match (change.answer, change.p) {
         (Answer::Changed, _) => signed(change.ratio),
         (Answer::Equivalent, _) => "~ same".into(),
-        // Without repetitions a change can be seen and not told.
+        // Without repetitions, a change can be seen but not claimed.
         (Answer::CannotTell, None) => format!("{} ?", signed(change.ratio)),
         (Answer::CannotTell, Some(_)) => "~".into(),
     }
 }
 
-/// The answer as a sentence's end: "changed by +2.2 % (+1.2 to +3.2 %)", "equivalent within ± 3 %", "cannot tell: would
-/// need 16 runs a side".
+/// Returns the answer as the end of a sentence. Examples: "changed by +2.2 % (+1.2 to +3.2 %)", "equivalent within ± 3
+/// %", "cannot tell: would need 16 runs a side".
 pub fn sentence(change: &Change, comparison: &Comparison) -> String {
     let each = each(comparison);
     match change.answer {
@@ -100,40 +100,40 @@ pub fn sentence(change: &Change, comparison: &Comparison) -> String {
     }
 }
 
-/// What more of would be needed.
+/// Returns the unit of further measurements that would be needed.
 pub fn each(comparison: &Comparison) -> &'static str {
     if comparison.is_interleaved { "pairs" } else { "runs a side" }
 }
 
-/// How many of them: "16", "more than 1,000".
+/// Formats the number of them that is needed: "16", "more than 1,000".
 pub fn needed(change: &Change) -> String {
     change.runs_needed.map_or("more than 1,000".into(), |runs| runs.to_string())
 }
 
-/// "1 run", "6 runs"
+/// Formats a number of runs: "1 run", "6 runs".
 pub fn runs(count: u32) -> String {
     if count == 1 { "1 run".into() } else { format!("{count} runs") }
 }
 
-/// The first of several ways to name things by which no two are the same.
+/// Returns the first of several ways to name things that gives no two things the same name.
 pub fn first_apart(choices: impl IntoIterator<Item = Vec<String>>) -> Option<Vec<String>> {
     let are_apart = |names: &Vec<String>| names.iter().collect::<HashSet<_>>().len() == names.len();
     choices.into_iter().find(are_apart)
 }
 
-/// "3 %", "0.5 %"
+/// Formats a margin: "3 %", "0.5 %".
 pub fn margin(share: f64) -> String {
     format!("{} %", (share * 1000.0).round() / 10.0)
 }
 
-/// The test of a row: "read 1M q8"; of its latency "read 1M q8 p99".
+/// Names the test of a row: "read 1M q8"; for its latency "read 1M q8 p99".
 pub fn subject(row: &Row) -> String {
     let test = format!("{} {}", row.name, row.label);
     let measure = if row.measure == Measure::P99Ns { " p99" } else { "" };
     format!("{}{measure}", test.trim_end())
 }
 
-/// The limiters of a row: "device bandwidth", "all CPUs → device operations"; empty where none is known.
+/// Names the limiters of a row: "device bandwidth", "all CPUs → device operations"; empty where none is known.
 pub fn limiters(row: &Row) -> String {
     let known = row.sides.iter().flatten().filter_map(|measured| measured.limiter);
     let mut titles: Vec<&str> = Vec::new();
@@ -145,13 +145,14 @@ pub fn limiters(row: &Row) -> String {
     titles.join(" → ")
 }
 
-/// "mq-deadline → none"
+/// Formats a difference between sides: "mq-deadline → none".
 pub fn difference(difference: &Difference) -> String {
     let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "not known".into());
     difference.values.iter().map(value).collect::<Vec<_>>().join(" → ")
 }
 
-/// Rates of which nothing can be told, with what would tell: one in a sentence, several in a list.
+/// Lists the rates that are not settled, with the number of runs that would settle them: one in a sentence, several in
+/// a list.
 pub fn unsettled(comparison: &Comparison) -> Vec<(Vec<String>, String)> {
     let mut told = Vec::new();
     for row in comparison.rows.iter().filter(|row| row.measure.is_rate()) {
@@ -174,7 +175,7 @@ pub fn unsettled(comparison: &Comparison) -> Vec<(Vec<String>, String)> {
     }
 }
 
-/// What speaks against rows, those together of which the same is said.
+/// Lists the warnings about rows; rows with the same warning are together.
 pub fn warnings(comparison: &Comparison) -> Vec<(Vec<String>, String)> {
     let mut said: Vec<(Vec<String>, String)> = Vec::new();
     for (row, warning) in
@@ -188,7 +189,8 @@ pub fn warnings(comparison: &Comparison) -> Vec<(Vec<String>, String)> {
     said
 }
 
-/// What follows from the whole of it, in sentences: how many runs are needed, what could be found, what it cannot say.
+/// Returns conclusions from the whole comparison, in sentences: the runs needed, the changes it could find, the
+/// questions it cannot answer.
 pub fn conclusions(comparison: &Comparison) -> Vec<String> {
     let mut said = Vec::new();
     if comparison.has_claims() {
@@ -231,7 +233,7 @@ fn changes(comparison: &Comparison) -> impl Iterator<Item = (&Row, &Change)> {
     comparison.rows.iter().flat_map(|row| row.changes.iter().flatten().map(move |change| (row, change)))
 }
 
-/// The rates that so few runs cannot settle, however far apart they lie.
+/// Returns a sentence on the rates that so few runs cannot settle, however far apart they lie.
 fn unsettled_for_want_of_runs(comparison: &Comparison) -> Option<String> {
     let rates = changes(comparison).filter(|(row, _)| row.measure.is_rate());
     let fewest = rates.filter(|(_, change)| !change.can_be_settled).map(|(_, change)| change.runs).min()?;
@@ -250,7 +252,7 @@ fn detectable(comparison: &Comparison) -> Option<String> {
     let mut found: Vec<_> = rates.filter_map(|(row, change)| Some((change.detectable?, row))).collect();
     found.sort_by(|one, other| one.0.total_cmp(&other.0));
     let ((least, easiest), (most, hardest)) = (found.first()?, found.last()?);
-    // Beyond its double, a change is a factor.
+    // A change beyond a doubling is shown as a factor.
     let found = |share: f64| match amount(1.0 + share) {
         Some(factor) if share >= 1.0 => format!("a factor of {factor}"),
         _ => percent(share),
@@ -267,7 +269,7 @@ fn detectable(comparison: &Comparison) -> Option<String> {
 }
 
 fn causes(comparison: &Comparison) -> Option<String> {
-    // Another directory is another name; what lies under it is told by other facts.
+    // A different directory is only a different name; other facts cover the layers under it.
     let causes = comparison.differs.iter().filter(|one| one.is_cause && one.name != "target").count();
     (causes > 1).then(|| {
         format!("{} settings differ: this comparison cannot say which did it.", capital(&count(causes)))
@@ -284,7 +286,7 @@ fn capital(text: &str) -> String {
     characters.next().map_or(String::new(), |first| first.to_uppercase().chain(characters).collect())
 }
 
-/// The answer to the question that was asked, in a sentence.
+/// Returns the answer to the question that was asked, in a sentence.
 pub fn headline(comparison: &Comparison) -> String {
     let Some(after) = comparison.sides.get(1) else { return String::new() };
     if comparison.sides.len() > 2 {
@@ -323,7 +325,8 @@ pub fn headline(comparison: &Comparison) -> String {
     said
 }
 
-/// Where rates are the same and the waiting is not, that is the change; it is said in any case.
+/// Returns a sentence on changes of p99. Where rates are the same and the waiting is not, that is the change. It is
+/// reported in any case.
 fn waiting(comparison: &Comparison) -> String {
     let latencies = comparison.rows.iter().filter(|row| !row.measure.is_rate() && !row.is_invalid());
     let changes: Vec<_> = latencies.filter_map(|row| row.changes.first()?.as_ref()?.direction).collect();

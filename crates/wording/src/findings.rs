@@ -214,7 +214,7 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
         ),
         WideInterval { .. } => (
             "± is wider than asked for",
-            "the rate is known within ± {half_width} only; you asked for {wanted}",
+            "the rate is known within ± {half_width}, and the goal was {wanted}",
         ),
         FewParts { .. } => (
             "± is not known",

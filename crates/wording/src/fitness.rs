@@ -1,7 +1,9 @@
-//! Whether a machine and a target are fit to measure: each thing that was looked at, with what to do about it.
+//! Fitness of a machine and a target for measurements: each fact that was checked, with the advice on it.
 //!
-//! The order of the checks is always the same: where the data goes, who else uses it, the CPUs, what limits and
-//! hides. Noise alone never makes anything unfit: it comes and goes, and a run says itself how much there was.
+//! The order of the checks is always the same: the place of the data, its other users, the CPUs, then limits and hidden
+//! facts. Noise alone never makes anything unfit: it comes and goes, and a run itself reports how much there was.
+//!
+//! Each threshold has tests on both sides of it.
 
 use std::fmt::Write;
 
@@ -12,40 +14,40 @@ use model::{Request, Target, size};
 
 use Fitness::{Fine, Note, Unfit, Warn};
 
-/// Steal, and time in which a busy thread waits for a CPU, make a number suspect from this share on.
+/// From this share on, steal, or time in which a busy thread waits for a CPU, makes a number suspect.
 const DISTURBED_WARN: f64 = 0.05;
 /// From this share on they are worth knowing: differences of a few percent may be noise.
 const DISTURBED_NOTE: f64 = 0.02;
-/// Uneven work from one moment to the next, between the 10th and the 90th of a hundred: two runs may differ as much
-/// by chance.
+/// Uneven work from one moment to the next, between the 10th and the 90th percentile: two runs may differ as much by
+/// chance.
 const UNEVEN_WARN: f64 = 0.10;
 /// A quiet machine with a fixed frequency stays below this.
 const UNEVEN_NOTE: f64 = 0.03;
-/// Fewer windows of work than this have no percentiles.
+/// Fewer windows of work than this give no percentiles.
 const WINDOWS_MIN: usize = 10;
-/// Others' I/O above this rate is warned of by a run too.
+/// A run also warns of others' I/O above this rate.
 const FOREIGN_BYTES_WARN: f64 = 5e6;
 /// A tenth of that: journals and logs of an idle system write less.
 const FOREIGN_BYTES_NOTE: f64 = 5e5;
-/// A device that others keep busy for this share of the time: foreign I/O above 5 % makes a number suspect.
+/// Share of the time for which others keep a device busy: foreign I/O above 5 % makes a number suspect.
 const FOREIGN_BUSY_WARN: f64 = 0.05;
 /// As with bytes: an idle system stays below this.
 const FOREIGN_BUSY_NOTE: f64 = 0.01;
-/// Pages that wait to be written, as many as the smallest data set: writing them takes the device for a while.
+/// Pages that wait to be written, as many as the smallest data set: writing them occupies the device for a while.
 const DIRTY_BYTES_WARN: u64 = DATASET_BYTES_MIN;
 /// Others take a fifth of the CPUs: a test with a thread on each CPU has to share.
 const OTHERS_CPU_WARN: f64 = 0.20;
 /// Others take a twentieth of the CPUs.
 const OTHERS_CPU_NOTE: f64 = 0.05;
-/// Somebody waits for memory: from here on, pages of the data are taken away while they are measured.
+/// Share of the time with waits for memory, from which on the kernel evicts pages of the data while they are measured.
 const MEMORY_PRESSURE_WARN: f64 = 0.15;
-/// Any wait for memory that can be seen in a second or two.
+/// Any wait for memory that shows in a second or two.
 const MEMORY_PRESSURE_NOTE: f64 = 0.01;
-/// Somebody waits for some device. This counts sleepers, not bytes, so it is never more than a hint.
+/// Share of the time with waits for some device. This counts sleepers, not bytes, so it is never more than a hint.
 const IO_PRESSURE_NOTE: f64 = 0.10;
-/// A clock that is read in the program takes 10 to 60 ns, by a system call 200 ns or more.
+/// The program reads a clock in 10 to 60 ns by itself, and in 200 ns or more by a system call.
 const CLOCK_READ_SLOW_NS: f64 = 200.0;
-/// Half of what the data set is where there is room: caches of drives and controllers are smaller.
+/// Half of the data set's size where there is room: caches of drives and controllers are smaller.
 const DATASET_BYTES_ENOUGH: u64 = DATASET_BYTES_MAX / 2;
 /// File systems search longer for free blocks, and place them worse, as they fill up.
 const FULL_WARN: f64 = 0.95;
@@ -56,16 +58,16 @@ const HEAT_MARGIN_CELSIUS: f64 = 5.0;
 /// Memory that `write:seq1m:q8` of the default run pins: eight blocks in flight and two to write from, with its ring.
 const PINNED_BYTES: u64 = 11 << 20;
 
-/// Where another clock source is asked for.
+/// File that sets another clock source.
 const CURRENT_CLOCK: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-/// Clock sources that are read by a call, and slowly.
+/// Clock sources that are read by a system call, and slowly.
 const SLOW_CLOCKS: [&str; 4] = ["hpet", "acpi_pm", "pit", "xen"];
-/// How the remark begins that is made where ext4 writes data to its journal too.
+/// Beginning of the remark on an ext4 that also writes data to its journal.
 const DATA_JOURNAL: &str = "mounted with data=journal:";
 /// Clock sources that only count ticks of some milliseconds.
 const TICKING_CLOCKS: [&str; 2] = ["jiffies", "refined-jiffies"];
 
-/// Judges what was found; `standard` is the run that would be made.
+/// Judges the facts found; `standard` is the run that would be made.
 pub fn checks(health: &Health, standard: &Request) -> Vec<Check> {
     let mut checks = vec![storage(health), access(health), planned(health, standard), space(health)];
     checks.extend(durable(health));
@@ -91,7 +93,7 @@ fn fine(name: &'static str, found: impl Into<String>) -> Check {
     check(Fine, name, found)
 }
 
-/// The worse of two levels that a value reaches.
+/// Returns the worse of two levels that a value reaches.
 fn level(value: f64, note: f64, warn: f64) -> Fitness {
     match value {
         value if value >= warn => Warn,
@@ -110,7 +112,7 @@ fn percent(share: f64) -> String {
     }
 }
 
-/// "sda", "sda and sdb", "sda, sdb and sdc", "12 devices (sda to sdl)".
+/// Joins names: "sda", "sda and sdb", "sda, sdb and sdc", "12 devices (sda to sdl)".
 fn names(names: &[&str]) -> String {
     match names {
         [] => String::new(),
@@ -171,7 +173,7 @@ fn access(health: &Health) -> Check {
     }
 }
 
-/// What the default run would do, or why it would be refused.
+/// Checks the default run: the work that it would do, or the reason why it would be refused.
 fn planned(health: &Health, standard: &Request) -> Check {
     let plan = match plan(standard, &health.target, &health.machine) {
         Ok(plan) => plan,
@@ -198,7 +200,7 @@ fn space(health: &Health) -> Check {
     let Some(used) = health.used_bytes.filter(|used| *used > 0) else {
         return fine("space", format!("{free} free"));
     };
-    // As `df` counts: what is kept for root is neither.
+    // As `df` does: space reserved for root counts neither as used nor as free.
     let full = used as f64 / (used.saturating_add(space.free_bytes)) as f64;
     let mut found = format!("{} full, {free} free", percent(full));
     let mut fullest = full;
@@ -228,7 +230,7 @@ fn durable(health: &Health) -> Vec<Check> {
                 .advising("skye's syncs go past it, those of other programs do not; unset LD_PRELOAD"),
         );
     }
-    // It may be the default of the file system, and then is no option of the mount.
+    // It may be the default of the file system, and is then no option of the mount.
     if target.notes.iter().any(|note| note.starts_with(DATA_JOURNAL)) {
         let found = "mounted with data=journal: direct I/O is buffered, and data is written twice";
         checks.push(
@@ -242,7 +244,7 @@ fn durable(health: &Health) -> Vec<Check> {
     checks
 }
 
-/// How far it can be seen that what is confirmed is durable.
+/// Checks how far the durability of confirmed data can be seen.
 fn what_confirms(target: &Target) -> Check {
     match target.backing {
         Backing::Unknown if target.file_system == "zfs" => check(
@@ -263,7 +265,7 @@ fn what_confirms(target: &Target) -> Check {
     }
 }
 
-/// What was noticed while the target was resolved, but for what has a check of its own.
+/// Returns the remarks made while the target was resolved, except those with a check of their own.
 fn remarks(health: &Health) -> Vec<Check> {
     let target = &health.target;
     let own_checks = |note: &str| {
@@ -327,7 +329,7 @@ fn upkeep(health: &Health) -> Vec<Check> {
     health.upkeep.iter().map(one).collect()
 }
 
-/// The thread does not say which file system it is at work on. If the devices write nothing, it is not this one.
+/// The thread does not say which file system it works on. If the devices write nothing, it is not this one.
 fn inode_tables(health: &Health) -> Check {
     let written = health.watch.frame.devices.iter().any(|device| device.written_bytes > 0);
     if health.watch.length_ns > 0 && !written {
@@ -355,7 +357,7 @@ fn queues(target: &Target) -> Vec<Check> {
     let differ = kinds.len() > 1;
     let named = |(queue, leaves): (Check, Vec<&str>)| {
         let queue = Check { found: format!("{}: {}", names(&leaves), queue.found), ..queue };
-        // Members of an array that are set in different ways make one wait for the other.
+        // If members of an array are set differently, one waits for the other.
         if differ && queue.fitness == Fine {
             Check { fitness: Note, ..queue }
                 .advising("the devices under this file system are not all set alike")
@@ -412,7 +414,7 @@ fn heat(health: &Health) -> Vec<Check> {
     checks
 }
 
-/// What others do on the devices: the one that is used most, by bytes or by time.
+/// Checks others' I/O on the devices: reports the device that they use most, by bytes or by time.
 fn foreign_io(health: &Health) -> Option<Check> {
     let watch = &health.watch;
     let seconds = watch.length_ns as f64 / 1e9;
@@ -482,8 +484,7 @@ fn noise(health: &Health) -> Check {
     }
 }
 
-/// How far the work of one window is from that of another, between the 10th and the 90th of a hundred, as a share of
-/// the median.
+/// Returns the difference in work between windows, from the 10th to the 90th percentile, as a share of the median.
 fn unevenness(work: &[u64]) -> Option<f64> {
     if work.len() < WINDOWS_MIN {
         return None;

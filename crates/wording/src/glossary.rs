@@ -1,4 +1,4 @@
-//! Words that stand on the screen beside limiters and remarks, and what each means.
+//! Words on the screen beside limiters and remarks, with the meaning of each.
 
 /// Each word, and its meaning.
 pub const GLOSSARY: &[(&str, &str)] = &[
@@ -48,7 +48,7 @@ pub const GLOSSARY: &[(&str, &str)] = &[
     ("rnd", "Blocks in random order. Without it, they are read or written one after the other."),
 ];
 
-/// The meaning of a word.
+/// Returns a word with its meaning.
 pub fn meaning(word: &str) -> Option<(&'static str, &'static str)> {
     let word = word.trim().to_lowercase();
     let is_meant =

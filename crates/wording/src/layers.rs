@@ -5,23 +5,23 @@ use model::printable::printable;
 use model::run::{CallUse, NetworkUse, PhaseRecord};
 use model::size;
 
-/// From this ratio between the sizes of two layers on, one of them gathers or splits what comes from above.
+/// From this ratio between the sizes of two layers on, one of them gathers or splits requests from above.
 const DIFFERS: f64 = 1.5;
-/// Calls in which threads sleep for less than this share of the time are told without it.
+/// The text leaves out the sleep of calls whose threads sleep for less than this share of the time.
 const ASLEEP_MIN: f64 = 0.05;
-/// Calls that move less than this share of the bytes are not those of the test: a ring makes its own.
+/// Calls that move less than this share of the bytes do not belong to the test: a ring makes its own.
 const CALLS_SHARE_MIN: f64 = 0.5;
 
-/// What crossed the layers.
+/// Operations that crossed the layers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Crossed {
-    /// "8,041,234 putc → 1,964 write calls of 4 KiB → 260 requests of 31 KiB to vda".
+    /// The way as text: "8,041,234 putc → 1,964 write calls of 4 KiB → 260 requests of 31 KiB to vda".
     pub text: String,
-    /// Whether a layer changes what comes from above, so that the row is not what its label says.
+    /// True if a layer changes the requests from above, so that the row is not what its label says.
     pub tells: bool,
 }
 
-/// The way down; `None` where no layer below the test was counted.
+/// Returns the way down; `None` where no layer below the test was counted.
 pub fn crossed(phase: &PhaseRecord) -> Option<Crossed> {
     let mut parts = vec![asked(phase)];
     let mut sizes: Vec<f64> = phase.workload.block_bytes.map(|bytes| bytes as f64).into_iter().collect();
@@ -44,7 +44,7 @@ pub fn crossed(phase: &PhaseRecord) -> Option<Crossed> {
             }
         }
     }
-    // What others send meanwhile is no layer of the test.
+    // The traffic of others is no layer of the test.
     let app_bytes = phase.app_bytes_read as f64 + phase.app_bytes_written as f64;
     let carries = |network: &&NetworkUse| {
         network.sent_bytes as f64 + network.received_bytes as f64 >= app_bytes * CALLS_SHARE_MIN
@@ -62,7 +62,7 @@ pub fn crossed(phase: &PhaseRecord) -> Option<Crossed> {
     (parts.len() > 1).then(|| Crossed { text: parts.join(" → "), tells })
 }
 
-/// What the test asked for.
+/// Formats the operations that the test asked for.
 fn asked(phase: &PhaseRecord) -> String {
     let count = amount(phase.ops as f64).unwrap_or_default();
     match phase.workload.verb.split_once('-') {
@@ -75,7 +75,7 @@ fn asked(phase: &PhaseRecord) -> String {
     }
 }
 
-/// The calls that moved the test's bytes: how many, of how many bytes, and their word.
+/// Returns the calls that moved the test's bytes: their number, their mean bytes, and their word.
 fn calls(phase: &PhaseRecord) -> Vec<(u64, f64, &'static str)> {
     let Some(calls) = phase.system.as_ref().and_then(|system| system.calls.as_ref()) else {
         return Vec::new();
@@ -93,8 +93,8 @@ fn calls(phase: &PhaseRecord) -> Vec<(u64, f64, &'static str)> {
     of_test.collect()
 }
 
-/// How long each call of an operation takes on average, and how much of it its thread slept, where that is known: "write
-/// 74.4 µs (60 % asleep), fdatasync 59.0 µs"; `None` where there is only one.
+/// Formats the mean time of each call of an operation, with the share that its thread slept where that is known.
+/// Example: "write 74.4 µs (60 % asleep), fdatasync 59.0 µs". Returns `None` where there is only one call.
 pub fn steps(phase: &PhaseRecord) -> Option<String> {
     let known = phase.steps.iter().filter_map(|step| {
         let mean = step.latency_ns.as_ref()?.mean;

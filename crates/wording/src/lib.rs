@@ -1,10 +1,11 @@
-//! Writes findings, verdicts, advice and the checks of a machine in English; nobody else does.
+//! Writes findings, verdicts, advice and the checks of a machine in English. No other crate does.
 //!
 //! Invariants:
 //! - A sentence is a template of its kind, with the kind's own figures: nothing else is read, nothing is parsed.
-//! - Each kind has a clause of at most [`CLAUSE_MAX`] characters and a sentence; a paragraph is the sentence and the
+//! - Each kind has a clause of at most [`CLAUSE_MAX`] characters and a sentence. A paragraph is the sentence and the
 //!   advice.
-//! - What others have chosen, such as names of devices, is shown and never obeyed.
+//! - A kind that this version does not know keeps the words of its document.
+//! - Names that others chose, such as those of devices, are shown and never obeyed.
 
 mod advice;
 pub mod comparison;
@@ -29,33 +30,33 @@ pub use verdicts::{
     NO_LIMITER, are_alike_verdicts, evidence, next_steps, ranking, verdict_clause, verdict_paragraph, why,
 };
 
-/// Longest clause, in characters: it stands in a cell of a table.
+/// Longest clause, in characters: it has to fit into a cell of a table.
 pub const CLAUSE_MAX: usize = 40;
 
-/// A clause about a finding: "others used the device".
+/// Returns a clause about a finding: "others used the device".
 pub fn clause(finding: &Finding) -> &'static str {
     findings::words(finding).0
 }
 
-/// A sentence about a finding of one row or several, without a full stop: "31 to 40 % of the bytes on vda were not this
-/// test's".
+/// Returns a sentence about a finding of one row or several, without a full stop. Example: "31 to 40 % of the bytes on
+/// vda were not this test's".
 ///
-/// Findings of other kinds than the first, or about other things, are left out.
+/// It leaves out findings of other kinds than the first, or about other things.
 pub fn sentence(all: &[&Finding]) -> String {
     told(all, |finding| findings::words(finding).1)
 }
 
-/// A sentence about an observation of one row or several, as [`sentence`].
+/// Returns a sentence about an observation of one row or several, as [`sentence`] does.
 pub fn observation(all: &[&Observation]) -> String {
     told(all, observations::words)
 }
 
-/// A sentence of advice for one row or several, with a full stop.
+/// Returns a sentence of advice for one row or several, with a full stop.
 pub fn advice(all: &[&Advice]) -> String {
     told(all, advice::words)
 }
 
-/// The template of the first, filled with the figures of all that are like it.
+/// Fills the template of the first with the figures of all that are like it.
 fn told<T: Figures>(all: &[&T], words: fn(&T) -> &'static str) -> String {
     let Some(first) = all.first() else { return String::new() };
     let figures: Vec<_> =
@@ -63,14 +64,14 @@ fn told<T: Figures>(all: &[&T], words: fn(&T) -> &'static str) -> String {
     template::filled(words(first), &figures)
 }
 
-/// The sentence about findings and what to do about them, each with its full stop.
+/// Returns the sentence about findings and the advice on them, each with its full stop.
 pub fn paragraph(all: &[&Finding], next: &[Advice]) -> String {
     let sentences =
         std::iter::once(format!("{}.", sentence(all))).chain(next.iter().map(|next| advice(&[next])));
     sentences.collect::<Vec<_>>().join(" ")
 }
 
-/// The text of a note, or of several that are alike.
+/// Returns the text of a note, or of several that are alike.
 pub fn of_notes(all: &[&Note]) -> String {
     match all.first() {
         None => String::new(),
@@ -79,19 +80,19 @@ pub fn of_notes(all: &[&Note]) -> String {
     }
 }
 
-/// Whether one paragraph can tell of both notes.
+/// Returns true if one paragraph can cover both notes.
 pub fn are_alike(one: &Note, other: &Note) -> bool {
     is_alike(&one.finding, &other.finding)
         && (one.mark, &one.advice) == (other.mark, &other.advice)
         && (!is_in_words(one) || one.text == other.text)
 }
 
-/// Whether another version made a note, of which only the words are known here.
+/// Returns true if another version made a note, so that only its words are known here.
 fn is_in_words(note: &Note) -> bool {
     note.finding == Finding::InWords || note.advice.contains(&Advice::InWords)
 }
 
-/// Whether one sentence can be made of both: of the same kind, about the same things.
+/// Returns true if one sentence can cover both: they are of the same kind, and about the same things.
 pub(crate) fn is_alike<T: Figures>(one: &T, other: &T) -> bool {
     let names = |kind: &T| -> Vec<String> {
         let named = kind.figures().into_iter().filter(|(_, figure)| figure.is_name());
@@ -100,13 +101,13 @@ pub(crate) fn is_alike<T: Figures>(one: &T, other: &T) -> bool {
     std::mem::discriminant(one) == std::mem::discriminant(other) && names(one) == names(other)
 }
 
-/// A note on a finding, with its words.
+/// Makes a note on a finding, with its words.
 pub fn note(finding: Finding, advice: impl IntoIterator<Item = Advice>) -> Note {
     let note = Note::new(finding, advice.into_iter().collect());
     Note { text: of_notes(&[&note]), ..note }
 }
 
-/// Fills the strings of a record's document from what was found.
+/// Fills the strings of a record's document from its findings.
 pub fn fill(record: &mut PhaseRecord) {
     for note in record.notes.iter_mut().filter(|note| !is_in_words(note)) {
         note.text = of_notes(&[note]);
@@ -128,12 +129,12 @@ mod tests {
             for text in [clause, &sentence] {
                 assert!(!text.contains(['{', '}']) && !text.ends_with('.'), "{text}");
             }
-            // Each figure is told: the template has its name.
+            // The template has the name of each figure.
             for (name, _) in finding.figures() {
                 let template = findings::words(&finding).1;
                 let is_told =
                     [format!("{{{name}}}"), format!("{{{name}:")].iter().any(|told| template.contains(told));
-                // What an option or mount point is for stands in the advice.
+                // Mount points and file systems may appear in the advice alone.
                 assert!(is_told || name == "mount_point" || name == "file_system", "{template}: {name}");
             }
         }

@@ -1,45 +1,45 @@
-//! Explanations of limiters, for `skye explain` and `docs/limiters.md`: their meaning, how they are told apart, what to try,
-//! and what was not tested.
+//! Explanations of limiters, for `skye explain` and `docs/limiters.md`: their meaning, the evidence for each, the steps
+//! to try, and the untested cases.
 
 use model::Limiter;
 use model::figure::Threshold;
 
 use crate::template::filled;
 
-/// One limiter, explained. All texts are plain sentences; those with thresholds have their names in braces.
+/// One limiter, explained. All texts are plain sentences; those with thresholds have the thresholds' names in braces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimiterHelp {
     /// The limiter.
     pub limiter: Limiter,
-    /// What it means that this holds a number back; the first sentence stands alone in lists.
+    /// Meaning of the limiter; the first sentence is used alone in lists.
     pub meaning: &'static str,
-    /// What says so, with the names of its thresholds.
+    /// Evidence for it, with the names of its thresholds.
     evidence: &'static str,
-    /// What to try next.
+    /// Next step to try.
     pub try_next: &'static str,
-    /// What it does not mean.
+    /// Wrong conclusions from it.
     pub not_meaning: &'static str,
-    /// Where the rule was not tested against a known cause.
+    /// Cases in which the rule was not tested against a known cause.
     pub untested: &'static str,
 }
 
 impl LimiterHelp {
-    /// The limiter's page.
+    /// Returns the limiter's page.
     pub fn of(limiter: Limiter) -> Option<&'static Self> {
         LIMITER_HELP.iter().find(|about| about.limiter == limiter)
     }
 
-    /// The first sentence of its meaning, without the full stop.
+    /// Returns the first sentence of its meaning, without the full stop.
     pub fn in_short(&self) -> &'static str {
         self.meaning.split_once(". ").map_or(self.meaning.trim_end_matches('.'), |(first, _)| first)
     }
 
-    /// What says so, with the thresholds of the rules.
+    /// Returns the evidence for it, with the thresholds of the rules.
     pub fn evidence(&self, thresholds: &[Threshold]) -> String {
         filled(self.evidence, &[thresholds.to_vec()])
     }
 
-    /// Its texts, each under its heading, with the thresholds of the rules.
+    /// Returns its texts, each under its heading, with the thresholds of the rules.
     pub fn sections(&self, thresholds: &[Threshold]) -> [(&'static str, String); 5] {
         [
             ("What it means", self.meaning.to_owned()),
@@ -51,7 +51,7 @@ impl LimiterHelp {
     }
 }
 
-/// How sure a limiter is, and by what, with the thresholds of the rules.
+/// Explains how sure a limiter is, and by which evidence, with the thresholds of the rules.
 pub fn confidence(thresholds: &[Threshold]) -> String {
     filled(CONFIDENCE, &[thresholds.to_vec()])
 }
@@ -62,7 +62,7 @@ const CONFIDENCE: &str = "Confirmed: three kinds of evidence agree, and none say
     limit of the host or the provider looks the same from inside. Where other programs use more than {others_most} of all CPUs, \
     nothing about a target that software of this machine answers for is confirmed.";
 
-/// The kinds of evidence: their names, and what each is.
+/// The kinds of evidence, with the meaning of each.
 pub const KINDS: &[(&str, &str)] = &[
     (
         "budget",
@@ -91,7 +91,7 @@ pub const KINDS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The words that stand for the mean number of requests at the target, over the mean number of sleeping threads.
+/// Definition of occupancy: the mean number of requests at the target over the mean number of sleeping threads.
 const OCCUPANCY: &str = "Occupancy is the mean number of requests at the device or server over the mean number of \
     threads asleep (or of operations in flight in a ring). About 1: they wait in the device. Below {in_target}: they wait above \
     it. Above 1.3: requests are split, or are others'. Where all CPUs are busy (above {cpus_busy}), from {in_target} to {in_target_busy} it says \
@@ -106,12 +106,12 @@ const EXPERIMENTS: &str = "A target is full if 4 times the operations in flight 
     An answer counts for nothing if its interval is too wide ({unsteady} as an exponent), if no one limit gives it, or if the \
     rate without any change was more than {moved} off the row's own. A pause is not made with one operation in flight, nor where more depth brings more than {much_room} times the rate.";
 
-/// The conclusions that experiments allow, with the thresholds of the rules.
+/// Returns the conclusions that experiments allow, with the thresholds of the rules.
 pub fn experiments(thresholds: &[Threshold]) -> String {
     filled(EXPERIMENTS, &[thresholds.to_vec()])
 }
 
-/// The meaning of occupancy, with the thresholds of the rules.
+/// Returns the meaning of occupancy, with the thresholds of the rules.
 pub fn occupancy(thresholds: &[Threshold]) -> String {
     filled(OCCUPANCY, &[thresholds.to_vec()])
 }

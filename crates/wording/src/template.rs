@@ -6,7 +6,7 @@ use model::printable::printable;
 use model::run::UpkeepRecord;
 use model::size;
 
-/// The template with its figures in place: of several sets, each from the lowest to the highest.
+/// Fills a template with its figures. For several sets, each figure becomes the range from the lowest to the highest.
 pub(crate) fn filled(template: &str, all: &[Vec<(&'static str, Figure<'_>)>]) -> String {
     let mut text = String::with_capacity(template.len() + 32);
     let mut rest = template;
@@ -28,7 +28,7 @@ pub(crate) fn filled(template: &str, all: &[Vec<(&'static str, Figure<'_>)>]) ->
     text
 }
 
-/// "31 %", "31 to 40 %", "900 µs to 1.2 ms".
+/// Formats a range of figures: "31 %", "31 to 40 %", "900 µs to 1.2 ms".
 fn range(figures: &[&Figure<'_>]) -> String {
     let by_size = |a: &&&Figure<'_>, b: &&&Figure<'_>| value(a).total_cmp(&value(b));
     if let Some(Figure::Time(first)) = figures.first() {
@@ -39,19 +39,19 @@ fn range(figures: &[&Figure<'_>]) -> String {
     between(&low, &high)
 }
 
-/// "31 %", "31 to 40 %", "900 µs to 1.2 ms", of two figures as they are shown.
+/// Joins two formatted figures into a range: "31 %", "31 to 40 %", "900 µs to 1.2 ms".
 fn between(low: &str, high: &str) -> String {
     if low == high {
         return low.to_owned();
     }
-    // A unit that both have is told once.
+    // A unit that both have appears once.
     match (low.rsplit_once(' '), high.rsplit_once(' ')) {
         (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} to {high}"),
         _ => format!("{low} to {high}"),
     }
 }
 
-/// "97 % of their time asleep, 2 % in the kernel", of parts that are the same in all figures.
+/// Formats uses of time: "97 % of their time asleep, 2 % in the kernel". All figures have the same parts.
 fn time(first: &[TimeShare], figures: &[&Figure<'_>]) -> String {
     let parts = first.iter().enumerate().map(|(index, part)| {
         let shares = figures.iter().filter_map(|figure| match figure {
@@ -64,7 +64,7 @@ fn time(first: &[TimeShare], figures: &[&Figure<'_>]) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// "31 %", "31 to 40 %".
+/// Formats a range of shares: "31 %", "31 to 40 %".
 pub(crate) fn shares(shares: impl Iterator<Item = f64>) -> String {
     let ends = shares
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), share| (low.min(share), high.max(share)));
@@ -98,7 +98,7 @@ fn waited_for(class: WaitClass) -> &'static str {
     }
 }
 
-/// The number in it, for comparison with its like; 0 for what is no number.
+/// Returns the number in a figure, for comparison with its like; 0 for a figure without a number.
 fn value(figure: &Figure<'_>) -> f64 {
     match figure {
         Figure::Share(value)
@@ -116,7 +116,7 @@ fn value(figure: &Figure<'_>) -> f64 {
     }
 }
 
-/// The part of a figure that tells which thing is meant. Two figures that differ in it are about different things.
+/// Returns the part of a figure that names its thing. Two figures that differ in it are about different things.
 pub(crate) fn named(figure: &Figure<'_>) -> String {
     match figure {
         Figure::Upkeep(work) => {
@@ -131,12 +131,12 @@ pub(crate) fn named(figure: &Figure<'_>) -> String {
     }
 }
 
-/// A figure as it is shown, with its unit.
+/// Formats a figure with its unit.
 pub(crate) fn told(figure: &Figure<'_>) -> String {
     let or_missing = |told: Option<String>| told.unwrap_or_else(|| MISSING.into());
     match figure {
         Figure::Share(share) => percent(*share),
-        // Near 1, what is behind it is what matters.
+        // Near 1, the digits behind the point matter.
         Figure::Ratio(ratio) if (ratio - 1.0).abs() < 0.1 => format!("{ratio:.3}"),
         Figure::Ratio(ratio) if ratio.is_finite() => format!("{ratio:.2}"),
         Figure::Mean(mean) if mean.is_finite() => format!("{mean:.1}"),
@@ -172,7 +172,7 @@ pub(crate) fn told(figure: &Figure<'_>) -> String {
     }
 }
 
-/// "md0: resync, 31 % done".
+/// Formats upkeep: "md0: resync, 31 % done".
 fn upkeep_of(upkeep: &UpkeepRecord, progress: Option<f64>) -> String {
     let device = upkeep.device.as_ref().map_or(String::new(), |device| format!("{device}: "));
     let done = progress.map_or(String::new(), |share| format!(", {} done", percent(share)));

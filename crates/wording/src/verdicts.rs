@@ -1,4 +1,5 @@
-//! Words of verdicts: evidence by source, shares, and the steps to try; of one row, or of several in one paragraph.
+//! Words of verdicts: evidence by source, shares, and the steps to try. They cover one row, or several in one
+//! paragraph.
 
 use model::Limiter;
 use model::advice::Advice;
@@ -9,22 +10,22 @@ use model::run::{Confidence, Evidence, Ranked, Verdict};
 
 use crate::{advice, is_alike, observation, template};
 
-/// Stands for the limiter of a row of which none is known.
+/// Text for a row without a known limiter.
 pub const NO_LIMITER: &str = "its limiter is not known";
 
-/// Whether one sentence each can be made of all of both.
+/// Returns true if one sentence each can cover both lists.
 fn all_alike<T: Figures>(one: &[T], other: &[T]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_alike(one, other))
 }
 
-/// Whether another version made a verdict, of which not all is known here but its words.
+/// Returns true if another version made a verdict, so that some of it is known here only in words.
 fn is_in_words(verdict: &Verdict) -> bool {
     verdict.observations.is_empty()
         || verdict.observations.contains(&Observation::InWords)
         || verdict.contrary.contains(&Observation::InWords)
 }
 
-/// Whether one paragraph can tell of both verdicts.
+/// Returns true if one paragraph can cover both verdicts.
 pub fn are_alike_verdicts(one: &Verdict, other: &Verdict) -> bool {
     let limiters = |verdict: &Verdict| verdict.ranking.iter().map(|part| part.limiter).collect::<Vec<_>>();
     let is_shared = matches!(one.limiter, Some(Limiter::Mixed | Limiter::NotClear));
@@ -38,7 +39,7 @@ pub fn are_alike_verdicts(one: &Verdict, other: &Verdict) -> bool {
             || (&one.evidence, &one.advice) == (&other.evidence, &other.advice))
 }
 
-/// The sentences from one source of evidence, of one verdict or several that are alike.
+/// Returns the sentences from one source of evidence, for one verdict or several that are alike.
 fn sentences(all: &[&Verdict], source: Source) -> Vec<String> {
     let Some(first) = all.first() else { return Vec::new() };
     if is_in_words(first) {
@@ -58,25 +59,25 @@ fn sentences(all: &[&Verdict], source: Source) -> Vec<String> {
     sentences
 }
 
-/// All that one source of evidence says, without a full stop; `None` where it says nothing.
+/// Returns all sentences from one source of evidence, without a full stop; `None` where there are none.
 pub fn evidence(all: &[&Verdict], source: Source) -> Option<String> {
     Some(sentences(all, source).join("; ")).filter(|text| !text.is_empty())
 }
 
-/// The reason of one verdict, or of several that are alike: the shares of a mix, and the evidence that says most, in at most
-/// so many sentences. Without a full stop.
+/// Returns the reason of one verdict, or of several that are alike, without a full stop. It has the shares of a mix,
+/// and the evidence that says most, in at most `sentences_max` sentences.
 pub fn why(all: &[&Verdict], sentences_max: usize) -> String {
     use Source::*;
     let Some(limiter) = all.first().and_then(|verdict| verdict.limiter) else { return String::new() };
     let by_weight = match limiter {
-        // Such a limit is where the time of threads went.
+        // The time of the threads shows such a limit.
         Limiter::ClientCpu
         | Limiter::KernelCpu
         | Limiter::CpuSaturated
         | Limiter::CpuContention
         | Limiter::CpuQuota
         | Limiter::HypervisorSteal => [Budget, Counters, Ceiling, Probe, WaitChannel, VisibleCap],
-        // Only the counters tell what reached the device, and whose it was.
+        // Only the counters show which bytes reached the device, and whose they were.
         Limiter::PageCache
         | Limiter::PageCacheAbsorbed
         | Limiter::MetadataCache
@@ -98,7 +99,7 @@ pub fn why(all: &[&Verdict], sentences_max: usize) -> String {
     told.collect::<Vec<_>>().join("; ")
 }
 
-/// The words of another version.
+/// Returns the words of another version.
 fn in_words(evidence: &Evidence, source: Source) -> Option<&str> {
     match source {
         Source::Budget => evidence.budget.as_deref(),
@@ -110,7 +111,7 @@ fn in_words(evidence: &Evidence, source: Source) -> Option<&str> {
     }
 }
 
-/// The steps that one verdict, or several that are alike, advise to try; `None` where there is nothing to try.
+/// Returns the steps that one verdict, or several that are alike, advise to try; `None` where there is nothing to try.
 pub fn next_steps(all: &[&Verdict]) -> Option<String> {
     let first = all.first()?;
     if first.next.is_empty() || first.next.contains(&Advice::InWords) {
@@ -123,8 +124,8 @@ pub fn next_steps(all: &[&Verdict]) -> Option<String> {
     Some(sentences.collect::<Vec<_>>().join(" "))
 }
 
-/// The limiters with their shares, of one verdict or several that are alike: "device latency 92 %, kernel CPU 6 %"; empty
-/// where one has it all.
+/// Formats the limiters with their shares, for one verdict or several that are alike: "device latency 92 %, kernel CPU
+/// 6 %". The text is empty where one limiter has it all.
 pub fn ranking(all: &[&Verdict]) -> String {
     let ranked = all.first().map_or(&[][..], |verdict| &verdict.ranking);
     if ranked.len() < 2 {
@@ -137,7 +138,7 @@ pub fn ranking(all: &[&Verdict]) -> String {
     told.collect::<Vec<_>>().join(", ")
 }
 
-/// A clause about a verdict: "device latency (likely)".
+/// Returns a clause about a verdict: "device latency (likely)".
 pub fn verdict_clause(verdict: &Verdict) -> String {
     let title = verdict.limiter.unwrap_or(Limiter::NotClear).title();
     match verdict.confidence {
@@ -146,14 +147,15 @@ pub fn verdict_clause(verdict: &Verdict) -> String {
     }
 }
 
-/// A paragraph about a verdict: the limiter, the reason in at most so many sentences, and the steps to try.
+/// Returns a paragraph about a verdict: the limiter, the reason in at most `sentences_max` sentences, and the steps to
+/// try.
 pub fn verdict_paragraph(verdict: &Verdict, sentences_max: usize) -> String {
     let reason = Some(why(&[verdict], sentences_max)).filter(|reason| !reason.is_empty());
     let told = [Some(verdict_clause(verdict)), reason].into_iter().flatten().collect::<Vec<_>>().join(": ");
     [Some(format!("{told}.")), next_steps(&[verdict])].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// Fills the strings of a verdict from what was found.
+/// Fills the strings of a verdict from its evidence.
 pub(crate) fn fill(verdict: &mut Verdict) {
     let of = |source| evidence(&[verdict], source);
     let told = Evidence {

@@ -1,4 +1,4 @@
-//! Loops that do nothing but one call for each byte: what our byte verbs are held against.
+//! Loops that do nothing but one call for each byte: the reference for our byte verbs.
 
 use std::ffi::{c_int, c_long};
 use std::io;
@@ -15,7 +15,7 @@ unsafe extern "C" {
     fn getc_unlocked(stream: *mut FILE) -> c_int;
 }
 
-/// `write` of one byte, so many times.
+/// Calls `write` with one byte, `ops` times.
 pub(super) fn write(file: OwnedFd, ops: u64) -> Result<()> {
     for byte in 0..ops {
         ensure!(rustix::io::write(&file, &[byte as u8])? == 1, "nothing was written");
@@ -23,7 +23,7 @@ pub(super) fn write(file: OwnedFd, ops: u64) -> Result<()> {
     Ok(())
 }
 
-/// `read` of one byte, so many times.
+/// Calls `read` for one byte, `ops` times.
 pub(super) fn read(file: OwnedFd, ops: u64) -> Result<()> {
     let mut byte = [0];
     for _ in 0..ops {
@@ -33,7 +33,7 @@ pub(super) fn read(file: OwnedFd, ops: u64) -> Result<()> {
     Ok(())
 }
 
-/// `putc`, so many times.
+/// Calls `putc`, `ops` times.
 pub(super) fn put<const UNLOCKED: bool>(file: OwnedFd, ops: u64) -> Result<()> {
     let stream = stream(file, true)?;
     for byte in 0..ops {
@@ -45,7 +45,7 @@ pub(super) fn put<const UNLOCKED: bool>(file: OwnedFd, ops: u64) -> Result<()> {
     close(stream)
 }
 
-/// `getc`, so many times.
+/// Calls `getc`, `ops` times.
 pub(super) fn get<const UNLOCKED: bool>(file: OwnedFd, ops: u64) -> Result<()> {
     let stream = stream(file, false)?;
     let mut sum: c_long = 0;

@@ -1,4 +1,4 @@
-//! The loops on bytes, ours and bare. glibc is slower from the second thread of a process on.
+//! Loops on bytes, ours and bare. From the second thread of a process on, glibc is slower.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
@@ -14,7 +14,7 @@ use rustix::fs::MemfdFlags;
 use super::bare_bytes;
 use super::work::{CONTENT, SEED};
 
-/// A byte verb, through our loop and bare.
+/// A byte verb, as our loop and as a bare one.
 #[derive(Debug)]
 pub struct ByteLoop {
     /// Name on the command line.
@@ -43,7 +43,7 @@ pub const BYTE_LOOPS: &[ByteLoop] = &[
 
 const SIZE_BYTES: u64 = 16 << 20;
 
-/// Runs the loop of that name, or its bare fellow; `None` if there is none.
+/// Runs the loop of that name, or its bare counterpart. Returns `None` if there is none.
 pub(super) fn run(name: &str, ops: u64) -> Option<Result<()>> {
     let bare = name.strip_prefix("bare-");
     let pair = BYTE_LOOPS.iter().find(|pair| pair.name == bare.unwrap_or(name))?;
@@ -53,7 +53,7 @@ pub(super) fn run(name: &str, ops: u64) -> Option<Result<()>> {
     })
 }
 
-/// A file in memory.
+/// Makes a file in memory.
 fn file() -> Result<OwnedFd> {
     let file =
         rustix::fs::memfd_create("skye-bench", MemfdFlags::CLOEXEC).context("make a file in memory")?;

@@ -36,9 +36,9 @@ pub use work::{CONTENT, SEED, Work, worker};
 pub struct Loop {
     /// Name on the command line, and in `instructions.toml`.
     pub name: &'static str,
-    /// What it does.
+    /// Description of the work.
     pub does: &'static str,
-    /// Whether it needs io_uring.
+    /// True if the loop needs io_uring.
     pub is_ring: bool,
     run: Run,
 }
@@ -54,13 +54,13 @@ impl Loop {
         Self { name, does, is_ring: true, run }
     }
 
-    /// Whether this machine can run it.
+    /// True if this machine can run the loop.
     pub fn runs_here(&self) -> bool {
         !self.is_ring || engine::uring::refusal().is_none()
     }
 }
 
-/// Every loop; a new one is one line here and one function below.
+/// All loops; a new one is one line here and one function below.
 pub const LOOPS: &[Loop] = &[
     Loop::new("null-32", "reads nothing, depth 32", |ops, _| null(32, ops)),
     Loop::new("null-1", "reads nothing, depth 1", |ops, _| null(1, ops)),
@@ -71,10 +71,10 @@ pub const LOOPS: &[Loop] = &[
     Loop::new("sync-write", "stamped writes by pwrite", |ops, _| sync_write(ops)),
 ];
 
-/// The file, where a loop has one and none is given.
+/// Size of the file, if a loop has one and none is given.
 const SIZE_BYTES: u64 = 64 << 20;
 
-/// Runs the loop of that name: one of [`LOOPS`], one of [`BYTE_LOOPS`], or one of these bare (`bare-NAME`).
+/// Runs the loop of that name: one of [`LOOPS`], one of [`BYTE_LOOPS`], or a bare one of these (`bare-NAME`). Returns
 /// `None` if there is none.
 pub fn run(name: &str, ops: u64, file: Option<&Path>) -> Option<Result<()>> {
     let known = LOOPS.iter().find(|known| known.name == name);
@@ -85,7 +85,7 @@ fn null(depth: u32, ops: u64) -> Result<()> {
     finish(NullEngine::new(depth, 4096), Read, Work::random_4k(SIZE_BYTES, ops))
 }
 
-/// The loop, the device and the clock between them.
+/// Runs the loop, the device and the clock between them.
 fn sim(depth: u32, ops: u64) -> Result<()> {
     const DEVICE: &str = "parallelism = 8\nlatency = { kind = \"exponential\", mean_us = 80 }";
     let device = SimDevice::from_toml(DEVICE).map_err(|problem| anyhow!(problem))?;
@@ -109,7 +109,7 @@ fn nop(depth: u32, ops: u64) -> Result<()> {
 }
 
 fn ring(depth: u32, ops: u64, path: Option<&Path>) -> Result<()> {
-    // Whether a ring waits for a file in memory depends on the threads of the kernel that read it; zeros come at once.
+    // A ring may wait for a file in memory: that depends on the kernel threads that read it. Zeros come at once.
     let zeros = || rustix::fs::open("/dev/zero", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     let (files, size_bytes) = match path {
         Some(_) => file(path)?,
@@ -125,12 +125,12 @@ fn sync_read(ops: u64, path: Option<&Path>) -> Result<()> {
 }
 
 fn sync_write(ops: u64) -> Result<()> {
-    // Never into a file that somebody names.
+    // It never writes into a file that the user names.
     let (files, size_bytes) = file(None)?;
     finish(SyncEngine::new(files, 4096, Some(CONTENT)), Write, Work::random_4k(size_bytes, ops))
 }
 
-/// A file in memory, or the one that is given, read directly; and its size.
+/// Opens the given file for direct reads, or makes one in memory; also returns its size.
 fn file(path: Option<&Path>) -> Result<(Arc<[OwnedFd]>, u64)> {
     let file = match path {
         Some(path) => {
@@ -149,7 +149,7 @@ fn file(path: Option<&Path>) -> Result<(Arc<[OwnedFd]>, u64)> {
     Ok((Arc::new([file]), size_bytes))
 }
 
-/// Runs the work with the clock that the program takes.
+/// Runs the work with the clock that the program would choose.
 fn finish<E: DataEngine, V: Verb>(engine: E, verb: V, work: Work) -> Result<()> {
     match Tsc::calibrate() {
         Some(tsc) => with_clock(engine, tsc, verb, work),
@@ -157,7 +157,8 @@ fn finish<E: DataEngine, V: Verb>(engine: E, verb: V, work: Work) -> Result<()> 
     }
 }
 
-/// Nobody reads what is counted: a reader would be a second thread. The worker goes on counting into what it has.
+/// Runs the work and reads the counts only after it: a reader would be a second thread. The worker keeps
+/// counting into the memory that it has.
 fn with_clock<E: DataEngine, C: Clock, V: Verb>(engine: E, clock: C, verb: V, work: Work) -> Result<()> {
     let (recorder, reader) = Recorder::new(Worker::<E, C, ClosedLoop, V>::SHAPE);
     let stop = AtomicBool::new(false);

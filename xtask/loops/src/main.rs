@@ -1,5 +1,5 @@
-//! `loops NAME OPS [FILE]`, or the same in several threads at once, each by itself: `loops --threads N NAME OPS [FILE]`.
-//! See the library.
+//! `loops NAME OPS [FILE]` runs one loop; `loops --threads N NAME OPS [FILE]` runs it in several threads at once, each
+//! by itself. See the library.
 #![allow(clippy::print_stderr)]
 
 use std::num::NonZero;

@@ -1,4 +1,4 @@
-//! What the loops on data have to do.
+//! The work of the loops on data.
 
 use engine::DataEngine;
 use engine::clock::Clock;
@@ -9,24 +9,24 @@ use engine::recorder::Recorder;
 use engine::verb::Verb;
 use engine::worker::{Layout, Limits, Stamping, Worker};
 
-/// Seed of everything that is drawn.
+/// Seed of all random numbers.
 pub const SEED: u64 = 0x736b_7965;
-/// What is written, where something is: as by default.
+/// Content of written blocks, as by default.
 pub const CONTENT: Content =
     Content { seed: SEED, interval_bytes: STAMP_INTERVAL_BYTES, compress_percent: 0, dedupe_percent: 0 };
 
-/// What there is to do, on one file.
+/// Work on one file.
 #[derive(Debug, Clone, Copy)]
 pub struct Work {
-    /// Length of a block.
+    /// Size of a block, in bytes.
     pub block_bytes: u64,
-    /// Blocks of the file.
+    /// Number of blocks in the file.
     pub blocks: u64,
-    /// Whether the order of the blocks looks random.
+    /// True if the order of the blocks looks random.
     pub is_random: bool,
-    /// Operations, unless the time comes first.
+    /// Number of operations, unless the time ends first.
     pub ops: u64,
-    /// How long operations may start; `u64::MAX` for no limit.
+    /// Time in which operations may start; `u64::MAX` for no limit.
     pub time_ns: u64,
 }
 
@@ -36,19 +36,19 @@ impl Work {
         Self { block_bytes: 4096, blocks: size_bytes / 4096, is_random: true, ops, time_ns: u64::MAX }
     }
 
-    /// The order of the blocks.
+    /// Returns the order of the blocks.
     pub fn pattern(&self) -> Pattern {
         Pattern::new(0, self.blocks, self.is_random, SEED, self.ops)
     }
 
-    /// The places of the same blocks in the same order.
+    /// Returns the offsets of the same blocks in the same order.
     pub fn offsets(&self) -> Vec<u64> {
         let mut pattern = self.pattern();
         std::iter::from_fn(|| pattern.next_block()).map(|block| block * self.block_bytes).collect()
     }
 }
 
-/// A worker on one file that compares nothing with what it reads.
+/// Makes a worker on one file that does not verify its reads.
 pub fn worker<E: DataEngine, C: Clock, P: Pacing, V: Verb>(
     engine: E,
     clock: C,

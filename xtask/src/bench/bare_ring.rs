@@ -1,4 +1,4 @@
-//! A ring that does nothing but the calls: what our loop through a ring is held against.
+//! A ring that does nothing but the calls: the reference for our loop through a ring.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use io_uring::{IoUring, opcode};
 
 const BLOCK_BYTES: usize = 4096;
 
-/// Reads 4 KiB blocks, or with `NOP` makes requests that do nothing. Set up as the engine's: one issuer, the kernel's
-/// work done when asked for; ring, file and buffers registered.
+/// A bare ring that reads 4 KiB blocks, or with `NOP` makes requests that do nothing. Its setup is that of the engine:
+/// one issuer, kernel work only when asked for, and a registered ring, file and buffers.
 pub(super) struct BareRing<const NOP: bool> {
-    // Gone before what it refers to.
+    // Dropped before the buffers and files that it refers to.
     ring: IoUring,
     buffers: AlignedBuffer,
     _files: Arc<[OwnedFd]>,
@@ -22,7 +22,7 @@ pub(super) struct BareRing<const NOP: bool> {
 }
 
 impl<const NOP: bool> BareRing<NOP> {
-    /// A ring of the thread that makes it, on the first of the files.
+    /// Makes a ring for the thread that calls, on the first of the files.
     pub(super) fn new(files: &Arc<[OwnedFd]>, depth: u32) -> Result<Self> {
         let mut builder = IoUring::builder();
         builder.setup_clamp().setup_single_issuer().setup_coop_taskrun().setup_defer_taskrun();
@@ -65,7 +65,7 @@ impl<const NOP: bool> BareRing<NOP> {
         let mut wrong = None;
         while in_flight > 0 {
             submissions.sync();
-            // Nothing can be done about calls in flight that cannot be waited for; their memory must stay.
+            // Nothing can be done if the calls in flight cannot be waited for; their memory must stay.
             submitter.submit_and_wait(1).expect("a ring that took calls can be waited for");
             submissions.sync();
             completions.sync();
@@ -83,7 +83,7 @@ impl<const NOP: bool> BareRing<NOP> {
                     in_flight += 1;
                 }
             }
-            // Else the kernel takes these for new ones and does not wait.
+            // Otherwise, the kernel takes these completions for new ones and does not wait.
             completions.sync();
         }
         ensure!(wrong.is_none(), "a call returned {wrong:?}");

@@ -1,5 +1,5 @@
-//! Whole runs of the program as bonnie++ against whole runs of bonnie++ itself: the same command line in memory, so that
-//! what differs is the programs.
+//! Whole runs of the program as bonnie++ against whole runs of bonnie++ itself. Both have the same command line in
+//! memory, so that only the programs differ.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub(super) const BENCH: Bench = Bench {
     run,
 };
 
-/// A command line, where it is run, and which rates of it are compared.
+/// A command line, its place, and the rates that are compared.
 struct Part {
     place: Place,
     words: &'static [&'static str],
@@ -25,11 +25,11 @@ struct Part {
 
 enum Place {
     Tmpfs,
-    /// On a device in memory, through which bytes can go directly.
+    /// A device in memory that allows direct I/O.
     Ext4,
 }
 
-/// A rate, and where it stands in the line of 50 fields.
+/// A rate, and its place in the line of 50 fields.
 struct Rate {
     what: &'static str,
     field: usize,
@@ -40,9 +40,9 @@ const fn rate(what: &'static str, field: usize, limit: Limit) -> Rate {
     Rate { what, field, limit }
 }
 
-/// A block or a name takes as long as the kernel does; what they do beside it is little.
+/// A block or a name takes kernel time; the programs add little to it.
 const EQUAL: Limit = Limit::Reaches(1.0);
-/// So much that bonnie++ prints rates and no plus signs; less is too fast for it.
+/// Work so large that bonnie++ prints rates and no plus signs; less is too fast for it.
 const PARTS: [Part; 3] = [
     Part {
         place: Place::Tmpfs,
@@ -67,7 +67,7 @@ const PARTS: [Part; 3] = [
             rate("files, removed at random", 36, EQUAL),
         ],
     },
-    // Of its tests, the block write alone is direct.
+    // Only the block write of this run is direct.
     Part {
         place: Place::Ext4,
         words: &["-s", "1024", "-f", "-D", "-n", "0"],
@@ -75,7 +75,7 @@ const PARTS: [Part; 3] = [
     },
 ];
 
-/// MiB of the device.
+/// Size of the device, in MiB.
 const DEVICE_MIB: u64 = 2048;
 
 fn run(setting: &Setting) -> Result<Vec<Row>> {
@@ -103,11 +103,11 @@ impl Part {
 
     fn compare(&self, directory: &Path, setting: &Setting) -> Result<Vec<Row>> {
         let binary = crate::release("skye")?.display().to_string();
-        // Both on any CPU, as they are used; kept on one, theirs is faster by some percent.
+        // Both run on any CPU, as users run them; pinned to one CPU, bonnie++ is faster by some percent.
         let theirs = self.command(&["bonnie++"], directory);
         let ours = self.command(&[&binary, "bonnie++"], directory);
         let mut ratios: Vec<_> = self.rates.iter().map(|_| Vec::new()).collect();
-        // The first pair warms up; who begins changes.
+        // The first pair warms up; the order alternates.
         for pair in 0..=setting.pairs {
             let mut rates = [const { Vec::new() }; 2];
             for side in [pair % 2, 1 - pair % 2] {
@@ -135,7 +135,7 @@ impl Part {
         words.chain(self.words.iter().copied()).map(str::to_owned).collect()
     }
 
-    /// The rates that it prints; `None` for one that was too fast.
+    /// Returns the rates that the command prints, with `None` for one that was too fast.
     fn measured(&self, command: &[String]) -> Result<Vec<Option<f64>>> {
         let (stdout, _) = foreign::run_anywhere(command)?;
         let line = stdout.lines().last().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What it costs to build the program from nothing.
+//! The cost of building the program from nothing.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ pub(super) const BENCH: Bench = Bench {
     run,
 };
 
-/// Most crates in the program, itself and what only its build needs included.
+/// Most crates in the program, including itself and those that only its build needs.
 const CRATES_MAX: f64 = 130.0;
 
 fn run(_: &Setting) -> Result<Vec<Row>> {
@@ -44,7 +44,8 @@ fn children_cpu_seconds() -> Result<f64> {
     parse_children_cpu_seconds(&stat).context("understand /proc/self/stat")
 }
 
-/// `cutime` and `cstime`, fields 16 and 17 of proc(5); Linux counts them for user space in hundredths.
+/// Parses `cutime` and `cstime`, fields 16 and 17 of proc(5); Linux counts them for user space in hundredths of a
+/// second.
 fn parse_children_cpu_seconds(stat: &str) -> Option<f64> {
     // The name of the program, in parentheses, may contain blanks and parentheses.
     let after_name = &stat[stat.rfind(')')? + 1..];

@@ -1,7 +1,7 @@
-//! What the loop on bytes costs: instructions of each call through it and bare.
+//! The cost of the loop on bytes: instructions of each call through it and bare.
 //!
-//! Counted, not timed: a call of the C library takes three nanoseconds. Each loop runs in a process of its own, which
-//! has one thread, as the program has for them: glibc is slower from the second on.
+//! Instructions are counted, not timed: a call of the C library takes three nanoseconds. Each loop runs in a process of
+//! its own with one thread, as in the program. From the second thread on, glibc is slower.
 
 use std::path::Path;
 
@@ -17,9 +17,9 @@ pub(super) const BENCH: Bench = Bench {
     run,
 };
 
-/// Lengths of the two runs.
+/// Operations of the two runs.
 const OPS: [u64; 2] = [500_000, 1_500_000];
-/// Most instructions through our loop, of the bare one.
+/// Most instructions through our loop, relative to the bare one.
 const SHARE: f64 = 1.03;
 
 fn run(_: &Setting) -> Result<Vec<Row>> {

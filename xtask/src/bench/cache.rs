@@ -1,4 +1,4 @@
-//! Whether the loop on data keeps up where memory is the limit: 1 MiB reads from the page cache.
+//! Speed of the loop on data where memory is the limit: 1 MiB reads from the page cache.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -24,10 +24,10 @@ pub(super) const BENCH: Bench = Bench {
     run,
 };
 
-/// More than any cache of a processor.
+/// Size of the file: more than any cache of a processor.
 const SIZE_BYTES: u64 = 1 << 30;
 const BLOCK_BYTES: u64 = 1 << 20;
-/// As fio's clock counts milliseconds.
+/// Passes against fio, because its clock counts milliseconds.
 const PASSES: u64 = 4;
 
 fn run(setting: &Setting) -> Result<Vec<Row>> {
@@ -60,7 +60,7 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
     Ok(vec![over_fio, over_dd])
 }
 
-/// Bytes per second of the time from start to end.
+/// Bytes per second, over the time from start to end.
 fn ours(files: &Arc<[OwnedFd]>, passes: u64, tsc: Option<Tsc>, pinned: &Pinned) -> Result<f64> {
     let engine = || Ok(SyncEngine::new(Arc::clone(files), BLOCK_BYTES as usize, None));
     let blocks = SIZE_BYTES / BLOCK_BYTES;
@@ -75,7 +75,7 @@ fn job(path: &Path, pinned: &Pinned) -> Job {
     let file = format!("--filename={}", path.display());
     let (size, ios) = (format!("--size={SIZE_BYTES}"), format!("--io_size={}", SIZE_BYTES * PASSES));
     let what = ["--ioengine=psync", &file, "--rw=read", "--bs=1m", &size, &ios];
-    // By default it throws the file out of the cache first.
+    // By default, fio drops the file from the cache first.
     Job::new(&[&what[..], &["--invalidate=0"]].concat(), pinned)
 }
 
@@ -98,7 +98,7 @@ fn by_dd(dd: &[String], pinned: &Pinned) -> Result<f64> {
     Ok(bytes as f64 / seconds)
 }
 
-/// "1073741824 bytes (1.1 GB, 1.0 GiB) copied, 0.12345 s, 8.7 GB/s"
+/// Parses "1073741824 bytes (1.1 GB, 1.0 GiB) copied, 0.12345 s, 8.7 GB/s".
 fn copied(text: &str) -> Option<(u64, f64)> {
     let line = text.lines().find(|line| line.contains(" copied, "))?;
     let (bytes, rest) = line.split_once(" bytes ")?;

@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-/// Instructions that one operation takes: the difference between two runs, of so many operations each, over the
-/// difference of the operations. What start and end take cancels.
+/// Instructions of one operation: the difference between two runs, over the difference of their operations. The
+/// instructions of start and end cancel.
 pub(super) fn per_operation(ops: [u64; 2], command: impl Fn(u64) -> Vec<String>) -> Result<f64> {
     let [few, many] = ops.map(|ops| whole(&command(ops)));
     Ok((many? as f64 - few? as f64) / (ops[1] - ops[0]) as f64)

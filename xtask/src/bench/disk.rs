@@ -33,23 +33,23 @@ pub(super) const SERVED: Bench = Bench {
     run: served_device,
 };
 
-/// Least rate, of that of fio: of the median, and of the lower end of its interval.
+/// Least rate, relative to that of fio: for the median, and for the lower end of its interval.
 const RATE: Limit = Limit::AtLeastBoth(0.98, 0.93);
-/// More than a device caches, and quickly written.
+/// Size of the file: more than a device caches, and quickly written.
 const SIZE_BYTES: u64 = 2 << 30;
 const SERVED_MIB: u64 = 256;
-/// Long enough for a rate to settle.
+/// Length of a measurement: long enough for a rate to settle.
 const SECONDS: f64 = 2.0;
 /// Pairs after which both sides get other files.
 const PAIRS_PER_FILE: usize = 4;
-/// A server with this many slots makes this many reads a second.
+/// Slots of the server, service time of a read, and the reads per second that follow.
 const SLOTS: u32 = 4;
 const SERVICE_US: u64 = 1000;
 const SERVED_PER_SECOND: f64 = SLOTS as f64 * 1e6 / SERVICE_US as f64;
-/// How far from it a rate may be.
+/// Largest relative deviation of a rate from it.
 const SERVED_OFF: f64 = 0.005;
 
-/// What is done.
+/// Work of one test.
 #[derive(Debug, Clone, Copy)]
 struct Test {
     name: &'static str,
@@ -67,7 +67,7 @@ const TESTS: [Test; 5] = [
     Test { name: "write 4 KiB random q32", writes: true, is_random: true, block_bytes: 4096, depth: 32 },
 ];
 
-/// A rate, and latencies of the same time.
+/// A rate, and latencies measured at the same time.
 #[derive(Debug, Clone, Copy)]
 struct Figures {
     per_second: f64,
@@ -82,7 +82,7 @@ struct Bed {
     scratch: tempfile::TempDir,
 }
 
-/// A place, or the row that says why there is none.
+/// Prepares a place, or returns the row with the reason why there is none.
 fn bed(is_rig: bool) -> Result<Result<Bed, Row>> {
     let refusal = engine::uring::refusal().map(|why| format!("io_uring: {why}"));
     if let Some(why) = refusal.or_else(fio::absent).or_else(|| absent().filter(|_| is_rig)) {
@@ -132,7 +132,7 @@ fn served_device(setting: &Setting) -> Result<Vec<Row>> {
     };
     let server = Spec::fuse().slots(SLOTS).service_us(SERVICE_US);
     let disk = Disk::build(&Spec::disk().size_mib(SERVED_MIB).over(server))?;
-    // With as many in flight as there are slots, each slot waits for its next request: fio tells how long.
+    // With as many requests in flight as slots, each slot waits for its next one: fio shows how long.
     let as_many = Test { name: "read 4 KiB random q4", depth: SLOTS, ..TESTS[0] };
     let mut rows = Vec::new();
     for test in TESTS.into_iter().filter(|test| test.block_bytes == 4096).chain([as_many]) {
@@ -150,7 +150,8 @@ fn served_device(setting: &Setting) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Ratios of a test, ours over the fastest of fio's ways; both on each of two files in turn, which `fresh` makes anew.
+/// Ratios of a test, ours over the fastest of fio's ways. Both run on each of two files in turn, which `fresh` makes
+/// anew.
 fn of_test(
     test: Test,
     fresh: impl Fn(&str) -> Result<PathBuf>,
@@ -175,7 +176,7 @@ fn of_test(
             let b = theirs()?;
             (ours()?, b)
         };
-        // The first loads programs and caches.
+        // The first pair loads programs and caches.
         if pair > 0 {
             ratios[0].push(a.per_second / b.per_second);
             ratios[1].push(a.p50_ns / b.p50_ns);
@@ -194,7 +195,7 @@ fn of_test(
     .map(|row| row.noted(&command)))
 }
 
-/// What our worker reaches on a file.
+/// Measures our worker on a file.
 fn ours(test: Test, file: &Path, bed: &Bed) -> Result<Figures> {
     let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
     let file = rustix::fs::open(file, flags, Mode::empty()).context("open the file")?;
@@ -222,7 +223,7 @@ fn ours(test: Test, file: &Path, bed: &Bed) -> Result<Figures> {
     Ok(Figures { per_second: done.ops_per_second(), p50_ns: quantile_ns(0.5), p99_ns: quantile_ns(0.99) })
 }
 
-/// Ways of fio: as it comes, with files and buffers registered, and that in batches.
+/// Ways to run fio: by default, with files and buffers registered, and with these in batches.
 const WAYS: [&[&str]; 3] = [
     &[],
     &["--fixedbufs", "--registerfiles"],
@@ -257,7 +258,7 @@ fn theirs(test: Test, file: &Path, way: usize, pinned: &Pinned) -> Result<Figure
     Ok(Figures { per_second: answer.iops, p50_ns: answer.p50_ns, p99_ns: answer.p99_ns })
 }
 
-/// The way with the highest rate of one run on each file.
+/// Returns the way with the highest rate, from one run on each file.
 fn fastest(test: Test, files: &[PathBuf; 2], pinned: &Pinned) -> Result<usize> {
     let mut best = (0, 0.0);
     for file in files {

@@ -1,4 +1,4 @@
-//! A recorder's reader at work, as in a run of the program: another thread comes ten times a second.
+//! The reader of a recorder at work, as in a run of the program: another thread comes ten times a second.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,18 +10,18 @@ use engine::recorder::{Delta, DeltaReader, INTERVAL_NS, Latencies, Recorder, Sha
 
 use super::pinned::Pinned;
 
-/// What a worker counted, all intervals together.
+/// Counts of a worker, all intervals together.
 #[derive(Debug, Default)]
 pub(super) struct Counted {
-    /// Operations.
+    /// Number of operations.
     pub ops: u64,
     /// Latencies of operations.
     pub latencies: Buckets,
-    /// How late operations of an open loop started.
+    /// Delays with which operations of an open loop started.
     pub queueing: Buckets,
 }
 
-/// Upper ends of buckets in nanoseconds, and how many lie in each.
+/// Upper ends of buckets in nanoseconds, and the count in each.
 #[derive(Debug, Default)]
 pub(super) struct Buckets(BTreeMap<u64, u64>);
 
@@ -36,7 +36,7 @@ impl Buckets {
         self.0.values().sum()
     }
 
-    /// The upper end of the bucket in which that share of all is reached.
+    /// Returns the upper end of the bucket in which this share of all is reached.
     pub(super) fn quantile_ns(&self, share: f64) -> u64 {
         let wanted = (self.count() as f64 * share).ceil() as u64;
         let mut seen = 0;
@@ -53,13 +53,13 @@ impl Counted {
         self.ops += delta.ops;
         self.latencies.add(&delta.latencies);
         delta.queueing.iter().for_each(|queueing| self.queueing.add(queueing));
-        // Every bucket is read, as by whoever merges them.
+        // Reads every bucket, as a merge of them does.
         let steps: u64 = delta.steps.iter().flat_map(Latencies::buckets).map(|(_, count)| count).sum();
         std::hint::black_box(steps);
     }
 }
 
-/// Does the work while its counts are read; returns what it returned and what was counted.
+/// Does the work while its counts are read. Returns the result of the work, and the counts.
 pub(super) fn while_drained<T>(
     pinned: &Pinned,
     reader: DeltaReader,
@@ -71,7 +71,7 @@ pub(super) fn while_drained<T>(
         let drain = scope.spawn(move || {
             pinned.yield_cpu()?;
             let mut counted = Counted::default();
-            // The last look comes after the work has ended.
+            // The last look comes after the end of the work.
             loop {
                 let last = over.load(Ordering::Acquire);
                 reader.drain(|delta| counted.add(delta));
@@ -81,7 +81,7 @@ pub(super) fn while_drained<T>(
                 thread::park_timeout(Duration::from_nanos(INTERVAL_NS));
             }
         });
-        // Also when the work panics: the scope waits for its threads.
+        // The flag is raised even if the work panics: the scope waits for its threads.
         let raise = Raise(over, drain.thread().clone());
         let answer = work();
         drop(raise);
@@ -90,8 +90,8 @@ pub(super) fn while_drained<T>(
     })
 }
 
-/// Does work that counts nothing in a process of the same shape: a second thread alone makes system calls dearer,
-/// since the kernel then counts the users of each descriptor with atomic instructions. That is not our loop's doing.
+/// Does work that counts nothing in a process of the same shape. A second thread alone makes system calls dearer: the
+/// kernel then counts the users of each descriptor with atomic instructions. Our loop does not cause that.
 pub(super) fn while_accompanied<T>(pinned: &Pinned, work: impl FnOnce() -> T) -> Result<T> {
     let (_recorder, reader) = Recorder::new(Shape::default());
     Ok(while_drained(pinned, reader, work)?.0)

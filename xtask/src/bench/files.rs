@@ -1,4 +1,4 @@
-//! What the loop on files costs: the same calls through it and bare.
+//! The cost of the loop on files: the same calls through it and bare.
 
 use std::ffi::CStr;
 use std::ops::Range;
@@ -25,18 +25,18 @@ pub(super) const BENCH: Bench =
     Bench { name: "files", measures: "create, stat and unlink on tmpfs: our loop against a bare one", run };
 
 const FILES: u64 = 256 << 10;
-/// Slices of a run: some 20 ms each.
+/// Slices of a run, some 20 ms each.
 const SLICES: usize = 16;
-/// Directories of a pair, made and removed by it.
+/// Directories of a pair, which makes and removes them.
 const OURS: &CStr = c"ours";
 const BARE: &CStr = c"bare";
-/// Least rate through the loop, of the bare one.
+/// Least rate through the loop, relative to the bare one.
 const SHARE: f64 = 0.95;
-/// Between two pairs: the kernel frees unlinked inodes later, in batches.
+/// Pause between two pairs: the kernel frees unlinked inodes later, in batches.
 const PAUSE: Duration = Duration::from_millis(50);
 
 fn run(setting: &Setting) -> Result<Vec<Row>> {
-    // Whoever may not mount measures in the tmpfs that is there.
+    // Users who may not mount measure in the tmpfs that is there.
     let mounted = Tmpfs::mount();
     let shared;
     let path = match &mounted {
@@ -50,7 +50,7 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
     let files = Files::new(path, FILES)?;
     let names = files.names();
     let [mut create, mut stat, mut unlink] = [const { Vec::new() }; 3];
-    // The first pair loads programs and caches, and memory for so many files.
+    // The first pair loads programs and caches, and memory for all the files.
     for pair in 0..=setting.pairs {
         let ratios = files.pair(pair, &names, &pinned)?;
         if pair > 0 {
@@ -72,7 +72,7 @@ const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OF
 struct Files {
     parent: OwnedFd,
     tree: Tree,
-    /// Names with their NULs, one behind the other.
+    /// Names with their NULs, one after the other.
     names: Vec<u8>,
     tsc: Option<Tsc>,
 }
@@ -92,8 +92,8 @@ impl Files {
         names.map(|name| CStr::from_bytes_with_nul(name).unwrap_or_default()).collect()
     }
 
-    /// Speed of create, stat and unlink through the loop that the program runs, against one that does nothing but
-    /// the calls: each in a new directory of its own, in slices.
+    /// Returns the speed of create, stat and unlink through the program's loop, relative to a loop of bare calls. Each
+    /// loop has a new directory of its own, and runs in slices.
     fn pair(&self, pair: usize, names: &[&CStr], pinned: &Pinned) -> Result<[f64; 3]> {
         thread::sleep(PAUSE);
         let (ours, theirs) = (self.make_directory(OURS)?, self.make_directory(BARE)?);
@@ -173,7 +173,7 @@ fn through_loop(
     Ok(seconds)
 }
 
-/// Seconds that a call takes on each name.
+/// Seconds of a bare loop that makes one call for each name.
 fn bare(names: &[&CStr], pinned: &Pinned, call: impl Fn(&CStr) -> Result<(), Errno>) -> Result<f64> {
     let every = || names.iter().try_for_each(|name| call(name));
     let (seconds, done) = while_accompanied(pinned, || cpu_seconds(every))?;

@@ -1,4 +1,4 @@
-//! fio, the tool that most people would otherwise take.
+//! fio, the tool that most people would use otherwise.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -6,48 +6,48 @@ use serde_json::Value;
 use super::foreign;
 use super::pinned::Pinned;
 
-/// What keeps fio from being run here.
+/// Returns the reason why fio cannot run here, if there is one.
 pub(super) fn absent() -> Option<String> {
     foreign::absent("fio", "fio")
 }
 
-/// Options of a job whose latencies are asked for.
+/// Options of a job that reports latencies.
 pub(super) const LATENCIES: [&str; 3] =
     ["--lat_percentiles=1", "--clat_percentiles=0", "--percentile_list=50:99"];
 
-/// One job that reads or writes, in one thread on the CPU of what is measured.
+/// One job that reads or writes, in one thread on the CPU of the measurement.
 #[derive(Debug, Clone)]
 pub(super) struct Job(Vec<String>);
 
-/// What fio says about a job.
+/// Results that fio reports for a job.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Answer {
-    /// Reads, or writes of a job that writes.
+    /// Number of reads, or of writes if the job writes.
     pub ios: u64,
-    /// The same a second, by its own clock.
+    /// Operations per second, by fio's own clock.
     pub iops: f64,
-    /// CPU time of one, user's and system's.
+    /// CPU time of one operation, user and system.
     pub cpu_ns_per_io: f64,
-    /// Medians of the time from before its submission until it was reaped; 0 unless a job has [`LATENCIES`].
+    /// Median time from before the submission until the operation was reaped; 0 unless a job has [`LATENCIES`].
     pub p50_ns: f64,
-    /// The same that 99 of 100 do not exceed.
+    /// Time that 99 of 100 operations do not exceed.
     pub p99_ns: f64,
 }
 
 impl Job {
-    /// A job with these options, and those that are the same for all.
+    /// Makes a job of these options, and of those that all jobs share.
     pub(super) fn new(options: &[&str], pinned: &Pinned) -> Self {
         let cpu = format!("--cpus_allowed={}", pinned.cpu());
         let same = ["fio", "--name=x", "--thread", &cpu, "--clocksource=cpu", "--output-format=json"];
         Self(same.iter().chain(options).map(ToString::to_string).collect())
     }
 
-    /// What to type for the same.
+    /// Returns the command line that does the same.
     pub(super) fn command_line(&self) -> String {
         foreign::command_line(&self.0)
     }
 
-    /// The words of it.
+    /// Returns the words of the command line.
     pub(super) fn words(&self) -> &[String] {
         &self.0
     }
@@ -59,7 +59,7 @@ impl Job {
 }
 
 fn answer(stdout: &str) -> Result<Answer> {
-    // It may have something to say before.
+    // Messages may come before the JSON.
     let json = stdout.find('{').map_or("", |start| &stdout[start..]);
     let document: Value = serde_json::from_str(json).context("its output is not JSON")?;
     let job = &document["jobs"][0];

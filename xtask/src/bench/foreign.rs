@@ -1,4 +1,5 @@
-//! Programs of others that ours is held against. Each may be absent: then what needs it is skipped, and says so.
+//! Foreign programs as references for ours. Each may be absent: the benchmarks that need it are then skipped, and say
+//! so.
 
 use std::process::Command;
 use std::thread;
@@ -8,18 +9,18 @@ use anyhow::{Context, Result, anyhow, ensure};
 use super::pinned::Pinned;
 use crate::packages;
 
-/// Why a command cannot be run here; `None` where it can.
+/// Returns the reason why a command cannot run here, or `None` if it can.
 pub(super) fn absent(command: &str, package: &str) -> Option<String> {
     (!packages::is_there(command)).then(|| format!("{command} is not installed (apt-get install {package})"))
 }
 
-/// A command line as one would type it.
+/// Formats a command line as a user would type it.
 pub(super) fn command_line(command: &[String]) -> String {
     command.join(" ")
 }
 
-/// What a command that must succeed printed: on stdout, and on stderr. It starts beside the CPU of what is measured,
-/// to which the line itself sends what is to be measured; its helpers stay away, as ours do.
+/// Runs a command that must succeed, and returns its stdout and stderr. The command starts beside the measured CPU, and
+/// its own words send the measured part there. Its helpers stay away, as ours do.
 pub(super) fn run(command: &[String], pinned: &Pinned) -> Result<(String, String)> {
     thread::scope(|scope| {
         let child = scope.spawn(|| {
@@ -30,7 +31,7 @@ pub(super) fn run(command: &[String], pinned: &Pinned) -> Result<(String, String
     })
 }
 
-/// The same on any CPU, as a whole program is used to.
+/// Runs the same on any CPU, as whole programs run.
 pub(super) fn run_anywhere(command: &[String]) -> Result<(String, String)> {
     let (program, arguments) = command.split_first().context("no command")?;
     let mut process = Command::new(program);

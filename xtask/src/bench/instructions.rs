@@ -1,7 +1,7 @@
-//! How many user-space instructions an operation takes, and whether it has become more.
+//! User-space instructions of an operation, compared with a baseline.
 //!
-//! Instructions are no time, but they are the same on a busy machine as on an idle one, so that a test can ask for
-//! them. They depend on the compiler: `xtask/instructions.toml` says with which one they were counted.
+//! Instructions are no time, but they are the same on a busy machine as on an idle one. A test can therefore demand
+//! them. They depend on the compiler: `xtask/instructions.toml` has the one with which they were counted.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,9 +23,9 @@ pub(super) const BENCH: Bench = Bench {
     run,
 };
 
-/// Lengths of the two runs: the difference of so many operations makes what is not theirs negligible.
+/// Operations of the two runs: their difference is so large that other instructions are negligible.
 const OPS: [u64; 2] = [100_000, 200_000];
-/// So much of the baseline is not yet too much.
+/// Largest ratio to the baseline.
 const GROWTH: f64 = 1.1;
 const SIZE_BYTES: u64 = 64 << 20;
 
@@ -53,7 +53,7 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Instructions of an operation of every loop that runs here.
+/// Counts the instructions of an operation, for every loop that runs here.
 fn count(binary: &Path) -> Result<Vec<(&'static str, f64)>> {
     let of = |known: &Loop| {
         let instructions = per_operation(OPS, |ops| loop_command(binary, known.name, ops, None));
@@ -68,7 +68,7 @@ fn loop_command(binary: &Path, name: &str, ops: u64, file: Option<&Path>) -> Vec
     words.into_iter().chain(file.map(|file| file.display().to_string())).collect()
 }
 
-/// Reads of zram by a ring, 32 at a time, ours and fio's.
+/// Compares reads of zram by a ring, 32 at a time, ours and fio's.
 fn over_fio(binary: &Path) -> Result<Vec<Row>> {
     const WHAT: &str = "ring reads, depth 32, ours over fio";
     let limit = Limit::AtMost(0.5);
@@ -99,12 +99,12 @@ fn over_fio(binary: &Path) -> Result<Vec<Row>> {
     ])
 }
 
-/// What instructions depend on.
+/// Conditions on which instructions depend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Circumstances {
-    /// What `rustc --version` prints.
+    /// Output of `rustc --version`.
     compiler: String,
-    /// The clock that the loops read.
+    /// Clock that the loops read.
     clock: String,
     architecture: String,
 }
@@ -127,7 +127,7 @@ impl Circumstances {
     }
 }
 
-/// Instructions of an operation as they were when somebody last agreed to them.
+/// Instructions of an operation when they were last accepted.
 struct Baseline {
     of: Circumstances,
     loops: Vec<(&'static str, f64)>,
@@ -162,7 +162,7 @@ impl Baseline {
         };
         let counts =
             table.get("instructions").and_then(toml::Value::as_table).context("`instructions` is missing")?;
-        // A loop that is not there any more is nobody's.
+        // Counts of loops that no longer exist are ignored.
         let loops = LOOPS.iter().filter_map(|known| Some((known.name, counts.get(known.name)?.as_float()?)));
         Ok(Self { of, loops: loops.collect() })
     }

@@ -1,4 +1,4 @@
-//! The loop on data that the program runs, for benchmarks: one worker, its counts read as in a run.
+//! The program's loop on data, for benchmarks: one worker, its counts read as in a run.
 
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -16,44 +16,44 @@ use loops::{Work, worker};
 use super::drained::{Counted, while_drained};
 use super::pinned::{Pinned, cpu_seconds};
 
-/// What was done, and what it took.
+/// Results of a loop, and its time.
 #[derive(Debug)]
 pub(super) struct Done {
     /// CPU time of the worker's thread.
     pub cpu_seconds: f64,
-    /// From the start to the end of the loop.
+    /// Time from the start to the end of the loop.
     pub seconds: f64,
-    /// When the work began, on the worker's clock.
+    /// Start of the work, on the worker's clock.
     pub start_ns: u64,
     pub ended: Ended,
     pub counted: Counted,
 }
 
 impl Done {
-    /// Operations a second of CPU time.
+    /// Operations per second of CPU time.
     pub(super) fn ops_per_cpu_second(&self) -> f64 {
         self.counted.ops as f64 / self.cpu_seconds
     }
 
-    /// CPU time of an operation.
+    /// CPU time of an operation, in nanoseconds.
     pub(super) fn cpu_ns_per_op(&self) -> f64 {
         self.cpu_seconds * 1e9 / self.counted.ops as f64
     }
 
-    /// Operations a second of the time that everybody has.
+    /// Operations per second of elapsed time.
     pub(super) fn ops_per_second(&self) -> f64 {
         self.counted.ops as f64 / self.seconds
     }
 }
 
-/// Does it in a thread of its own, as a worker of the program has, on the CPU of this one. A ring ends with its thread:
-/// until then the kernel keeps it, and a thread may have sixteen.
+/// Does the work in a thread of its own on the CPU of this thread, as a worker of the program does. A ring ends with
+/// its thread: until then the kernel keeps it, and a thread may have sixteen.
 pub(super) fn in_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     thread::scope(|scope| scope.spawn(work).join()).map_err(|_| anyhow!("a worker panicked"))?
 }
 
-/// Does the work through the loop that the program runs, each operation timed by the clock that the program takes.
-/// The engine is made by the thread that uses it.
+/// Does the work through the program's loop. Each operation is timed by the clock that the program would choose. The
+/// engine is made by the thread that uses it.
 pub(super) fn through_loop<E: DataEngine, P: Pacing + Send, V: Verb + Send>(
     engine: impl FnOnce() -> Result<E> + Send,
     tsc: Option<Tsc>,

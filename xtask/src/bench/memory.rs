@@ -1,4 +1,4 @@
-//! How much memory the program takes for a great many files.
+//! Memory that the program takes for a great many files.
 
 use std::fs;
 use std::process::Stdio;
@@ -21,8 +21,8 @@ fn run(_: &Setting) -> Result<Vec<Row>> {
     let mut command = program::run(&binary, scratch.path(), &arguments);
     let mut child =
         command.stdout(Stdio::null()).stderr(Stdio::inherit()).spawn().context("start the program")?;
-    // The kernel's own high-water mark of this program alone: what a wait reports counts, until exec, the memory
-    // of whoever started it. It vanishes with the process, so the last look is at most a few milliseconds old.
+    // The kernel's own high-water mark is of this program alone. The value that a wait reports counts, until exec, the
+    // memory of the parent. The mark vanishes with the process, so the last look is at most a few milliseconds old.
     let path = format!("/proc/{}/status", child.id());
     let mut peak_kib = 0;
     let status = loop {
@@ -39,7 +39,7 @@ fn run(_: &Setting) -> Result<Vec<Row>> {
     Ok(vec![Row::new("VmHWM, create and stat of 4 Mi files", "MiB", vec![peak_mib], Limit::AtMost(64.0))])
 }
 
-/// The line of `/proc/PID/status` with the most memory that a process had.
+/// Parses `/proc/PID/status` for the most memory that a process had, in KiB.
 pub(super) fn high_water_kib(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.split_whitespace().next()?.parse().ok()
@@ -53,7 +53,7 @@ mod tests {
     fn the_high_water_mark_is_found() {
         let text = "Name:\tskye\nVmPeak:\t  9000 kB\nVmHWM:\t    1496 kB\nVmRSS:\t 1000 kB\n";
         assert_eq!(high_water_kib(text), Some(1496));
-        // A process that has ended and was not yet waited for has no memory.
+        // A process that ended and was not yet waited for has no memory.
         assert_eq!(high_water_kib("Name:\tskye\nState:\tZ (zombie)\n"), None);
     }
 }

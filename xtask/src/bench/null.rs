@@ -1,4 +1,4 @@
-//! What the loop on data costs by itself: an engine that does nothing.
+//! The cost of the loop on data by itself, with an engine that does nothing.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -22,13 +22,13 @@ pub(super) const BENCH: Bench = Bench {
     run,
 };
 
-/// 64 GiB of 4 KiB blocks, of which a part is visited: as much as a large data set.
+/// Size of the file: as much as a large data set. A part of its 4 KiB blocks is visited.
 const SIZE_BYTES: u64 = 64 << 30;
-/// Some 100 ms, so short that the machine seldom changes within.
+/// Operations of a measurement: some 100 ms, so short that the machine seldom changes within.
 const OPS: u64 = 4 << 20;
-/// Operations of fio's, whose clock counts milliseconds.
+/// Operations of fio, whose clock counts milliseconds.
 const FIO_OPS: u64 = 4 << 20;
-/// Depths, and how many nanoseconds an operation may take.
+/// Depths, and the most nanoseconds that an operation may take.
 const LIMITS: [(u32, f64); 2] = [(32, 30.0), (1, 65.0)];
 
 fn run(setting: &Setting) -> Result<Vec<Row>> {
@@ -37,7 +37,7 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (depth, limit_ns) in LIMITS {
         every_block_is_visited_once_a_pass(depth, &pinned)?;
-        // The first one warms up.
+        // The first measurement warms up.
         let values = (0..=setting.pairs).map(|_| ours(depth, tsc, &pinned)).skip(1);
         let values = values.collect::<Result<_>>()?;
         rows.push(Row::new(format!("read, depth {depth}, ours"), "ns", values, Limit::AtMost(limit_ns)));
@@ -81,7 +81,7 @@ fn theirs(what: String, depth: u32, setting: &Setting, pinned: &Pinned) -> Resul
     Ok(Row::new(what, "ns", values.collect::<Result<_>>()?, Limit::None).noted(job.command_line()))
 }
 
-/// Marks which blocks are asked for.
+/// An engine that marks the blocks it is asked for.
 struct Marking<'a> {
     engine: NullEngine,
     visits: &'a Mutex<Vec<u32>>,
@@ -111,7 +111,7 @@ impl DataEngine for Marking<'_> {
     }
 }
 
-/// A rate is worth nothing if the loop left something out. Not timed.
+/// Checks that the loop leaves nothing out, because its rate is worth nothing otherwise. The check is not timed.
 fn every_block_is_visited_once_a_pass(depth: u32, pinned: &Pinned) -> Result<()> {
     const BLOCKS: u64 = 100_003;
     for passes in 1..=3 {

@@ -1,4 +1,4 @@
-//! What it costs to look at where threads sleep and at what goes on around a test.
+//! The cost of watching where threads sleep, and the activity around a test.
 
 use std::cell::RefCell;
 use std::fs;
@@ -16,12 +16,12 @@ pub(super) const BENCH: Bench = Bench {
     run,
 };
 
-/// The fastest that there is: as many threads as CPUs, so that whoever looks takes the time from them.
+/// The fastest tests. They have as many threads as CPUs, so that any observer takes time from them.
 const TESTS: [(&str, &str); 2] =
     [("loop without I/O", "read:rnd4k:engine=null"), ("look-ups in memory", "stat")];
-/// Most of a rate that may be lost.
+/// Largest share of a rate that may be lost.
 const LOSS: f64 = 0.01;
-/// Most of one CPU that observing may take.
+/// Largest share of one CPU that observing may take.
 const CPU_SHARE: f64 = 0.02;
 
 fn run(setting: &Setting) -> Result<Vec<Row>> {
@@ -38,10 +38,10 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
             Ok(seen.rate)
         };
         let rates = alternate(setting.pairs, || measure(&[]), || measure(&["--unobserved"]))?;
-        // A rate varies by a tenth from process to process; how long its threads had to wait for a CPU does not.
+        // A rate varies by a tenth from process to process; the time that its threads wait for a CPU does not.
         let mut on_cpu = Vec::new();
         let mut shares = Vec::new();
-        // The first pair was thrown away, and the second half of the one after it is the observed one.
+        // The first pair was discarded. In the next one, the second half is observed.
         for (number, pair) in runs.borrow().chunks(2).enumerate().skip(1) {
             let (observed, unobserved) =
                 if number % 2 == 0 { (pair[0], pair[1]) } else { (pair[1], pair[0]) };
@@ -57,11 +57,11 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// One run, observed or not.
+/// Result of one run, observed or not.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     rate: f64,
-    /// Share of the time that its threads did not wait for a CPU.
+    /// Share of the time in which its threads did not wait for a CPU.
     on_cpu: f64,
     telemetry_cpu_share: f64,
 }

@@ -1,4 +1,4 @@
-//! Whether an open loop starts what its schedule contains, when it should.
+//! Checks that an open loop starts the operations of its schedule, and at the right time.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -27,13 +27,13 @@ pub(super) const BENCH: Bench = Bench {
 };
 
 const SIZE_BYTES: u64 = 512 << 20;
-/// How long each measurement takes; what can be done is found out in as long.
+/// Length of each measurement, and of the one before it that finds the highest rate.
 const TIME_NS: u64 = 300_000_000;
-/// Most operations that may be missing, of those that the schedule contains.
+/// Largest share of the scheduled operations that may be missing.
 const MISSING: f64 = 0.005;
-/// The load, of what can be done.
+/// Load, as a share of the highest rate.
 const LOAD: f64 = 0.5;
-/// So few that the loop's own time is nothing beside the distances.
+/// Arrivals per second: so few that the loop's own time is nothing beside their distances.
 const SPARSE_OPS_PER_SECOND: f64 = 20_000.0;
 
 fn run(setting: &Setting) -> Result<Vec<Row>> {
@@ -62,7 +62,7 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Fixed and random distances of arrivals: how many operations the loop started too few or too many.
+/// Compares the started operations with the schedule, for fixed and random distances of arrivals.
 fn of<E: DataEngine>(
     what: &str,
     engine: impl Fn() -> Result<E> + Sync,
@@ -74,11 +74,11 @@ fn of<E: DataEngine>(
     let mut rows = Vec::new();
     for is_poisson in [false, true] {
         let [mut missing, mut full_ns] = [const { Vec::new() }; 2];
-        // The first one warms up.
+        // The first measurement warms up.
         for measurement in 0..=setting.pairs {
             let closed = through_loop(&engine, tsc, ClosedLoop, Read, work, pinned)?.ops_per_second();
-            // What an open loop can do at most: twice as much is asked of it as a closed one can, so that all slots are
-            // always busy. Where nothing is waited for, drawing the distances is most of the work.
+            // Finds the highest rate of an open loop: twice the rate of a closed one is asked for, so that all slots
+            // are always busy. If nothing is waited for, drawing the distances is most of the work.
             let pacing = OpenLoop::new(2.0 * closed, is_poisson, 0, 1, SEED);
             let full = through_loop(&engine, tsc, pacing, Read, work, pinned)?;
             let pacing = OpenLoop::new(LOAD * full.ops_per_second(), is_poisson, 0, 1, SEED);
@@ -96,7 +96,7 @@ fn of<E: DataEngine>(
     Ok(rows)
 }
 
-/// Whether starts, each taken when the engine gets the call, are still a Poisson process, and how late they are.
+/// Checks that starts, taken when the engine gets each call, are still a Poisson process, and measures their delays.
 fn starts(tsc: Option<Tsc>, setting: &Setting, pinned: &Pinned) -> Result<Vec<Row>> {
     let work = Work { time_ns: TIME_NS, ..Work::random_4k(SIZE_BYTES, u64::MAX) };
     let room = (SPARSE_OPS_PER_SECOND * TIME_NS as f64 / 1e9 * 1.2) as usize;
@@ -112,7 +112,7 @@ fn starts(tsc: Option<Tsc>, setting: &Setting, pinned: &Pinned) -> Result<Vec<Ro
         };
         through_loop(engine, tsc, pacing, Read, work, pinned)?;
         let (intended_ns, started_ns) = (instants.recv()?, started.recv()?);
-        // More may have been found to be due after the end.
+        // The pacing may have found more operations due after the end.
         ensure!(started_ns.len() <= intended_ns.len() && started_ns.len() > 1000, "what started was noted");
         distances.push(from_exponential(&started_ns) / (CHANCE / (started_ns.len() as f64).sqrt()));
         let late =
@@ -133,11 +133,11 @@ fn starts(tsc: Option<Tsc>, setting: &Setting, pinned: &Pinned) -> Result<Vec<Ro
     ])
 }
 
-/// Times the root of the sample's size: the distance that 95 in 100 samples of a distribution keep from it (Kolmogorov
-/// and Smirnov).
+/// Distance that 95 in 100 samples of a distribution keep from it, times the root of the sample's size (Kolmogorov and
+/// Smirnov).
 const CHANCE: f64 = 1.36;
 
-/// How far the distances of instants are from the exponential distribution with the mean that was asked for.
+/// Distance of the gaps between instants from the exponential distribution with the requested mean.
 fn from_exponential(instants_ns: &[u64]) -> f64 {
     let mut gaps: Vec<_> =
         instants_ns.windows(2).map(|pair| pair[1].saturating_sub(pair[0]) as f64).collect();
@@ -148,7 +148,7 @@ fn from_exponential(instants_ns: &[u64]) -> f64 {
     gaps.iter().enumerate().map(away).fold(0.0, f64::max)
 }
 
-/// An engine or a pacing that notes when it was asked for an operation; told when it goes.
+/// An engine or a pacing that notes the instants of its operations. It sends them when it is dropped.
 struct Noting<T> {
     of: T,
     instants_ns: Vec<u64>,
@@ -157,7 +157,7 @@ struct Noting<T> {
 
 impl<T> Drop for Noting<T> {
     fn drop(&mut self) {
-        // Nobody listens after a failure.
+        // After a failure, nobody receives them.
         let _ = self.to.send(std::mem::take(&mut self.instants_ns));
     }
 }
@@ -205,14 +205,15 @@ impl<E: DataEngine> DataEngine for Noting<E> {
     }
 }
 
-/// Operations that were due before the end, drawn again.
+/// Counts the operations that were due before the end, by drawing them again.
 fn scheduled(mut pacing: OpenLoop, done: &Done) -> Result<u64> {
     pacing.begin(done.start_ns);
     let last_ns = done.start_ns + TIME_NS - 1;
     let due =
         std::iter::from_fn(|| matches!(pacing.next(last_ns), Start::Now { .. }).then_some(())).count() as u64;
     let (started, missed) = (done.counted.ops, done.ended.missed);
-    // The worker looks at its deadline once it has passed, and may have started what was due a moment later.
+    // The worker checks its deadline after it has passed, and may have started an operation that was due a moment
+    // later.
     ensure!(started + missed >= due, "{due} were due, {started} started, {missed} were missed");
     Ok(due)
 }

@@ -1,11 +1,11 @@
-//! One CPU for what is measured, the others for what helps.
+//! One CPU for the measured thread, the others for its helpers.
 
 use anyhow::{Context, Result};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Keeps the thread that made it on one CPU until it is dropped: a move to another costs both caches, and whatever
-/// else the process does must not take turns with what is measured.
+/// Keeps the thread that made it on one CPU until it is dropped. A move to another CPU costs both caches, and other
+/// work of the process must not take turns with the measured thread.
 pub(super) struct Pinned {
     cpu: usize,
     before: CpuSet,
@@ -13,7 +13,7 @@ pub(super) struct Pinned {
 }
 
 impl Pinned {
-    /// Pins this thread to the last CPU that it may use: the first ones are given more interrupts.
+    /// Pins this thread to the last CPU that it may use, because the first ones get more interrupts.
     pub(super) fn new() -> Result<Self> {
         let before = sched_getaffinity(None).context("ask for the CPUs of this thread")?;
         let last = (0..CpuSet::MAX_CPU).rev().find(|cpu| before.is_set(*cpu)).context("no CPU at all")?;
@@ -28,20 +28,20 @@ impl Pinned {
         Ok(Self { cpu: last, before, others })
     }
 
-    /// The CPU, for others that are to be measured on it.
+    /// Returns the CPU, for other programs that are measured on it.
     pub(super) fn cpu(&self) -> usize {
         self.cpu
     }
 
-    /// Moves a thread that helps, and would inherit the pin, out of the way.
+    /// Moves a helper thread, which would inherit the pin, out of the way.
     pub(super) fn yield_cpu(&self) -> Result<()> {
         sched_setaffinity(None, &self.others).context("move a thread to another CPU")
     }
 }
 
-/// Seconds of CPU time that this thread takes to do it, system calls included.
+/// Measures the CPU time of the work in this thread, in seconds, system calls included.
 ///
-/// For work that never waits this is what it lasts on an idle machine; on a busy one, the time for which others had
+/// For work that never waits, this is its duration on an idle machine. On a busy machine, the time in which others had
 /// the CPU does not count.
 pub(super) fn cpu_seconds<T>(work: impl FnOnce() -> T) -> (f64, T) {
     let now = || {
@@ -55,7 +55,7 @@ pub(super) fn cpu_seconds<T>(work: impl FnOnce() -> T) -> (f64, T) {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // It was allowed before; should it no longer be, the thread stays where it is.
+        // The CPUs were allowed before; if they no longer are, the thread stays where it is.
         let _ = sched_setaffinity(None, &self.before);
     }
 }

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use engine::data::Pool;
 use loops::CONTENT;
 
-/// A directory in memory, where no device blurs what the program itself costs.
+/// Makes a directory in memory, where no device blurs the cost of the program itself.
 pub(super) fn scratch_in_memory() -> Result<tempfile::TempDir> {
     let builder = || {
         let mut builder = tempfile::Builder::new();
@@ -37,7 +37,7 @@ pub(super) fn fill(file: &mut File, size_bytes: u64) -> Result<()> {
     file.sync_all().context("write a file")
 }
 
-/// A run of the program that leaves the user's own results alone.
+/// Prepares a run of the program that leaves the user's own results alone.
 pub(super) fn run(binary: &std::path::Path, scratch: &std::path::Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(binary);
     command.arg("run").arg(scratch).args(arguments).stdin(Stdio::null());

@@ -1,4 +1,4 @@
-//! Whether our latencies are those of the device, where it has a queue: against the log of a server of our own.
+//! Our latencies of a device with a queue, compared with the log of a server of our own.
 
 use std::sync::Arc;
 
@@ -24,11 +24,12 @@ pub(super) const BENCH: Bench = Bench {
 };
 
 const SIZE_MIB: u64 = 64;
-/// 32 at a time make 4,000 operations a second; this server answers 5,000 in time. A range, as with one time for all,
-/// reads that are answered together would come again together, and queue where nobody sees it.
+/// Range of the service time, in microseconds. At a depth of 32, it makes 4,000 operations a second; this server
+/// answers 5,000 in time. With one time for all, reads that are answered together would come again together, and queue
+/// unseen.
 const SERVICE_US: (u64, u64) = (6_400, 9_600);
 const WORK: Work = Work { time_ns: 3_000_000_000, ..Work::random_4k(SIZE_MIB << 20, u64::MAX) };
-/// What our latency may differ by: a share of it, and the way through the kernel and back.
+/// Allowed difference of our latency: a share of it, and the way through the kernel and back.
 const SHARE: f64 = 0.02;
 const WAY_NS: f64 = 300_000.0;
 const QUANTILES: [(&str, f64); 2] = [("p50", 0.5), ("p99", 0.99)];
@@ -41,7 +42,7 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
     }
     let server = Spec::fuse().service_between_us(SERVICE_US.0, SERVICE_US.1);
     let disk = Disk::build(&Spec::disk().size_mib(SIZE_MIB).over(server))?;
-    // What somebody has set outlives a device.
+    // A user's setting outlives a device.
     let slots: u32 = disk.device().attribute("queue/nr_requests")?.parse().context("its requests")?;
     ensure!(slots >= 64, "{} has room for {slots} requests only", disk.path().display());
     let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
@@ -58,7 +59,7 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Differences at some quantiles, in what they may be.
+/// Differences at some quantiles, relative to the allowed ones.
 fn of<E: DataEngine>(
     what: &str,
     depth: f64,
@@ -75,10 +76,10 @@ fn of<E: DataEngine>(
         let done = through_loop(&engine, tsc, ClosedLoop, Read, WORK, pinned)?;
         let served = disk.take_served().context("its server's log")?.times_ns();
         let ops = done.counted.ops;
-        // Now and then the kernel makes one read of two that are neighbours.
+        // Now and then the kernel merges two neighbouring reads.
         let merged = ops.checked_sub(served.len() as u64).filter(|merged| merged * 1000 <= ops);
         ensure!(merged.is_some(), "{ops} reads counted, {} served", served.len());
-        // With less under way there was no queue (Little's law, on the server's own log).
+        // With fewer reads in flight there was no queue (Little's law, on the server's own log).
         let under_way = served.iter().sum::<u64>() as f64 / (done.seconds * 1e9);
         ensure!(
             under_way > 0.6 * depth,
@@ -102,7 +103,7 @@ fn of<E: DataEngine>(
     Ok(rows.collect())
 }
 
-/// Why this machine cannot have a device with a server behind it; `None` where it can.
+/// Returns the reason why this machine cannot have a device with a server behind it, or `None` if it can.
 pub(super) fn absent() -> Option<String> {
     ["root", "fuse", "loop"].iter().find_map(|name| {
         let check = crate::capability::find(name).map_or(Ok(()), crate::capability::Capability::check);

@@ -1,4 +1,4 @@
-//! How long the page of a run takes, and how much memory.
+//! Time and memory that the page of a run takes.
 
 use std::fs;
 use std::io::Read;
@@ -16,7 +16,7 @@ use super::{Bench, Limit, Row, Setting, program};
 pub(super) const BENCH: Bench =
     Bench { name: "report", measures: "time and memory of the page of a run of eleven tests", run };
 
-/// Those of the standard preset, which is what people show each other.
+/// Tests of the standard preset, whose results people show each other.
 const TESTS: [&str; 11] = [
     "write:seq1m:q8",
     "read:seq1m:q8",
@@ -30,10 +30,10 @@ const TESTS: [&str; 11] = [
     "readdir:t4",
     "unlink:t4",
 ];
-/// Intervals of a test of 20 s; and the most that a document ever has.
+/// Intervals of a test of 20 s, and the most that a document ever has.
 const INTERVALS: u64 = 200;
 const INTERVALS_MAX: u64 = model::run::INTERVALS_MAX as u64;
-/// Buckets of latencies in each of them, about as many as tests on disks fill in a tenth of a second.
+/// Buckets of latencies in each interval: about as many as tests on disks fill in a tenth of a second.
 const BUCKETS: u64 = 80;
 
 fn run(setting: &Setting) -> Result<Vec<Row>> {
@@ -71,7 +71,7 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
         let what = format!("page of {intervals} intervals a test");
         let times =
             (0..=setting.pairs).map(|_| milliseconds(&binary, &document)).collect::<Result<Vec<_>>>()?;
-        // The first one loads program and document.
+        // The first measurement loads program and document.
         rows.push(Row::new(what.clone(), "ms", times[1..].to_vec(), Limit::AtMost(ms_max)));
         let peak = peak_mib(&binary, &document)?;
         rows.push(Row::new(format!("VmHWM, {what}"), "MiB", vec![peak], mib_max));
@@ -94,8 +94,8 @@ fn milliseconds(binary: &Path, document: &Path) -> Result<f64> {
     Ok(elapsed.as_secs_f64() * 1e3)
 }
 
-/// The most memory that it had. A page is longer than a pipe holds, so that the program, with its first byte written, waits
-/// with all work behind it until it is asked.
+/// Returns the peak memory of the program, in MiB. A page is longer than a pipe holds. When its first byte is written,
+/// the program has done all its work and waits for its reader.
 fn peak_mib(binary: &Path, document: &Path) -> Result<f64> {
     let mut child =
         page(binary, document, Path::new("-")).stdout(Stdio::piped()).spawn().context("start the program")?;
@@ -109,7 +109,7 @@ fn peak_mib(binary: &Path, document: &Path) -> Result<f64> {
     Ok(high_water_kib(&status).context("find its memory")? as f64 / 1024.0)
 }
 
-/// The run as if each of its tests had taken so many intervals, none of them like another.
+/// Lengthens the run: each test has `count` intervals, none of them like another.
 fn lengthened(mut run: Run, count: u64) -> Run {
     for (test, phase) in (0..).zip(run.phases.iter_mut()) {
         let Some(first) = phase.intervals.first().cloned() else { continue };

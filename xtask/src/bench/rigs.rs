@@ -1,5 +1,5 @@
-//! Whether rigs are what they say, as plain threads with plain calls see them: the truth that others are held against
-//! must itself be true.
+//! Checks rigs with plain threads and plain calls: the truth that other measurements are compared with must itself be
+//! true.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -18,16 +18,16 @@ use super::{Bench, Limit, Row, Setting};
 pub(super) const BENCH: Bench =
     Bench { name: "rigs", measures: "devices and servers with known answers, against what they say", run };
 
-/// How long each measurement takes. No multiple of any time that a rig is given: what repeats itself within the
-/// measured time is counted exactly, however unevenly it comes.
+/// Length of each measurement. It is no multiple of any time that a rig is given. In a multiple, a repeating pattern is
+/// counted exactly, however uneven it is.
 const TIME_NS: u64 = 997_000_000;
-/// No read on memory takes so long: the kernel, which keeps a limit in bursts, is waiting for the next one.
+/// A pause that no read on memory takes: the kernel keeps a limit in bursts, and waits for the next one.
 const PAUSE_NS: u64 = 30_000_000;
-/// What comes before, in which what was saved up is spent.
+/// Time before a measurement, in which the saved-up allowance is spent.
 const WARM_UP_NS: u64 = 300_000_000;
-/// What a rate may be off by.
+/// Largest relative deviation of a rate.
 const OFF: f64 = 0.01;
-/// The device is not larger than this, so that it lies in memory whole.
+/// Size of the device: so small that all of it lies in memory.
 const SIZE_MIB: u64 = 64;
 
 fn run(setting: &Setting) -> Result<Vec<Row>> {
@@ -37,7 +37,7 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Why this machine cannot have what a rig needs; `None` where it can.
+/// Returns the reason why this machine cannot have a rig that needs these capabilities, or `None` if it can.
 fn absent(names: &[&str]) -> Option<String> {
     names.iter().find_map(|name| {
         let check = crate::capability::find(name).map_or(Ok(()), crate::capability::Capability::check);
@@ -128,7 +128,7 @@ fn limited(setting: &Setting) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// What a network carries of a file, in both directions.
+/// Measures the rate of a file through a network, in both directions.
 fn networked(setting: &Setting) -> Result<Vec<Row>> {
     const BYTES: usize = 8 << 20;
     const BITS_PER_SECOND: u64 = 40_000_000;
@@ -158,10 +158,10 @@ fn networked(setting: &Setting) -> Result<Vec<Row>> {
     ])
 }
 
-/// What a network carries beside the data: 66 bytes of each 1,514 are for Ethernet, IP and TCP, few more for SSH.
+/// Allowed deviation for bytes that are not data: 66 of each 1,514 are for Ethernet, IP and TCP, few more for SSH.
 const HEADERS: f64 = 0.06;
 
-/// Looks up names that are not there, by four threads, until the time is up; how many a second were.
+/// Looks up names that do not exist, in four threads, until the time is up. Returns the look-ups per second.
 fn lookups(directory: &Path) -> Result<f64> {
     let begin_ns = now_ns() + WARM_UP_NS;
     let end_ns = begin_ns + TIME_NS;
@@ -169,7 +169,7 @@ fn lookups(directory: &Path) -> Result<f64> {
         let looks = |thread: u64| {
             (0_u64..)
                 .map(|look| {
-                    // None twice, and each an error that says nothing.
+                    // No name comes twice, and the error of each says nothing.
                     let _ = std::fs::symlink_metadata(directory.join(format!("{thread}-{look}")));
                     now_ns()
                 })
@@ -188,7 +188,7 @@ const BURSTS: &str = "a limit lets through a tenth of a second's worth at once: 
     much as one such burst";
 const UNLIMITED: Throttle =
     Throttle { read_iops: None, write_iops: None, read_bytes_per_second: None, write_bytes_per_second: None };
-/// Limits of a device, and the reads of 4 KiB that each lets through in a second.
+/// Limits of a device, and the reads of 4 KiB per second that each lets through.
 const LIMITS: [(&str, Throttle, f64); 4] = [
     ("limit of 5,000 reads/s", Throttle { read_iops: Some(5000), ..UNLIMITED }, 5000.0),
     ("limit of 10,000 reads/s", Throttle { read_iops: Some(10_000), ..UNLIMITED }, 10_000.0),
@@ -200,12 +200,12 @@ fn off(rate: f64, of: f64) -> f64 {
     (rate / of - 1.0).abs()
 }
 
-/// Reads of 4 KiB a second that so many threads get, one at a time each.
+/// Reads of 4 KiB per second that `readers` threads get, one at a time each.
 fn rate(path: &Path, readers: u64) -> Result<f64> {
     Ok(ends(path, readers, TIME_NS)?.len() as f64 * 1e9 / TIME_NS as f64)
 }
 
-/// When their reads ended, ascending.
+/// Returns the times at which their reads ended, in ascending order.
 fn ends(path: &Path, readers: u64, time_ns: u64) -> Result<Vec<u64>> {
     let begin_ns = now_ns() + WARM_UP_NS;
     let mut ends_ns = thread::scope(|scope| {
@@ -220,7 +220,7 @@ fn ends(path: &Path, readers: u64, time_ns: u64) -> Result<Vec<u64>> {
     Ok(ends_ns)
 }
 
-/// From the first burst to the last, which counts only whole ones.
+/// Rate from the first burst to the last, so that only whole bursts count.
 fn rate_between_bursts(ends_ns: &[u64]) -> f64 {
     let begins = |index: &usize| ends_ns[*index] - ends_ns[*index - 1] >= PAUSE_NS;
     let bursts: Vec<_> = (1..ends_ns.len()).filter(begins).collect();
@@ -230,7 +230,7 @@ fn rate_between_bursts(ends_ns: &[u64]) -> f64 {
     }
 }
 
-/// Reads at random until the time is up; when those ended that ended within it.
+/// Reads at random until the time is up. Returns the times at which reads within it ended.
 fn read(path: &Path, seed: u64, time: Range<u64>) -> Result<Vec<u64>> {
     let direct = OFlags::DIRECT.bits() as i32;
     let file: File =

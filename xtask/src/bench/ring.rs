@@ -1,4 +1,4 @@
-//! What the loop on data costs at depth, through a ring: against a bare one, and against fio.
+//! The cost of the loop on data at depth, through a ring: against a bare ring, and against fio.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -28,11 +28,11 @@ const SIZE_BYTES: u64 = 512 << 20;
 const DEPTH: u32 = 32;
 /// Half a pass over the file or device.
 const SHORT: Work = Work::random_4k(SIZE_BYTES, SIZE_BYTES / 4096 / 2);
-/// Two passes, as fio's clock counts milliseconds.
+/// Two passes, because fio's clock counts milliseconds.
 const LONG: Work = Work::random_4k(SIZE_BYTES, SIZE_BYTES / 4096 * 2);
 /// Requests that do nothing.
 const NOPS: Work = Work::random_4k(SIZE_BYTES, 1 << 20);
-/// Pairs for each that is asked for, where they are short.
+/// Number of short pairs for each requested pair.
 const PAIRS: usize = 4;
 
 fn run(setting: &Setting) -> Result<Vec<Row>> {
@@ -55,7 +55,7 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Our rate against that of fio's two ways of having many calls under way.
+/// Compares our rate with fio's two ways of having many calls in flight.
 fn over_fio(
     path: &Path,
     files: &Arc<[OwnedFd]>,
@@ -88,7 +88,7 @@ fn over_fio(
     Ok(rows)
 }
 
-/// What our worker does with the work, at that depth.
+/// Runs the work with our worker, at that depth.
 fn ours<const NOP: bool>(
     files: &Arc<[OwnedFd]>,
     depth: u32,
@@ -132,7 +132,7 @@ fn over_bare(files: &Arc<[OwnedFd]>, tsc: Option<Tsc>, setting: &Setting, pinned
     Ok(Row::new("zram, ours over a bare ring", "×", values, Limit::AtLeast(0.97)))
 }
 
-/// Time of requests that do nothing, ours and its ratio to a bare ring's.
+/// Times of requests that do nothing: ours, and the ratio to a bare ring's.
 fn nops(depth: u32, tsc: Option<Tsc>, setting: &Setting, pinned: &Pinned) -> Result<[Row; 2]> {
     let files: Arc<[OwnedFd]> = Arc::new([]);
     let offsets = NOPS.offsets();
@@ -146,7 +146,7 @@ fn nops(depth: u32, tsc: Option<Tsc>, setting: &Setting, pinned: &Pinned) -> Res
         },
         || bare::<true>(&files, depth, &offsets, pinned),
     )?;
-    // As of the pairs, the first is thrown away.
+    // The first time is discarded, like the first pair.
     times_ns.remove(0);
     Ok([
         Row::new(format!("NOP, depth {depth}, ours"), "ns", times_ns, Limit::None),
@@ -154,14 +154,14 @@ fn nops(depth: u32, tsc: Option<Tsc>, setting: &Setting, pinned: &Pinned) -> Res
     ])
 }
 
-/// What might make fio fastest.
+/// Jobs that might be the fastest of fio.
 fn jobs(engine: &str, extra: &[&str], path: &Path, pinned: &Pinned) -> Vec<Job> {
     let ways = [1, 8, 16, 32].map(|batch| ("tausworthe64", batch));
     let ways = ways.into_iter().chain([("lfsr", 16)]);
     ways.map(|(generator, batch)| job(engine, extra, path, generator, batch, pinned)).collect()
 }
 
-/// fio's reads with so many submitted together, and at most as many reaped.
+/// Reads by fio: `batch` of them are submitted together, and at most as many are reaped.
 fn job(engine: &str, extra: &[&str], path: &Path, generator: &str, batch: u32, pinned: &Pinned) -> Job {
     let name = format!("--filename={}", path.display());
     let (size, ios) = (format!("--size={SIZE_BYTES}"), format!("--io_size={}", LONG.ops * 4096));
@@ -174,7 +174,7 @@ fn job(engine: &str, extra: &[&str], path: &Path, generator: &str, batch: u32, p
     Job::new(&[&shape[..], extra, &same].concat(), pinned)
 }
 
-/// The job with the highest rate of two runs of each.
+/// Returns the job with the highest rate, from two runs of each.
 fn fastest(jobs: &[Job], pinned: &Pinned) -> Result<Job> {
     let mut best: Option<(f64, &Job)> = None;
     for job in jobs.iter().chain(jobs) {

@@ -1,4 +1,4 @@
-//! What it costs that every block that is written is unique and can be verified.
+//! The cost of making every written block unique and verifiable.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -22,11 +22,11 @@ pub(super) const BENCH: Bench =
     Bench { name: "stamps", measures: "choosing and stamping a 4 KiB block, as a share of its write", run };
 
 const SIZE_BYTES: u64 = 128 << 20;
-/// One pass: every block is written once a measurement.
+/// One pass: each measurement writes every block once.
 const WORK: Work = Work::random_4k(SIZE_BYTES, SIZE_BYTES / 4096);
-/// Blocks that are stamped and not written, some 20 ms.
+/// Blocks that are stamped and not written; they take some 20 ms.
 const STAMPED: u64 = 1 << 20;
-/// Most of the time of a write.
+/// Largest share of the time of a write.
 const SHARE: f64 = 0.03;
 
 fn run(setting: &Setting) -> Result<Vec<Row>> {
@@ -50,7 +50,7 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// CPU time of what our loop does to a block before it is written.
+/// CPU time of our loop's work on a block before its write, in nanoseconds.
 fn stamp_ns() -> f64 {
     let mut pool = Pool::new(CONTENT, 4096, 1);
     let (seconds, ()) = cpu_seconds(|| {
@@ -65,7 +65,7 @@ fn stamp_ns() -> f64 {
     seconds * 1e9 / STAMPED as f64
 }
 
-/// CPU time of a whole operation of our loop that writes, its stamp included.
+/// CPU time of a whole write operation of our loop, its stamp included.
 fn write_ns(files: &Arc<[OwnedFd]>, tsc: Option<Tsc>, pinned: &Pinned) -> Result<f64> {
     let engine = || Ok(SyncEngine::new(Arc::clone(files), WORK.block_bytes as usize, Some(CONTENT)));
     let done = through_loop(engine, tsc, ClosedLoop, Write, WORK, pinned)?;

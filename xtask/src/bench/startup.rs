@@ -1,4 +1,4 @@
-//! How soon the program says its first word.
+//! Time until the program prints its first byte.
 
 use std::io::Read;
 use std::process::Stdio;
@@ -16,7 +16,7 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
     let scratch = program::scratch_in_memory()?;
     let arguments = ["--test", "read:rnd4k", "--size", "1m", "--time", "0.05", "--allow", "low-space,busy"];
     let mut values = Vec::new();
-    // The first one loads the program from disk.
+    // The first run loads the program from disk.
     for measurement in 0..=setting.pairs {
         let mut command = program::run(&binary, scratch.path(), &arguments);
         command.stdout(Stdio::piped()).stderr(Stdio::null());
@@ -26,7 +26,7 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
         let mut first = [0_u8; 1];
         let read = stdout.read(&mut first).context("read its first byte")?;
         let elapsed = start.elapsed();
-        // It is left to finish: killed, it would leave its files.
+        // The program is left to finish: killed, it would leave its files.
         let mut rest = Vec::new();
         stdout.read_to_end(&mut rest).context("read the rest")?;
         let status = child.wait().context("wait for the program")?;

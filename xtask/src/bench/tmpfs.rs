@@ -5,11 +5,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// A tmpfs without a limit of inodes: by default it has one for every two pages of memory, which may be too few.
+/// A tmpfs without a limit of inodes. By default there is one for every two pages of memory, which may be too few.
 pub(super) struct Tmpfs(tempfile::TempDir);
 
 impl Tmpfs {
-    /// Mounts it; only root may.
+    /// Mounts the file system; only root may.
     pub(super) fn mount() -> Result<Self> {
         let directory =
             tempfile::Builder::new().prefix("skye-bench.").tempdir().context("make a directory")?;
@@ -20,7 +20,7 @@ impl Tmpfs {
         Ok(Self(directory))
     }
 
-    /// Where it is mounted.
+    /// Returns the mount point.
     pub(super) fn path(&self) -> &Path {
         self.0.path()
     }
@@ -28,7 +28,7 @@ impl Tmpfs {
 
 impl Drop for Tmpfs {
     fn drop(&mut self) {
-        // Detached, it goes even if a program that failed still holds a file of it.
+        // A lazy unmount works even if a program that failed still holds a file of it.
         let _ = Command::new("umount").arg("--lazy").arg(self.0.path()).status();
     }
 }

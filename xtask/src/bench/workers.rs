@@ -1,4 +1,4 @@
-//! Whether workers slow each other down: several in one process against as many processes of one.
+//! Slowdown of workers by each other: several in one process against as many processes of one.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -17,12 +17,12 @@ pub(super) const BENCH: Bench = Bench {
     run,
 };
 
-/// Least rate of workers, of that of processes.
+/// Least rate of workers, relative to that of processes.
 const LIMIT: Limit = Limit::AtLeast(0.97);
-/// More would need more memory devices than a small machine has room for.
+/// Most workers: more would need more memory devices than a small machine has room for.
 const WORKERS_MAX: usize = 8;
 const SIZE_BYTES: u64 = 512 << 20;
-/// Some half second each.
+/// Operations of each loop, which take some half second.
 const NULL_OPS: u64 = 40 << 20;
 const RING_OPS: u64 = 512 << 10;
 
@@ -56,7 +56,7 @@ fn of(
         command.args(["--threads", &threads.to_string(), name, &ops.to_string()]).args(file);
         command.stdin(Stdio::null()).spawn().with_context(|| format!("run {}", binary.display()))
     };
-    // Operations a second, all together.
+    // Operations per second, all together.
     let rate = |processes: usize, threads: usize| {
         let begun = Instant::now();
         let children: Result<Vec<Child>> = (0..processes).map(|_| start(threads)).collect();

@@ -1,4 +1,4 @@
-//! What the loop on data costs where a device is fastest: 4 KiB reads of compressed memory, one at a time.
+//! The cost of the loop on data on the fastest device: 4 KiB reads of compressed memory, one at a time.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ pub(super) const BENCH: Bench =
 const SIZE_BYTES: u64 = 512 << 20;
 /// Half a pass over the device, some 100 ms: so short that the machine seldom changes within a pair.
 const WORK: Work = Work::random_4k(SIZE_BYTES, SIZE_BYTES / 4096 / 2);
-/// Pairs for each that is asked for.
+/// Number of pairs for each requested pair.
 const PAIRS: usize = 8;
-/// Least rate through the loop, of the bare one.
+/// Least rate through the loop, relative to the bare one.
 const SHARE: f64 = 0.97;
 
 fn run(setting: &Setting) -> Result<Vec<Row>> {
@@ -45,7 +45,7 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
     Ok(vec![Row::new("4 KiB random reads, ours over bare", "×", values, Limit::AtLeast(SHARE))])
 }
 
-/// Reads per second through the loop that the program runs: each timed, and the order computed on the way.
+/// Reads per second through the program's loop: each is timed, and the order is computed on the way.
 fn ours(files: &Arc<[OwnedFd]>, tsc: Option<Tsc>, pinned: &Pinned) -> Result<f64> {
     let engine = || Ok(SyncEngine::new(Arc::clone(files), WORK.block_bytes as usize, None));
     let done = through_loop(engine, tsc, ClosedLoop, Read, WORK, pinned)?;

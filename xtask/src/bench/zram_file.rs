@@ -1,7 +1,7 @@
-//! A file on a block device in memory, which completes a call while it is submitted: all that is left is CPU time.
+//! A file on a block device in memory, which completes a call while it is submitted: only CPU time is left.
 //!
-//! A file, as that is what the program reads; and as a ring does not make calls on a bare zram device itself: the
-//! driver cannot refuse to wait, so that each call is handed to a thread of the kernel.
+//! It is a file because the program reads files. On a bare zram device, a ring does not make the calls itself. The
+//! driver cannot refuse to wait, so each call goes to a thread of the kernel.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -15,13 +15,13 @@ use tempfile::TempDir;
 
 use super::program::file_of;
 
-/// What ext4 takes for itself, and some room.
+/// Space that ext4 takes for itself, and some room.
 const FILE_SYSTEM_BYTES: u64 = 64 << 20;
 
 /// A file of bytes that cannot be compressed, on ext4 on a compressed memory device of its own.
 pub(super) struct ZramFile {
     mounted: TempDir,
-    /// Gone after what is mounted from it.
+    /// Dropped after the file system that is mounted from it.
     #[cfg_attr(not(test), expect(dead_code, reason = "it is held"))]
     device: Zram,
 }
@@ -43,7 +43,7 @@ impl ZramFile {
         self.mounted.path().join("file")
     }
 
-    /// Opens it for direct I/O.
+    /// Opens the file for direct I/O.
     pub(super) fn open(&self, access: OFlags) -> Result<Arc<[OwnedFd]>> {
         let flags = access | OFlags::DIRECT | OFlags::CLOEXEC;
         let file = rustix::fs::open(self.path(), flags, Mode::empty()).context("open the file")?;

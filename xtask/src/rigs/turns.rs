@@ -1,7 +1,7 @@
-//! `cargo xtask rigs --turns N`: whether `skye ab` finds what is known about two devices.
+//! `cargo xtask rigs --turns N`: checks that `skye ab` finds a known difference of two devices.
 //!
-//! Two file systems on loop devices are throttled, one 5 % lower than the other. Held against each other so many times,
-//! the interval of the ratio must hold what was built in as often as one of 95 % does, and the two may never be called
+//! Two file systems on loop devices are throttled, one 5 % lower than the other. They are compared N times. The
+//! interval of the ratio must hold the true ratio as often as a 95 % interval does. The two may never be called
 //! equivalent.
 
 use std::ffi::OsString;
@@ -13,13 +13,13 @@ use model::Comparison;
 use model::comparison::Answer;
 use rig::{DiskSpec, Rig, Spec};
 
-/// What the throttle of the first lets through; small enough for every machine, and for its timer.
+/// Throttle of the first device; small enough for every machine, and for its timer.
 const OPS_PER_SECOND: u64 = 4000;
-/// Of that, what the throttle of the second does.
+/// Throttle of the second device, as a share of the first.
 const SHARE: f64 = 0.95;
-/// How often an interval holds the truth.
+/// Probability that an interval holds the truth.
 const COVERAGE: f64 = 0.95;
-/// How rarely fewer intervals than asked for hold it, where all is well: 17 of 20 are asked for.
+/// Probability that fewer intervals than required hold it, although all is well: of 20, 17 are required.
 const BY_CHANCE: f64 = 0.02;
 
 fn disk(ops_per_second: u64) -> Spec {
@@ -27,7 +27,7 @@ fn disk(ops_per_second: u64) -> Spec {
     Spec::Disk(disk)
 }
 
-/// Runs it; the answer is whether intervals hold the truth, and nothing is called equivalent.
+/// Runs the comparisons. Returns true if enough intervals hold the truth, and nothing is called equivalent.
 pub(super) fn runs(count: u32) -> Result<bool> {
     ensure!(count > 0, "as many runs as 1 at least");
     let binary = crate::release("skye")?;
@@ -57,7 +57,8 @@ pub(super) fn runs(count: u32) -> Result<bool> {
     Ok(held >= asked_of(count) && equivalent == 0)
 }
 
-/// So many of them must hold the truth: the fewest that chance leaves in all but [`BY_CHANCE`] of the attempts (binomial).
+/// Number of intervals that must hold the truth. By chance, fewer hold it in [`BY_CHANCE`] of the attempts at most
+/// (binomial).
 fn asked_of(count: u32) -> u32 {
     let ways = |failed: u32| {
         (0..failed).map(|taken| f64::from(count - taken) / f64::from(taken + 1)).product::<f64>()
@@ -78,7 +79,7 @@ fn compared(binary: &Path, a: &Path, b: &Path, seed: u32) -> Result<Comparison> 
     command.arg("ab").args([a, b]).args(["--test", "read:rnd4k:q8", "--size", "64m", "--time", "1"]);
     command.args(["--total", "5m", "--allow", "low-space,busy", "--quiet", "--format", "json"]);
     command.arg("--seed").arg(seed.to_string());
-    // Nothing of it belongs among the results of this machine.
+    // Its results do not belong among those of this machine.
     let results = tempfile::tempdir().context("make a directory")?;
     command.arg("-o").arg(results.path()).stdin(Stdio::null()).stderr(Stdio::inherit());
     let output = command.output().context("run skye ab")?;

@@ -1,30 +1,30 @@
-//! What came of one test, as one line of a file: test programs run one after another, in processes of their own.
+//! The result of one test, as one line of a file: test programs run one after another, in processes of their own.
 
 use std::time::Duration;
 
-/// How a test ended.
+/// Outcome of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It ran to its end; also where it found that it cannot run here, which it lists.
+    /// It ran to its end, perhaps only to list that it cannot run here.
     Passed,
     /// It failed, or its program ended before it did.
     Failed,
-    /// Its attributes say that it is not run.
+    /// Its attributes exclude it from the run.
     Ignored,
 }
 
 /// A test that was run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Test {
-    /// The program that it belongs to: "e2e", "model".
+    /// Program of the test: "e2e", "model".
     pub target: String,
     /// Words that choose this program for `cargo test`: "-p skye --test e2e".
     pub selection: String,
-    /// Its path in the program: "limiters::throttles".
+    /// Path in the program: "limiters::throttles".
     pub name: String,
-    /// How it ended.
+    /// Outcome of the test.
     pub outcome: Outcome,
-    /// Time that it took.
+    /// Duration of the test.
     pub took: Duration,
 }
 
@@ -32,14 +32,14 @@ const WORDS: [(Outcome, &str); 3] =
     [(Outcome::Passed, "ok"), (Outcome::Failed, "failed"), (Outcome::Ignored, "ignored")];
 
 impl Test {
-    /// Its line in the file of results.
+    /// Returns its line in the file of results.
     pub fn line(&self) -> String {
         let Self { target, selection, name, outcome, took } = self;
         let word = WORDS.iter().find(|(known, _)| known == outcome).map_or("", |(_, word)| word);
         format!("{word}\t{}\t{target}\t{selection}\t{name}\n", took.as_millis())
     }
 
-    /// The test that a line is of.
+    /// Parses the test from its line.
     pub fn read(line: &str) -> Option<Self> {
         let mut fields = line.split('\t');
         let mut field = || fields.next();
@@ -50,12 +50,12 @@ impl Test {
         Some(Self { target, selection, name, outcome, took })
     }
 
-    /// Its name among those of all programs.
+    /// Returns its name among the tests of all programs.
     pub fn full_name(&self) -> String {
         format!("{}::{}", self.target, self.name)
     }
 
-    /// The command that runs this test alone.
+    /// Returns the command that runs this test alone.
     pub fn command_line(&self) -> String {
         format!("cargo xtask test -- {} -- --exact {}", self.selection, self.name)
     }

@@ -1,7 +1,7 @@
-//! One test program, started by cargo through us: its tests as they end, with their times.
+//! One test program that cargo starts through us: its tests as they end, with their times.
 //!
-//! The times, and the output of each test by itself, are told only by the form of results that stable compilers call
-//! unstable. `RUSTC_BOOTSTRAP` opens it for this one process.
+//! The times, and the output of each test by itself, need the JSON form of results. Stable compilers call that form
+//! unstable; the variable `RUSTC_BOOTSTRAP` opens it for this one process.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -18,14 +18,14 @@ use crate::Usage;
 
 /// Environment variable: the file to which results are appended, a line each.
 pub(super) const RESULTS_VARIABLE: &str = "SKYE_TEST_RESULTS";
-/// Arguments that make a test program print its results as JSON, one event a line.
+/// Arguments that make a test program print its results as JSON, one event per line.
 const AS_JSON: [&str; 5] = ["-Z", "unstable-options", "--report-time", "--format", "json"];
 
-/// Tests at a time, by program. Known answers need the machine for themselves; end-to-end tests mostly wait for devices,
-/// for time limits and for each other's programs.
+/// Concurrent tests, by program. Known answers need the machine for themselves. End-to-end tests mostly wait for
+/// devices, for time limits and for each other's programs.
 const THREADS: [(&str, &str); 2] = [("-p skye --test known_answers", "1"), ("-p skye --test e2e", "6")];
 
-/// Runs `xtask test-program PROGRAM ARGS…`; true if no test failed.
+/// Runs `xtask test-program PROGRAM ARGS…`, and returns true if no test failed.
 ///
 /// # Errors
 /// The program cannot be run, or the results cannot be written.
@@ -52,7 +52,7 @@ pub fn command(arguments: &[String]) -> Result<bool> {
         events.take(&String::from_utf8_lossy(&line));
     }
     let status = child.wait().context("wait for the test program")?;
-    // Who has begun and not ended took the program down.
+    // A test that began and did not end took the program down.
     for (name, since) in std::mem::take(&mut events.running) {
         events.end(&name, Outcome::Failed, since.elapsed(), &format!("the test program ended: {status}"));
     }
@@ -68,12 +68,12 @@ pub fn command(arguments: &[String]) -> Result<bool> {
     Ok(failed == 0)
 }
 
-/// The name of a test program, and the words that choose it for `cargo test`.
+/// Returns the name of a test program, and the words that choose it for `cargo test`.
 fn names(program: &Path) -> (String, String) {
     let stem = program.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
-    // Cargo puts a hash behind the name.
+    // Cargo appends a hash to the name.
     let target = stem.rsplit_once('-').map_or(stem.as_str(), |(name, _)| name).to_owned();
-    // Cargo tells both to whatever it runs.
+    // Cargo sets both variables for every program that it runs.
     let package = std::env::var("CARGO_PKG_NAME").unwrap_or_default();
     let home = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
     let has = |path: &str| Path::new(&home).join(path).exists();
@@ -96,7 +96,7 @@ struct Events {
 }
 
 impl Events {
-    /// Takes a line: an event, or what a test printed past its harness.
+    /// Takes a line: an event, or text that a test printed past its harness.
     fn take(&mut self, line: &str) {
         let event: Value = serde_json::from_str(line).unwrap_or_default();
         let text = |key: &str| event[key].as_str().unwrap_or_default();
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_program_is_named_as_cargo_chooses_it() {
-        // Cargo names this package to this very test, too.
+        // Cargo sets the name of this package for this very test, too.
         let named = |path: &str| names(Path::new(path));
         assert_eq!(named("target/debug/deps/xtask-0123abcd"), ("xtask".into(), "-p xtask --lib".into()));
         assert_eq!(named("target/debug/deps/other-0123abcd").1, "-p xtask --bins");

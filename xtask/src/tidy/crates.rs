@@ -1,8 +1,8 @@
-//! Rules about the crates: who may use whom, and what each says about itself.
+//! Rules about the crates: the crates that each may use, and its own description.
 
 use super::Tree;
 
-/// Which crates of the workspace each may use; the directory is `crates/NAME`.
+/// Crates of the workspace that each crate may use; its directory is `crates/NAME`.
 const ARROWS: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("stats", &[]),
@@ -56,7 +56,7 @@ pub(super) fn arrows(tree: &Tree) -> Vec<String> {
     complaints
 }
 
-/// Names of what a crate is built from; what only its tests use does not count.
+/// Names of the crates that a crate is built from, without those that only its tests use.
 fn dependencies(manifest: &toml::Table) -> Vec<String> {
     let targets = manifest.get("target").and_then(toml::Value::as_table);
     let tables = std::iter::once(manifest)
@@ -66,7 +66,7 @@ fn dependencies(manifest: &toml::Table) -> Vec<String> {
         for kind in ["dependencies", "build-dependencies"] {
             let Some(found) = table.get(kind).and_then(toml::Value::as_table) else { continue };
             for (key, value) in found {
-                // A dependency may go by another name here than its own.
+                // A manifest may rename a dependency.
                 let package = value.get("package").and_then(toml::Value::as_str);
                 names.push(package.unwrap_or(key).to_owned());
             }

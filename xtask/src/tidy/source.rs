@@ -28,6 +28,7 @@ const MAY_HAVE_SENTENCES: &[&str] = &[
     "crates/report/src/compare/",
     "crates/report/src/json.rs",
     "crates/report/src/list.rs",
+    "crates/report/src/openmetrics.rs",
     "crates/report/src/trend.rs",
     "crates/report/src/text/doctor.rs",
     "crates/report/src/text/dry_run.rs",
@@ -149,7 +150,7 @@ fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().map(|(index, line)| (index + 1, line))
 }
 
-/// Whether a text contains a word that is not part of a longer one.
+/// Returns true if a text contains a word that is not part of a longer one.
 fn has_word(text: &str, word: &str) -> bool {
     let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).any(|(at, _)| {

@@ -4,12 +4,16 @@ use super::Tree;
 
 /// Most lines of a file that a person reads.
 const LINES_MAX: usize = 900;
+/// Most lines of pages that are read first.
+const FIRST_PAGES: &[(&str, usize)] = &[("README.md", 200), ("ARCHITECTURE.md", 250)];
 
 pub(super) fn length(tree: &Tree) -> Vec<String> {
     let read_by_people = ["rs", "md", "toml", "html", "css"].iter().flat_map(|e| tree.with_extension(e));
     let long = read_by_people.filter_map(|file| {
         let lines = file.text.lines().count();
-        (lines > LINES_MAX).then(|| format!("{}: {lines} lines, at most {LINES_MAX}", file.path))
+        let first = FIRST_PAGES.iter().find(|(path, _)| *path == file.path);
+        let most = first.map_or(LINES_MAX, |(_, most)| *most);
+        (lines > most).then(|| format!("{}: {lines} lines, at most {most}", file.path))
     });
     long.collect()
 }
@@ -71,12 +75,12 @@ pub(super) fn linked_tests(tree: &Tree) -> Vec<String> {
     complaints
 }
 
-/// Endings by which a word in backticks is the name of a file.
+/// Endings that mark a word in backticks as the name of a file.
 const FILE_ENDINGS: &[&str] = &[".rs", ".md", ".toml", ".json", ".css", ".html", ".js", ".sh"];
 
-/// The words in backticks, each within its line.
+/// Returns the words in backticks, each with the number of its line. Both backticks are on that line.
 fn quoted(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    // Of each pair of backticks, what stands between them.
+    // The text between each pair of backticks.
     text.lines()
         .enumerate()
         .flat_map(|(index, line)| line.split('`').skip(1).step_by(2).map(move |word| (index + 1, word)))
@@ -87,12 +91,12 @@ pub(super) fn named_files(tree: &Tree) -> Vec<String> {
     for document in ["ARCHITECTURE.md", "CONTRIBUTING.md"] {
         let text = tree.get(document).map_or("", |file| file.text.as_str());
         for (line, word) in quoted(text) {
-            // Others' machines have paths from the root; capitals stand for any name, and so does an asterisk.
+            // Paths from the root are of other machines; capitals and asterisks stand for any name.
             let is_any =
                 word.contains(['*', ' ', '$', '<']) || word.contains("NAME") || word.starts_with(['/', '-']);
             let is_path = FILE_ENDINGS.iter().any(|ending| word.ends_with(ending)) || word.ends_with('/');
             let is_built = word.starts_with("target/");
-            // Files of the reader's own.
+            // The reader's own files.
             let is_example = word.contains("FILE") || word.contains("mine.");
             if !is_path || is_any || is_built || is_example {
                 continue;
@@ -131,6 +135,7 @@ mod tests {
     fn long_files_and_trailing_blanks_are_found() {
         let (long, fits) = ("x\n".repeat(901), "x\n".repeat(900));
         assert_eq!(length(&tree(&[("a.rs", &long), ("b.rs", &fits), ("c.json", &long)])).len(), 1);
+        assert_eq!(length(&tree(&[("README.md", &fits), ("docs/README.md", &fits)])).len(), 1);
         let complaints = trailing_blanks(&tree(&[("a.md", "x\ny \nz\t\n")]));
         assert_eq!(complaints, ["a.md:2: ends in a blank", "a.md:3: ends in a blank"]);
     }

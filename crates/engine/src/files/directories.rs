@@ -1,4 +1,4 @@
-//! Loops over directories: their entries counted, or files visited in the order in which their directories name them.
+//! Loops over directories. They count the entries, or visit files in the order in which their directories list them.
 
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
@@ -13,7 +13,7 @@ use crate::failure::{Cause, Failure};
 use crate::names::{Kind, Name, Names, Spelling, Tree};
 use crate::recorder::{INTERVAL_NS, Recorder};
 
-/// Room for the entries that one call returns: what glibc's readdir gives it.
+/// Room for the entries that one call returns: the size of glibc's readdir buffer.
 const BUFFER_BYTES: usize = 32 << 10;
 
 /// Reads the entries of every directory of a set.
@@ -24,15 +24,15 @@ pub struct Readdir {
 }
 
 impl Readdir {
-    /// The calls that it makes.
+    /// Names of its calls.
     pub const STEPS: &'static [&'static str] = &["open", "getdents64", "close"];
-    /// The directories of a tree.
+    /// A reader of the directories of a tree.
     pub fn new(tree: Tree) -> Self {
         Self { name: Name::new(tree.plain(), Kind::File), buffer: Box::new_uninit_slice(BUFFER_BYTES) }
     }
 
-    /// Reads all of them once. One operation is an entry; the latency is of each `getdents64`, which returns as many
-    /// as fit into 32 KiB.
+    /// Reads all directories once. One operation is one entry. The latency is that of each `getdents64`, which returns
+    /// as many entries as fit into 32 KiB.
     pub fn round<C: Clock>(
         &mut self,
         place: &Place<'_>,
@@ -69,7 +69,7 @@ impl Readdir {
         round
     }
 
-    /// True if the directory was read to its end, false if the deadline came first.
+    /// Returns true if it read the directory to its end, false if the deadline came first.
     fn directory<C: Clock>(
         &mut self,
         place: &Place<'_>,
@@ -109,7 +109,7 @@ impl Readdir {
     }
 }
 
-/// Does an operation to every file of a set, in the order in which directories name them, while they are read.
+/// Performs an operation on every file of a set, in the order in which directories list them, while reading these.
 #[derive(Debug)]
 pub struct Entries<O, S> {
     operation: O,
@@ -119,21 +119,23 @@ pub struct Entries<O, S> {
 }
 
 impl<O: NameOps, S: Spelling> Entries<O, S> {
-    /// To the names of a set that are of the operation's kind.
+    /// Operates on the names in a set that are of the operation's kind.
     pub fn new(names: Names<S>, operation: O) -> Self {
         let buffer = Box::new_uninit_slice(BUFFER_BYTES);
         Self { operation, spelling: names.spelling, name: Name::new(names, O::KIND), buffer }
     }
 
-    /// The calls that it makes.
+    /// Names of its calls.
     pub fn steps(&self) -> &'static [&'static str] {
         self.operation.steps()
     }
 
-    /// Reads all directories once, and operates on each name as it comes. The latency of an operation includes the
-    /// `getdents64` that brought its name, if there was one, and opening the directory, if it is the first one there;
-    /// the latter is no step. What comes that is not of the set is passed over, as are all names that begin with a dot.
-    /// When all directories were read to their ends, `files` files must have come.
+    /// Reads all directories once, and operates on each name as it comes.
+    ///
+    /// The latency of an operation includes the `getdents64` that returned its name, if the operation needed one. It
+    /// also includes opening the directory, if the name is its first; that open is not a step. Names outside the set
+    /// are skipped, and so are all names that begin with a dot. Once all directories were read to their ends, `files`
+    /// files must have come.
     pub fn round<C: Clock>(
         &mut self,
         place: &Place<'_>,
@@ -150,7 +152,7 @@ impl<O: NameOps, S: Spelling> Entries<O, S> {
                 break;
             }
         }
-        // The last call on the last directory brought no name.
+        // The last call on the last directory returned no name.
         walk.laps.skip();
         let (done, end_ns) = (walk.done, walk.laps.last_ns);
         let result = match read {
@@ -161,7 +163,7 @@ impl<O: NameOps, S: Spelling> Entries<O, S> {
         walk.finish(end_ns, result)
     }
 
-    /// True if the directory was read to its end, false if something came that ends the round.
+    /// Returns true if it read the directory to its end, false if the deadline or the stop flag ends the round.
     fn directory<C: Clock>(
         &mut self,
         place: &Place<'_>,
@@ -183,7 +185,7 @@ impl<O: NameOps, S: Spelling> Entries<O, S> {
             }
             let Some(entry) = entry else { return Ok(true) };
             let entry = entry.map_err(|errno| failed(steps[getdents], walk.done, errno.into()))?;
-            // Also where none of the names is of the set, as a directory may have no end.
+            // Check also if no name is of the set, as a directory may never end.
             if walk.laps.last_ns >= walk.limits.deadline_ns {
                 return Ok(false);
             }
@@ -201,7 +203,7 @@ impl<O: NameOps, S: Spelling> Entries<O, S> {
     }
 }
 
-/// A call that failed after so many operations.
+/// A call that failed after `done` operations.
 fn failed(call: &'static str, done: u64, cause: Cause) -> Failure {
     Failure { call, file: done, offset_bytes: None, cause }
 }

@@ -1,4 +1,4 @@
-//! Verbs on files: by their numbers, or by names that come from directories.
+//! Verbs on files, reached by their numbers or by names that come from directories.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -15,10 +15,10 @@ use crate::names::{Kind, Name, Names, Spelling};
 const CREATE_FLAGS: OFlags =
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const CREATE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
-/// As [`READ_FLAGS`], but through a symbolic link to what it leads to.
+/// Same as [`READ_FLAGS`], but follows symbolic links.
 const FOLLOWING_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
 
-/// Counts names that do not exist as found, where that is what is measured.
+/// Counts a missing name as success if `MISSING` is set, and an existing one as an error.
 #[inline]
 fn expect<T, const MISSING: bool>(step: usize, result: Result<T, Errno>) -> Result<(), CallError> {
     match result {
@@ -33,7 +33,7 @@ const fn lookup_kind(missing: bool) -> Kind {
     if missing { Kind::Missing } else { Kind::File }
 }
 
-/// An operation on names, done to those of a set by their numbers.
+/// A name operation applied to the files of a set by their numbers.
 #[derive(Debug)]
 pub struct Numbered<O, S> {
     name: Name<S>,
@@ -41,7 +41,7 @@ pub struct Numbered<O, S> {
 }
 
 impl<O: NameOps, S: Spelling> Numbered<O, S> {
-    /// To the names of a set that are of the operation's kind.
+    /// Operates on the names in a set that are of the operation's kind.
     pub fn new(names: Names<S>, operation: O) -> Self {
         Self { name: Name::new(names, O::KIND), operation }
     }
@@ -71,7 +71,7 @@ pub struct Stat<const MISSING: bool> {
 }
 
 impl<const MISSING: bool> Stat<MISSING> {
-    /// Of names that are there, or that are never made; of what symbolic links lead to, or of these themselves.
+    /// A `stat` of names that exist, or of names that are never made. It follows symbolic links if `follows` is set.
     pub fn new(follows: bool) -> Self {
         Self { flags: stat_flags(follows) }
     }
@@ -113,7 +113,7 @@ pub struct Open<const MISSING: bool> {
 }
 
 impl<const MISSING: bool> Open<MISSING> {
-    /// Of names that are there, or that are never made; through symbolic links, or not.
+    /// An open of names that exist, or of names that are never made. It follows symbolic links if `follows` is set.
     pub fn new(follows: bool) -> Self {
         Self { flags: read_flags(follows) }
     }
@@ -144,7 +144,7 @@ impl<const MISSING: bool> NameOps for Open<MISSING> {
     }
 }
 
-/// `fstatat` of a name; and of what is not empty, `openat`, a `read` of each chunk, `close`.
+/// `fstatat` of a name. If the file is not empty, also `openat`, a `read` of each chunk, and `close`.
 #[derive(Debug)]
 pub struct StatContents {
     stat_flags: AtFlags,
@@ -153,7 +153,7 @@ pub struct StatContents {
 }
 
 impl StatContents {
-    /// Reads in chunks of so many bytes; through symbolic links, or not.
+    /// Reads in chunks of `chunk_bytes`, and follows symbolic links if `follows` is set.
     pub fn new(chunk_bytes: u64, follows: bool) -> Self {
         let chunk = vec![0; chunk_bytes.max(1) as usize].into();
         Self { stat_flags: stat_flags(follows), read_flags: read_flags(follows), chunk }
@@ -204,14 +204,14 @@ impl NameOps for StatContents {
     }
 }
 
-/// `unlinkat` of a name, and `fsync` of its directory where each is made durable.
+/// `unlinkat` of a name, and `fsync` of its directory if each removal is made durable.
 #[derive(Debug)]
 pub struct UnlinkNamed {
     durable: bool,
 }
 
 impl UnlinkNamed {
-    /// Made durable one by one or not.
+    /// An unlink; if `durable`, each removal is made durable.
     pub fn new(durable: bool) -> Self {
         Self { durable }
     }
@@ -266,7 +266,7 @@ impl NameOps for UnlinkMissing {
     }
 }
 
-/// What is written into a file that is made.
+/// Content of the files that a verb makes.
 #[derive(Debug)]
 pub struct Content {
     pool: Pool,
@@ -278,7 +278,8 @@ pub struct Content {
 }
 
 impl Content {
-    /// Sizes drawn evenly between two bounds, written in chunks; bytes and sizes follow from the seed.
+    /// Content whose sizes are drawn evenly between two bounds, and which is written in chunks. Bytes and sizes follow
+    /// from the seed.
     pub fn new(
         size_min_bytes: u64,
         size_max_bytes: u64,
@@ -316,14 +317,14 @@ impl Content {
             let (block, phase_bytes) = (&mut draft.bytes[..len], draft.phase_bytes);
             let stamp = Stamp { seed, file: file as u32, generation, offset_bytes, phase_bytes };
             data::stamp(block, data::STAMP_INTERVAL_BYTES, stamp);
-            // A short write goes on from where it stopped, with a stamp of its own.
+            // After a short write, the next write starts where it stopped, with a stamp of its own.
             offset_bytes += rustix::io::write(descriptor, block)? as u64;
         }
         Ok(size_bytes)
     }
 }
 
-/// `openat(O_CREAT|O_EXCL)`, a write where files have a size, `fsync` where each is made durable, `close`.
+/// `openat(O_CREAT|O_EXCL)`, a write if files have a size, `fsync` if each file is made durable, and `close`.
 #[derive(Debug)]
 pub struct Create<S> {
     name: Name<S>,
@@ -332,7 +333,7 @@ pub struct Create<S> {
 }
 
 impl<S: Spelling> Create<S> {
-    /// Files of a set, empty or with a content, made durable one by one or not.
+    /// Makes the files of a set, empty or with a content. If `durable`, each file is made durable.
     pub fn new(names: Names<S>, content: Option<Content>, durable: bool) -> Self {
         Self { name: Name::new(names, Kind::File), content, durable }
     }
@@ -363,14 +364,14 @@ impl<S: Spelling> FileOps for Create<S> {
         if let Some(content) = &mut self.content {
             let written_bytes = content.write(file, &made).map_err(|errno| (step, errno.into()))?;
             laps.recorder.written(written_bytes);
-            // A file of size 0 makes no call.
+            // A file of size 0 takes no write call.
             if written_bytes > 0 {
                 laps.lap(step);
             }
             step += 1;
         }
         if self.durable {
-            // The file is durable once its name is, too.
+            // The file is durable only once its name is, too.
             let synced = rustix::fs::fsync(&made).and_then(|()| rustix::fs::fsync(place.leaf(file)));
             synced.map_err(|errno| (2, errno.into()))?;
             laps.lap(2);
@@ -382,19 +383,19 @@ impl<S: Spelling> FileOps for Create<S> {
     }
 }
 
-/// `linkat` or `symlinkat` to the file of one number, which is made itself when its turn comes; `fsync` where each is
-/// made durable.
+/// `linkat` or `symlinkat` to the original, which is a file of the set and itself made when its turn comes. If each
+/// link is made durable, `fsync`.
 #[derive(Debug)]
 pub struct CreateLinks<const SYMBOLIC: bool, S> {
     name: Name<S>,
     original: u64,
-    /// How the original is called by a link.
+    /// Path of the original, as a link uses it.
     target: CString,
     durable: bool,
 }
 
 impl<const SYMBOLIC: bool, S: Spelling> CreateLinks<SYMBOLIC, S> {
-    /// Links of a set to one of its files, made durable one by one or not.
+    /// Makes links of a set to one of its files. If `durable`, each link is made durable.
     pub fn new(names: Names<S>, original: u64, durable: bool) -> Self {
         let target = if SYMBOLIC { names.path_from_lowest(original) } else { names.path(original) };
         Self { name: Name::new(names, Kind::File), original, target, durable }
@@ -435,7 +436,7 @@ impl<const SYMBOLIC: bool, S: Spelling> FileOps for CreateLinks<SYMBOLIC, S> {
             laps.lap(0);
         }
         if self.durable {
-            // It is empty, so that it is durable with its name.
+            // The original is empty, so it is durable once its name is.
             rustix::fs::fsync(place.leaf(file)).map_err(|errno| (3, errno.into()))?;
             laps.lap(3);
         }
@@ -454,7 +455,7 @@ macro_rules! name_change {
         }
 
         impl<S: Spelling> $name<S> {
-            /// Between names of two kinds in a set, made durable one by one or not.
+            /// A change of names from one kind to another in a set. If `durable`, each change is made durable.
             pub fn new(names: Names<S>, from: Kind, to: Kind, durable: bool) -> Self {
                 Self { from: Name::new(names, from), to: Name::new(names, to), durable }
             }

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 const START_NS: u64 = 5_000_000_007;
 const CPUS: u32 = 4;
 
-/// Workers on a device, and for how long.
+/// Workers on a device, and the length of the run.
 #[derive(Clone, Copy)]
 struct Setup<'a> {
     device: &'a str,
@@ -24,18 +24,18 @@ struct Setup<'a> {
 
 const SETUP: Setup<'_> = Setup { device: "", seed: 1, workers: 1, depth: 1, block_bytes: 4096, seconds: 2.0 };
 
-/// What a run gave.
+/// Result of a run.
 #[derive(Debug, Default, PartialEq)]
 struct Outcome {
     /// Operations of each worker.
     ops: Vec<u64>,
-    /// Latencies of all, and how late they started.
+    /// Latencies of all operations, and delays of their starts.
     latencies: BTreeMap<u64, u64>,
     queueing: BTreeMap<u64, u64>,
     steps: Vec<BTreeMap<u64, u64>>,
     /// Worker, start and end, operations of each delta.
     deltas: Vec<(usize, u64, u64, u64)>,
-    /// Seconds after the start, and what the machine did until then.
+    /// Seconds after the start, and the machine's activity until then.
     frames: Vec<(f64, Frame)>,
     failures: Vec<Option<Failure>>,
     end_s: f64,
@@ -54,7 +54,7 @@ impl Outcome {
         self.frames.iter().map(|(_, frame)| part(&frame.devices[0])).sum()
     }
 
-    /// Requests that ended in the interval that begins so many tenths of a second after the start.
+    /// Requests that ended in the interval that starts `tenth` tenths of a second after the start.
     fn requests(&self, tenth: usize) -> u64 {
         self.frames[tenth].1.devices[0].reads + self.frames[tenth].1.devices[0].writes
     }
@@ -134,7 +134,7 @@ fn assert_near(found: f64, expected: f64, part: f64) {
     assert!((found / expected - 1.0).abs() <= part, "{found}, not {expected}");
 }
 
-/// Largest distance of what was counted from a distribution. A bucket's upper end is exact, whatever its width.
+/// Largest distance of the counts from a distribution. A bucket's upper end is exact, whatever its width.
 fn distance(counts: &BTreeMap<u64, u64>, below: impl Fn(f64) -> f64) -> f64 {
     let total: u64 = counts.values().sum();
     let mut sum = 0;
@@ -169,7 +169,7 @@ fn closed_loops_keep_to_the_formula() {
         let device = format!("{FIXED_100_US}parallelism = {parallelism}\n{caps}");
         let outcome = closed(Setup { device: &device, depth, seconds: 5.0, ..SETUP }, verb::Read);
         assert_near(outcome.rate(), expected, 0.001);
-        // Little: all are always in flight. 0.78 % is the width of a bucket.
+        // Little: all requests are always in flight. 0.78 % is the width of a bucket.
         let mean_ns = f64::from(depth) / expected * 1e9;
         let sum: f64 = outcome.latencies.iter().map(|(ns, count)| *ns as f64 * *count as f64).sum();
         assert_near(sum / outcome.total() as f64, mean_ns, 0.009);
@@ -187,17 +187,17 @@ fn latencies_are_drawn_from_their_distributions() {
         let device = format!("latency = {{ {latency} }}");
         closed(Setup { device: &device, ..setup }, verb::Read)
     };
-    // Kolmogorov and Smirnov: below 1.95 / sqrt(n) in 999 of 1,000 samples of the same distribution, if they are
-    // independent, as these are: one after the other on one server.
+    // Kolmogorov and Smirnov: below 1.95 / sqrt(n) in 999 of 1,000 samples of the same distribution. The samples must
+    // be independent, and these are: they come one after the other on one server.
     let exponential = draws("kind = \"exponential\", mean_us = 100");
     let distance = distance(&exponential.latencies, |ns| 1.0 - (-ns / 1e5).exp());
     assert!(distance < 1.95 / (exponential.total() as f64).sqrt(), "{distance}");
-    // Means to five standard errors: the deviation of one is sqrt(e^(s^2) - 1) of the mean.
+    // Means to five standard errors: the standard deviation of one value is sqrt(e^(s^2) - 1) of the mean.
     let lognormal = draws("kind = \"lognormal\", mean_us = 100, sigma = 1.0");
     let error = 5.0 * (std::f64::consts::E - 1.0).sqrt() / (lognormal.total() as f64).sqrt();
     assert_near(lognormal.rate(), 1e4, error);
-    // Half of them are below the median, m / e^(s^2 / 2): to five standard errors of a half, and a bucket at the
-    // density of 1 / sqrt(2 pi).
+    // Half of the values lie below the median, m / e^(s^2 / 2). The tolerance is five standard errors of a half, plus a
+    // bucket at the density of 1 / sqrt(2 pi).
     let median_ns = 1e5 / 0.5f64.exp();
     let below: u64 = lognormal.latencies.range(..=median_ns as u64).map(|(_, count)| count).sum();
     assert!((below as f64 / lognormal.total() as f64 - 0.5).abs() < 0.0035 + 0.4 * 0.0078);
@@ -223,7 +223,7 @@ fn the_same_seed_gives_the_same_run() {
 
 #[test]
 fn a_throttle_holds_from_its_second_on() {
-    // Blocks of 10^6 bytes: 100 a second, then 20. In the middle of a block, half of it has passed.
+    // Blocks of 10^6 bytes: 100 a second, then 20. The change comes when half of a block has passed.
     let device = format!(
         "{FIXED_100_US}bytes_per_second = \"100MB\"\nthrottles = [{{ at_s = 2.505, bytes_per_second = \"20MB\" }}]"
     );
@@ -232,9 +232,9 @@ fn a_throttle_holds_from_its_second_on() {
     let per_tenth: Vec<_> = (0..50).map(|tenth| outcome.requests(tenth)).collect();
     assert!(per_tenth[..25].iter().all(|requests| *requests == 10), "{per_tenth:?}");
     assert!(per_tenth[25..].iter().all(|requests| *requests == 2), "{per_tenth:?}");
-    // 250 blocks until 2.5 s, half of one until 2.505 s, and the rest until 2.53 s: then one each 50 ms.
+    // 250 blocks until 2.5 s, half of one until 2.505 s, and its rest until 2.53 s. Then one block every 50 ms.
     assert_near(outcome.end_s, 5.03 + 3.0 * 0.05, 1e-6);
-    // What was unlimited can be throttled, and stays so when the other cap changes.
+    // A cap that was unlimited can be throttled, and stays so when the other cap changes.
     let throttles =
         "throttles = [{ at_s = 1, ops_per_second = 500 }, { at_s = 1.5, bytes_per_second = 4096 }]";
     let device = format!("{FIXED_100_US}{throttles}");
@@ -244,7 +244,7 @@ fn a_throttle_holds_from_its_second_on() {
 
 #[test]
 fn a_stall_is_a_gap_in_which_requests_stay_in_flight() {
-    // Half of the request that began at 1.0 s is served before, the other half after the stall.
+    // Half of the request that began at 1.0 s is served before the stall, the other half after it.
     let device = "latency = { kind = \"fixed\", mean_us = 1000 }\n\
                   stalls = [{ at_s = 1.0005, length_ms = 250 }]";
     let outcome = closed(Setup { device, ..SETUP }, verb::Read);
@@ -252,7 +252,7 @@ fn a_stall_is_a_gap_in_which_requests_stay_in_flight() {
     assert_eq!(outcome.total(), 1750);
     assert!(outcome.slowest_ns().abs_diff(251_000_000) < 2_000_000, "{}", outcome.slowest_ns());
     assert_eq!(outcome.frames[11].1.devices[0].busy_ns, 100_000_000);
-    // One tenth of each second is gone, and caps do not make good for it.
+    // One tenth of each second is lost, and caps do not make up for it.
     let stalls = "stalls = [{ at_s = 0.25, length_ms = 100, every_s = 1 }]";
     let device = format!("{FIXED_100_US}ops_per_second = 5000\n{stalls}");
     let outcome = closed(Setup { device: &device, seconds: 10.0, ..SETUP }, verb::Read);
@@ -272,26 +272,27 @@ const CACHE: &str = "latency = { kind = \"fixed\", mean_us = 100 }\n\
 fn a_cache_takes_what_it_holds_and_then_what_it_drains() {
     let setup = Setup { device: CACHE, block_bytes: 100_000, seconds: 4.0, ..SETUP };
     let outcome = closed(setup, verb::Write);
-    // 2 GB a second fill 100 MB, less 10 MB a second, in 50.25 ms. Then the k-th block comes in when k are as many as
-    // the cache holds and have drained: the 1,010th at 0.1 s, which ends a little later.
+    // 2 GB a second, less the drain of 10 MB a second, fill 100 MB in 50.25 ms. From then on, the k-th block comes in
+    // once k is the capacity plus the drained blocks. The 1,010th comes in at 0.1 s and ends a little later.
     assert_eq!(outcome.requests(0), 1009);
     assert!((1..40).all(|tenth| outcome.requests(tenth) == 10), "{:?}", outcome.frames);
     let fast: u64 = outcome.latencies.range(..60_000).map(|(_, count)| count).sum();
     assert_near(fast as f64, 0.050_25 / 50e-6, 0.001);
-    // Reads go their own way.
+    // Reads do not pass the cache.
     let outcome = closed(setup, verb::Read);
     assert_near(outcome.rate(), 1e4, 0.001);
 }
 
 #[test]
 fn a_flush_waits_until_the_cache_is_empty() {
-    // The block drains in 10 ms from its admission; the flush takes another, and the next write comes after it.
+    // The block drains in 10 ms from its admission. The flush takes another millisecond, and the next write comes after
+    // it.
     let setup = Setup { device: CACHE, block_bytes: 100_000, seconds: 4.4, ..SETUP };
     let outcome = closed(setup, verb::WriteDurably);
     assert_eq!((outcome.total(), outcome.sum(|device| device.flushes)), (400, 400));
     assert!(outcome.slowest_ns().abs_diff(11_000_000) < 100_000);
     assert!(outcome.steps[1].keys().all(|ns| ns.abs_diff(10_950_000) < 100_000), "{:?}", outcome.steps);
-    // Without a cache there is nothing to wait for.
+    // Without a cache a flush has nothing to wait for.
     let device = format!("{FIXED_100_US}flush_latency = {{ kind = \"fixed\", mean_us = 900 }}");
     let outcome = closed(Setup { device: &device, ..SETUP }, verb::WriteDurably);
     assert_eq!(outcome.total(), 2000);
@@ -309,13 +310,13 @@ fn requests_fail_as_described_and_the_others_end() {
         let outcome = closed(Setup { device: &device, depth: 8, ..SETUP }, verb::Write);
         let failure = outcome.failures[0].unwrap();
         assert_eq!((failure.call, failure.cause), ("write", cause));
-        // Two end at a time: with the one that fails another that is taken at once, and six after that.
+        // Requests end in pairs: one more ends with the failing request, and six are still in flight.
         assert_eq!((outcome.total(), outcome.sum(|device| device.writes)), (107, 108));
         let moved = 107 * 4096 + if error == "short" { 2048 } else { 0 };
         assert_eq!(outcome.sum(|device| device.written_bytes), moved);
         assert_near(outcome.end_s, 54.0 * 100e-6, 1e-9);
     }
-    // Exactly so many are served before, and the next fault is left for the next phase.
+    // Exactly `after_ops` requests succeed before, and the next fault is left for the next phase.
     for after_ops in [0, 1, 100] {
         let errors = format!("{{ after_ops = {after_ops}, error = \"EIO\" }}");
         let device = format!("{FIXED_100_US}errors = [{errors}, {errors}]");
@@ -346,7 +347,7 @@ fn a_worker_is_no_faster_than_its_cpu() {
         assert_eq!(kernel_ns, outcome.total() * 10_000);
         assert_eq!(sum(|frame| frame.workers.cpu_ns), kernel_ns);
         assert_near((kernel_ns + sum(|frame| frame.cpu.idle_ns)) as f64, all_ns, 1e-9);
-        // No CPU has more than all of its time, in no frame: what is submitted is spent when it is worked off.
+        // No frame has more CPU time than the CPUs have: a submitted call counts when it is worked off.
         let most_ns = outcome.frames.iter().map(|(_, frame)| frame.cpu.kernel_ns).max().unwrap();
         assert!(most_ns <= u64::from(workers) * INTERVAL_NS, "{most_ns}");
     }
@@ -354,7 +355,7 @@ fn a_worker_is_no_faster_than_its_cpu() {
 
 #[test]
 fn frames_add_up_to_what_happened() {
-    // On its way and back, a request takes 1 ms; 500 of them a second keep one server busy for half of the time.
+    // A request takes 1 ms in all; 500 of them a second keep one server busy half of the time.
     let device = "parallelism = 16\nlatency = { kind = \"fixed\", mean_us = 1000 }";
     let setup = Setup { device, depth: 16, seconds: 20.0, ..SETUP };
     let fixed = run(setup, verb::Read, |_| OpenLoop::new(500.0, false, 0, 1, 1));
@@ -366,7 +367,7 @@ fn frames_add_up_to_what_happened() {
     let queue = poisson.sum(|device| device.in_flight_ns) as f64 / (poisson.end_s * 1e9);
     assert_near(queue, poisson.rate() * 1e-3, 0.001);
     let busy_s = poisson.sum(|device| device.busy_ns) as f64 / 1e9;
-    // The device is idle with the chance that nobody came for a millisecond: e^-5.
+    // The device is idle with the probability that no request came for a millisecond: e^-5.
     assert_near(busy_s / poisson.end_s, 1.0 - (-5.0f64).exp(), 0.002);
     let closed = closed(Setup { depth: 20, workers: 2, ..setup }, verb::Rewrite);
     let queue = closed.sum(|device| device.in_flight_ns) as f64 / (closed.end_s * 1e9);
@@ -402,12 +403,12 @@ fn ten_minutes_take_no_ten_minutes() {
 
 #[test]
 fn random_arrivals_at_one_server_wait_as_in_theory() {
-    // Half of the capacity of one server with a fixed time: M/D/1, where the slot is the server.
+    // Half of the capacity of one server with a fixed service time: M/D/1, where the slot is the server.
     let (service_ns, load) = (100_000.0, 0.5);
     let setup = Setup { device: FIXED_100_US, seconds: 400.0, ..SETUP };
     let outcome = run(setup, verb::Read, |_| OpenLoop::new(5000.0, true, 0, 1, 3));
-    // Erlang, "The theory of probabilities and telephone conversations", 1909. Its terms alternate; beyond 15 times
-    // of service, less than 10^-8 are left.
+    // Erlang, "The theory of probabilities and telephone conversations", 1909. The signs of its terms alternate. Beyond
+    // 15 service times, less than 10^-8 is left.
     let waits_less = |ns: f64| {
         let waits = ns / service_ns;
         if waits > 15.0 {
@@ -421,17 +422,18 @@ fn random_arrivals_at_one_server_wait_as_in_theory() {
         (1.0 - load) * (0..=waits as u32).map(term).sum::<f64>()
     };
     assert_near(waits_less(service_ns * 0.999_999), 0.5 * 0.5f64.exp(), 1e-5);
-    // Waits are not independent, but busy periods are. A period counts for a value with an error of at most its
-    // length, the number N of its requests, so that the variance of a share of n requests is at most
-    // E[N^2] / E[N] / n. N is Borel's distribution: mean 1 / (1 - r) = 2, variance r / (1 - r)^3 = 4, so this is
-    // 4 / n instead of at most 1 / 4n: as if every 16th were counted. Kolmogorov and Smirnov as above.
+    // Waits are not independent, but busy periods are. A period counts towards a value with an error of at most its
+    // length, the number N of its requests. So the variance of a share of n requests is at most E[N^2] / E[N] / n.
+    //
+    // N follows Borel's distribution: mean 1 / (1 - r) = 2, variance r / (1 - r)^3 = 4. The bound is thus 4 / n instead
+    // of at most 1 / 4n, as if only every 16th request counted. Kolmogorov and Smirnov as above.
     let count: u64 = outcome.queueing.values().sum();
     assert_near(count as f64, 2e6, 0.01);
     let distance = distance(&outcome.queueing, waits_less);
     assert!(distance < 1.95 / (count as f64 / 16.0).sqrt(), "{distance} over {count}");
-    // The server is as busy as they say.
+    // The server is as busy as the load says.
     assert_near(outcome.sum(|device| device.busy_ns) as f64 / 1e9 / outcome.end_s, load, 0.01);
-    // At equal distances nobody waits.
+    // With equal distances no request waits.
     let outcome = run(setup, verb::Read, |_| OpenLoop::new(5000.0, false, 0, 1, 3));
     assert_eq!(outcome.total(), 2_000_000);
     assert!(outcome.queueing.keys().all(|ns| *ns <= 1), "{:?}", outcome.queueing);
@@ -442,7 +444,7 @@ fn phases_follow_each_other_on_one_device() {
     let device = SimDevice::from_toml(CACHE).unwrap();
     let mut world = World::new(&device, 1, 1).unwrap();
     world.begin(SECOND / NS);
-    // The cache is filled with what drains in 10 s; after 4 s, 6 are left.
+    // The cache is filled with bytes that take 10 s to drain; after 4 s, 6 s are left.
     assert_eq!(world.transfer(0, true, 100_000_000), 50_000_000);
     world.begin(5 * SECOND / NS);
     assert_eq!(world.drained, 6 * SECOND);

@@ -1,25 +1,25 @@
-//! The time of a simulated device, which stands still while it stalls, and caps on what passes in it. In picoseconds
+//! Device time, which stands still while the device stalls, and caps on the traffic in it. The unit is picoseconds
 //! since the start of the phase: rates add up no error, and 64 bits last for 213 days.
 
 use std::collections::VecDeque;
 
 use model::sim::Stall;
 
-/// A nanosecond of it.
+/// A nanosecond in units of device time.
 pub(super) const NS: u64 = 1000;
-/// A second of it.
+/// A second in units of device time.
 pub(super) const SECOND: u64 = 1_000_000_000_000;
 
-/// A time in which nothing is served: stalls that overlap or touch.
+/// A period without service: stalls that overlap or touch.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     start: u64,
     end: u64,
-    /// The device's time, which stands still in between.
+    /// Device time during the window, in which it stands still.
     device: u64,
 }
 
-/// Stalls of one kind: the next one, and how far apart they are.
+/// Stalls of one kind: start of the next one, length, and distance of the starts.
 #[derive(Debug, Clone, Copy)]
 struct Stalling {
     start: u64,
@@ -27,13 +27,13 @@ struct Stalling {
     every: Option<u64>,
 }
 
-/// Between the time of the clock and that of the device, both since the start of the phase.
+/// Converts between clock time and device time, both since the start of the phase.
 #[derive(Debug, Default)]
 pub(super) struct Stalls {
     coming: Vec<Stalling>,
-    /// Those that are not over yet, as far as anybody has looked ahead.
+    /// Windows that are not over yet, as far as anyone has looked ahead.
     windows: VecDeque<Window>,
-    /// The clock and the device at the end of the last window.
+    /// Clock time and device time at the end of the last window.
     ahead: (u64, u64),
 }
 
@@ -47,12 +47,12 @@ impl Stalls {
         Self { coming: coming.collect(), ..Self::default() }
     }
 
-    /// Share of time that is stalled, at most.
+    /// Upper bound on the share of time that is stalled.
     pub(super) fn share(&self) -> f64 {
         self.coming.iter().filter_map(|stall| Some(stall.length as f64 / stall.every? as f64)).sum()
     }
 
-    /// Looks ahead to one more window; false if there is none.
+    /// Looks ahead to one more window. Returns false if there is none.
     fn look_ahead(&mut self) -> bool {
         let Some(start) = self.coming.iter().map(|stall| stall.start).min() else { return false };
         let mut end = start;
@@ -76,14 +76,14 @@ impl Stalls {
         true
     }
 
-    /// Nobody asks for what lies before `now` any more.
+    /// Drops windows that ended by `now`: no one asks for earlier times any more.
     pub(super) fn forget(&mut self, now: u64) {
         while self.windows.front().is_some_and(|window| window.end <= now) {
             self.windows.pop_front();
         }
     }
 
-    /// The device's time at `clock`.
+    /// Device time at clock time `clock`.
     pub(super) fn device(&mut self, clock: u64) -> u64 {
         while self.ahead.0 <= clock && self.look_ahead() {}
         for window in &self.windows {
@@ -94,7 +94,7 @@ impl Stalls {
         self.ahead.1 + (clock - self.ahead.0)
     }
 
-    /// When the device's time is `device`, at the earliest.
+    /// Earliest clock time at which the device time is `device`.
     pub(super) fn clock(&mut self, device: u64) -> u64 {
         while self.ahead.1 < device && self.look_ahead() {}
         for window in &self.windows {
@@ -106,13 +106,13 @@ impl Stalls {
     }
 }
 
-/// A cap: what passes goes one after the other, at a rate per second that may change.
+/// A cap: traffic passes in sequence, at a rate per second that may change.
 #[derive(Debug, Default)]
 pub(super) struct Pipe {
     rate: Option<u64>,
-    /// Rates to come, with the time of the clock.
+    /// Changes to come: clock time and new rate.
     changes: VecDeque<(u64, u64)>,
-    /// When the last one has passed, in the device's time.
+    /// Time when the last traffic has passed, in device time.
     pub(super) free: u64,
 }
 
@@ -122,7 +122,7 @@ impl Pipe {
         Self { rate, changes: changes.collect(), free: 0 }
     }
 
-    /// When `amount` that comes at `from` has passed, both in the device's time.
+    /// Returns when `amount` that comes at `from` has passed, both in device time.
     pub(super) fn pass(&mut self, from: u64, amount: u64, stalls: &mut Stalls) -> u64 {
         let mut start = from.max(self.free);
         let mut left = u128::from(amount) * u128::from(SECOND);
@@ -135,7 +135,7 @@ impl Pipe {
                 self.free = end;
                 return end;
             };
-            // What comes after the change has nothing to do with the rate before.
+            // The old rate does not apply to traffic after the change.
             if stalls.clock(start) < change {
                 let until = stalls.device(change);
                 left = left.saturating_sub(u128::from(self.rate.unwrap_or(0)) * u128::from(until - start));
@@ -158,7 +158,8 @@ mod tests {
             stalls in prop::collection::vec((0u64..60, 1u64..6, prop::option::of(20u64..40)), 0..4),
             mut instants in prop::collection::vec(0u64..300, 1..20),
         ) {
-            // In whole seconds, each looked at by itself. At most three quarters of them are stalled.
+            // All times are whole seconds, and each second is checked by itself. At most three quarters of them are
+            // stalled.
             let described: Vec<_> = stalls
                 .iter()
                 .map(|(at, length, every)| Stall {
@@ -178,7 +179,7 @@ mod tests {
             for clock in instants {
                 stalls.forget(clock * SECOND);
                 prop_assert_eq!(stalls.device(clock * SECOND), served(clock) * SECOND);
-                // Ten seconds of service later, as soon as they are over.
+                // The earliest time after ten more seconds of service.
                 let end = (clock..).find(|end| served(*end) == served(clock) + 10);
                 prop_assert_eq!(Some(stalls.clock((served(clock) + 10) * SECOND)), end.map(|end| end * SECOND));
             }

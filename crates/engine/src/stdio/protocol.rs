@@ -1,5 +1,5 @@
-//! What a run and the process that makes its calls of the C library say to each other: lines of words over a pair of
-//! sockets, with an open file beside each that names one.
+//! Messages between a run and the process that makes its calls of the C library. They are lines of words over a pair of
+//! sockets. Each line that names a file comes with the open file.
 //!
 //! ```text
 //! run      span FILE START END            once for each, with the file
@@ -32,7 +32,7 @@ use crate::data::{Content, Mismatch, Stamp};
 use crate::failure::{Cause, Failure};
 use crate::worker::Ended;
 
-/// The calls that a failure may name.
+/// Calls that a failure may name.
 const CALLS: [&str; 12] = [
     "putc",
     "putc_unlocked",
@@ -48,81 +48,81 @@ const CALLS: [&str; 12] = [
     "verify",
 ];
 
-/// What one process is to do.
+/// The task of one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
-    /// Whether it writes; else it reads.
+    /// True if the process writes; else it reads.
     pub writes: bool,
     /// `putc_unlocked` and `getc_unlocked` in place of `putc` and `getc`.
     pub unlocked: bool,
-    /// Beside a second thread, which sleeps: the C library takes no locks in a process of one.
+    /// True to run beside a second, sleeping thread: the C library takes no locks in a process of one thread.
     pub threaded: bool,
-    /// Bytes of the stream's buffer; else as many as the C library takes.
+    /// Size of the stream's buffer; `None` means the C library's choice.
     pub buffer_bytes: Option<u64>,
-    /// What the files contain, and the seed of their stamps.
+    /// Content of the files, and the seed of their stamps.
     pub content: Content,
     /// Number of the group's first file in stamps.
     pub first_file: u32,
-    /// How many tests wrote the data set before.
+    /// Number of tests that wrote the data set before.
     pub generation: u32,
-    /// What of it is compared, if anything is.
+    /// Comparison of the data read, if any.
     pub verify: Option<Verify>,
-    /// Most bytes that it moves: `u64::MAX` for no limit.
+    /// Most bytes to move; `u64::MAX` means no limit.
     pub ops: u64,
 }
 
-/// What is compared of what is read.
+/// Selection of the pieces to compare.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verify {
-    /// Of so many pieces, one: from 1.
+    /// One of this many pieces is compared; at least 1.
     pub every: u32,
     /// Generations that a piece may have.
     pub generations: RangeInclusive<u32>,
 }
 
-/// What the process is told.
+/// A message to the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// A part of a file, which is sent beside it.
+    /// A part of a file; the file comes with the message.
     Span(Span),
-    /// All the rest that it must know; nothing is measured yet.
+    /// The rest of the task; the process only prepares.
     Job(Box<Job>),
-    /// Measure from this instant until that one.
+    /// Measures from `start_ns` until `deadline_ns`.
     Start {
-        /// When all begin.
+        /// Common start of all processes.
         start_ns: u64,
-        /// When nothing more starts.
+        /// No operation starts after this instant.
         deadline_ns: u64,
     },
-    /// End the measurement.
+    /// Ends the measurement.
     Stop,
 }
 
-/// What the process tells.
+/// A message from the process.
 #[derive(Debug)]
 pub enum Report {
-    /// It has made everything ready.
+    /// Everything is ready.
     Ready,
-    /// What it counted.
+    /// Counts of an interval.
     Delta(Counts),
-    /// It is done.
+    /// The measurement is done.
     End(Ended),
-    /// What kept it from getting ready.
+    /// The error that kept the process from getting ready.
     Error(String),
 }
 
-/// What was counted between two instants.
+/// Counts between two instants.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// When it began.
+    /// Start of the interval.
     pub start_ns: u64,
-    /// When it ended.
+    /// End of the interval.
     pub end_ns: u64,
-    /// Bytes moved, each an operation.
+    /// Bytes moved, each as one operation.
     pub ops: u64,
     /// Pieces compared.
     pub verified: u64,
-    /// Longest time of [`CHUNK_CALLS`](crate::bytes::CHUNK_CALLS) calls in a row; 0 where none was timed.
+    /// Longest time of [`CHUNK_CALLS`](crate::bytes::CHUNK_CALLS) calls in a row; 0 if none was timed.
     pub slowest_chunk_ns: u64,
 }
 
@@ -138,7 +138,7 @@ impl<'a> Words<'a> {
         self.word()?.parse().ok()
     }
 
-    /// A number, or `-` for none.
+    /// Parses a number, or `-` for none.
     fn option<T: FromStr>(&mut self) -> Option<Option<T>> {
         match self.word()? {
             "-" => Some(None),
@@ -147,7 +147,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Prints an optional number.
+/// Prints an optional number, or `-` for none.
 struct OrDash<T>(Option<T>);
 
 impl<T: fmt::Display> fmt::Display for OrDash<T> {
@@ -195,7 +195,7 @@ impl fmt::Display for Command {
 }
 
 impl Command {
-    /// Reads a line.
+    /// Parses a line. Returns `None` if it is not a command.
     pub fn parse(line: &str) -> Option<Self> {
         let mut words = Words(line.split_ascii_whitespace());
         Some(match words.word()? {
@@ -204,7 +204,7 @@ impl Command {
                 start_bytes: words.number()?,
                 end_bytes: words.number()?,
             }),
-            // Fields are read in the order in which they stand here.
+            // Fields are parsed in the order in which they appear here.
             "job" => Self::Job(Box::new(Job {
                 writes: words.number()?,
                 unlocked: words.number()?,
@@ -271,7 +271,7 @@ fn print_failure(failure: &Failure, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 impl Report {
-    /// Reads a line.
+    /// Parses a line. Returns `None` if it is not a report.
     pub fn parse(line: &str) -> Option<Self> {
         let mut words = Words(line.split_ascii_whitespace());
         Some(match words.word()? {
@@ -325,7 +325,7 @@ fn parse_failure(call: &str, words: &mut Words<'_>) -> Option<Failure> {
     Some(Failure { call, file, offset_bytes, cause })
 }
 
-/// One end of the pair of sockets: whole lines, and files in the order in which they were sent.
+/// One end of the pair of sockets. It receives whole lines, and files in the order in which they were sent.
 #[derive(Debug)]
 pub struct Channel {
     socket: UnixStream,
@@ -339,19 +339,19 @@ impl Channel {
         Self { socket, received: Vec::with_capacity(4096), files: VecDeque::new() }
     }
 
-    /// How long [`Channel::wait`] and [`Channel::send`] wait.
+    /// Sets the timeout of [`Channel::wait`] and [`Channel::send`].
     ///
     /// # Errors
-    /// What the system said.
+    /// The error of the system call.
     pub fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
         self.socket.set_write_timeout(Some(timeout))?;
         self.socket.set_read_timeout(Some(timeout))
     }
 
-    /// Sends a line, with a file beside it if there is one.
+    /// Sends a line, and the file with it if there is one.
     ///
     /// # Errors
-    /// What the call said: `EPIPE` if the other end is gone.
+    /// The error of the call: `EPIPE` if the other end is gone.
     pub fn send(&self, line: &impl fmt::Display, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let line = format!("{line}\n");
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -362,7 +362,7 @@ impl Channel {
             if left.len() == line.len() && !files.is_empty() {
                 beside.push(SendAncillaryMessage::ScmRights(files));
             }
-            // No signal: an end that is gone must not look like a reader of stdout that is.
+            // Without a signal: a lost peer must not look like a lost reader of stdout.
             match sendmsg(&self.socket, &[IoSlice::new(left)], &mut beside, SendFlags::NOSIGNAL) {
                 Ok(sent) => left = &left[sent..],
                 Err(Errno::INTR) => {}
@@ -372,23 +372,23 @@ impl Channel {
         Ok(())
     }
 
-    /// The next line, as soon as there is one; `None` when the other end is gone.
+    /// Returns the next line, as soon as there is one; `None` if the other end is gone.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] after the timeout, or what the call said.
+    /// [`io::ErrorKind::WouldBlock`] after the timeout, or the error of the call.
     pub fn wait(&mut self) -> io::Result<Option<String>> {
         self.line(RecvFlags::empty())
     }
 
-    /// As [`Channel::wait`], but waits for nothing.
+    /// Same as [`Channel::wait`], but never waits.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] where there is no line yet, or what the call said.
+    /// [`io::ErrorKind::WouldBlock`] if there is no line yet, or the error of the call.
     pub fn poll(&mut self) -> io::Result<Option<String>> {
         self.line(RecvFlags::DONTWAIT)
     }
 
-    /// The file that was sent first of those not taken yet.
+    /// Returns the first file in the order of sending that was not taken yet.
     pub fn file(&mut self) -> Option<OwnedFd> {
         self.files.pop_front()
     }
@@ -414,7 +414,7 @@ impl Channel {
             let into = &mut [IoSliceMut::new(&mut bytes)];
             match recvmsg(self.socket.as_fd(), into, &mut beside, flags) {
                 Err(Errno::INTR) => {}
-                // An end that died with lines unread.
+                // The other end died with lines unread.
                 Err(Errno::CONNRESET) => return Ok(0),
                 result => break result?.bytes,
             }

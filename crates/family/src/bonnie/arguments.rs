@@ -1,4 +1,4 @@
-//! The command lines of bonnie 1.4 and Bonnie-64: their flags, their ranges and suffixes, and what is refused.
+//! The command lines of bonnie 1.4 and Bonnie-64: their flags, their ranges and suffixes, and their refusals.
 
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
@@ -9,22 +9,22 @@ use lexopt::{Arg, Parser};
 use super::Program;
 use crate::words::{self, scaled, text, unknown, value, within};
 
-/// MiB of a volume that is not asked for.
+/// Default size of a volume, in MiB.
 const SIZE_MIB: u64 = 100;
-/// MiB that a volume may have: 512 of the largest are still fewer bytes than a file offset can count.
+/// Allowed sizes of a volume, in MiB: 512 of the largest are still fewer bytes than a file offset can count.
 const SIZE_MIB_RANGE: RangeInclusive<u64> = 1..=1 << 33;
-/// Volumes, as the original counts them.
+/// Allowed numbers of volumes, as in the original.
 const VOLUMES_RANGE: RangeInclusive<u64> = 1..=512;
-/// Who seeks at once, unless asked otherwise.
+/// Default number of seekers.
 const SEEKERS: u32 = 3;
-/// The same as the original takes them; it makes more into as many.
+/// Allowed numbers of seekers, as in the original, which lowers larger numbers to the maximum.
 const SEEKERS_RANGE: RangeInclusive<u64> = 1..=128;
-/// Seeks that are not asked for.
+/// Default number of seeks.
 const SEEKS: u64 = 4000;
-/// Seeks that can be asked for: as the original, which has no upper end.
+/// Allowed numbers of seeks. The original has no upper limit.
 const SEEKS_RANGE: RangeInclusive<u64> = 1000..=1 << 40;
 
-/// What `-h` and `--help` print.
+/// Help text of `-h` and `--help`.
 pub const HELP: &str = "\
 Usage: skye bonnie [-d DIR] [-s MIB] [-v VOLUMES] [-m LABEL] [-p SEEKERS] [-S SEEKS] [-y] [-u] [-o_direct]
                    [-html] [--reread] [-z SEED] [--json FILE]
@@ -55,7 +55,7 @@ A file that fits into the memory is read from there: write -s of twice the memor
 
 Exit codes: 0 done, 1 refused or failed, 128 + N ended by signal N after removing its files.";
 
-/// What a command line asks for.
+/// A parsed command line.
 pub type Command = words::Command<Options>;
 
 /// The form of the results.
@@ -67,38 +67,38 @@ pub enum Form {
     Html,
 }
 
-/// What is to be measured, and how it is told.
+/// Options of a run: the work and the form of its results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Whose work and formats.
+    /// Program whose work and formats are used.
     pub program: Program,
-    /// Where.
+    /// Directory to test in.
     pub directory: PathBuf,
-    /// MiB of each volume.
+    /// Size of each volume, in MiB.
     pub size_mib: u64,
-    /// Files of that size, one after the other.
+    /// Number of volumes: files of that size, one after the other.
     pub volumes: u64,
     /// The name in the results.
     pub label: Option<String>,
-    /// Threads that seek.
+    /// Number of threads that seek.
     pub seekers: u32,
-    /// Seeks of all of them.
+    /// Number of seeks of all threads together.
     pub seeks: u64,
-    /// Whether what is written is made durable at the end of each test that writes.
+    /// True if data is made durable at the end of each test that writes.
     pub syncs: bool,
-    /// Whether the calls of the C library do not lock the stream.
+    /// True if calls of the C library do not lock the stream.
     pub unlocked: bool,
-    /// Whether tests in chunks bypass the page cache.
+    /// True if tests in chunks bypass the page cache.
     pub direct: bool,
     /// The form of the results.
     pub form: Form,
-    /// Whether the rewrite reads each chunk again after it was written.
+    /// True if the rewrite reads each chunk again after writing it.
     pub reread: bool,
-    /// Where offsets and data come from; `None`: a fresh one.
+    /// Seed of offsets and data; `None`: a fresh one.
     pub seed: Option<u64>,
-    /// Where the whole result goes.
+    /// File for the whole result.
     pub json: Option<PathBuf>,
-    /// Flags that were given and change nothing here.
+    /// Given flags that have no effect here.
     pub ignored: Vec<&'static str>,
 }
 
@@ -112,7 +112,7 @@ impl Options {
             label: None,
             seekers: SEEKERS,
             seeks: SEEKS,
-            // Bonnie-64 always does.
+            // Bonnie-64 always syncs.
             syncs: program == Program::V64,
             unlocked: false,
             direct: false,
@@ -124,22 +124,22 @@ impl Options {
         }
     }
 
-    /// MiB of all volumes.
+    /// Size of all volumes, in MiB.
     pub fn all_mib(&self) -> u64 {
         self.size_mib.saturating_mul(self.volumes)
     }
 }
 
-/// Understands the words after the program's name.
+/// Parses the words after the program's name.
 ///
 /// # Errors
-/// One sentence: the flag, its value, what it may be, and what to write instead.
+/// One sentence: the flag, its value, the allowed values, and a remedy.
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, String> {
     let words: Vec<_> = words.into_iter().collect();
     let mut options = Options::new(program_of(&words)?);
     let mut parser = Parser::from_args(words);
     loop {
-        // Long words behind one dash, as the original has them.
+        // The original has long flags with a single dash.
         if let Some(word) = long_word(&mut parser) {
             long_flag(&mut options, word)?;
             continue;
@@ -169,7 +169,7 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, Strin
     Ok(Command::Measure(Box::new(options)))
 }
 
-/// The program is needed before anything else is understood.
+/// Finds the program first, because the meaning of all other words depends on it.
 fn program_of(words: &[OsString]) -> Result<Program, String> {
     let mut program = Program::V1_4;
     for (index, word) in words.iter().enumerate() {
@@ -190,7 +190,7 @@ fn program_of(words: &[OsString]) -> Result<Program, String> {
     Ok(program)
 }
 
-/// The next word, where it is a long one behind one dash.
+/// Takes the next word if it is a long flag with a single dash.
 fn long_word(parser: &mut Parser) -> Option<&'static str> {
     let mut words = parser.try_raw_args()?;
     let known = ["-html", "-o_direct"];
@@ -267,7 +267,7 @@ fn flag(options: &mut Options, letter: char, parser: &mut Parser) -> Result<(), 
     Ok(())
 }
 
-/// Whole MiB, with a suffix or without.
+/// Parses whole MiB, with or without a suffix.
 fn size(word: &str) -> Result<u64, String> {
     let bytes = scaled(word.trim(), 1 << 20).filter(|bytes| bytes.is_multiple_of(1 << 20));
     bytes.map(|bytes| bytes >> 20).filter(|mib| SIZE_MIB_RANGE.contains(mib)).ok_or_else(|| {
@@ -322,7 +322,7 @@ mod tests {
         assert_eq!((all.form, all.seed, all.json), (Form::Html, Some(42), Some("run.json".into())));
         let joined = options("-yus 7 -o_direct");
         assert!(joined.syncs && joined.unlocked && joined.direct && joined.size_mib == 7);
-        // A value is no flag, whatever it looks like.
+        // A value is never a flag, even if it looks like one.
         assert_eq!(options("-m -html").label.as_deref(), Some("-html"));
         for (form, is_html) in [("txt", false), ("TXT", false), ("html", true), ("HTML", true)] {
             let old = options(&format!("--compat=64 -f {form} -r -m x"));

@@ -1,4 +1,4 @@
-//! From what was measured to a table, and the lines by which the programs show how far they are.
+//! The table of the measured tests, and the lines on stderr by which the programs show their progress.
 
 use model::run::PhaseRecord;
 
@@ -7,10 +7,10 @@ use super::table::{cpu_text, kib_text};
 use super::{Head, Program, Table, Test, TestRate};
 use crate::bonniepp::outcome::cpu_seconds;
 
-/// Characters of a phrase: as long as the longest.
+/// Width of a phrase, in characters: as long as the longest.
 const PHRASE_WIDTH: usize = 31;
 
-/// The table of a run, of the tests that were measured. The rest of it says what was asked for.
+/// Makes the table of a run from the tests that were measured. The rest of the table comes from the options.
 pub fn table_of(options: &Options, tests: &[(Test, &PhaseRecord)], host: &str) -> Table {
     let mut table = Table::new(options.program, options.label.as_deref().unwrap_or(host));
     (table.size_mib, table.volumes) = (Some(options.size_mib), options.volumes);
@@ -27,16 +27,16 @@ pub fn table_of(options: &Options, tests: &[(Test, &PhaseRecord)], host: &str) -
     table
 }
 
-/// What a test found: what was moved over all of its time, the sync at the end included; `None` where it took none.
+/// Rate of a test: its work over its whole time, the sync at the end included. `None` if it took no time.
 pub fn measured(test: Test, phase: &PhaseRecord) -> Option<TestRate> {
     let seconds = phase.elapsed_ns as f64 / 1e9;
-    // Of a rewrite, each byte counts once.
+    // A rewrite counts each byte once.
     let moved = if test == Test::Seeks { phase.ops } else { phase.bytes };
     let cpu_percent = cpu_seconds(phase).map(|cpu_seconds| cpu_seconds / seconds * 100.0);
     (seconds > 0.0).then(|| TestRate { per_second: moved as f64 / seconds, cpu_percent })
 }
 
-/// What stands on stderr before the first test, a line each.
+/// Lines on stderr before the first test.
 pub fn opening(options: &Options) -> Vec<String> {
     let directory = options.directory.display();
     let bytes = options.size_mib << 20;
@@ -52,7 +52,7 @@ pub fn opening(options: &Options) -> Vec<String> {
     }
 }
 
-/// What stands on stderr while a test runs.
+/// Message on stderr while a test runs.
 pub fn phrase(test: Test, options: &Options) -> String {
     let unlocked = if options.unlocked { "_unlocked" } else { "" };
     let phrase = match test {
@@ -72,7 +72,7 @@ pub fn phrase(test: Test, options: &Options) -> String {
     }
 }
 
-/// What stands behind it when the test is over.
+/// Message after the phrase when the test is over.
 pub fn done(test: Test, options: &Options, measured: Option<&TestRate>) -> String {
     match (test, options.program, measured) {
         (Test::Seeks, ..) => "done...".repeat(options.seekers as usize),
@@ -83,7 +83,7 @@ pub fn done(test: Test, options: &Options, measured: Option<&TestRate>) -> Strin
     }
 }
 
-/// A share of a CPU, here always with a digit behind the point.
+/// A share of a CPU, here always with one decimal.
 fn with_digit(percent: Option<f64>) -> String {
     percent.map_or_else(|| cpu_text(None), |percent| format!("{percent:.1}"))
 }
@@ -118,7 +118,7 @@ mod tests {
         let seeks = phase("rw:rnd16k:t3", 4000, 4000 << 14, 500_000_000);
         let table = table_of(&options(""), &[(Test::PutBlock, &write), (Test::Seeks, &seeks)], "ada");
         assert_eq!(table[Test::PutBlock].map(|measured| measured.per_second), Some((1u64 << 28) as f64));
-        // Half of each of three threads.
+        // Each of the three threads is on a CPU half of the time.
         let seeks = table[Test::Seeks].unwrap();
         assert_eq!((seeks.per_second, seeks.cpu_percent.map(f64::round)), (8000.0, Some(150.0)));
         assert_eq!(table[Test::Rewrite], None);

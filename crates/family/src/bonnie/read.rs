@@ -1,5 +1,5 @@
-//! Reading tables of bonnie 1.4 and Bonnie-64 out of any text: text tables, rows of HTML, with or without what the programs
-//! print besides.
+//! Finds tables of bonnie 1.4 and Bonnie-64 in any text: text tables and rows of HTML, with or without other output of
+//! the programs.
 
 use model::printable::printable;
 
@@ -7,16 +7,16 @@ use super::table::{ABSENT, mib_of_gigabytes, of_kib, of_mib};
 use super::{Head, Program, Table, Test, TestRate};
 use crate::bonniepp::Problem;
 
-/// Numbers of a row: a rate and a share of a CPU for each test.
+/// Count of numbers in a row: a rate and a share of a CPU for each test.
 const NUMBERS: usize = 2 * Test::COLUMNS.len();
-/// Characters of a label in a row of bonnie 1.4.
+/// Width of the label in a row of bonnie 1.4, in characters.
 const LABEL_WIDTH: usize = 6;
-/// Most volumes of bonnie 1.4.
+/// Largest number of volumes of bonnie 1.4.
 const VOLUMES_MAX: u64 = 512;
-/// Digits of a share of a CPU that was written without a point and ran into the next rate. It is that of one thread, so that
-/// it is little more than 100.
+/// Digits of a share of a CPU that has no point and ran into the next rate. It is the share of one thread, thus little
+/// more than 100.
 const WHOLE_PERCENT_DIGITS: usize = 3;
-/// Characters of a foreign text that are repeated in a problem.
+/// Most characters of foreign text that a problem repeats.
 const SHOWN_MAX: usize = 60;
 
 const ROW_1_4: &str =
@@ -25,16 +25,17 @@ const ROW_64: &str = "a label, GB and six pairs of a rate and %CPU, as in `ada 1
 const CELLS_1_4: &str = "14 cells: a label, `MiB * volumes` and six pairs of a rate and %CPU";
 const CELLS_64: &str = "14 cells: a label, MB and six pairs of a rate and %CPU";
 
-/// The tables of both programs in a text, in its order, and what is wrong with what looks like one and is none.
+/// Returns the tables of both programs in the order of the text, and a problem for each text that only looks like a
+/// table.
 ///
-/// It may be a row alone, or all that was printed, with progress and other lines between. Columns of bonnie 1.4 that ran
-/// together are split again: `83.7362515` is 83.7 and 362515, as a share of a CPU has one digit after the point, or none and
-/// three digits from 99.95 on. Rows of Bonnie-64 need their heading, without which their unit is not known. HTML may have
-/// tags in upper or lower case, attributes, and rows over several lines.
+/// The text may be a lone row, or the whole output with progress and other lines between. Columns of bonnie 1.4 that
+/// ran together are split again: `83.7362515` is 83.7 and 362515. A share of a CPU has one digit after the point; from
+/// 99.95 on it has no point and three digits. Rows of Bonnie-64 need their heading, because it has their unit. HTML may
+/// have tags in upper or lower case, attributes, and rows over several lines.
 pub fn read(text: &str) -> (Vec<Table>, Vec<Problem>) {
     let mut found = lines(text);
     found.extend(rows(text));
-    // Stable: what is said of one line stays in its order.
+    // The sort is stable: findings on one line stay in their order.
     found.sort_by_key(|(line, _)| *line);
     let (mut tables, mut problems) = (Vec::new(), Vec::new());
     for (_, one) in found {
@@ -46,7 +47,7 @@ pub fn read(text: &str) -> (Vec<Table>, Vec<Problem>) {
     (tables, problems)
 }
 
-/// What was found, by the line in which it stands.
+/// Tables and problems, each with its line number.
 type Found = Vec<(usize, Result<Table, Problem>)>;
 
 fn problem(line: usize, has: &str, expected: &str) -> Problem {
@@ -61,12 +62,12 @@ fn problem(line: usize, has: &str, expected: &str) -> Problem {
 struct Heading {
     syncs: Option<bool>,
     columns: Option<(bool, bool, u64, u64)>,
-    /// Whose row comes next.
+    /// Program of the row that comes next.
     awaits: Option<Program>,
 }
 
 impl Heading {
-    /// Whether the line belongs to it.
+    /// Takes a line and returns true if it belongs to the heading.
     fn takes(&mut self, line: &str) -> bool {
         if line.contains("Sequential Output") {
             let syncs = line.contains("(sync)").then_some(true);
@@ -98,14 +99,14 @@ impl Heading {
     }
 }
 
-/// Thousands of seeks and seekers, from the end of `… --04k (03)-`.
+/// Thousands of seeks, and seekers, from the end of `… --04k (03)-`.
 fn seeks_of(line: &str) -> Option<(u64, u64)> {
     let (before, seekers) = line.trim_end().trim_end_matches('-').strip_suffix(')')?.rsplit_once(" (")?;
     let thousands = before.strip_suffix('k')?.rsplit('-').next()?;
     Some((whole(thousands)?, whole(seekers)?))
 }
 
-/// Text tables, and rows of them.
+/// Finds text tables, and lone rows of them.
 fn lines(text: &str) -> Found {
     let mut found = Vec::new();
     let mut heading = Heading::default();
@@ -146,7 +147,8 @@ fn row_1_4(line: &str) -> Option<Table> {
     Some(table)
 }
 
-/// What stands before the star. A number of two digits or more leaves no blank behind a label that fills its column.
+/// Label and volumes, from the part of a row before the star. No blank separates a label that fills its column from a
+/// number of two digits or more.
 fn label_and_volumes(text: &str) -> Option<(&str, u64)> {
     let in_range = |text: &str| whole(text).filter(|volumes| (1..=VOLUMES_MAX).contains(volumes));
     let apart = || {
@@ -160,7 +162,8 @@ fn label_and_volumes(text: &str) -> Option<(&str, u64)> {
     apart().or_else(joined)
 }
 
-/// The numbers of a row, those that ran together apart again; `None` if they are too many or too few, or one is none.
+/// Returns the numbers of a row and splits those that ran together. Returns `None` if there are too many or too few, or
+/// if one is not a number.
 fn numbers_1_4(text: &str) -> Option<[Option<f64>; NUMBERS]> {
     let mut numbers = [None; NUMBERS];
     let mut next = 0;
@@ -179,11 +182,11 @@ fn numbers_1_4(text: &str) -> Option<[Option<f64>; NUMBERS]> {
     (next == NUMBERS).then_some(numbers)
 }
 
-/// The first number of a word, and what ran into it.
+/// Returns the first number of a word, and the text that ran into it.
 fn first_number(word: &str, is_cpu: bool) -> Option<(f64, &str)> {
     let (before, after) = digits(word);
     let length = match after.strip_prefix('.') {
-        // One digit behind the point, as all that these programs print with one.
+        // One digit behind the point, as in all numbers with a point that these programs print.
         Some(decimals) if decimals.starts_with(|first: char| first.is_ascii_digit()) => before.len() + 2,
         Some(_) => return None,
         None if is_cpu && before.len() > WHOLE_PERCENT_DIGITS => {
@@ -213,7 +216,7 @@ fn row_64(line: &str) -> Option<Table> {
     Some(table)
 }
 
-/// Puts numbers in the order of the columns where they belong; `bytes` gives the bytes of a rate.
+/// Assigns numbers in the order of the columns to their tests; `bytes` converts a rate to bytes.
 fn fill(table: &mut Table, numbers: &[Option<f64>; NUMBERS], bytes: fn(f64) -> f64) {
     for (test, pair) in Test::COLUMNS.into_iter().zip(numbers.chunks_exact(2)) {
         let per_second = pair[0].map(|rate| if test == Test::Seeks { rate } else { bytes(rate) });
@@ -221,7 +224,7 @@ fn fill(table: &mut Table, numbers: &[Option<f64>; NUMBERS], bytes: fn(f64) -> f
     }
 }
 
-/// Rows of HTML.
+/// Finds rows of HTML.
 fn rows(text: &str) -> Found {
     let lower = text.to_ascii_lowercase();
     let mut found = Vec::new();
@@ -251,7 +254,7 @@ fn rows(text: &str) -> Found {
     found
 }
 
-/// What stands in the cells of a row, without tags and references; `lower` is the row in lower case.
+/// Contents of a row's cells, without tags and with references resolved; `lower` is the row in lower case.
 fn cells(row: &str, lower: &str) -> Vec<String> {
     let mut cells = Vec::new();
     for tag in tags(lower, &["td", "th"]) {
@@ -266,7 +269,7 @@ fn cells(row: &str, lower: &str) -> Vec<String> {
     cells
 }
 
-/// Where these tags begin, in text in lower case.
+/// Offsets at which these tags begin, in text in lower case.
 fn tags<'a>(lower: &'a str, names: &'a [&'a str]) -> impl Iterator<Item = usize> + 'a {
     let ends = |rest: &str| rest.starts_with(|next: char| next == '>' || next.is_ascii_whitespace());
     let is_tag = move |rest: &str| names.iter().any(|name| rest.strip_prefix(name).is_some_and(ends));
@@ -279,7 +282,7 @@ fn size_and_volumes(text: &str) -> Option<(Option<u64>, u64)> {
     Some((optional_whole(size.trim())?, whole(volumes.trim())?))
 }
 
-/// A row of 14 cells, of which the second is left to the caller.
+/// Makes a table of a row of 14 cells; the caller reads the second.
 fn table_of_cells(cells: &[String]) -> Option<Table> {
     let [label, _, pairs @ ..] = cells else { return None };
     let mut numbers = [None; NUMBERS];
@@ -294,30 +297,30 @@ fn table_of_cells(cells: &[String]) -> Option<Table> {
     Some(table)
 }
 
-/// The digits with which a text begins, and the rest.
+/// Splits a text after the digits with which it begins.
 fn digits(text: &str) -> (&str, &str) {
     text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
 }
 
-/// A number of digits alone.
+/// Parses a number that has only digits.
 fn whole(text: &str) -> Option<u64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_number)
 }
 
-/// The same, or the sign for none.
+/// Parses a whole number, or the sign for an absent one.
 fn optional_whole(text: &str) -> Option<Option<u64>> {
     if text == ABSENT { Some(None) } else { whole(text).map(Some) }
 }
 
-/// Digits, with or without more of them behind a point.
+/// Parses a number that has only digits, with or without a point and more digits.
 fn decimal(text: &str) -> Option<f64> {
     let (before, after) = text.split_once('.').unwrap_or((text, "0"));
     let is_number = [before, after].iter().all(|part| !part.is_empty() && digits(part).1.is_empty());
     text.parse().ok().filter(|number: &f64| is_number && number.is_finite())
 }
 
-/// The same, or the sign for none.
+/// Parses a decimal number, or the sign for an absent one.
 fn optional(text: &str) -> Option<Option<f64>> {
     if text == ABSENT { Some(None) } else { decimal(text).map(Some) }
 }
@@ -352,8 +355,8 @@ mod tests {
         assert_eq!(kib[..2], [(149_956.0, 83.7), (362_515.0, 65.8)]);
         assert_eq!(kib[3..5], [(295_254.0, 89.0), (14_751_854.0, 77.9)]);
         assert_eq!((table.label.as_str(), table.volumes, table.size_mib), ("testvm", 1, Some(400)));
-        // From 99.95 on there is no point.
-        // Where a number is missing, the next one is not taken to pieces.
+        // From 99.95 on, a share has no point.
+        // If a number is missing, the next one is not split.
         assert_eq!(read("testvm 1* 400 149956 362515 65.8 3 81.4 4 89.0 5 77.9 6.0 64.8").0, []);
         let table =
             one("testvm 1* 400 149956  100362515 65.8 3851216 81.4 295254  11214751854 77.9 68255.9  185");
@@ -381,7 +384,7 @@ mod tests {
         }
         let text = format!("Reading with getc()... done: 5 kB/s\n{}\nreal 1s\n", table.text());
         assert_eq!(one(&text), table);
-        // A heading holds for the next line alone.
+        // A heading applies to the next line alone.
         let row = table.text().lines().last().unwrap().to_owned();
         let (tables, _) = read(&format!("{}{row}\n", table.text()));
         assert_eq!([tables[0].head, tables[1].head], [Some(head), None]);

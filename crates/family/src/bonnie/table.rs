@@ -1,4 +1,4 @@
-//! What one run of these programs found, and their tables of it: text and HTML.
+//! The results of one run of these programs, and their tables: text and HTML.
 
 use std::ops::{Index, IndexMut};
 
@@ -10,18 +10,18 @@ use crate::results::{Rate, Results};
 const KIB: f64 = 1024.0;
 /// Bytes of the M in M/sec.
 const MIB: f64 = 1024.0 * KIB;
-/// MiB of what Bonnie-64 calls a GB.
+/// MiB in a GB of Bonnie-64.
 const MIB_PER_GB: u64 = 1000;
-/// Shares of a CPU from here on are written without a digit after the point, as they would be wider than others.
+/// Shares of a CPU from here on have no decimals: they would be wider than others.
 const WHOLE_PERCENT: f64 = 99.95;
-/// What stands where nothing was measured. The originals print no table then.
+/// Sign for a value that was not measured. The originals print no table then.
 pub(super) const ABSENT: &str = "-";
-/// Characters of a label in a text table of bonnie 1.4; the original cuts off what is longer.
+/// Width of the label in a text table of bonnie 1.4, in characters; the original cuts longer labels.
 const LABEL_WIDTH: usize = 6;
-/// The same of Bonnie-64.
+/// The same width for Bonnie-64.
 const LABEL_WIDTH_64: usize = 8;
 
-/// Whose work and formats.
+/// One of the two programs, with its work and formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Program {
     /// Kurt Garloff's bonnie 1.4.
@@ -31,10 +31,10 @@ pub enum Program {
 }
 
 impl Program {
-    /// Both.
+    /// Both programs.
     pub const ALL: [Self; 2] = [Self::V1_4, Self::V64];
 
-    /// Its name with its version.
+    /// Name with its version.
     pub fn name(self) -> &'static str {
         match self {
             Self::V1_4 => "bonnie 1.4",
@@ -68,7 +68,7 @@ impl Test {
     pub const COLUMNS: [Self; 6] =
         [Self::PutChar, Self::PutBlock, Self::Rewrite, Self::GetChar, Self::GetBlock, Self::Seeks];
 
-    /// What it is called beside other programs' results.
+    /// Name of the test beside other programs' results.
     pub fn title(self) -> &'static str {
         match self {
             Self::PutChar => "putc write",
@@ -80,13 +80,13 @@ impl Test {
         }
     }
 
-    /// Whether it goes byte by byte through the C library.
+    /// True if the test goes byte by byte through the C library.
     pub fn is_stdio(self) -> bool {
         matches!(self, Self::PutChar | Self::GetChar)
     }
 }
 
-/// What one test found.
+/// Result of one test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TestRate {
     /// Bytes a second, or seeks a second.
@@ -95,33 +95,33 @@ pub struct TestRate {
     pub cpu_percent: Option<f64>,
 }
 
-/// What the heading of bonnie 1.4 says beside the names of the columns.
+/// Settings that the heading of bonnie 1.4 shows beside the names of the columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// `-y`: what was written was made durable.
+    /// `-y`: written data was made durable.
     pub syncs: bool,
-    /// `-u`: the calls that do not lock the stream.
+    /// `-u`: calls that do not lock the stream.
     pub unlocked: bool,
     /// `-o_direct`.
     pub direct: bool,
     /// Thousands of seeks, rounded.
     pub thousands_of_seeks: u64,
-    /// Who seeks at once.
+    /// Number of threads that seek at once.
     pub seekers: u64,
 }
 
 /// One run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
-    /// Whose format.
+    /// Program whose format the table has.
     pub program: Program,
-    /// What the run was called; the machine unless something else was said.
+    /// Label of the run; the machine unless a label was given.
     pub label: String,
-    /// MiB of each volume; `None` where it is not known, as Bonnie-64 shows less than 1000 MiB as 0 in text.
+    /// Size of each volume, in MiB; `None` if unknown: in text, Bonnie-64 shows less than 1000 MiB as 0.
     pub size_mib: Option<u64>,
-    /// Files of that size. Bonnie-64 has one.
+    /// Number of volumes: files of that size. Bonnie-64 has one.
     pub volumes: u64,
-    /// What the heading says; `None` where there was none, as in HTML, and for Bonnie-64.
+    /// Settings in the heading; `None` for Bonnie-64, and where there was no heading, as in HTML.
     pub head: Option<Head>,
     pub(super) results: [Option<TestRate>; 6],
 }
@@ -140,15 +140,15 @@ impl IndexMut<Test> for Table {
 }
 
 impl Table {
-    /// A run of which nothing is known yet.
+    /// A run without any result yet.
     pub fn new(program: Program, label: impl Into<String>) -> Self {
         Self { program, label: label.into(), size_mib: None, volumes: 1, head: None, results: [None; 6] }
     }
 
-    /// The table as the program prints it, each line with its end. A heading that is not known is left out.
+    /// Returns the table as the program prints it; each line ends with a newline. An unknown heading is left out.
     ///
-    /// Numbers that are wider than their column push those behind them to the right, where the original lets them run
-    /// together. A label that is longer than its column widens it, where the original cuts the label.
+    /// Numbers wider than their column push the next ones to the right; the original lets them run together. A label
+    /// longer than its column widens the column; the original cuts the label.
     pub fn text(&self) -> String {
         match self.program {
             Program::V1_4 => self.text_1_4(),
@@ -156,7 +156,8 @@ impl Table {
         }
     }
 
-    /// The same in HTML: bonnie 1.4 has one row for a table of one's own, Bonnie-64 a whole table. Lines have ends.
+    /// Returns the table as HTML: bonnie 1.4 has one row for a table of one's own, Bonnie-64 a whole table. Each line
+    /// ends with a newline.
     pub fn html(&self) -> String {
         match self.program {
             Program::V1_4 => self.html_1_4(),
@@ -164,7 +165,7 @@ impl Table {
         }
     }
 
-    /// The same in the form that all programs have in common, in the order in which the tests run.
+    /// Returns the results in the common form of all programs, in the order in which the tests run.
     pub fn results(&self) -> Results {
         let unlocked = self.head.is_some_and(|head| head.unlocked);
         let rate = |test: Test| {
@@ -222,7 +223,7 @@ impl Table {
         )
     }
 
-    /// Thousands of MiB, with as many digits as are needed: the original drops what is behind the point.
+    /// Size in thousands of MiB, with as many digits as needed. The original drops the decimals.
     fn gigabytes(&self) -> String {
         let Some(mib) = self.size_mib else { return "0".into() };
         let digits = format!("{}.{:03}", mib / MIB_PER_GB, mib % MIB_PER_GB);
@@ -270,12 +271,12 @@ impl Table {
     }
 }
 
-/// The rate that a test shows on stderr when it ends, in KiB a second.
+/// Rate that a test shows on stderr when it ends, in KiB per second.
 pub(super) fn kib_text(measured: &TestRate) -> String {
     format!("{:.0}", measured.per_second / KIB)
 }
 
-/// A share of a CPU as the tables have it: "76.7", "112".
+/// A share of a CPU as the tables show it: "76.7", "112".
 pub(super) fn cpu_text(percent: Option<f64>) -> String {
     match percent.filter(|percent| percent.is_finite()) {
         None => ABSENT.into(),
@@ -284,22 +285,22 @@ pub(super) fn cpu_text(percent: Option<f64>) -> String {
     }
 }
 
-/// The rates of a text: what a number of K/sec is in bytes.
+/// Converts K/sec to bytes per second.
 pub(super) fn of_kib(kib: f64) -> f64 {
     kib * KIB
 }
 
-/// The same of M/sec.
+/// Converts M/sec to bytes per second.
 pub(super) fn of_mib(mib: f64) -> f64 {
     mib * MIB
 }
 
-/// MiB of what stands in a column of GB; `None` for less than one.
+/// Converts a number in a column of GB to MiB; `None` for less than one MiB.
 pub(super) fn mib_of_gigabytes(gigabytes: f64) -> Option<u64> {
     Some((gigabytes * MIB_PER_GB as f64).round() as u64).filter(|mib| *mib > 0)
 }
 
-/// The three lines above the row of bonnie 1.4; `wider` characters of the label stand beyond its column.
+/// The three lines above the row of bonnie 1.4; the label is `wider` characters longer than its column.
 fn heading(head: Head, wider: usize) -> String {
     let blanks = " ".repeat(wider);
     let sync = if head.syncs { "(sync)-----" } else { "(nosync)---" };
@@ -314,7 +315,7 @@ fn heading(head: Head, wider: usize) -> String {
     )
 }
 
-/// A text of others in HTML.
+/// Escapes foreign text for HTML.
 fn escaped(text: &str) -> String {
     let printable = printable(text);
     printable.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
@@ -349,7 +350,7 @@ mod tests {
                 assert!(row.starts_with(label), "{row}");
             }
         }
-        // A label as long as its column leaves the heading above the numbers.
+        // The heading stays above the numbers if the label is longer than its column.
         let text = Table { head: Some(head), ..table(Program::V1_4, "storage-node-12") }.text();
         let ends = text.lines().skip(2).map(|line| line.find(" 12345 12.0").or(line.find(" K/sec %CPU")));
         let ends: Vec<_> = ends.collect();

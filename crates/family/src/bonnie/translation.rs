@@ -7,30 +7,30 @@ use super::arguments::Options;
 use super::{Program, Test};
 use crate::work;
 
-/// Bytes of each seek, and with Bonnie-64 of every chunk.
+/// Bytes of each seek, and of every chunk of Bonnie-64.
 const SEEK_BYTES: u64 = 16 << 10;
-/// Bytes of each chunk of bonnie 1.4, from 1.3 on.
+/// Bytes of each chunk of bonnie since version 1.3.
 const CHUNK_BYTES: u64 = 1 << 20;
-/// Of all seeks, these percent only read.
+/// Share of seeks that only read, in percent.
 const READ_PERCENT: u32 = 90;
 
-/// What is to be measured, and what of it is which test.
+/// A request, and the test of bonnie behind each of its tests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Translation {
-    /// The same work as skye understands it.
+    /// The same work as a request to skye.
     pub request: Request,
-    /// Which of the six each test of the request is, in its order.
+    /// The test of bonnie for each test of the request, in its order.
     pub tests: Vec<Test>,
-    /// What the user should know before it begins, a sentence each.
+    /// Notes for the user before the run begins, one sentence each.
     pub notes: Vec<String>,
-    /// What makes numbers other than they look, a sentence each.
+    /// Reasons why numbers are not what they seem, one sentence each.
     pub warnings: Vec<String>,
 }
 
-/// Translates, on a machine with so much memory.
+/// Translates the options, on a machine with `memory_bytes` of memory.
 ///
 /// # Errors
-/// The files would be too small for those who seek: what was asked for, and what to write instead.
+/// The files are too small for the seekers; the message has the request and a remedy.
 pub fn translate(options: &Options, memory_bytes: u64) -> Result<Translation, Trouble> {
     let all_bytes = options.all_mib().saturating_mul(1 << 20);
     let sought_bytes = u64::from(options.seekers) * SEEK_BYTES;
@@ -51,10 +51,10 @@ pub fn translate(options: &Options, memory_bytes: u64) -> Result<Translation, Tr
     Ok(Translation { request, tests, notes: notes(options), warnings })
 }
 
-/// Refuses files for which there is no room, of which so much is free.
+/// Refuses files that do not fit into `free_bytes`.
 ///
 /// # Errors
-/// What is needed and what is free.
+/// The files do not fit; the message has the needed and the free space.
 pub fn check_room(options: &Options, free_bytes: u64) -> Result<(), Trouble> {
     let (all_mib, free_mib) = (options.all_mib(), free_bytes >> 20);
     if all_mib <= free_mib {
@@ -80,7 +80,7 @@ fn tests(options: &Options) -> Vec<(Test, String)> {
     let sync = |syncs: bool| if syncs { "end" } else { "none" };
     let unlocked = if options.unlocked { ":unlocked" } else { "" };
     let reread = if options.reread { ":reread" } else { "" };
-    // The file that putc makes is the one that is rewritten. With -o_direct the original makes it durable in any case.
+    // The rewrite uses the file that putc makes. With -o_direct, the original always makes that file durable.
     let putc_sync = sync(options.syncs || options.direct);
     let sync = sync(options.syncs);
     vec![
@@ -91,7 +91,7 @@ fn tests(options: &Options) -> Vec<(Test, String)> {
         (Test::GetBlock, format!("read:seq{chunk}:files={volumes}:{how}:passes=1")),
         (
             Test::Seeks,
-            // What the seeks write is never made durable, as in the original.
+            // Writes of the seeks are never made durable, as in the original.
             format!(
                 "rw:rnd{SEEK_BYTES}:q1t{seekers}:files={volumes}:{how}:sync=none:read={READ_PERCENT}:update:ops={seeks}"
             ),
@@ -120,7 +120,7 @@ fn notes(options: &Options) -> Vec<String> {
     notes
 }
 
-/// Whether what is read was in memory all the time, and what to do about it.
+/// Warns if the reads come from memory, with a remedy.
 fn in_memory(options: &Options, memory_mib: u64) -> Option<String> {
     let all_mib = options.all_mib();
     if options.direct || all_mib > memory_mib {
@@ -195,7 +195,7 @@ mod tests {
             ]
         );
         assert_eq!(all.size, Some(Size::Bytes(4 << 30)));
-        // Without -y, only putc is made durable, for what comes after it is direct.
+        // Without -y, only the file of putc is made durable, because the next test is direct.
         let direct = translated("-s 2g -o_direct");
         let syncs: Vec<_> = direct.request.tests.iter().map(|test| test.contains("sync=end")).collect();
         assert_eq!(syncs, [true, false, false, false, false, false]);

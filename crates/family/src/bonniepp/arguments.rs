@@ -1,4 +1,4 @@
-//! The command line of bonnie++: its flags, their ranges and suffixes, and what is refused.
+//! The command line of bonnie++: its flags, their ranges and suffixes, and its refusals.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,30 +10,30 @@ use model::spec::DIRS_MAX;
 use super::{Content, DEFAULT_CHUNK_BYTES, Layout};
 use crate::words::{self, label, scaled, text, unknown, value, within};
 
-/// Smallest and largest chunk.
+/// Allowed sizes of a chunk, in bytes.
 const CHUNK_BYTES_RANGE: std::ops::RangeInclusive<u64> = 256..=1 << 20;
-/// Seeks that are not asked for.
+/// Default number of seeks.
 pub const SEEKS: u64 = 8192;
-/// Threads that seek, from 1.96 on.
+/// Default number of threads that seek, since 1.96.
 pub const SEEKERS: u32 = 5;
-/// Processes that seek, in 1.03.
+/// Default number of processes that seek, in 1.03.
 const SEEKERS_OF_1_03: u32 = 3;
-/// Most threads that seek.
+/// Largest number of threads that seek.
 const SEEKERS_MAX: u64 = 1024;
-/// Most copies of the test.
+/// Largest number of copies of the test.
 const CONCURRENCY_MAX: u64 = 200;
-/// MiB of the tests byte by byte, from 1.96 on; its manual says 20.
+/// Default size of the tests byte by byte since 1.96, in MiB; its manual says 20.
 const BYTE_TEST_MIB: u64 = 3;
-/// Files are counted in these.
+/// Unit in which files are counted.
 pub const FILES_UNIT: u64 = 1024;
-/// Units of files that are not asked for.
+/// Default number of files, in units.
 const FILES_UNITS: u64 = 16;
-/// Most units of files: as many as names can number.
+/// Largest number of files, in units: as many as names can number.
 const FILES_UNITS_MAX: u64 = (1 << 32) / FILES_UNIT;
-/// Largest file of the tests on files: what one call could still be asked to write.
+/// Largest file of the tests on files, in bytes: one call could still be asked to write it.
 const FILE_BYTES_MAX: u64 = 1 << 40;
 
-/// What `-h` and `--help` print.
+/// Help text of `-h` and `--help`.
 pub const HELP: &str = "\
 Usage: skye bonnie++ [-d DIR] [-s SIZE[:CHUNK[:SEEKS[:SEEKERS]]]] [-n FILES[:MAX[:MIN[:DIRS[:CHUNK]]]]]
                      [-c COPIES] [-f[MIB]] [-b] [-D] [-r MIB] [-x RUNS] [-m NAME] [-u USER[:GROUP]] [-g GROUP]
@@ -63,31 +63,31 @@ The twelve tests of bonnie++, measured by skye: its flags, its table and its CSV
 
 Exit codes: 0 done, 1 refused or failed, 5 ended by INT in the tests on data.";
 
-/// What a command line asks for.
+/// A parsed command line.
 pub type Command = words::Command<Options>;
 
-/// What is to be measured, and how it is told.
+/// Options of a run: the work and the form of its results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Whose work and formats.
+    /// Version whose work and formats are used.
     pub compat: Layout,
-    /// Where.
+    /// Directory to test in.
     pub directory: PathBuf,
     /// The tests on data; `None` with `-s 0`.
     pub data: Option<DataOptions>,
     /// The tests on files; `None` with `-n 0`.
     pub files: Option<FileOptions>,
-    /// Copies of each test at once.
+    /// Number of copies of each test at once.
     pub concurrency: u32,
-    /// Whether every update and every file is made durable at once.
+    /// True if each update and each file is made durable immediately.
     pub syncs_each: bool,
-    /// Whether tests in chunks bypass the page cache.
+    /// True if tests in chunks bypass the page cache.
     pub direct: bool,
-    /// Memory in MiB, where it was said; 0: whatever it is.
+    /// Memory in MiB, if given; 0: no check of the file's size.
     pub memory_mib: Option<u64>,
-    /// Memory of the server that the directory is on, where it was said.
+    /// Memory of the server that has the directory, in bytes, if given.
     pub server_ram_bytes: Option<u64>,
-    /// How often; `None`: once, with a table.
+    /// Number of runs; `None`: one, with a table.
     pub runs: Option<u32>,
     /// The name in the results.
     pub name: Option<String>,
@@ -95,70 +95,70 @@ pub struct Options {
     pub user: Option<String>,
     /// The group to become.
     pub group: Option<String>,
-    /// Where random numbers come from.
+    /// Source of random numbers.
     pub seed: Seed,
-    /// Whether the CSV line is alone on stdout.
+    /// True if stdout has the CSV line alone.
     pub quiet: bool,
-    /// Where the whole result goes.
+    /// File for the whole result.
     pub json: Option<PathBuf>,
-    /// Flags that were given and mean nothing.
+    /// Given flags that have no effect.
     pub ignored: Vec<&'static str>,
 }
 
-/// The tests on data.
+/// Options of the tests on data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataOptions {
-    /// MiB of each file; `None`: by the memory.
+    /// Size of each file, in MiB; `None`: derived from the memory.
     pub size_mib: Option<u64>,
     /// Bytes of each read and write.
     pub chunk_bytes: u64,
-    /// Operations of the seek test.
+    /// Number of operations of the seek test.
     pub seeks: u64,
-    /// Threads of the seek test.
+    /// Number of threads of the seek test.
     pub seekers: u32,
-    /// The tests byte by byte.
+    /// Size of the tests byte by byte.
     pub bytes: ByteTests,
 }
 
-/// How much the tests byte by byte move.
+/// Amount of data that the tests byte by byte move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ByteTests {
-    /// They are left out.
+    /// Nothing: they are left out.
     None,
-    /// So many MiB.
+    /// This number of MiB.
     Mib(u64),
     /// The whole file.
     Whole,
 }
 
-/// The tests on files.
+/// Options of the tests on files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileOptions {
-    /// 1024s of files.
+    /// Number of files, in units of [`FILES_UNIT`].
     pub units: u64,
-    /// What each is.
+    /// Kind and size of each file.
     pub content: Content,
-    /// Directories that they are spread over.
+    /// Number of directories that the files are spread over.
     pub dirs: u64,
     /// Bytes of each read and write.
     pub chunk_bytes: u64,
 }
 
-/// Where random numbers come from.
+/// Source of random numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seed {
-    /// A fresh one.
+    /// A fresh seed.
     Fresh,
-    /// This one.
+    /// This seed.
     Number(u64),
-    /// What this file holds.
+    /// The content of this file.
     File(PathBuf),
 }
 
-/// Understands the words after the program's name.
+/// Parses the words after the program's name.
 ///
 /// # Errors
-/// One sentence: the flag, its value, what it may be, and what to write instead.
+/// One sentence: the flag, its value, the allowed values, and a remedy.
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, String> {
     let words: Vec<_> = words.into_iter().collect();
     let mut parsing = Parsing::new(compat_of(&words)?);
@@ -189,7 +189,7 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, Strin
     parsing.finish().map(|options| Command::Measure(Box::new(options)))
 }
 
-/// The version is needed before anything else is understood.
+/// Finds the version first, because the meaning of all other words depends on it.
 fn compat_of(words: &[OsString]) -> Result<Layout, String> {
     let mut compat = Layout::V2_00;
     for (index, word) in words.iter().enumerate() {
@@ -211,17 +211,17 @@ fn compat_of(words: &[OsString]) -> Result<Layout, String> {
     Ok(compat)
 }
 
-/// A part between colons, if there is something in it.
+/// Returns a part between colons, unless it is empty.
 fn given<'a>(parts: &[&'a str], index: usize) -> Option<&'a str> {
     parts.get(index).copied().filter(|part| !part.is_empty())
 }
 
-/// The bytes of each read and write.
+/// Parses the bytes of each read and write.
 fn chunk(text: &str) -> Option<u64> {
     scaled(text, 1).filter(|bytes| bytes.is_power_of_two() && CHUNK_BYTES_RANGE.contains(bytes))
 }
 
-/// The tests on data that are not asked for otherwise.
+/// Returns the default options of the tests on data.
 fn data_of(compat: Layout) -> DataOptions {
     let (seekers, bytes) = match compat {
         Layout::V1_03 => (SEEKERS_OF_1_03, ByteTests::Whole),
@@ -427,7 +427,7 @@ impl Parsing {
             Some("-2") => Content::SymbolicLinks,
             _ => {
                 let max_bytes = size_of(1, "MAX")?.unwrap_or(0);
-                // A largest size alone is the size of all.
+                // MAX alone is the size of all files.
                 let min_bytes = min_bytes.unwrap_or(if parts.len() > 2 { 0 } else { max_bytes });
                 if min_bytes > max_bytes {
                     return Err(format!(
@@ -458,7 +458,7 @@ impl Parsing {
             self.bytes = ByteTests::None;
             return Ok(());
         }
-        // A number that stands apart belongs to the flag, too: there is nothing else that it could mean.
+        // A number apart from the flag belongs to it, too: it could mean nothing else.
         let is_number = |word: &std::ffi::OsStr| {
             word.to_str().is_some_and(|word| word.starts_with(|first: char| first.is_ascii_digit()))
         };
@@ -563,7 +563,7 @@ mod tests {
         assert_eq!((all.chunk_bytes, all.seeks, all.seekers, all.bytes), (65_536, 2048, 16, ByteTests::None));
         assert_eq!((data("-s 512:1m").chunk_bytes, data("-s 512::100").seeks), (1 << 20, 100));
         assert_eq!(options("-s 0").data, None);
-        // The later flag is the one that counts.
+        // The later flag counts.
         assert_eq!(data("-s 0 -s 100").size_mib, Some(100));
     }
 

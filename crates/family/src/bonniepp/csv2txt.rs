@@ -8,8 +8,9 @@ use super::table::{
 };
 use super::{Layout, Line, Test};
 
-/// The lines as two tables, one for the tests on data and one for those on files, each with the lines that have such
-/// tests. Lines of other versions get tables of their own, below an empty line. Every line of it ends with a newline.
+/// Formats the lines as two tables, one for the tests on data and one for the tests on files. Each has the lines with
+/// such tests. Lines of other versions get tables of their own, after an empty line. Each line of the text ends with a
+/// newline.
 pub fn csv2txt(lines: &[Line]) -> String {
     let mut versions: Vec<(Layout, &str)> = Vec::new();
     for line in lines {
@@ -29,7 +30,7 @@ pub fn csv2txt(lines: &[Line]) -> String {
 
 fn tables(layout: Layout, version: &str, lines: &[&Line]) -> Vec<String> {
     let mut rows = Vec::new();
-    // Only the first of the tables says the version.
+    // Only the first table shows the version.
     let width = if layout == Layout::V2_00 { 9 } else { 6 };
     let mut version = title(version, width);
     if lines.iter().any(|line| line.has_data()) {
@@ -55,7 +56,7 @@ fn tables(layout: Layout, version: &str, lines: &[&Line]) -> Vec<String> {
     rows
 }
 
-/// 2.00 has size, chunk, seeks and seekers, whether or not they are unusual.
+/// Label of the tests on data. 2.00 has a place for each of size, chunk, seeks and seekers, unusual or not.
 fn data_label(line: &Line) -> String {
     if line.layout != Layout::V2_00 {
         return size_and_chunk(line);
@@ -67,7 +68,7 @@ fn data_label(line: &Line) -> String {
     format!("{size}:{chunk}:{seeks}:{seekers}")
 }
 
-/// 2.00 has a colon before the directories too.
+/// Label of the tests on files. 2.00 has a colon before the directories, too.
 fn files_label(line: &Line) -> String {
     let text = line.files_text();
     if line.layout == Layout::V2_00 { text.replace('/', ":") } else { text }

@@ -1,61 +1,61 @@
-//! What stands in the cells of a line, and how the family writes it: rates, shares of the processor, latencies, sizes.
+//! Values in the cells of a line, and their form in the family: rates, shares of the processor, latencies, sizes.
 
 use super::Layout;
 
-/// Seconds below which the family takes a time to be too short to divide by. It prints plus signs then.
+/// Shortest time that the family divides by, in seconds. For shorter times it prints plus signs.
 pub const SHORTEST_SECONDS: f64 = 0.5;
 
-/// Digits of a number that a double gives back unchanged, whatever they are (`DBL_DIG`).
+/// Digits of a number that a double always gives back unchanged (`DBL_DIG`).
 const DIGITS_MAX: usize = 15;
 
 /// A rate, or a share of the processor in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Figure {
-    /// Not measured: the test was left out. An empty field.
+    /// Not measured, because the test was left out: an empty field.
     #[default]
     Absent,
     /// The test ended before it could be timed: `+++++` for a rate, `+++` for a share.
     TooFast,
-    /// A number that is finite and not negative.
+    /// A finite number that is not negative.
     Number {
-        /// In the unit of the column.
+        /// Value in the unit of the column.
         value: f64,
-        /// Digits after the point with which it is written.
+        /// Digits after the point in the text.
         decimals: u8,
     },
 }
 
 impl Figure {
-    /// The number, with what follows the point cut off, as the family writes most of its numbers. What is no number
-    /// of this kind is absent.
+    /// A number cut off at the point, as the family writes most of its numbers. A negative or infinite value is absent,
+    /// and so is a NaN.
     pub fn whole(value: f64) -> Self {
         Self::rounded(value, value.trunc(), 0)
     }
 
-    /// The number, to be written with one digit after the point.
+    /// A number with one digit after the point.
     pub fn tenths(value: f64) -> Self {
         Self::rounded(value, value, 1)
     }
 
     fn rounded(value: f64, kept: f64, decimals: u8) -> Self {
         if value.is_finite() && value >= 0.0 {
-            // The sum has no sign where it is zero.
+            // The sum turns −0.0 into 0.0.
             Self::Number { value: kept + 0.0, decimals }
         } else {
             Self::Absent
         }
     }
 
-    /// A rate of data (KiB/s) or of files (1/s) that was measured for so many seconds.
+    /// A rate of data (KiB/s) or of files (1/s) that was measured for `elapsed_seconds`.
     ///
-    /// Too fast below [`SHORTEST_SECONDS`], absent for no time at all, else the number without what follows the point.
+    /// Too fast below [`SHORTEST_SECONDS`], absent if no time passed, otherwise the number cut off at the point.
     pub fn rate(per_second: f64, elapsed_seconds: f64) -> Self {
         Self::timed(elapsed_seconds, || Self::whole(per_second))
     }
 
-    /// A rate of seeks (1/s) that was measured for so many seconds.
+    /// A rate of seeks (1/s) that was measured for `elapsed_seconds`.
     ///
-    /// It has one digit after the point: in lines of 1.03 always, in later ones below 1000.
+    /// It has one digit after the point: always in lines of 1.03, below 1000 in later ones.
     pub fn seek_rate(layout: Layout, per_second: f64, elapsed_seconds: f64) -> Self {
         Self::timed(elapsed_seconds, || match layout {
             Layout::V1_97 | Layout::V2_00 if per_second >= 1000.0 => Self::whole(per_second),
@@ -63,7 +63,7 @@ impl Figure {
         })
     }
 
-    /// The share of one processor in percent: seconds of the processor in so many seconds.
+    /// Share of one processor, in percent: `cpu_seconds` in `elapsed_seconds`.
     pub fn cpu(cpu_seconds: f64, elapsed_seconds: f64) -> Self {
         Self::timed(elapsed_seconds, || Self::whole(cpu_seconds / elapsed_seconds * 100.0))
     }
@@ -78,7 +78,7 @@ impl Figure {
         }
     }
 
-    /// The number, if it is one.
+    /// Returns the number, if there is one.
     pub fn number(self) -> Option<f64> {
         match self {
             Self::Number { value, .. } => Some(value),
@@ -86,12 +86,12 @@ impl Figure {
         }
     }
 
-    /// As the field of a rate: empty, `+++++` or the number.
+    /// Returns the field of a rate: empty, `+++++` or the number.
     pub fn rate_text(self) -> String {
         self.text("+++++")
     }
 
-    /// As the field of a share of the processor: empty, `+++` or the number.
+    /// Returns the field of a share of the processor: empty, `+++` or the number.
     pub fn cpu_text(self) -> String {
         self.text("+++")
     }
@@ -106,7 +106,7 @@ impl Figure {
         }
     }
 
-    /// Reads a field; `None` for what is no figure.
+    /// Parses a field; `None` if it is no figure.
     pub(super) fn parse(text: &str) -> Option<Self> {
         if text.is_empty() {
             return Some(Self::Absent);
@@ -126,13 +126,13 @@ fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// A whole number of digits alone; `None` also for what is too large.
+/// Parses a whole number that has only digits; `None` also if it is too large.
 pub(super) fn parse_count(text: &str) -> Option<u64> {
     text.parse().ok().filter(|_| is_digits(text))
 }
 
-/// The longest time that one operation took, in nanoseconds, as the family writes it: `11589us`, `453ms`, `132s`, cut
-/// off, and empty where there is none. Below a microsecond the family sees none.
+/// Formats the longest time of one operation as the family does: `11589us`, `453ms`, `132s`, cut off. The text is empty
+/// without a latency and below a microsecond, where the family sees none.
 pub fn latency_text(latency_ns: Option<u64>) -> String {
     match latency_ns.unwrap_or(0) / 1000 {
         0 => String::new(),
@@ -142,7 +142,7 @@ pub fn latency_text(latency_ns: Option<u64>) -> String {
     }
 }
 
-/// Reads a latency as nanoseconds; `None` for what is none, `Some(None)` for an empty field or a latency of zero.
+/// Parses a latency to nanoseconds; `None` if it is no latency, `Some(None)` for an empty field or a latency of zero.
 pub(super) fn parse_latency(text: &str) -> Option<Option<u64>> {
     if text.is_empty() {
         return Some(None);
@@ -154,17 +154,17 @@ pub(super) fn parse_latency(text: &str) -> Option<Option<u64>> {
     Some((latency_ns > 0).then_some(latency_ns))
 }
 
-/// A size in MiB as the family writes it: `2G` for whole GiB, else `1500M`.
+/// Formats a size in MiB as the family does: `2G` for whole GiB, otherwise `1500M`.
 pub(super) fn size_text(mib: u64) -> String {
     if mib.is_multiple_of(1024) { format!("{}G", mib / 1024) } else { format!("{mib}M") }
 }
 
-/// Reads a size as MiB: `1500M`, `2G`, `1T` in either case. A bare number is MiB too, as on the command line.
+/// Parses a size to MiB: `1500M`, `2G`, `1T` in either case. A bare number is MiB too, as on the command line.
 pub(super) fn parse_size(text: &str) -> Option<u64> {
     with_suffix(text, &[("m", 1), ("g", 1024), ("t", 1 << 20)])
 }
 
-/// A chunk in bytes as the family writes it: `1m`, `64k`, `512`.
+/// Formats a chunk in bytes as the family does: `1m`, `64k`, `512`.
 pub(super) fn chunk_text(bytes: u64) -> String {
     match bytes {
         bytes if bytes > 0 && bytes.is_multiple_of(1 << 20) => format!("{}m", bytes >> 20),
@@ -173,7 +173,7 @@ pub(super) fn chunk_text(bytes: u64) -> String {
     }
 }
 
-/// Reads a chunk as bytes: `1m`, `64k`, `512` in either case.
+/// Parses a chunk to bytes: `1m`, `64k`, `512` in either case.
 pub(super) fn parse_chunk(text: &str) -> Option<u64> {
     with_suffix(text, &[("k", 1 << 10), ("m", 1 << 20)])
 }

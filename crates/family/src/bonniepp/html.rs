@@ -1,6 +1,6 @@
 //! Many lines as a page that compares them: a table in colours, as bon_csv2html makes it, and a graph.
 //!
-//! Units are those of the numbers, and what was too fast to be timed is shown as such, where the original has zeros.
+//! Units match the numbers. Tests that were too fast to be timed are shown as such, where the original shows zeros.
 
 mod colour;
 mod graph;
@@ -12,8 +12,8 @@ use colour::{Better, Shade, shades};
 
 const STYLE: &str = include_str!("html/style.css");
 
-/// The lines as one HTML document that needs nothing besides: a table with a row of rates and one of latencies for
-/// each, and a graph of how they differ from the first. Columns that no line has a value for are left out.
+/// Renders the lines as one self-contained HTML document: a table, and a graph of how they differ from the first. Each
+/// line has a row of rates and a row of latencies in the table. Columns without any value are left out.
 pub fn csv2html(lines: &[Line]) -> String {
     let has_results =
         lines.iter().any(|line| line.results.iter().any(|result| *result != TestFigures::default()));
@@ -37,17 +37,17 @@ const LEGEND: &str = "<p class=\"note\">Colours go from red, the worst of a colu
 best and ▼ the worst. For % CPU they compare percent divided by rate, which is what the same work costs. Latency is \
 the longest that one operation took. +++++ ended in less than half a second: too fast to be timed.</p>\n";
 
-/// Where one of two lines is of 1.03 and the other is not.
+/// Note for lines of 1.03 beside lines of later versions.
 const MIXED: &str = "<p><strong>Versions 1.03 and later do not measure the same.</strong> 1.03 reads and writes single \
 bytes through buffers of the C library, later ones with a call for each; and 1.03 does not wait until what it wrote is \
 on the device, unless it was asked to.</p>\n";
 
-/// A column that says what was asked for.
+/// A column that shows an option of the run.
 struct Setting {
     head: &'static str,
     unit: &'static str,
     value: fn(&Line) -> Option<String>,
-    /// Left out if no line has another value than this.
+    /// Usual value. The column is left out if no line has another.
     usual: &'static str,
 }
 
@@ -75,7 +75,7 @@ const FILE_SETTINGS: [Setting; 4] = [
     },
 ];
 
-/// Shown only where the lines are of different versions; else it stands above the names.
+/// Shown only if lines are of different versions; otherwise the version is above the names.
 const VERSION: Setting = setting("Version", "", |line| Some(escape(&line.program_version)));
 
 /// Tests under a common heading.
@@ -108,7 +108,7 @@ const FILE_GROUPS: [Group; 2] = [
     },
 ];
 
-/// What some line has a value for, in the order of the columns: settings, then tests, of the data and of the files.
+/// Columns for which some line has a value. The parts are data and files, each with settings first, then tests.
 struct Columns {
     parts: [Part; 2],
     latencies: bool,
@@ -116,11 +116,11 @@ struct Columns {
 
 struct Part {
     settings: Vec<Setting>,
-    /// Each under its heading.
+    /// Tests, grouped under their headings.
     tests: Vec<(&'static str, Vec<Column>)>,
 }
 
-/// A test with its colours, line by line.
+/// A test with its colours for each line.
 struct Column {
     test: Test,
     head: &'static str,
@@ -147,7 +147,7 @@ impl Columns {
         }
     }
 
-    /// Rows of one line.
+    /// Number of rows for one line.
     fn rows(&self) -> usize {
         if self.latencies { 2 } else { 1 }
     }
@@ -237,7 +237,7 @@ fn head(columns: &Columns, lines: &[Line]) -> String {
     format!("{}\n", element("thead", "", &format!("\n{rows}")))
 }
 
-/// The rows of one line.
+/// Renders the rows of one line.
 fn body(columns: &Columns, lines: &[Line], index: usize) -> String {
     let (line, height) = (&lines[index], columns.rows());
     let number = element("span", " class=\"number\"", &(index + 1).to_string());
@@ -264,7 +264,7 @@ fn body(columns: &Columns, lines: &[Line], index: usize) -> String {
     format!("{}\n", element("tbody", "", &format!("\n{rows}")))
 }
 
-/// A cell with its colour, and a sign for whoever does not see colours.
+/// Renders a cell with its colour, and a sign for people who do not see colours.
 fn shaded(columns: usize, text: &str, shade: Option<Shade>) -> String {
     let Some(shade) = shade else { return cell("td", columns, 1, "", text) };
     let cue = match shade {

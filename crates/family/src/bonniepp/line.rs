@@ -1,4 +1,4 @@
-//! Everything that one CSV line of bonnie++ holds, as values.
+//! All values of one CSV line of bonnie++.
 
 use std::ops::{Index, IndexMut};
 
@@ -6,14 +6,14 @@ use super::Figure;
 use super::table::size_and_chunk;
 use crate::results::{Rate, Results};
 
-/// Bytes of one read or write where nothing else was asked for; lines do not say it then.
+/// Default bytes of one read or write; lines do not show the default.
 pub const DEFAULT_CHUNK_BYTES: u64 = 8192;
-/// Seeks where nothing else was asked for.
+/// Default number of seeks.
 pub(super) const DEFAULT_SEEKS: u64 = 8192;
-/// Threads that seek, where nothing else was asked for, since 1.9.
+/// Default number of threads that seek, since 1.9.
 pub(super) const DEFAULT_SEEKERS: u64 = 5;
 
-/// A layout of CSV lines and text tables, by the version of bonnie++ that people know it from.
+/// A layout of CSV lines and text tables, named by the version of bonnie++ that people know it from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Layout {
     /// 1.03 and before: 27 fields, no latencies.
@@ -25,10 +25,10 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// All of them, oldest first.
+    /// All layouts, oldest first.
     pub const ALL: [Self; 3] = [Self::V1_03, Self::V1_97, Self::V2_00];
 
-    /// The version of the program that wrote lines like this last: "1.03e", "1.97", "2.00a".
+    /// Last version of the program that wrote such lines: "1.03e", "1.97", "2.00a".
     pub fn program_version(self) -> &'static str {
         match self {
             Self::V1_03 => "1.03e",
@@ -37,17 +37,17 @@ impl Layout {
         }
     }
 
-    /// The first field of a line; empty for 1.03, which has no such field.
+    /// First field of a line; empty for 1.03, which has no such field.
     pub fn format_version(self) -> &'static str {
         match self {
             Self::V1_03 => "",
             Self::V1_97 => "1.97",
-            // It was not raised with the program.
+            // The format version was not raised with the program's version.
             Self::V2_00 => "1.98",
         }
     }
 
-    /// Fields of a line.
+    /// Number of fields in a line.
     pub fn fields(self) -> usize {
         match self {
             Self::V1_03 => 27,
@@ -56,7 +56,7 @@ impl Layout {
         }
     }
 
-    /// Whether its lines and tables have latencies.
+    /// True if lines and tables of this layout have latencies.
     pub fn has_latencies(self) -> bool {
         self != Self::V1_03
     }
@@ -92,7 +92,7 @@ pub enum Test {
 }
 
 impl Test {
-    /// All of them, in the order of the columns.
+    /// All tests, in the order of the columns.
     pub const ALL: [Self; 12] = [
         Self::PutChar,
         Self::PutBlock,
@@ -118,12 +118,12 @@ impl Test {
         &Self::ALL[6..]
     }
 
-    /// Its place in [`Test::ALL`].
+    /// Index in [`Test::ALL`].
     pub fn index(self) -> usize {
         self as usize
     }
 
-    /// Its word in the names of columns: `putc`, `seq_create`.
+    /// Word for the test in the names of columns: `putc`, `seq_create`.
     pub fn word(self) -> &'static str {
         match self {
             Self::PutChar => "putc",
@@ -141,7 +141,7 @@ impl Test {
         }
     }
 
-    /// What people call it where nothing around it says the rest.
+    /// Full name of the test, clear without any heading.
     pub fn title(self) -> &'static str {
         match self {
             Self::PutChar => "Write per char",
@@ -159,31 +159,31 @@ impl Test {
         }
     }
 
-    /// Whether its rate is KiB/s, else it is 1/s.
+    /// True if the rate is in KiB/s; otherwise it is in 1/s.
     pub fn is_bulk(self) -> bool {
         self.index() < Self::Seeks.index()
     }
 }
 
-/// What came of one test.
+/// Results of one test.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TestFigures {
-    /// KiB/s or 1/s, as [`Test::is_bulk`] says.
+    /// Rate in KiB/s or 1/s, see [`Test::is_bulk`].
     pub rate: Figure,
-    /// Percent of one processor.
+    /// Share of one processor, in percent.
     pub cpu: Figure,
-    /// The longest that one operation took, in nanoseconds. Lines of 1.03 do not have it.
+    /// Longest time of one operation, in nanoseconds. Lines of 1.03 do not have it.
     pub latency_ns: Option<u64>,
 }
 
-/// What the files of the tests on files are.
+/// Kind of the files in the tests on files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
     /// Files of random sizes; empty ones if both are zero.
     Sized {
-        /// Most bytes.
+        /// Largest size, in bytes.
         max_bytes: u64,
-        /// Fewest bytes.
+        /// Smallest size, in bytes.
         min_bytes: u64,
     },
     /// Hard links to the first file.
@@ -196,7 +196,7 @@ impl Content {
     /// Files without content.
     pub const EMPTY: Self = Self::Sized { max_bytes: 0, min_bytes: 0 };
 
-    /// The second and third column about the files: most bytes or the kind of link, and fewest bytes.
+    /// Second and third column about the files: largest size or kind of link, and smallest size.
     pub(super) fn texts(self) -> [String; 2] {
         let text = |bytes: u64| if bytes == 0 { String::new() } else { bytes.to_string() };
         match self {
@@ -209,46 +209,46 @@ impl Content {
 
 /// One run of bonnie++.
 ///
-/// Begin with [`Line::new`], set what is known and call [`Line::measure`] for each test. `line[Test::Seeks]` is what
-/// came of a test.
+/// Begin with [`Line::new`], set the known fields and call [`Line::measure`] for each test. `line[Test::Seeks]` has the
+/// results of a test.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// How it is written. It can be changed: what the new layout has no place for is not written.
+    /// Layout in which the line is written. It can be changed: values without a place in the new layout are not
+    /// written.
     pub layout: Layout,
-    /// The version of the layout in the first field; empty for 1.03.
+    /// Version of the layout in the first field; empty for 1.03.
     pub format_version: String,
-    /// The version of the program. Lines of 1.03 do not have it.
+    /// Version of the program. Lines of 1.03 do not have it.
     pub program_version: String,
-    /// The name of the machine.
+    /// Name of the machine.
     pub name: String,
-    /// What was asked for as concurrency. Lines of 1.03 do not have it.
+    /// Requested concurrency. Lines of 1.03 do not have it.
     pub concurrency: u64,
-    /// The seed of random numbers, or the path of the file that they come from. Lines of 1.03 do not have it.
+    /// Seed of random numbers, or path of the file that they come from. Lines of 1.03 do not have it.
     pub seed: String,
-    /// Size of the file of the tests on data in MiB, if there were any.
+    /// Size of the file of the tests on data, in MiB, if there were any.
     pub file_size_mib: Option<u64>,
-    /// Bytes of one read or write, where they are not [`DEFAULT_CHUNK_BYTES`]. Lines of 2.00 do not have them; its text
-    /// table does.
+    /// Bytes of one read or write, if not [`DEFAULT_CHUNK_BYTES`]. Lines of 2.00 do not have them; its text table does.
     pub chunk_bytes: Option<u64>,
-    /// How many seeks there were. Only lines of 2.00 have it.
+    /// Number of seeks. Only lines of 2.00 have it.
     pub seeks: Option<u64>,
-    /// How many threads made them. Only lines of 2.00 have it.
+    /// Number of threads that made the seeks. Only lines of 2.00 have it.
     pub seekers: Option<u64>,
-    /// Files of the tests on files, in units of 1024, if there were any.
+    /// Number of files in the tests on files, in units of 1024, if there were any.
     pub num_files: Option<u64>,
-    /// What these files are.
+    /// Kind of these files.
     pub content: Content,
-    /// Over how many directories they are spread.
+    /// Number of directories that the files are spread over.
     pub directories: u64,
-    /// Bytes of one read or write of a file. No layout is really written with it, but one that keeps to its
-    /// documentation may be read.
+    /// Bytes of one read or write of a file. The originals never really write it, but lines that follow their
+    /// documentation have it.
     pub file_chunk_bytes: Option<u64>,
-    /// What came of the tests, in the order of [`Test::ALL`].
+    /// Results of the tests, in the order of [`Test::ALL`].
     pub results: [TestFigures; 12],
 }
 
 impl Line {
-    /// A line without results, with everything at what bonnie++ has without options.
+    /// A line without results, with the defaults of bonnie++ for all options.
     pub fn new(layout: Layout, name: impl Into<String>) -> Self {
         Self {
             layout,
@@ -269,10 +269,10 @@ impl Line {
         }
     }
 
-    /// Sets what came of a test that took so many seconds, rounded as the layout has it.
+    /// Sets the results of a test that took `elapsed_seconds`, rounded as in the layout.
     ///
-    /// `per_second` is in KiB or operations, `cpu_seconds` the time that processors worked for it, `latency_ns` the
-    /// longest that one operation took.
+    /// `per_second` is in KiB or operations. `cpu_seconds` is the CPU time of the test, `latency_ns` the longest time
+    /// of one operation.
     pub fn measure(
         &mut self,
         test: Test,
@@ -289,18 +289,18 @@ impl Line {
         self[test] = TestFigures { rate, cpu, latency_ns };
     }
 
-    /// Whether there were tests on data.
+    /// True if there were tests on data.
     pub fn has_data(&self) -> bool {
         self.file_size_mib.is_some() || self.has_result(Test::data())
     }
 
-    /// Whether there were tests on files.
+    /// True if there were tests on files.
     pub fn has_files(&self) -> bool {
         self.num_files.is_some() || self.has_result(Test::files())
     }
 
-    /// The same in the form that all programs have in common. What was worked on is part of a test's name, for the same
-    /// test on another size is another.
+    /// Returns the results in the common form of all programs. The name of each test has the size of its work, because
+    /// the same test on another size is a different one.
     pub fn results(&self) -> Results {
         let on =
             |test: Test| if Test::data().contains(&test) { size_and_chunk(self) } else { self.files_text() };
@@ -317,7 +317,7 @@ impl Line {
             };
             Some(rate.with_cpu(cpu))
         };
-        // Lines of 1.03 do not say which version wrote them.
+        // Lines of 1.03 do not have the version that wrote them.
         let version = if self.program_version.is_empty() { "1.03" } else { &self.program_version };
         Results {
             program: format!("bonnie++ {version}"),
@@ -330,18 +330,18 @@ impl Line {
         tests.iter().any(|test| self[*test] != TestFigures::default())
     }
 
-    /// The chunk, if lines and tables say it.
+    /// Chunk size, if lines and tables show it.
     pub(super) fn unusual_chunk(&self) -> Option<u64> {
         self.chunk_bytes.filter(|bytes| *bytes != DEFAULT_CHUNK_BYTES)
     }
 
-    /// What the files are, in one cell: `16`, `16:4096:1024/4`, `16:link`.
+    /// Kind and number of the files, in one cell: `16`, `16:4096:1024/4`, `16:link`.
     pub(super) fn files_text(&self) -> String {
         let Some(files) = self.num_files else { return String::new() };
         let spread = self.directories > 1;
         let content = match self.content {
             Content::EMPTY => String::new(),
-            // Whoever splits this at its colons finds the directories behind the third number.
+            // Readers that split at the colons find the directories after the third number.
             Content::Sized { max_bytes, min_bytes } if spread || min_bytes > 0 => {
                 format!(":{max_bytes}:{min_bytes}")
             }

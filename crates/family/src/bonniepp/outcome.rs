@@ -1,11 +1,11 @@
-//! From what was measured to a line of bonnie++, and the phrases by which it shows how far it is.
+//! The line of bonnie++ from measured tests, and the phrases by which it shows its progress.
 
 use model::run::PhaseRecord;
 
 use super::arguments::{Options, Seed};
 use super::{DEFAULT_CHUNK_BYTES, Layout, Line, Test, Translation};
 
-/// The line of a run, of the tests that were measured. The rest of it says what was asked for.
+/// Makes the line of a run from the tests that were measured. The rest of the line comes from the options.
 pub fn line_of(
     options: &Options,
     translation: &Translation,
@@ -44,20 +44,20 @@ pub fn line_of(
     line
 }
 
-/// What the threads of a test took of the processors: not what the process took once for each of them.
+/// CPU time of a test's threads, in seconds: not the process's time once for each thread.
 pub(crate) fn cpu_seconds(phase: &PhaseRecord) -> Option<f64> {
     let budget = phase.budget.as_ref()?;
     let thread_seconds = phase.elapsed_ns as f64 / 1e9 * f64::from(phase.workload.threads);
     Some((budget.user + budget.kernel) * thread_seconds)
 }
 
-/// The longest that one operation took; of single bytes that of many calls in a row, as the original has it.
+/// Longest time of one operation; for single bytes, that of many calls in a row, as in the original.
 fn longest_ns(phase: &PhaseRecord) -> Option<u64> {
     let calls = phase.slowest_calls.as_ref().map(|slowest| slowest.time_ns);
     calls.or(phase.latency_ns.as_ref().map(|latency| latency.max))
 }
 
-/// What stands on stderr while a test runs.
+/// Message on stderr while a test runs.
 pub fn phrase(test: Test, compat: Layout) -> &'static str {
     match (test, compat) {
         (Test::PutChar, Layout::V1_03) => "Writing with putc()...",
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn cpu_is_what_the_threads_took() {
         let seeks = phase("rw:rnd8k:t5", 8192, 8192 << 13, 1_000_000_000);
-        // Half of each of five threads, and not five times that.
+        // Five threads, each on a CPU half of the time, and not five times that.
         assert_eq!(line("", &[(Test::Seeks, &seeks)])[Test::Seeks].cpu.cpu_text(), "250");
         let one = phase("write:seq8k", 8192, 8192 << 13, 1_000_000_000);
         assert_eq!(line("", &[(Test::PutBlock, &one)])[Test::PutBlock].cpu.cpu_text(), "50");

@@ -1,4 +1,4 @@
-//! Reading lines of every layout out of any text, as far as they can be told from the rest.
+//! Finds lines of every layout in any text, as far as they can be told from the rest.
 
 use std::fmt;
 
@@ -6,22 +6,22 @@ use super::figure::{parse_chunk, parse_count, parse_latency, parse_size};
 use super::{Content, Figure, Layout, Line, Test};
 use model::printable::printable;
 
-/// Fields from which on a line with blanks that begins with no version is taken for one of 1.03 that is broken, and not
-/// for a sentence with commas.
+/// Least number of fields in a broken line of 1.03. A line with blanks, fewer fields and no version at its start is a
+/// sentence with commas.
 const FIELDS_OF_A_SENTENCE: usize = 6;
-/// Characters of a foreign text that are repeated in a problem.
+/// Most characters of foreign text that a problem repeats.
 const SHOWN_MAX: usize = 60;
 
-/// Why a line is none.
+/// Reason why a line cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// Line of the text, counted from 1.
     pub line: usize,
-    /// Field of the line, counted from 1, and the name of its column; absent where the number of fields is wrong.
+    /// Field of the line, counted from 1, and the name of its column; `None` if the number of fields is wrong.
     pub field: Option<(usize, String)>,
-    /// What stands there, harmless for a terminal.
+    /// Text found there, harmless for a terminal.
     pub has: String,
-    /// What was expected there.
+    /// Text that was expected there.
     pub expected: String,
 }
 
@@ -37,12 +37,12 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// The lines of bonnie++ in a text, and what is wrong with those that look like one and are none.
+/// Returns the lines of bonnie++ in a text, and a problem for each line that only looks like one.
 ///
-/// It may be CSV alone, or all that bonnie++ printed: headings, text tables and other lines without commas are passed
-/// over, and so are sentences with few of them. Lines of 27, 48 and 50 fields may be mixed. Blanks around fields,
-/// either kind of line ends, quoted fields, surplus empty fields at the end and names with commas that nobody quoted
-/// are read too.
+/// The text may be CSV alone, or the whole output of bonnie++. Headings, text tables, other lines without commas, and
+/// sentences with few commas are skipped. Lines of 27, 48 and 50 fields may be mixed. The reader also accepts blanks
+/// around fields, either kind of line ends, quoted fields, and surplus empty fields at the end. Names with commas need
+/// no quotes.
 pub fn read(text: &str) -> (Vec<Line>, Vec<Problem>) {
     let mut lines = Vec::new();
     let mut problems = Vec::new();
@@ -57,7 +57,7 @@ pub fn read(text: &str) -> (Vec<Line>, Vec<Problem>) {
     (lines, problems)
 }
 
-/// `None` for what is no CSV of bonnie++, or a heading.
+/// Returns `None` for a heading, and for text that is no CSV of bonnie++.
 fn read_line(number: usize, text: &str) -> Option<Result<Line, Problem>> {
     let fields = split(text);
     let first = fields.first().map_or("", String::as_str);
@@ -75,7 +75,7 @@ fn read_line(number: usize, text: &str) -> Option<Result<Line, Problem>> {
     Some(fit(number, layout, fields))
 }
 
-/// "1.96", "1.93c", "2.00".
+/// True for versions: "1.96", "1.93c", "2.00".
 fn is_version(text: &str) -> bool {
     let Some((major, minor)) = text.split_once('.') else { return false };
     let digits = minor.trim_end_matches(|c: char| c.is_ascii_lowercase());
@@ -85,9 +85,9 @@ fn is_version(text: &str) -> bool {
         && parse_count(major).and(parse_count(digits)).is_some()
 }
 
-/// The layout that a line most likely has, whether or not all of it is there.
+/// Returns the most likely layout of a line, even if the line is incomplete.
 fn layout(fields: &[String]) -> Option<Layout> {
-    // A machine may be called 1.98.
+    // The name of a machine may be 1.98.
     if fields.len() == Layout::V1_03.fields() && parse_size_and_chunk(&fields[1]).is_some() {
         return Some(Layout::V1_03);
     }
@@ -106,7 +106,7 @@ fn all_empty(fields: &[String]) -> bool {
     fields.iter().all(String::is_empty)
 }
 
-/// Reads a line of this layout, or what can be made one of it without guessing.
+/// Parses a line of this layout, or one that can be repaired without guessing.
 fn fit(number: usize, layout: Layout, fields: Vec<String>) -> Result<Line, Problem> {
     let expected = layout.fields();
     let wrong = || wrong_count(number, &fields, &format!("{expected} fields"));
@@ -121,8 +121,8 @@ fn fit(number: usize, layout: Layout, fields: Vec<String>) -> Result<Line, Probl
     with_commas_in_name(number, layout, &fields).or(plain)
 }
 
-/// The originals write names as they are, so that one with commas makes more fields. What follows the name must be
-/// there, as a line that merely is too long might otherwise be taken for one with an odd name.
+/// Parses a line whose name has commas: the originals do not quote names, so such names make more fields. The field
+/// after the name must be there. Otherwise, a line that is merely too long could pass for one with an odd name.
 fn with_commas_in_name(number: usize, layout: Layout, fields: &[String]) -> Result<Line, Problem> {
     let name = if layout == Layout::V1_03 { 0 } else { 2 };
     let next = name + 1 + (fields.len() - layout.fields());
@@ -141,7 +141,7 @@ fn wrong_count(line: usize, fields: &[String], expected: &str) -> Problem {
     Problem { line, field: None, has: format!("{} fields", fields.len()), expected: expected.into() }
 }
 
-/// The fields of a line, without the blanks around them and with quotes undone.
+/// Splits a line into fields, without the blanks around them and with quotes resolved.
 fn split(line: &str) -> Vec<String> {
     let mut fields = Vec::new();
     let mut rest = Some(line);
@@ -153,13 +153,13 @@ fn split(line: &str) -> Vec<String> {
     fields
 }
 
-/// The first field and what follows its comma.
+/// Returns the first field, and the text after its comma.
 fn plain_field(text: &str) -> (String, Option<&str>) {
     let (field, after) = text.split_once(',').map_or((text, None), |(field, after)| (field, Some(after)));
     (field.trim().to_owned(), after)
 }
 
-/// The same for a field in quotes; `None` if it is none, or its quotes do not close where the field ends.
+/// Returns the same for a field in quotes; `None` if there are none, or if they do not close at the end of the field.
 fn quoted_field(text: &str) -> Option<(String, Option<&str>)> {
     let mut rest = text.strip_prefix('"')?;
     let mut field = String::new();
@@ -226,7 +226,7 @@ fn or_nothing<T>(text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Option
     if text.is_empty() { Some(None) } else { parse(text).map(Some) }
 }
 
-/// Reads as many fields as the layout has.
+/// Parses as many fields as the layout has.
 fn parse(number: usize, layout: Layout, fields: &[String]) -> Result<Line, Problem> {
     let mut cells = Cells { number, layout, fields, next: 0 };
     let mut line = Line::new(layout, "");
@@ -291,8 +291,9 @@ fn parse_content(cells: &mut Cells) -> Result<Content, Problem> {
     })
 }
 
-/// The directories and the chunk of the tests on files. The originals leave the column that is documented to hold the
-/// directories empty and have them in that of the chunk. Where the first is not empty, the documentation was kept to.
+/// Parses the directories and the chunk of the tests on files. The originals leave the documented column of the
+/// directories empty, and write their number into the column of the chunk. If the first column is not empty, the line
+/// follows the documentation.
 fn parse_directories(cells: &mut Cells) -> Result<(u64, Option<u64>), Problem> {
     let documented = cells.count()?;
     let second = cells.read("a whole number or nothing", |text| or_nothing(text, parse_chunk))?;
@@ -302,7 +303,7 @@ fn parse_directories(cells: &mut Cells) -> Result<(u64, Option<u64>), Problem> {
     })
 }
 
-/// "1500M", "256M:64k", ":512" or nothing.
+/// Parses "1500M", "256M:64k", ":512" or nothing.
 fn parse_size_and_chunk(text: &str) -> Option<(Option<u64>, Option<u64>)> {
     let (size, chunk) = text.split_once(':').map_or((text, None), |(size, chunk)| (size, Some(chunk)));
     let chunk = match chunk {
@@ -312,7 +313,7 @@ fn parse_size_and_chunk(text: &str) -> Option<(Option<u64>, Option<u64>)> {
     Some((or_nothing(size, parse_size)?, chunk))
 }
 
-/// "16", "64:4096:512/4", "16:link" or nothing.
+/// Parses "16", "64:4096:512/4", "16:link" or nothing.
 fn parse_files(text: &str) -> Option<(Option<u64>, Content, u64)> {
     if text.is_empty() {
         return Some((None, Content::EMPTY, 1));

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::figure::{latency_text, parse_latency};
 use super::{Content, Figure, Layout, Line, Test, TestFigures};
 
-/// Any line that can be written and read back as it is.
+/// Generates any line that reads back unchanged after it was written.
 pub(super) fn any_line() -> impl Strategy<Value = Line> {
     let results = prop::array::uniform12((any_figure(), any_figure(), any::<Option<u64>>()));
     let words = (0usize..3, "[ -~äж界]{0,24}", "[ -~]{0,12}", 1u64..200);

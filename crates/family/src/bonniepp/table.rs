@@ -1,30 +1,30 @@
 //! The text table that bonnie++ prints above the CSV line after a run.
 //!
-//! It is theirs to the letter, but where they are wrong: 2.00a shows how many files there are in place of the rates of
-//! the tests on files, and drops the number of seekers if it has one digit.
+//! It is theirs to the letter, except for two errors. In place of the rates of the tests on files, 2.00a shows how many
+//! files there are. It also drops the number of seekers if that has one digit.
 
 use super::figure::{chunk_text, latency_text, size_text};
 use super::line::{DEFAULT_SEEKERS, DEFAULT_SEEKS};
 use super::{Content, Figure, Layout, Line, Test};
 use model::printable::printable;
 
-/// Characters of the first column; a blank follows it.
+/// Width of the first column, in characters; a blank follows it.
 const FIRST_WIDTH: usize = 19;
 
-/// Above the columns of the tests on data: the groups, the tests.
+/// Headings above the columns of the tests on data: the groups, the tests.
 pub(super) const DATA_HEADS: [&str; 2] = [
     "------Sequential Output------ --Sequential Input- --Random-",
     "-Per Chr- --Block-- -Rewrite- -Per Chr- --Block-- --Seeks--",
 ];
-/// Above the columns of the tests on files: the groups, the tests.
+/// Headings above the columns of the tests on files: the groups, the tests.
 pub(super) const FILE_HEADS: [&str; 2] = [
     "------Sequential Create------ --------Random Create--------",
     "-Create-- --Read--- -Delete-- -Create-- --Read--- -Delete--",
 ];
 
-/// What bonnie++ prints for this run, in the layout of the line; every line of it ends with a newline.
+/// Returns the table that bonnie++ prints for this run, in the layout of the line; each line of it ends with a newline.
 ///
-/// Without tests on files an empty line stands in place of their table.
+/// Without tests on files, an empty line replaces their table.
 pub fn table(line: &Line) -> String {
     let mut rows = Vec::new();
     if line.has_data() {
@@ -38,7 +38,7 @@ pub fn table(line: &Line) -> String {
     joined(rows)
 }
 
-/// The rows as text, without blanks at their ends.
+/// Joins the rows to a text, without blanks at their ends.
 pub(super) fn joined(rows: Vec<String>) -> String {
     rows.iter().map(|row| format!("{}\n", row.trim_end())).collect()
 }
@@ -67,7 +67,7 @@ fn machine(line: &Line) -> &'static str {
 }
 
 fn files(line: &Line) -> Vec<String> {
-    // In 1.03 it belongs to the table above it, if there is one.
+    // In 1.03, this table continues the one above it, if there is one.
     let continues = line.layout == Layout::V1_03;
     let version = if continues && line.has_data() { String::new() } else { title(&line.program_version, 5) };
     let name = if continues { String::new() } else { printable(&line.name) };
@@ -86,12 +86,12 @@ fn files(line: &Line) -> Vec<String> {
     rows
 }
 
-/// The version at the left of the first row, right-aligned in so many characters.
+/// The version at the left of the first row, right-aligned in `width` characters.
 pub(super) fn title(version: &str, width: usize) -> String {
     format!("Version {:>width$}", printable(version))
 }
 
-/// What stands in the first column, cut where the others begin, and them.
+/// The first column, cut to its width, and the other columns.
 pub(super) fn beside(first: &str, others: &str) -> String {
     let first: String = first.chars().take(FIRST_WIDTH).collect();
     format!("{first:<FIRST_WIDTH$} {others}")
@@ -116,7 +116,7 @@ pub(super) fn name_and(name: &str, label: &str) -> String {
     if label.chars().count() >= FIRST_WIDTH { label.into() } else { format!("{name:<room$} {label}") }
 }
 
-/// "2G" or "256M:64k".
+/// Size and chunk: "2G" or "256M:64k".
 pub(super) fn size_and_chunk(line: &Line) -> String {
     let size = line.file_size_mib.map(size_text).unwrap_or_default();
     match line.unusual_chunk() {
@@ -125,7 +125,7 @@ pub(super) fn size_and_chunk(line: &Line) -> String {
     }
 }
 
-/// Size, chunk, concurrency, seeks and seekers; what is not unusual is left out, at the end with its colons.
+/// Size, chunk, concurrency, seeks and seekers. Usual values are left out, at the end with their colons.
 fn size_and_more(line: &Line) -> String {
     let unusual = |value: Option<u64>, usual| match value.filter(|value| *value != usual) {
         Some(value) => value.to_string(),
@@ -138,12 +138,12 @@ fn size_and_more(line: &Line) -> String {
         unusual(line.seeks, DEFAULT_SEEKS),
         unusual(line.seekers, DEFAULT_SEEKERS),
     ];
-    // Whole parts are dropped: the originals also lose the last digit of what stays.
+    // Only whole parts are dropped; the originals also lose the last digit of the remaining text.
     let kept = parts.iter().rposition(|part| !part.is_empty()).map_or(0, |last| last + 1);
     parts[..kept].join(":")
 }
 
-/// Rate and share of the processor of these tests. A number too wide for its column pushes the others to the right.
+/// Rates and shares of the processor of these tests. A number too wide for its column pushes the others to the right.
 pub(super) fn cells(line: &Line, tests: &[Test]) -> String {
     let cell = |test: &Test| {
         let measured = line[*test];
@@ -156,14 +156,14 @@ pub(super) fn cells(line: &Line, tests: &[Test]) -> String {
 fn rate_text(layout: Layout, test: Test, rate: Figure) -> String {
     match rate.number() {
         Some(kib) if test.is_bulk() && layout == Layout::V2_00 => scaled(kib),
-        // Lines of 1.03 have a digit after the point here too, tables have not.
+        // Lines of 1.03 have a digit after the point here too; tables do not.
         Some(per_second) if test == Test::Seeks && per_second >= 1000.0 => format!("{per_second:.0}"),
         Some(per_second) if test == Test::Seeks => format!("{per_second:.1}"),
         _ => rate.rate_text(),
     }
 }
 
-/// KiB/s with a unit, in five characters where that is possible: `9999k`, `97.7m`, `976m`, `1.5g`.
+/// Formats KiB/s with a unit, in five characters where possible: `9999k`, `97.7m`, `976m`, `1.5g`.
 fn scaled(kib: f64) -> String {
     let mib = kib / 1024.0;
     let gib = mib / 1024.0;
@@ -176,7 +176,7 @@ fn scaled(kib: f64) -> String {
     }
 }
 
-/// The row of latencies, in layouts that have one.
+/// The row of latencies, if the layout has one.
 pub(super) fn latencies(line: &Line, tests: &[Test]) -> Option<String> {
     let cell = |test: &Test| format!(" {:>9}", latency_text(line[*test].latency_ns));
     let cells: String = tests.iter().map(cell).collect();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     proptest! {
-        /// As many words in each row as there are values: none runs into its neighbour.
+        /// Each row has as many words as values: none runs into its neighbour.
         #[test]
         fn columns_never_run_together(mut line in sample::any_line()) {
             line.name = "host".into();

@@ -9,27 +9,27 @@ use super::arguments::{ByteTests, DataOptions, FILES_UNIT, FileOptions, Options,
 use super::{Content, Layout, Test};
 use crate::work;
 
-/// MiB of a file that is not asked for, at least.
+/// Least default size of a file, in MiB.
 const SIZE_MIB_MIN: u64 = 300;
 
-/// What is to be measured, and what of it is which test.
+/// A request, and the test of bonnie++ behind each of its tests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Translation {
-    /// The same work as skye understands it.
+    /// The same work as a request to skye.
     pub request: Request,
-    /// Which of the twelve each test of the request is, in its order.
+    /// The test of bonnie++ for each test of the request, in its order.
     pub tests: Vec<Test>,
-    /// MiB of each copy's file; `None` where there are no tests on data.
+    /// Size of each copy's file, in MiB; `None` without tests on data.
     pub size_mib: Option<u64>,
-    /// What the user should know before it begins, a sentence each.
+    /// Notes for the user before the run begins, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// Translates, on a machine with so much memory.
+/// Translates the options, on a machine with `memory_bytes` of memory.
 ///
 /// # Errors
-/// The file would be smaller than twice the memory, or there would be too many files: what was asked for, and what to
-/// write instead.
+/// The file is smaller than twice the memory, or there are too many files. The message has the request and a
+/// remedy.
 pub fn translate(options: &Options, memory_bytes: u64) -> Result<Translation, Trouble> {
     let memory_mib = options.memory_mib.unwrap_or(memory_bytes >> 20);
     let copies = u64::from(options.concurrency);
@@ -82,11 +82,12 @@ pub fn translate(options: &Options, memory_bytes: u64) -> Result<Translation, Tr
     Ok(Translation { request, tests, size_mib, notes })
 }
 
-/// MiB of the file of each copy: twice the memory, or what was asked for if it is no less.
+/// Size of each copy's file, in MiB: the given size, or by default twice the memory. A given size must make files of at
+/// least twice the memory.
 fn size_of(data: &DataOptions, memory_mib: u64, copies: u64, options: &Options) -> Result<u64, Trouble> {
     let Some(mib) = data.size_mib else {
         let wished = (2 * memory_mib).max(SIZE_MIB_MIN);
-        // Nearly a GiB more becomes one, as the original has it.
+        // More than half a GiB becomes a whole one, as in the original.
         return Ok(if wished % 1024 > 512 { wished.next_multiple_of(1024) } else { wished });
     };
     if mib.saturating_mul(copies) >= 2 * memory_mib {
@@ -116,7 +117,7 @@ fn data_tests(options: &Options, data: &DataOptions, size_mib: u64) -> Vec<(Test
     let copies = options.concurrency;
     let chunk = data.chunk_bytes;
     let how = if options.direct { "direct" } else { "buffered" };
-    // Until 1.90, nothing was made durable unless it was asked for.
+    // Until 1.90, data was made durable only on request.
     let syncs = options.compat != Layout::V1_03 || options.syncs_each;
     let sync = if syncs { "end" } else { "none" };
     let t = threads(copies);
@@ -247,7 +248,7 @@ mod tests {
                 "unlink:files=16384:names=letters-first:passes=1:sync=end:order=rnd",
             ]
         );
-        // 1,600 MiB are nearly 2 GiB.
+        // 1,600 MiB become 2 GiB.
         assert_eq!(
             (translation.size_mib, translation.request.size),
             (Some(2048), Some(Size::Bytes(2 << 30)))
@@ -286,7 +287,7 @@ mod tests {
                 |spec: String| spec.split(':').find_map(|word| Some(word.strip_prefix("sync=")?.to_owned()));
             specs(line).into_iter().map(word).map(Option::unwrap_or_default).collect::<Vec<_>>().join(" ")
         };
-        // Of each file test, its own directories are synced, never the whole system.
+        // Each file test syncs its own directories, never the whole system.
         assert_eq!(syncs(""), "end end end   end end  end end  end");
         assert_eq!(syncs("-b"), "end end end   each each  each each  each");
         assert_eq!(syncs("--compat 1.03"), "none none none   none      ");

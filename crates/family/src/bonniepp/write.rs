@@ -5,10 +5,10 @@ use super::{Layout, Line, Test, TestFigures};
 use model::printable::printable;
 
 impl Layout {
-    /// The line with the names of the columns, without its end.
+    /// Returns the line with the names of the columns, without its newline.
     ///
-    /// That of 2.00 is the one of 1.97, as bonnie++ prints it: two names short of its fields, and every name after the
-    /// size of the chunk two places too early.
+    /// The heading of 2.00 is the one of 1.97, as bonnie++ prints it. It has two names fewer than the line has fields.
+    /// Every name after the size of the chunk is two places too early.
     pub fn header(self) -> String {
         let columns = match self {
             Self::V2_00 => Self::V1_97.columns(),
@@ -17,7 +17,7 @@ impl Layout {
         columns.join(",")
     }
 
-    /// The names of the fields of a line, where they really are.
+    /// Names of the fields of a line, at their true places.
     pub(super) fn columns(self) -> Vec<String> {
         let (before, between): (&[&str], &[&str]) = match self {
             Self::V1_03 => (&["name", "file_size"], &["num_files"]),
@@ -52,11 +52,11 @@ const HEAD_WITH_SEEKS: [&str; 9] = [
 const FILES: [&str; 5] = ["num_files", "max_size", "min_size", "num_dirs", "file_chunk_size"];
 
 impl Line {
-    /// The line as CSV without its end, with the fields that its layout really has in the originals.
+    /// Returns the line as CSV without its newline, with the fields that its layout really has in the originals.
     ///
     /// 2.00 leaves the chunk out. 1.97 and 2.00 leave the column for the number of directories empty and put that
-    /// number into the next one. A text with a comma or a quotation mark is quoted (RFC 4180), which the originals do
-    /// not do; what would act instead of show in it becomes visible, so that a line stays a line.
+    /// number into the next one. A text with a comma or a quotation mark is quoted (RFC 4180); the originals do not
+    /// quote it. Characters that would act instead of show become visible, so that a line stays a line.
     pub fn to_csv(&self) -> String {
         let size = self.file_size_mib.map(size_text).unwrap_or_default();
         let chunk = self.unusual_chunk().map(chunk_text).unwrap_or_default();
@@ -111,10 +111,10 @@ fn optional(number: Option<u64>) -> String {
     number.map(|number| number.to_string()).unwrap_or_default()
 }
 
-/// A text of others as a field that is read back as it is.
+/// Writes foreign text as a field that reads back unchanged.
 fn text(value: &str) -> String {
     let value = printable(value);
-    // Readers take blanks around a field away.
+    // Readers remove blanks around a field.
     if value.contains([',', '"']) || value.trim() != value {
         format!("\"{}\"", value.replace('"', "\"\""))
     } else {

@@ -8,12 +8,12 @@ use model::size;
 
 use crate::words::{self, label, scaled, text, unknown, user_and_group, value};
 
-/// Bytes of the file where nothing else was asked for.
+/// Default size of the file, in bytes.
 pub const SIZE_BYTES: u64 = 512 << 20;
-/// The file is a multiple of this, so that the tests by system calls have whole KiB.
+/// Unit of the file size, in bytes, so that the tests by system calls have whole KiB.
 const UNIT_BYTES: u64 = 64 << 10;
 
-/// What `-h` and `--help` print.
+/// Help text of `-h` and `--help`.
 pub const HELP: &str = "\
 Usage: skye getc_putc [-d DIR] [-s SIZE] [-m NAME] [-u USER[:GROUP]] [-g GROUP] [-q] [--json FILE]
 
@@ -30,15 +30,15 @@ what limited each.
 
 Exit codes: 0 done, 1 refused or failed, 128 + N ended by signal N.";
 
-/// What a command line asks for.
+/// A parsed command line.
 pub type Command = words::Command<Options>;
 
-/// What is to be measured, and how it is told.
+/// Options of a run: the work and the form of its results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Where.
+    /// Directory to test in.
     pub directory: PathBuf,
-    /// Bytes of the file.
+    /// Size of the file, in bytes.
     pub size_bytes: u64,
     /// The name in the results.
     pub name: Option<String>,
@@ -46,16 +46,16 @@ pub struct Options {
     pub user: Option<String>,
     /// The group to become.
     pub group: Option<String>,
-    /// Whether nothing but results is told.
+    /// True if nothing but results is printed.
     pub quiet: bool,
-    /// Where the whole result goes.
+    /// File for the whole result.
     pub json: Option<PathBuf>,
 }
 
-/// Understands the words after the program's name.
+/// Parses the words after the program's name.
 ///
 /// # Errors
-/// One sentence: the flag, its value, what it may be, and what to write instead.
+/// One sentence: the flag, its value, the allowed values, and a remedy.
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, String> {
     let mut options = Options {
         directory: PathBuf::from("."),
@@ -99,7 +99,7 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, Strin
     Ok(Command::Measure(Box::new(options)))
 }
 
-/// Rounded down as the original does.
+/// Parses the size of the file and rounds it down, as the original does.
 fn size_of(word: &str) -> Result<u64, String> {
     let bytes = scaled(word.trim(), 1 << 10).map(|bytes| bytes / UNIT_BYTES * UNIT_BYTES);
     bytes.filter(|bytes| *bytes > 0).ok_or_else(|| {

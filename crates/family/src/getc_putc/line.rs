@@ -1,30 +1,30 @@
-//! What getc_putc prints: a CSV line, or a row under eight heads.
+//! The output of getc_putc: a CSV line, or a row under eight headings.
 
 use std::fmt;
 
 use super::Test;
 use crate::results::{Rate, Results};
 
-/// What stands for a rate that was too fast to be timed.
+/// Sign for a rate that was too fast to be timed.
 const TOO_FAST: &str = "++++++";
-/// Columns of the name in the text.
+/// Width of the name in the text, in columns.
 const NAME_COLUMNS: usize = 21;
-/// Most fields that a name with commas in it takes.
+/// Most fields of a name that has commas.
 const NAME_FIELDS_MAX: usize = 4;
-/// The version whose formats these are.
+/// Version of getc_putc that has these formats.
 const VERSION: &str = "2.00a";
 
-/// What one run found.
+/// Results of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// The machine, or what it was called.
+    /// Label of the run, or the machine.
     pub name: String,
-    /// Rates in the order of [`Test::ALL`]; `None` for what was too fast to be timed.
+    /// Rates in the order of [`Test::ALL`]; `None` if too fast to be timed.
     pub kib_per_second: [Option<u64>; Test::ALL.len()],
 }
 
 impl Line {
-    /// One in which nothing was timed.
+    /// A line without any timed test.
     pub fn new(name: &str) -> Self {
         Self { name: name.into(), kib_per_second: [None; Test::ALL.len()] }
     }
@@ -33,12 +33,12 @@ impl Line {
         self.kib_per_second.map(|rate| rate.map_or_else(|| TOO_FAST.to_owned(), |rate| rate.to_string()))
     }
 
-    /// As CSV, without a newline.
+    /// Returns the line as CSV, without a newline.
     pub fn to_csv(&self) -> String {
         format!("{},{}", self.name, self.cells().join(","))
     }
 
-    /// As a table of two lines, each with its newline.
+    /// Returns a table of two lines, each with its newline.
     pub fn to_text(&self) -> String {
         let row = |cells: &[&str]| cells.iter().map(|cell| format!(" {cell:>6}")).collect::<String>();
         let heads = Test::ALL.map(Test::head);
@@ -52,7 +52,7 @@ impl Line {
         )
     }
 
-    /// The rates that were timed.
+    /// Returns the rates that were timed.
     pub fn results(&self) -> Results {
         let timed = Test::ALL.iter().zip(self.kib_per_second);
         let rates =
@@ -61,14 +61,14 @@ impl Line {
     }
 }
 
-/// What is wrong with a line that looks like one of getc_putc.
+/// A problem in a line that looks like one of getc_putc.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Its number, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// The rate, from 1.
+    /// Number of the rate in the line, from 1.
     pub field: usize,
-    /// What stands there.
+    /// Text of the field.
     pub found: String,
 }
 
@@ -83,13 +83,13 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Finds runs in CSV lines or in the whole output; a CSV line counts for the table that was printed with it.
+/// Finds runs in CSV lines or in the whole output. A CSV line replaces the table that was printed with it.
 pub fn read(text: &str) -> (Vec<Line>, Vec<Problem>) {
     let mut lines = Vec::new();
     let mut problems = Vec::new();
     let mut rows: Vec<Line> = Vec::new();
     let mut is_headed = false;
-    // A table of somebody else's numbers has heads of its own.
+    // A table of another program's numbers has headings of its own.
     if text.lines().any(is_foreign_heading) {
         return (lines, problems);
     }
@@ -110,20 +110,20 @@ pub fn read(text: &str) -> (Vec<Line>, Vec<Problem>) {
             }
         }
     }
-    // A name is cut nowhere, so that the same run is the same line.
+    // Names are never cut, so table and CSV line of one run are equal.
     rows.retain(|row| !lines.contains(row));
     rows.append(&mut lines);
     (rows, problems)
 }
 
-/// Whether a line has as many fields as a result, and words in place of all rates.
+/// True if a line has as many fields as a result, and words in place of all rates.
 fn is_foreign_heading(row: &str) -> bool {
     let fields: Vec<_> = row.split(',').collect();
     let is_word = |field: &&str| field.contains(char::is_alphabetic);
     fields.len() > Test::ALL.len() && fields[fields.len() - Test::ALL.len()..].iter().all(is_word)
 }
 
-/// Whether the heads of the table end a line: progress may stand before them.
+/// True if the headings of the table end a line; progress may come before them.
 fn heads(row: &str) -> bool {
     let mut words = row.split_whitespace().rev();
     Test::ALL.iter().rev().all(|test| words.next() == Some(test.head()))
@@ -135,7 +135,7 @@ fn cells_of_row(row: &str) -> Option<(String, Vec<String>)> {
     Some((name.join(" "), cells.iter().map(|cell| (*cell).to_owned()).collect()))
 }
 
-/// The fields of a line that has enough of them, of which at least half are rates. A name may have a few commas in it.
+/// Name and fields of a line with enough fields, at least half of them rates. A name may have a few commas.
 fn cells_of_csv(row: &str) -> Option<(String, Vec<String>)> {
     let fields: Vec<_> = row.trim_end_matches('\r').split(',').collect();
     let (name, cells) = fields.split_at_checked(fields.len().checked_sub(Test::ALL.len())?)?;
@@ -145,7 +145,7 @@ fn cells_of_csv(row: &str) -> Option<(String, Vec<String>)> {
         .then(|| (name.join(","), cells.iter().map(|cell| cell.trim().to_owned()).collect()))
 }
 
-/// A rate, or `None` in it for one that was too fast.
+/// A rate; the inner `None` is for one that was too fast.
 fn rate(cell: &str) -> Option<Option<u64>> {
     let cell = cell.trim();
     if !cell.is_empty() && cell.bytes().all(|byte| byte == b'+') {
@@ -155,7 +155,7 @@ fn rate(cell: &str) -> Option<Option<u64>> {
     cell.parse().ok().filter(|_| is_number).map(Some)
 }
 
-/// All rates, or the index of the first that is none.
+/// All rates, or the index of the first field that is no rate.
 fn rates(cells: &[String]) -> Result<[Option<u64>; Test::ALL.len()], usize> {
     let mut found = [None; Test::ALL.len()];
     for (index, (slot, cell)) in found.iter_mut().zip(cells).enumerate() {

@@ -1,6 +1,6 @@
-//! The command line of GoBonnieGo: its flags, as Go's package `flag` understands them, and what is refused.
+//! The command line of GoBonnieGo: its flags, as Go's package `flag` understands them, and its refusals.
 //!
-//! A flag of several letters may have one dash here, which no parser of the other front ends allows.
+//! Here, a flag of several letters may have one dash. The parsers of the other front ends do not allow that.
 
 use std::ffi::{OsStr, OsString};
 use std::ops::RangeInclusive;
@@ -14,18 +14,18 @@ use model::workload::CacheMode;
 
 use crate::words;
 
-/// Length of the IOPS test that is not asked for, in seconds.
+/// Default length of the IOPS test, in seconds.
 pub const IOPS_SECONDS: f64 = 15.0;
 /// Shortest and longest IOPS test, in seconds.
 const IOPS_SECONDS_RANGE: RangeInclusive<f64> = 0.001..=1e6;
-/// Smallest and largest size in GiB: a MiB, as the size is cut to whole ones, and a PiB.
+/// Smallest and largest size, in GiB: a MiB, because sizes are cut to whole MiB, and a PiB.
 const SIZE_GIB_RANGE: RangeInclusive<f64> = 1.0 / 1024.0..=1_048_576.0;
-/// Most runs.
+/// Largest number of runs.
 const RUNS_MAX: u64 = 1_000_000_000;
-/// Longest time that runs may be asked to go on, in seconds.
+/// Longest time that `-seconds` can ask for, in seconds.
 const SECONDS_MAX: u64 = 10_000_000;
 
-/// What `-h` and `-help` print.
+/// Help text of `-h` and `-help`.
 pub const HELP: &str = "\
 Usage: skye gobonniego [-dir DIR] [-size GIB] [-threads N] [-runs N] [-seconds N] [-iops-duration SECONDS]
                        [-json] [-v] [-cache cold|as-is|drop-all] [-document FILE]
@@ -74,31 +74,31 @@ const FLAGS: [&str; 13] = [
     "help",
 ];
 
-/// What a command line asks for.
+/// A parsed command line.
 pub type Command = words::Command<Options>;
 
-/// What is to be measured, and how it is told.
+/// Options of a run: the work and the form of its results.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// Where; `None`: where temporary files go.
+    /// Directory to test in; `None`: the directory of temporary files.
     pub directory: Option<PathBuf>,
-    /// GiB over all threads; `None`: by the memory.
+    /// Size over all threads, in GiB; `None`: derived from the memory.
     pub size_gib: Option<f64>,
-    /// Threads of each test; `None`: the CPUs.
+    /// Threads of each test; `None`: the number of CPUs.
     pub threads: Option<u32>,
-    /// Runs, at least.
+    /// Least number of runs.
     pub runs: u64,
-    /// Seconds for which runs go on, at least.
+    /// Least time for which runs go on, in seconds.
     pub seconds: u64,
     /// Length of the IOPS test in seconds.
     pub iops_seconds: f64,
-    /// Whether there is JSON at the end, in place of lines of text.
+    /// True if JSON at the end replaces the lines of text.
     pub json: bool,
-    /// Whether stderr has the details.
+    /// True if stderr has the details.
     pub verbose: bool,
-    /// What is dropped before a test.
+    /// Caches that are dropped before a test.
     pub cache: CacheMode,
-    /// Where the whole result goes.
+    /// File for the whole result.
     pub document: Option<PathBuf>,
 }
 
@@ -119,10 +119,10 @@ impl Default for Options {
     }
 }
 
-/// Understands the words after the program's name.
+/// Parses the words after the program's name.
 ///
 /// # Errors
-/// One sentence: the flag, its value, what it may be, and what to write instead.
+/// One sentence: the flag, its value, the allowed values, and a remedy.
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, String> {
     let mut words = words.into_iter();
     let mut options = Options::default();
@@ -161,14 +161,14 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, Strin
     Ok(Command::Measure(Box::new(options)))
 }
 
-/// A flag with its value, where it has one.
+/// A flag with its value, if it has one.
 struct Flag {
     name: String,
     value: Option<OsString>,
 }
 
 impl Flag {
-    /// The flag that a word begins; `None` if it ends the flags, as `--` does.
+    /// Returns the flag that a word begins, or `None` if the word ends the flags, as `--` does.
     fn of(word: &OsStr, rest: &mut impl Iterator<Item = OsString>) -> Result<Option<Self>, String> {
         let shown = word.to_string_lossy();
         if shown == "--" {
@@ -187,7 +187,7 @@ impl Flag {
         if name.is_empty() || name.starts_with('-') {
             return Err(format!("`{shown}` is no flag of gobonniego; -h shows them all"));
         }
-        // One that is not known must not take the word after it with it.
+        // An unknown flag must not take the next word with it.
         let takes_value = FLAGS.contains(&name.as_str())
             && !SWITCHES.contains(&name.as_str())
             && !matches!(name.as_str(), "h" | "help");
@@ -203,7 +203,7 @@ fn unknown(name: &str) -> String {
     }
 }
 
-/// A word that is no flag. The original ignores it, and all flags that follow it.
+/// Error message for a word that is no flag. The original ignores it, and all flags that follow it.
 fn leftover(word: &str) -> String {
     if boolean(word).is_some() {
         return format!(
@@ -213,7 +213,7 @@ fn leftover(word: &str) -> String {
     format!("`{word}` belongs to no flag; the directory to test in is given by -dir")
 }
 
-/// The words that Go takes for a truth value.
+/// Parses the words that Go accepts as a truth value.
 fn boolean(word: &str) -> Option<bool> {
     match word {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
@@ -251,7 +251,7 @@ fn whole(flag: &str, value: Option<OsString>, range: RangeInclusive<u64>, what: 
     })
 }
 
-/// A number that may have a fraction. What is not finite is in no range.
+/// Parses a number that may have a fraction. A number that is not finite is in no range.
 fn decimal(
     flag: &str,
     value: Option<OsString>,
@@ -261,7 +261,7 @@ fn decimal(
 ) -> Result<f64, String> {
     let word = given(flag, value)?;
     within(&word, &range).ok_or_else(|| {
-        // The least is told as a number that people would write.
+        // The smallest number is shown as people would write it.
         format!(
             "-{flag} `{}`: write {unit} as a number, 0.001 to {}, such as -{flag} {example}",
             word.to_string_lossy(),
@@ -328,7 +328,7 @@ mod tests {
             assert_eq!(options(line), expected, "{line}");
         }
         assert!(!options("-json -json=false -v=0").json);
-        // A value is taken as it stands.
+        // A value is taken as it is.
         assert_eq!(options("-dir -json").directory, Some("-json".into()));
         assert_eq!(options("-dir=a=b").directory, Some("a=b".into()));
         assert_eq!(options("-runs 0 -seconds 1").runs, 0);

@@ -1,4 +1,4 @@
-//! From what was measured to the numbers of one run.
+//! The numbers of one run, from the measured tests.
 
 use model::run::{PhaseRecord, Status};
 
@@ -16,10 +16,10 @@ pub enum Test {
 }
 
 impl Test {
-    /// All of them, in their order.
+    /// All tests, in their order.
     pub const ALL: [Self; 3] = [Self::Write, Self::Read, Self::Iops];
 
-    /// What it is called in results.
+    /// Name of the test in results.
     pub fn title(self) -> &'static str {
         match self {
             Self::Write => "Sequential Write",
@@ -29,7 +29,7 @@ impl Test {
     }
 }
 
-/// What one test came to: bytes, or operations of the IOPS test, and the time from its start to its last end.
+/// Result of one test: bytes, or operations of the IOPS test, and the time from the first start to the last end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moved {
     amount: u64,
@@ -46,13 +46,13 @@ impl Moved {
         self.elapsed_ns as f64 / 1e9
     }
 
-    /// How many a second; zero where no time has passed.
+    /// Amount per second; zero if no time has passed.
     fn per_second(self) -> f64 {
         if self.elapsed_ns == 0 { 0.0 } else { self.amount as f64 * 1e9 / self.elapsed_ns as f64 }
     }
 }
 
-/// What is kept of a run: all that its results are made of, and nothing that grows with its length.
+/// The numbers of a run: all that its results need, and nothing that grows with its length.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Figures {
     write: Moved,
@@ -61,7 +61,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Those of a run; `None` unless each of its three tests was measured to its end.
+    /// Returns the numbers of a run, or `None` unless all of its three tests finished.
     pub fn of(phases: &[PhaseRecord]) -> Option<Self> {
         let [write, read, iops] = phases else { return None };
         let all_done = phases.iter().all(|phase| phase.status == Status::Done);
@@ -72,7 +72,7 @@ impl Figures {
         })
     }
 
-    /// The run in the original's JSON; `start_time` is RFC 3339 with nanoseconds.
+    /// Converts the run to the original's JSON; `start_time` is RFC 3339 with nanoseconds.
     pub fn to_result(self, start_time: String) -> RunResult {
         RunResult {
             write_megabytes_per_second: Some(self.write.per_second() / 1e6),
@@ -88,7 +88,7 @@ impl Figures {
         }
     }
 
-    /// What the original says with `-v` when a test is over.
+    /// Messages of the original with `-v` when a test is over.
     pub fn details(test: Test, phase: &PhaseRecord) -> Vec<Told> {
         let moved = Moved::of(test, phase);
         let (mib, mb) = (moved.amount >> 20, moved.amount as f64 / 1e6);
@@ -100,7 +100,7 @@ impl Figures {
         amounts.into_iter().chain([Told::Seconds(moved.seconds())]).collect()
     }
 
-    /// The line of text that a test ends with.
+    /// The line of text at the end of a test.
     pub fn line(test: Test, phase: &PhaseRecord) -> Line {
         let rate = Moved::of(test, phase).per_second();
         match test {

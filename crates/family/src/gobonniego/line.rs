@@ -1,58 +1,58 @@
-//! The lines of text: a rate for each test on stdout, and on stderr lines with the time.
+//! Lines of text: a rate for each test on stdout, and lines with the time on stderr.
 
 use std::fmt;
 
-/// One line of what GoBonnieGo prints.
+/// One line of GoBonnieGo's output.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Line {
-    /// Sequential write, in 10^6 bytes a second.
+    /// Sequential write, in 10^6 bytes per second.
     WriteMbPerSecond(f64),
-    /// Sequential read, in 10^6 bytes a second.
+    /// Sequential read, in 10^6 bytes per second.
     ReadMbPerSecond(f64),
-    /// Operations a second.
+    /// Operations per second.
     Iops(f64),
     /// A line with the time, from stderr.
     Stamped {
-        /// The time as it stands there: "2026/11/21 01:22:19".
+        /// The time as it is written: "2026/11/21 01:22:19".
         at: String,
-        /// What is told.
+        /// Message of the line.
         told: Told,
     },
 }
 
-/// What a line with the time tells.
+/// Message of a line with the time.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Told {
-    /// The first line, which is there without `-v` too.
+    /// The first line, which is also printed without `-v`.
     Starting {
         /// Version of GoBonnieGo.
         version: String,
-        /// Runs that were asked for.
+        /// Requested number of runs.
         runs: u64,
-        /// Seconds that were asked for.
+        /// Requested seconds.
         seconds: u64,
         /// Threads of each test.
         threads: u64,
-        /// MiB over all threads.
+        /// Size over all threads, in MiB.
         size_mib: u64,
     },
-    /// CPUs.
+    /// Number of CPUs.
     Cores(u64),
-    /// MiB of memory.
+    /// Size of the memory, in MiB.
     MemoryMib(u64),
-    /// Where the files are.
+    /// Directory of the files.
     Directory(String),
-    /// MiB that were written.
+    /// Written data, in MiB.
     WrittenMib(u64),
-    /// 10^6 bytes that were written.
+    /// Written data, in 10^6 bytes.
     WrittenMb(f64),
-    /// MiB that were read.
+    /// Data that was read, in MiB.
     ReadMib(u64),
-    /// 10^6 bytes that were read.
+    /// Data that was read, in 10^6 bytes.
     ReadMb(f64),
-    /// How long the test took, in seconds.
+    /// Length of the test, in seconds.
     Seconds(f64),
-    /// Operations of the IOPS test.
+    /// Number of operations of the IOPS test.
     Operations(u64),
 }
 
@@ -69,7 +69,7 @@ const READ_MIB: &str = "Read (MiB): ";
 const READ_MB: &str = "Read (MB): ";
 const SECONDS: &str = "Duration (seconds): ";
 const OPERATIONS: &str = "operations ";
-/// The keys of the first line, in their order.
+/// Keys of the first line, in their order.
 const STARTING_KEYS: [&str; 5] = ["version", "runs", "seconds", "threads", "disk space to use (MiB)"];
 
 impl fmt::Display for Line {
@@ -106,18 +106,18 @@ impl fmt::Display for Told {
     }
 }
 
-/// What stands in a line where something else was expected.
+/// Unexpected text in a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wrong {
-    /// Bytes of the line before it.
+    /// Bytes of the line before the text.
     pub(super) at_byte: usize,
-    /// What stands there.
+    /// Text found there.
     pub(super) has: String,
-    /// What was expected.
+    /// Text that was expected.
     pub(super) expected: &'static str,
 }
 
-/// The line that a text is; `None` for a text of others.
+/// Parses a line of GoBonnieGo, or returns `None` for foreign text.
 pub(super) fn parse(text: &str) -> Option<Result<Line, Wrong>> {
     let rate = |prefix: &str, make: fn(f64) -> Line| Some(real(text, prefix, text)?.map(make));
     rate(WRITE, Line::WriteMbPerSecond)
@@ -126,7 +126,7 @@ pub(super) fn parse(text: &str) -> Option<Result<Line, Wrong>> {
         .or_else(|| stamped(text))
 }
 
-/// The form of the time: digits for zeros, all else as it stands.
+/// Form of the time: each zero is any digit, all else is literal.
 const STAMP: &str = "0000/00/00 00:00:00";
 
 fn stamped(text: &str) -> Option<Result<Line, Wrong>> {
@@ -172,12 +172,13 @@ fn starting(rest: &str, text: &str) -> Option<Result<Told, Wrong>> {
     }))
 }
 
-/// The whole number that follows a prefix; `None` where there is another prefix.
+/// Parses the whole number after a prefix, or returns `None` if the text has a different prefix.
 fn whole(rest: &str, prefix: &str, text: &str) -> Option<Result<u64, Wrong>> {
     number(rest, prefix, text, "a whole number", |word| word.parse().ok())
 }
 
-/// The same for one with a fraction. What is negative or not finite is no rate and no time.
+/// Parses the number after a prefix, with or without a fraction. A negative number is no rate and no time, nor is one
+/// that is not finite.
 fn real(rest: &str, prefix: &str, text: &str) -> Option<Result<f64, Wrong>> {
     let parse = |word: &str| word.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
     number(rest, prefix, text, "a number", parse)

@@ -1,4 +1,4 @@
-//! Finding what GoBonnieGo wrote in any text: its JSON, and its lines.
+//! Finds the output of GoBonnieGo in any text: its JSON, and its lines.
 
 use std::fmt;
 
@@ -9,22 +9,22 @@ use super::line::{self, Wrong};
 use super::{Line, Report, RunResult, Test, Told};
 use crate::results::{Rate, Results};
 
-/// Characters of a foreign text that are repeated in a problem.
+/// Most characters of foreign text that a problem repeats.
 const SHOWN_MAX: usize = 60;
-/// Keys by which its JSON is known.
+/// Keys that identify the JSON of GoBonnieGo.
 const KEYS: [&str; 3] =
     ["\"gobonniego_directory\"", "\"num_readers_and_writers\"", "\"write_megabytes_per_second\""];
 
-/// What stands where something else was expected.
+/// Unexpected text in the output of GoBonnieGo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// Line of the text, counted from 1.
     pub line: usize,
-    /// Character of the line, counted from 1; absent where a key says more.
+    /// Character of the line, counted from 1; `None` if a key says more.
     pub column: Option<usize>,
-    /// The key of the JSON, such as "results[0].iops"; absent in lines of text.
+    /// Key of the JSON, such as "results[0].iops"; `None` in lines of text.
     pub key: Option<String>,
-    /// What is wrong, harmless for a terminal.
+    /// Description of the problem, harmless for a terminal.
     pub text: String,
 }
 
@@ -43,19 +43,19 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// What was found in a text.
+/// Output of GoBonnieGo that was found in a text.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Reading {
-    /// Each JSON, in its order.
+    /// All JSON reports, in their order.
     pub reports: Vec<Report>,
-    /// Each line of text, in its order.
+    /// All lines of text, in their order.
     pub lines: Vec<Line>,
-    /// What looks like either and is none.
+    /// Problems of text that looks like either and is neither.
     pub problems: Vec<Problem>,
 }
 
-/// What GoBonnieGo wrote in a text: JSON on one line or many, lines of text with or without those of `-v`, or both. All
-/// else is passed over, and so are keys that are not known.
+/// Finds the output of GoBonnieGo in a text: JSON on one line or many, lines of text with or without those of `-v`, or
+/// both. All other text is skipped, and so are unknown keys.
 pub fn read(text: &str) -> Reading {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reading = Reading::default();
@@ -83,7 +83,7 @@ fn of_line(line: usize, row: &str, wrong: &Wrong) -> Problem {
     }
 }
 
-/// A foreign text in a message.
+/// Formats foreign text for a message.
 fn shown(text: &str) -> String {
     let mut short: String = text.chars().take(SHOWN_MAX).collect();
     if short.len() < text.len() {
@@ -93,12 +93,12 @@ fn shown(text: &str) -> String {
 }
 
 impl Reading {
-    /// Whether there was nothing of GoBonnieGo.
+    /// True if nothing of GoBonnieGo was found.
     pub fn is_empty(&self) -> bool {
         self.reports.is_empty() && self.lines.is_empty() && self.problems.is_empty()
     }
 
-    /// The results of each run.
+    /// Returns the results of each run.
     pub fn results(&self) -> Vec<Results> {
         self.reports.iter().flat_map(Report::to_results).chain(of_lines(&self.lines)).collect()
     }
@@ -111,10 +111,10 @@ impl Reading {
             let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
             match values.next() {
                 Some(Ok(Value::Object(keys))) if is_report(&keys) => self.take(line, &keys),
-                // What else is said of it is the business of whoever wrote it.
+                // JSON of other programs is skipped.
                 Some(Ok(_)) | None => {}
                 Some(Err(error)) => {
-                    // What broke before the first of its keys is somebody else's.
+                    // JSON that broke before the first of these keys is from another program.
                     let mut understood = rest.lines().take(error.line());
                     if understood.any(|row| KEYS.iter().any(|key| row.contains(key))) {
                         self.problems.push(of_json(line, &error));
@@ -166,7 +166,7 @@ impl Reading {
     }
 }
 
-/// Where the next object begins that stands at the beginning of a line.
+/// Returns the offset of the next object at the beginning of a line.
 fn object_from(text: &str, at: usize) -> Option<usize> {
     let rest = text.get(at..)?;
     if rest.starts_with('{') && (at == 0 || text[..at].ends_with('\n')) {
@@ -175,7 +175,7 @@ fn object_from(text: &str, at: usize) -> Option<usize> {
     rest.find("\n{").map(|found| at + found + 1)
 }
 
-/// A document of ours has a schema.
+/// True if an object is a report of GoBonnieGo. A document of ours has a schema.
 fn is_report(keys: &Map<String, Value>) -> bool {
     let has = |key: &str| keys.contains_key(key);
     !has("schema") && (has("gobonniego_directory") || has("num_readers_and_writers") || has("results"))
@@ -183,7 +183,7 @@ fn is_report(keys: &Map<String, Value>) -> bool {
 
 fn of_json(line: usize, error: &serde_json::Error) -> Problem {
     let what = error.to_string();
-    // It ends with the place, which is said otherwise here.
+    // The message ends with the place, which the problem shows in another way.
     let what = what.split(" at line ").next().unwrap_or_default();
     let text = match error.is_eof() {
         true => format!("the JSON ends too early ({what}); copy the whole line that gobonniego printed"),
@@ -197,17 +197,17 @@ fn expected(line: usize, key: String, value: &Value, expected: &str) -> Problem 
     Problem { line, column: None, key: Some(key), text: format!("has {has}, expected {expected}") }
 }
 
-/// An object of the JSON that is being read.
+/// An object of the JSON, while it is read.
 struct Object<'a, 'p> {
     line: usize,
-    /// What stands before its keys in messages.
+    /// Text before the keys of the object in messages.
     place: String,
     keys: &'a Map<String, Value>,
     problems: &'p mut Vec<Problem>,
 }
 
 impl<'a> Object<'a, '_> {
-    /// The value of a key, if there is one that is of the kind; another is a problem.
+    /// Returns the value of a key if it is of this kind. A value of another kind is a problem.
     fn value<T>(&mut self, key: &str, kind: &str, read: impl FnOnce(&'a Value) -> Option<T>) -> Option<T> {
         let value = self.keys.get(key)?;
         let found = read(value);
@@ -229,7 +229,7 @@ impl<'a> Object<'a, '_> {
         self.value(key, "a whole number", Value::as_u64)
     }
 
-    /// A number without which a result says nothing.
+    /// Returns a number that every result needs; a missing key is a problem.
     fn rate(&mut self, key: &str) -> Option<f64> {
         if !self.keys.contains_key(key) {
             self.lacks(key, "a number");
@@ -255,12 +255,12 @@ impl<'a> Object<'a, '_> {
     }
 }
 
-/// The program, with its version where that is known.
+/// Name of the program, with its version if known.
 fn program(version: Option<&str>) -> String {
     version.map_or("GoBonnieGo".to_owned(), |version| format!("GoBonnieGo {version}"))
 }
 
-/// The rates of a run, of those that are known; the first two in 10^6 bytes a second.
+/// The known rates of a run; the first two are given in 10^6 bytes per second.
 fn rates(rates: [Option<f64>; 3]) -> Vec<Rate> {
     let of = |(test, rate): (Test, Option<f64>)| match test {
         Test::Write | Test::Read => Some(Rate::of_bytes(test.title(), rate? * 1e6)),
@@ -269,7 +269,7 @@ fn rates(rates: [Option<f64>; 3]) -> Vec<Rate> {
     Test::ALL.into_iter().zip(rates).filter_map(of).collect()
 }
 
-/// What a run is called: what it was measured in, and which it is, if there are several.
+/// Name of a run: the conditions of the measurement, and the number of the run if there are several.
 fn name(mut parts: Vec<String>, index: usize, of: usize) -> String {
     if of > 1 {
         parts.push(format!("run {} of {of}", index + 1));
@@ -278,7 +278,7 @@ fn name(mut parts: Vec<String>, index: usize, of: usize) -> String {
 }
 
 impl Report {
-    /// The results of each run.
+    /// Returns the results of each run.
     pub fn to_results(&self) -> Vec<Results> {
         let described = || {
             let size = self.disk_space_used_gib.map(|gib| format!("{gib} GiB"));
@@ -297,8 +297,8 @@ impl Report {
     }
 }
 
-/// The results of each run in lines of text. A line of a test that the run has already begins another run, and so does
-/// one that stands before it in their order.
+/// Returns the results of each run in lines of text. A line begins a new run if the run already has that test, or one
+/// that comes later in the order of tests.
 fn of_lines(lines: &[Line]) -> Vec<Results> {
     #[derive(Default)]
     struct Session {

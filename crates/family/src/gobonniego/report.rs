@@ -1,36 +1,36 @@
-//! The JSON of GoBonnieGo: what it measured in, and the results of each run, in its keys and their order.
+//! The JSON of GoBonnieGo in its keys and their order: the conditions, and the results of each run.
 
 use std::fmt::Write;
 
-/// All that one line of JSON holds. What is absent was absent in what was read.
+/// Content of one line of JSON. A field is absent if it was absent in the text.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
     /// Version of GoBonnieGo.
     pub version: Option<String>,
-    /// When it was started: RFC 3339 with up to nine digits of the second.
+    /// Time of the program's start, in RFC 3339 with up to nine digits of the second.
     pub start_time: Option<String>,
-    /// The directory of its files.
+    /// Directory of its files.
     pub directory: Option<String>,
-    /// GiB over all threads.
+    /// Size over all threads, in GiB.
     pub disk_space_used_gib: Option<f64>,
     /// Threads of each test.
     pub threads: Option<u64>,
-    /// Bytes of memory.
+    /// Size of the memory, in bytes.
     pub physical_memory_bytes: Option<u64>,
-    /// Length of the IOPS test that was asked for, in seconds.
+    /// Requested length of the IOPS test, in seconds.
     pub iops_duration_seconds: Option<f64>,
-    /// Each run.
+    /// Results of each run.
     pub results: Vec<RunResult>,
 }
 
 /// The results of one run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunResult {
-    /// Sequential write, in 10^6 bytes a second.
+    /// Sequential write, in 10^6 bytes per second.
     pub write_megabytes_per_second: Option<f64>,
-    /// Sequential read, in 10^6 bytes a second.
+    /// Sequential read, in 10^6 bytes per second.
     pub read_megabytes_per_second: Option<f64>,
-    /// Operations a second.
+    /// Operations per second.
     pub iops: Option<f64>,
     /// Length of the sequential write, in seconds.
     pub write_seconds: Option<f64>,
@@ -38,27 +38,28 @@ pub struct RunResult {
     pub read_seconds: Option<f64>,
     /// Length of the IOPS test, in seconds.
     pub io_seconds: Option<f64>,
-    /// When the run began: as [`Report::start_time`].
+    /// Time of the run's start, as in [`Report::start_time`].
     pub start_time: Option<String>,
-    /// Bytes that were written.
+    /// Written bytes.
     pub write_bytes: Option<u64>,
     /// Bytes that were read.
     pub read_bytes: Option<u64>,
-    /// Operations of the IOPS test.
+    /// Number of operations of the IOPS test.
     pub io_operations: Option<u64>,
 }
 
-/// What ends the JSON, after the last result.
+/// End of the JSON, after the last result.
 pub const CLOSING: &str = "]}\n";
 
 impl Report {
-    /// The JSON, as one line with its end.
+    /// Returns the JSON as one line with its newline.
     pub fn to_json(&self) -> String {
         let results: Vec<_> = self.results.iter().map(RunResult::to_json).collect();
         format!("{}{}{CLOSING}", self.opening(), results.join(","))
     }
 
-    /// The JSON up to the first result: who has many writes them one by one, commas between, and then [`CLOSING`].
+    /// Returns the JSON up to the first result. A writer of many results adds them one by one, with commas between, and
+    /// then [`CLOSING`].
     pub fn opening(&self) -> String {
         let mut keys = Keys::default();
         keys.text("version", self.version.as_deref());
@@ -74,7 +75,7 @@ impl Report {
 }
 
 impl RunResult {
-    /// The result as a JSON object.
+    /// Returns the result as a JSON object.
     pub fn to_json(&self) -> String {
         let mut keys = Keys::default();
         keys.real("write_megabytes_per_second", self.write_megabytes_per_second);
@@ -91,7 +92,7 @@ impl RunResult {
     }
 }
 
-/// Keys with their values, of those that there are.
+/// Keys with their values; absent values are left out.
 #[derive(Default)]
 struct Keys {
     written: String,
@@ -118,8 +119,8 @@ impl Keys {
     }
 }
 
-/// A number as Go's `encoding/json` writes it: as few digits as are read back the same, with an exponent where it is
-/// below 10^-6 or from 10^21 on.
+/// Formats a number as Go's `encoding/json` does: with as few digits as read back the same. It has an exponent below
+/// 10^-6 and from 10^21 on.
 fn real(value: f64) -> String {
     let size = value.abs();
     if size != 0.0 && !(1e-6..1e21).contains(&size) {
@@ -129,7 +130,7 @@ fn real(value: f64) -> String {
     format!("{value}")
 }
 
-/// A text as Go's `encoding/json` writes it, which escapes what HTML would act upon, too.
+/// Quotes a text as Go's `encoding/json` does, which also escapes characters that act in HTML.
 fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

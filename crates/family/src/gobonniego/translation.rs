@@ -13,28 +13,28 @@ use crate::work;
 /// Bytes of each call of the sequential tests.
 const BLOCK_BYTES: u64 = 64 << 10;
 
-/// What is to be measured in each run.
+/// The request for each run, with its sizes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Translation {
-    /// The same work as skye understands it: write, read, IOPS.
+    /// The same work as a request to skye: write, read, IOPS.
     pub request: Request,
     /// Threads of each test.
     pub threads: u32,
-    /// GiB over all threads, as it was asked for.
+    /// Requested size over all threads, in GiB.
     pub size_gib: f64,
-    /// The same in whole MiB, which are what is divided among the threads.
+    /// The same size in whole MiB, which are divided among the threads.
     pub size_mib: u64,
-    /// Bytes of all files.
+    /// Size of all files, in bytes.
     pub size_bytes: u64,
-    /// What the user should know before it begins, a sentence each.
+    /// Notes for the user before the run begins, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// Translates, on a machine with so many CPUs and so much memory. A simulated device has no files that could be new, and
-/// no cache.
+/// Translates the options, on a machine with `cpus` CPUs and `memory_bytes` of memory. A simulated device has no files
+/// that could be new, and no cache.
 pub fn translate(options: &Options, cpus: u32, memory_bytes: u64, is_simulated: bool) -> Translation {
     let threads = options.threads.unwrap_or(cpus).clamp(1, CONCURRENCY_MAX);
-    // Twice the memory in whole MiB, as a number of GiB.
+    // Twice the memory in whole MiB, converted to GiB.
     let size_gib = options.size_gib.unwrap_or_else(|| (2 * (memory_bytes >> 20)).max(1) as f64 / 1024.0);
     let size_mib = (size_gib * 1024.0) as u64;
     // Each thread writes its last block whole.
@@ -56,10 +56,10 @@ pub fn translate(options: &Options, cpus: u32, memory_bytes: u64, is_simulated: 
     Translation { request, threads, size_gib, size_mib, size_bytes, notes }
 }
 
-/// Refuses files for which there is no room, in the words of this command line.
+/// Refuses files that do not fit, in the words of this command line.
 ///
 /// # Errors
-/// Their size, the free space, and what to write instead.
+/// The files do not fit; the message has their size, the free space, and a remedy.
 pub fn check_room(
     options: &Options,
     translation: &Translation,
@@ -77,7 +77,7 @@ pub fn check_room(
     ))
 }
 
-/// What happens to the caches.
+/// Describes the treatment of the caches.
 fn cache_note(cache: CacheMode) -> &'static str {
     match cache {
         CacheMode::AsIs => {

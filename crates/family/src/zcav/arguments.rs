@@ -1,4 +1,4 @@
-//! The command line of zcav: its flags, their ranges, and what is refused.
+//! The command line of zcav: its flags, their ranges, and its refusals.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,18 +8,18 @@ use lexopt::{Arg, Parser};
 use super::MIB;
 use crate::words::{self, scaled, text, unknown, value, within};
 
-/// Passes.
+/// Allowed numbers of passes.
 const PASSES_RANGE: std::ops::RangeInclusive<u64> = 1..=100;
-/// Every so many blocks.
+/// Allowed distances of visited blocks, in blocks.
 const EVERY_RANGE: std::ops::RangeInclusive<u64> = 2..=20;
-/// MiB of a block: up to a TiB.
+/// Largest block, in MiB: a TiB.
 const BLOCK_MIB_MAX: u64 = 1 << 20;
-/// MiB of a call. Each file has a buffer of this size, and a call moves less than 2 GiB.
+/// Largest call, in MiB. Each file has a buffer of this size, and a call moves less than 2 GiB.
 const CHUNK_MIB_MAX: u64 = 1024;
-/// Files and devices at once: each has a thread.
+/// Largest number of files and devices at once: each has a thread.
 const TARGETS_MAX: usize = 256;
 
-/// What `-h` and `--help` print.
+/// Help text of `-h` and `--help`.
 pub const HELP: &str = "\
 Usage: skye zcav [-b BLOCK[:CHUNK]] [-c PASSES] [-r [START:]END] [-s N] [-w] [-u USER[:GROUP]] [-g GROUP]
                  [--svg FILE] [-l LOG] [-f] FILE …
@@ -42,47 +42,47 @@ Results are offset in GiB, MiB/s and seconds: gnuplot -e \"plot 'LOG' with lines
 
 Exit codes: 0 done, 1 refused or failed, 2 a FILE ends before START or is empty, 128 + N ended by signal N.";
 
-/// What a command line asks for.
+/// A parsed command line.
 pub type Command = words::Command<Options>;
 
-/// What is to be measured, and how it is told.
+/// Options of a run: the work and the form of its results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// What is read.
+    /// Files and devices to measure.
     pub targets: Vec<Target>,
-    /// MiB of a block; `None`: by the size of each.
+    /// Size of a block, in MiB; `None`: by the size of each target.
     pub block_mib: Option<u64>,
-    /// MiB of a call.
+    /// Size of a call, in MiB.
     pub chunk_mib: u64,
-    /// How often.
+    /// Number of passes.
     pub passes: u32,
-    /// The first MiB.
+    /// First MiB of the range.
     pub start_mib: u64,
-    /// The MiB before which it ends; `None`: the end.
+    /// End of the range, in MiB; `None`: the end of the target.
     pub end_mib: Option<u64>,
-    /// Of so many blocks the first is visited.
+    /// Distance of visited blocks: of each `every` blocks, the first is visited.
     pub every: u64,
-    /// Whether zeros are written.
+    /// True if zeros are written.
     pub writes: bool,
     /// The user to become.
     pub user: Option<String>,
     /// The group to become.
     pub group: Option<String>,
-    /// Where the drawing goes.
+    /// File for the drawing.
     pub svg: Option<PathBuf>,
 }
 
 /// A file or device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Its name; `-` is stdin.
+    /// Name of the file; `-` is stdin.
     pub path: PathBuf,
-    /// Where its results go; `None`: stdout.
+    /// File for the results; `None`: stdout.
     pub log: Option<PathBuf>,
 }
 
 impl Target {
-    /// Whether it is what stdin was opened from.
+    /// True if the target is the file that stdin was opened from.
     pub fn is_stdin(&self) -> bool {
         is_dash(&self.path)
     }
@@ -92,10 +92,10 @@ fn is_dash(path: &std::path::Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Understands the words after the program's name.
+/// Parses the words after the program's name.
 ///
 /// # Errors
-/// One sentence: the flag, its value, what it may be, and what to write instead.
+/// One sentence: the flag, its value, the allowed values, and a remedy.
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, String> {
     let mut parsing = Parsing::new();
     let mut parser = Parser::from_args(words);
@@ -118,14 +118,14 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, Strin
     parsing.finish().map(|options| Command::Measure(Box::new(options)))
 }
 
-/// Whole MiB from a word that may have a suffix.
+/// Parses whole MiB from a word that may have a suffix.
 fn mib(word: &str) -> Option<u64> {
     scaled(word.trim(), MIB).filter(|bytes| bytes.is_multiple_of(MIB)).map(|bytes| bytes / MIB)
 }
 
 struct Parsing {
     options: Options,
-    /// For the next file.
+    /// Log of the next file.
     log: Option<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! Which blocks of a file or device are visited.
+//! The blocks of a file or device that are visited.
 
 use std::ops::Range;
 
@@ -7,39 +7,39 @@ use model::Trouble;
 use super::MIB;
 use super::arguments::Options;
 
-/// Least number of blocks where none was asked for: twice as many are the most.
+/// Least default number of blocks; the largest is twice as many.
 const BLOCKS: u64 = 100;
 /// Most visits of blocks, all passes together: their times are kept in memory, in 8 MiB.
 const VISITS_MAX: u64 = 1 << 20;
 
-/// Ranges of a file: blocks at equal distances, the last of which ends where the range ends.
+/// Blocks of a file at equal distances; the last one ends where the range ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// Where the first block begins.
+    /// Offset of the first block.
     pub start_bytes: u64,
-    /// Where the last one ends at the latest.
+    /// Offset at which the last block ends at the latest.
     pub end_bytes: u64,
     /// Size of a block.
     pub block_bytes: u64,
-    /// From the beginning of one block to that of the next.
+    /// Distance between the beginnings of consecutive blocks.
     pub stride_bytes: u64,
     /// Size of a call.
     pub chunk_bytes: u64,
-    /// How often all are visited.
+    /// Number of visits of each block.
     pub passes: u32,
 }
 
-/// Why a file cannot be measured as was asked.
+/// Reason why a file cannot be measured as requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// Nothing of it lies in the range.
+    /// No part of the file lies in the range.
     TooSmall(Trouble),
-    /// Its blocks are too many.
+    /// The file has too many blocks.
     TooMany(Trouble),
 }
 
 impl Layout {
-    /// What the options mean for a file or device of that size.
+    /// Computes the layout of a file or device of `size_bytes` from the options.
     ///
     /// # Errors
     /// There is nothing to visit, or too much.
@@ -103,7 +103,7 @@ impl Layout {
         (self.end_bytes - self.start_bytes).div_ceil(self.stride_bytes.max(1))
     }
 
-    /// The blocks, front to back.
+    /// Returns the blocks, front to back.
     pub fn blocks(&self) -> Vec<Range<u64>> {
         let start = |index| self.start_bytes + index * self.stride_bytes;
         let block = |start: u64| start..start.saturating_add(self.block_bytes).min(self.end_bytes);
@@ -111,7 +111,7 @@ impl Layout {
     }
 }
 
-/// The power of two of MiB, a chunk at least, by which there are [`BLOCKS`] to twice as many.
+/// Block size that gives [`BLOCKS`] to twice as many: a power of two in MiB, and at least a chunk.
 fn usual_block_bytes(length_bytes: u64, chunk_bytes: u64) -> u64 {
     let mib = (length_bytes / BLOCKS / MIB).max(1);
     ((1 << mib.ilog2()) * MIB).max(chunk_bytes)

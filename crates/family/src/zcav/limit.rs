@@ -1,39 +1,40 @@
-//! What set a rate, from what is known exactly: CPU time of the thread and bytes that devices gave it.
+//! The limit of a rate, from exact numbers: CPU time of the thread and bytes that devices gave it.
 
 use model::numbers::percent;
 
 use super::Verb;
 
-/// Share of the bytes below which nothing to speak of came from a device, and above which all did: the kernel reads ahead
-/// of what is asked for, and file systems read where it lies.
+/// Shares of the bytes below which almost nothing came from a device, and above which all bytes did. The kernel reads
+/// ahead of requests, and file systems read where the data lies.
 const NO_DEVICE_SHARE: f64 = 0.05;
 const ALL_DEVICE_SHARE: f64 = 0.95;
 /// Share of the time on a CPU from which a thread that only moves bytes can hardly be faster.
 const BUSY_SHARE: f64 = 0.8;
-/// The same below which it hardly matters.
+/// Share of the time on a CPU below which the CPU hardly matters.
 const IDLE_SHARE: f64 = 0.5;
-/// Share of the time spent waiting for a CPU that is worth a word.
+/// Share of the time spent waiting for a CPU from which the sentence mentions it.
 const QUEUED_SHARE: f64 = 0.1;
 
-/// What a thread did that read or wrote one file.
+/// Work of a thread that read or wrote one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Effort {
-    /// What it did.
+    /// Kind of the work.
     pub verb: Verb,
     /// Time of all blocks.
     pub elapsed_ns: u64,
     /// Time on a CPU.
     pub cpu_ns: u64,
-    /// Time in which it was ready and had no CPU.
+    /// Time in which the thread was ready and had no CPU.
     pub queued_ns: u64,
-    /// Bytes that it moved.
+    /// Bytes that the thread moved.
     pub moved_bytes: u64,
-    /// Bytes that the block layer fetched for it; `None` where the kernel does not tell.
+    /// Bytes that the block layer fetched for the thread; `None` if the kernel does not report them.
     pub device_bytes: Option<u64>,
 }
 
 impl Effort {
-    /// What set the rate, in one sentence without its subject's name; `None` if nothing was moved.
+    /// Returns the limit of the rate in one sentence, without the name of the file. Returns `None` if nothing was
+    /// moved.
     pub fn sentence(&self) -> Option<String> {
         if self.elapsed_ns == 0 || self.moved_bytes == 0 {
             return None;
@@ -134,7 +135,7 @@ mod tests {
                 Verb::Read,
                 &["50 % of the time it was ready and other programs", "set the rate"],
             ),
-            // Clocks that differ a little.
+            // The clocks differ a little.
             (1010, 20, Some(100), Verb::Read, &["busy 100 %"]),
         ] {
             let said = said(cpu, queued, device, verb);

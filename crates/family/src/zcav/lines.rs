@@ -1,18 +1,18 @@
-//! How many blocks make a line: as many as take long enough to be a rate.
+//! Joins blocks to lines: a line has as many blocks as take long enough for a rate.
 
 use std::ops::Range;
 
-/// Least time of a line.
+/// Least time of a line, in nanoseconds.
 ///
-/// Two reads of the clock are exact to some 50 ns, which is nothing in this time. What matters is what else the machine
-/// does: a time slice that another program takes lasts 3 to 4 ms, an interrupted call or a revolution of a disk 10 ms. In
-/// a tenth of a second these are a few percent, and a device of 200 lines still takes no more than 20 s for them.
+/// Two reads of the clock are exact to some 50 ns, which is nothing in this time. The rest of the machine matters more:
+/// a time slice of another program takes 3 to 4 ms. An interrupted call or a revolution of a disk takes 10 ms. In a
+/// tenth of a second these are a few percent. A device of 200 lines still takes no more than 20 s for them.
 pub const LEAST_NS: u64 = 100_000_000;
 
-/// Blocks that make a line each: consecutive ones, of [`LEAST_NS`] at least all together. Those that are left at the end
-/// belong to the last line. If all of them took less, there is one line.
+/// Joins consecutive blocks to lines of at least [`LEAST_NS`]. Blocks that are left at the end belong to the last line.
+/// If all blocks took less, there is one line.
 ///
-/// All lines but the last stay as they are when more blocks follow.
+/// All lines but the last stay the same when more blocks follow.
 pub(super) fn group(times_ns: impl Iterator<Item = u64>) -> Vec<Range<usize>> {
     let mut lines: Vec<Range<usize>> = Vec::new();
     let (mut begin, mut end, mut sum_ns) = (0, 0, 0u64);
@@ -44,7 +44,7 @@ mod tests {
         group(times_ms.iter().map(|ms| ms * MS))
     }
 
-    /// Where lines end.
+    /// Indices of blocks at which lines end.
     fn ends(times_ms: &[u64]) -> Vec<usize> {
         grouped(times_ms).iter().map(|line| line.end).collect()
     }
@@ -72,7 +72,7 @@ mod tests {
                 prop_assert!(sum >= 100 || lines.len() == 1);
             }
             prop_assert_eq!(next, times.len());
-            // What a look at the beginning has shown stays.
+            // A first look at the beginning stays true, except for the last line.
             let later = grouped(&times.iter().copied().chain([more]).collect::<Vec<_>>());
             let settled = lines.len().saturating_sub(1);
             prop_assert_eq!(&later[..settled], &lines[..settled]);

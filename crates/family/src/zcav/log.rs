@@ -1,4 +1,4 @@
-//! What zcav prints of one file: lines of offset, rate and time, and a summary of each pass.
+//! The output of zcav for one file: lines of offset, rate and time, and a summary of each pass.
 
 use std::fmt;
 
@@ -6,56 +6,56 @@ use super::GIB;
 
 /// Names of the columns.
 pub(super) const HEADING: &str = "#block offset (GiB), MiB/s, time";
-/// What stands in place of a rate where the time was too short for one.
+/// Sign for a rate whose time was too short.
 pub(super) const TOO_FAST: &str = "++++";
-/// What stands before the number of passes.
+/// Prefix of the number of passes.
 pub(super) const LOOPS: &str = "#loops: ";
-/// What stands before the name of a file where there are several: ours, as the original leaves them apart by `-l` alone.
+/// Prefix of a file's name if there are several files. It is ours: the original tells files apart by `-l` alone.
 pub(super) const DEVICE: &str = "# device ";
 
 /// The results of one file.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Log {
-    /// The file, where it is told.
+    /// Name of the file, if known.
     pub name: String,
-    /// A summary of each pass.
+    /// Summary of each pass.
     pub passes: Vec<Pass>,
-    /// The number of passes, where there were to be several: then the summaries stand before the lines.
+    /// Number of passes if several were requested. The summaries then come before the lines.
     pub loops: Option<u32>,
-    /// Front to back.
+    /// Lines, front to back.
     pub lines: Vec<Line>,
     /// Decimals of offsets: 2 in the original.
     pub offset_decimals: usize,
 }
 
-/// How fast a part of the file was.
+/// Speed of a part of the file.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Line {
-    /// Where it begins, in GiB.
+    /// Offset of the part, in GiB.
     pub offset_gib: f64,
-    /// Its rate in MiB/s; `None`: too fast to be timed.
+    /// Rate in MiB/s; `None`: too fast to be timed.
     pub mib_per_second: Option<f64>,
-    /// Its time; of several passes their trimmed mean.
+    /// Time in seconds; for several passes, their trimmed mean.
     pub seconds: f64,
 }
 
-/// All blocks once.
+/// Summary of one pass over all blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pass {
-    /// What was done.
+    /// Kind of the work.
     pub verb: Verb,
-    /// MiB, cut to whole ones as all numbers here.
+    /// Amount in MiB, cut to a whole number like all numbers here.
     pub mib: u64,
-    /// Seconds.
+    /// Time in seconds.
     pub seconds: u64,
-    /// MiB/s, by the exact time.
+    /// Rate in MiB/s, by the exact time.
     pub mib_per_second: u64,
 }
 
-/// What was done.
+/// Kind of the work on a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Verb {
-    /// It was read.
+    /// The file was read.
     #[default]
     Read,
     /// Zeros were written.
@@ -79,7 +79,7 @@ impl fmt::Display for Pass {
 }
 
 impl Line {
-    /// The line as it is printed, with so many decimals of the offset; a comment where there is no rate.
+    /// Returns the line as it is printed, with this many decimals of the offset. Without a rate it is a comment.
     pub fn text(&self, offset_decimals: usize) -> String {
         let Self { offset_gib, mib_per_second, seconds } = self;
         match mib_per_second {
@@ -88,14 +88,14 @@ impl Line {
         }
     }
 
-    /// Where its bytes end if none were left out, in GiB; `None` without a rate.
+    /// Offset at which its bytes end if none were left out, in GiB; `None` without a rate.
     fn end_gib(&self) -> Option<f64> {
         self.mib_per_second.map(|rate| self.offset_gib + rate * self.seconds / 1024.0)
     }
 }
 
 impl Log {
-    /// What stands before the lines.
+    /// Returns the text before the lines.
     pub fn head(&self) -> String {
         let summaries = match self.loops {
             Some(loops) => format!("{}{LOOPS}{loops}\n", self.summaries()),
@@ -104,25 +104,25 @@ impl Log {
         format!("{summaries}{HEADING}\n")
     }
 
-    /// The lines that have a rate, each with where it ends, in GiB: where the next one begins, as blocks may have been left
-    /// out of it; the last one with its bytes.
+    /// Returns the lines that have a rate, each with its end in GiB. A line ends where the next one begins, because it
+    /// may have left blocks out. The last line ends with its bytes.
     pub fn timed(&self) -> impl Iterator<Item = (&Line, f64)> {
         let next = |index: usize| self.lines.get(index + 1).map(|line| line.offset_gib);
         let all = self.lines.iter().enumerate();
         all.filter_map(move |(index, line)| line.end_gib().map(|end| (line, next(index).unwrap_or(end))))
     }
 
-    /// What stands behind the lines.
+    /// Returns the text after the lines.
     pub fn tail(&self) -> String {
         if self.loops.is_none() { self.summaries() } else { String::new() }
     }
 
-    /// The name of the file, as a comment, for where there are several.
+    /// Returns the name of the file as a comment, for output with several files.
     pub fn title(&self) -> String {
         format!("{DEVICE}{}\n", model::printable::printable(&self.name))
     }
 
-    /// All of it, as zcav prints it.
+    /// Returns the whole log, as zcav prints it.
     pub fn text(&self) -> String {
         let lines: String =
             self.lines.iter().map(|line| format!("{}\n", line.text(self.offset_decimals))).collect();
@@ -134,7 +134,7 @@ impl Log {
     }
 }
 
-/// Decimals by which offsets at such a distance differ: the original's two down to a hundredth of a GiB.
+/// Decimals that tell offsets at this distance apart: the original's two down to a hundredth of a GiB.
 pub(super) fn offset_decimals(distance_bytes: u64) -> usize {
     if distance_bytes.saturating_mul(100) >= GIB { 2 } else { 4 }
 }

@@ -1,4 +1,4 @@
-//! From the times of blocks to a log, and from a log to results that can stand beside others.
+//! Makes a log from the times of blocks, and results in the common form from a log.
 
 use std::ops::Range;
 
@@ -9,20 +9,20 @@ use crate::results::{Rate, Results};
 
 const NS_PER_SECOND: f64 = 1e9;
 
-/// What was measured of one file, perhaps not to its end.
+/// The measurement of one file, perhaps not to its end.
 #[derive(Debug, Clone, Copy)]
 pub struct FileScan<'a> {
-    /// Its name.
+    /// Name of the file.
     pub name: &'a str,
-    /// What was to be visited.
+    /// Blocks to visit.
     pub blocks: &'a [Range<u64>],
-    /// The times of those that were, pass after pass.
+    /// Times of the visited blocks, pass after pass.
     pub times_ns: &'a [u64],
-    /// Bytes and time of the block after them, if it ended early.
+    /// Bytes and time of the next block, if that ended early.
     pub partial: Option<(u64, u64)>,
-    /// Passes that were asked for.
+    /// Requested number of passes.
     pub passes: u32,
-    /// What was done.
+    /// Kind of the work.
     pub verb: Verb,
 }
 
@@ -30,16 +30,16 @@ impl FileScan<'_> {
     /// Times of the blocks of each pass.
     fn by_pass(&self) -> impl Iterator<Item = &[u64]> {
         let passes = self.times_ns.chunks(self.blocks.len().max(1));
-        // One that has only the beginning of its first block has no times.
+        // A pass that has only the beginning of its first block has no times.
         let has_more = self.partial.is_some() && self.times_ns.len().is_multiple_of(self.blocks.len().max(1));
         passes.chain(has_more.then_some(&[][..]))
     }
 
-    /// What is to be read of it: lines by the first pass, their times over all passes, and a summary of each pass.
+    /// Makes the log: lines by the first pass, their times over all passes, and a summary of each pass.
     pub fn log(&self) -> Log {
         let first = self.by_pass().next().unwrap_or_default();
         let is_first = self.times_ns.len() < self.blocks.len();
-        // The part of a block that ended early is a block, too, if it is of the pass that makes the lines.
+        // The part of a block that ended early is a block, too, if its pass makes the lines.
         let partial = self.partial.filter(|_| is_first);
         let mut blocks = self.blocks[..first.len().min(self.blocks.len())].to_vec();
         let partial_block = self.blocks.get(first.len()).zip(partial);
@@ -57,7 +57,7 @@ impl FileScan<'_> {
                 let of_first = first.iter().copied().chain(time_of_partial);
                 times.push(of_first.skip(range.start).take(range.len()).sum());
             }
-            // Several passes of a small file are long enough together where one is not.
+            // Several passes of a small file together can be long enough where one is too short.
             let is_timed = times.iter().sum::<u64>() >= LEAST_NS;
             let seconds = trimmed_mean(&mut times) / NS_PER_SECOND;
             let rate = bytes as f64 / MIB as f64 / seconds;
@@ -99,7 +99,7 @@ impl FileScan<'_> {
     }
 }
 
-/// The mean without the lowest and the highest third, each rounded down; 0 of nothing.
+/// Mean without the lowest and the highest third, each rounded down; 0 without values.
 pub fn trimmed_mean(times_ns: &mut [u64]) -> f64 {
     times_ns.sort_unstable();
     let third = times_ns.len() / 3;
@@ -110,8 +110,9 @@ pub fn trimmed_mean(times_ns: &mut [u64]) -> f64 {
     }
 }
 
-/// The log as results: the mean over its lines and, of three lines or more, over those of the first and the last third of
-/// the offsets, which on a disk are its outer and inner tracks. Lines without a rate are in none of them.
+/// Converts the log to results: the mean over its lines, and over the first and the last third of the offsets. On a
+/// disk, these thirds are the outer and inner tracks; they need three lines or more. Lines without a rate are in no
+/// mean.
 pub fn results(log: &Log) -> Results {
     let verb = match log.passes.first().map_or(Verb::Read, |pass| pass.verb) {
         Verb::Read => "sequential read",
@@ -181,12 +182,12 @@ mod tests {
     fn the_lines_of_all_passes_are_those_of_the_first() {
         let blocks = blocks(4, 64);
         let (slow, fast) = (SECOND / 5, SECOND / 20);
-        // The first joins the first two and the last two; others are slower and faster there.
+        // The first pass joins the first two and the last two blocks; the other passes are slower and faster there.
         let times = [fast, fast, slow, fast, slow, slow, slow, slow, fast, slow, fast, fast];
         let log = measured(&blocks, &times, 3).log();
         assert_eq!((log.loops, log.passes.len(), log.lines.len()), (Some(3), 3, 2));
         let seconds: Vec<_> = log.lines.iter().map(|line| line.seconds).collect();
-        // Of 0.1, 0.4 and 0.25 the middle one, and of 0.25, 0.4 and 0.1.
+        // The middle one of 0.1, 0.4 and 0.25, and of 0.25, 0.4 and 0.1.
         assert_eq!(seconds, [0.25, 0.25]);
         assert_eq!(log.lines[0].mib_per_second, Some(512.0));
         let text = log.text();
@@ -208,7 +209,7 @@ mod tests {
             "{}",
             log.text()
         );
-        // Forty passes of it are a tenth of a second.
+        // Forty passes of the file take more than a tenth of a second.
         let many = [1_000_000, 2_000_000].repeat(40);
         assert_eq!(measured(&blocks, &many, 40).log().lines[0].mib_per_second.map(f64::round), Some(667.0));
         assert_eq!(results(&log).rates, []);
@@ -222,14 +223,14 @@ mod tests {
         assert_eq!(log.lines.len(), 2);
         assert_eq!((log.lines[1].offset_gib, log.lines[1].mib_per_second), (0.25, Some(64.0)));
         assert_eq!((log.passes[0].mib, log.passes[0].seconds), (320, 2));
-        // In a later pass, it is in the summary alone.
+        // In a later pass, the partial block is in the summary alone.
         let times = [SECOND, SECOND, SECOND, 3 * SECOND];
         let later = FileScan { partial: Some((64 * MIB, SECOND)), ..measured(&blocks, &times, 2) };
         let log = later.log();
         assert_eq!((log.lines.len(), log.loops), (3, Some(2)));
         assert_eq!((log.lines[0].seconds, log.lines[1].seconds), (2.0, 1.0));
         assert_eq!(log.passes.iter().map(|pass| pass.mib).collect::<Vec<_>>(), [768, 320]);
-        // And where nothing is whole, there is what there is.
+        // Without a whole block, the log has the partial one.
         let none = FileScan { partial: Some((64 * MIB, SECOND)), ..measured(&blocks, &[], 1) };
         assert_eq!(none.log().text().lines().nth(1), Some("0.00 64.00 1.000"));
         let nothing = measured(&blocks, &[], 1).log();

@@ -1,10 +1,10 @@
-//! Logs as a drawing: rate over offset, a line for each file.
+//! A drawing of logs: rate over offset, a line for each file.
 
 use super::{Line, Log};
 use crate::markup::{element, escape};
 use model::numbers::round_step;
 
-/// The title of each drawing, by which it is known again.
+/// Title of each drawing, by which drawings are recognized.
 pub const TITLE: &str = "Rate over offset";
 /// Lengths in the units of the drawing.
 const WIDTH: f64 = 960.0;
@@ -12,21 +12,21 @@ const LEFT: f64 = 84.0;
 const RIGHT: f64 = 936.0;
 const TOP: f64 = 44.0;
 const BOTTOM: f64 = 440.0;
-/// Where the legend begins, and how high each of its rows is.
+/// Top of the legend, and height of each of its rows.
 const LEGEND_TOP: f64 = 512.0;
 const LEGEND_ROW: f64 = 22.0;
 /// Ticks that fit beside and below the drawing.
 const Y_TICKS: f64 = 6.0;
 const X_TICKS: f64 = 9.0;
-/// Steps of one line in the drawing: more are not seen.
+/// Most steps of one line in the drawing: more are not visible.
 const STEPS_MAX: usize = 1000;
-/// Characters of a name that fit into the legend.
+/// Most characters of a name in the legend.
 const NAME_MAX: usize = 72;
-/// Colours; beyond them, lines are dashed.
+/// Number of colours; further lines are dashed.
 const COLOURS: usize = 7;
 const DASHES: [&str; 4] = ["none", "8 4", "2 3", "10 3 2 3"];
 
-/// The palette is that of Okabe and Ito, made for people who do not tell all colours apart; on black it is lighter.
+/// The palette is that of Okabe and Ito, made for people who do not tell all colours apart; it is lighter on black.
 const STYLE: &str = include_str!("plot.css");
 
 /// A part of a file with its rate.
@@ -37,7 +37,7 @@ struct Step {
     mib_per_second: f64,
 }
 
-/// The logs as one SVG document that needs nothing besides. Lines without a rate are gaps.
+/// Draws the logs as one self-contained SVG document. Lines without a rate are gaps.
 pub fn plot(logs: &[Log]) -> String {
     let series: Vec<Vec<Step>> = logs.iter().map(|log| joined(&steps(log))).collect();
     let all = || series.iter().flatten();
@@ -84,7 +84,7 @@ fn steps(log: &Log) -> Vec<Step> {
     log.timed().filter_map(step).collect()
 }
 
-/// As many steps as can be seen: neighbours in one, with the rate of all their bytes in all their time.
+/// Joins neighbours to as many steps as are visible, with the rate of all their bytes in all their time.
 fn joined(steps: &[Step]) -> Vec<Step> {
     let join = |part: &[Step]| {
         let (first, last) = (part.first()?, part.last()?);
@@ -94,7 +94,7 @@ fn joined(steps: &[Step]) -> Vec<Step> {
     steps.chunks(steps.len().div_ceil(STEPS_MAX).max(1)).filter_map(join).collect()
 }
 
-/// All bytes in all their time; `None` without any.
+/// Rate of all bytes in all their time; `None` without any.
 fn mean_mib_per_second(steps: &[Step]) -> Option<f64> {
     let sums =
         steps.iter().filter(|step| step.mib_per_second > 0.0).fold((0.0, 0.0), |(gib, times), step| {
@@ -104,7 +104,7 @@ fn mean_mib_per_second(steps: &[Step]) -> Option<f64> {
     Some(sums.0 / sums.1).filter(|mean| mean.is_finite())
 }
 
-/// From a value to a place in the drawing.
+/// A map from values to places in the drawing.
 struct Axis {
     low: f64,
     high: f64,
@@ -117,7 +117,7 @@ impl Axis {
         self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
     }
 
-    /// Round values on it, each with its text, about so many.
+    /// Round values on the axis, each with its text; there are about `count` of them.
     fn ticks(&self, count: f64) -> Vec<(f64, String)> {
         let step = round_step((self.high - self.low) / count);
         let decimals = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
@@ -164,7 +164,7 @@ fn dash(index: usize) -> &'static str {
     DASHES[index / COLOURS % DASHES.len()]
 }
 
-/// A file: its steps, one path, with a name and with the rate of each for whoever points at it.
+/// Draws a file: its steps as one path with a name, and the rate of each step as a tooltip.
 fn line(index: usize, log: &Log, steps: &[Step], x: &Axis, y: &Axis) -> String {
     let Some(first) = steps.first() else { return String::new() };
     let mut path = format!("M{:.1} {:.1}", x.place(first.start_gib), y.place(first.mib_per_second));
@@ -205,7 +205,7 @@ fn legend(index: usize, log: &Log, steps: &[Step]) -> String {
     )
 }
 
-/// The end of a path says more than its beginning.
+/// Shortens a path at its beginning, because the end says more.
 fn shortened(text: &str) -> String {
     let count = text.chars().count();
     if count <= NAME_MAX {
@@ -229,7 +229,7 @@ mod tests {
         Log { name: name.into(), lines, offset_decimals: 2, ..Log::default() }
     }
 
-    /// Whether tags close in their order, and nothing else stands where it would act.
+    /// Asserts that tags close in their order, and that no other content would act.
     fn assert_well_formed(text: &str) {
         let mut open = Vec::new();
         for part in text.split('<').skip(1) {
@@ -273,7 +273,7 @@ mod tests {
         for name in &names {
             assert!(text.contains(&format!(">{name}: 76.6 MiB/s, from 60.0 to 100.0<")), "{name}");
         }
-        // The eighth has the colour of the first, and is dashed.
+        // The eighth line has the colour of the first, and is dashed.
         assert_eq!(
             (
                 text.matches("line c0\" stroke-dasharray=\"none\"").count(),

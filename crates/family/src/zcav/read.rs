@@ -1,4 +1,4 @@
-//! Reading logs of zcav out of any text, as far as they can be told from the rest.
+//! Finds logs of zcav in any text, as far as they can be told from the rest.
 
 use model::printable::printable;
 
@@ -6,17 +6,16 @@ use super::log::{DEVICE, HEADING, LOOPS, TOO_FAST};
 use super::{Line, Log, Pass, Verb};
 pub use crate::bonniepp::Problem;
 
-/// Characters of a foreign text that are repeated in a problem.
+/// Most characters of foreign text that a problem repeats.
 const SHOWN_MAX: usize = 60;
-/// Most digits of a number, and most decimals of an offset: more are in no log.
+/// Most digits of a number, and most decimals of an offset: no log has more.
 const DIGITS_MAX: usize = 18;
 const DECIMALS_MAX: usize = 9;
 
-/// The logs of zcav in a text, and lines in them that look like one of theirs and are none.
+/// Returns the logs of zcav in a text, and a problem for each of their lines that only looks like one of zcav.
 ///
-/// It may be what zcav printed on stdout, with or without what it said on stderr, also of several runs; other lines are
-/// passed over. A log begins with its heading. Offsets, rates and times are decimal numbers; `++++` is too fast to be
-/// timed.
+/// The text may be the stdout of zcav, with or without its stderr, also of several runs. Other lines are skipped. A log
+/// begins with its heading. Offsets, rates and times are decimal numbers; `++++` is too fast to be timed.
 pub fn read(text: &str) -> (Vec<Log>, Vec<Problem>) {
     let mut reader = Reader::default();
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -31,9 +30,9 @@ pub fn read(text: &str) -> (Vec<Log>, Vec<Problem>) {
 struct Reader {
     logs: Vec<Log>,
     problems: Vec<Problem>,
-    /// The log whose lines follow.
+    /// Log whose lines follow.
     open: Option<Log>,
-    /// What stands before the heading of the next.
+    /// Parts of the next log that come before its heading.
     before: Log,
 }
 
@@ -52,7 +51,7 @@ impl Reader {
             self.close();
             self.before.name = name.to_owned();
         } else if let Some(name) = finished(line) {
-            // It is said on stderr: before the log, or in the middle of one of a single pass.
+            // The line is from stderr. It comes before the log, or in the middle of a log of a single pass.
             if self.open.as_ref().is_some_and(|log| log.loops.is_some()) {
                 self.close();
             }
@@ -105,7 +104,7 @@ impl Reader {
     }
 }
 
-/// A line of numbers, and the decimals of its offset.
+/// Parses a line of numbers, and counts the decimals of its offset.
 fn parsed(line: &str) -> Option<(Line, usize)> {
     let mut fields = line.split_ascii_whitespace();
     let (offset, rate, seconds) = (fields.next()?, fields.next()?, fields.next()?);
@@ -118,7 +117,7 @@ fn parsed(line: &str) -> Option<(Line, usize)> {
     (decimals <= DECIMALS_MAX).then_some((line, decimals))
 }
 
-/// A number of digits with at most one point.
+/// Parses digits with at most one point.
 fn decimal(text: &str) -> Option<f64> {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -131,7 +130,7 @@ fn whole(text: &str) -> Option<u64> {
     if is_number { text.parse().ok() } else { None }
 }
 
-/// "# Read 1024 megs in 0 seconds, 4192 megabytes per second."
+/// Parses "# Read 1024 megs in 0 seconds, 4192 megabytes per second."
 fn summary(line: &str) -> Option<Pass> {
     let words: Vec<_> = line.split_ascii_whitespace().collect();
     let ["#", verb, mib, "megs", "in", seconds, "seconds,", rate, "megabytes", "per", "second."] = words[..]
@@ -146,7 +145,7 @@ fn summary(line: &str) -> Option<Pass> {
     Some(Pass { verb, mib: whole(mib)?, seconds: whole(seconds)?, mib_per_second: whole(rate)? })
 }
 
-/// The file in "# Finished loop 1, on device /dev/sda at 1:21:08".
+/// Returns the file in "# Finished loop 1, on device /dev/sda at 1:21:08".
 fn finished(line: &str) -> Option<&str> {
     let (_, rest) = line.strip_prefix("# Finished loop ")?.split_once(", on device ")?;
     rest.rsplit_once(" at ").map(|(name, _)| name)

@@ -9,14 +9,14 @@ use model::run::{Confidence, Verdict};
 use super::seen;
 use crate::reading::Reading;
 
-/// A rate that is lower than asked for by this share was not kept, whatever was started: it is the share of operations
-/// that may be missed.
+/// A rate that is lower than requested by more than this share was not kept, whatever was started. It is the share of
+/// operations that may be missed.
 const SHORT_MAX: f64 = 0.01;
 
 /// The thresholds that its explanation names.
 pub(super) const THRESHOLDS: &[Threshold] = &[("short_max", Figure::Share(SHORT_MAX))];
 
-/// An open loop that kept its rate says nothing about what would be possible: its latencies do.
+/// The rate of an open loop that kept up says nothing about the possible maximum; its latencies do.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
     let asked = input.record.workload.rate_ops_per_second.filter(|_| input.rate_is_given())?;
@@ -28,14 +28,15 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     ];
     let share = 1.0 - reading.on_cpu();
     let found = Verdict::new(Limiter::RateLimitAsked, share, evidence).advise([Advice::LeaveRateAway {}]);
-    // All that was due was started, and took longer than it should have: something else held it back as well.
+    // If the rate is lower although all due operations were started, they took too long: something else also held them
+    // back.
     let is_kept = rate
         >= asked * (1.0 - SHORT_MAX) - deviations(input.record.ops, &input.record.workload.arrival) * asked;
     Some(if is_kept { found } else { found.at_most(Confidence::Likely) })
 }
 
-/// Three standard deviations of the arrivals, as a share of them: none where the gaps are equal, and the square root of
-/// their number in a Poisson process.
+/// Three standard deviations of the number of arrivals, as a share of it. The deviation is 0 for equal gaps, and the
+/// square root of the number in a Poisson process.
 fn deviations(ops: u64, arrival: &str) -> f64 {
     if arrival == "open_loop_poisson" { 3.0 / (ops.max(1) as f64).sqrt() } else { 0.0 }
 }

@@ -1,4 +1,4 @@
-//! Answers from memory: of the page cache, and of cached names and attributes.
+//! Answers from memory: from the page cache, and from cached names and attributes.
 
 use model::Limiter;
 use model::advice::Advice;
@@ -11,11 +11,11 @@ use model::workload::{DataVerb, DataWork, FileVerb, SyncMode};
 use super::{near_memory, seen};
 use crate::reading::Reading;
 
-/// Of what was read, the device gave less than this.
+/// Reads came from memory if the device gave less than this share of them.
 const FROM_DEVICE: f64 = 0.05;
-/// No file system keeps an inode in less: the oldest format of ext2.
+/// Smallest inode of any file system: that of the oldest format of ext2.
 const INODE_BYTES_MIN: u64 = 128;
-/// Of what was written, the device took less than this.
+/// Writes stayed in memory if the device took less than this share of them.
 const TO_DEVICE: f64 = 0.8;
 
 /// The thresholds that its explanation names.
@@ -37,10 +37,10 @@ fn lookups(reading: &Reading<'_>) -> Option<Verdict> {
     let files = input.files()?;
     let looks_up = matches!(files.verb, FileVerb::Stat | FileVerb::Open | FileVerb::Readdir) || files.missing;
     let device_bytes = input.record.device.as_ref().map(|device| device.bytes_read as f64);
-    // The kernel charges each process with what it makes a device read, inodes included: the rest is others'.
+    // The kernel charges each process for its device reads, inodes included. The rest belongs to others.
     let read = device_bytes.map(|bytes| bytes.min(input.charged_read_bytes().unwrap_or(f64::INFINITY)));
-    // One that memory does not answer reads an inode at least. What the journal made the device read meanwhile is nothing
-    // against so many look-ups.
+    // A look-up that memory does not answer reads at least one inode. The journal's reads are nothing next to so many
+    // look-ups.
     let inodes_bytes = input.record.ops as f64 * INODE_BYTES_MIN as f64;
     let is_nil = read.is_some_and(|read| read < FROM_DEVICE * inodes_bytes);
     if !looks_up || !(is_nil || input.target().backing == Backing::Memory) {
@@ -56,8 +56,8 @@ fn lookups(reading: &Reading<'_>) -> Option<Verdict> {
     Some(Verdict::new(Limiter::MetadataCache, share(reading), evidence).advise([Advice::ColdNames {}]))
 }
 
-/// Reads of what is in the page cache, also with some writes between them. What the device does meanwhile for others, or
-/// for earlier writes, says nothing about them.
+/// Reads of data in the page cache, also with some writes between them. The device's work for others, or for earlier
+/// writes, says nothing about them.
 fn reads(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
     let is_mostly_reads = |data: &&DataWork| match data.verb {
@@ -78,7 +78,7 @@ fn reads(reading: &Reading<'_>) -> Option<Verdict> {
     Some(Verdict::new(Limiter::PageCache, share(reading), evidence).advise([Advice::MeasureStorage {}]))
 }
 
-/// Writes that the page cache took.
+/// Writes that the page cache absorbed.
 fn writes(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
     let data =
@@ -97,7 +97,7 @@ fn writes(reading: &Reading<'_>) -> Option<Verdict> {
     )
 }
 
-/// Time on a CPU; and that in which threads waited for each other, where there are more of them than CPUs.
+/// Share of the time on a CPU. If threads outnumber the CPUs, it includes the time in which they waited for each other.
 fn share(reading: &Reading<'_>) -> f64 {
     let is_crowd = reading.threads > super::cpu::cpus(reading);
     reading.on_cpu() + if is_crowd { reading.budget.run_queue } else { 0.0 }

@@ -1,4 +1,4 @@
-//! CPUs: the threads' own work, and others who need them.
+//! Limits by CPUs: the threads' own work, and others who need the CPUs.
 
 use model::Limiter;
 use model::advice::Advice;
@@ -11,11 +11,11 @@ use super::{device_busy, near_memory, seen};
 use crate::disturbance::used_cpus;
 use crate::reading::Reading;
 
-/// Threads that use so much of all CPUs leave none for another.
+/// Threads that use this share of all CPUs leave none for another thread.
 const ALL_CPUS: f64 = 0.75;
-/// Threads that slept for this share of the time were held back by that as well.
+/// Threads that slept for at least this share of the time were also held back by their waits.
 const NEARLY_BLOCKED: f64 = 0.35;
-/// A CPU that somebody else used for this share of the time was somebody else's.
+/// Others are named if they used a CPU for more than this share of the time.
 const OTHER_BUSY: f64 = 0.25;
 
 /// The thresholds that its explanation names.
@@ -34,7 +34,7 @@ pub(crate) fn cpus(reading: &Reading<'_>) -> f64 {
     f64::from(reading.input.environment.cpus.max(1))
 }
 
-/// Whether being on a CPU, or waiting for one, took most of the time.
+/// Returns true if threads spent most of the time on a CPU, or waiting for one.
 fn is_about_cpus(reading: &Reading<'_>) -> bool {
     let budget = &reading.budget;
     let about = reading.on_cpu() + budget.run_queue;
@@ -45,22 +45,22 @@ fn is_about_cpus(reading: &Reading<'_>) -> bool {
     about > budget.blocked && about > 0.5
 }
 
-/// Whether somebody waits for operations to be due, or polls for their end: then CPU time is waiting.
+/// Returns true if threads wait for operations to be due, or poll for completions: then CPU time is waiting.
 fn polls(reading: &Reading<'_>) -> bool {
     reading.input.data().is_some_and(|data| data.iopoll || data.arrival != Arrival::Closed)
 }
 
-/// The others that used the CPUs most.
+/// Returns the processes and kernel threads, other than the test's, that used the CPUs most.
 fn busiest(reading: &Reading<'_>) -> Option<Observation> {
     let busiest: Vec<_> = reading.system()?.helpers.iter().take(3).cloned().collect();
     (!busiest.is_empty()).then_some(Observation::BusiestOthers { busiest: Helpers(busiest) })
 }
 
-/// Threads that were ready and had no CPU, while others had.
+/// Threads that were ready to run and had no CPU, while others had one.
 pub(super) fn contention(reading: &Reading<'_>) -> Option<Verdict> {
     let budget = &reading.budget;
     let is_most = [budget.user, budget.kernel, budget.blocked].iter().all(|share| *share <= budget.run_queue);
-    // More threads than CPUs wait for each other, whoever else is there.
+    // Threads that outnumber the CPUs wait for each other, whoever else is there.
     let has_more_threads = reading.threads > cpus(reading);
     let is_own = has_more_threads && own_cpus(reading) >= ALL_CPUS * cpus(reading);
     if !is_most
@@ -72,7 +72,7 @@ pub(super) fn contention(reading: &Reading<'_>) -> Option<Verdict> {
     let at_once = reading.threads * (1.0 - budget.blocked);
     let by_each_other = ((at_once - cpus(reading)) / reading.threads).max(0.0);
     if by_each_other > budget.run_queue / 2.0 {
-        // What memory answers takes CPUs alone, and more threads take more of them.
+        // Answers from memory need only CPUs, and more threads need more of them.
         return super::cache::rule(reading).or_else(|| Some(all_cpus(reading)));
     }
     let others = used_cpus(&reading.input).filter(|others| *others > OTHER_BUSY);
@@ -99,7 +99,7 @@ pub(super) fn saturated(reading: &Reading<'_>) -> Option<Verdict> {
     Some(all_cpus(reading))
 }
 
-/// The verdict on threads that are more than there are CPUs, and wait for each other and for others.
+/// Returns the verdict on threads that outnumber the CPUs, and wait for each other and for others.
 fn all_cpus(reading: &Reading<'_>) -> Verdict {
     let (own, cpus) = (own_cpus(reading), cpus(reading));
     let others = used_cpus(&reading.input).filter(|others| *others > OTHER_BUSY);
@@ -113,7 +113,7 @@ fn all_cpus(reading: &Reading<'_>) -> Verdict {
     ];
     let share = reading.on_cpu() + reading.budget.run_queue;
     Verdict::new(Limiter::CpuSaturated, share, evidence)
-        // A device that is as full as the CPUs cannot be told from them.
+        // A device that is as busy as the CPUs would look the same.
         .at_most(Confidence::Likely)
         .advise([match reading.input.data() {
             Some(_) => Advice::LargerBlocks {},
@@ -166,7 +166,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     Some(Verdict::new(limiter, share, evidence).advise(advice))
 }
 
-/// Advice for a test whose CPUs are the limit, where more of them was not tried.
+/// Returns the advice for a test that CPUs limit, where more threads were not tried.
 fn more_threads(reading: &Reading<'_>) -> Vec<Advice> {
     let (threads, cpus) = (reading.threads, cpus(reading));
     let times = (cpus / threads.max(1.0)).min(4.0);
@@ -180,7 +180,7 @@ fn more_threads(reading: &Reading<'_>) -> Vec<Advice> {
     advice
 }
 
-/// The limit on threads while they sleep, by the place where they do; `None` where that is not clear.
+/// Returns the limiter of sleeping threads, by the place where they sleep; `None` where that is not clear.
 fn waited_for(reading: &Reading<'_>) -> Option<Limiter> {
     let classes = [
         (WaitClass::Lock, Limiter::LockContention),
@@ -194,7 +194,7 @@ fn waited_for(reading: &Reading<'_>) -> Option<Limiter> {
     (reading.waits(most.0) > 0.5).then_some(most.1)
 }
 
-/// The calls that carried single bytes, and how many bytes each carried.
+/// Returns the calls that carried single bytes, and the number of bytes that each carried.
 fn calls(reading: &Reading<'_>) -> Option<Observation> {
     let input = &reading.input;
     let data = input.data().filter(|data| data.verb.is_bytes())?;

@@ -12,11 +12,11 @@ use crate::reading::Reading;
 /// Share of the samples of sleeping threads that found them held back.
 const HELD: f64 = 0.5;
 
-/// Held back for dirty pages: behind it stands the rate at which the device takes them.
+/// Writers held back for dirty pages. The limit behind it is the rate at which the device takes the pages.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let held = reading.waits(WaitClass::Dirty);
     let budget = &reading.budget;
-    // More of the time than anything else takes: pages are also copied, on a CPU.
+    // The blocked time must exceed every other kind: writers also copy pages, on a CPU.
     let is_most = budget.blocked > reading.on_cpu() && budget.blocked > budget.run_queue;
     if !is_most || held <= HELD {
         return None;

@@ -13,9 +13,10 @@ use crate::reading::Reading;
 
 /// A helper that was on a CPU for this share of the time could do no more.
 const FULL: f64 = 0.9;
-/// The same of the threads of a loop device's queue, of which one works at a time: handing over takes some of it.
+/// The same share for the threads of a loop device's queue. One works at a time, and handing over takes some of the
+/// time.
 const LOOP_FULL: f64 = 0.8;
-/// Helpers by the beginning of their names, and the file systems for which they work.
+/// Prefixes of helpers' names, and the file systems that these helpers work for.
 const OF_FILE_SYSTEMS: &[(&str, &str)] = &[
     ("ssh", "sshfs"),
     ("z_", "zfs"),
@@ -38,7 +39,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let helpers = &reading.system()?.helpers;
     let target = reading.input.target();
     let full = full(helpers, target)?;
-    // One who has room for more when more comes is not full.
+    // A helper that does more at more depth is not full.
     if reading.load().is(Load::Room) {
         return None;
     }
@@ -76,14 +77,14 @@ fn full(helpers: &[Helper], target: &Target) -> Option<Observation> {
     (cpu_share >= LOOP_FULL).then_some(Observation::LoopBusy { device, busy_share })
 }
 
-/// The queue that a thread of the kernel works on: its name stands behind that of the thread, "kworker/u8:0-loop0", or
+/// Returns the queue that a kernel thread works on. Its name follows that of the thread: "kworker/u8:0-loop0", or
 /// "kworker/u8:0+loop0" while it works.
 fn queue(name: &str) -> Option<&str> {
     let (_, queue) = name.strip_prefix("kworker/")?.split_once(['-', '+'])?;
     Some(queue)
 }
 
-/// Whether it works for this target: for its file system, or for a device of its stack.
+/// Returns true if the helper works for this target: for its file system, or for a device of its stack.
 fn works_for(helper: &Helper, target: &Target) -> bool {
     let name = match helper.name.starts_with("kworker/") {
         true => queue(&helper.name).unwrap_or_default(),
@@ -96,7 +97,7 @@ fn works_for(helper: &Helper, target: &Target) -> bool {
         && target.device_stack.iter().any(|device| match device.kind {
             DeviceKind::DeviceMapper => name.starts_with("kcryptd") || name.starts_with("dmcrypt"),
             DeviceKind::Loop => name == device.name,
-            // "md0_raid5", but not that of md01.
+            // "md0_raid5" works for md0, but a thread of md01 does not.
             DeviceKind::Raid => name
                 .strip_prefix(device.name.as_str())
                 .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit())),

@@ -1,4 +1,4 @@
-//! The time of one operation, times the depth that was asked for.
+//! Limit by the time of one operation, at the requested depth.
 
 use model::Limiter;
 use model::advice::Advice;
@@ -10,15 +10,15 @@ use super::{is_at_target, seen};
 use crate::experiments::{Load, Tested};
 use crate::reading::Reading;
 
-/// Blocks from this size on may as well be held back by their bytes, which nobody tried.
+/// Blocks of at least this size may also be limited by their bytes, where no experiment was made.
 pub(super) const LARGE_BYTES: u64 = 64 << 10;
-/// Operations in flight up to which few targets are full.
+/// Few targets are full with up to this many operations in flight.
 const FEW: f64 = 4.0;
 
 /// The thresholds that its explanation names.
 pub(super) const THRESHOLDS: &[Threshold] = &[("few", Figure::Count(FEW as u64))];
 
-/// Operations that wait for answers, of a target that could give more at the same time.
+/// Operations that wait for answers from a target that could serve more at the same time.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     if !is_at_target(reading) {
         return None;
@@ -34,8 +34,8 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         reading.slept_in(&classes),
         reading.at_target().filter(|_| reading.waits_in_target() == Some(true)),
     ];
-    // Nobody tried: what is small and not many at a time is most likely waited for one by one. Where the answers are
-    // unclear, only one at a time is left to say so.
+    // Without experiments, a few small operations at a time are most likely limited by latency. With unclear answers,
+    // only one at a time still says so.
     let few = match reading.load() {
         Tested::Shown { load: Load::Room, is_sure, contrary } => {
             let evidence = seen![evidence, reading.answers_without(&contrary)];
@@ -62,7 +62,7 @@ fn might(reading: &Reading<'_>) -> Vec<Advice> {
         return vec![Advice::MeasureLonger {}];
     }
     let rate = reading.input.record.rate.whole_ops_per_second.unwrap_or(0.0);
-    // Little's law: as many times as much, if each takes no longer.
+    // Little's law: the rate grows as much as the depth, if each operation takes no longer.
     let might = Advice::MoreInFlightMight {
         in_flight: Count(reading.in_flight as u64 * u64::from(FACTOR)),
         ops_per_second: OpsPerSecond(rate * f64::from(FACTOR)),
@@ -70,7 +70,7 @@ fn might(reading: &Reading<'_>) -> Vec<Advice> {
     vec![might, super::saturation::untried(reading)]
 }
 
-/// Advice for a target with room: what more depth gave, where that was tried.
+/// Returns the advice for a target with room: the gain from more depth, where that was tried.
 fn more_depth(reading: &Reading<'_>) -> Vec<Advice> {
     let depth = reading.input.record.sensitivity.as_ref().and_then(|known| known.depth.as_ref());
     match (reading.gain(), depth) {

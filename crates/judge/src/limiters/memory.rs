@@ -1,4 +1,4 @@
-//! Memory that had to be found first.
+//! Limit by memory that had to be reclaimed first.
 
 use model::Limiter;
 use model::advice::Advice;
@@ -9,18 +9,19 @@ use model::run::{Confidence, Verdict};
 use super::{seen, waits_for_target};
 use crate::reading::Reading;
 
-/// Some task of the machine was held up for memory for this share of the time: a machine with memory left reads 0.
+/// Share of the time in which some task of the machine waited for memory. A machine with memory left reads 0.
 const PRESSURE: f64 = 0.15;
 /// Share of the samples of sleeping threads that found them in reclaim.
 const RECLAIM: f64 = 0.4;
-/// The kernel counts pages of this size; where its pages are larger, the share is too small and nothing is said.
+/// Assumed size of the pages that the kernel counts. With larger pages, the share comes out too small and the rule says
+/// nothing.
 const PAGE_BYTES: f64 = 4096.0;
-/// Of what the device read, this share had been in memory shortly before and was given back: with more memory it would
-/// have stayed.
+/// Share of the device's reads that had been in memory shortly before and was evicted. With more memory it would have
+/// stayed.
 const REFAULTED: f64 = 0.5;
-/// More than what was read cannot have been ours: the counter is the machine's.
+/// A larger share cannot have been ours: the counter is the machine's.
 const REFAULTED_MAX: f64 = 1.2;
-/// Hits of a cgroup's limit per second that are more than a page now and then.
+/// Hits of a cgroup's limit per second: more than an occasional page.
 const HITS_PER_SECOND: f64 = 10.0;
 
 /// The thresholds that its explanation names.
@@ -40,7 +41,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let sleeps = reading.waits(WaitClass::Reclaim) >= RECLAIM;
     let refaulted = refaulted(reading)
         .filter(|share| (REFAULTED..REFAULTED_MAX).contains(share) && is_full && waits_for_target(reading));
-    // In a cgroup, who needs a page looks for it on its own CPU time, and hardly ever sleeps.
+    // In a cgroup, a thread that needs a page reclaims it on its own CPU time, and hardly ever sleeps.
     if refaulted.is_none() && (pressure < PRESSURE || !(sleeps || is_full)) {
         return None;
     }
@@ -68,13 +69,14 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
             },
             evidence,
         )
-        // Others of the machine may have read what they had lost, while the group was merely filled.
+        // The refaults may be those of others on the machine, while our cgroup merely filled up.
         .at_most(if refaulted.is_some() { Confidence::Likely } else { Confidence::Confirmed })
         .advise([Advice::MoreMemory {}]),
     )
 }
 
-/// What had been in memory shortly before, as a share of what was read through the page cache from a device or server.
+/// Bytes that had been in memory shortly before, as a share of the bytes read through the page cache from a device or
+/// server.
 fn refaulted(reading: &Reading<'_>) -> Option<f64> {
     let input = &reading.input;
     let missed = input.record.app_bytes_read as f64 * (1.0 - input.record.page_cache_share?);

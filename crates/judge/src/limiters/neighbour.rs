@@ -10,11 +10,11 @@ use super::{seen, waits_for_target};
 use crate::experiments::Load;
 use crate::reading::Reading;
 
-/// From this share of the device's bytes on, others are named before the device.
+/// If others have at least this share of the device's bytes, they are named before the device.
 const FOREIGN: f64 = 0.25;
-/// Operations in flight from which on a device may be full without anybody having tried more.
+/// Fewest operations in flight with which a device may be full, where no experiment was made.
 const MANY: f64 = 4.0;
-/// Requests in the device for each that we wait for, from which on somebody else's are there too.
+/// Requests in the device per operation that we wait for, above which others have requests there too.
 const MORE: f64 = 1.25;
 
 /// The thresholds that its explanation names.
@@ -29,20 +29,20 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
     let device = input.device()?;
     let foreign = device.foreign_share.filter(|share| *share >= FOREIGN)?;
-    // Journals are written by threads of the kernel, as others' bytes are.
+    // Kernel threads write journals, so these bytes look like others' bytes.
     let writes_journal = input.has_mount_option("data=journal") || reading.waits(WaitClass::Sync) > 0.3;
     if !waits_for_target(reading) || input.writes_behind() || writes_journal {
         return None;
     }
-    // Nobody tried: few at a time may be waited for one by one, whoever else is there.
+    // Without experiments, a few operations at a time may be limited by latency, whoever else is there.
     let is_tried = reading.gain().is_some();
     if !is_tried
         && (reading.in_flight < MANY || reading.occupancy().is_none_or(|occupancy| occupancy <= MORE))
     {
         return None;
     }
-    // A device with room for more is not what others take from us.
-    // What more depth gained may have been taken from the others, but no more than they had.
+    // If the device has room for more, others take nothing from us. More depth may gain the others' part, but no more
+    // than that.
     if reading.gain().is_some_and(|gain| gain.low > 1.0 / (1.0 - foreign)) {
         return None;
     }

@@ -1,4 +1,4 @@
-//! skye's own loop.
+//! Limit by skye's own loop.
 
 use model::Limiter;
 use model::advice::Advice;
@@ -9,18 +9,18 @@ use model::run::{Confidence, Verdict};
 use super::seen;
 use crate::reading::Reading;
 
-/// Above this share of a ceiling a number is about the client and not about the storage: by then the loop's own time is
-/// more than two thirds of the whole.
+/// Above this share of a ceiling, a number is about the client and not about the storage. By then the loop's own time
+/// is more than two thirds of the whole.
 pub(crate) const NEAR: f64 = 0.7;
 
-/// A target that gets less than this share of the depth that was asked for is not what a number is about.
+/// If more than this share of the requested depth waits for the loop, the number is not about the target.
 const IDLE_SLOTS: f64 = 0.1;
 
 /// The thresholds that its explanation names.
 pub(super) const THRESHOLDS: &[Threshold] =
     &[("near", Figure::Share(NEAR)), ("idle_slots", Figure::Share(IDLE_SLOTS))];
 
-/// Near what the loop reaches without any I/O.
+/// A rate near that of the loop without any I/O.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let ceilings = reading.input.record.ceiling_shares.as_ref()?;
     let share = ceilings.own_loop.filter(|share| *share > NEAR)?;
@@ -29,7 +29,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     Some(Verdict::new(Limiter::BenchmarkItself, reading.on_cpu(), evidence).advise([Advice::MoreLoops {}]))
 }
 
-/// Slots that wait for the loop in place of the target.
+/// Slots that wait for the loop instead of the target.
 pub(super) fn slots(reading: &Reading<'_>) -> Option<Verdict> {
     let idle = reading.input.record.engine.idle_slots?;
     let share = idle / reading.in_flight;
@@ -40,7 +40,7 @@ pub(super) fn slots(reading: &Reading<'_>) -> Option<Verdict> {
     let evidence = seen![reading.time_spent(), reading.ran(), Some(waited)];
     Some(
         Verdict::new(Limiter::BenchmarkItself, share, evidence)
-            // Whether the target would do more with them in the kernel is not known.
+            // It is unknown if the target would do more with these slots in the kernel.
             .at_most(Confidence::Likely)
             .advise([Advice::MoreLoops {}]),
     )

@@ -9,9 +9,9 @@ use model::run::Verdict;
 use super::{seen, waits_for_target};
 use crate::reading::Reading;
 
-/// Share of the samples of sleeping threads that found them waiting for a place.
+/// Share of the samples of sleeping threads that found them waiting for a place in a queue.
 const AT_QUEUE: f64 = 0.3;
-/// A queue with less than this share of its places taken is not what is waited for.
+/// If less than this share of a queue's places is taken, threads do not wait for the queue.
 const FILLED: f64 = 0.85;
 /// A queue that is full has as many requests as places, within this share.
 const NEAR: f64 = 0.15;
@@ -20,7 +20,7 @@ const NEAR: f64 = 0.15;
 pub(super) const THRESHOLDS: &[Threshold] =
     &[("at_queue", Figure::Share(AT_QUEUE)), ("filled", Figure::Share(FILLED))];
 
-/// Whether that many requests, and hardly more or less, are in the device, though more are waited for.
+/// Returns true if about that many requests are in the device, though more are waited for.
 fn is_full_of(reading: &Reading<'_>, places: f64) -> bool {
     let is_near = |at_target: f64| (at_target / places - 1.0).abs() < NEAR;
     reading.at_target.is_some_and(is_near) && reading.waiting() > 1.5 * places
@@ -31,8 +31,8 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let queued = reading.waits(WaitClass::Queue);
     let top = reading.input.target().top_device();
     let places = top.and_then(|device| device.nr_requests.map(|places| (device.name.as_str(), places)));
-    // A ring whose own thread waits for completions shows no wait for a tag; that as many requests as there are places are
-    // in the device, and more are waited for, says the same.
+    // A ring's own thread waits for completions, so it shows no wait for a tag. The counts show the same instead: the
+    // device has as many requests as places, and more are waited for.
     let is_full = reading.is_ring && places.is_some_and(|(_, places)| is_full_of(reading, f64::from(places)));
     if !waits_for_target(reading) || (queued <= AT_QUEUE && !is_full) {
         return None;

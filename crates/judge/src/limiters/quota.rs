@@ -9,7 +9,7 @@ use model::run::Verdict;
 use super::seen;
 use crate::reading::Reading;
 
-/// Held back for more of the time than anything else.
+/// Threads that a quota held back for more of the time than anything else did.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let (budget, quota) = (&reading.budget, reading.quota());
     let others = [budget.user, budget.kernel, budget.run_queue, budget.steal, budget.blocked];
@@ -23,7 +23,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let allowed = system.and_then(|system| system.quota_cpus);
     let evidence = seen![
         reading.time_spent(),
-        // Threads that are held back are ready to run, and are not seen asleep anywhere.
+        // Threads that a quota holds back are ready to run, so samples do not find them asleep.
         reading.ran().filter(|_| reading.waits(WaitClass::Device) + reading.waits(WaitClass::Page) < 0.5),
         Some(Observation::QuotaHeld { held_share }),
         allowed.map(|cpus| Observation::CpuAllowed { cpus: Ratio(cpus) }),

@@ -13,13 +13,13 @@ use super::{is_at_target, seen};
 use crate::experiments::{Load, Tested, Unit};
 use crate::reading::Reading;
 
-/// Of the bytes asked for, so many crossed the network.
+/// Smallest share of the requested bytes that must have crossed the network.
 const NETWORK: f64 = 0.7;
 /// Operations in flight that fill most targets.
 const DEEP: f64 = 64.0;
 /// Bytes in flight that fill most targets.
 const DEEP_BYTES: f64 = (8 << 20) as f64;
-/// A machine whose CPUs are this busy may be what holds the other end of a connection back: ciphers, daemons, interrupts.
+/// On a machine whose CPUs are this busy, an end of the connection may be the limit: ciphers, daemons, interrupts.
 const CPUS_BUSY: f64 = 0.7;
 /// Parts of a mix have at least this share.
 const PART_MIN: f64 = 0.05;
@@ -34,13 +34,13 @@ pub(super) const THRESHOLDS: &[Threshold] = &[
     ("clearly_more", Figure::Ratio(CLEARLY_MORE)),
 ];
 
-/// A device that moved so many times as many bytes in another test has its limit not in bytes.
+/// If a device moved this many times as many bytes in another test, its limit is not in bytes.
 const CLEARLY_MORE: f64 = 1.3;
 
-/// Tells direct tests what others of their run moved in the same direction, where that is clearly more; whether there is
-/// anything new.
+/// Stores in each direct test the highest rate of the run's direct tests in the same direction, if it is clearly
+/// higher. Returns true if anything is new.
 pub(crate) fn tell_device(rows: &mut [PhaseRecord]) -> bool {
-    /// The direction of a direct test in one direction, and its rate.
+    /// Returns the direction of a direct test that only reads or only writes, and its rate.
     fn moved(row: &PhaseRecord) -> Option<(bool, f64)> {
         let is_valid = row.verdict.as_ref().is_some_and(|verdict| verdict.trust != Trust::Invalid);
         let is_one_way = (row.app_bytes_read > 0) != (row.app_bytes_written > 0);
@@ -65,7 +65,7 @@ pub(crate) fn tell_device(rows: &mut [PhaseRecord]) -> bool {
     is_new
 }
 
-/// The rate of another test that moved clearly more in the same direction.
+/// Returns the rate of another test that moved clearly more in the same direction.
 fn moved_more(reading: &Reading<'_>) -> Option<Observation> {
     let device = reading.input.record.device.as_ref()?;
     let bytes_per_second = BytesPerSecond(device.other_bytes_per_second?);
@@ -90,7 +90,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let network = if reading.is_remote && is_bandwidth { network(reading) } else { Vec::new() };
     let is_network = !network.is_empty();
     let is_busy = reading.waits_in_target() == Some(true);
-    // Nobody tried: only so much at once that few targets could take more is likely to fill one.
+    // Without experiments, only a load that fills most targets is likely to fill this one.
     let bytes_in_flight = reading.in_flight * block_bytes as f64;
     let is_deep = reading.in_flight >= DEEP || bytes_in_flight >= DEEP_BYTES;
     let late = behind(reading);
@@ -125,7 +125,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         late,
         reading.answers(),
     ];
-    // Of the device's own limit, confirmed by experiments, there is nothing to try.
+    // If experiments confirm the device's own limit, nothing is left to try.
     let advice = match limiter {
         Limiter::NetworkBandwidth => Some(Advice::FasterLink {}),
         Limiter::ServerSaturated => Some(Advice::LookAtServer {}),
@@ -144,31 +144,31 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         return Some(Verdict::mixed(parts, evidence));
     }
     let found = Verdict::new(limiter, blocked, evidence).advise(advice);
-    // The kernel does not tell how much a link could carry; blocks of another size do, where they were tried.
+    // The kernel does not report the capacity of a link. Blocks of another size show it, where they were tried.
     let cpus = input.record.cpu.as_ref().map_or(0.0, |cpu| cpu.user + cpu.kernel);
     if limiter == Limiter::NetworkBandwidth && cpus > CPUS_BUSY && unit.is_none() {
         return Some(found.at_most(Confidence::Undetermined));
     }
-    // Nobody can see from inside whose limit a virtual disk has; and what was not tried is not confirmed.
+    // A guest cannot see whose limit a virtual disk has. Without experiments, nothing is confirmed.
     let is_of_one_unit = unit.is_some_and(|(unit, is_sure)| is_sure && unit != Unit::Both);
     Some(if is_sure && is_of_one_unit && !below { found } else { found.at_most(Confidence::Likely) })
 }
 
-/// Whether it is bytes that a full target counts. What nobody tried is most likely as blocks of that size usually are.
+/// Returns true if a full target counts bytes. Without experiments, the usual unit for blocks of that size decides.
 fn is_of_bytes(reading: &Reading<'_>) -> bool {
     let block_bytes = reading.input.data().map_or(0, |data| data.block_bytes);
     match reading.unit() {
         Some((Unit::Bytes, _)) => true,
         Some((Unit::Operations, _)) => false,
-        // The same device moves more bytes than that.
+        // The same device moved more bytes in another test.
         Some((Unit::Both, _)) | None if moved_more(reading).is_some() => false,
         Some((Unit::Both, _)) => reading.byte_share() > Some(0.5),
-        // The kernel makes requests of its own out of those of a stream.
+        // The kernel makes its own requests out of those of a stream.
         None => block_bytes >= LARGE_BYTES || reading.is_stream(),
     }
 }
 
-/// A way to find out more about a row on which nothing was tried.
+/// Returns the advice for a row without experiments.
 pub(super) fn untried(reading: &Reading<'_>) -> Advice {
     let input = &reading.input;
     let changes = input.data().is_some_and(|data| data.writes())
@@ -180,7 +180,7 @@ pub(super) fn untried(reading: &Reading<'_>) -> Advice {
     }
 }
 
-/// Operations that an open loop could not start in time, with all that it may have in flight under way.
+/// Returns the rates of an open loop that could not start its operations in time, with all its slots in flight.
 fn behind(reading: &Reading<'_>) -> Vec<Observation> {
     let record = reading.input.record;
     let Some(asked) = record.workload.rate_ops_per_second.filter(|_| !reading.input.rate_is_given()) else {
@@ -193,7 +193,7 @@ fn behind(reading: &Reading<'_>) -> Vec<Observation> {
     ]
 }
 
-/// Between latency and saturation: both hold it back.
+/// Returns the verdict between latency and saturation: both hold the test back.
 fn knee(reading: &Reading<'_>) -> Verdict {
     let evidence = seen![
         reading.time_spent(),
@@ -201,8 +201,8 @@ fn knee(reading: &Reading<'_>) -> Verdict {
         reading.at_target(),
         reading.answers(),
     ];
-    // A pause tells which share of a turn is the operation's own; one that took longer than asked for, as short ones do,
-    // tells too much, and then depth does.
+    // A pause tells which share of a turn is the operation's own. A pause that took longer than requested, as short
+    // ones do, tells too much. Then depth decides.
     let by_pause = reading.pause().filter(|told| reading.in_flight > 1.0 && told.value <= 1.0);
     let by_depth = || reading.gain().map(|gain| gain.value.ln() / f64::from(FACTOR).ln());
     let own = by_pause.map(|told| told.value).or_else(by_depth).unwrap_or(0.5);
@@ -215,7 +215,7 @@ fn knee(reading: &Reading<'_>) -> Verdict {
         (false, false) => (Limiter::DeviceLatency, Limiter::DeviceOps),
     };
     let blocked = reading.budget.blocked;
-    // A ring's thread that is busier than it waits is the other half.
+    // A ring's thread that works more than it waits is the other half.
     if reading.on_cpu() > blocked {
         let waits = if own > 0.5 { latency } else { full };
         let parts = [(Limiter::KernelCpu, reading.on_cpu()), (waits, blocked)];
@@ -225,7 +225,7 @@ fn knee(reading: &Reading<'_>) -> Verdict {
     Verdict::mixed(parts, evidence)
 }
 
-/// Bytes that crossed the network for the bytes asked for, by direction; nothing where they are few.
+/// Returns the bytes that crossed the network for the requested bytes, by direction; nothing where they are few.
 pub(super) fn network(reading: &Reading<'_>) -> Vec<Observation> {
     let Some(network) = reading.system().and_then(|system| system.network.as_ref()) else {
         return Vec::new();

@@ -9,13 +9,13 @@ use model::run::Verdict;
 use super::seen;
 use crate::reading::Reading;
 
-/// From this share on, steal is named before what it disturbs.
+/// From this share on, steal is named before the limits that it disturbs.
 const STEAL: f64 = 0.10;
 
 /// The thresholds that its explanation names.
 pub(super) const THRESHOLDS: &[Threshold] = &[("steal", Figure::Share(STEAL))];
 
-/// Steal, as the machine counts it and as the threads miss it.
+/// Steal time, as the machine counts it and as the threads miss it.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let steal = reading.budget.steal;
     if steal < STEAL {

@@ -1,4 +1,4 @@
-//! Buffered streams to and from a server on which nothing was tried.
+//! Buffered streams to and from a server, where no experiment was made.
 
 use model::Limiter;
 use model::advice::Advice;
@@ -10,16 +10,17 @@ use super::{is_at_target, seen};
 use crate::experiments::Tested;
 use crate::reading::Reading;
 
-/// A rate of this share of what the line carries fills it.
+/// A rate of at least this share of the line's capacity fills the line.
 const FULL: f64 = 0.85;
-/// One below this share does not.
+/// A rate below this share does not fill it.
 const NOT_FULL: f64 = 0.7;
 
 /// The thresholds that explanations name.
 pub(super) const THRESHOLDS: &[Threshold] =
     &[("line_full", Figure::Share(FULL)), ("line_not_full", Figure::Share(NOT_FULL))];
 
-/// Tells all rows what the line carries, where an experiment on one of them found it full; whether one did.
+/// Stores the line's throughput in all rows, if an experiment on one of them found the line full. Returns true if one
+/// did.
 pub(crate) fn tell_line(rows: &mut [PhaseRecord]) -> bool {
     let full = |row: &PhaseRecord| {
         row.sensitivity.as_ref()?.depth.as_ref()?;
@@ -35,13 +36,13 @@ pub(crate) fn tell_line(rows: &mut [PhaseRecord]) -> bool {
     true
 }
 
-/// Bytes that crossed an interface in a second, in the direction in which there were more.
+/// Bytes per second that crossed an interface, in the direction with more of them.
 fn bytes_per_second(network: &NetworkUse, row: &PhaseRecord) -> f64 {
     network.received_bytes.max(network.sent_bytes) as f64 * 1e9 / row.elapsed_ns.max(1) as f64
 }
 
-/// A limit that can be read which the network has reached: the one of a queueing discipline on what is sent, or the
-/// speed of the interface.
+/// Returns a readable limit that the network has reached: that of a queueing discipline on sent data, or the speed of
+/// the interface.
 fn reached(network: &NetworkUse, row: &PhaseRecord) -> Option<Observation> {
     let per_second = |bytes: u64| bytes as f64 * 1e9 / row.elapsed_ns.max(1) as f64;
     let shaped = network.shaper.as_deref().zip(network.shaped_bytes_per_second);
@@ -59,9 +60,9 @@ fn reached(network: &NetworkUse, row: &PhaseRecord) -> Option<Observation> {
     })
 }
 
-/// The kernel reads ahead and writes behind, so that several requests are on their way whatever the caller's depth, and that
-/// depth says nothing. What the line carries is known where an experiment on another test of the run has filled it, or where
-/// it can be read.
+/// Judges a buffered stream without experiments. The kernel reads ahead and writes behind, so several requests are
+/// under way whatever the caller's depth, and that depth says nothing. The line's throughput is known if an experiment
+/// on another test of the run filled the line. Otherwise, a readable limit may tell it.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     if !reading.is_remote
         || !reading.is_stream()

@@ -12,9 +12,9 @@ use crate::reading::Reading;
 
 /// Share of the samples of sleeping threads that found them in a sync.
 const IN_SYNC: f64 = 0.3;
-/// Of the time of an operation, the sync takes about half: then both it and the write before hold it back.
+/// If the sync takes about half of an operation's time, both the sync and the write before it hold it back.
 const HALF: std::ops::Range<f64> = 0.35..0.65;
-/// Flushes for each operation that say the same.
+/// Flushes per operation that also show a wait for the sync.
 const FLUSHES: f64 = 0.5;
 
 /// The thresholds that its explanation names.
@@ -34,7 +34,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     if !syncs || reading.budget.blocked < BLOCKED || reading.is_remote {
         return None;
     }
-    // What is synced waits for pages under writeback, for the journal and for the flush, in this order.
+    // A sync waits for pages under writeback, for the journal and for the flush, in this order.
     let classes = [WaitClass::Sync, WaitClass::Page, WaitClass::Device];
     let asleep: f64 = classes.iter().map(|class| reading.waits(*class)).sum();
     let flushes = input.flushes() / input.record.ops.max(1) as f64;
@@ -44,7 +44,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let step = input.record.steps.iter().find(|step| step.name == "fdatasync" || step.name == "fsync");
     let whole_ns = input.record.latency_ns.as_ref().map_or(0, |whole| whole.mean).max(1);
     let step_ns = step.and_then(|step| step.latency_ns.as_ref()).map(|of_step| of_step.mean);
-    // Where most of an operation is the write before, that is what holds it back.
+    // If the write before the sync takes most of an operation, the write is the limit.
     let of_whole = step_ns.map_or(1.0, |step_ns| step_ns as f64 / whole_ns as f64);
     if of_whole < HALF.start {
         return None;
@@ -68,7 +68,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     )
 }
 
-/// The thing that a sync writes beside the data, by its own name.
+/// Names the structure that a sync writes besides the data.
 fn journal(reading: &Reading<'_>) -> Option<Observation> {
     let target = reading.input.target();
     let file_system = || target.file_system.as_str().into();

@@ -1,4 +1,4 @@
-//! Limits that somebody set on I/O.
+//! Configured limits on I/O.
 
 use model::Limiter;
 use model::advice::Advice;
@@ -12,13 +12,13 @@ use crate::experiments::{Load, Tested, Unit};
 use crate::reading::Reading;
 use crate::traps::direct;
 
-/// A rate that is within this share of a limit is held by it, where it is not known better than so.
+/// A rate within this share of a limit is held by it, if the rate is not known more exactly.
 const AT_CAP: f64 = 0.08;
 /// The same for a rate that is known well.
 const AT_CAP_KNOWN: f64 = 0.02;
-/// Threads that sleep elsewhere than in the device in a larger share of samples than this are held back by something else there.
+/// If threads sleep outside the device in more than this share of samples, something else there holds them back.
 const ELSEWHERE: f64 = 0.3;
-/// A rate that is this close to a limit is held by it, wherever requests wait: no device gives such a rate by chance.
+/// A rate this close to a limit is held by it, wherever requests wait. No device gives such a rate by chance.
 const AT_CAP_EXACTLY: f64 = 0.005;
 
 /// The thresholds that its explanation names.
@@ -29,15 +29,15 @@ pub(super) const THRESHOLDS: &[Threshold] = &[
     ("at_cap_exactly", Figure::Share(AT_CAP_EXACTLY)),
 ];
 
-/// A limit that can be read, and that the rate has reached.
+/// A readable limit that the rate has reached.
 pub(super) fn visible(reading: &Reading<'_>) -> Option<Verdict> {
     let record = reading.input.record;
     let data = reading.input.data_in_files()?;
     if !waits_for_target(reading) {
         return None;
     }
-    // Threads that wait in the device have passed whatever stands above it, unless what answers for it has no CPU. What
-    // stands below it they have not.
+    // Threads that wait in the device have passed all limits above it, but none below it. The exception is a device
+    // that is served by software without a CPU.
     let is_in_device = reading.waits_in_target() == Some(true);
     let has_no_cpu = reading.is_short_of_cpus() && reading.load().is(Load::Full);
     let near = reading.input.half_width().map_or(AT_CAP, |half| (1.5 * half).clamp(AT_CAP_KNOWN, AT_CAP));
@@ -46,7 +46,7 @@ pub(super) fn visible(reading: &Reading<'_>) -> Option<Verdict> {
     let reached = |cap: &&Cap| {
         let (rate, limit) = match (cap.ops_per_second, cap.bytes_per_second) {
             (Some(limit), _) => (ops, limit),
-            // What is rewritten is read and written once each, at the same rate.
+            // A rewrite reads and writes each block once, at the same rate.
             (None, Some(limit)) => (ops * data.block_bytes as f64, limit),
             (None, None) => return false,
         };
@@ -86,22 +86,22 @@ pub(super) fn visible(reading: &Reading<'_>) -> Option<Verdict> {
     )
 }
 
-/// Whether what was to be direct was not.
+/// Returns true if I/O that should be direct was not.
 fn is_not_direct(reading: &Reading<'_>) -> bool {
     direct::o_direct_ineffective(&reading.input).is_some()
 }
 
-/// Requests that wait above a device that has few, at a rate that nothing moves.
+/// Requests that wait above a device with few requests, at a rate that no experiment changes.
 pub(super) fn inferred(reading: &Reading<'_>) -> Option<Verdict> {
     let data = reading.input.data_in_files()?;
     let occupancy = reading.occupancy().filter(|_| reading.waits_above_target() == Some(true))?;
-    // Pages that are read ahead, or written back, are in the device without anybody waiting, and the other way round.
-    // Writes that make a file longer wait for one another in the file system.
+    // With read-ahead and writeback, pages are in the device while nobody waits, and the other way round. Writes that
+    // extend a file wait for one another in the file system.
     let is_direct = data.direct && !data.fresh && data.verb != DataVerb::Fsync;
     if !waits_for_target(reading) || reading.is_remote || !is_direct {
         return None;
     }
-    // Locks, journals, pages under writeback: what threads are seen in there is what holds them back.
+    // Threads that are seen at locks, journals or pages under writeback are held back there.
     let elsewhere: f64 = [
         WaitClass::Page,
         WaitClass::Sync,

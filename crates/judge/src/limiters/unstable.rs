@@ -1,4 +1,4 @@
-//! What only the pattern betrays: something below this system.
+//! Limits below this system, which show only in the pattern of the rate.
 
 use model::Limiter;
 use model::advice::Advice;
@@ -9,13 +9,13 @@ use model::run::{Confidence, Verdict};
 use super::{seen, waits_for_target};
 use crate::reading::Reading;
 
-/// Standard deviation of the rates of single seconds over their mean, from which on a rate is no device's own.
+/// Standard deviation over mean of the rates of single seconds, above which no device alone explains the rate.
 const UNSTABLE: f64 = 0.3;
-/// Requests in the device for each that is waited for, from which on nothing above it holds them back.
+/// Requests in the device per operation waited for, from which on nothing above the device holds them back.
 const WELL_IN_TARGET: f64 = 0.7;
-/// Seconds that must have been seen for that.
+/// Fewest seconds of data for that.
 const SECONDS_MIN: usize = 4;
-/// Others' share of the device's bytes, from which on it is they who may have done it.
+/// Others' share of the device's bytes, from which on they may be the cause.
 const FOREIGN: f64 = 0.1;
 
 /// The thresholds that its explanation names.
@@ -26,7 +26,7 @@ pub(super) const THRESHOLDS: &[Threshold] = &[
     ("well_in_target", Figure::Ratio(WELL_IN_TARGET)),
 ];
 
-/// Threads that wait in the device, at a rate that comes and goes though nobody else here uses it.
+/// Threads that wait in the device, at a rate that comes and goes though nobody else here uses the device.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
     let is_virtual = input.environment.virtualisation.is_some();
@@ -35,7 +35,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     if !is_virtual || !waits_for_target(reading) || !is_in_device || foreign >= FOREIGN {
         return None;
     }
-    // A change from one level to another is a limit that came in, and is told as such.
+    // A change from one level to another is a limit that set in, and is reported as a change.
     let steady = input.record.steady.as_ref()?;
     let rates = rates_of_seconds(reading);
     if !steady.change_points.is_empty() && steady.found || rates.len() < SECONDS_MIN {
@@ -68,6 +68,6 @@ fn rates_of_seconds(reading: &Reading<'_>) -> Vec<f64> {
         seconds[second].0 += interval.ops as f64;
         seconds[second].1 += interval.length_ns as f64 / 1e9;
     }
-    // The last one may be a beginning only.
+    // The last second may be incomplete.
     seconds.into_iter().filter(|(_, length)| *length > 0.9).map(|(ops, length)| ops / length).collect()
 }

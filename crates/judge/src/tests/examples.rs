@@ -14,7 +14,7 @@ use model::workload::CacheMode;
 use crate::TrapFinding;
 use crate::fixtures::{World, clean, clean_of, device};
 
-/// The trust and the mark that a trap gives a case; its figures and words stand in the snapshot of all of them.
+/// The trust and the mark that a trap gives a case. Its figures and words are in the snapshot of all cases.
 #[derive(Debug, Clone, Copy)]
 enum Says {
     Nothing,
@@ -50,7 +50,7 @@ fn check_world(code: &str, expected: Says, world: &World) {
     }
 }
 
-/// As if every byte that was written had made a page dirty.
+/// Sets the dirtied bytes as if every written byte had made a page dirty.
 fn all_dirty(world: &mut World) {
     let written = world.record.app_bytes_written;
     let intervals = world.record.intervals.len() as u64;
@@ -58,7 +58,7 @@ fn all_dirty(world: &mut World) {
     frames.for_each(|frame| frame.dirtied_bytes = Some(written.div_ceil(intervals)));
 }
 
-/// A drive of that temperature that protects itself its limit is 70 °C, CPUs that were throttled, and work of that kind.
+/// Conditions with a drive of that temperature, whose limit is 70 °C, throttled CPUs, and upkeep of those kinds.
 fn conditions(celsius: f64, cpu_throttled: Option<u64>, upkeep: &[(&str, bool)]) -> Conditions {
     let record = |(work, is_of_target): &(&str, bool)| UpkeepRecord {
         work: (*work).into(),
@@ -75,18 +75,18 @@ fn conditions(celsius: f64, cpu_throttled: Option<u64>, upkeep: &[(&str, bool)])
 
 /// A case that falls into a trap, or one beside it.
 pub struct Example {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
     /// The trap.
     pub code: &'static str,
-    /// Whether it falls into it.
+    /// True if it falls into the trap.
     pub fires: bool,
     spec: &'static str,
     change: fn(&mut World),
 }
 
 impl Example {
-    /// What its trap finds.
+    /// Returns the finding of its trap.
     pub fn caught(&self) -> Option<TrapFinding> {
         let mut world = clean(self.spec);
         (self.change)(&mut world);
@@ -94,7 +94,7 @@ impl Example {
     }
 }
 
-/// Each line is a test: its name, the trap, what that says, the test's spec, and what is changed in a healthy case.
+/// Each line is a test: its name, the trap, the trap's answer, the test's spec, and the change to a healthy case.
 macro_rules! examples {
     ($($name:ident: $code:ident $expected:expr, $spec:literal, $change:expr;)+) => {
         $(#[test] fn $name() { check(stringify!($code), $expected, $spec, $change); })+
@@ -124,7 +124,8 @@ fn reread(first: [u64; 2], second: [u64; 2]) -> Reread {
     }
 }
 
-/// A limit lets a burst pass every 100 ms: nine of ten operations take 76 µs, the tenth waits for the next slice.
+/// Adds a limit that lets a burst pass every 100 ms. Nine of ten operations take 76 µs, the tenth waits for the next
+/// slice.
 pub(super) fn limited(world: &mut World, ops: impl Fn(usize) -> u64) {
     for (index, interval) in world.record.intervals.iter_mut().enumerate() {
         interval.ops = ops(index);
@@ -542,7 +543,7 @@ examples! {
         |w| limited(w, |_| 500);
     a_device_that_collects_garbage: rate_capped QUIET, "write:rnd4k:q32", |w| limited(w, |index| 480 + index as u64 % 9 * 5);
     many_operations_are_even_by_themselves: rate_capped QUIET, "read:rnd4k:q32",
-        // So many that chance alone makes no more than a tenth of a percent, and this is about that.
+        // With so many operations, chance alone makes no more than a tenth of a percent, and this is about that.
         |w| limited(w, |index| 5_000_000 + (index as u64 / 5 % 4) * 4_000);
     lots_at_a_boundary: rate_capped REMARK, "read:rnd4k:q32",
         |w| limited(w, |index| match index % 50 { 24 => 900, 25 => 100, _ => 500 });
@@ -684,7 +685,7 @@ examples! {
     far_from_the_limit: write_limit QUIET, "write:rnd4k", |w| w.plan.phases[0].stop.bytes = Some(w.record.bytes * 2);
 }
 
-/// What is wanted is the preset's, or 5 % where a time was asked for.
+/// The wanted precision is the preset's, or 5 % where a time was requested.
 #[test]
 fn a_time_that_was_asked_for_wants_less() {
     let request = Request {

@@ -1,4 +1,4 @@
-//! For each limiter, a case that it holds back and that is named so; and how sure that is.
+//! For each limiter, a case that it holds back, with the limiter and the confidence that the judge must name.
 
 use model::Limiter;
 use model::figure::Count;
@@ -66,7 +66,7 @@ impl World {
         self.spends(0.0, 0.02, 0.01, 0.97)
     }
 
-    /// Where its threads slept, in shares of all looks; for the rest of them they were running.
+    /// Sets where its threads slept, in shares of all samples. In the rest they were running.
     fn sleeps(mut self, sites: &[(&str, f64)]) -> Self {
         let site = |of: WaitsOf, symbol: &str, share: f64| WaitChannel {
             of,
@@ -91,7 +91,7 @@ impl World {
         self
     }
 
-    /// On a machine whose CPUs are all busy.
+    /// Moves it to a machine whose CPUs are all busy.
     fn hogged(mut self) -> Self {
         self.record.cpu = Some(CpuShares { user: 0.9, kernel: 0.1, steal: 0.0 });
         self
@@ -150,7 +150,7 @@ macro_rules! cases {
     };
 }
 
-/// A link that carried what was written.
+/// A link that carried the written bytes.
 fn link() -> World {
     clean("write:seq1m").blocked().remote(0.9).sleeps(&[("request_wait_answer", 0.9)]).system(|system| {
         system.network = Some(NetworkUse {
@@ -162,8 +162,8 @@ fn link() -> World {
     })
 }
 
-/// A buffered stream on a link that carried what was written, and that experiments on another test found to carry so many
-/// times as much.
+/// A buffered stream on a link that carried the written bytes. Experiments on another test found that the link carries
+/// `line_times` as much.
 fn stream(line_times: Option<f64>) -> World {
     let mut world = clean("write:seq8k:buffered")
         .blocked()
@@ -177,7 +177,7 @@ fn stream(line_times: Option<f64>) -> World {
     world
 }
 
-/// The same stream, where the interface says so much of what it sends.
+/// The same stream, with a change to the figures of its interface. The change gets the written bytes per second.
 fn stream_over(change: impl FnOnce(&mut NetworkUse, f64)) -> World {
     let mut world = stream(None);
     let written_per_second = world.record.app_bytes_written as f64 * 1e9 / world.record.elapsed_ns as f64;
@@ -185,7 +185,7 @@ fn stream_over(change: impl FnOnce(&mut NetworkUse, f64)) -> World {
     world
 }
 
-/// A queueing discipline that lets so many times the rate pass.
+/// The same stream through a queueing discipline that lets `times` times its rate pass.
 fn shaped(times: f64) -> World {
     stream_over(|network, rate| {
         network.shaper = Some("tbf".into());
@@ -193,7 +193,7 @@ fn shaped(times: f64) -> World {
     })
 }
 
-/// A cap that the rate has reached, of threads that wait above the device.
+/// A cap that the rate has reached, with threads that wait above the device.
 fn capped(ops_per_second: Option<f64>, bytes_per_second: Option<f64>) -> World {
     clean("read:rnd4k:q8").blocked().queues(0.2).system(|system| {
         system.caps = vec![Cap {
@@ -213,12 +213,12 @@ fn of_places(spec: &str, places: u32, requests: f64) -> World {
     world
 }
 
-/// Rates more even than latencies allow.
+/// Makes the rates more even than latencies allow.
 fn too_even(world: &mut World) {
     super::examples::limited(world, |_| 10_000);
 }
 
-/// An open loop that could not start all that was due.
+/// Makes it an open loop that could not start all operations in time.
 fn falls_behind(world: &mut World) {
     world.record.workload.rate_ops_per_second = Some(2e5);
     world.record.workload.arrival = "open_loop".into();
@@ -226,7 +226,7 @@ fn falls_behind(world: &mut World) {
     world.record.notes.push(Note::new(Finding::FellBehind { missed, due }, Vec::new()));
 }
 
-/// A case with something changed in it.
+/// A case with a change applied.
 fn with(mut world: World, change: impl FnOnce(&mut World)) -> World {
     change(&mut world);
     world
@@ -256,7 +256,7 @@ cases! {
     // More depth brings nothing, and a pause costs half of itself: one of them may be wrong.
     full_with_a_pause_that_costs: DeviceOps Likely,
         clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.55, 0.01, 0.0);
-    // What was reached with more depth was there to be had, though a pause cost nothing.
+    // More depth reached a higher rate, so the target had room, though a pause cost nothing.
     room_with_a_pause_that_costs_nothing: DeviceLatency Likely,
         clean("read:seq1m:q8").blocked().queues(8.0).answers(0.0, 0.268, -1.56);
     room_that_is_small: DeviceLatency Confirmed,
@@ -277,7 +277,7 @@ cases! {
         .blocked().remote(15.5).sleeps(&[("request_wait_answer", 0.95)]).answers(0.0, 0.0, 0.0).hogged();
     full_server: ServerSaturated Confirmed, clean("read:rnd4k:t16")
         .blocked().remote(15.5).sleeps(&[("request_wait_answer", 0.95)]).answers(0.0, 0.0, 0.0);
-    // One at a time, a pause leaves any target idle; that four bring no more is what counts.
+    // With one at a time, a pause leaves any target idle. What counts is that four bring no more.
     slow_one_at_a_time: DeviceOps Confirmed,
         clean("read:rnd4k").blocked().queues(0.98).answers(1.0, 0.03, 0.0);
     at_the_knee: Mixed Likely, clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.55, 0.09, 0.0);
@@ -319,7 +319,7 @@ cases! {
         clean("write:seq1m:buffered").blocked().sleeps(&[("balance_dirty_pages", 0.9)]);
     shared_file: LockContention Confirmed, clean("write:rnd4k:t16")
         .blocked().queues(1.0).sleeps(&[("ext4_file_write_iter", 0.9), ("__iomap_dio_rw", 0.06)]);
-    // Threads that spin for a lock are seen working; that each alone does more betrays them.
+    // Threads that spin for a lock look busy. They do more with a directory each, which shows the lock.
     spinning_for_a_lock: LockContention Likely, with(
         clean("stat:t8:shared").spends(0.1, 0.6, 0.3, 0.0),
         |world| world.record.sensitivity = Some(Sensitivity { separate: separate(1.6), ..Sensitivity::default() }),
@@ -430,7 +430,7 @@ fn no_two_thresholds_have_a_name() {
     assert_eq!(names.len(), all);
 }
 
-/// The observations behind each limiter and the words for them at each length: to be read from top to bottom.
+/// Observations behind each limiter and their wording at each length, for reading from top to bottom.
 #[test]
 fn what_is_said_of_each_limiter() {
     let judged: Vec<_> =
@@ -457,7 +457,7 @@ fn what_is_said_of_each_limiter() {
 
 #[test]
 fn a_network_of_busy_machines_is_not_clear() {
-    // Busy CPUs may be the ends of the link, and nobody knows what it could carry.
+    // Busy CPUs may be the ends of the link, and its capacity is unknown.
     let busy =
         with(link(), |world| world.record.cpu = Some(CpuShares { user: 0.3, kernel: 0.5, steal: 0.0 }));
     busy.clone().is(Limiter::NotClear, Undetermined);
@@ -467,10 +467,10 @@ fn a_network_of_busy_machines_is_not_clear() {
 #[test]
 fn limits_that_somebody_set() {
     let hidden = clean("read:rnd4k:q8").blocked().queues(0.2);
-    // Threads that wait in the device have passed it.
+    // Threads that wait in the device have passed the cap.
     let cap = || capped(Some(101_000.0), None);
     assert_ne!(judged(&cap().queues(7.8)), Limiter::IoThrottle);
-    // Unless those who answer for the device have no CPU: they keep requests that nothing holds back any more.
+    // The exception is a device served by software without a CPU: it keeps requests that nothing holds back any more.
     cap().queues(5.0).hogged().is(Limiter::IoThrottle, Likely);
     assert_eq!(judged(&hidden.clone().queues(5.0).hogged().answers(0.0, 0.0, 0.0)), Limiter::NotClear);
     hidden.clone().queues(7.8).hogged().answers(0.0, 0.0, 0.0).is(Limiter::DeviceOps, Confirmed);
@@ -480,7 +480,7 @@ fn limits_that_somebody_set() {
     // Threads that sleep elsewhere are held back by something else.
     let elsewhere = hidden.sleeps(&[("folio_wait_bit", 0.9)]).answers(0.02, 0.0, 0.0);
     assert_ne!(judged(&elsewhere), Limiter::IoThrottle);
-    // A cap that is above the rate, or for the other direction, is none.
+    // A cap that is above the rate, or for the other direction, does not count.
     capped(Some(500_000.0), None).is(Limiter::IoThrottle, Likely);
     let of_writes = capped(Some(100_000.0), None).system(|system| system.caps[0].is_read = false);
     of_writes.is(Limiter::IoThrottle, Likely);
@@ -488,9 +488,9 @@ fn limits_that_somebody_set() {
 
 #[test]
 fn what_is_near_a_limit_is_not_called_it() {
-    // A pause that costs all of itself, where more depth brings nothing: no target does both.
+    // In no target does a pause cost all of itself while more depth brings nothing.
     clean("read:rnd4k:q8").blocked().queues(7.0).answers(1.3, 0.02, 0.0).is(Limiter::NotClear, Undetermined);
-    // Whose turn is given out by somebody else waits for no tag, and a queue that is empty is not full.
+    // Threads that are paced wait for no tag, and a queue that is empty is not full.
     let paced = clean("write:rnd4k:t16").blocked().queues(2.6).sleeps(&[("rq_qos_wait", 0.9)]);
     assert_ne!(judged(&paced), Limiter::QueueFull);
     let mut few = clean("write:rnd4k:t16")
@@ -503,7 +503,7 @@ fn what_is_near_a_limit_is_not_called_it() {
         .blocked()
         .sleeps(&[("ext4_buffered_write_iter", 0.48), ("balance_dirty_pages", 0.47)]);
     assert_ne!(judged(&holder_is_held), Limiter::LockContention);
-    // A device with room for more is not what others take.
+    // If the device has room for more, others take nothing from us.
     let mut shared = clean("read:rnd4k:q8").blocked().queues(16.0).answers(1.0, 0.9, 0.0);
     shared.device().foreign_share = Some(0.5);
     shared.is(Limiter::DeviceLatency, Confirmed);
@@ -514,7 +514,7 @@ fn what_is_near_a_limit_is_not_called_it() {
 
 #[test]
 fn memory_that_was_only_just_given_back() {
-    // Nobody finds pressure: what is read has only just been given back, again and again.
+    // There is no pressure: the data read was evicted shortly before, again and again.
     let again = |hits: u64, refaulted_share: f64| {
         let read = clean("read:seq128k:buffered").blocked().sleeps(&[("folio_wait_bit_common", 0.9)]);
         let pages = read.record.app_bytes_read as f64 / 4096.0 * refaulted_share;
@@ -527,10 +527,10 @@ fn memory_that_was_only_just_given_back() {
         })
     };
     again(9000, 1.0).is(Limiter::MemoryPressure, Likely);
-    // Where no group is full, or what is read is new, it is the device that it waits for.
+    // If no group is full, or the data read is new, the test waits for the device.
     assert_ne!(judged(&again(0, 1.0)), Limiter::MemoryPressure);
     assert_ne!(judged(&again(9000, 0.1)), Limiter::MemoryPressure);
-    // So much cannot have been ours.
+    // So many refaults cannot have been ours.
     assert_ne!(judged(&again(9000, 2.0)), Limiter::MemoryPressure);
 }
 
@@ -549,12 +549,12 @@ fn helpers_that_are_busy_all_the_time() {
         clean("read:seq1m").blocked().remote(1.0).sleeps(&[("request_wait_answer", 0.9)]).system(|system| {
             system.helpers = vec![Helper { name: "ssh".into(), pid: 7, is_kernel: false, cpu_share: 0.97 }];
         });
-    // On another file system it works for somebody else.
+    // On another file system, ssh works for someone else.
     assert_ne!(judged(&ssh), Limiter::HelperCpu);
     let mut sshfs = ssh;
     sshfs.target().file_system = "fuse.sshfs".into();
     sshfs.is(Limiter::HelperCpu, Likely);
-    // Threads of the kernel that take turns on one queue are one together, if it is a queue of the target's.
+    // Kernel threads that take turns on one queue count as one, if the queue belongs to the target.
     let queue = |device: &str| {
         let mut read = clean("read:seq1m:q16").blocked().queues(15.0).answers(0.0, 0.0, -1.0);
         read.target().device_stack[0].kind = DeviceKind::Loop;
@@ -567,7 +567,7 @@ fn helpers_that_are_busy_all_the_time() {
     queue("loop0").is(Limiter::HelperCpu, Likely);
     assert_ne!(judged(&queue("loop1")), Limiter::HelperCpu);
     assert_ne!(judged(&queue("loop01")), Limiter::HelperCpu);
-    // Ciphers have threads on all CPUs, of which none is full.
+    // Ciphers have threads on all CPUs, and none of them is full.
     let mut cipher = queue("kcryptd/253:0");
     cipher.target().device_stack[0].kind = DeviceKind::DeviceMapper;
     assert_ne!(judged(&cipher), Limiter::HelperCpu);
@@ -585,20 +585,20 @@ fn experiments_ask_what_is_open() {
     assert_eq!(waits.next(&[Depth]), Some(Experiment::Block));
     assert_eq!(waits.next(&[Depth, Experiment::Block]), Some(Delay));
     assert_eq!(waits.next(&[Depth, Delay, Experiment::Block]), None);
-    // The unit is that of a target that is full, and one at a time a pause tells nothing.
+    // Only a full target shows its unit. Much room needs no second proof, and one at a time a pause tells nothing.
     assert_eq!(waits.clone().answers(1.0, 0.9, 0.0).next(&[Depth, Delay]), None);
     assert_eq!(waits.clone().answers(1.0, 0.9, 0.0).next(&[Depth]), None);
     assert_eq!(waits.clone().answers(1.0, 0.3, 0.0).next(&[Depth]), Some(Delay));
-    // A limit that can be read and was reached is known.
+    // A readable limit that was reached is known.
     assert_eq!(capped(Some(101_000.0), None).next(&[]), None);
     let one = clean("read:rnd4k").blocked().queues(0.97);
     assert_eq!(
         (one.next(&[Depth]), one.answers(1.0, 0.9, 0.0).next(&[Depth])),
         (Some(Experiment::Block), None)
     );
-    // Threads that do not wait have said what holds them back; and what changes something is left alone.
+    // Threads that do not wait have shown their limit, and tests that change data are left alone.
     assert_eq!(clean("read:rnd4k:q8").spends(0.5, 0.5, 0.0, 0.0).next(&[]), None);
-    // But for what more of them would bring, where there are CPUs for more.
+    // The exception is the gain from more threads, where there are CPUs for more.
     let busy = clean("read:rnd4k").spends(0.5, 0.5, 0.0, 0.0).sleeps(&[]);
     assert_eq!((busy.next(&[]), busy.next(&[Depth])), (Some(Depth), None));
     let shared = clean("stat:t8:shared").spends(0.1, 0.5, 0.4, 0.0);

@@ -1,4 +1,4 @@
-//! Reads that did not come from where the row says: from the page cache, or from a cache beyond this system.
+//! Reads that came from another place than the row says: from the page cache, or from a cache beyond this system.
 
 use model::DataVerb;
 use model::advice::Advice;
@@ -9,34 +9,33 @@ use model::workload::{Access, CacheMode, DataWork};
 
 use crate::{JudgeInput, TrapFinding};
 
-/// More than this share of bytes from memory, where none was to come from there, is another test.
+/// If more than this share of bytes came from memory, and none should have, the test measured something else.
 const CONTAMINATION: f64 = 0.05;
-/// A set of which no more than this is resident counts as cold.
+/// A set counts as cold if no more than this share of it is resident.
 const COLD: f64 = 0.001;
-/// The same blocks read again this many times as fast: something kept them. Noise alone stays well below.
+/// If the same blocks are read again this many times as fast, something kept them. Noise alone stays well below.
 const REREAD_FASTER: f64 = 2.0;
-/// Where only the slowest are so much faster, all of them are at least this much.
+/// If only the slowest reads are that much faster, the mean must be at least this much faster.
 const MEAN_FASTER: f64 = 1.3;
-/// A second time that takes less than this cannot be told from a fast device whose first time was disturbed.
+/// A smaller gain than this may be that of a fast device whose first read was disturbed.
 const REREAD_GAIN_NS: u64 = 20_000;
-/// Later passes that are this much faster than the first were served by something that the first one filled.
+/// If later passes are this much faster than the first, something that the first one filled served them.
 const LATER_FASTER: f64 = 1.2;
-/// Each of the two lasts this long at least: the start alone can make a shorter one slow.
+/// Shortest duration of each of the two: the start alone can make a shorter one slow.
 const PASS_NS_MIN: f64 = 1e9;
-/// More than this share of a set that was to be warm came from memory.
+/// A set is warm if more than this share of it came from memory.
 const WARM: f64 = 0.95;
-/// Visits of each block from which on what came from memory is what an earlier visit left there.
+/// Visits per block, from which on an earlier visit may have left the bytes that came from memory.
 const AGAIN: f64 = 1.0 + CONTAMINATION;
 /// A server that may hold more than this share of the set may answer most of it.
 const HELD: f64 = 0.5;
-/// Smaller blocks are read by whole pages.
+/// Smaller blocks than this are read as whole pages.
 const PAGE_BYTES: u64 = 4096;
 
-/// Bytes that memory gave, where the device was to give them.
+/// Bytes that came from memory instead of the device.
 pub(super) fn served_from_page_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| data.reads() && !data.direct)?;
-    // Without a device that counts, or where it holds fewer bytes than the file, what lay in memory at the start is
-    // what came from there.
+    // The share resident at the start counts if no device does, or if compression leaves fewer bytes on it.
     let residency = || input.record.residency.as_ref().and_then(|residency| residency.before);
     let is_compressed = input.record.extents.as_ref().is_some_and(|extents| extents.encoded_share > 0.0);
     let counted = input.record.page_cache_share.filter(|_| !is_compressed);
@@ -69,14 +68,14 @@ pub(super) fn cache_not_cold(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let is_cold = matches!(input.plan.cache, CacheMode::Cold | CacheMode::DropAll);
     let _ = input.data_in_files().filter(|data| data.reads() && !data.direct && is_cold)?;
     let share = input.record.residency.as_ref()?.before.filter(|share| *share > COLD)?;
-    // What is told already is not told twice.
+    // Other traps already report these cases.
     if served_from_page_cache(input).is_some() || input.target().backing == Backing::Memory {
         return None;
     }
     Some(TrapFinding::new(Finding::CacheNotDropped { cached_share: Share(share) }, [Advice::FindMapper {}]))
 }
 
-/// A host, an array, a controller or the drive itself keeps what was read.
+/// A cache in a host, an array, a controller or the drive itself.
 pub(super) fn below_os_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let _ = input.data_in_files().filter(|data| data.reads() && !is_asked_warm(input, data))?;
     let reread = input.probes?.reread.as_ref()?;
@@ -84,13 +83,13 @@ pub(super) fn below_os_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         first_ns as f64 > REREAD_FASTER * second_ns as f64 && first_ns - second_ns > REREAD_GAIN_NS
     };
     let by_mean = is_faster(reread.first_mean_ns, reread.second_mean_ns);
-    // Ten slow operations of a thousand may be anybody's; what a cache answers is faster on average, too.
+    // Ten slow operations of a thousand may have any cause. A cache makes reads faster on average, too.
     let by_p99 = is_faster(reread.first_p99_ns, reread.second_p99_ns)
         && reread.first_mean_ns as f64 > MEAN_FASTER * reread.second_mean_ns as f64;
     let (blocks, passes) = (Count(reread.blocks), Mean(input.record.passes));
     let mean = [reread.first_mean_ns, reread.second_mean_ns].map(LatencyNs);
     let p99 = [reread.first_p99_ns, reread.second_p99_ns].map(LatencyNs);
-    // What such a cache holds of data that was just written, nobody here knows.
+    // It is unknown how much of the data just written such a cache holds.
     let is_used = input.record.passes > AGAIN;
     let finding = match (by_mean, by_p99, is_used) {
         (true, _, true) => {
@@ -140,19 +139,19 @@ pub(super) fn server_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     }
 }
 
-/// Whether it was to be the speed of memory here, with nothing below that matters.
+/// Returns true if the test asked for the speed of memory here, so that nothing below it matters.
 fn is_asked_warm(input: &JudgeInput<'_>, data: &DataWork) -> bool {
     !data.direct && input.plan.cache == CacheMode::Warm
 }
 
-/// The same data read more than once, the first time slower: something below kept it.
+/// The same data read more than once, the first time more slowly: something below kept it.
 pub(super) fn several_passes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| data.direct && data.verb == DataVerb::Read)?;
     if input.record.passes < AGAIN || input.rate_is_given() {
         return None;
     }
     let (first, later) = first_and_later(input, input.record.workload.size_bytes / data.block_bytes.max(1))?;
-    // What chance explains is no cache.
+    // Chance explains a smaller gain without a cache.
     let chance = 3.0 * input.half_width().unwrap_or(0.0);
     let gain = later / first - 1.0;
     (gain > (LATER_FASTER - 1.0).max(chance)).then(|| {
@@ -176,7 +175,7 @@ fn first_and_later(input: &JudgeInput<'_>, blocks: u64) -> Option<(f64, f64)> {
 pub(super) fn read_ahead(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| data.verb == DataVerb::Read && !data.direct)?;
     let ratio = input.ratio().filter(|ratio| *ratio > 1.1)?;
-    // What others read is told as that.
+    // Another trap reports the reads of others.
     if super::disturbance::foreign_io(input).is_some() {
         return None;
     }

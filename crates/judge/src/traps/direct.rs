@@ -15,15 +15,16 @@ use crate::{JudgeInput, TrapFinding};
 const AGREEMENT: f64 = 0.02;
 /// Below this share of bytes, a direct test did not reach the device at all.
 const INEFFECTIVE: f64 = 0.5;
-/// Parts of a file that are not there and do not matter: less than the counters can tell.
+/// Share of a file that may be missing without effect: less than the counters can tell.
 const NEGLIGIBLE: f64 = 0.01;
-/// As many bytes of pages made dirty as were written, but for what the file system and others add.
+/// Bytes of dirtied pages per byte written that show buffered writes. The file system and others add some.
 const AS_MUCH: std::ops::Range<f64> = 0.8..1.5;
-/// Depth from which on it matters how much of it the device sees.
+/// Depth from which on it matters how many requests the device sees.
 const DEPTH_MIN: f64 = 4.0;
 
-/// How far the device's bytes are from the application's, for tests in which they must be equal: direct reads and
-/// writes of a file that is fully written, as room for a new one is found on the device, too. `None` where they agree.
+/// Returns the difference between the device's bytes and the application's, as a share; `None` where they agree. It
+/// applies to tests in which both must be equal: direct reads and writes of a file that is fully written. Writes of a
+/// new file allocate space, which also moves bytes on the device.
 pub fn disagreement(record: &PhaseRecord, phase: &PlannedPhase) -> Option<f64> {
     let data =
         phase.workload.data().filter(|data| data.direct && !data.fresh && data.verb != DataVerb::Fsync)?;
@@ -34,7 +35,7 @@ pub fn disagreement(record: &PhaseRecord, phase: &PlannedPhase) -> Option<f64> {
     Some((ratio - 1.0).abs()).filter(|difference| *difference > AGREEMENT)
 }
 
-/// Reads of what was never written: the file system answers them with zeros, without the device.
+/// Reads of data that was never written: the file system answers them with zeros, without the device.
 pub(super) fn unwritten_extents(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let extents = input.record.extents.as_ref()?;
     let share = extents.hole_share + extents.unwritten_share;
@@ -44,23 +45,23 @@ pub(super) fn unwritten_extents(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     })
 }
 
-/// `O_DIRECT` was taken and did nothing.
+/// `O_DIRECT` was accepted and had no effect.
 pub(crate) fn o_direct_ineffective(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| data.direct)?;
     if input.target().backing == Backing::Memory || unwritten_extents(input).is_some() {
         return None;
     }
-    // With a sync after each write, a cache that is bypassed and one that is emptied each time move the same bytes.
+    // With a sync after each write, a bypassed cache and one that is emptied each time move the same bytes.
     let missing = input.ratio().filter(|ratio| *ratio < INEFFECTIVE && data.verb != DataVerb::Fsync);
     let visited = input.record.passes.min(1.0);
-    // Pages that somebody else holds were there before, and are passed by all the same.
+    // Pages that someone else holds were there before, and direct I/O bypasses them all the same.
     let cached = input
         .record
         .residency
         .as_ref()
         .and_then(|residency| Some(residency.after? - residency.before.unwrap_or(0.0)))
         .filter(|grown| visited > 0.0 && *grown > NEGLIGIBLE && grown / visited > INEFFECTIVE);
-    // Each sync writes metadata, whose pages are dirty before.
+    // Each sync writes metadata, and dirties its pages first.
     let is_synced = data.verb == DataVerb::Fsync || data.sync == SyncMode::Each;
     let dirtied =
         dirtied_share(input).filter(|share| AS_MUCH.contains(share) && !is_synced && may_buffer(input));
@@ -76,13 +77,13 @@ pub(crate) fn o_direct_ineffective(input: &JudgeInput<'_>) -> Option<TrapFinding
     Some(TrapFinding::new(finding, [why_buffered(input)]))
 }
 
-/// Whether this file system is known to buffer direct writes: pages that are made dirty are those of the whole machine,
-/// and on others they are somebody else's.
+/// Returns true if this file system is known to buffer direct writes. Dirtied pages are counted for the whole machine:
+/// on other file systems, they are someone else's.
 fn may_buffer(input: &JudgeInput<'_>) -> bool {
     input.target().file_system == "btrfs" || input.has_mount_option("data=journal")
 }
 
-/// Bytes of pages that were made dirty per byte written directly, which makes none.
+/// Bytes of dirtied pages per byte written with direct I/O, which dirties none.
 fn dirtied_share(input: &JudgeInput<'_>) -> Option<f64> {
     let frames = input.record.intervals.iter().filter_map(|interval| interval.frame.as_ref());
     let dirtied: u64 = frames.filter_map(|frame| frame.dirtied_bytes).sum();
@@ -90,7 +91,7 @@ fn dirtied_share(input: &JudgeInput<'_>) -> Option<f64> {
     (written > 0).then(|| dirtied as f64 / written as f64)
 }
 
-/// What makes this file system take direct I/O through the page cache.
+/// Returns the advice on the feature that makes this file system buffer direct I/O.
 fn why_buffered(input: &JudgeInput<'_>) -> Advice {
     let compresses = input
         .target()
@@ -106,7 +107,7 @@ fn why_buffered(input: &JudgeInput<'_>) -> Advice {
     }
 }
 
-/// The device's bytes differ from ours.
+/// The device's bytes differ from the application's.
 pub(super) fn device_disagrees(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let _ = disagreement(input.record, input.phase)?;
     let ratio = input.ratio()?;
@@ -153,7 +154,7 @@ pub(super) fn counters_disagree(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     }
     let device = input.device()?.bytes_read as f64;
     let (own, app) = (input.charged_read_bytes()?, input.record.app_bytes_read as f64);
-    // More from the device than we were charged for is others' I/O, and is told as that.
+    // If the device read more than we were charged for, the rest is others' I/O, and another trap reports it.
     let excess = (own - device) / app.max(1.0);
     (app > 0.0 && excess > SHARE_MAX).then(|| {
         let mount_point = || input.target().mount_point.as_str().into();
@@ -172,7 +173,7 @@ pub(super) fn depth_not_reached(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let record = input.record;
     let mean_ns = record.latency_ns.as_ref()?.mean as f64;
     let asked = f64::from(record.workload.iodepth) * f64::from(record.workload.threads);
-    // Latencies are of the steady part, and so is all that they are compared with.
+    // Latencies cover the steady part, so all figures compared with them must cover it too.
     let part_ns = record
         .steady
         .as_ref()

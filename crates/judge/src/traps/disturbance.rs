@@ -7,7 +7,7 @@ use model::finding::Finding;
 
 use crate::{JudgeInput, TrapFinding, disturbance};
 
-/// CPUs that are throttled no more often than this, all together, lose nothing that shows: laptops are now and then.
+/// Throttling of all CPUs together, up to which no loss shows. Laptops throttle now and then.
 const THROTTLED_PER_SECOND: f64 = 1.0;
 
 /// Bytes on the device that were not ours.

@@ -9,14 +9,14 @@ use model::workload::SyncMode;
 
 use crate::{JudgeInput, TrapFinding};
 
-/// A flush of a volatile cache that takes less than this stored nothing: that is little more than the way to a device
-/// and back.
+/// A flush of a volatile cache that takes less than this stored nothing: it is little more than the round trip to a
+/// device.
 const FLUSH_NS_MIN: u64 = 20_000;
-/// Fewer bytes on the device than this share of what was written and made durable: it waited in memory and was replaced.
+/// If less than this share of the bytes made durable reached the device, the rest was replaced in memory.
 const REACHED: f64 = 0.9;
-/// A device that took this share of its size has shown what it keeps up: its cache is smaller.
+/// A device that took this share of its size has shown its lasting rate: its cache is smaller.
 const CACHE_SHARE_MAX: f64 = 1.0 / 3.0;
-/// Options under which a sync does nothing at all, whatever the device; the others leave out its flushes only.
+/// Mount options that disable syncs altogether, whatever the device. The other options only leave out the flushes.
 const SYNC_IS_OFF: &[&str] = &["volatile", "fsync=volatile", "journal_flush_disabled"];
 
 /// Writes that nobody asked to be durable.
@@ -28,7 +28,7 @@ pub(super) fn nothing_durable(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     })
 }
 
-/// Options of the mount by which syncing means nothing.
+/// Mount options that make syncs meaningless.
 pub(super) fn durability_void(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let syncs = match (input.data_in_files(), input.files()) {
         (Some(data), _) => data.verb == DataVerb::Fsync || (data.writes() && data.sync != SyncMode::None),
@@ -55,7 +55,7 @@ pub(super) fn flush_too_fast(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let in_memory = input.target().device_stack.iter().any(|device| device.kind == DeviceKind::Zram);
     let sync = input.record.steps.iter().find(|step| step.name == "fdatasync")?;
     let typical_ns = sync.latency_ns.as_ref()?.p50?;
-    // Without flushes there is nothing to be too fast: the file system may do its durability with the write.
+    // Without flushes, nothing can be too fast: the file system may make data durable with the write itself.
     let is_flushed = input.flushes() > 0.5 * input.record.ops as f64;
     (!in_memory && is_flushed && typical_ns < FLUSH_NS_MIN).then(|| {
         let device = leaf.name.as_str().into();
@@ -73,7 +73,7 @@ pub(super) fn absorbed_by_page_cache(input: &JudgeInput<'_>) -> Option<TrapFindi
     })?;
     let device = input.device()?;
     let written = input.record.app_bytes_written;
-    // Deduplication and compression are told as what they are.
+    // Deduplication and compression also reduce the bytes on the device.
     if written == 0 || data.compress_percent > 0 || data.dedupe_percent > 0 || compresses(input) {
         return None;
     }
@@ -83,7 +83,7 @@ pub(super) fn absorbed_by_page_cache(input: &JudgeInput<'_>) -> Option<TrapFindi
     }
     let reached_share = Share(reached_share);
     let caught = match input.record.passes > 1.0 {
-        // Who asks for it gets it, but its bytes are not the device's.
+        // The user asked for several passes, but not all of their bytes reached the device.
         true => {
             let finding = Finding::ReplacedInMemory { reached_share, passes: Mean(input.record.passes) };
             TrapFinding::new(finding, [Advice::OnePass {}])
@@ -109,7 +109,7 @@ pub(super) fn amplification(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     Some(Finding::Amplification { ratio: Mean(ratio), flushes }.into())
 }
 
-/// A cache in the device that a short test may have stayed in.
+/// A cache in the device that may have held all of a short test.
 pub(super) fn volatile_write_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| data.writes() && data.verb != DataVerb::Fsync)?;
     let leaf = input.target().device_stack.iter().find(|device| {

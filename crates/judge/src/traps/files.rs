@@ -8,7 +8,8 @@ use model::workload::FileVerb;
 
 use crate::{JudgeInput, TrapFinding};
 
-/// An inode that is found at once costs some ten microseconds; a search through thousands of them more than this.
+/// Operations that take longer than this search for inodes. An inode that is found at once costs some ten microseconds,
+/// a search through thousands of them more than this.
 const SEARCH_NS: u64 = 100_000;
 
 /// Look-ups that memory answered.

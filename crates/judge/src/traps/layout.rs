@@ -1,4 +1,4 @@
-//! What lies under the file system, and how the files lie on it.
+//! Layers under the file system, and the layout of files on it.
 
 use std::collections::HashMap;
 
@@ -9,16 +9,15 @@ use model::target::{Device, DeviceKind};
 
 use crate::{JudgeInput, TrapFinding};
 
-/// Bytes that members write per byte that the array was given, beyond its redundancy, from which on it reads and writes
-/// parity for parts of stripes.
+/// Bytes that members read per byte written to the array, above which it reads and writes parity for parts of stripes.
 const PARITY_READS: f64 = 0.1;
-/// A member that does so many times as much as the mean of all is the one that the others wait for.
+/// The other members wait for one that does this many times the mean work.
 const UNBALANCED: f64 = 1.5;
 /// Levels with parity.
 const PARITY_LEVELS: &[&str] = &["raid4", "raid5", "raid6"];
-/// Levels whose members all have as much to do.
+/// Levels whose members all have the same work.
 const STRIPED_LEVELS: &[&str] = &["raid0", "raid4", "raid5", "raid6"];
-/// Extents smaller than this on average cost a device with a seek one for each.
+/// If extents are smaller than this on average, a device that seeks needs a seek for each.
 const EXTENT_BYTES_MIN: u64 = 1 << 20;
 
 /// Reads of the members of an array while it was only written to: parity of parts of stripes.
@@ -47,7 +46,7 @@ pub(super) fn parity_writes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 /// One member that does more than the others.
 pub(super) fn members_unbalanced(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let raid = input.target().device_stack.iter().find(|device| device.kind == DeviceKind::Raid)?;
-    // Of mirrors one may do all the reading, of disks in a row one has all the data, and a journal gets every write.
+    // One mirror may do all the reading. One disk of a linear array may have all the data. A journal gets every write.
     let is_spread =
         has_level(raid, STRIPED_LEVELS) || (has_level(raid, &["raid10"]) && input.record.app_bytes_read == 0);
     let has_journal = raid.details.iter().any(|detail| detail == "write journal");
@@ -57,7 +56,7 @@ pub(super) fn members_unbalanced(input: &JudgeInput<'_>) -> Option<TrapFinding> 
     let members = of_members(input, &raid.lies_on);
     let mut bytes: Vec<_> =
         members.iter().map(|(name, (read, written))| (*name, read.saturating_add(*written))).collect();
-    // Of several that moved the same, always the same one is named.
+    // Among equal members, the same one is always named.
     bytes.sort_unstable();
     let all = bytes.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add);
     let mean = all as f64 / bytes.len().max(1) as f64;
@@ -79,13 +78,13 @@ fn of_members<'a>(input: &JudgeInput<'a>, names: &[String]) -> HashMap<&'a str, 
     members
 }
 
-/// Whether an array says that it has one of these levels: "raid5 of 3 devices".
+/// Returns true if an array has one of these levels, as in "raid5 of 3 devices".
 fn has_level(raid: &Device, levels: &[&str]) -> bool {
     let level = raid.details.iter().find_map(|detail| detail.split_once(" of ").map(|(level, _)| level));
     level.is_some_and(|level| levels.contains(&level))
 }
 
-/// Files in many small pieces, on a device that has to move for each.
+/// Files in many small pieces, on a device that has to seek for each.
 pub(super) fn fragmented(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let extents = input.record.extents.as_ref().filter(|extents| extents.extents > 0)?;
     let mean_bytes = input.record.workload.size_bytes / extents.extents;

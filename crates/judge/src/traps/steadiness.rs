@@ -1,4 +1,4 @@
-//! Whether there is one rate, how well it is known, and what its course tells.
+//! Steadiness of the rate: if there is one rate, how well it is known, and what its course tells.
 
 use model::advice::Advice;
 use model::figure::{Bytes, BytesPerSecond, Count, LatencyNs, Modes, OpsPerSecond, Seconds, Share};
@@ -8,29 +8,29 @@ use model::run::{INDEPENDENT_PARTS_MIN, Interval};
 
 use crate::{JudgeInput, TrapFinding};
 
-/// How well a rate must be known where nobody said.
+/// Half the width of the interval, as a share of the rate, that a rate must reach where the user set none.
 const PRECISION: f64 = 0.05;
-/// A rate that falls by this share was kept up by something that ran out.
+/// If a rate falls by this share, something that kept it up ran out.
 const DROP: f64 = 0.2;
-/// Threads that wait for a CPU for more of their time than this may be why a rate falls.
+/// If threads wait for a CPU for more than this share of the time, that may be why a rate falls.
 const RUN_QUEUE_MAX: f64 = 0.2;
-/// How much wider than wanted an interval may be: a test ends as soon as it is narrow enough, and what its last
-/// operations add may widen it a little.
+/// Factor by which an interval may be wider than wanted. A test ends as soon as the interval is narrow enough, and its
+/// last operations may widen it a little.
 const SLACK: f64 = 1.25;
 /// Fewest intervals of the time axis that can be called steady.
 const STEADY_INTERVALS: usize = 20;
-/// An interval of the rate with half of its width above this share is why there is no steady part.
+/// If half the width of the rate's interval is above this share, that is why there is no steady part.
 const HALF_WIDTH_MAX: f64 = 0.25;
 /// Half seconds under a limit differ from each other by less than this; those of devices differ by percents.
 const CAP_VARIATION: f64 = 0.005;
-/// Half seconds that tell how much they differ.
+/// Fewest half seconds that tell how much they differ.
 const CAP_HALVES: usize = 4;
-/// So many times less than operations with these latencies would vary if each had its latency from the device.
+/// Under a limit, the rate varies this many times less than if the device caused each latency.
 const CAP_EVENNESS: f64 = 5.0;
-/// Under a limit, the slowest operations wait for the next slice of it, which is a matter of milliseconds.
+/// Ratio of p99 to p50 under a limit: the slowest operations wait for its next slice, for milliseconds.
 const CAP_SPREAD: u64 = 20;
 
-/// Too short to tell how sure the number is.
+/// A test that is too short to show how sure its number is.
 pub(super) fn too_few_samples(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     if input.rate_is_given() || input.record.rate.ops_per_second.is_none() {
         return None;
@@ -39,7 +39,7 @@ pub(super) fn too_few_samples(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     if !is_short && (input.half_width().is_some() || not_steady(input).is_some() || is_older(input)) {
         return None;
     }
-    // All bytes over all the time is what it says, though nobody knows how far another would lie from it.
+    // The number is all bytes over all the time. How far that of another run would differ is unknown.
     if has_long_sync(input) || record.rate.into_cache_ops_per_second.is_some() {
         let share = Share(1.0 - record.rate.last_done_ns as f64 / record.elapsed_ns.max(1) as f64);
         return Some(TrapFinding::new(
@@ -61,7 +61,7 @@ pub(super) fn too_few_samples(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     Some(TrapFinding::new(finding, remedy))
 }
 
-/// Whether no steady part was found because there was no time for one, and for no other reason.
+/// Returns true if no steady part was found, and only because the time was too short for one.
 fn is_short(input: &JudgeInput<'_>) -> bool {
     let Some(steady) = input.record.steady.as_ref().filter(|steady| !steady.found) else { return false };
     let ended = |interval: &&Interval| interval.start_ns.saturating_add(interval.length_ns) <= steady.to_ns;
@@ -69,7 +69,7 @@ fn is_short(input: &JudgeInput<'_>) -> bool {
     steady.change_points.is_empty() && intervals < STEADY_INTERVALS
 }
 
-/// Whether it is of a version that did not look for a steady part.
+/// Returns true if the record is of a version that did not look for a steady part.
 fn is_older(input: &JudgeInput<'_>) -> bool {
     let record = input.record;
     record.steady.is_none() && record.rounds.is_empty() && record.intervals.len() >= STEADY_INTERVALS
@@ -79,12 +79,12 @@ fn elapsed(input: &JudgeInput<'_>) -> Seconds {
     Seconds(input.seconds())
 }
 
-/// Whether a preset chose sizes and times: then its user need not be told to choose others.
+/// Returns true if a preset chose sizes and times. Then its user needs no advice to choose others.
 fn is_of_preset(input: &JudgeInput<'_>) -> bool {
     input.plan.preset != CUSTOM
 }
 
-/// Advice that makes a test last longer, where its user chose how long it lasts.
+/// Returns the advice that makes a test last longer, where its user chose how long it lasts.
 fn longer(input: &JudgeInput<'_>) -> Option<Advice> {
     if is_of_preset(input) {
         return None;
@@ -98,18 +98,18 @@ fn longer(input: &JudgeInput<'_>) -> Option<Advice> {
     })
 }
 
-/// Whether making everything durable took so long that the rate before it is not the headline.
+/// Returns true if making everything durable took so long that the rate before it is not the headline.
 fn has_long_sync(input: &JudgeInput<'_>) -> bool {
     let (whole, durable) = (input.record.rate.whole_ops_per_second, input.record.rate.durable_ops_per_second);
     whole.zip(durable).is_some_and(|(whole, durable)| durable < whole * (1.0 - PRECISION))
 }
 
-/// No part of it had one rate for long enough.
+/// A test without a part that has one rate for long enough.
 pub(super) fn not_steady(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let steady = input.record.steady.as_ref().filter(|steady| !steady.found)?;
-    // What memory took is not the number of the row.
+    // The rate into memory is not the number of the row.
     let is_cached = input.record.rate.into_cache_ops_per_second.is_some();
-    // One change that was a drop is told as that.
+    // Another trap reports a single change that is a drop.
     let is_drop = steady.change_points.len() == 1 && rate_dropped(input).is_some();
     let is_elsewhere =
         is_short(input) || input.rate_is_given() || (is_cached && has_long_sync(input)) || is_drop;
@@ -159,11 +159,11 @@ fn ends(input: &JudgeInput<'_>) -> [f64; 2] {
     [&intervals[..quarter], &intervals[intervals.len() - quarter..]].map(rate)
 }
 
-/// Known less well than was asked for.
+/// A rate that is known less well than requested.
 pub(super) fn wide_interval(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let half = input.half_width()?;
     let wanted = input.plan.until.map_or(PRECISION, |until| until.precision);
-    // Whoever is told that it has no one rate need not be told how well that is known.
+    // A row without one rate needs no finding on how well it is known.
     let is_told = not_steady(input).is_some() || too_few_samples(input).is_some();
     if half <= wanted * SLACK || is_told || input.rate_is_given() {
         return None;
@@ -200,23 +200,23 @@ pub(super) fn rate_dropped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         .iter()
         .find(|change| change.after_ops_per_second < change.before_ops_per_second * (1.0 - DROP))?;
     let last = steady.change_points.last()?;
-    // What came back was no store that ran out.
+    // If the rate recovers, no store ran out.
     let later = steady.change_points.iter().filter(|later| later.at_ns >= change.at_ns);
     let highest = later.map(|later| later.after_ops_per_second).fold(0.0, f64::max);
     if highest > change.before_ops_per_second * (1.0 - DROP) {
         return None;
     }
-    // What was as low before was no store that was full at the beginning.
+    // If the rate was as low before, no store was full at the beginning.
     let earlier = steady.change_points.iter().take_while(|earlier| earlier.at_ns <= change.at_ns);
     let lowest = earlier.map(|earlier| earlier.before_ops_per_second).fold(f64::INFINITY, f64::min);
     if last.after_ops_per_second > lowest * (1.0 - DROP) {
         return None;
     }
-    // Threads that wait for CPUs have less to ask for.
+    // Threads that wait for CPUs submit less.
     if input.record.budget.as_ref().is_some_and(|budget| budget.run_queue > RUN_QUEUE_MAX) {
         return None;
     }
-    // Who takes a share of the device takes it from the rate.
+    // Others that take a share of the device lower the rate.
     if super::disturbance::foreign_io(input).is_some() {
         return None;
     }
@@ -255,7 +255,7 @@ pub(super) fn rate_dropped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     Some(finding.into())
 }
 
-/// A rate more even than its own latencies allow, which only a rule makes.
+/// A rate more even than its own latencies allow, which only an imposed limit makes.
 pub(super) fn rate_capped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let variation = Share(evenness(input)?);
     let latencies = input.record.latency_ns.as_ref()?;
@@ -264,7 +264,7 @@ pub(super) fn rate_capped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     Some(TrapFinding::new(Finding::TooEven { variation, p50_ns, p99_ns }, [Advice::FindLimit {}]))
 }
 
-/// The variation of half seconds of such a rate.
+/// Returns the variation of such a rate between half seconds; `None` for any other rate.
 pub(crate) fn evenness(input: &JudgeInput<'_>) -> Option<f64> {
     let record = input.record;
     let steady = record.steady.as_ref().filter(|steady| steady.found)?;
@@ -279,7 +279,7 @@ pub(crate) fn evenness(input: &JudgeInput<'_>) -> Option<f64> {
             && interval.start_ns.saturating_add(interval.length_ns) <= steady.to_ns
     };
     let inside: Vec<&Interval> = record.intervals.iter().filter(is_inside).collect();
-    // By half seconds: slices of a limit and intervals of ours beat against each other.
+    // Half seconds are long enough: slices of a limit and shorter intervals beat against each other.
     let (mut rates, mut counts) = (Vec::new(), Vec::new());
     let (mut ops, mut ns) = (0.0, 0.0);
     for interval in &inside {
@@ -291,7 +291,7 @@ pub(crate) fn evenness(input: &JudgeInput<'_>) -> Option<f64> {
         }
     }
     let varies = typical_variation(rates.iter().map(|(rate, _)| *rate).collect())?;
-    // If each operation took its time in the device, counts of them would vary by this.
+    // If each operation spent its latency in the device, the counts of operations would vary by this.
     let buckets: Vec<(f64, f64)> = inside
         .iter()
         .flat_map(|interval| &interval.histogram)
@@ -303,8 +303,8 @@ pub(crate) fn evenness(input: &JudgeInput<'_>) -> Option<f64> {
     (rates.len() >= CAP_HALVES && is_even && p99 > CAP_SPREAD.saturating_mul(p50)).then_some(varies)
 }
 
-/// How far half of the values lie from their median, as a share of it, scaled to a standard deviation. One lot of a limit
-/// that falls to the other side of a boundary moves two values far, and this not at all.
+/// Median distance of the values from their median, as a share of it, scaled to a standard deviation. A burst of a
+/// limit that falls on the other side of a boundary moves two values far, and this not at all.
 fn typical_variation(mut values: Vec<f64>) -> Option<f64> {
     let median = |values: &mut Vec<f64>| {
         values.sort_by(f64::total_cmp);
@@ -317,7 +317,7 @@ fn typical_variation(mut values: Vec<f64>) -> Option<f64> {
         .filter(|variation| variation.is_finite())
 }
 
-/// Standard deviation over mean of values with weights; `None` where there is none.
+/// Standard deviation over mean of values with weights; `None` where it is not finite.
 fn variation(weighted: &[(f64, f64)]) -> Option<f64> {
     let weight: f64 = weighted.iter().map(|(_, weight)| weight).sum();
     let mean = weighted.iter().map(|(value, weight)| value * weight).sum::<f64>() / weight;
@@ -326,7 +326,7 @@ fn variation(weighted: &[(f64, f64)]) -> Option<f64> {
     variation.is_finite().then_some(variation)
 }
 
-/// Two kinds of operations, of which a mean says nothing.
+/// Several kinds of operations, for which a mean says nothing.
 pub(super) fn several_modes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let modes = &input.record.latency_ns.as_ref()?.modes;
     if modes.len() < 2 {
@@ -335,7 +335,7 @@ pub(super) fn several_modes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     Some(Finding::SeveralModes { modes: Modes(modes.clone()) }.into())
 }
 
-/// Ended with the set.
+/// A test that ended with the set.
 pub(super) fn one_pass(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     is_one_pass(input).then(|| {
         let elapsed_seconds = elapsed(input);
@@ -354,7 +354,7 @@ fn is_one_pass(input: &JudgeInput<'_>) -> bool {
     is_limited && input.phase.stop.passes == Some(1) && input.record.passes >= 1.0
 }
 
-/// Ended with its part of the write limit.
+/// A test that ended with its part of the write limit.
 pub(super) fn write_limit(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let limit = input.phase.stop.bytes.filter(|_| input.phase.stop.time_ns.is_some())?;
     (!is_one_pass(input) && input.record.bytes >= limit - limit / 50).then(|| {

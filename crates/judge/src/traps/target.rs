@@ -8,7 +8,7 @@ use model::workload::CacheMode;
 
 use crate::{JudgeInput, TrapFinding};
 
-/// Data that compresses and takes less than this share of its bytes was compressed.
+/// Compressible data that takes less than this share of its bytes was compressed.
 const STORED: f64 = 0.9;
 
 /// A file system in memory.
@@ -20,7 +20,7 @@ pub(super) fn memory_target(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     })
 }
 
-/// A file system of which the devices are not known, such as ZFS: what its own cache answers looks like storage.
+/// A file system whose devices are not known, such as ZFS: answers of its own cache look like storage.
 pub(super) fn nothing_to_compare(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| data.reads())?;
     let is_warm = !data.direct && input.plan.cache == CacheMode::Warm;
@@ -31,7 +31,7 @@ pub(super) fn nothing_to_compare(input: &JudgeInput<'_>) -> Option<TrapFinding> 
     })
 }
 
-/// A target that stores data smaller than it is.
+/// A target that stores data in less space than its size.
 pub(super) fn compressible_target(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files()?;
     let zram = input.target().device_stack.iter().find(|device| device.kind == DeviceKind::Zram);

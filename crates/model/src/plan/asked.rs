@@ -15,7 +15,7 @@ const SWEPT_PHASES_MAX: usize = 100;
 /// The tests of a request.
 pub(super) struct Asked {
     pub(super) tests: Vec<Workload>,
-    /// Those that follow where the device can do them.
+    /// Tests that follow if the device can do them.
     pub(super) where_possible: Vec<Workload>,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Swept {
 }
 
 impl Asked {
-    /// Reads the specs, with what the flags say where a spec says nothing.
+    /// Reads the specs; the flags fill in what a spec leaves out.
     pub(super) fn parse(request: &Request, machine: &Machine) -> Result<Self, Trouble> {
         let defaults = Defaults {
             files: request.files.map_or(Defaults::default().files, |Count(files)| files),
@@ -38,7 +38,7 @@ impl Asked {
             return Err(Trouble::new("make a plan", "no test was asked for")
                 .remedy("choose a --preset or give --test, for example --test read:rnd4k:q32"));
         }
-        // A test that needs what not every device has says itself how it is issued.
+        // Tests that not every device can do state themselves how they are issued, so these flags do not apply to them.
         let own_way = Defaults { direct: None, engine: None, ..defaults };
         let parse = |specs: &[String], defaults: &Defaults| {
             let workloads = specs.iter().map(|text| spec::parse(text, defaults));
@@ -51,7 +51,7 @@ impl Asked {
     }
 }
 
-/// Adds the tests that this target can do to the others; the answer is a note on each that it cannot.
+/// Adds the tests that this target can do. Returns a note on each test that it cannot do.
 pub(super) fn add_possible(
     tests: &mut Vec<Workload>,
     where_possible: Vec<Workload>,
@@ -72,12 +72,12 @@ pub(super) fn add_possible(
     left_out
 }
 
-/// Number, from 1, and verb: "03-rewrite".
+/// Returns the number, from 1, and the verb: "03-rewrite".
 pub(super) fn phase_id(index: usize, workload: &Workload) -> String {
     format!("{:02}-{}", index + 1, workload.name())
 }
 
-/// Every test at every point of the sweep; the tests as they are where nothing is swept.
+/// Returns every test at every point of the sweep, or the tests as they are where nothing is swept.
 pub(super) fn expand(tests: &[Workload], sweep: Option<Sweep>) -> Result<Vec<Swept>, Trouble> {
     let Some(sweep) = sweep else {
         return Ok(tests.iter().map(|test| Swept { workload: test.clone(), group: None }).collect());
@@ -100,7 +100,7 @@ pub(super) fn expand(tests: &[Workload], sweep: Option<Sweep>) -> Result<Vec<Swe
     Ok(swept)
 }
 
-/// Refuses shares of a closed loop that no test before it measures.
+/// Refuses rates that are shares of a closed loop which no earlier test measures.
 pub(super) fn check_shares(swept: &[Swept]) -> Result<(), Trouble> {
     for (index, Swept { workload, .. }) in swept.iter().enumerate() {
         let mut closed = workload.clone();

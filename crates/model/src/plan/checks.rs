@@ -1,4 +1,4 @@
-//! What the target and the machine refuse of the tests: blocks, buffers and cold names.
+//! Checks of the tests against the target and the machine: blocks, polling, buffers, cold names and links.
 
 use super::PlannedPhase;
 use crate::machine::Machine;
@@ -8,14 +8,14 @@ use crate::target::{Backing, Target};
 use crate::trouble::Trouble;
 use crate::workload::{CacheMode, Engine, FileKind, FilesWork};
 
-/// Share of the memory that buffers of one test may take.
+/// Divisor of the memory: the buffers of one test may take a quarter.
 const BUFFER_SHARE: u64 = 4;
-/// Least bytes of what a worker writes from: a period of its content.
+/// Smallest pool that a worker writes from: one period of its content.
 const POOL_BYTES_MIN: u64 = 1 << 20;
-/// What a worker counts into: three sets of histograms, and its stack.
+/// Bytes of a worker's counters and stack: three sets of histograms, and the stack.
 const COUNTS_BYTES: u64 = 256 << 10;
 
-/// The danger that root runs into where others may rename what it makes; `None` where they may not.
+/// Returns the danger to root where others may rename what it makes; `None` where they may not.
 pub fn shared_directory(target: &Target, machine: &Machine) -> Option<&'static str> {
     (machine.root && target.others_write).then_some(
         "other users may write there and it has no sticky bit, so they can put a directory of theirs in place of skye's",
@@ -27,7 +27,7 @@ pub(super) fn check_direct(phases: &[PlannedPhase], target: &Target) -> Result<(
     let Some(align) =
         target.direct_io.map(|direct| u64::from(direct.offset_align_bytes)).filter(|align| *align > 0)
     else {
-        // Where the kernel does not say, the first open or read does, and the phase reports it.
+        // If the kernel states no alignment, the first open or read shows it, and the phase reports that.
         return Ok(());
     };
     for phase in phases {
@@ -47,7 +47,7 @@ pub(super) fn check_direct(phases: &[PlannedPhase], target: &Target) -> Result<(
     Ok(())
 }
 
-/// What keeps completions from being polled on this target; `None` where they can be, or nobody knows.
+/// Returns why completions cannot be polled on this target; `None` where they can be, or nobody knows.
 pub(super) fn polling_refused(target: &Target) -> Option<String> {
     let Some(device) = target.device_stack.first() else {
         return matches!(target.backing, Backing::Memory | Backing::RemoteOrUserSpace)
@@ -71,8 +71,8 @@ pub(super) fn check_buffers(phases: &[PlannedPhase], machine: &Machine) -> Resul
     for phase in phases {
         let workload = &phase.workload;
         let Some(data) = workload.data() else { continue };
-        // A thread with a ring has one pool for all that it has in flight; a pool has a megabyte at least, and two blocks
-        // more than are in flight.
+        // A thread with a ring has one pool for everything in flight. A pool has at least a megabyte, and at least two
+        // blocks more than are in flight.
         let (workers, iodepth) = match phase.engine {
             Engine::Uring | Engine::Stdio => (workload.threads, u64::from(workload.iodepth)),
             _ => (workload.in_flight(), 1),
@@ -98,7 +98,7 @@ pub(super) fn check_buffers(phases: &[PlannedPhase], machine: &Machine) -> Resul
     Ok(())
 }
 
-/// Refuses to drop the machine's caches unasked, and where it cannot be done.
+/// Refuses to drop the machine's caches unless that was asked for and can be done.
 pub(super) fn check_cold(
     phases: &[PlannedPhase],
     cache: CacheMode,
@@ -121,7 +121,7 @@ pub(super) fn check_cold(
     Ok(())
 }
 
-/// Names that a file can have on ext4 (`EXT4_LINK_MAX` in the kernel's fs/ext4/ext4.h).
+/// Largest number of names of a file on ext4 (`EXT4_LINK_MAX` in the kernel's fs/ext4/ext4.h).
 const EXT4_LINKS_MAX: u64 = 65_000;
 
 /// Refuses more hard links to one file than its file system allows, where that is known.
@@ -157,7 +157,7 @@ mod tests {
         let fits = |spec: &str| planned(&asking(&[spec]), Backing::Devices, None).map(|_| ());
         assert_eq!(fits("read:rnd4k:q1024t4"), Ok(()));
         assert_eq!(fits("putc-write:stdio_buffer=64m:t62"), Ok(()));
-        // Where a thread is an operation in flight, each has a megabyte to write from.
+        // Without a ring, each operation in flight is a thread, which has a megabyte to write from.
         assert_eq!(fits("write:rnd4k:t2048"), Ok(()));
         for spec in ["read:seq1m:q1024t4", "putc-write:stdio_buffer=64m:t64", "write:rnd4k:t4096"] {
             assert!(fits(spec).unwrap_err().contains("more than a quarter of the memory"), "{spec}");

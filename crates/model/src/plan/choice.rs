@@ -8,10 +8,10 @@ use crate::target::Backing;
 use crate::trouble::Trouble;
 use crate::workload::{DataVerb, DataWork, Engine, EngineWord, SyncMode, Workload};
 
-/// How a test is issued, and what is run in its place where that way has no depth.
+/// Chooses how a test is issued, and the test that runs in its place where that way has no depth.
 ///
-/// A ring is worth its cost only where several operations are truly in flight: with `O_DIRECT` and depth. Everything
-/// else is plain system calls, as programs make them, and their depth is made of threads.
+/// A ring is worth its cost only where several operations are truly in flight: with `O_DIRECT` and depth. All other
+/// tests use plain system calls, as programs do, and get their depth from threads.
 pub(super) fn choose(
     asked: &Workload,
     backing: Backing,
@@ -58,8 +58,8 @@ pub(super) fn choose(
     Ok((engine, instead))
 }
 
-/// Issues all points of a sweep in one way: where depth is swept, the first point has none, and would otherwise differ
-/// from the others in more than that.
+/// Issues all points of a sweep in one way. Where depth is swept, the first point has none, and would otherwise differ
+/// from the others in more than depth.
 pub(super) fn agree_within_sweeps(phases: &mut [PlannedPhase]) {
     for index in 0..phases.len() {
         let has_ring = |other: &PlannedPhase| {
@@ -71,7 +71,7 @@ pub(super) fn agree_within_sweeps(phases: &mut [PlannedPhase]) {
     }
 }
 
-/// Why the rings of a test cannot be made here.
+/// Returns why the rings of a test cannot be made here; `None` if they can.
 fn ring_refused(asked: &Workload, machine: &Machine) -> Option<String> {
     let (rings, lockable_bytes) = (asked.threads, machine.lockable_bytes.unwrap_or(u64::MAX));
     let wanted_bytes = ring_bytes(asked.iodepth).saturating_mul(u64::from(rings));
@@ -112,14 +112,14 @@ fn check_simulated(asked: &Workload) -> Result<(), Trouble> {
     }
 }
 
-/// The words of a spec that say how operations are issued.
+/// Returns the words of a spec that say how operations are issued.
 fn ring_words(data: &DataWork) -> Vec<String> {
     let engine = data.engine.map(|engine| format!("engine={engine}"));
     let polls = [(data.iopoll, "iopoll"), (data.sqpoll, "sqpoll")];
     engine.into_iter().chain(polls.iter().filter(|(set, _)| *set).map(|(_, word)| (*word).into())).collect()
 }
 
-/// Whether a ring is chosen for a test that does not say.
+/// Returns true if a ring suits a test that names no engine.
 fn suits_ring(asked: &Workload) -> bool {
     asked.iodepth > 1
         && asked.data().is_some_and(|data| {
@@ -130,7 +130,7 @@ fn suits_ring(asked: &Workload) -> bool {
         })
 }
 
-/// Why depth became threads, once for each cause, with the deepest test.
+/// Returns notes on why depth became threads, one for each cause, each with the deepest test.
 pub(super) fn depth_notes(phases: &[PlannedPhase], machine: &Machine) -> Vec<String> {
     let deepest = |lacks_ring: bool| {
         phases

@@ -11,9 +11,9 @@ use crate::target::Target;
 use crate::trouble::Trouble;
 use crate::workload::{DataWork, EngineWord, FileKind, FileVerb, SyncMode, Workload};
 
-/// Data sets are at least this large unless a size is asked for: below it, device caches and start-up dominate.
+/// Smallest data set, unless a size is asked for. Below it, device caches and start-up dominate.
 pub const DATASET_BYTES_MIN: u64 = 256 << 20;
-/// Data sets are at most this large unless a size is asked for.
+/// Largest data set, unless a size is asked for.
 pub const DATASET_BYTES_MAX: u64 = 4 << 30;
 /// Free space that a run leaves, unless allowed otherwise: the larger of this and 5 % of the file system.
 pub const RESERVE_BYTES: u64 = 1 << 30;
@@ -24,14 +24,14 @@ const DESCRIPTORS_MAX: u64 = 512;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Dataset {
-    /// Bytes over all files of a group, at most.
+    /// Most bytes over all files of a group.
     pub size_bytes_max: u64,
-    /// Bytes that the tests need at least: one block for each operation in flight.
+    /// Fewest bytes that the tests need: one block for each operation in flight.
     pub size_bytes_min: u64,
-    /// Whether that size was asked for; else calibration may choose a smaller one.
+    /// True if the user asked for that size; otherwise calibration may choose a smaller one.
     pub size_is_fixed: bool,
-    /// The files, by what is in them and who works in them; empty where no test needs files. Each group has the whole
-    /// size.
+    /// Groups of files, by their content and by the threads that work in them; empty where no test needs files. Each
+    /// group has the whole size.
     #[serde(default)]
     pub groups: Vec<DataGroup>,
     /// Sizes of files are multiples of this, so that every block size fits.
@@ -41,20 +41,20 @@ pub struct Dataset {
     pub stamp_interval_bytes: u64,
 }
 
-/// Files of the same kind of content.
+/// Files with the same kind of content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DataGroup {
-    /// Whether all threads work in one file; else each has its own.
+    /// True if all threads work in one file; otherwise each has its own, or all work in `files` of them.
     pub shared: bool,
-    /// How many files.
+    /// Number of files.
     pub files: u32,
     /// Percent of each 4 KiB that compresses away.
     pub compress_percent: u8,
     /// Percent of the blocks that are copies of one another.
     pub dedupe_percent: u8,
-    /// Whether the files are laid out empty, as a test makes them before any works on them in blocks; absent where they are
-    /// not.
+    /// True if the files are laid out empty, because a test makes them before any works on them in blocks. Absent where
+    /// they are not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fresh: bool,
 }
@@ -66,17 +66,17 @@ impl DataGroup {
 }
 
 impl Dataset {
-    /// Bytes of each file of a group that has `size_bytes`.
+    /// Returns the bytes of each file of a group that has `size_bytes`.
     pub fn group_file_bytes(&self, group: &DataGroup, size_bytes: u64) -> u64 {
         size_bytes / u64::from(group.files.max(1)) / self.unit_bytes * self.unit_bytes
     }
 
-    /// Bytes that laying it out writes, at most.
+    /// Returns the most bytes that laying it out writes.
     pub fn layout_bytes_max(&self) -> u64 {
         self.bytes_of(|group| !group.fresh)
     }
 
-    /// Bytes that its files take when all of them are written, at most.
+    /// Returns the most bytes that its files take when all of them are written.
     pub fn file_bytes_max(&self) -> u64 {
         self.bytes_of(|_| true)
     }
@@ -88,7 +88,7 @@ impl Dataset {
         self.groups.iter().filter(|group| counts(group)).map(group_bytes).fold(0, u64::saturating_add)
     }
 
-    /// Which of the groups a test works on; `None` if it works on no files.
+    /// Returns the index of the group that a test works on; `None` if it works on no files.
     pub fn group_of(&self, workload: &Workload) -> Option<usize> {
         let data = workload.data()?;
         if matches!(data.engine, Some(EngineWord::Null | EngineWord::Nop)) {
@@ -105,14 +105,14 @@ fn group_of(groups: &[DataGroup], workload: &Workload) -> Option<usize> {
         groups.iter().position(|group| group.holds_content_of(data) && fits(group))
     };
     if data.shared {
-        // A single file that is nobody else's can be shared as well.
+        // A group of a single file can be shared as well.
         return find(&|group| group.shared).or_else(|| find(&|group| group.files == 1));
     }
     let own = |least: u32| {
         let fitting = groups.iter().filter(|group| !group.shared && group.holds_content_of(data));
         fitting.map(|group| group.files).filter(move |files| *files >= least)
     };
-    // A file for each thread at least; an experiment with more threads takes what there is.
+    // At least one file for each thread; an experiment with more threads takes what there is.
     let taken = own(files).min().or_else(|| own(0).max())?;
     find(&|group| !group.shared && group.files == taken)
 }
@@ -125,27 +125,27 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-/// The block sizes of the tests on data; bytes one by one are no blocks.
+/// Returns the block sizes of the tests on data; single bytes are no blocks.
 fn block_sizes(phases: &[PlannedPhase]) -> impl Iterator<Item = u64> {
     let data = phases.iter().filter_map(|phase| phase.workload.data());
     data.filter(|data| !data.verb.is_bytes()).map(|data| data.block_bytes)
 }
 
-/// Least common multiple of the block sizes, so that files hold whole blocks of every test.
+/// Returns the least common multiple of the block sizes, so that files hold whole blocks of every test.
 fn unit_bytes(phases: &[PlannedPhase]) -> u64 {
-    // A page at least: data stamps are laid page by page.
+    // At least a page, because data stamps are laid page by page.
     block_sizes(phases)
         .fold(page_bytes(), |unit, block| (unit / greatest_common_divisor(unit, block)).saturating_mul(block))
 }
 
-/// The tests that work on files of the data set.
+/// Returns the tests that work on files of the data set.
 fn on_files(phases: &[PlannedPhase]) -> impl Iterator<Item = (&PlannedPhase, &DataWork)> {
     let on_files = phases.iter().filter(|phase| phase.engine.needs_files());
     on_files.filter_map(|phase| Some((phase, phase.workload.data()?)))
 }
 
-/// The files that tests need, by content and sharing: for each thread its own, as many as were asked for, or one for
-/// all.
+/// Returns the groups of files that tests need, by content and sharing. A group has one file for each thread, as many
+/// as were asked for, or one for all.
 fn groups(phases: &[PlannedPhase]) -> Vec<DataGroup> {
     let new = |data: &DataWork, files| DataGroup {
         shared: data.shared,
@@ -154,7 +154,7 @@ fn groups(phases: &[PlannedPhase]) -> Vec<DataGroup> {
         dedupe_percent: data.dedupe_percent,
         fresh: false,
     };
-    // Whoever does not ask for a number works in files that others asked for, where these do for all threads.
+    // A test that asks for no number works in files that others asked for, if there are enough for its threads.
     let counted: Vec<_> = on_files(phases)
         .filter_map(|(_, data)| Some(new(data, data.files?)))
         .filter(|group| !group.shared)
@@ -175,14 +175,14 @@ fn groups(phases: &[PlannedPhase]) -> Vec<DataGroup> {
             None => groups.push(wanted),
         }
     }
-    // One file of its own serves those who share one as well.
+    // A group of a single file also serves tests that share one file.
     let all = groups.clone();
     groups.retain(|group| !group.shared || !all.contains(&DataGroup { shared: false, ..*group }));
     groups
 }
 
-/// Marks the files that a test makes before any other works on them in blocks; what laid them out would only be cut off
-/// again.
+/// Marks the files that a test makes before any other works on them in blocks. Laying them out would be in vain,
+/// because that test cuts them off first.
 fn mark_fresh(groups: &mut [DataGroup], phases: &[PlannedPhase], path: &str) -> Result<(), Trouble> {
     for index in 0..groups.len() {
         let all: &[DataGroup] = groups;
@@ -193,7 +193,7 @@ fn mark_fresh(groups: &mut [DataGroup], phases: &[PlannedPhase], path: &str) -> 
         else {
             continue;
         };
-        // Bytes that are written come before it into files that are empty; there are none to be read.
+        // Tests that write bytes may run before it, into empty files. Tests that read would find nothing.
         let reader = on_group().take_while(|(phase, _)| phase.id != maker.id).find(|(_, data)| data.reads());
         if let Some((reader, _)) = reader {
             return Err(Trouble::new(
@@ -210,12 +210,12 @@ fn mark_fresh(groups: &mut [DataGroup], phases: &[PlannedPhase], path: &str) -> 
     Ok(())
 }
 
-/// Free space that stays free.
+/// Returns the free space that must stay free.
 fn reserve_bytes(target: &Target, allow_low_space: bool) -> u64 {
     if allow_low_space { 0 } else { RESERVE_BYTES.max(target.space.total_bytes / 20) }
 }
 
-/// The data set that the tests need, of the size that was asked for or one that fits; `None` if none works on data.
+/// Returns the data set that the tests need, of the size asked for or one that fits; `None` if no test works on data.
 pub(super) fn plan_dataset(
     request: &Request,
     phases: &[PlannedPhase],
@@ -226,7 +226,7 @@ pub(super) fn plan_dataset(
     let unit_bytes = unit_bytes(phases);
     let mut groups = groups(phases);
     mark_fresh(&mut groups, phases, &target.path)?;
-    // Every group holds whole blocks of every test in each of its files, and one for each operation in flight.
+    // Each file of a group holds whole blocks of every test, and a group holds a block for each operation in flight.
     let least = |phase: &PlannedPhase| {
         let data = phase.workload.data()?;
         let files = group_of(&groups, &phase.workload).map_or(1, |group| groups[group].files);
@@ -238,7 +238,7 @@ pub(super) fn plan_dataset(
         return Ok(None);
     };
     let free = target.space.free_bytes;
-    // The room is needed once for each group; where nothing is written only the offsets must have room.
+    // Each group needs that room. Where nothing is written, only the offsets must fit.
     let copies = groups.len() as u64;
     let room = free.saturating_sub(reserve_bytes(target, allow_low_space));
     let usable = room.checked_div(copies).unwrap_or(i64::MAX as u64);
@@ -295,12 +295,12 @@ pub(super) fn plan_dataset(
     }))
 }
 
-/// The largest power of two that is not above a number; zero has none, and stays.
+/// Returns the largest power of two that is not above `number`; zero for zero.
 pub fn power_of_two_within(number: u64) -> u64 {
     number.checked_ilog2().map_or(0, |exponent| 1 << exponent)
 }
 
-/// Refuses tests on files for which bytes, inodes or descriptors would not suffice, beside the data set.
+/// Refuses tests on files for which bytes, inodes or descriptors would not suffice beside the data set.
 pub(super) fn check_room_for_files(
     phases: &[PlannedPhase],
     dataset: Option<&Dataset>,
@@ -310,7 +310,7 @@ pub(super) fn check_room_for_files(
     for workload in phases.iter().map(|phase| &phase.workload) {
         let Some(files) = workload.files() else { continue };
         let attempt = || format!("run `{}` in {}", spec::print(workload), target.path);
-        // Links need no inode, the original of a symbolic link does beside its own.
+        // Hard links need no inode. A symbolic link needs one, and so does its original.
         let inodes = match files.verb {
             _ if files.missing => 0,
             _ if files.kind == FileKind::Hardlink => u64::from(workload.threads),
@@ -376,7 +376,7 @@ mod tests {
                 vec![group(false, 3, 50, 0), group(false, 1, 0, 20), group(false, 2, 0, 0)],
             ),
             (&["write:q8:buffered"], vec![group(false, 8, 0, 0)]),
-            // As many files are the same files, however many threads.
+            // The same number of files means the same files, however many threads there are.
             (&["write:seq8k:t2", "rw:rnd8k:t10:files=2"], vec![group(false, 2, 0, 0)]),
             (&["rw:rnd8k:t10:files=2", "byte-write:t2"], vec![group(false, 2, 0, 0)]),
             (&["byte-read:t2:shared", "rw:t3:files=1", "read"], vec![group(false, 1, 0, 0)]),
@@ -445,7 +445,7 @@ mod tests {
         assert_eq!(new.bytes_to_write_max, (3 << 20) + 2 * GIB);
         assert_eq!(old.bytes_to_write_max, new.bytes_to_write_max + GIB);
         assert_eq!(new.until_of(&new.phases[1]), None);
-        // Only of what is laid out empty is it said, so that other plans read as they did.
+        // The key is there only for files laid out empty, so that other plans stay as they were.
         let json = |plan: &crate::plan::Plan| serde_json::to_string(plan).unwrap();
         assert!(json(&new).contains("\"fresh\":true") && !json(&old).contains("fresh\":"));
     }
@@ -480,7 +480,7 @@ mod tests {
             "cannot run `write:seq1m:fresh` in /mnt: it makes its files, so that nothing is written before by which \
              their size could be chosen; ask for one, for example --size 4g"
         );
-        // Where something is laid out before, its rate says how much.
+        // Where other files are laid out before, their rate decides on the size.
         assert!(planned(&asking(&["read", "write:fresh"]), Backing::Devices, None).is_ok());
         let request = Request { size: Some(Size::Bytes(700 * GIB)), ..asking(&["write:fresh"]) };
         assert!(planned(&request, Backing::Devices, None).unwrap_err().contains("are free"));
@@ -510,7 +510,7 @@ mod tests {
         assert_eq!((dataset.size_bytes_max, dataset.size_bytes_min), (DATASET_BYTES_MIN, 32 << 20));
         assert_eq!((dataset.layout_bytes_max(), plan.bytes_to_write_max), (0, 0));
         assert!(plan.phases.iter().all(|phase| phase.stop.bytes.is_none()));
-        // More than there is room for, and than the write limit.
+        // More than the free room, and more than the write limit.
         let huge = Request { size: Some(Size::Bytes(4096 * GIB)), ..asking(&["write:engine=null"]) };
         let huge = planned(&huge, Backing::Devices, None).unwrap();
         assert_eq!(huge.dataset.map(|dataset| dataset.size_bytes_max), Some(4096 * GIB));

@@ -47,7 +47,7 @@ pub(super) fn asking(tests: &[&str]) -> Request {
     Request { tests: tests.iter().map(|test| (*test).to_owned()).collect(), ..Request::default() }
 }
 
-/// A disk of which it is known, or not, whether it can be polled.
+/// Returns a disk with this `io_poll`; with `None`, nobody knows if it can be polled.
 pub(super) fn disk_that_polls(io_poll: Option<bool>) -> Target {
     let disk = Device {
         name: "sda".into(),
@@ -72,7 +72,7 @@ pub(super) fn disk_that_polls(io_poll: Option<bool>) -> Target {
     Target { device_stack: vec![disk], ..target(Backing::Devices) }
 }
 
-/// The plan of a request, which is also the plan of what a dry run of it prints.
+/// Plans a request, and asserts that the request which a dry run prints gives the same plan.
 pub(super) fn planned(request: &Request, backing: Backing, refused: Option<&str>) -> Result<Plan, String> {
     checked(request, &target(backing), &machine(refused))
 }

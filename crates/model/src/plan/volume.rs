@@ -7,17 +7,17 @@ use crate::target::Target;
 use crate::trouble::Trouble;
 use crate::workload::{Access, CacheMode, DataVerb, DataWork, Engine, Probing, SyncMode, Work, Workload};
 
-/// Bytes of the file by which it is found out, before the first test, whether the target compresses.
+/// Bytes of the file that shows, before the first test, if the target compresses.
 pub const PROBE_BYTES: u64 = 1 << 20;
-/// About how long the experiments on one test take: five turns of about 0.7 s with and without a pause, and a change in
-/// four runs of 0.9 s, each with what stands before and after it.
+/// Approximate duration of the experiments on one test. They are five turns of about 0.7 s with and without a pause,
+/// and a change in four runs of 0.9 s. Each has steps before and after it.
 pub const EXPERIMENTS_NS: u64 = 8_500_000_000;
-/// A run without a preset writes at most this much unless `--write-limit` says otherwise.
+/// Most bytes that a run without a preset writes, unless `--write-limit` says otherwise.
 pub const WRITE_LIMIT_BYTES: u64 = 40_000_000_000;
 /// Largest write limit: a pebibyte takes a year at 30 MB/s.
 pub const WRITE_LIMIT_BYTES_MAX: u64 = 1 << 50;
 
-/// When a phase ends, before the write limit is shared out: at its counts if it has any, else with the time.
+/// Returns the stop rule of a phase before the write limit is shared out: its counts if it has any, else the time.
 pub(super) fn stop_of(
     workload: &Workload,
     engine: Engine,
@@ -34,9 +34,9 @@ pub(super) fn stop_of(
     let once = match &workload.work {
         Work::Data(data) => {
             let buffered = !data.direct && engine.needs_files();
-            // What a second pass reads is in memory from the first.
+            // A second pass would read what the first left in memory.
             let rereads = data.reads() && cache != CacheMode::Warm && cache != CacheMode::AsIs;
-            // What a second pass writes replaces what waits in memory, and only the last of it is made durable.
+            // A second pass would replace blocks that wait in memory, and only the last version would become durable.
             let absorbs = data.writes() && data.sync == SyncMode::End;
             buffered && (rereads || absorbs)
         }
@@ -47,7 +47,7 @@ pub(super) fn stop_of(
     Stop { time_ns: (!counted).then(|| time.as_ns()), ops, bytes, passes }
 }
 
-/// How large a part of the write limit a phase gets, against the others.
+/// Returns the weight of a phase when the write limit is shared out.
 fn write_weight(phase: &PlannedPhase) -> u64 {
     match &phase.workload.work {
         Work::Data(_) if !phase.engine.needs_files() => 0,
@@ -62,9 +62,9 @@ fn write_weight(phase: &PlannedPhase) -> u64 {
     }
 }
 
-/// Gives every phase that writes its part of the limit as a stop rule; returns the most that can be written.
+/// Gives every phase that writes its part of the limit as a stop rule. Returns the most bytes that can be written.
 ///
-/// What was asked for by count is taken first; the rest is shared by weight, and what one phase cannot use goes to
+/// Counts that were asked for are taken first, and the rest is shared by weight. Bytes that one phase cannot use go to
 /// the others.
 pub(super) fn share_write_limit(
     phases: &mut [PlannedPhase],
@@ -135,7 +135,7 @@ pub(super) fn share_write_limit(
     Ok(parts.iter().fold(layout, |sum, part| sum.saturating_add(*part)).saturating_mul(repetitions))
 }
 
-/// Leaves a third of what each test on data may write to the experiments on it.
+/// Leaves a third of the bytes that each test on data may write to the experiments on it.
 pub(super) fn leave_bytes_to_experiments(phases: &mut [PlannedPhase]) {
     for phase in phases.iter_mut().filter(|phase| phase.stop.time_ns.is_some()) {
         if phase.workload.data().is_some() {
@@ -144,7 +144,7 @@ pub(super) fn leave_bytes_to_experiments(phases: &mut [PlannedPhase]) {
     }
 }
 
-/// Most bytes that a phase writes by its counts; `None` if nothing but time ends it.
+/// Returns the most bytes that a phase writes by its counts; `None` if only time ends it.
 fn write_cap(phase: &PlannedPhase, dataset: Option<&Dataset>) -> Option<u64> {
     let stop = phase.stop;
     let by_passes = |passes: u64| match &phase.workload.work {
@@ -156,7 +156,7 @@ fn write_cap(phase: &PlannedPhase, dataset: Option<&Dataset>) -> Option<u64> {
     [stop.bytes, by_ops, stop.passes.and_then(by_passes)].into_iter().flatten().min()
 }
 
-/// Fewest bytes with which a phase can be run at all.
+/// Returns the fewest bytes with which a phase can run at all.
 fn write_least(phase: &PlannedPhase) -> u64 {
     let workload = &phase.workload;
     match &workload.work {
@@ -172,7 +172,7 @@ fn write_least(phase: &PlannedPhase) -> u64 {
     .min(phase.stop.bytes.unwrap_or(u64::MAX))
 }
 
-/// Rounded up to what people would write.
+/// Rounds up to whole seconds, as people would write them.
 pub(super) fn whole_seconds(ns: u64) -> u64 {
     ns.div_ceil(1_000_000_000).saturating_mul(1_000_000_000)
 }
@@ -181,15 +181,17 @@ pub(super) fn whole_seconds(ns: u64) -> u64 {
 const FAST_NS_PER_BYTE: f64 = 0.5;
 /// Nanoseconds that a byte takes on a slow one: a hard disk writes 150 MB/s.
 const SLOW_NS_PER_BYTE: f64 = 6.5;
-/// What it takes at least, and mostly at most, to make a block durable.
+/// Shortest time, and usual longest time, to make a block durable.
 const FAST_SYNC_NS: f64 = 50_000.0;
 const SLOW_SYNC_NS: f64 = 2_000_000.0;
-/// About how long it takes to look at the target and at what skye itself costs.
+/// Approximate time to look at the target and to measure skye's own cost.
 const BEGINNING_NS: f64 = 1_500_000_000.0;
 
-/// About how long everything takes, and how far the time may lie from that: measured time, plus what making and undoing
-/// files, laying out data and experiments usually take. What is uncertain of tests does not add up, but its squares do;
-/// where laying out is slow, tests take longer as well.
+/// Returns the estimated duration, and how far the real one may lie from it.
+///
+/// The estimate is the measured time, plus the usual time for making and undoing files, laying out data and
+/// experiments. The uncertainties of tests add up as squares. Where laying out is slow, tests take longer as well, so
+/// that uncertainty is added in full.
 pub(super) fn estimate(
     phases: &[PlannedPhase],
     until: Option<Until>,
@@ -198,14 +200,14 @@ pub(super) fn estimate(
     probe: Probing,
 ) -> (u64, u64) {
     let moved = |bytes: u64| (bytes as f64 * FAST_NS_PER_BYTE, bytes as f64 * SLOW_NS_PER_BYTE);
-    // Simulated time costs none, as good as.
+    // Simulated time costs almost no real time.
     let is_real = |phase: &&PlannedPhase| phase.engine != Engine::Sim;
     let measured = |phase: &PlannedPhase| {
         let longest = phase.stop.time_ns.unwrap_or(10_000_000_000) as f64;
         let shortest = until.map_or(longest, |until| longest.min(until.time_min_ns as f64));
         match &phase.workload.work {
             Work::Files(_) => (shortest + 1e9, longest * 2.0 + 1e9),
-            // What is not laid out is written here, and where it is counted, time does not end it.
+            // This test writes what is not laid out, and if it ends by a count, time does not end it.
             Work::Data(data) if data.fresh => {
                 let bytes = phase.stop.bytes.unwrap_or(0);
                 let (mut fast, mut slow) = moved(bytes);
@@ -231,13 +233,13 @@ pub(super) fn estimate(
     let each = f64::from(repetitions);
     let probed = experiments_ns(phases, probe) as f64;
     let begun = if phases.iter().any(|phase| is_real(&phase)) { BEGINNING_NS } else { 0.0 };
-    // Some need no experiments.
+    // Some tests need no experiments.
     let spread = (squares * each * each + (probed / 4.0).powi(2)).sqrt() + (slow - fast) / 2.0 * each;
     ((middle * each + probed * 0.75 + begun) as u64, spread as u64)
 }
 
-/// About how long the experiments take that can be expected: those on blocks. Tests on files and of single bytes have none
-/// that takes long.
+/// Returns the approximate duration of the experiments to expect, which are those on blocks. Experiments on tests on
+/// files or of single bytes do not take long.
 pub(super) fn experiments_ns(phases: &[PlannedPhase], probe: Probing) -> u64 {
     let is_probed = |phase: &&PlannedPhase| {
         let may_be = |data: &DataWork| {
@@ -289,10 +291,10 @@ mod tests {
             let (middle, spread) = (plan.estimate_ns, plan.estimate_spread_ns);
             [middle - spread, middle + spread].map(|ns| ns as f64 / 1e9)
         };
-        // 4.3 GB that are counted take 2 to 28 s, besides 1.5 s before them.
+        // 4.3 GB that are counted take 2 to 28 s, after 1.5 s of preparation.
         let [low, high] = range_s(&["write:fresh:sync=each"], None);
         assert!((3.0..4.0).contains(&low) && (28.0..31.0).contains(&high), "{low} {high}");
-        // What is timed takes its time; several tests do not all take the longest.
+        // A timed test takes its time. Several tests do not all take the longest time.
         let [low, high] = range_s(&["read:rnd4k:engine=null"], Some(5.0));
         assert!((high - low) < 0.01 && (6.4..6.6).contains(&low), "{low} {high}");
         let [one, four] = [1, 4].map(|tests| {

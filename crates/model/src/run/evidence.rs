@@ -1,4 +1,4 @@
-//! Verdicts, and what they are made of: counters of machine and server, wait channels, answers to experiments.
+//! Verdicts and their evidence: counters of machine and server, wait channels, answers to experiments.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use crate::limiter::Limiter;
 use crate::observation::Observation;
 
 words! {
-    /// How surely a limiter is known.
+    /// Certainty about a limiter.
     #[derive(PartialOrd, Ord)]
     pub enum Confidence {
         /// The evidence conflicts, or is too thin.
@@ -22,7 +22,7 @@ words! {
         Confirmed,
     }
 
-    /// Whose sleep was looked at.
+    /// The threads whose sleep was sampled.
     pub enum WaitsOf {
         /// The threads of the test.
         Workers,
@@ -38,16 +38,16 @@ document! {
         /// The limiter that held the number back; null in documents of older versions, and where no counter was read.
         #[serde(default)]
         pub limiter: Option<Limiter>,
-        /// How surely that is known.
+        /// Certainty about the limiter.
         #[serde(default)]
         pub confidence: Option<Confidence>,
-        /// The limiters with their shares of the time, the largest first. The shares of all sum to at most 1.
+        /// The limiters with their shares of the time, the largest first. All shares sum to at most 1.
         #[serde(default)]
         pub ranking: Vec<Ranked>,
-        /// Observations that say so.
+        /// Observations that support the limiter.
         #[serde(default, deserialize_with = "figure::all_known")]
         pub observations: Vec<Observation>,
-        /// Observations that clearly say otherwise.
+        /// Observations that clearly contradict the limiter.
         #[serde(default, deserialize_with = "figure::all_known")]
         pub contrary: Vec<Observation>,
         /// Both in words, by source; also where they conflict.
@@ -61,12 +61,12 @@ document! {
         pub advice: Option<String>,
         /// The trust that the number deserves.
         pub trust: Trust,
-        /// Codes of the notes that cost it trust, the gravest first; and "ended_early" for a phase that did not come to its
-        /// end, whose reason says why.
+        /// Codes of the notes that cost the number trust, the gravest first. A phase that ended early also has
+        /// "ended_early"; its reason says why.
         pub trust_reasons: Vec<String>,
     }
 
-    /// A limiter and the share of the time that is its own.
+    /// A limiter and its own share of the time.
     pub struct Ranked {
         /// The limiter.
         pub limiter: Limiter,
@@ -74,7 +74,7 @@ document! {
         pub share: f64,
     }
 
-    /// What speaks for a limiter, one sentence a kind; null where that kind says nothing about it.
+    /// Evidence for a limiter, one sentence per kind; null where that kind says nothing about it.
     #[derive(Default)]
     pub struct Evidence {
         /// Where the threads' time went.
@@ -82,7 +82,7 @@ document! {
         /// Where they slept.
         #[serde(rename = "wait_site")]
         pub wait_channel: Option<String>,
-        /// What the counters of layers, devices, cgroups and pressure say.
+        /// Findings from the counters of layers, devices, cgroups and pressure.
         pub counters: Option<String>,
         /// A limit that can be read and is as high as the rate.
         pub visible_cap: Option<String>,
@@ -94,28 +94,28 @@ document! {
 
     /// A function of the kernel in which threads slept.
     pub struct WaitChannel {
-        /// Whose sleep.
+        /// The threads that slept.
         pub of: WaitsOf,
-        /// What is waited for there: "device", "sync", "lock"; null where the place is not known.
+        /// Class of the wait there: "device", "sync", "lock"; null where the place is not known.
         pub class: Option<String>,
-        /// The kernel's function; "running" for threads that did not sleep.
+        /// The kernel function; "running" for threads that did not sleep.
         pub symbol: String,
         /// Share of all samples of these threads, 0 to 1.
         pub share: f64,
-        /// How often a thread was seen there.
+        /// Number of samples that found a thread there.
         pub samples: u64,
     }
 
-    /// How the rate answers to a change of the load. Each is null where it was not tried.
+    /// Answers of the rate to changes of the load. Each is null where it was not tried.
     #[derive(Default)]
     pub struct Sensitivity {
-        /// A pause before each operation: 1 where the time of an operation sets the rate, 0 where something else caps it.
+        /// A pause before each operation: 1 where an operation's time sets the rate, 0 where something else caps it.
         pub delay: Option<Sensed>,
         /// More operations in flight: 1 where the rate grows with them, 0 where more buys nothing.
         pub depth: Option<Sensed>,
         /// Larger blocks: 0 where operations are counted, -1 where bytes are.
         pub block: Option<Sensed>,
-        /// A file or directory for each thread instead of a shared one: how many times the rate.
+        /// A file or directory for each thread instead of a shared one: the factor by which the rate grows.
         pub separate: Option<Sensed>,
     }
 
@@ -133,16 +133,17 @@ document! {
         pub change: String,
     }
 
-    /// The rate as shares of what skye itself, and the same calls on memory, reach. Each is null where that was not measured.
+    /// The rate as shares of the rates of skye's own loop and of the same calls on memory. Each is null where that was
+    /// not measured.
     #[derive(Default)]
     pub struct CeilingShares {
-        /// Of the loop without I/O, or of a ring whose requests do nothing.
+        /// Share of the rate of the loop without I/O, or of a ring whose requests do nothing.
         pub own_loop: Option<f64>,
-        /// Of the same calls on memory; above 1 where it was faster than them, as the two are measured at different times.
+        /// Share of the rate of the same calls on memory. It may exceed 1, as the two are measured at different times.
         pub memory: Option<f64>,
     }
 
-    /// What else was seen of machine and server during a phase.
+    /// Other observations of machine and server during a phase.
     #[derive(Default)]
     pub struct SystemUse {
         /// The calls that crossed into the kernel; null where the kernel does not count them.
@@ -153,15 +154,16 @@ document! {
         pub server_in_flight: Option<f64>,
         /// Most requests that the way to the server lets through at once; null where that does not show.
         pub server_slots: Option<u64>,
-        /// How long tasks of the whole machine were held up, by what; null where the kernel does not tell.
+        /// Shares of the time in which tasks of the whole machine were held up, by cause; null where the kernel does
+        /// not show them.
         pub pressure: Option<Pressures>,
         /// Time in which the cgroup's tasks were held back by its quota of CPU time; null where there is no quota.
         pub quota_throttled_ns: Option<u64>,
         /// CPUs that this quota allows; null where there is none.
         pub quota_cpus: Option<f64>,
-        /// How the kernel had to look for memory; null where it does not tell.
+        /// Work of the kernel to find free memory; null where it does not show that.
         pub reclaim: Option<Reclaim>,
-        /// Dirty pages above which writers are held back; null where the kernel does not tell.
+        /// Dirty pages above which writers are held back; null where the kernel does not show it.
         pub dirty_threshold_bytes: Option<u64>,
         /// Other processes and threads of the kernel that took CPU time, the busiest first.
         pub helpers: Vec<Helper>,
@@ -181,7 +183,7 @@ document! {
         pub bytes_per_write_call: Option<f64>,
     }
 
-    /// What crossed a network interface.
+    /// Traffic of a network interface.
     #[derive(Default)]
     pub struct NetworkUse {
         /// Its name.
@@ -190,9 +192,9 @@ document! {
         pub sent_bytes: u64,
         /// Bytes received.
         pub received_bytes: u64,
-        /// Bits per second that it claims to be able to; null where it does not say.
+        /// Bits per second that it claims to carry; null where it states none.
         pub speed_bits_per_second: Option<u64>,
-        /// Kind of the queueing discipline of this host that limits what it sends, such as "tbf"; null where none does.
+        /// Kind of the queueing discipline of this host that limits sending, such as "tbf"; null where none does.
         #[serde(default)]
         pub shaper: Option<String>,
         /// Bytes per second that the queueing discipline lets pass; null where there is none.
@@ -213,11 +215,11 @@ document! {
         pub cpu: f64,
     }
 
-    /// How the kernel looked for memory, in the machine or in our cgroup.
+    /// Work of the kernel to find free memory, in the machine or in our cgroup.
     pub struct Reclaim {
-        /// Pages that tasks themselves had to look at.
+        /// Pages that tasks themselves had to scan.
         pub direct_scanned_pages: u64,
-        /// Pages read again that had been given back a short while before.
+        /// Pages read again that had been evicted a short while before.
         pub refaulted_pages: u64,
         /// How often our cgroup reached its limit.
         pub cgroup_limit_hits: u64,
@@ -225,11 +227,11 @@ document! {
 
     /// A process or thread of the kernel that took CPU time.
     pub struct Helper {
-        /// Its name, as the kernel tells it.
+        /// Its name, as the kernel shows it.
         pub name: String,
-        /// Its number.
+        /// Its process number.
         pub pid: u64,
-        /// Whether it is a thread of the kernel.
+        /// True if it is a thread of the kernel.
         pub is_kernel: bool,
         /// CPU time as a share of one CPU.
         pub cpu_share: f64,
@@ -237,21 +239,21 @@ document! {
 
     /// A limit on I/O.
     pub struct Cap {
-        /// Where it can be read.
+        /// Place where it can be read.
         pub source: String,
-        /// The device that it is for.
+        /// Device that it applies to.
         pub device: String,
-        /// Whether it is for reads; else for writes.
+        /// True if it limits reads; otherwise it limits writes.
         pub is_read: bool,
-        /// In operations; null if it is one of bytes.
+        /// Limit in operations; null if it is one of bytes.
         pub ops_per_second: Option<f64>,
-        /// In bytes; null if it is one of operations.
+        /// Limit in bytes; null if it is one of operations.
         pub bytes_per_second: Option<f64>,
     }
 }
 
 impl Sensitivity {
-    /// The answer to an experiment, if it was made.
+    /// Returns the answer to an experiment, if it was made.
     pub fn of(&self, experiment: Experiment) -> Option<&Sensed> {
         match experiment {
             Experiment::Delay => self.delay.as_ref(),
@@ -261,7 +263,7 @@ impl Sensitivity {
         }
     }
 
-    /// Puts the answer to an experiment in the place of one that was there.
+    /// Stores the answer to an experiment in place of an earlier one.
     pub fn put(&mut self, experiment: Experiment, sensed: Sensed) {
         let place = match experiment {
             Experiment::Delay => &mut self.delay,
@@ -274,8 +276,8 @@ impl Sensitivity {
 }
 
 impl Verdict {
-    /// The verdict of a rule about a limiter with that share of the time: confirmed by three sources of evidence that agree,
-    /// likely by two.
+    /// Returns the verdict of a rule about a limiter with this share of the time. Three sources of evidence that agree
+    /// confirm it; two make it likely.
     pub fn new(limiter: Limiter, share: f64, observations: Vec<Observation>) -> Self {
         let confidence = match sources(&observations) {
             0 | 1 => Confidence::Undetermined,
@@ -291,22 +293,22 @@ impl Verdict {
         }
     }
 
-    /// A verdict about two limits at once, each with its share of the time. It is likely at most.
+    /// Returns a verdict about two limits at once, each with its share of the time. It is likely at most.
     pub fn mixed(parts: [(Limiter, f64); 2], observations: Vec<Observation>) -> Self {
         let mut ranking = parts.map(|(limiter, share)| Ranked { limiter, share }).to_vec();
         ranking.sort_by(|a, b| b.share.total_cmp(&a.share));
         Self { ranking, ..Self::new(Limiter::Mixed, 0.0, observations) }.at_most(Confidence::Likely)
     }
 
-    /// The same, no surer than that.
+    /// Returns the verdict with at most this confidence.
     #[must_use]
     pub fn at_most(mut self, confidence: Confidence) -> Self {
         self.confidence = self.confidence.min(Some(confidence));
         self
     }
 
-    /// The same, with observations that say otherwise, if there are any: likely at most with those of one source, and
-    /// undetermined with more.
+    /// Returns the verdict with observations that contradict it, if there are any. It is likely at most if they have
+    /// one source, and undetermined if they have more.
     #[must_use]
     pub fn unless(mut self, contrary: impl IntoIterator<Item = Observation>) -> Self {
         self.contrary.extend(contrary);
@@ -317,20 +319,20 @@ impl Verdict {
         }
     }
 
-    /// The same, with something to try.
+    /// Returns the verdict with things to try.
     #[must_use]
     pub fn advise(mut self, advice: impl IntoIterator<Item = Advice>) -> Self {
         self.next.extend(advice);
         self
     }
 
-    /// Whether its limiter is known at least as surely as this.
+    /// Returns true if its limiter is known with at least this confidence.
     pub fn is_at_least(&self, confidence: Confidence) -> bool {
         self.limiter.is_some() && self.confidence.is_some_and(|known| known >= confidence)
     }
 }
 
-/// Number of sources that observations are from. Answers that count for nothing are none.
+/// Returns the number of sources that observations are from. Observations that are no evidence do not count.
 pub fn sources(observations: &[Observation]) -> usize {
     let counting = observations.iter().filter(|observation| observation.is_evidence());
     let mut sources: Vec<_> = counting.filter_map(Observation::source).collect();

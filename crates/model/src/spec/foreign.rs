@@ -1,6 +1,6 @@
-//! Tests in words of fio and others, as ours.
+//! Translation of tests in the words of fio and other programs.
 
-/// The test in our words, where it has words of others: `randread:bs=4k:iodepth=32` is `read:rnd4k:q32`.
+/// Returns the test in our words if it has words of other programs: `randread:bs=4k:iodepth=32` is `read:rnd4k:q32`.
 pub fn translated(spec: &str) -> Option<String> {
     let lower = spec.to_lowercase();
     let mut words = lower.split(':');
@@ -54,7 +54,7 @@ pub fn translated(spec: &str) -> Option<String> {
     Some(translated.join(":"))
 }
 
-/// Whether it is a size of a block, such as "4k".
+/// Returns true for the size of a block, such as "4k".
 fn is_size(word: &str) -> bool {
     let digits = word.trim_end_matches(['k', 'm', 'g', 'i', 'b']);
     digits.len() < word.len() && !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())

@@ -1,4 +1,4 @@
-//! What specs are understood as, and refused for.
+//! Tests of how specs are understood, and of why they are refused.
 
 use super::*;
 use proptest::prelude::*;

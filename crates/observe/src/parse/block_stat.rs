@@ -3,14 +3,14 @@
 use super::numbers;
 use crate::snapshot::DeviceCounters;
 
-/// The unit of the kernel's sector counts, whatever the sector of the device.
+/// Unit of the kernel's sector counts, whatever the device's sector size.
 const SECTOR_BYTES: u64 = 512;
 const NS_PER_MS: u64 = 1_000_000;
 
 /// Puts the counters of a `stat` file into `counters` and leaves its name alone; false if there are too few
 /// fields.
 ///
-/// There are 11 fields before Linux 4.18, 15 with discards, 17 with flushes.
+/// The file has 11 fields before Linux 4.18, 15 with discards, 17 with flushes.
 pub fn parse(bytes: &[u8], counters: &mut DeviceCounters) -> bool {
     let mut fields = [0u64; 17];
     let mut count = 0;

@@ -2,7 +2,7 @@
 
 use super::number::value_of;
 
-/// Where this process is in one hierarchy of cgroups.
+/// Position of this process in one hierarchy of cgroups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Membership {
     /// Controllers of the hierarchy; empty for version 2.
@@ -29,18 +29,18 @@ pub fn cpu_max(text: &str) -> Option<f64> {
     cpus(fields.next()?.parse().ok()?, fields.next()?.parse().ok()?)
 }
 
-/// CPUs that a quota and its period in microseconds allow; absent for none, which is −1.
+/// CPUs that a quota and its period in microseconds allow; absent without a quota, which reads −1.
 pub fn cpus(quota_us: i64, period_us: i64) -> Option<f64> {
     (quota_us > 0 && period_us > 0).then(|| quota_us as f64 / period_us as f64)
 }
 
-/// Bytes of a limit; absent for "max" and for the huge number that version 1 shows for none.
+/// Bytes of a limit; absent for "max" and for the huge number that version 1 shows without a limit.
 pub fn limit_bytes(text: &str) -> Option<u64> {
     text.trim().parse().ok().filter(|bytes| *bytes < 1 << 62)
 }
 
-/// What the `io.max` of version 2 ("8:0 rbps=1048576 wbps=max riops=max wiops=120") sets on the device with these
-/// numbers: bytes read, bytes written, reads and writes in a second.
+/// Reads a device's limits from the `io.max` of version 2 ("8:0 rbps=1048576 wbps=max riops=max wiops=120").
+/// The order is bytes read, bytes written, reads and writes per second.
 pub fn io_max(text: &str, major: u32, minor: u32) -> [Option<u64>; 4] {
     let device = format!("{major}:{minor}");
     let rest = text.lines().find_map(|line| line.trim_start().strip_prefix(&device)?.strip_prefix(' '));
@@ -50,20 +50,20 @@ pub fn io_max(text: &str, major: u32, minor: u32) -> [Option<u64>; 4] {
     })
 }
 
-/// What a `blkio.throttle.*_device` of version 1 ("8:0 1048576") sets on the device with these numbers.
+/// Reads a device's limit from a `blkio.throttle.*_device` of version 1 ("8:0 1048576").
 pub fn throttle(text: &str, major: u32, minor: u32) -> Option<u64> {
     let device = format!("{major}:{minor}");
     text.lines().find_map(|line| line.trim().strip_prefix(&device)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
-/// Time in which a `cpu.stat` says that tasks were held back: version 1 counts it in nanoseconds, version 2 in
-/// microseconds, both for each CPU that was held back.
+/// Reads from a `cpu.stat` how long tasks were throttled. Version 1 counts nanoseconds, version 2
+/// microseconds. Both count each throttled CPU separately.
 pub fn throttled_ns(bytes: &[u8]) -> Option<u64> {
     let since_version_2 = || value_of(bytes, b"throttled_usec ").map(|us| us.saturating_mul(1000));
     value_of(bytes, b"throttled_time ").or_else(since_version_2)
 }
 
-/// How often a `memory.events` of version 2 says that a limit was reached, `memory.high` or `memory.max`.
+/// Reads from a `memory.events` of version 2 how often `memory.high` or `memory.max` was reached.
 pub fn limit_hits(bytes: &[u8]) -> Option<u64> {
     Some(value_of(bytes, b"max ")?.saturating_add(value_of(bytes, b"high ").unwrap_or(0)))
 }

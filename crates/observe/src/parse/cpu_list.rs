@@ -1,9 +1,9 @@
 //! Lists of CPUs as sysfs writes them: "0-3,8,10-11".
 
-/// Most CPUs that a kernel is built for.
+/// Largest number of CPUs that a kernel is built for.
 const CPUS_MAX: u32 = 8192;
 
-/// How many CPUs the list names; absent if it is not such a list.
+/// Counts the CPUs in the list; absent if the text is no such list.
 pub fn count(text: &str) -> Option<u32> {
     ranges(text).try_fold(0u32, |count, range| {
         let (first, last) = range?;
@@ -11,7 +11,8 @@ pub fn count(text: &str) -> Option<u32> {
     })
 }
 
-/// The CPUs that the list names, in its order; absent if it is not such a list, or names more than there can be.
+/// Returns the CPUs in the order of the list. Absent if the text is no such list, or names more CPUs than
+/// there can be.
 pub fn cpus(text: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::with_capacity(count(text).filter(|count| *count <= CPUS_MAX)? as usize);
     for range in ranges(text) {
@@ -21,7 +22,7 @@ pub fn cpus(text: &str) -> Option<Vec<u32>> {
     Some(cpus)
 }
 
-/// First and last of each range; absent where it is none.
+/// Returns the first and last CPU of each range; absent for a part that is no range.
 fn ranges(text: &str) -> impl Iterator<Item = Option<(u32, u32)>> {
     text.trim().split(',').map(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

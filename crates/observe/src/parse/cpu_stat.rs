@@ -5,13 +5,13 @@ use super::numbers;
 /// Ticks by kind, summed over all CPUs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CpuTicks {
-    /// In programs, those of guests and with low priority included.
+    /// Ticks in programs, including guests and low priority.
     pub user: u64,
-    /// In the kernel, interrupts included.
+    /// Ticks in the kernel, including interrupts.
     pub kernel: u64,
-    /// Idle, waiting for I/O or not.
+    /// Idle ticks, waiting for I/O or not.
     pub idle: u64,
-    /// Wanted but taken by the hypervisor.
+    /// Ticks that were wanted but taken by the hypervisor.
     pub steal: u64,
 }
 
@@ -27,7 +27,7 @@ pub fn parse(bytes: &[u8]) -> Option<CpuTicks> {
     if count < 4 {
         return None;
     }
-    // Guest time comes after these and is contained in user and nice already.
+    // Guest time follows these fields; user and nice already contain it.
     let [user, nice, system, idle, iowait, irq, softirq, steal] = fields;
     Some(CpuTicks {
         user: user.saturating_add(nice),

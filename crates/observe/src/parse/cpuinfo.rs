@@ -1,15 +1,15 @@
-//! `/proc/cpuinfo`: what the first processor is, and whether a hypervisor shows itself.
+//! `/proc/cpuinfo`: model of the first processor, and the sign of a hypervisor.
 
 /// The first processor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cpuinfo {
     /// Its model, as the kernel names it.
     pub model: Option<String>,
-    /// Whether it says that it runs under a hypervisor; x86 only.
+    /// True if the processor reports a hypervisor; x86 only.
     pub hypervisor: bool,
 }
 
-/// Reads the first processor; other architectures name their model by other keys, or not at all.
+/// Reads the first processor. Other architectures name their model by other keys, or not at all.
 pub fn parse(text: &str) -> Cpuinfo {
     let value = |key: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once(':'));

@@ -1,19 +1,19 @@
 //! The superblock of ext2, ext3 and ext4: 1,024 bytes at offset 1,024 of the device.
 
-/// Bytes of a superblock.
+/// Size of a superblock.
 pub const SUPERBLOCK_BYTES: usize = 1024;
-/// Where it lies on the device.
+/// Offset of the superblock on the device.
 pub const SUPERBLOCK_OFFSET_BYTES: u64 = 1024;
 
 const MAGIC: u16 = 0xef53;
 const COMPAT_HAS_JOURNAL: u32 = 0x4;
 const INCOMPAT_64BIT: u32 = 0x80;
-/// Largest block is 64 KiB, 1,024 shifted by this.
+/// The largest block is 64 KiB: 1,024 shifted by this.
 const LOG_BLOCK_SIZE_MAX: u32 = 6;
-/// The backup of the journal's inode in the superblock is valid.
+/// Marks the superblock's backup of the journal's inode as valid.
 const JOURNAL_BACKUP_BLOCKS: u8 = 1;
 
-/// Features that change how fast something is, or what it costs, in the words of mkfs.
+/// Features that affect speed or cost, in the words of mkfs.
 const COMPAT: &[(u32, &str)] = &[(0x20, "dir_index"), (0x400, "fast_commit"), (0x1000, "orphan_file")];
 const INCOMPAT: &[(u32, &str)] = &[
     (0x40, "extent"),
@@ -35,29 +35,29 @@ const RO_COMPAT: &[(u32, &str)] = &[
     (0x8000, "verity"),
 ];
 
-/// Where the journal lies.
+/// Place of the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Journal {
-    /// There is none.
+    /// No journal.
     None,
-    /// In a file of the file system itself.
+    /// Journal in a file of the file system itself.
     Internal,
-    /// On another device.
+    /// Journal on another device.
     External,
 }
 
-/// What the superblock says about the layout.
+/// Layout as the superblock describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Superblock {
-    /// Bytes of a block.
+    /// Block size in bytes.
     pub block_bytes: u64,
-    /// Groups of blocks.
+    /// Number of block groups.
     pub groups: u64,
-    /// Bytes on one member of an array before the next; absent if it was not made for an array.
+    /// Bytes on one member of an array before the next; absent if the file system was not made for an array.
     pub stride_bytes: Option<u64>,
     /// Bytes of a full stripe.
     pub stripe_width_bytes: Option<u64>,
-    /// Where the journal lies.
+    /// Place of the journal.
     pub journal: Journal,
     /// Bytes of an internal journal.
     pub journal_bytes: Option<u64>,
@@ -65,7 +65,7 @@ pub struct Superblock {
     pub features: Vec<&'static str>,
 }
 
-/// Reads a superblock; absent if these bytes are none.
+/// Reads a superblock; absent if the bytes are no superblock.
 pub fn parse(bytes: &[u8]) -> Option<Superblock> {
     let field = Fields(bytes);
     if bytes.len() < SUPERBLOCK_BYTES || field.u16(0x38)? != MAGIC {
@@ -114,8 +114,8 @@ fn journal(field: &Fields<'_>, compat: u32) -> Option<Journal> {
     Some(if field.u32(0xe0)? != 0 { Journal::Internal } else { Journal::External })
 }
 
-/// The superblock keeps a copy of the journal's block map with its size, so the inode need not be looked
-/// for.
+/// Returns the size of the journal. The superblock keeps a copy of the journal's block map with its size, so
+/// nothing has to look for the inode.
 fn journal_bytes(field: &Fields<'_>) -> Option<u64> {
     if field.u8(0xfd)? != JOURNAL_BACKUP_BLOCKS {
         return None;

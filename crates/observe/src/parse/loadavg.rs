@@ -1,6 +1,6 @@
-//! `/proc/loadavg`: how many tasks ran or waited for a disk.
+//! `/proc/loadavg`: average number of tasks that ran or waited for a disk.
 
-/// The average of the last minute.
+/// Reads the average of the last minute.
 pub fn parse(text: &str) -> Option<f64> {
     let load: f64 = text.split_whitespace().next()?.parse().ok()?;
     Some(load).filter(|load| load.is_finite() && *load >= 0.0)

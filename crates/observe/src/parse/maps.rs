@@ -1,8 +1,8 @@
-//! `/proc/self/maps`: which files are mapped into this process.
+//! `/proc/self/maps`: files that are mapped into this process.
 
 /// The path of the first mapped file whose name contains `word`.
 pub fn file_named<'a>(text: &'a str, word: &str) -> Option<&'a str> {
-    // Address, permissions, offset, device and inode stand before the path, which may contain blanks.
+    // Address, permissions, offset, device and inode precede the path, which may contain blanks.
     let path = |line: &'a str| line.find('/').map(|start| line[start..].trim_end());
     text.lines().filter_map(path).find(|path| path.rsplit('/').next().is_some_and(|name| name.contains(word)))
 }

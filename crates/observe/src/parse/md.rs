@@ -1,13 +1,14 @@
 //! Files of a software array (`md/` in the directory of its device).
 
-/// How much of what the array does with itself is done, by `sync_completed`: "1953120 / 3906242"; absent for "none".
+/// Returns the finished share of the array's current work, from `sync_completed` ("1953120 / 3906242").
+/// Absent for "none".
 pub fn progress(text: &str) -> Option<f64> {
     let (done, all) = text.split_once('/')?;
     let (done, all): (u64, u64) = (done.trim().parse().ok()?, all.trim().parse().ok()?);
     (all > 0 && done <= all).then(|| done as f64 / all as f64)
 }
 
-/// What `sync_action` says that the array does; absent if that is nothing.
+/// Returns the current work of an array from `sync_action`; absent if it does none.
 pub fn action(text: &str) -> Option<&str> {
     Some(text.trim()).filter(|action| !matches!(*action, "" | "idle" | "frozen"))
 }

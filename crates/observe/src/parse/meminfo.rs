@@ -4,7 +4,7 @@ use super::number::value_of;
 
 const KIB: u64 = 1024;
 
-/// What of it matters here, in bytes; 0 where a line is missing.
+/// Values that matter here, in bytes; 0 where a line is missing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Meminfo {
     /// Memory of the machine.

@@ -1,4 +1,4 @@
-//! `/proc/self/mountinfo`: what is mounted where, with which options.
+//! `/proc/self/mountinfo`: all mounts with their places and options.
 
 /// One mount.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -9,17 +9,17 @@ pub struct Mount {
     pub parent_id: u64,
     /// Major number of the file system's device.
     pub major: u32,
-    /// Minor number of it.
+    /// Minor number of the file system's device.
     pub minor: u32,
-    /// The directory of the file system that is seen at the mount point: not "/" for a bind mount.
+    /// Directory of the file system that appears at the mount point; not "/" for a bind mount.
     pub root: String,
-    /// Where it is mounted.
+    /// Path of the mount point.
     pub mount_point: String,
     /// Options of the mount.
     pub options: Vec<String>,
     /// Type of the file system: "ext4", "fuse.sshfs".
     pub file_system: String,
-    /// What is mounted: a device, a server's export, a name.
+    /// Source of the mount: a device, a server's export, or a name.
     pub source: String,
     /// Options of the file system.
     pub super_options: Vec<String>,
@@ -31,7 +31,7 @@ pub fn parse(text: &str) -> Vec<Mount> {
 }
 
 fn line(line: &str) -> Option<Mount> {
-    // Any number of optional fields stands before the separator, so the two halves are read apart.
+    // Any number of optional fields precedes the separator, so the two halves are read apart.
     let (mount, file_system) = line.split_once(" - ")?;
     let mut mount = mount.split(' ');
     let mut file_system = file_system.split(' ');

@@ -1,4 +1,4 @@
-//! `/proc/self/mountstats`: what NFS counts for each mount.
+//! `/proc/self/mountstats`: NFS counters of each mount.
 
 use super::mountinfo::unescape;
 use super::number::first_number;
@@ -10,14 +10,16 @@ pub struct NfsMount {
     pub round_trips_ms: u64,
     /// The protocol of each connection to the server: "tcp", "rdma".
     pub connections: Vec<String>,
-    /// Whether requests go through the slots of a session, as since version 4.1.
+    /// True if requests go through the slots of a session, as since version 4.1.
     pub has_session: bool,
 }
 
-/// Position of the time from request to reply among the numbers of an operation; those of old kernels lack the last.
+/// Position of the time from request to reply among the numbers of an operation. Old kernels lack the last of
+/// these numbers.
 const ROUND_TRIP: usize = 6;
 
-/// Reads the section of the file system mounted there, the upper one of two at the same place; absent if it is no NFS.
+/// Reads the section of the NFS mounted there, the upper one if two are at the same place. Absent if the
+/// mount is no NFS.
 pub fn nfs(text: &str, mount_point: &str) -> Option<NfsMount> {
     let is_section = |line: &str| line.starts_with("device ");
     let is_meant = |line: &str| {

@@ -1,4 +1,4 @@
-//! `/proc/self/net/dev`: what crossed each network interface.
+//! `/proc/self/net/dev`: traffic of each network interface.
 
 use super::number::numbers;
 
@@ -24,7 +24,7 @@ fn interface(line: &[u8]) -> Option<Interface<'_>> {
     let name = std::str::from_utf8(line[..colon].trim_ascii()).ok().filter(|name| !name.is_empty())?;
     let mut fields = numbers(&line[colon + 1..]);
     let received_bytes = fields.next()?;
-    // Seven more of what was received stand between the two.
+    // Seven more receive counters lie between the two.
     Some(Interface { name, received_bytes, sent_bytes: fields.nth(7)? })
 }
 

@@ -1,18 +1,20 @@
-//! Decimal numbers out of bytes, without a detour over text: the parsers of a snapshot use nothing else.
+//! Decimal numbers straight from bytes, without a detour over text. The parsers of a snapshot use nothing
+//! else.
 
-/// The numbers in `bytes`, in order; what is not a digit separates them. A number too large is the largest.
+/// Returns the numbers in `bytes`, in order; anything but a digit separates them. A number that is too large
+/// becomes `u64::MAX`.
 pub(crate) fn numbers(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
     bytes.split(|byte| !byte.is_ascii_digit()).filter(|digits| !digits.is_empty()).map(number)
 }
 
-/// The value of the digits at the start of `bytes`, after blanks.
+/// Returns the value of the digits at the start of `bytes`, after blanks.
 pub(crate) fn first_number(bytes: &[u8]) -> Option<u64> {
     let bytes = bytes.trim_ascii_start();
     let end = bytes.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(bytes.len());
     (end > 0).then(|| number(&bytes[..end]))
 }
 
-/// What follows the line start `key`: `value_of(b"rchar: 5\n", b"rchar:")` is 5.
+/// Returns the number after the line start `key`: `value_of(b"rchar: 5\n", b"rchar:")` is 5.
 pub(crate) fn value_of(bytes: &[u8], key: &[u8]) -> Option<u64> {
     bytes.split(|byte| *byte == b'\n').find_map(|line| first_number(line.strip_prefix(key)?))
 }

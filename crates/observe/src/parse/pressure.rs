@@ -1,6 +1,6 @@
-//! `/proc/pressure/*`: how long tasks of the machine waited.
+//! `/proc/pressure/*`: waiting times of the machine's tasks.
 
-/// The line "some": times in which at least one task waited.
+/// The line "some": times during which at least one task waited.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Some10 {
     /// Share of the last ten seconds, 0 to 1.
@@ -9,7 +9,7 @@ pub struct Some10 {
     pub total_us: u64,
 }
 
-/// Reads the line that begins with "some"; absent if there is none of its form.
+/// Reads the line that begins with "some"; absent if no line has its form.
 pub fn parse(text: &str) -> Option<Some10> {
     let line = text.lines().find_map(|line| line.strip_prefix("some "))?;
     let value = |key: &str| line.split_whitespace().find_map(|word| word.strip_prefix(key));

@@ -1,33 +1,35 @@
-//! `/proc/PID/stat`: whose process or thread of the kernel it is, and the CPU time that it took.
+//! `/proc/PID/stat`: identity, kind and CPU time of a process or kernel thread.
 
 use super::number::first_number;
 
 /// `PF_KTHREAD` of the kernel.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// What of it matters here.
+/// Fields that matter here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Process<'a> {
     /// Its number.
     pub pid: u64,
-    /// Its name as the kernel has it, without the parentheses. Workers of the kernel have what they work on in it.
+    /// Name as the kernel has it, without the parentheses. The name of a kernel worker includes its current
+    /// work.
     pub name: &'a [u8],
     /// Number of its parent.
     pub parent_pid: u64,
-    /// Whether it is a thread of the kernel.
+    /// True for a kernel thread.
     pub is_kernel: bool,
     /// Ticks on a CPU, in programs and in the kernel, of all its threads.
     pub ticks: u64,
-    /// Ticks after which it began; with its number, that tells it from any other.
+    /// Start time in ticks; together with the number it identifies the process.
     pub start_ticks: u64,
 }
 
-/// Reads fields 1, 2, 4, 9, 14, 15 and 22. The name may hold blanks and parentheses itself, so the last parenthesis ends it.
+/// Reads fields 1, 2, 4, 9, 14, 15 and 22. The name may itself hold blanks and parentheses, so the last
+/// parenthesis ends it.
 pub fn parse(bytes: &[u8]) -> Option<Process<'_>> {
     let begin = bytes.iter().position(|byte| *byte == b'(')?;
     let end = bytes.iter().rposition(|byte| *byte == b')').filter(|end| *end > begin)?;
     let mut fields = bytes[end + 1..].split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
-    // Counted from field 3 on, each time after the one that was read before.
+    // Each call counts from the field after the previous one; the first counts from field 3.
     let mut next = |skipped: usize| first_number(fields.nth(skipped)?);
     Some(Process {
         pid: first_number(bytes)?,

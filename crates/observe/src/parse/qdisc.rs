@@ -11,16 +11,16 @@ const NEW_QDISC: u16 = 36;
 const HEADER_BYTES: usize = 16;
 /// Bytes of `struct tcmsg`.
 const TC_BYTES: usize = 20;
-/// Bytes of `struct tc_netem_qopt`, behind which netem's attributes stand.
+/// Bytes of `struct tc_netem_qopt`; netem's attributes follow it.
 const NETEM_BYTES: usize = 24;
 // `TCA_KIND` and `TCA_OPTIONS`.
 const KIND: u16 = 1;
 const OPTIONS: u16 = 2;
 /// `TC_H_ROOT`.
 const ROOT: u32 = u32::MAX;
-/// `TC_H_MAJ_MASK`: the half of a parent that names its discipline; the other one names a class of it.
+/// `TC_H_MAJ_MASK`: the half of a parent that names its discipline; the other half names a class of it.
 const MAJOR: u32 = 0xffff_0000;
-/// Disciplines that stand on top of each other.
+/// Largest number of stacked disciplines that is followed.
 const STACKED_MAX: usize = 8;
 
 /// A queueing discipline of one interface.
@@ -30,13 +30,13 @@ pub struct Qdisc {
     pub interface: u32,
     handle: u32,
     parent: u32,
-    /// Its kind, such as "tbf".
+    /// Kind, such as "tbf".
     pub kind: String,
-    /// Bytes per second that it lets pass; `None` where it has no limit, or is of a kind that is not known here.
+    /// Bytes per second that it lets pass; `None` if it has no limit, or for a kind that is unknown here.
     pub bytes_per_second: Option<u64>,
 }
 
-/// The disciplines in one datagram, and whether it is the last.
+/// Parses the disciplines in one datagram; the flag is true for the last datagram.
 pub fn parse(datagram: &[u8]) -> (Vec<Qdisc>, bool) {
     let mut qdiscs = Vec::new();
     for (kind, body) in messages(datagram) {
@@ -48,8 +48,8 @@ pub fn parse(datagram: &[u8]) -> (Vec<Qdisc>, bool) {
     (qdiscs, false)
 }
 
-/// The slowest of those through which every packet of an interface passes: of its root, and of what hangs below that by
-/// itself.
+/// Returns the slowest discipline that every packet of an interface passes. Every packet passes the root, and
+/// each discipline that alone lies below another.
 pub fn slowest(all: &[Qdisc], interface: u32) -> Option<&Qdisc> {
     let of_it: Vec<_> = all.iter().filter(|qdisc| qdisc.interface == interface).collect();
     let below = |upper: &Qdisc| {
@@ -63,7 +63,7 @@ pub fn slowest(all: &[Qdisc], interface: u32) -> Option<&Qdisc> {
     chain.filter(|qdisc| qdisc.bytes_per_second.is_some()).min_by_key(|qdisc| qdisc.bytes_per_second)
 }
 
-/// Messages of a datagram: the type of each, and what follows its header.
+/// Returns the messages of a datagram: the type of each, and the bytes after its header.
 fn messages(datagram: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     let mut rest = datagram;
     iter::from_fn(move || {
@@ -75,9 +75,9 @@ fn messages(datagram: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-/// Attributes (`struct rtattr`): the type of each, and its value.
+/// Returns attributes (`struct rtattr`): the type and the value of each.
 fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    /// `NLA_TYPE_MASK`: two more bits say how the value is written.
+    /// `NLA_TYPE_MASK`: two more bits describe the encoding of the value.
     const TYPE: u16 = 0x3fff;
     let mut rest = bytes;
     iter::from_fn(move || {
@@ -106,7 +106,8 @@ fn qdisc(body: &[u8]) -> Option<Qdisc> {
     })
 }
 
-/// A rate of more than 32 bits has an attribute of its own; the other then holds all ones.
+/// Reads a rate. A rate of more than 32 bits has an attribute of its own; the other attribute then holds all
+/// ones.
 fn rate(kind: &str, options: &[u8]) -> Option<u64> {
     let wide = |bytes, kind| attribute(bytes, kind).and_then(|value| u64_at(value, 0));
     let narrow = |bytes, kind, at| attribute(bytes, kind).and_then(|value| u32_at(value, at)).map(u64::from);

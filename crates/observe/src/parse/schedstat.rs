@@ -1,16 +1,15 @@
-//! `/proc/PID/task/TID/schedstat`: how long a thread ran, and how long it waited to run.
+//! `/proc/PID/task/TID/schedstat`: time that a thread ran, and time that it waited to run.
 
 use super::numbers;
 
 /// Scheduling of one thread since it began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Schedstat {
-    /// Time on a CPU. Brought up to date once a tick, so up to 10 ms late for a thread that runs right now.
+    /// Time on a CPU. The kernel updates it once a tick, so it is up to 10 ms late for a running thread.
     pub cpu_ns: u64,
     /// Time waiting for a CPU.
     pub run_queue_ns: u64,
-    /// Times that it was given a CPU; 0 for a thread that ran means that the kernel does not keep these
-    /// counts.
+    /// Times that it got a CPU; 0 for a thread that ran means that the kernel does not keep these counts.
     pub timeslices: u64,
 }
 

@@ -1,4 +1,4 @@
-//! `/proc/self/io`: what the kernel accounted to this process.
+//! `/proc/self/io`: I/O that the kernel accounted to this process.
 
 use model::run::OwnIo;
 
@@ -29,7 +29,7 @@ mod tests {
         let io = parse(text).unwrap();
         assert_eq!((io.read_call_bytes, io.write_call_bytes), (6976, 12));
         assert_eq!((io.read_calls, io.write_calls), (10, 2));
-        // "cancelled_write_bytes" ends like "write_bytes" and is something else.
+        // "cancelled_write_bytes" ends like "write_bytes" but has another meaning.
         assert_eq!((io.device_read_bytes, io.device_written_bytes), (4096, 8192));
         assert!(parse(b"rchar: 6976\n").is_none());
     }

@@ -3,9 +3,9 @@
 /// Ticks of one thread since it began, as the kernel sampled them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TaskTicks {
-    /// In programs.
+    /// Ticks in programs.
     pub user: u64,
-    /// In the kernel.
+    /// Ticks in the kernel.
     pub kernel: u64,
 }
 

@@ -3,14 +3,14 @@
 /// Arguments of a call, before the stack pointer and the program counter.
 const ARGUMENTS: usize = 6;
 
-/// What a thread was found at.
+/// Place where a thread is blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blocked {
-    /// It runs, or could.
+    /// The thread runs, or could run.
     No,
-    /// In the call with this number.
+    /// Blocked in the call with this number.
     In(i64),
-    /// Outside of any call: in a page fault, as a rule.
+    /// Blocked outside of any call, usually in a page fault.
     Elsewhere,
 }
 
@@ -24,7 +24,7 @@ pub fn parse(bytes: &[u8]) -> Option<Blocked> {
     Some(if number < 0 { Blocked::Elsewhere } else { Blocked::In(number) })
 }
 
-/// The number and the arguments of the call that a thread is blocked in.
+/// Returns the number and the arguments of the call that a thread is blocked in.
 pub fn call(bytes: &[u8]) -> Option<(i64, Vec<u64>)> {
     let Blocked::In(number) = parse(bytes)? else { return None };
     let words = std::str::from_utf8(bytes).ok()?.split_ascii_whitespace().skip(1).take(ARGUMENTS);

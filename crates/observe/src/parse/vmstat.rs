@@ -1,19 +1,19 @@
-//! `/proc/vmstat`: what the memory of the machine was used for since it started.
+//! `/proc/vmstat`: how the machine has used its memory since it started.
 
 use super::number::value_of;
 
-/// Pages that were made dirty since the machine started: data on its way through the page cache to a device. `None` where
+/// Pages made dirty since the machine started: data on its way through the page cache to a device. Absent if
 /// the line is missing.
 pub fn dirtied_pages(bytes: &[u8]) -> Option<u64> {
     value_of(bytes, b"nr_dirtied ")
 }
 
-/// How the kernel looks for memory, and how much it lets writers make dirty.
+/// The kernel's search for free memory, and its limit on dirty pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Paging {
-    /// Pages that tasks looked at which needed memory.
+    /// Pages scanned by tasks that needed memory.
     pub direct_scanned_pages: u64,
-    /// Pages of files that were read again soon after they had been given back.
+    /// File pages that were read again soon after they were reclaimed.
     pub refaulted_pages: u64,
     /// Dirty pages above which writers are held back: a state, not a counter.
     pub dirty_threshold_pages: Option<u64>,
@@ -21,7 +21,7 @@ pub struct Paging {
 
 /// Reads the lines that matter; absent without the first.
 pub fn paging(bytes: &[u8]) -> Option<Paging> {
-    // Before Linux 5.9 pages of files and others were counted together.
+    // Before Linux 5.9 the kernel counted file pages and other pages together.
     let refaulted = value_of(bytes, b"workingset_refault_file ");
     Some(Paging {
         direct_scanned_pages: value_of(bytes, b"pgscan_direct ")?,

@@ -1,9 +1,9 @@
-//! `/proc/PID/task/TID/wchan`: the kernel's function that a thread sleeps in.
+//! `/proc/PID/task/TID/wchan`: the kernel function that a thread sleeps in.
 
-/// The function's name, without what compilers add to it; empty for a thread that does not sleep. Absent if it is no
-/// name at all.
+/// Returns the function's name without the suffixes that compilers add; empty for a thread that does not
+/// sleep. Absent if the text is no name at all.
 ///
-/// A kernel without names of its functions says "0" of every thread, as others do of those that run.
+/// A kernel without function names says "0" for every thread. Other kernels say "0" for running threads.
 pub fn symbol(bytes: &[u8]) -> Option<&[u8]> {
     let name = bytes.trim_ascii();
     if !name.iter().all(u8::is_ascii_graphic) {
@@ -12,8 +12,8 @@ pub fn symbol(bytes: &[u8]) -> Option<&[u8]> {
     match name {
         b"" => None,
         b"0" => Some(b""),
-        // Copies of a function are told apart by ".isra.0", ".constprop.0", ".part.0", ".llvm.123": which it is changes
-        // from build to build.
+        // Suffixes distinguish copies of a function: ".isra.0", ".constprop.0", ".part.0", ".llvm.123". They
+        // change from build to build.
         name => name.split(|byte| *byte == b'.').next().filter(|name| !name.is_empty()),
     }
 }

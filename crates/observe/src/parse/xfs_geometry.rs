@@ -1,11 +1,11 @@
-//! What XFS tells about its layout: the kernel's `struct xfs_fsop_geom`.
+//! Layout as XFS reports it: the kernel's `struct xfs_fsop_geom`.
 
-/// Bytes of the present structure.
+/// Size of the present structure.
 pub const V5_BYTES: usize = 256;
-/// Bytes of the one before Linux 5.2, of which the present one is a continuation.
+/// Size of the structure before Linux 5.2; the present one continues it.
 pub const V4_BYTES: usize = 112;
 
-/// Features that change how fast something is, or what it costs.
+/// Features that affect speed or cost.
 const FEATURES: &[(u32, &str)] = &[
     (1 << 14, "lazy_counters"),
     (1 << 15, "metadata_checksums"),
@@ -23,19 +23,19 @@ const FEATURES: &[(u32, &str)] = &[
 /// The layout of one file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct XfsGeometry {
-    /// Bytes of a block.
+    /// Block size in bytes.
     pub block_bytes: u64,
-    /// Allocation groups.
+    /// Number of allocation groups.
     pub allocation_groups: u64,
-    /// Bytes of the log.
+    /// Size of the log in bytes.
     pub log_bytes: u64,
-    /// Whether the log lies on the data device.
+    /// True if the log lies on the data device.
     pub log_internal: bool,
-    /// Bytes on one member of an array before the next; absent if it was not made for an array.
+    /// Bytes on one member of an array before the next; absent if the file system was not made for an array.
     pub stripe_unit_bytes: Option<u64>,
     /// Bytes of a full stripe.
     pub stripe_width_bytes: Option<u64>,
-    /// Features.
+    /// Features that are on, from the list above.
     pub features: Vec<&'static str>,
 }
 
@@ -69,7 +69,7 @@ mod tests {
 
     use super::{V5_BYTES, parse};
 
-    /// What Linux 6.18 told of `mkfs.xfs -l size=64m -d sunit=128,swidth=512` on 900 MiB.
+    /// Answer of Linux 6.18 for `mkfs.xfs -l size=64m -d sunit=128,swidth=512` on 900 MiB.
     #[cfg(target_endian = "little")]
     const ARRAY: &[u8] = include_bytes!("../../tests/golden/xfs_array.geometry");
 

@@ -1,4 +1,4 @@
-//! Limits on the I/O of our cgroups that can be read.
+//! Readable I/O limits of our cgroups.
 
 use std::fs::File;
 
@@ -16,7 +16,7 @@ pub(super) struct Caps {
     found: Vec<Cap>,
 }
 
-/// One file in version 2, four in version 1, in the order in which [`io_limits_in`] wants them.
+/// Files of a level: one in version 2, four in version 1, in the order that [`io_limits_in`] expects.
 #[derive(Debug)]
 struct LevelCaps(Vec<(String, Option<File>)>);
 
@@ -30,7 +30,7 @@ impl Caps {
         Self { devices: devices.to_vec(), levels, found: Vec::new() }
     }
 
-    /// They can be changed at any time; those of the latest measured part are told.
+    /// Reads the limits. They can change at any time; those of the latest measured part count.
     pub fn begin(&mut self, buffer: &mut Vec<u8>) {
         self.found.clear();
         for LevelCaps(files) in &self.levels {
@@ -54,7 +54,7 @@ impl Caps {
     }
 }
 
-/// The positions are bytes read, bytes written, reads and writes in a second.
+/// Makes a cap. The positions are bytes read, bytes written, reads and writes per second.
 fn cap(path: &str, device: &Device, position: usize, limit: u64) -> Cap {
     let of = |bytes: bool| ((position < 2) == bytes).then_some(limit as f64);
     Cap {

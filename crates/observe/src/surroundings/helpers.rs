@@ -1,4 +1,4 @@
-//! Processes and threads of the kernel that took CPU time: those that served us, and those that were in our way.
+//! Processes and kernel threads that took CPU time, either to serve us or in our way.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::reading::beginning;
 use crate::root::{Numbered, Root};
 
 const BUFFER_BYTES: usize = 1024;
-/// Shares of a CPU below this are not worth a line; and of one second it is only two ticks.
+/// Smallest share of a CPU that is worth a line; in one second it is only two ticks.
 const CPU_SHARE_MIN: f64 = 0.02;
 const HELPERS_MAX: usize = 5;
 
@@ -22,7 +22,7 @@ pub(super) struct Helpers {
     sums: HashMap<Key, Sum>,
 }
 
-/// Number and begin: numbers are used again.
+/// Number and start time: the kernel reuses numbers.
 type Key = (u64, u64);
 
 #[derive(Debug)]
@@ -34,7 +34,7 @@ struct Sum {
 
 impl Helpers {
     pub fn open(root: &Root, ns_per_tick: u64, hidden: &mut Vec<String>) -> Self {
-        // Where others' processes are hidden, the first one is.
+        // Where others' processes are hidden, process 1 is hidden too.
         if !root.exists("proc/1/stat") || root.open("proc/1/stat").is_none() {
             hidden.push("/proc/*/stat: CPU time of other processes".to_owned());
         }
@@ -43,7 +43,7 @@ impl Helpers {
         Self { processes: root.numbered("proc"), own_pid, ns_per_tick, before: None, sums: HashMap::new() }
     }
 
-    /// All but this process, and what it started: that is part of the test.
+    /// Visits all processes but this one and its children, which are part of the test.
     fn visit(&self, mut visit: impl FnMut(Process<'_>)) {
         let Some(processes) = &self.processes else { return };
         let is_ours = |pid: u64| Some(pid) == self.own_pid;
@@ -73,7 +73,7 @@ impl Helpers {
         let mut sums = std::mem::take(&mut self.sums);
         self.visit(|process| {
             let key = (process.pid, process.start_ticks);
-            // What has appeared since has taken all of its time since.
+            // A process that appeared since the beginning spent all of its time since then.
             let ticks = process.ticks.saturating_sub(before.get(&key).copied().unwrap_or(0));
             if ticks > 0 {
                 let Process { is_kernel, .. } = process;

@@ -1,4 +1,4 @@
-//! How the kernel looked for memory, and how much it lets writers make dirty.
+//! The kernel's search for free memory, and its limit on dirty pages.
 
 use std::fs::File;
 
@@ -36,8 +36,9 @@ impl Memory {
         }
         let open = |level: &Level| {
             let open = |name: &str| root.open(&format!("{}/{name}", level.directory));
-            // The other file of version 2 counts what happened in cgroups beneath as well, which are not ours. Before
-            // Linux 5.2 there was no other, and beneath our own there is none.
+            // `memory.events` of version 2 also counts events in cgroups beneath, which are not ours. Before
+            // Linux 5.2 there was no `memory.events.local`. No cgroup lies beneath our own, so
+            // `memory.events` serves there.
             let file = match level.version_2 {
                 true => open("memory.events.local").or_else(|| open("memory.events").filter(|_| level.own)),
                 false => open("memory.failcnt"),
@@ -73,7 +74,7 @@ impl Memory {
         }
     }
 
-    /// How memory was looked for, and the bytes of dirty pages above which writers are held back.
+    /// Returns the search for memory, and the bytes of dirty pages above which writers are held back.
     pub fn take(&mut self) -> (Option<Reclaim>, Option<u64>) {
         let page_bytes = rustix::param::page_size() as u64;
         let threshold_pages = self.dirty_threshold_pages.take();

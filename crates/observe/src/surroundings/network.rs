@@ -1,4 +1,4 @@
-//! What crossed the network interfaces.
+//! Traffic of the network interfaces.
 
 use std::fs::File;
 
@@ -23,14 +23,14 @@ pub(super) struct Network {
 #[derive(Debug)]
 struct Interface {
     name: String,
-    /// Received and sent.
+    /// Bytes received and sent.
     before: [u64; 2],
     sum: [u64; 2],
 }
 
 impl Network {
     pub fn open(root: &Root, hidden: &mut Vec<String>) -> Self {
-        // Of the network namespace that this thread is in.
+        // This file shows the network namespace of this thread.
         let file = root.open("proc/self/net/dev");
         if file.is_none() {
             hidden.push("/proc/self/net/dev: bytes that crossed the network".to_owned());
@@ -38,7 +38,7 @@ impl Network {
         Self { root: root.clone(), file, interfaces: Vec::new(), begun: false }
     }
 
-    /// Calls `each` with every interface and its counters now; new ones had counted nothing.
+    /// Calls `each` with every interface and its counters now; the counters of new interfaces start at 0.
     fn read(&mut self, buffer: &mut Vec<u8>, each: impl Fn(&mut Interface, [u64; 2])) {
         let Some(bytes) = whole(self.file.as_ref(), buffer) else { return };
         for found in net_dev::interfaces(bytes) {
@@ -67,14 +67,14 @@ impl Network {
         }
     }
 
-    /// The busiest interface; the one within this machine only where nothing crossed any other.
+    /// Returns the busiest interface; the loopback interface only if no other carried any traffic.
     pub fn take(&mut self) -> Option<NetworkUse> {
         let interfaces = std::mem::take(&mut self.interfaces);
         let all_bytes = |interface: &Interface| interface.sum[0].saturating_add(interface.sum[1]);
         let moved = interfaces.into_iter().filter(|interface| all_bytes(interface) > 0);
         let busiest = moved.max_by_key(|interface| (interface.name != LOOPBACK, all_bytes(interface)))?;
         let speed_path = format!("sys/class/net/{}/speed", busiest.name);
-        // Where it is not known, the file cannot be read or says −1.
+        // If the speed is unknown, the file cannot be read or says −1.
         let megabits = self.root.number::<i64>(&speed_path).and_then(|speed| u64::try_from(speed).ok());
         let speed = megabits.filter(|speed| *speed > 0);
         let shaper = self.root.is_system().then(|| shaper::slowest(&busiest.name)).flatten();

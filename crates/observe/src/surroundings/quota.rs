@@ -1,4 +1,4 @@
-//! How long the tasks of our cgroups were held back by a quota of CPU time.
+//! Time for which a CPU quota held back the tasks of our cgroups.
 
 use std::fs::File;
 
@@ -16,9 +16,9 @@ pub(super) struct Quota {
 
 #[derive(Debug)]
 struct LevelQuota {
-    /// What says whether there is a quota; it may be set and lifted at any time.
+    /// File of the quota, which may be set and lifted at any time.
     limit: File,
-    /// Of version 1, which has it in a file of its own.
+    /// File of the period; only version 1 has one.
     period: Option<File>,
     stat: File,
     before_ns: Option<u64>,
@@ -55,8 +55,8 @@ impl Quota {
         }
     }
 
-    /// Of the cgroup that was held back longest, how long, and how many CPUs it may use: what holds back one above does so
-    /// to all below as well.
+    /// Returns the throttled time and the CPU quota of the cgroup that was throttled longest. A throttled
+    /// cgroup holds back all cgroups below it as well.
     pub fn take(&mut self) -> Option<(u64, Option<f64>)> {
         let held = self.levels.iter_mut().filter_map(|level| Some((level.sum_ns.take()?, level.cpus())));
         held.max_by_key(|(held_ns, _)| *held_ns)
@@ -64,7 +64,7 @@ impl Quota {
 }
 
 impl LevelQuota {
-    /// CPUs that the quota allows, if there is one.
+    /// Returns the CPUs that the quota allows, if there is one.
     fn cpus(&self) -> Option<f64> {
         let mut buffer = [0; BUFFER_BYTES];
         let Some(period) = &self.period else {

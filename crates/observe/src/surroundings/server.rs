@@ -10,10 +10,11 @@ use crate::root::{Numbered, Root};
 
 const BUFFER_BYTES: usize = 64;
 const MS_PER_NS: f64 = 1e-6;
-/// Bits of the minor number in a device number as the kernel has it inside, which names the connection of a FUSE mount.
+/// Bits of the minor number in the kernel's internal device number, which names the connection of a FUSE
+/// mount.
 const MINOR_BITS: u32 = 20;
 
-/// The server of the target's file system, where it can be watched.
+/// Server of the target's file system, if it can be watched.
 #[derive(Debug)]
 pub(super) enum Server {
     Fuse(Fuse),
@@ -21,7 +22,7 @@ pub(super) enum Server {
     None,
 }
 
-/// A program that serves FUSE: how many requests it has is a state, so that it must be looked at.
+/// A program that serves FUSE. Its number of requests is a state, so it must be sampled.
 #[derive(Debug)]
 pub(super) struct Fuse {
     connections: Numbered,
@@ -31,7 +32,7 @@ pub(super) struct Fuse {
     looks: u64,
 }
 
-/// A server of NFS: how long each request took is counted.
+/// An NFS server. The kernel counts how long each request took.
 #[derive(Debug)]
 pub(super) struct Nfs {
     stats: File,
@@ -77,7 +78,7 @@ impl Server {
         }
     }
 
-    /// Allocates nothing.
+    /// Samples the requests at a FUSE server. Allocates nothing.
     pub fn look(&mut self) {
         let Self::Fuse(fuse) = self else { return };
         if let Some(waiting) = fuse.waiting() {
@@ -94,7 +95,7 @@ impl Server {
         }
     }
 
-    /// Requests in flight on average, and most that are let through at once.
+    /// Returns the mean number of requests in flight, and the most that are let through at once.
     pub fn take(&mut self, measured_ns: u64) -> (Option<f64>, Option<u64>) {
         match self {
             Self::Fuse(fuse) => {
@@ -111,7 +112,8 @@ impl Server {
 }
 
 impl Fuse {
-    /// The kernel lets nobody go back in this file, so it is opened each time.
+    /// Reads how many requests wait at the server. The kernel allows no seek in this file, so each read opens
+    /// it.
     fn waiting(&self) -> Option<u64> {
         let mut file = self.connections.open(self.number, "waiting")?;
         let mut text = [0; BUFFER_BYTES];
@@ -130,8 +132,8 @@ fn read_nfs(stats: &File, mount_point: &str, buffer: &mut Vec<u8>) -> Option<Nfs
     mountstats::nfs(&String::from_utf8_lossy(whole(Some(stats), buffer)?), mount_point)
 }
 
-/// A session has as many slots as both sides agreed on, however many connections it has; what this side asks for shows.
-/// Without one, each connection has its own.
+/// Returns the request slots of a mount. Both sides agree on the slots of a session, however many connections
+/// it has; the kernel shows what this side asks for. Without a session, each connection has its own slots.
 fn nfs_slots(root: &Root, mount: &NfsMount) -> Option<u64> {
     if mount.has_session {
         return root.number("sys/module/nfs/parameters/max_session_slots");

@@ -1,4 +1,4 @@
-//! Queueing disciplines of this host that hold back what an interface sends.
+//! Queueing disciplines of this host that hold back an interface's packets.
 
 use std::os::fd::AsFd;
 
@@ -10,14 +10,14 @@ use rustix::net::{
 
 use crate::parse::qdisc::{self, Qdisc};
 
-/// Bytes of a datagram at most: the kernel fills one page, or 32 KiB for those who offer as much.
+/// Largest datagram in bytes: the kernel fills one page, or 32 KiB for a buffer that large.
 const DATAGRAM_BYTES: usize = 32 << 10;
 
-/// The protocol of that name, which is zero.
+/// The protocol of that name, whose number is zero.
 const NETLINK_ROUTE: Option<Protocol> = None;
 
-/// The slowest discipline through which all packets pass that this interface sends, in the network namespace of this
-/// thread; `None` where there is none, or where it cannot be asked for.
+/// Returns the slowest discipline that all packets from this interface pass, in this thread's network
+/// namespace. Returns `None` if there is none, or if the kernel does not answer.
 pub(super) fn slowest(interface: &str) -> Option<Qdisc> {
     all_and_index(interface).ok().and_then(|(all, index)| qdisc::slowest(&all, index).cloned())
 }
@@ -28,7 +28,7 @@ fn all_and_index(interface: &str) -> Result<(Vec<Qdisc>, u32), Errno> {
     send(kernel.as_fd(), &request(), SendFlags::empty())?;
     let (mut all, mut datagram) = (Vec::new(), vec![0; DATAGRAM_BYTES]);
     loop {
-        // The kernel has put the answer into the socket's queue before the request returns: nothing is waited for.
+        // The kernel queues the answer before the request returns, so nothing waits here.
         let (bytes, _) = recv(kernel.as_fd(), datagram.as_mut_slice(), RecvFlags::DONTWAIT)?;
         let (found, is_last) = qdisc::parse(&datagram[..bytes]);
         all.extend(found);
@@ -38,7 +38,7 @@ fn all_and_index(interface: &str) -> Result<(Vec<Qdisc>, u32), Errno> {
     }
 }
 
-/// `struct nlmsghdr` and `struct tcmsg`: all disciplines of all interfaces.
+/// Returns `struct nlmsghdr` and `struct tcmsg`, which ask for all disciplines of all interfaces.
 fn request() -> [u8; 36] {
     /// `RTM_GETQDISC`.
     const GET_QDISC: u16 = 38;

@@ -1,4 +1,4 @@
-//! How long tasks of the whole machine were held up, by what.
+//! Time for which I/O, memory and CPU held up tasks of the whole machine.
 
 use std::fs::File;
 
@@ -22,7 +22,7 @@ pub(super) struct Stalls {
 impl Stalls {
     pub fn open(root: &Root, hidden: &mut Vec<String>) -> Self {
         let stalls = Self { files: FILES.map(|path| root.open(path)), before: None, sum_us: None };
-        // The kernel may have been told at its start not to count; then the files are there and cannot be read.
+        // If a boot option switched counting off, the files exist but cannot be read.
         if stalls.now().is_none() {
             hidden.push("/proc/pressure/*: how long tasks of the machine were held up".to_owned());
         }

@@ -1,4 +1,4 @@
-//! `--fail-on`: a change that is not to be accepted.
+//! `--fail-on`: limits that no change may exceed.
 
 use std::str::FromStr;
 
@@ -8,12 +8,12 @@ use model::nearest;
 
 use wording::comparison::{signed, subject};
 
-/// What is not to be accepted: "throughput<-5%", "p99>10%".
+/// A limit that no change may exceed: "throughput<-5%", "p99>10%".
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limit {
     quantity: Quantity,
     is_below: bool,
-    /// 0.95 for a loss of 5 %.
+    /// The limit as a ratio: 0.95 for a loss of 5 %.
     ratio: f64,
 }
 
@@ -24,18 +24,18 @@ enum Quantity {
 }
 
 const QUANTITIES: [(&str, Quantity); 2] = [("throughput", Quantity::Throughput), ("p99", Quantity::P99)];
-/// 3 % less is a little less than 3 % more is more, and both are 3 %.
+/// Tolerance for rounding: a limit of 3 % is not smaller than an effect of 3 %.
 const ROUNDING: f64 = 1e-9;
 const FORM: &str = "write QUANTITY<-PERCENT or QUANTITY>PERCENT, as in throughput<-5% or p99>10%";
 
-/// What a comparison says of a limit.
+/// Result of checking a comparison against a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reached {
-    /// These rows went beyond it, in words.
+    /// These rows went beyond the limit, in words.
     Beyond(Vec<String>),
-    /// None did.
+    /// No row went beyond the limit.
     Within,
-    /// No row can go beyond it: there is none of the kind, or none has runs enough.
+    /// The limit cannot be checked, for this reason: no row has the quantity, a row has too few runs, and the like.
     Undecided(String),
 }
 
@@ -54,7 +54,7 @@ impl FromStr for Limit {
         let number = rest.strip_suffix('%').ok_or_else(|| format!("`{rest}` is no percentage: {FORM}"))?;
         let percent: f64 = number.trim().parse().map_err(|_| format!("`{rest}` is no percentage: {FORM}"))?;
         let is_below = text[at..].starts_with('<');
-        // More than 0 % is lost by nobody: `throughput<5%` would refuse every run that did not gain.
+        // A positive limit makes no sense here: `throughput<5%` would refuse every run that did not gain.
         let is_sound =
             percent.is_finite() && if is_below { percent <= 0.0 && percent > -100.0 } else { percent >= 0.0 };
         if !is_sound {
@@ -65,12 +65,12 @@ impl FromStr for Limit {
 }
 
 impl Limit {
-    /// Whether it asks for less than what counts as a change at all.
+    /// Returns true if the limit is smaller than `effect`, below which sides are equivalent.
     pub fn is_below(&self, effect: f64) -> bool {
         self.ratio.ln().abs() < (1.0 + effect).ln() * (1.0 - ROUNDING)
     }
 
-    /// Which rows went beyond it: those that changed, as far as that can be told, and by more than it says.
+    /// Checks a comparison. A row goes beyond the limit if it surely changed, and by more than the limit.
     pub fn reached(&self, comparison: &Comparison) -> Reached {
         let is_of = |measure: Measure| match self.quantity {
             Quantity::Throughput => measure.is_rate(),
@@ -84,7 +84,7 @@ impl Limit {
         if changes.is_empty() {
             return Reached::Undecided("no row has such a number on both sides".into());
         }
-        // What cannot fail it may not pass it either.
+        // A test that was left out cannot fail the limit, so it must not pass either.
         if let Some(left) = comparison.left_out.first() {
             return Reached::Undecided(format!("{}: {}", left.what, left.reason));
         }

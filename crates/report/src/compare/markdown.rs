@@ -9,7 +9,7 @@ use wording::comparison::{
     unsettled, value, warnings,
 };
 
-/// The comparison as Markdown: what differs, the table with every measure, what is to be known of it.
+/// Writes the comparison as Markdown: differences, the table with every measure, remarks.
 pub fn markdown(comparison: &Comparison) -> String {
     let sides: Vec<_> = comparison.sides.iter().map(|side| escaped(&side.name)).collect();
     let mut text = format!("### {} against {}\n\n", sides[1..].join(" and "), sides[0]);
@@ -89,7 +89,7 @@ fn remarks(text: &mut String, comparison: &Comparison) {
     lines.extend(conclusions(comparison));
     text.push('\n');
     for line in lines {
-        // The marks are ours.
+        // Our own marks are not escaped.
         let (mark, rest) = line.strip_prefix("**!** ").map_or(("", line.as_str()), |rest| ("**!** ", rest));
         text.push_str(&format!("- {mark}{}\n", escaped(rest)));
     }

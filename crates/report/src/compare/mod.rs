@@ -1,6 +1,6 @@
-//! Runs held against each other: did it help, by how much, how surely, and what else changed.
+//! Comparison of runs: did a change help, by how much, how surely, and what else changed.
 //!
-//! [`compare`] makes a [`Comparison`], which is all that the forms beside it are made from.
+//! [`compare`] makes a [`Comparison`], from which text, Markdown and CSV are made. The page also draws from the runs.
 
 mod csv;
 mod limit;
@@ -23,16 +23,16 @@ pub(crate) use wording::comparison::{difference, signed};
 
 use crate::facts;
 
-/// What changed by less than this is as good as the same, where nothing else is said.
+/// Default effect, as a share: sides that differ by less are equivalent.
 pub const EFFECT: f64 = 0.03;
-/// What changed by less than this is never called changed: two runs of one machine before and after it was rebooted
-/// differ by as much. Where the effect is smaller than twice this, half of the effect.
+/// Least change, as a share, that may be called a change: runs of one machine before and after a reboot differ by as
+/// much. If the effect is smaller than twice this, half of the effect is used.
 pub const NOISE_FLOOR: f64 = 0.02;
 
-/// Compares sides, all against the first. What changed by less than `effect`, as a share, is as good as the same.
+/// Compares all sides with the first. Sides that differ by less than `effect`, as a share, are equivalent.
 ///
 /// # Errors
-/// One sentence: fewer than two sides, or nothing that was measured on two of them.
+/// One sentence: there are fewer than two sides, or no test was measured on two of them.
 pub fn compare(sides: &[Side], effect: f64) -> Result<Comparison, String> {
     let [first, others @ ..] = sides else {
         return Err("cannot compare nothing: name two runs".into());
@@ -68,10 +68,11 @@ pub fn compare(sides: &[Side], effect: f64) -> Result<Comparison, String> {
     })
 }
 
-/// What a run is in one regard that sides may differ in, and by which runs can be put together: "kernel", "scheduler".
+/// Returns the value of a named fact of a run: "kernel", "scheduler". Sides may differ in it, and runs can be grouped
+/// by it.
 ///
 /// # Errors
-/// The names of all that is known of it, where that is not.
+/// The names of all known facts of the run, if there is no such fact.
 pub fn fact(run: &Run, name: &str) -> Result<String, Vec<String>> {
     let mut facts = facts::Facts::default();
     facts.add(facts::of_run(run));
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
     use crate::sample;
 
-    /// A run whose tests are repeated six times, all rates times `factor`, with a spread of 1 %.
+    /// A run with six repetitions of all tests. All rates are multiplied by `factor`, with a spread of 1 %.
     fn repeated(factor: f64) -> Run {
         let mut run = sample::run();
         let once = std::mem::take(&mut run.phases);
@@ -152,7 +153,7 @@ mod tests {
         sample::plain(&text(comparison, &sample::WIDE))
     }
 
-    /// The scheduler was changed, and with it random reads; a limit moved, and a test is not what it looks like.
+    /// A run with another scheduler and kernel, slower random reads, and faster sequential writes.
     fn tuned() -> Run {
         let mut run = repeated(1.0);
         run.environment.target.device_stack[1].scheduler = Some("mq-deadline".into());
@@ -178,7 +179,7 @@ mod tests {
         let read = change("read:rnd4k:q32t4", Measure::OpsPerSecond);
         assert_eq!((read.answer, read.direction), (Answer::Changed, Some(Direction::Better)));
         assert!((read.ratio - 1.0 / 0.43).abs() < 1e-6);
-        // Of latency, less is better.
+        // Less latency is better.
         let waiting = change("read:rnd4k:q32t4", Measure::P99Ns);
         assert_eq!((waiting.answer, waiting.direction), (Answer::Changed, Some(Direction::Better)));
         let written = change("write:seq1m:q8", Measure::BytesPerSecond);
@@ -220,9 +221,9 @@ mod tests {
         let mut after = repeated(1.0);
         for phase in &mut after.phases {
             match phase.spec.as_str() {
-                // The same name in tables, and another test.
+                // The same name in tables, but another test.
                 "write:seq1m:q8" => phase.spec = "write:seq1m:q8:sync=each".into(),
-                // The same spec, and other work.
+                // The same spec, but other work.
                 "create:t4" => phase.workload.files = 1000,
                 _ => {}
             }
@@ -446,7 +447,7 @@ mod tests {
             .unwrap()
         };
         let change = |comparison: &Comparison| comparison.rows[0].changes[0].clone().unwrap();
-        // 6 and 2 can be dealt out in 28 ways, 6 and 3 in 84.
+        // There are 28 ways to split 8 runs into 6 and 2, and 84 to split 9 into 6 and 3.
         assert!(change(&of(3)).can_be_settled && change(&of(3)).answer == Answer::Changed);
         assert!(change(&of(2)).can_be_settled, "1 of 28 is less than 0.05");
         assert!(!change(&of(1)).can_be_settled);
@@ -470,7 +471,7 @@ mod tests {
     #[test]
     fn the_latency_of_a_test_stands_beneath_its_rate() {
         let mut before = repeated(1.0);
-        // In the first run there were too few operations for it.
+        // The first run has too few operations for a p99.
         before.phases[0].latency_ns.as_mut().unwrap().p99 = None;
         let comparison = compare(&[side("before", before), side("after", repeated(1.0))], EFFECT).unwrap();
         let of_first = |index: usize| (comparison.rows[index].spec.as_str(), comparison.rows[index].measure);

@@ -1,4 +1,4 @@
-//! The rows of a comparison: the same test on each side, and what can be said of it.
+//! The rows of a comparison: the same test on each side, and the judgement of its changes.
 
 use model::comparison::{Answer, Change, Direction, LeftOut, Row, SideResult};
 use model::run::{Trust, WorkloadRecord};
@@ -8,7 +8,7 @@ use crate::facts::is_same_size;
 
 use super::side::{Key, Lacking, Side, Test, Value};
 
-/// What came of it.
+/// Result of comparing all tests.
 pub(super) struct Compared {
     pub rows: Vec<Row>,
     pub left_out: Vec<LeftOut>,
@@ -16,7 +16,7 @@ pub(super) struct Compared {
     pub claims: usize,
 }
 
-/// Whether the sides are the two of one measurement in turns.
+/// Returns true if the sides are the two of one measurement in turns.
 pub(super) fn are_interleaved(sides: &[Side]) -> bool {
     let [Side { pairing: Some(one), .. }, Side { pairing: Some(other), .. }] = sides else { return false };
     one.id == other.id && one.side != other.side
@@ -25,7 +25,7 @@ pub(super) fn are_interleaved(sides: &[Side]) -> bool {
 pub(super) fn compare(sides: &[Side], effect: f64, noise_floor: f64, is_interleaved: bool) -> Compared {
     let mut rows = Vec::new();
     let mut left_out = Vec::new();
-    // Of each change: its row, its side, and what the numbers say.
+    // Each change with its row and its side.
     let mut found: Vec<(usize, usize, stats::Change)> = Vec::new();
     for key in keys(sides) {
         let tests: Vec<_> = sides.iter().map(|side| side.tests.iter().find(|test| test.key == key)).collect();
@@ -37,7 +37,7 @@ pub(super) fn compare(sides: &[Side], effect: f64, noise_floor: f64, is_interlea
             }
             continue;
         }
-        // Of what was measured in turns, only whole pairs count.
+        // If the sides were measured in turns, only whole pairs count.
         let pairs = match tests[..] {
             [Some(one), Some(other)] if is_interleaved => {
                 vec![Some(one.paired_with(other)), Some(other.paired_with(one))]
@@ -70,7 +70,7 @@ pub(super) fn compare(sides: &[Side], effect: f64, noise_floor: f64, is_interlea
     }
     let margins = stats::Margins { equivalent: effect, floor: noise_floor };
     let mut claims = 0;
-    // What is read together is judged together: the rates of one side against the first, and its latencies.
+    // Changes that are read together are judged together: the rates of one side against the first, and its latencies.
     for (side, is_rate) in (0..sides.len() - 1).flat_map(|side| [(side, true), (side, false)]) {
         let is_of = |(row, of, _): &&(usize, usize, stats::Change)| {
             *of == side && rows[*row].measure.is_rate() == is_rate
@@ -86,8 +86,8 @@ pub(super) fn compare(sides: &[Side], effect: f64, noise_floor: f64, is_interlea
     Compared { rows, left_out, claims }
 }
 
-/// What was measured on any side, in the order of the first that did, all of a test together: its latency is known in
-/// fewer runs than its rate.
+/// Returns the keys of all sides, in the order of the first side that has them. Keys of a test stay together, because
+/// its latency is known in fewer runs than its rate.
 fn keys(sides: &[Side]) -> Vec<Key> {
     let mut keys: Vec<Key> = Vec::new();
     for test in sides.iter().flat_map(|side| &side.tests) {
@@ -99,7 +99,7 @@ fn keys(sides: &[Side]) -> Vec<Key> {
     keys
 }
 
-/// Why the same spec is not the same work on all sides, or stands on one alone.
+/// Returns the reason why a spec cannot be compared: it is not the same work on all sides, or sides lack it.
 fn unlike(sides: &[Side], tests: &[Option<&Test>]) -> Option<String> {
     let measured: Vec<_> =
         sides.iter().zip(tests).filter_map(|(side, test)| Some((side, (*test)?))).collect();
@@ -130,7 +130,8 @@ fn test_sides<'a>(sides: &'a [Side], test: &'a Test) -> impl Iterator<Item = &'a
     sides.iter().filter(|side| side.tests.iter().any(|own| own.key == test.key))
 }
 
-/// A test of another side that has the same name in tables, is another, and is not measured where this one is.
+/// Finds another test with the same name in tables, on a side that lacks this one. No side with this one may have it.
+/// Returns the name of its side, and its spec.
 fn twin<'a>(sides: &'a [Side], test: &Test) -> Option<(&'a str, &'a str)> {
     let is_twin = |other: &&Test| {
         (&other.name, &other.label) == (&test.name, &test.label)
@@ -147,7 +148,8 @@ fn twin<'a>(sides: &'a [Side], test: &Test) -> Option<(&'a str, &'a str)> {
     sides.iter().filter(|side| side.tests.iter().all(|other| other.key != test.key)).find_map(found)
 }
 
-/// In what two workloads of the same spec are not the same work; sizes and rates follow from how fast a target is.
+/// Says in words how two workloads of the same spec differ. Sizes and rates may differ, because they follow from the
+/// speed of a target.
 fn differing(one: &WorkloadRecord, other: &WorkloadRecord) -> Option<String> {
     let same = WorkloadRecord {
         size_bytes: one.size_bytes,
@@ -176,7 +178,7 @@ fn differing(one: &WorkloadRecord, other: &WorkloadRecord) -> Option<String> {
     })
 }
 
-/// What speaks against holding the sides of a row against each other.
+/// Returns the reasons against a comparison of the sides of a row.
 fn warnings(sides: &[Side], tests: &[Option<&Test>]) -> Vec<String> {
     let mut warnings = Vec::new();
     let measured: Vec<_> =
@@ -193,7 +195,7 @@ fn warnings(sides: &[Side], tests: &[Option<&Test>]) -> Vec<String> {
     let Some(((first, before), rest)) = measured.split_first() else { return warnings };
     for (side, after) in rest {
         let limiter = |test: &Test| test.measured().and_then(|measured: SideResult| measured.limiter);
-        // What is not clear may be the same.
+        // A limiter that is not clear may be the same.
         let is_clear = |limiter: &Limiter| *limiter != Limiter::NotClear;
         if let (Some(one), Some(other)) = (limiter(before).filter(is_clear), limiter(after).filter(is_clear))
             && one != other
@@ -226,8 +228,8 @@ fn warnings(sides: &[Side], tests: &[Option<&Test>]) -> Vec<String> {
     warnings
 }
 
-/// What the ratio of the means is known to. Operations are counted anew in each run; the bucket of a histogram is the
-/// same in all.
+/// Returns the resolution of the ratio of the means, as a share. Operations are counted anew in each run; the buckets
+/// of a histogram are the same in all runs.
 fn resolution(before: &Test, after: &Test) -> f64 {
     if !before.key.measure.is_rate() {
         return before.resolution + after.resolution;
@@ -241,7 +243,7 @@ fn in_groups(before: &Test, after: &Test) -> Option<stats::Change> {
     stats::compare_groups(&values(before), &values(after), resolution(before, after))
 }
 
-/// Run by run; both have the same.
+/// Compares run by run; both tests have the same runs.
 fn in_pairs(before: &Test, after: &Test) -> Option<stats::Change> {
     let pair = |before: &Value| {
         let after = after.values.iter().find(|after| after.run == before.run)?;

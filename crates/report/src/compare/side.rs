@@ -1,4 +1,4 @@
-//! One side of a comparison: what one or more runs measured, by test.
+//! One side of a comparison: the results of one or more runs, by test.
 
 use model::Run;
 use model::comparison::{Measure, SideResult};
@@ -8,23 +8,23 @@ use model::workload::Access;
 use super::facts::{self, Fact, Facts};
 use crate::text::Kind;
 
-/// Width of a bucket of a histogram of two significant digits, as a share of its value: latencies are known to that.
+/// Width of a histogram bucket with two significant digits, as a share of its value: the resolution of latencies.
 const BUCKET: f64 = 1.0 / 128.0;
 
-/// One side: its name, and all that its runs say.
+/// One side: its name, and the results of its runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Side {
-    /// What it is called.
+    /// Name of the side.
     pub name: String,
-    /// Its documents, by name.
+    /// Names of its documents.
     pub files: Vec<String>,
-    /// When the first of its runs was made: RFC 3339, UTC; `None` where no document tells.
+    /// Start of its earliest run: RFC 3339, UTC; `None` if no document has it.
     pub started_at: Option<String>,
     pub(super) facts: Facts,
     pub(super) tests: Vec<Test>,
-    /// What it was measured in turns with, if it is one run.
+    /// Pairing with the side that was measured in turns with it, if the side is a single run.
     pub(super) pairing: Option<Pairing>,
-    /// Whether one of its runs was ended early.
+    /// True if one of its runs was ended early.
     pub(super) is_partial: bool,
     /// Tests that gave no number in some runs.
     pub(super) lacking: Vec<Lacking>,
@@ -38,13 +38,13 @@ pub(super) struct Test {
     pub label: String,
     /// The value of each run.
     pub values: Vec<Value>,
-    /// What any of these is known to at best, as a share.
+    /// Resolution of the coarsest of these values, as a share.
     pub resolution: f64,
-    /// From the only run, where there is one: the interval within it.
+    /// The interval within the only run, if there is just one.
     pub within: Option<(f64, f64)>,
-    /// What was done, where more is known than its spec.
+    /// The work of the test, if more is known than its spec.
     pub workload: Option<WorkloadRecord>,
-    /// How it was issued.
+    /// Engine that issued the operations, with its features.
     pub engine: Option<String>,
     pub limiters: Vec<(Option<model::Limiter>, Option<Confidence>)>,
     pub trust: Option<Trust>,
@@ -55,43 +55,43 @@ pub(super) struct Test {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Lacking {
     pub test: String,
-    /// In how many.
+    /// Number of these runs.
     pub runs: u32,
-    /// Why, the first time.
+    /// Reason in the first of these runs.
     pub why: String,
 }
 
-/// What one run of a test came to. A test that stands twice in a list is still one run: its values are one, their
-/// geometric mean.
+/// Result of one run of a test. A test that is twice in a list is still one run: its value is the geometric mean of
+/// both.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Value {
-    /// Which document of the side, and which repetition in it.
+    /// Index of the document within the side, and repetition within the document.
     pub run: (usize, u32),
     pub value: f64,
-    /// Of how many it is the mean.
+    /// Number of values in the mean.
     of: u32,
 }
 
-/// By what tests of two sides are known to be the same.
+/// Key that is the same for the same test on two sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Key {
     pub spec: String,
     pub measure: Measure,
 }
 
-/// A rate that a program of another kind found: the test in its words, and how many a second.
+/// A rate that another program measured: the test in its words, and the rate per second.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ForeignRate {
-    /// The test.
+    /// The test, in the words of the program.
     pub test: String,
-    /// How many bytes or operations a second.
+    /// Bytes or operations per second.
     pub per_second: f64,
-    /// Whether these are bytes.
+    /// True if the rate counts bytes.
     pub is_bytes: bool,
 }
 
 impl Side {
-    /// A side of runs with the names of their files. Repetitions of a run count as runs, for each has fresh files.
+    /// Makes a side of runs with the names of their files. Repetitions count as runs, because each has fresh files.
     pub fn of_runs(name: String, runs: &[(String, Run)]) -> Self {
         let mut side = Self::empty(name);
         for (document, (file, run)) in runs.iter().enumerate() {
@@ -112,15 +112,15 @@ impl Side {
         side
     }
 
-    /// A side of what was measured so far of a run that is measured in turns with another.
+    /// Makes a side of the phases so far of a run that is measured in turns with another.
     pub fn of_phases(name: String, phases: &[PhaseRecord], pairing: Pairing) -> Self {
         let mut side = Self { pairing: Some(pairing), ..Self::empty(name) };
         phases.iter().for_each(|phase| side.add_phase(0, phase));
         side
     }
 
-    /// A side of results of another program: its name and version, the machine's or the user's name where it is told,
-    /// and the rates of each of its runs.
+    /// Makes a side of results of another program, given by its name and version. Each run has a label and its rates.
+    /// The label is the machine's or the user's name, or empty.
     pub fn of_foreign(
         name: String,
         file: String,
@@ -155,7 +155,7 @@ impl Side {
         }
     }
 
-    /// Most runs that any test has.
+    /// Returns the highest number of runs of any test.
     pub(super) fn runs(&self) -> usize {
         self.tests.iter().map(|test| test.values.len()).max().unwrap_or_default()
     }
@@ -180,7 +180,7 @@ impl Side {
         &mut self.tests[at]
     }
 
-    /// Adds a value to a test; the test, unless it is no value that can be compared.
+    /// Adds a value to a test, and returns the test; `None` if the value cannot be compared.
     fn add(&mut self, key: Key, name: &str, label: &str, run: (usize, u32), value: f64) -> Option<&mut Test> {
         if !(value.is_finite() && value > 0.0) {
             self.lack(format!("{name} {label}").trim_end(), "it has no rate above 0");
@@ -265,13 +265,13 @@ impl Side {
     }
 }
 
-/// Whether a phase has a number that stands for its test: of one that was not done as planned, it is of something else.
+/// Returns true if a phase's number represents its test. A phase that was not done as planned measured something else.
 pub(super) fn is_measured(phase: &PhaseRecord) -> bool {
     phase.status == Status::Done
 }
 
 impl Test {
-    /// What it comes to; `None` where no run has a value.
+    /// Returns the result of all runs; `None` if no run has a value.
     pub fn measured(&self) -> Option<SideResult> {
         let values: Vec<_> = self.values.iter().map(|value| value.value).collect();
         let (mean, ends) = stats::centre(&values)?;
@@ -279,7 +279,7 @@ impl Test {
         let known = |limiter: &Option<model::Limiter>| {
             self.limiters.iter().filter(|(other, _)| other == limiter).count()
         };
-        // Of several as frequent ones, the first.
+        // Reversed, so that the first of equally frequent limiters wins.
         let most = self.limiters.iter().rev().max_by_key(|(limiter, _)| known(limiter));
         let limiter = most.and_then(|(limiter, _)| *limiter);
         let least_sure = self.limiters.iter().filter(|(other, _)| *other == limiter);
@@ -294,7 +294,7 @@ impl Test {
         })
     }
 
-    /// The same with nothing but those of its runs that the other has, too.
+    /// Returns the test with only those of its runs that the other has, too.
     pub fn paired_with(&self, other: &Self) -> Self {
         let has = |run| other.values.iter().any(|value| value.run == run);
         let values = self.values.iter().filter(|value| has(value.run)).cloned().collect();

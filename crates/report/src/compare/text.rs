@@ -14,12 +14,12 @@ use wording::comparison::{
 
 /// Blanks between columns, and before the first.
 const GAP: usize = 2;
-/// Characters of a fact that is not broken.
+/// Longest fact, in characters, that is not broken.
 const TOGETHER_MAX: usize = 44;
 /// Most characters of a side's name above its column.
 const NAME_MAX: usize = 20;
 
-/// The comparison as text, with a newline at the end.
+/// Renders the comparison as text, with a newline at the end.
 pub fn text(comparison: &Comparison, style: &Style) -> String {
     let mut blocks = vec![title(comparison, style), facts(comparison, style), table(comparison, style)];
     blocks.push(remarks(comparison, style));
@@ -38,7 +38,7 @@ fn title(comparison: &Comparison, style: &Style) -> String {
     format!("{}\n{}", wrap(&title, style.paragraph() - 2).join("\n  "), paint(BOLD, &headline))
 }
 
-/// What is short stays on one line.
+/// Keeps a short text on one line.
 fn apart(text: String) -> String {
     if text.chars().count() <= TOGETHER_MAX { together(&text) } else { text }
 }
@@ -56,7 +56,7 @@ fn facts(comparison: &Comparison, style: &Style) -> String {
         .same
         .iter()
         .map(|setting| match setting.name.as_str() {
-            // These say by themselves what they are.
+            // These values need no name.
             "host" | "kernel" | "file system" | "device" | "program" | "source" => setting.value.clone(),
             name => format!("{name} {}", setting.value),
         })
@@ -68,7 +68,7 @@ fn facts(comparison: &Comparison, style: &Style) -> String {
     lines.join("\n")
 }
 
-/// A cell with its style, and whether it stands to the right.
+/// A cell with its style and alignment.
 struct Cell {
     text: String,
     style: anstyle::Style,
@@ -89,7 +89,7 @@ impl Cell {
     }
 }
 
-/// Which columns there is room for; what is left out stands in other forms.
+/// Columns that there is room for. Other output formats have those that are left out.
 #[derive(Clone, Copy)]
 struct Columns {
     has_limiters: bool,
@@ -111,7 +111,7 @@ fn table(comparison: &Comparison, style: &Style) -> String {
     let fitting = LAYOUTS.into_iter().map(laid_out).find(|text| widest(text) <= style.width);
     match fitting {
         Some(text) => text,
-        // More sides than fit beside each other: each for itself against the first.
+        // If the sides do not fit beside each other, each gets its own table against the first.
         None if comparison.sides.len() > 2 => {
             let pairs = (1..comparison.sides.len()).map(|side| table(&alone(comparison, side), style));
             pairs.collect::<Vec<_>>().join("\n\n")
@@ -120,7 +120,7 @@ fn table(comparison: &Comparison, style: &Style) -> String {
     }
 }
 
-/// One side against the first, without the others.
+/// Returns the comparison of one side with the first, without the others.
 fn alone(comparison: &Comparison, side: usize) -> Comparison {
     let row = |row: &Row| {
         let change = row.changes[side - 1].clone();
@@ -164,7 +164,7 @@ fn laid_out(comparison: &Comparison, columns: Columns, style: &Style) -> String 
     let widths: Vec<_> = (0..count).map(|column| width(column).unwrap_or_default()).collect();
     let line = |cells: &Vec<Cell>| {
         let mut line = String::new();
-        // What is blank before the next cell: nothing is written that nothing follows.
+        // Blanks before the next cell. They are only written if a cell follows.
         let mut blanks = 0;
         for (cell, width) in cells.iter().zip(&widths).filter(|(_, width)| **width > 0) {
             let text = style.finish(cell.text.clone());
@@ -183,17 +183,17 @@ fn laid_out(comparison: &Comparison, columns: Columns, style: &Style) -> String 
     grid.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Latency has a line of its own only where it changed: every other form has all of them.
+/// Returns true if a latency changed: only then does it have a line. Every other output format has all latencies.
 fn is_worth_a_line(row: &Row) -> bool {
     row.changes.iter().flatten().any(|change| change.answer == Answer::Changed)
 }
 
-/// What stands above the columns: as much of each name as there is room for, and no two the same.
+/// Returns the headings of the sides: as much of each name as there is room for, and no two the same.
 fn names(comparison: &Comparison) -> Vec<String> {
     let names: Vec<_> = comparison.sides.iter().map(|side| printable(&side.name)).collect();
     let cut = |cut: fn(&str, usize) -> String| names.iter().map(|name| cut(name, NAME_MAX)).collect();
     let (heads, tails) = (cut(fit), cut(fit_end));
-    // Of a path, the end says most.
+    // The end of a path says most.
     let are_paths = names.iter().any(|name| name.contains('/'));
     let choices: [Vec<String>; 2] = if are_paths { [tails, heads] } else { [heads, tails] };
     first_apart(choices).unwrap_or_else(|| (1..=names.len()).map(|number| format!("side {number}")).collect())
@@ -265,7 +265,7 @@ fn mean(comparison: &Comparison) -> Vec<Cell> {
     cells
 }
 
-/// What stands beneath the table: rows that cannot be told, warnings, what was left out, what follows.
+/// Renders the remarks beneath the table: warnings, undecided rows, tests that were left out, conclusions.
 fn remarks(comparison: &Comparison, style: &Style) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut say = |sign: &str, text: &str| lines.push(remark(sign, &printable(text), style));

@@ -1,16 +1,17 @@
-//! A card for each test: all that was seen of it.
+//! A card for each test, with everything seen of it.
 
 use askama::Template;
 use model::run::PhaseRecord;
+use model::target::Target;
 
+use super::seen::seen;
 use super::test::{Chip, Test, chip, trust_word};
 use super::unit::Unit;
 use super::{Figure, Markup, heat, latency, near, rendered, results, timeline};
-use crate::markdown::seen;
 use crate::printable;
-use crate::text::{interval_cell, missing_reason};
+use crate::text::{interval_cell, link, missing_reason};
 
-/// Repetitions that a card lists.
+/// Most repetitions that a card lists.
 const REPETITIONS_MAX: usize = 40;
 
 #[derive(Template)]
@@ -22,7 +23,7 @@ struct Cards {
 struct Card {
     anchor: String,
     name: String,
-    /// The headline; or why there is none.
+    /// The headline; `missing` says why there is none.
     rate: Option<String>,
     interval: Option<String>,
     missing: Option<String>,
@@ -30,7 +31,7 @@ struct Card {
     trust: Option<Chip>,
     /// "3 repetitions, …"
     repetitions: Option<String>,
-    /// Each of them with its rate, or why it has none.
+    /// Number of each repetition with its rate, or with the reason why it has none.
     each: Vec<(u32, String)>,
     spec: String,
     engine: String,
@@ -39,11 +40,12 @@ struct Card {
 }
 
 /// The section; `None` for a run without tests.
-pub(super) fn section(tests: &[Test<'_>]) -> Option<Markup> {
-    (!tests.is_empty()).then(|| rendered(&Cards { cards: tests.iter().map(card).collect() }))
+pub(super) fn section(tests: &[Test<'_>], target: &Target) -> Option<Markup> {
+    let cards = tests.iter().map(|test| card(test, target)).collect();
+    (!tests.is_empty()).then(|| rendered(&Cards { cards }))
 }
 
-fn card(test: &Test<'_>) -> Card {
+fn card(test: &Test<'_>, target: &Target) -> Card {
     let phase = test.phase;
     let unit = Unit::of(phase);
     let missing = missing_reason(phase);
@@ -53,7 +55,7 @@ fn card(test: &Test<'_>) -> Card {
         let rate = unit.headline(phase).map(|rate| unit.shown(rate));
         (phase.repetition, missing_reason(phase).or(rate).unwrap_or_default())
     };
-    // They flow into two columns: down the first, then down the second.
+    // Figures flow into two columns: down the first, then down the second.
     let figures = [
         timeline::figure(phase, false),
         latency::figure(phase),
@@ -67,6 +69,8 @@ fn card(test: &Test<'_>) -> Card {
     } else {
         format!("{}, {features}", phase.engine.name)
     };
+    let link = link(phase, target).map(|share| ("link", share));
+    let facts = seen(phase).into_iter().chain(link);
     Card {
         anchor: test.anchor.clone(),
         name: test.name(),
@@ -84,6 +88,6 @@ fn card(test: &Test<'_>) -> Card {
         spec: printable(&phase.spec),
         engine: printable(&engine),
         figures: figures.into_iter().flatten().collect(),
-        seen: seen(phase).into_iter().map(|(name, fact)| (name, printable(&fact))).collect(),
+        seen: facts.map(|(name, fact)| (name, printable(&fact))).collect(),
     }
 }

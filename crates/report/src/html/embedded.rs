@@ -1,4 +1,4 @@
-//! The run inside a page, and how it is taken out of it again.
+//! Embeds a run in a page, and extracts it again.
 
 use std::io::{self, Read, Write};
 
@@ -11,27 +11,27 @@ use model::{Comparison, Run};
 
 use crate::json;
 
-/// What pages of skye say about who made them; the first lines hold it.
+/// Tag in the first lines of every page that skye makes.
 const GENERATOR: &str = "<meta name=\"generator\" content=\"skye\">";
-/// What pages of comparisons say besides. Text of others cannot contain it, as its quotation marks are escaped.
+/// Tag that only pages of comparisons have. Foreign text cannot contain it, because its quotation marks are escaped.
 pub(crate) const COMPARISON: &str = "<section id=\"differs\"";
-/// How far into a text that is looked for.
+/// Bytes at the start of a text that are searched for [`GENERATOR`].
 const HEAD_MAX: usize = 4096;
-/// What stands before the run. Text of others cannot contain it, as their quotation marks are escaped.
+/// Markup before the run. Foreign text cannot contain it, because its quotation marks are escaped.
 const BEFORE: &str = "<a download=\"run.json.gz\" href=\"data:application/gzip;base64,";
-/// The same of a comparison.
+/// Markup before a comparison.
 const BEFORE_COMPARISON: &str = "<a download=\"comparison.json.gz\" href=\"data:application/gzip;base64,";
-/// Most bytes that a run inside a page may have: far more than fit into any page of ours, and no bomb.
+/// Most bytes of a run extracted from a page: far more than any page of ours holds, and a guard against zip bombs.
 pub(crate) const INFLATED_MAX: u64 = 256 << 20;
 
-/// The run as a link from which it can be saved; `None` if it takes more than so many bytes.
+/// Returns the run as a download link; `None` if it takes more than `bytes_max` bytes.
 pub(super) fn run(run: &Run, bytes_max: usize) -> Option<String> {
     packed(BEFORE, "run.json.gz", bytes_max, |writer| {
         json::write_into(run, io::BufWriter::with_capacity(64 << 10, writer)).ok()
     })
 }
 
-/// The same of a comparison.
+/// Returns a comparison as a download link; `None` if it takes more than `bytes_max` bytes.
 pub(crate) fn comparison(comparison: &Comparison, bytes_max: usize) -> Option<String> {
     let text = json::write_comparison(comparison);
     packed(BEFORE_COMPARISON, "comparison.json.gz", bytes_max, |writer| {
@@ -39,14 +39,14 @@ pub(crate) fn comparison(comparison: &Comparison, bytes_max: usize) -> Option<St
     })
 }
 
-/// What is written, compressed, as a link from which it can be saved.
+/// Compresses the output of `write`, and returns it as a download link.
 fn packed(
     before: &str,
     name: &str,
     bytes_max: usize,
     write: impl FnOnce(&mut dyn Write) -> Option<()>,
 ) -> Option<String> {
-    // Four characters for three bytes.
+    // Base64 has four characters for three bytes.
     let bounded = Bounded { bytes: Vec::new(), left: bytes_max.saturating_sub(before.len() + 64) / 4 * 3 };
     let mut encoder = GzEncoder::new(bounded, Compression::default());
     write(&mut encoder)?;
@@ -54,7 +54,7 @@ fn packed(
     Some(format!("{before}{}\">{name}</a>", STANDARD.encode(bytes)))
 }
 
-/// A table as a link from which it can be saved under that name; `None` if it takes more than so many bytes.
+/// Returns a table as a download link with that name; `None` if it is too large for `bytes_max` bytes.
 pub(crate) fn csv(name: &str, text: &str, bytes_max: usize) -> Option<String> {
     (text.len() < bytes_max / 2).then(|| {
         let encoded = STANDARD.encode(text);
@@ -62,7 +62,7 @@ pub(crate) fn csv(name: &str, text: &str, bytes_max: usize) -> Option<String> {
     })
 }
 
-/// Takes so many bytes and no more, so that what is too long is not compressed to its end.
+/// Writer that fails after a number of bytes, so that data too long for the page is not compressed to its end.
 struct Bounded {
     bytes: Vec<u8>,
     left: usize,
@@ -80,10 +80,10 @@ impl Write for Bounded {
     }
 }
 
-/// The JSON of the run that a page of skye holds; `None` for any other text.
+/// Extracts the JSON of the run from a page of skye; `None` for any other text.
 ///
 /// # Errors
-/// Why there is none in the page, or why it cannot be read, and what to do.
+/// Says why the page has no run, or why the run cannot be read, and what to do.
 pub fn embedded(text: &str) -> Option<Result<String, String>> {
     let head = text.get(..text.floor_char_boundary_of(HEAD_MAX)).unwrap_or(text);
     head.contains(GENERATOR).then(|| inflated(text))
@@ -115,12 +115,12 @@ fn inflated(text: &str) -> Result<String, String> {
 }
 
 trait Boundary {
-    /// The last place at or before `index` at which the text can be cut.
+    /// Returns the last index at or before `index` at which the text can be cut.
     fn floor_char_boundary_of(&self, index: usize) -> usize;
 }
 
 impl Boundary for str {
-    // The standard library's own is newer than the Rust that we promise to build with.
+    // The standard library's own is newer than the oldest Rust that we support.
     fn floor_char_boundary_of(&self, index: usize) -> usize {
         (0..=index.min(self.len())).rev().find(|at| self.is_char_boundary(*at)).unwrap_or_default()
     }

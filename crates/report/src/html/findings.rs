@@ -1,6 +1,6 @@
-//! What a reader should know, each with what shows it.
+//! Findings of a run, each with the chart that shows it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use askama::Template;
 use model::Run;
@@ -13,12 +13,12 @@ use crate::printable;
 use crate::svg::{Bar, bars};
 use crate::text::{remarks, told};
 
-/// Findings that the rate over time shows.
+/// Findings that the chart of the rate over time shows.
 const OVER_TIME: [&str; 6] =
     ["not_steady", "wide_interval", "rate_dropped", "rate_capped", "thermal", "upkeep"];
-/// Findings that the threads' time shows.
+/// Findings that the chart of the threads' time shows.
 const OF_TIME: [&str; 2] = ["cpu_contention", "steal"];
-/// Findings that bytes asked for beside those of the device show.
+/// Findings that the chart of bytes asked for and moved shows.
 const OF_BYTES: [&str; 9] = [
     "o_direct_ineffective",
     "device_disagrees",
@@ -30,7 +30,7 @@ const OF_BYTES: [&str; 9] = [
     "foreign_io",
     "nothing_durable",
 ];
-/// Charts beside one finding: more rows say no more.
+/// Most charts beside one finding. Charts of further rows add nothing.
 const CHARTS_MAX: usize = 2;
 
 #[derive(Template)]
@@ -42,21 +42,21 @@ struct Findings {
 }
 
 struct Item {
-    /// "!", "?" or nothing.
+    /// "!", "?" or empty.
     sign: &'static str,
-    /// The sign in words, for whoever hears it.
+    /// The sign in words, for screen readers.
     meaning: &'static str,
     class: &'static str,
     subject: String,
     /// Anchor of the first test's card.
     anchor: String,
-    /// What limits, before the sentences; empty for others.
+    /// The limiter, before the sentences; empty for other items.
     head: String,
     text: String,
     figures: Vec<Figure>,
 }
 
-/// The section, also where there is nothing to tell; `None` for a run without tests.
+/// The section on findings, even if there are none; `None` for a run without tests.
 pub(super) fn section(run: &Run, tests: &[Test<'_>]) -> Option<Markup> {
     let anchors: HashMap<usize, &str> = tests
         .iter()
@@ -66,6 +66,7 @@ pub(super) fn section(run: &Run, tests: &[Test<'_>]) -> Option<Markup> {
         rows.first().and_then(|row| anchors.get(row)).map_or(String::new(), |anchor| (*anchor).to_owned())
     };
     let (mut marked, mut known) = (Vec::new(), Vec::new());
+    let mut drawn = HashSet::new();
     for finding in remarks(&run.phases) {
         let (meaning, class) = match finding.mark {
             Mark::Invalid => ("not this number", "other"),
@@ -80,7 +81,7 @@ pub(super) fn section(run: &Run, tests: &[Test<'_>]) -> Option<Markup> {
             anchor: anchor(&finding.rows),
             head: String::new(),
             text: printable(&finding.text),
-            figures: evidence(&run.phases, &finding.code, &finding.rows),
+            figures: evidence(&run.phases, &finding.code, &finding.rows, &mut drawn),
         };
         if finding.mark == Mark::Remark { known.push(item) } else { marked.push(item) }
     }
@@ -101,17 +102,18 @@ pub(super) fn section(run: &Run, tests: &[Test<'_>]) -> Option<Markup> {
     (!tests.is_empty()).then(|| rendered(&Findings { marked, limits, known }))
 }
 
-fn evidence(phases: &[PhaseRecord], code: &str, rows: &[usize]) -> Vec<Figure> {
-    let drawn: fn(&PhaseRecord) -> Option<Figure> = match code {
-        code if OVER_TIME.contains(&code) => |phase| timeline::figure(phase, true),
-        code if OF_TIME.contains(&code) => near::budget,
-        code if OF_BYTES.contains(&code) => bytes,
-        _ => return Vec::new(),
-    };
+fn evidence(
+    phases: &[PhaseRecord],
+    code: &str,
+    rows: &[usize],
+    drawn: &mut HashSet<(Chart, usize)>,
+) -> Vec<Figure> {
+    let Some(chart) = Chart::of(code) else { return Vec::new() };
     let several = rows.len() > 1;
-    let figure = |row: &usize| {
+    let mut figure = |row: &usize| {
         let phase = &phases[*row];
-        let mut figure = drawn(phase)?;
+        // Several findings on a row may have the same chart, which is drawn once.
+        let mut figure = drawn.insert((chart, *row)).then(|| chart.draw(phase))??;
         if several {
             let counted =
                 if phase.repetition > 1 { format!(" #{}", phase.repetition) } else { String::new() };
@@ -119,10 +121,34 @@ fn evidence(phases: &[PhaseRecord], code: &str, rows: &[usize]) -> Vec<Figure> {
         }
         Some(figure)
     };
-    rows.iter().take(CHARTS_MAX).filter_map(figure).collect()
+    rows.iter().take(CHARTS_MAX).filter_map(&mut figure).collect()
 }
 
-/// What was asked for beside what the device did.
+/// A chart that shows the evidence of findings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Chart {
+    Timeline,
+    Budget,
+    Bytes,
+}
+
+impl Chart {
+    fn of(code: &str) -> Option<Self> {
+        let known =
+            [(&OVER_TIME[..], Self::Timeline), (&OF_TIME[..], Self::Budget), (&OF_BYTES[..], Self::Bytes)];
+        known.into_iter().find(|(codes, _)| codes.contains(&code)).map(|(_, chart)| chart)
+    }
+
+    fn draw(self, phase: &PhaseRecord) -> Option<Figure> {
+        match self {
+            Self::Timeline => timeline::figure(phase, true),
+            Self::Budget => near::budget(phase),
+            Self::Bytes => bytes(phase),
+        }
+    }
+}
+
+/// The chart of bytes asked for beside bytes that the device moved.
 fn bytes(phase: &PhaseRecord) -> Option<Figure> {
     let device = phase.device.as_ref()?;
     let name = printable(&device.name);
@@ -132,26 +158,30 @@ fn bytes(phase: &PhaseRecord) -> Option<Figure> {
         ("written by the test".to_owned(), phase.app_bytes_written, "s0"),
         (format!("written to {name}"), device.bytes_written, "s5"),
     ];
-    // A direction in which nothing was asked for and little was moved says nothing.
+    // Leave out a direction in which almost no bytes were asked for or moved.
     let most = all.iter().map(|(_, bytes, _)| *bytes).max().unwrap_or_default();
     let is_shown =
-        |pair: &[(String, u64, &str)]| pair.iter().any(|(_, bytes, _)| *bytes as f64 > most as f64 * 0.01);
-    let shown: Vec<_> = all
-        .chunks(2)
-        .filter(|pair| is_shown(pair))
+        |pair: &&[(String, u64, &str)]| pair.iter().any(|(_, bytes, _)| *bytes as f64 > most as f64 * 0.01);
+    let pairs: Vec<_> = all.chunks(2).filter(is_shown).collect();
+    if pairs.is_empty() {
+        return None;
+    }
+    // The caption counts the same bytes as the bars, including those that the device moved for others.
+    let sum = |at: usize| pairs.iter().map(|pair| pair[at].1 as f64).sum::<f64>();
+    let (asked, moved) = (sum(0), sum(1));
+    let ratio = (asked > 0.0).then(|| moved / asked);
+    let caption = match ratio.and_then(crate::numbers::amount) {
+        Some(ratio) => format!("The device moved {ratio} bytes for each byte asked for."),
+        None => "The device moved bytes that the test did not ask for.".into(),
+    };
+    let shown: Vec<_> = pairs
+        .into_iter()
         .flatten()
         .map(|(name, bytes, class)| {
             let shown = size::decimal(*bytes);
             Bar { name: name.clone(), value: *bytes as f64, title: format!("{name}: {shown}"), shown, class }
         })
         .collect();
-    if shown.is_empty() {
-        return None;
-    }
-    let caption = match device.bytes_per_app_byte.and_then(crate::numbers::amount) {
-        Some(ratio) => format!("The device moved {ratio} bytes for each byte asked for."),
-        None => "The device moved bytes that the test did not ask for.".into(),
-    };
     let name = "Bytes asked for and moved".to_owned();
     let drawing = Markup(bars(&name, &caption, &shown, most as f64, false));
     Some(Figure { name, drawing, legend: Vec::new(), caption })

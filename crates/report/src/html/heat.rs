@@ -1,4 +1,4 @@
-//! Latency over time: how many operations took how long, when.
+//! Heat map of the operations of a test by time and latency.
 
 use model::run::{Interval, PhaseRecord};
 
@@ -7,20 +7,20 @@ use super::{Figure, Markup};
 use crate::numbers::latency;
 use crate::svg::{Drawing, Path, Plot, Scale, Side};
 
-/// Most columns and rows of the map.
+/// Most columns of the map, and its rows.
 const COLUMNS_MAX: usize = 60;
 const ROWS: usize = 24;
-/// Least shares of a column's operations of the five levels: the rare ones are what such a map is looked at for.
+/// Smallest share of a column's operations for each of the five levels. Readers look at such a map for rare latencies.
 const LEVELS: [f64; 5] = [0.0, 0.001, 0.01, 0.05, 0.25];
 const CLASSES: [&str; 5] = ["h0", "h1", "h2", "h3", "h4"];
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 226.0;
-/// Samples beyond a percentile without which it is not told, as everywhere.
+/// Fewest samples beyond a percentile that is stated, as everywhere in skye.
 const SAMPLES_BEYOND: u64 = 20;
 /// Fewest columns that make a map.
 const COLUMNS_MIN: usize = 3;
 
-/// Some intervals as one: their place in time, and their latencies, ascending.
+/// Several intervals as one column: their span of time, and their latencies, ascending.
 struct Column {
     from_s: f64,
     to_s: f64,
@@ -47,7 +47,7 @@ impl Column {
         self.buckets.iter().map(|(_, count)| *count as f64).sum()
     }
 
-    /// What so large a share takes at most.
+    /// Returns the latency that `share` of the operations take at most.
     fn quantile(&self, share: f64) -> u64 {
         let wanted = self.total() * share;
         let mut below = 0.0;
@@ -61,7 +61,7 @@ impl Column {
     }
 }
 
-/// The figure; `None` where there are too few intervals with latencies.
+/// The figure; `None` if there are too few intervals with latencies.
 pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
     phase.latency_ns.as_ref()?;
     let size = phase.intervals.len().div_ceil(COLUMNS_MAX).max(1);
@@ -94,7 +94,7 @@ pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
     Some(Figure { name, drawing: Markup(drawing.finish()), legend, caption })
 }
 
-/// Cells as lines as thick as a row is high, one path for each level.
+/// Draws cells as lines as thick as a row is high, with one path for each level.
 fn cells(drawing: &mut Drawing, columns: &[Column], plot: &Plot) {
     let height = (BOTTOM - TOP) / ROWS as f64;
     let row = |ns: u64| (((plot.y.scale.place(ns as f64) - TOP) / height) as usize).min(ROWS - 1);
@@ -141,7 +141,7 @@ fn flush(path: &mut Path, run: Option<(f64, f64)>, y: f64) {
 
 fn caption(columns: &[Column]) -> String {
     let fewest = columns.iter().map(Column::operations).min().unwrap_or_default();
-    // Of every column, or the ends of the range would be those of the columns that have most operations.
+    // Every column needs enough operations. Otherwise the range would only cover the columns that have most.
     let is_told = |one_in: u64| fewest >= SAMPLES_BEYOND.saturating_mul(one_in);
     if !is_told(2) {
         return "Too few operations at a time to tell percentiles.".to_owned();

@@ -1,4 +1,4 @@
-//! Histograms of documents, which are text of others: their heads are looked at before the library believes them.
+//! Decodes histograms of documents. These are foreign text, so their heads are checked before the library reads them.
 
 use std::io::Read as _;
 
@@ -9,22 +9,23 @@ use hdrhistogram::serialization::Deserializer;
 
 use super::latency::Buckets;
 
-/// Longest text of a histogram that is read: ours have a few thousand characters.
+/// Longest text of a histogram that is read. Ours have a few thousand characters.
 const TEXT_MAX: usize = 1 << 20;
-/// First bytes of a histogram of the second version of HdrHistogram's format, and of the same compressed. The library has
-/// them, and keeps them to itself.
+/// First bytes of a histogram in version 2 of HdrHistogram's format, plain and compressed. The library has these
+/// constants, but they are private.
 const COOKIE: u32 = 0x1c84_9313;
 const COOKIE_COMPRESSED: u32 = 0x1c84_9314;
-/// Cookie, length of what follows the head, offset, digits, lowest, highest, ratio.
+/// Size of the head: cookie, length of the counts that follow, offset, digits, lowest, highest, ratio.
 const HEAD_BYTES: usize = 40;
-/// Decimal digits to which values are kept: ours have two, and each more makes the table ten times as long.
+/// Most decimal digits of precision. Ours have two, and each further digit makes the table ten times as long.
 const DIGITS_MAX: u32 = 3;
-/// Highest value of a table, about thirteen days; ours is a minute.
+/// Highest value that a table may hold, about thirteen days; ours hold a minute.
 const HIGHEST_MAX_NS: u64 = 1 << 50;
-/// Most bytes that counts of such a table have: 2^10 in each of 50 powers of two, in nine bytes each.
+/// Most bytes of the counts of such a table: 2^10 counts in each of 51 powers of two, nine bytes each.
 const COUNTS_BYTES_MAX: usize = 51 * 1024 * 9;
 
-/// A histogram of the document; `None` where it cannot be read. Whatever the text says, it takes some hundred KiB at most.
+/// Decodes a histogram of the document; `None` if it cannot be read. Whatever the text says, this takes some hundred
+/// KiB at most.
 pub(crate) fn decoded(text: &str) -> Option<Buckets> {
     if text.len() > TEXT_MAX {
         return None;
@@ -41,12 +42,12 @@ pub(crate) fn decoded(text: &str) -> Option<Buckets> {
     (!buckets.is_empty()).then_some(buckets)
 }
 
-/// A number of the head.
+/// Reads a number of the head.
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// The histogram as it is without compression. The library would inflate it itself, but without a bound.
+/// Returns the histogram without compression. The library could inflate it, too, but without a bound.
 fn inflated(bytes: Vec<u8>) -> Option<Vec<u8>> {
     match word(&bytes, 0)? {
         COOKIE => Some(bytes),
@@ -62,7 +63,8 @@ fn inflated(bytes: Vec<u8>) -> Option<Vec<u8>> {
     }
 }
 
-/// Whether the head promises a table of moderate size, and counts that are there. The library allocates what it promises.
+/// Returns true if the head promises a table of moderate size, and its counts are there. The library allocates
+/// memory for everything that the head promises.
 fn is_sound(plain: &[u8]) -> bool {
     let numbers = || {
         let highest = u64::from_be_bytes(plain.get(24..32)?.try_into().ok()?);
@@ -70,7 +72,7 @@ fn is_sound(plain: &[u8]) -> bool {
     };
     let Some((COOKIE, length, digits, highest)) = numbers() else { return false };
     let Some(counts) = plain.get(HEAD_BYTES..) else { return false };
-    // The least of all numbers has no opposite, which the library takes. No count of ours comes near to such bytes.
+    // The library negates numbers, and the least one, nine bytes of 0xff, has no negative. Our counts are far from it.
     let is_least = |nine: &[u8]| nine.iter().all(|byte| *byte == 0xff);
     length == counts.len()
         && length <= COUNTS_BYTES_MAX
@@ -91,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    /// So many latencies of each kind, as documents hold them.
+    /// A histogram of latencies, given as nanoseconds and count, serialized without compression.
     fn plain(latencies: &[(u64, u64)], digits: u8, highest: u64) -> Vec<u8> {
         let mut histogram = Histogram::<u64>::new_with_bounds(1, highest, digits).unwrap();
         for (ns, count) in latencies {
@@ -110,7 +112,7 @@ mod tests {
         [head, deflated].concat()
     }
 
-    /// Read as it is and compressed: both must say the same.
+    /// Decodes a histogram plain and compressed, which must give the same result.
     fn read(plain: &[u8]) -> Option<Buckets> {
         let both = [plain.to_vec(), packed(plain)].map(|bytes| decoded(&STANDARD.encode(bytes)));
         assert_eq!(both[0], both[1]);
@@ -135,7 +137,7 @@ mod tests {
         assert!(read(&plain(&known, 3, MINUTE)).is_some());
     }
 
-    /// A histogram of a few bytes whose head has that number at that place.
+    /// A small histogram whose head has `number` at byte `at`.
     fn forged(at: usize, number: &[u8]) -> Vec<u8> {
         let mut plain = plain(&[(100, 7), (1_000_000, 900)], 2, MINUTE);
         plain[at..at + number.len()].copy_from_slice(number);
@@ -160,7 +162,7 @@ mod tests {
             assert_eq!(decoded(&STANDARD.encode(packed(&forged))), None, "{at} {number:?}");
         }
         assert!(!is_sound(&sound[..30]) && !is_sound(&[]));
-        // The length of what is compressed.
+        // The length of the compressed part.
         let mut long = packed(&sound);
         long[4..8].copy_from_slice(&u32::MAX.to_be_bytes());
         assert_eq!(decoded(&STANDARD.encode(long)), None);

@@ -8,35 +8,37 @@ use crate::numbers::{amount, latency, percent};
 use crate::printable;
 use crate::svg::{Drawing, Plot, Scale, Side};
 
-/// Samples that lie beyond the last percentile that is drawn.
+/// Fewest samples beyond the last percentile that is drawn.
 const SAMPLES_BEYOND: u64 = 10;
-/// One in so many takes longer than the last percentile that is ever drawn: p99.999.
+/// Rarest operations that are ever drawn, as one in so many: p99.999.
 const RAREST: f64 = 1e5;
-/// Calls of an operation that are drawn.
+/// Most calls of an operation that are drawn.
 const STEPS_MAX: usize = 4;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 226.0;
 
-/// Upper ends of buckets, ascending, with what was counted in them.
+/// Upper ends of buckets in nanoseconds, ascending, each with its count.
 pub(crate) type Buckets = Vec<(u64, u64)>;
 
-/// Latencies of a phase: of its steady part, as are the percentiles in numbers; where there is none, its histogram, or where
-/// that cannot be read, those of its intervals.
+/// Returns the latencies of a phase's steady part, like the stated percentiles, or of all operations if there is none.
+/// They come from the phase's histogram. If that cannot be read, they come from the intervals.
 pub(crate) fn of_phase(phase: &PhaseRecord) -> Buckets {
     let merged = |from_ns: u64, to_ns: u64| {
         let within = phase.intervals.iter().filter(|interval| (from_ns..to_ns).contains(&interval.start_ns));
         sum(within.flat_map(|interval| interval.histogram.iter().copied()).collect())
     };
-    if let Some(steady) = phase.steady.as_ref().filter(|steady| steady.found) {
-        let buckets = merged(steady.from_ns, steady.to_ns);
-        if !buckets.is_empty() {
-            return buckets;
-        }
+    let total = |buckets: &Buckets| buckets.iter().fold(0u64, |sum, (_, count)| sum.saturating_add(*count));
+    let steady = phase.steady.as_ref().filter(|steady| steady.found);
+    let steady = steady.map(|steady| merged(steady.from_ns, steady.to_ns)).filter(|part| !part.is_empty());
+    match (phase.histogram.as_deref().and_then(decoded), steady) {
+        // Documents of schema 1 have a histogram of the whole phase, even if it has a steady part.
+        (Some(whole), Some(part)) if total(&whole) != total(&part) => part,
+        (Some(histogram), _) => histogram,
+        (None, part) => part.unwrap_or_else(|| merged(0, u64::MAX)),
     }
-    phase.histogram.as_deref().and_then(decoded).unwrap_or_else(|| merged(0, u64::MAX))
 }
 
-/// The same buckets of several histograms as one, ascending.
+/// Merges equal buckets of several histograms; the result is ascending.
 fn sum(mut all: Buckets) -> Buckets {
     all.sort_unstable();
     all.dedup_by(|next, kept| {
@@ -49,7 +51,8 @@ fn sum(mut all: Buckets) -> Buckets {
     all
 }
 
-/// One in how many takes longer, against the latency; as far as samples tell.
+/// Returns the latency curve, as far as there are enough samples. Each point is `(one_in, ns)`: one operation in
+/// `one_in` takes longer than `ns`.
 pub(crate) fn curve(buckets: &Buckets) -> Vec<(f64, f64)> {
     let total = buckets.iter().fold(0u64, |sum, (_, count)| sum.saturating_add(*count));
     let mut below = 0u64;
@@ -72,13 +75,13 @@ pub(crate) fn curve(buckets: &Buckets) -> Vec<(f64, f64)> {
     points
 }
 
-/// The percentile beyond which one in so many lies: "p99.9".
+/// Name of the percentile that one operation in `one_in` exceeds: "p99.9".
 pub(crate) fn percentile(one_in: f64) -> String {
     let decimals = (one_in.log10().round() - 2.0).max(0.0) as usize;
     if one_in < 1.5 { "min".into() } else { format!("p{:.decimals$}", (1.0 - 1.0 / one_in) * 100.0) }
 }
 
-/// A latency at a tick: "100 µs", "1 ms".
+/// Formats a latency at a tick: "100 µs", "1 ms".
 pub(crate) fn tick(ns: f64) -> String {
     let text = latency(ns.round().max(0.0) as u64);
     match text.split_once(' ') {
@@ -89,7 +92,7 @@ pub(crate) fn tick(ns: f64) -> String {
     }
 }
 
-/// A percentile in numbers.
+/// A percentile that the document states, with its 95 % interval.
 struct Known<'a> {
     name: &'static str,
     one_in: f64,
@@ -110,7 +113,7 @@ fn known(whole: &Latency) -> Vec<Known<'_>> {
         .collect()
 }
 
-/// The figure; `None` where operations have no latency of their own, or there are too few.
+/// The figure; `None` if operations have no latency of their own, or there are too few.
 pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
     let whole = phase.latency_ns.as_ref()?;
     let first = curve(&of_phase(phase));
@@ -124,11 +127,11 @@ pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
         }
     }
     if series.len() == 2 {
-        // The only call of an operation is the operation.
+        // The only call of an operation is the operation itself.
         series.truncate(1);
     }
     let known = known(whole);
-    // What is known besides the curve is drawn, too, and a scale would put what is beyond its ends at them.
+    // The axes must also cover the stated percentiles, because a scale moves points beyond its ends to the ends.
     let beside = known.iter().flat_map(|known| {
         let ends = known.ends.map_or([known.ns; 2], |Ends { low, high }| [*low, *high]);
         [known.ns, ends[0], ends[1]].map(|ns| (known.one_in, ns as f64))
@@ -136,7 +139,7 @@ pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
     let all: Vec<_> = series.iter().flat_map(|(_, points)| points.iter().copied()).chain(beside).collect();
     let last = all.iter().map(|(one_in, _)| *one_in).fold(10.0, f64::max);
     let decades = last.log10().ceil();
-    // Latencies are whole nanoseconds, and zero has no place on such a scale.
+    // Latencies are whole nanoseconds, and zero has no place on a logarithmic scale.
     let [low, high] =
         [f64::min, f64::max].map(|pick| all.iter().map(|(_, ns)| ns.max(1.0)).reduce(pick).unwrap_or(1.0));
     let caption = caption(whole);

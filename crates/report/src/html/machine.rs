@@ -1,4 +1,4 @@
-//! Where it was measured: mount, devices, settings, and what disturbed.
+//! The machine of a run: mount, devices, settings, and disturbances.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,9 +13,9 @@ use crate::numbers::thousands;
 use crate::printable;
 use crate::text::{compared, describe, facts as told, fit, loose, noise, tool};
 
-/// Most characters of what is told about one thing.
+/// Most characters of one value.
 const VALUE_MAX: usize = 2_000;
-/// Devices below each other that are shown: each is a call within a call, and no system stacks so many.
+/// Most devices below each other that are shown. Each level is a recursive call, and no system stacks so many.
 const DEPTH_MAX: usize = 64;
 
 #[derive(Template)]
@@ -28,7 +28,7 @@ struct Machine {
     warnings: Vec<String>,
 }
 
-/// What stands beneath the heading: file system, device, kernel, preset, version.
+/// Facts beneath the heading: file system, device, kernel, preset, version.
 pub(super) fn facts(run: &Run) -> Vec<String> {
     let target = &run.environment.target;
     let mut facts = vec![printable(&target.file_system)];
@@ -46,7 +46,7 @@ pub(super) fn facts(run: &Run) -> Vec<String> {
     facts
 }
 
-/// Text of others, as it is shown.
+/// Makes foreign text printable, and cuts it to [`VALUE_MAX`].
 fn shown(text: &str) -> String {
     fit(&printable(text), VALUE_MAX)
 }
@@ -56,11 +56,11 @@ fn first_part(device: &Device) -> String {
     loose(describe(device).split(", ").next().unwrap_or_default())
 }
 
-/// The section.
+/// The section on the machine.
 pub(super) fn section(run: &Run) -> Markup {
     let environment = &run.environment;
     let target = &environment.target;
-    // Names once, what continues a line with it.
+    // A fact without a name continues the one before.
     let mut facts: Vec<(&'static str, String)> = Vec::new();
     for (name, fact) in told(&run.plan, environment) {
         match facts.last_mut() {
@@ -84,7 +84,7 @@ pub(super) fn section(run: &Run) -> Markup {
     })
 }
 
-/// The first device and what it lies on, as nested lists; `None` where there is none.
+/// The first device and the devices below it, as nested lists; `None` without devices.
 fn stack(devices: &[Device]) -> Option<String> {
     let mut by_name = HashMap::new();
     for device in devices {
@@ -96,8 +96,8 @@ fn stack(devices: &[Device]) -> Option<String> {
     Some(text)
 }
 
-/// A device and what it lies on, so many below each other. One that was named is not followed again: a document from
-/// elsewhere may describe a stack that lies on itself.
+/// Writes a device and the devices below it, down to `depth` levels. A device that was named is not followed again: a
+/// foreign document may describe a stack that lies on itself.
 fn tree<'a>(
     text: &mut String,
     device: &'a Device,

@@ -1,4 +1,4 @@
-//! How the run came about and how to repeat it; and the run itself, to be saved.
+//! The section on the method: facts to repeat the run, and links to save it.
 
 use askama::Template;
 use model::Run;
@@ -8,13 +8,13 @@ use crate::numbers::duration;
 use crate::text::fit;
 use crate::{printable, time};
 
-/// Room for what stands around links: their place in the list, or the sentence that there is none.
+/// Bytes around the links: their items in the list, or the sentence that there is none.
 const AROUND_BYTES: usize = 512;
-/// Most characters of the command that are shown; the run has all of it.
+/// Most characters of the command that are shown; the run holds all of it.
 const COMMAND_MAX: usize = 4_000;
 /// Most characters of a fact.
 const FACT_MAX: usize = 200;
-/// Longest plan that is shown.
+/// Most bytes of the plan that are shown.
 const PLAN_MAX: usize = 20_000;
 
 #[derive(Template)]
@@ -26,18 +26,18 @@ struct Method {
     saved: Saved,
 }
 
-/// What can be saved from a page.
+/// Links to save data from a page.
 #[derive(Debug, Default)]
 pub(super) struct Saved {
     csv: Option<Markup>,
     run: Option<Markup>,
-    /// Whether the run was too large for the page.
+    /// True if the run was too large for the page.
     is_too_large: bool,
 }
 
 impl Saved {
-    /// The run and its CSV as far as they fit into so many bytes, which are those that the rest of the page leaves. The run
-    /// comes first, for the CSV can be made from it.
+    /// Embeds the run and its CSV as far as they fit into `bytes_max`, the bytes that the rest of the page leaves. The
+    /// run has priority, because the CSV can be made from it.
     pub(super) fn of(run: &Run, bytes_max: usize) -> Self {
         let left = bytes_max.saturating_sub(AROUND_BYTES);
         let csv = embedded::csv("run.csv", &crate::csv::write(run), left / 4);
@@ -53,7 +53,7 @@ impl Saved {
     }
 }
 
-/// The section.
+/// The section on the method.
 pub(super) fn section(run: &Run, saved: Saved) -> Markup {
     let short = |text: &str| fit(&printable(text), FACT_MAX);
     let words = run.command.iter().map(|word| {
@@ -69,7 +69,7 @@ pub(super) fn section(run: &Run, saved: Saved) -> Markup {
         ("started", short(&run.started_at)),
     ];
     facts.extend(time::elapsed_ns(run).map(|ns| ("took", duration(ns))));
-    // What acts is shown, line by line.
+    // `printable` would escape the newlines, too, so it gets one line at a time.
     let toml = run.plan.to_request().to_toml();
     let mut plan: String = toml.lines().map(printable).collect::<Vec<_>>().join("\n");
     if plan.len() > PLAN_MAX {

@@ -1,7 +1,9 @@
-//! A run as one page: a file that shows everything the run found out, and holds the run itself.
+//! A run as one page: a file that shows all results of the run, and holds the run itself.
 //!
-//! The page has no scripts and fetches nothing: what moves is a line under the pointer, which is CSS. What it says stands in
-//! templates (`templates/`), which escape what is put into them; drawings are made by [`crate::svg`].
+//! The page has no scripts and fetches nothing; the line that follows the pointer is CSS. Its text is in templates
+//! (`templates/`), which escape all values. [`crate::svg`] makes the drawings.
+//!
+//! A caption of a chart is a conclusion, never a title.
 
 mod card;
 pub(crate) mod embedded;
@@ -13,6 +15,7 @@ mod machine;
 mod method;
 mod near;
 mod results;
+mod seen;
 mod sweeps;
 pub(crate) mod test;
 pub(crate) mod timeline;
@@ -30,24 +33,24 @@ use crate::{printable, time};
 use method::Saved;
 use test::Test;
 
-/// Most bytes of a page that holds its run: what can be mailed and opened everywhere.
+/// Most bytes of a page that holds its run, so that it can be mailed and opened everywhere.
 pub const PAGE_MAX: usize = 1_000_000;
 
-/// Most characters of a name that others gave: of a host, a path, a label, a fact beneath the heading.
+/// Most characters of a foreign name: host, path, label, fact beneath the heading.
 const NAME_MAX: usize = 200;
 /// Most characters of a sentence with such names.
 const SENTENCE_MAX: usize = 600;
 
-/// What a page holds besides what it shows.
+/// Data embedded in a page besides its visible contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Embed {
-    /// The run and its CSV, to be taken out of it again, as long as the page stays below [`PAGE_MAX`].
+    /// The run and its CSV, which can be extracted again, as long as the page stays below [`PAGE_MAX`].
     Run,
     /// Nothing.
     Nothing,
 }
 
-/// Markup that we have made, which templates take as it is.
+/// Markup made by skye, which templates insert without escaping.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Markup(pub String);
 
@@ -65,34 +68,34 @@ impl FastWritable for Markup {
 
 impl HtmlSafe for Markup {}
 
-/// A drawing with the sentence that says what it shows, and what its colours stand for.
+/// A drawing with its caption, and the legend of its colours.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Figure {
-    /// What it is, as a short heading.
+    /// Name of the drawing, as a short heading.
     pub name: String,
     /// The drawing.
     pub drawing: Markup,
-    /// Classes of colours, and what they stand for.
+    /// Classes of colours, and their meanings.
     pub legend: Vec<(&'static str, String)>,
-    /// What it shows: a conclusion.
+    /// Conclusion that the drawing shows.
     pub caption: String,
 }
 
-/// What all pages have around what they say.
+/// Frame of every page around its contents.
 #[derive(Template)]
 #[template(path = "frame.html", whitespace = "minimize")]
 pub(crate) struct Frame {
     /// The title of the window.
     pub title: String,
-    /// What the page is about, as its heading.
+    /// Heading, which names the subject of the page.
     pub heading: String,
-    /// The user's name for it.
+    /// The user's label.
     pub label: Option<String>,
-    /// What came out, in a sentence or two.
+    /// Result in a sentence or two.
     pub headline: String,
-    /// When.
+    /// Start of the run, or empty.
     pub when: String,
-    /// Where and by what: "ext4", "Linux 6.12.9".
+    /// Facts about machine and run: "ext4", "Linux 6.12.9".
     pub facts: Vec<String>,
     /// Anchors and names of the sections.
     pub contents: Vec<(&'static str, &'static str)>,
@@ -100,7 +103,7 @@ pub(crate) struct Frame {
     pub sections: Vec<Markup>,
 }
 
-/// The run as a page. It is whole by itself, and `embed` says whether the run can be taken out of it again.
+/// Renders the run as a page that is complete by itself. `embed` decides if the run can be extracted again.
 pub fn page(run: &Run, embed: Embed) -> String {
     let tests = Test::of_run(&run.phases);
     let mut contents = Vec::new();
@@ -113,7 +116,7 @@ pub fn page(run: &Run, embed: Embed) -> String {
     };
     add("results", "Results", results::section(run, &tests));
     add("findings", "Findings", findings::section(run, &tests));
-    add("tests", "Each test", card::section(&tests));
+    add("tests", "Each test", card::section(&tests, &run.environment.target));
     add("scaling", "Sweeps", sweeps::section(run, &tests));
     add("files", "Files", sweeps::files(&tests));
     add("machine", "Machine", Some(machine::section(run)));
@@ -133,7 +136,7 @@ pub fn page(run: &Run, embed: Embed) -> String {
     };
     let mut text = rendered(&frame).0;
     if embed == Embed::Run {
-        // Only now is it known how much room there is: escaped text of others may be six times as long as it was.
+        // The room that is left is known only now: foreign text may become six times as long when escaped.
         let saved = Saved::of(run, PAGE_MAX.saturating_sub(text.len()));
         frame.sections.pop();
         frame.sections.push(method::section(run, saved));
@@ -142,7 +145,7 @@ pub fn page(run: &Run, embed: Embed) -> String {
     text + "\n"
 }
 
-/// What a template makes. Writing into memory does not fail, and no template of ours does.
+/// Renders a template. Writing into memory does not fail, and none of our templates does.
 pub(crate) fn rendered(template: &impl Template) -> Markup {
     let text = template.render();
     debug_assert!(text.is_ok());

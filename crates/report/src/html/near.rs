@@ -1,4 +1,4 @@
-//! How near a number comes to limits that are known, and where the time of its threads went.
+//! Charts that show how near a test comes to known limits, and where the time of its threads went.
 
 use model::run::{Budget, PhaseRecord};
 
@@ -7,14 +7,15 @@ use crate::numbers::{amount, percent};
 use crate::printable;
 use crate::svg::{Bar, Part, bars, stacked};
 
-/// From this share of skye's own loop on, a number is skye's: the same as for the limiter of that name.
+/// If a rate reaches this share of skye's own loop, the number is skye's. The limiter of that name has the same
+/// threshold.
 const OWN_LOOP_NEAR: f64 = 0.7;
-/// From this share on, something is called full.
+/// Share from which on a limit is called full.
 const FULL: f64 = 0.9;
-/// Limits that are shown at most, the nearest first.
+/// Most limits that are shown; the nearest come first.
 const SHOWN_MAX: usize = 6;
 
-/// What something is that can be full, as far as its sentence differs.
+/// Kinds of limits whose sentences differ when they are full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
     Memory,
@@ -23,14 +24,14 @@ enum What {
     Other,
 }
 
-/// The limits; `None` where none is known.
+/// The chart of limits; `None` if no limit is known.
 pub(super) fn limits(phase: &PhaseRecord) -> Option<Figure> {
     let mut all: Vec<(f64, What, String)> = Vec::new();
     let mut add = |what: What, share: Option<f64>, name: String| {
         all.extend(share.filter(|share| share.is_finite() && *share >= 0.0).map(|share| (share, what, name)));
     };
     let whole = phase.rate.whole_ops_per_second;
-    // What the share is of, as the judge has seen it.
+    // The limit that the share refers to, as the judge saw it.
     let of = |share: Option<f64>| match whole
         .zip(share.filter(|share| *share > 0.0))
         .map(|(rate, share)| rate / share)
@@ -110,7 +111,7 @@ fn caption(phase: &PhaseRecord, all: &[(f64, What, String)]) -> String {
     }
 }
 
-/// The device whose counters are shown: the one that is mounted.
+/// Name of the device whose counters are shown: the mounted one.
 pub(super) fn device(phase: &PhaseRecord) -> Option<String> {
     let named = phase.device.as_ref().map(|device| &device.name);
     let first =
@@ -118,7 +119,7 @@ pub(super) fn device(phase: &PhaseRecord) -> Option<String> {
     named.or_else(first).map(|name| printable(name))
 }
 
-/// The share of the time in which the device had something to do.
+/// Share of the time in which the device was busy.
 fn busy(phase: &PhaseRecord) -> Option<f64> {
     let frames = phase.intervals.iter().filter_map(|interval| {
         let device = interval.frame.as_ref()?.devices.first()?;
@@ -128,7 +129,7 @@ fn busy(phase: &PhaseRecord) -> Option<f64> {
     (length > 0.0).then(|| (busy / length).min(1.0))
 }
 
-/// Where the time of the threads went; `None` where the kernel hides it.
+/// The chart of the threads' time; `None` if the kernel hides it.
 pub(super) fn budget(phase: &PhaseRecord) -> Option<Figure> {
     let Budget { user, kernel, run_queue, quota, steal, blocked } = phase.budget.as_ref()?;
     let parts = [
@@ -139,7 +140,7 @@ pub(super) fn budget(phase: &PhaseRecord) -> Option<Figure> {
         ("held back by a quota", quota.unwrap_or(0.0), "s4"),
         ("taken by the hypervisor", *steal, "s6"),
     ];
-    // Less than that cannot be seen.
+    // Smaller shares cannot be seen.
     let parts: Vec<_> = parts
         .into_iter()
         .filter(|(_, share, _)| share.is_finite() && *share >= 0.0005)

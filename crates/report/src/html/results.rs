@@ -1,4 +1,4 @@
-//! The tables: a row each test, with its bar and what limited it.
+//! The tables: one row per test, with its bar and its limiter.
 
 use std::collections::HashMap;
 
@@ -30,12 +30,12 @@ struct Row {
     label: String,
     /// "the middle of 3, 944 MB/s to 1,153 MB/s"
     repetitions: Option<String>,
-    /// Why there are no numbers.
+    /// Reason why there are no numbers.
     missing: Option<String>,
     by_bytes: bool,
     megabytes: String,
     ops: String,
-    /// How long the bar is, in percent of its room.
+    /// Length of the bar, in percent of its room.
     bar: String,
     class: &'static str,
     interval: String,
@@ -44,7 +44,7 @@ struct Row {
     trust: Option<Chip>,
     sign: &'static str,
     is_knee: bool,
-    /// Whether a sweep begins or ends before it.
+    /// True if a sweep begins or ends before this row.
     is_apart: bool,
 }
 
@@ -52,7 +52,7 @@ struct Row {
 pub(super) fn section(run: &Run, tests: &[Test<'_>]) -> Option<Markup> {
     let table = |kind: Kind| {
         let of_kind: Vec<_> = tests.iter().filter(|test| Kind::of(test.phase) == kind).collect();
-        // Bars of one unit can be compared, and no others.
+        // Only bars of the same unit can be compared.
         let most = most_of(of_kind.iter().copied());
         let mut last: Option<&Test<'_>> = None;
         let rows = of_kind.iter().map(|test| {
@@ -93,7 +93,7 @@ fn row(run: &Run, test: &Test<'_>, most: &HashMap<Unit, f64>) -> Row {
     }
 }
 
-/// The most that each unit has; rates that are none count for nothing.
+/// Returns the highest rate of each unit; tests without a rate do not count.
 fn most_of<'a>(tests: impl Iterator<Item = &'a Test<'a>>) -> HashMap<Unit, f64> {
     let mut most = HashMap::new();
     for test in tests {
@@ -107,7 +107,7 @@ fn rate(test: &Test<'_>) -> Option<f64> {
     Unit::of(test.phase).headline(test.phase).filter(|_| missing_reason(test.phase).is_none())
 }
 
-/// From where to where the repetitions of a test reach.
+/// Describes the range of rates of a test's repetitions.
 pub(super) fn repetitions(test: &Test<'_>) -> Option<String> {
     if test.all.len() < 2 {
         return None;
@@ -121,7 +121,7 @@ pub(super) fn repetitions(test: &Test<'_>) -> Option<String> {
     let (Some(low), Some(high)) = (low, high) else {
         return Some(format!("{} repetitions{failed}", test.all.len()));
     };
-    // The ends as they are: a distance would need a middle, and the rate that is shown is not the mean.
+    // State both ends: a distance would need a centre, and the rate that is shown is not the mean.
     Some(match rates.len() {
         1 => format!("{} repetitions{failed}", test.all.len()),
         count if low == high => format!("the middle of {count}, all {high}{failed}"),

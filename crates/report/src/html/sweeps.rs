@@ -1,4 +1,4 @@
-//! What more load brings, and how tests on files compare.
+//! Charts of sweeps, which show the effect of more load, and of tests on files.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ struct Figures {
     figures: Vec<Figure>,
 }
 
-/// The section on sweeps; `None` where there is none. Each point is drawn once, by its repetition in the middle.
+/// The section on sweeps; `None` if there are none. Each point is drawn once, by its median repetition.
 pub(super) fn section(run: &Run, tests: &[Test<'_>]) -> Option<Markup> {
     let mut groups: Vec<Vec<&Test<'_>>> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
@@ -56,14 +56,14 @@ pub(super) fn section(run: &Run, tests: &[Test<'_>]) -> Option<Markup> {
     })
 }
 
-/// Where a sweep has its knee. Each repetition of a sweep is judged by itself.
+/// Position of a sweep's knee. Each repetition of the sweep is judged by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Knee {
-    /// No repetition has one.
+    /// No repetition has a knee.
     Nowhere,
-    /// At that point, in more than half of the repetitions.
+    /// More than half of the repetitions have their knee at this point.
     At(usize),
-    /// The repetitions have it at these points, and at none of them in more than half.
+    /// Repetitions have their knees at these points, but no point has more than half of them.
     Apart(Vec<usize>),
 }
 
@@ -80,7 +80,7 @@ impl Knee {
     }
 }
 
-/// The latency that a sweep is drawn by: all points have the same.
+/// Chooses the kind of latency to draw, one that all points have. Returns its name and values.
 fn waits(latencies: &[Option<&Latency>]) -> Option<(&'static str, Vec<f64>)> {
     type Of = fn(&Latency) -> Option<u64>;
     let choices: [(&'static str, Of); 3] =
@@ -129,7 +129,7 @@ fn sweep(phases: &[PhaseRecord], points: &[&Test<'_>]) -> Option<Figure> {
             format!("{word}: {}, {what} {}", unit.shown(point.0), crate::numbers::latency(point.1 as u64));
         drawing.dot(if is_knee { "p s1" } else { "p s0" }, x, y, &title);
         let shown = if is_knee { format!("{word} knee") } else { word.clone() };
-        // Beside the edge, there is room on the other side.
+        // Near the right edge, the text goes to the left of its point.
         let (anchor, x) =
             if x > Plot::ACROSS[1] - 60.0 { (Anchor::End, x - 8.0) } else { (Anchor::Start, x + 8.0) };
         drawing.text(if is_knee { "t b" } else { "t" }, anchor, x, y - 6.0, &shown);
@@ -137,12 +137,12 @@ fn sweep(phases: &[PhaseRecord], points: &[&Test<'_>]) -> Option<Figure> {
     Some(Figure { name, drawing: Markup(drawing.finish()), legend: Vec::new(), caption })
 }
 
-/// The first word of a label: what all points of a sweep over depth or threads have in common.
+/// The first word of a label, which all points of a sweep over depth or threads have in common.
 fn common(label: &str) -> String {
     printable(label.split_whitespace().next().unwrap_or_default())
 }
 
-/// What differs between the points, in a few characters each.
+/// Returns the load of each point in a few characters: the parameter that differs between the points.
 fn loads(points: &[&PhaseRecord]) -> Vec<String> {
     let differs =
         |value: &dyn Fn(&PhaseRecord) -> u64| points.iter().any(|point| value(point) != value(points[0]));
@@ -208,7 +208,7 @@ fn caption(unit: Unit, rates: &[f64], waits: &[f64], words: &[String], knee: &Kn
     }
 }
 
-/// The section on files; `None` where no test on files has a number.
+/// The section on files; `None` if no test on files has a number.
 pub(super) fn files(tests: &[Test<'_>]) -> Option<Markup> {
     let is_shown =
         |test: &&Test<'_>| Kind::of(test.phase) == Kind::Files && missing_reason(test.phase).is_none();

@@ -1,4 +1,4 @@
-//! Tests as a page shows them: all repetitions of one together, and the one among them that stands for all.
+//! Tests as a page shows them: the repetitions of each test together, and the repetition that represents them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,18 +12,18 @@ use crate::text::{base_id, is_of_device, limiter_of, missing_reason, surely, wor
 /// A test with its repetitions.
 #[derive(Debug)]
 pub(crate) struct Test<'a> {
-    /// Its repetitions in the order in which they ran, with their places in the run.
+    /// Repetitions in the order in which they ran, with their indices in the run.
     pub all: Vec<(usize, &'a PhaseRecord)>,
-    /// The one that stands for all: that with the rate in the middle, or where none has a rate, the first.
+    /// The representative repetition: the one with the median rate, or the first if none has a rate.
     pub phase: &'a PhaseRecord,
-    /// Its place in the run.
+    /// Index of the representative repetition in the run.
     pub index: usize,
-    /// The name of its card as an anchor.
+    /// Anchor of the test's card.
     pub anchor: String,
 }
 
 impl<'a> Test<'a> {
-    /// The tests of a run, in the order in which each ran first.
+    /// Returns the tests of a run, in the order of their first repetitions.
     pub(crate) fn of_run(phases: &'a [PhaseRecord]) -> Vec<Self> {
         let mut grouped: Vec<Vec<(usize, &PhaseRecord)>> = Vec::new();
         // A document may have thousands of tests.
@@ -49,19 +49,19 @@ impl<'a> Test<'a> {
         grouped.into_iter().map(test).collect()
     }
 
-    /// Its name and label: "read 4K rnd q32t4".
+    /// Name and label of the test: "read 4K rnd q32t4".
     pub(crate) fn name(&self) -> String {
         printable(format!("{} {}", self.phase.name, self.phase.label).trim())
     }
 
-    /// Rates of the repetitions that have one, on the axis of its unit.
+    /// Rates of the repetitions that have one, in the test's unit.
     pub(crate) fn rates(&self) -> Vec<f64> {
         let measured = self.all.iter().filter(|(_, phase)| missing_reason(phase).is_none());
         measured.filter_map(|(_, phase)| Unit::of(self.phase).headline(phase)).collect()
     }
 }
 
-/// The one with the rate in the middle, or where none has a rate, the first of them, of which there must be one.
+/// Returns the repetition with the median rate, or the first if none has a rate. `all` must not be empty.
 pub(crate) fn middle<'a>(all: &[(usize, &'a PhaseRecord)]) -> (usize, &'a PhaseRecord) {
     let rate = |phase: &PhaseRecord| phase.rate.ops_per_second.unwrap_or_default();
     let mut measured: Vec<_> = all.iter().filter(|(_, phase)| missing_reason(phase).is_none()).collect();
@@ -69,19 +69,19 @@ pub(crate) fn middle<'a>(all: &[(usize, &'a PhaseRecord)]) -> (usize, &'a PhaseR
     *measured.get(measured.len().saturating_sub(1) / 2).copied().unwrap_or(&all[0])
 }
 
-/// What limited a test, as a small label.
+/// A small label beside a test: its limiter or its trust.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Chip {
-    /// "good" where the device is the limit, "other" where something else is, "dull" where that is not known, or
-    /// the number is not what it looks like.
+    /// "good" if the device is the limit, "other" if something else is. "dull" if the limit is not known, or the number
+    /// is not to be trusted.
     pub class: &'static str,
-    /// In words.
+    /// Text of the label.
     pub words: String,
-    /// "confirmed", "likely", or nothing.
+    /// "confirmed", "likely", or empty.
     pub surely: &'static str,
 }
 
-/// That of a phase; `None` where nothing is said about it, or it has no number.
+/// Returns the label of a phase's limiter; `None` if no limiter is given, or the phase has no number.
 pub(crate) fn chip(phase: &PhaseRecord) -> Option<Chip> {
     let (limiter, confidence) = limiter_of(phase)?;
     if missing_reason(phase).is_some() {
@@ -95,7 +95,7 @@ pub(crate) fn chip(phase: &PhaseRecord) -> Option<Chip> {
     Some(Chip { class, words: printable(&words(phase)?), surely: surely(phase).unwrap_or_default() })
 }
 
-/// Its trust as a word beside the number; nothing where all is well.
+/// Returns the trust in a phase as a label beside its number; `None` if all is well.
 pub(crate) fn trust_word(phase: &PhaseRecord) -> Option<Chip> {
     let (class, words) = match trust(phase) {
         Trust::Ok => return None,

@@ -1,4 +1,4 @@
-//! What holds for every page.
+//! Properties that hold for every page.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::sample;
 
-/// Elements that have no end.
+/// Elements without an end tag.
 const VOID: [&str; 3] = ["meta", "br", "img"];
 
 /// Names and values of the attributes of a tag.
@@ -21,7 +21,7 @@ fn attributes_of(tag: &str) -> impl Iterator<Item = (&str, &str)> {
     pairs.collect::<Vec<_>>().into_iter()
 }
 
-/// Checks that tags close in order, nothing acts or is fetched, anchors are unique, and every number is one.
+/// Checks that tags close in order, nothing runs or is fetched, anchors are unique, and all numbers are finite.
 pub(crate) fn assert_sound(page: &str) {
     let mut open: Vec<&str> = Vec::new();
     for part in page.split('<').skip(1) {
@@ -45,7 +45,7 @@ pub(crate) fn assert_sound(page: &str) {
     }
     for acting in ["<script", "<iframe", "<object", "<link", "<base", "@import", "url("] {
         let found = page.match_indices(acting).map(|(at, _)| &page[at.saturating_sub(40)..]).next();
-        // Text of others may contain what would act only in a style sheet or a tag.
+        // Foreign text may contain words that act only in a style sheet or a tag.
         let is_text = acting.starts_with(['@', 'u'])
             && !page.split("</style>").next().unwrap_or_default().contains(acting);
         assert!(found.is_none() || is_text, "{acting}");
@@ -65,7 +65,7 @@ pub(crate) fn assert_sound(page: &str) {
     assert!(!page.chars().any(|c| c != '\n' && model::printable::acts(c)));
 }
 
-/// A run of eleven tests of so many intervals, none of them like another, whose latencies are spread as they are on disks.
+/// A run of eleven tests with `intervals` intervals each, no two alike. Latencies are spread as on disks.
 pub(crate) fn long_run(intervals: u64) -> Run {
     let mut run = sample::run();
     for (index, phase) in (0u64..).zip(run.phases.iter_mut()) {
@@ -75,7 +75,7 @@ pub(crate) fn long_run(intervals: u64) -> Run {
             let mut interval = Interval { start_ns: at * 100_000_000, ..first.clone() };
             interval.ops = 9_000 + wave(at);
             interval.bytes = interval.ops * 4096;
-            // From 100 µs on, buckets 3 % apart, fewer and fewer operations.
+            // Buckets from 100 µs on, 3 % apart, with fewer and fewer operations.
             interval.histogram = (0..60u64)
                 .map(|bucket| {
                     (
@@ -152,7 +152,7 @@ fn the_page_tells_what_the_terminal_tells() {
     let page = page(&run, Embed::Nothing);
     for told in [
         "ada:/mnt/data",
-        "The device is the limit in ",
+        "The device is probably the limit in ",
         "of 7 data tests",
         "2026-11-21 14:03 UTC",
         "966,310",
@@ -162,7 +162,7 @@ fn the_page_tells_what_the_terminal_tells() {
         "nvme0n1p2",
         "vm.dirty_ratio",
         "7311",
-        "skye.run/1",
+        "skye.run/2",
         "id=\"test-04-read\"",
         "href=\"#test-04-read\"",
         "prefers-color-scheme: dark",
@@ -210,7 +210,7 @@ fn headlines_are_honest() {
     shown.push(all(&limiter(Some(model::Limiter::DeviceOps))));
     shown.push(all(&limiter(Some(model::Limiter::PageCache))));
     shown.push(all(&limiter(None)));
-    // What is not to be trusted is not the device's, whatever limits it.
+    // A number that is not to be trusted never counts as the device's, whatever its limiter.
     shown.push(all(&|phase: &mut PhaseRecord| {
         limiter(Some(model::Limiter::DeviceOps))(phase);
         phase.verdict.as_mut().unwrap().trust = Trust::Invalid;
@@ -257,7 +257,7 @@ fn repetitions_are_one_row_and_the_middle_stands_for_all() {
     }
     assert!(page(&run, Embed::Nothing).contains("the middle of 3, all 1,000 MB/s"));
     assert!(text.contains("#2 1,153 MB/s"), "{text}");
-    // Tests of one name that do something else are no repetitions.
+    // Tests with the same name but another spec are no repetitions.
     let mut other = run.phases[1].clone();
     other.spec.push_str(":io=mmap");
     run.phases.push(other);
@@ -296,7 +296,7 @@ fn sweeps_mark_their_knee() {
     assert!(!page(&sample::run(), Embed::Nothing).contains("id=\"scaling\""));
 }
 
-/// A swept run, repeated so often, in which a repetition reaches so many times the rates of the first.
+/// A swept run with one repetition for each of `speeds`, the factor of its rates.
 fn repeated_sweep(speeds: &[f64]) -> Run {
     let mut run = sample::swept_run();
     let once = std::mem::take(&mut run.phases);
@@ -322,7 +322,7 @@ fn repeated_sweeps_are_one_chart_of_the_middle() {
     let once = sweeps_of(&repeated_sweep(&[1.0]));
     let thrice = sweeps_of(&repeated_sweep(&[0.5, 1.0, 3.0]));
     assert_eq!([&once, &thrice].map(|text| text.matches("<figure>").count()), [2, 2]);
-    // The middle ones are those of a single run, and so are the points.
+    // The median repetition has the rates of the single run, so the points are the same.
     let points = |text: &str| -> Vec<String> {
         text.split("<circle ")
             .skip(1)
@@ -334,7 +334,7 @@ fn repeated_sweeps_are_one_chart_of_the_middle() {
     assert_eq!(thrice.matches(" knee</text>").count(), 1);
     let told = " Each point is the middle of 3 repetitions.</figcaption>";
     assert_eq!([&once, &thrice].map(|text| text.matches(told).count()), [0, 2]);
-    // Of a point that could not be measured once, there are fewer.
+    // A point that failed in one repetition has fewer repetitions.
     let mut run = repeated_sweep(&[0.5, 1.0, 3.0]);
     run.phases[0].rate.ops_per_second = None;
     run.phases[0].status = model::run::Status::Failed;
@@ -350,10 +350,10 @@ fn a_knee_is_where_most_repetitions_have_it() {
         run.phases[to].notes.push(note);
     };
     let mut run = repeated_sweep(&[0.5, 1.0, 3.0]);
-    // That of the third repetition, whose points come behind those of two runs of eight tests.
+    // Move the knee of the third repetition, whose points come after two repetitions of eight tests.
     move_knee(&mut run, 16 + 2, 16 + 1);
     assert_eq!(sweeps_of(&run).matches(">Q4 knee<").count(), 1);
-    // That of the second, which is drawn.
+    // Move the knee of the second repetition, which is the one drawn.
     move_knee(&mut run, 8 + 2, 8);
     let text = sweeps_of(&run);
     assert!(!text.contains(" knee</text>"), "{text}");
@@ -367,7 +367,7 @@ fn known_percentiles_lie_within_the_axes() {
     phase.steady = None;
     phase.histogram = None;
     for interval in &mut phase.intervals {
-        // Of 80, no ten lie beyond p90.
+        // Fewer than ten of the 80 operations lie beyond p90.
         interval.histogram = vec![(100_000, 10), (110_000, 10), (120_000, 6)];
     }
     let whole = phase.latency_ns.as_mut().unwrap();
@@ -389,7 +389,7 @@ fn known_percentiles_lie_within_the_axes() {
         text.split("<circle ").skip(1).map(|part| (number(part, "cx=\""), number(part, "cy=\""))).collect();
     assert_eq!(dots.len(), 4, "{text}");
     assert!(dots.windows(2).all(|two| two[0].0 + 20.0 < two[1].0 && two[0].1 > two[1].1 + 10.0), "{dots:?}");
-    // The ends of whiskers lie farther out than their dots, and within.
+    // Whiskers reach beyond their dots, but not beyond the axes.
     let whiskers: Vec<_> = text.split("class=\"l ink\" d=\"").skip(1).collect();
     let lengths = whiskers.iter().map(|part| {
         let path = part.split('"').next().unwrap();
@@ -399,7 +399,7 @@ fn known_percentiles_lie_within_the_axes() {
     let lengths: Vec<_> = lengths.collect();
     assert!(lengths.len() == 2 && lengths.iter().all(|length| *length > 15.0), "{lengths:?}");
     assert!(text.contains("logarithmic"));
-    // Zero has no place on the axis, and takes none.
+    // Zero has no place on a logarithmic axis, and must not break it.
     phase.latency_ns.as_mut().unwrap().p50 = Some(0);
     assert!(!latency::figure(&phase).unwrap().drawing.0.contains("NaN"));
 }
@@ -428,7 +428,7 @@ fn latencies_are_drawn_as_far_as_samples_tell() {
     for interval in &mut phase.intervals {
         interval.histogram = ten.clone();
     }
-    // 60 operations: half of them tell p50, and no ten lie beyond the next bucket.
+    // Of 60 operations, half lie beyond the first bucket, enough for p50; none lie beyond the second.
     assert!(latency::figure(&phase).is_none());
     assert!(histogram::decoded("HISTFAAAAB542pNpmSzMwMDAxQABzFCaEUoz2X+AMgA").is_none());
     assert!(histogram::decoded("").is_none() && histogram::decoded("ü").is_none());
@@ -441,7 +441,7 @@ fn a_page_is_small() {
     assert!(bare.len() < 300_000, "{}", bare.len());
     let whole = page(&run, Embed::Run);
     assert!(whole.len() < PAGE_MAX && whole.contains("download=\"run.json.gz\""), "{}", whole.len());
-    // Where it does not fit, it is left out and that is said.
+    // A run that does not fit is left out, and the page says so.
     let large = page(&long_run(3000), Embed::Run);
     assert!(large.len() < PAGE_MAX && !large.contains("run.json.gz"), "{}", large.len());
     assert!(large.contains("skye report RUN --json FILE"));
@@ -464,7 +464,7 @@ fn a_page_with_its_run_is_small_whatever_things_are_called() {
     let text = page(&run, Embed::Run);
     assert_sound(&text);
     assert!(text.len() < PAGE_MAX && text.contains("download=\"run.json.gz\""), "{}", text.len());
-    // What is shown in full takes the room of the run, to the last byte.
+    // Text that is shown in full takes the room of the run, to the last byte.
     let with = |quotes: usize| {
         let setting = |quotes: usize| model::run::Setting { name: "a".into(), value: "\"".repeat(quotes) };
         let mut run = sample::run();

@@ -1,4 +1,4 @@
-//! The rate of a test over time, and beneath it what the machine did at the same time.
+//! The rate of a test over time, and beneath it the activity of the machine.
 
 use crate::numbers::percent;
 use model::run::{Frame, Interval, PhaseRecord};
@@ -9,29 +9,29 @@ use crate::numbers::{amount, latency};
 use crate::svg::{Drawing, Plot, Scale, Side, compact};
 use crate::text::Kind;
 
-/// Columns that tell their values to whoever points at them.
+/// Most columns with tooltips that show their values.
 const COLUMNS_MAX: usize = 40;
-/// Heights: of the rate, of each track beneath, and of the texts above each.
+/// Heights of the rate, of each track beneath it, of the text above each, and of the labels at the bottom.
 const RATE_HEIGHT: f64 = 108.0;
 const TRACK_HEIGHT: f64 = 40.0;
 const HEAD: f64 = 26.0;
 const FLOOR: f64 = 26.0;
-/// How far axes reach beyond the highest value.
+/// Top of an axis, as a multiple of its highest value.
 const ABOVE: f64 = 1.06;
 /// Fewest intervals that make a line.
 pub(crate) const INTERVALS_MIN: usize = 3;
 
-/// One more thing over time.
+/// A chart beneath the rate, over the same time.
 struct Track {
     name: String,
     points: Vec<(f64, f64)>,
-    /// A second line, and its name.
+    /// Points and name of a second line.
     second: Option<(Vec<(f64, f64)>, &'static str)>,
     most: f64,
     label: fn(f64) -> String,
 }
 
-/// The figure; `None` where there are too few intervals. One that is small has the rate only.
+/// The figure; `None` if there are too few intervals. A small one shows only the rate.
 pub(super) fn figure(phase: &PhaseRecord, is_small: bool) -> Option<Figure> {
     let unit = Unit::of(phase);
     let rate = |interval: &Interval| unit.rate(interval.ops, interval.bytes, interval.length_ns);
@@ -107,7 +107,7 @@ pub(crate) fn middle_s(interval: &Interval) -> f64 {
     (interval.start_ns as f64 + interval.length_ns as f64 / 2.0) / 1e9
 }
 
-/// Its end.
+/// The end of an interval in seconds after the start of its test.
 pub(crate) fn end_s(interval: &Interval) -> f64 {
     (interval.start_ns as f64 + interval.length_ns as f64) / 1e9
 }
@@ -117,7 +117,7 @@ fn seconds(s: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Seconds at a tick: "2.5 s".
+/// Formats seconds at a tick: "2.5 s".
 pub(crate) fn in_seconds(s: f64) -> String {
     format!("{} s", seconds(s))
 }
@@ -176,7 +176,7 @@ fn tracks(phase: &PhaseRecord) -> Vec<Track> {
     tracks
 }
 
-/// Transparent columns over all tracks, each with its values: whoever points at one sees its line and reads them.
+/// Draws transparent columns over all tracks. Pointing at a column shows its line, and its values as a tooltip.
 fn columns(drawing: &mut Drawing, phase: &PhaseRecord, unit: Unit, bottom: f64) {
     let all = &phase.intervals;
     let end = all.iter().map(end_s).fold(0.0, f64::max);
@@ -258,7 +258,7 @@ fn caption(phase: &PhaseRecord, unit: Unit, rates: &[(f64, f64)]) -> String {
     format!("Not steady: between {} and {}.{changed}", unit.shown(low), unit.shown(high))
 }
 
-/// Of tests on files, what lies between the rounds is not timed, so that only rounds have a rate.
+/// Returns the caption for a test on files. The time between its rounds is not measured, so only rounds have a rate.
 fn rounds(phase: &PhaseRecord, unit: Unit) -> String {
     let rates: Vec<_> =
         phase.rounds.iter().filter_map(|round| unit.rate(round.ops, 0, round.elapsed_ns)).collect();

@@ -1,4 +1,4 @@
-//! The unit that a test is known by.
+//! The unit of a test's rate.
 
 use model::run::PhaseRecord;
 use model::workload::Access;
@@ -6,10 +6,10 @@ use model::workload::Access;
 use crate::numbers::{amount, megabytes};
 use crate::text::Kind;
 
-/// What the rate of a test is counted in.
+/// Unit of a test's rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Unit {
-    /// 10^6 bytes per second: tests in sequence.
+    /// 10^6 bytes per second, for sequential tests.
     Megabytes,
     /// Operations per second on data.
     Iops,
@@ -18,7 +18,7 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// That of a test.
+    /// Returns the unit of a test.
     pub(crate) fn of(phase: &PhaseRecord) -> Self {
         match (phase.workload.pattern, Kind::of(phase)) {
             (Some(Access::Sequential), _) if phase.rate.bytes_per_second.is_some() => Self::Megabytes,
@@ -27,7 +27,7 @@ impl Unit {
         }
     }
 
-    /// Its name on an axis.
+    /// Name of the unit on an axis.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Megabytes => "MB/s",
@@ -36,13 +36,13 @@ impl Unit {
         }
     }
 
-    /// What was done in so many nanoseconds, as a rate on the axis; `None` where no time passed.
+    /// Returns the rate on the axis of work done in `ns` nanoseconds; `None` if no time passed.
     pub(crate) fn rate(self, ops: u64, bytes: u64, ns: u64) -> Option<f64> {
         let done = if self == Self::Megabytes { bytes as f64 / 1e6 } else { ops as f64 };
         (ns > 0).then(|| done / (ns as f64 / 1e9))
     }
 
-    /// Operations per second of a test as a rate on the axis.
+    /// Converts operations per second of a test to a rate on the axis.
     pub(crate) fn of_ops(self, phase: &PhaseRecord, ops_per_second: f64) -> f64 {
         match self {
             Self::Megabytes if phase.ops > 0 => {
@@ -52,7 +52,7 @@ impl Unit {
         }
     }
 
-    /// The headline of a test on the axis.
+    /// Returns the headline rate of a test on the axis.
     pub(crate) fn headline(self, phase: &PhaseRecord) -> Option<f64> {
         let rate = match self {
             Self::Megabytes => phase.rate.bytes_per_second.map(|rate| rate / 1e6),
@@ -61,7 +61,7 @@ impl Unit {
         rate.filter(|rate| rate.is_finite())
     }
 
-    /// A rate of the axis in words: "6,881 MB/s", "966,310 IOPS", "142,310/s".
+    /// Formats a rate of the axis: "6,881 MB/s", "966,310 IOPS", "142,310/s".
     pub(crate) fn shown(self, rate: f64) -> String {
         let text = match self {
             Self::Megabytes => megabytes(rate * 1e6),

@@ -1,4 +1,4 @@
-//! Runs with anything in them.
+//! Runs with arbitrary contents.
 
 use model::Limiter;
 use model::figure::Share;

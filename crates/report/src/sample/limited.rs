@@ -1,4 +1,4 @@
-//! What limits the rows of the default run: something of every kind.
+//! Limiters of every kind, for the rows of the default run.
 
 use model::Experiment;
 use model::Limiter;
@@ -15,7 +15,7 @@ use model::run::{
 
 use super::phase;
 
-/// Gives a row its limiter, as sure as the evidence makes it.
+/// Gives a row its verdict, and fills in its words. A marked row is suspect.
 pub(crate) fn limit(phase: &mut PhaseRecord, verdict: Verdict) {
     let is_suspect = phase.notes.iter().any(|note| note.mark != Mark::Remark);
     let trust = if is_suspect { Trust::Suspect } else { Trust::Ok };
@@ -23,7 +23,7 @@ pub(crate) fn limit(phase: &mut PhaseRecord, verdict: Verdict) {
     wording::fill(phase);
 }
 
-/// Shares of the threads' time.
+/// An observation of the shares of the threads' time.
 pub(crate) fn time(parts: &[(TimePart, f64)]) -> Observation {
     let shares = parts.iter().map(|(part, share)| TimeShare { part: *part, share: *share });
     Observation::TimeSpent { time: Time(shares.collect()) }
@@ -37,12 +37,12 @@ fn ran(share: f64) -> Observation {
     Observation::Ran { running_share: Share(share) }
 }
 
-/// Requests in the device, and the operations that waited.
+/// An observation of the requests in the device, and of the operations that waited.
 fn in_device(requests: f64, waiting: f64) -> Observation {
     Observation::InDevice { device: "nvme0n1p2".into(), requests: Mean(requests), waiting: Mean(waiting) }
 }
 
-/// An answer of so many times the rate to a change of the load.
+/// An experiment in which a change of the load multiplied the rate by `times`.
 fn answer(experiment: Experiment, change: &str, before: f64, times: f64) -> Observation {
     Observation::Answer {
         experiment: Tried(experiment),
@@ -154,7 +154,7 @@ pub(super) fn all(phases: &mut [PhaseRecord]) {
     limit(&mut phases[10], Verdict { limiter: Some(Limiter::NotClear), ..unclear });
 }
 
-/// Single bytes, which the C library gathers into calls and the kernel into requests.
+/// A test of single bytes, which the C library gathers into calls and the kernel into requests.
 pub(crate) fn gathered() -> PhaseRecord {
     let mut phase = phase("putc-write");
     (phase.ops, phase.bytes, phase.app_bytes_written) = (80_412_345, 80_412_345, 80_412_345);

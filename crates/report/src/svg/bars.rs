@@ -2,31 +2,31 @@
 
 use super::{Anchor, Drawing, Path, Scale, WIDTH, fitted};
 
-/// One bar with its text before and its value behind.
+/// One bar with its text and its value.
 #[derive(Debug, Clone)]
 pub(crate) struct Bar {
-    /// What it is.
+    /// Name of the bar.
     pub name: String,
-    /// How long it is.
+    /// Length of the bar.
     pub value: f64,
-    /// The value in words, behind the bar.
+    /// The value in words, above the end of the bar.
     pub shown: String,
     /// Class of its colour.
     pub class: &'static str,
-    /// What is told to whoever points at it.
+    /// Tooltip of the bar.
     pub title: String,
 }
 
-/// Height that each bar takes, with its text above it.
+/// Height of each bar with the text above it.
 const ROW: f64 = 38.0;
-/// Widths: of a character of a value at most, and between its text and its value.
+/// Widths: the widest character of a value, and the gap between text and value.
 const DIGIT: f64 = 8.4;
 const GAP: f64 = 8.0;
 /// Height of the bar itself.
 const THICK: f64 = 12.0;
 
-/// Bars beneath each other, all from zero to `full`; each has its text and value above it. Where `rail` is set, the way
-/// from its end to `full` shows, too.
+/// Draws bars beneath each other, on a scale from zero to `full`, each with its text and value above it. If `rail` is
+/// set, the way from the end of a bar to `full` is visible, too.
 pub(crate) fn bars(title: &str, description: &str, all: &[Bar], full: f64, rail: bool) -> String {
     let mut drawing = Drawing::new(all.len() as f64 * ROW, title, description);
     let scale = Scale::linear(0.0, full, [0.0, WIDTH]);
@@ -38,7 +38,7 @@ pub(crate) fn bars(title: &str, description: &str, all: &[Bar], full: f64, rail:
         if rail {
             drawing.area("rail", [0.0, top + 20.0, WIDTH, THICK], "");
         }
-        // What is more than nothing can be seen.
+        // Every value above zero must be visible.
         let length = scale.place(bar.value).max(if bar.value > 0.0 { 1.0 } else { 0.0 });
         if length > 0.0 {
             drawing.area(bar.class, [0.0, top + 20.0, length, THICK], &bar.title);
@@ -50,9 +50,9 @@ pub(crate) fn bars(title: &str, description: &str, all: &[Bar], full: f64, rail:
 /// A part of a stacked bar.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
-    /// What it is.
+    /// Name of the part.
     pub name: &'static str,
-    /// Its share, 0 to 1.
+    /// Share of the whole, 0 to 1.
     pub share: f64,
     /// The share in words.
     pub shown: String,
@@ -60,7 +60,7 @@ pub(crate) struct Part {
     pub class: &'static str,
 }
 
-/// Parts side by side, as they make one whole. The texts to go with it are the page's.
+/// Draws the parts of a whole side by side. The page adds their texts.
 pub(crate) fn stacked(title: &str, description: &str, parts: &[Part]) -> String {
     let mut drawing = Drawing::new(18.0, title, description);
     drawing.area("rail", [0.0, 1.0, WIDTH, 16.0], "");

@@ -1,7 +1,9 @@
-//! Static SVG: scales with round ticks, paths, bars, lines over time, titles for whoever points at something.
+//! Static SVG: scales with round ticks, paths, bars, lines over time, tooltips.
 //!
-//! Written by hand: what is wanted is small files without scripts, whose colours are classes of the page around them, and
-//! no library that draws charts yields that. Lengths are units of the drawing, of which [`WIDTH`] make its whole width.
+//! The SVG is written by hand: files must be small, have no scripts, and take their colours from classes of the page.
+//! No charting library yields that. Lengths are in units of the drawing, whose whole width is [`WIDTH`].
+//!
+//! A new colour is a variable and a class in `templates/page.css`, for light, dark and paper.
 
 mod bars;
 mod path;
@@ -19,21 +21,21 @@ pub(crate) use thin::thinned;
 
 use model::markup::escape;
 
-/// Width of every drawing. A telephone shows it on about 345 pixels, a page on 440; text of 13 units can be read on both.
+/// Width of every drawing. A phone shows it on about 345 pixels, a page on 440; text of 13 units is readable on both.
 pub(crate) const WIDTH: f64 = 400.0;
 
-/// Where a text stands, as seen from its point.
+/// Position of a text relative to its point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Anchor {
-    /// It begins there.
+    /// The text begins at the point.
     Start,
-    /// It has its middle there.
+    /// The text is centred on the point.
     Middle,
-    /// It ends there.
+    /// The text ends at the point.
     End,
 }
 
-/// A drawing under construction. Colours are classes; the page says what they look like.
+/// A drawing under construction. Colours are classes, which the page defines.
 #[derive(Debug)]
 pub(crate) struct Drawing {
     height: f64,
@@ -43,19 +45,19 @@ pub(crate) struct Drawing {
 }
 
 impl Drawing {
-    /// An empty one. The title names it, the description says what it shows to whoever cannot see it.
+    /// Starts an empty drawing. The title names it; the description says what it shows, for screen readers.
     pub(crate) fn new(height: f64, title: &str, description: &str) -> Self {
         Self { height, title: escape(title), description: escape(description), body: String::new() }
     }
 
-    /// A path of that class.
+    /// Adds a path of that class.
     pub(crate) fn path(&mut self, class: &str, path: &Path) {
         if !path.is_empty() {
             let _ = write!(self.body, "<path class=\"{class}\" d=\"{}\"/>", path.as_str());
         }
     }
 
-    /// A path that tells something to whoever points at it.
+    /// Adds a path with a tooltip.
     pub(crate) fn told(&mut self, class: &str, path: &Path, title: &str) {
         if !path.is_empty() {
             let (path, title) = (path.as_str(), escape(title));
@@ -63,14 +65,14 @@ impl Drawing {
         }
     }
 
-    /// A rectangle that tells something to whoever points at it; nothing is told where the title is empty.
+    /// Adds a rectangle, with a tooltip unless the title is empty.
     pub(crate) fn area(&mut self, class: &str, [x, y, width, height]: [f64; 4], title: &str) {
         let mut path = Path::default();
         path.rectangle(x, y, width, height);
         if title.is_empty() { self.path(class, &path) } else { self.told(class, &path, title) }
     }
 
-    /// A point of a series.
+    /// Adds a point of a series, with a tooltip.
     pub(crate) fn dot(&mut self, class: &str, x: f64, y: f64, title: &str) {
         let title = escape(title);
         let _ = write!(
@@ -79,7 +81,7 @@ impl Drawing {
         );
     }
 
-    /// A text. Its point lies on its base line.
+    /// Adds a text. Its point lies on its baseline.
     pub(crate) fn text(&mut self, class: &str, anchor: Anchor, x: f64, y: f64, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "",
@@ -93,7 +95,7 @@ impl Drawing {
         );
     }
 
-    /// The drawing as an element that can stand in a page.
+    /// Returns the drawing as an element of a page.
     pub(crate) fn finish(self) -> String {
         let Self { height, title, description, body } = self;
         format!(
@@ -102,16 +104,15 @@ impl Drawing {
     }
 }
 
-/// The text in at most so many units at 13 units to the line; where it is cut, "…" says so. Which letters a reader's own
-/// font has is not known: these widths are those of wide ones. No library knows
-/// them without the font.
+/// Cuts the text to at most `width` units at a font size of 13 units; "…" marks a cut. The reader's font is not known,
+/// so the widths are those of wide letters. No library knows widths without the font.
 pub(crate) fn fitted(text: &str, width: f64) -> String {
     let of = |character: char| match character {
         'i' | 'j' | 'l' | 't' | 'f' | 'r' | 'I' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | ' ' | '('
         | ')' | '/' => 5.6,
         'm' | 'w' | 'M' | 'W' | '@' | '%' => 13.2,
         'A'..='Z' | '<' | '>' | '=' | '+' | '~' => 9.6,
-        // "0" to "9", the other small letters, and those of most scripts that are written in letters.
+        // Digits, the other small letters, and the letters of most alphabets.
         '\0'..='\u{10ff}' => 8.3,
         _ => 14.0,
     };

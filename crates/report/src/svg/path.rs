@@ -1,4 +1,4 @@
-//! Paths in as few characters as they can be written in: tenths of a unit, each point relative to the one before.
+//! Paths in as few characters as possible: rounded to tenths of a unit, each point relative to the one before.
 
 /// A path under construction.
 #[derive(Debug, Clone, Default)]
@@ -6,12 +6,12 @@ pub(crate) struct Path {
     text: String,
     /// The last point, in tenths.
     at: (i64, i64),
-    /// Whether the last letter was that of a line, which need not be repeated.
+    /// True if the last letter was that of a line, which need not be repeated.
     is_line: bool,
 }
 
 impl Path {
-    /// Begins a part.
+    /// Begins a part at a point.
     pub(crate) fn go(&mut self, x: f64, y: f64) {
         self.at = (tenths(x), tenths(y));
         self.text.push('M');
@@ -20,7 +20,7 @@ impl Path {
         self.is_line = false;
     }
 
-    /// A straight line to there.
+    /// Adds a straight line to a point.
     pub(crate) fn line(&mut self, x: f64, y: f64) {
         let to = (tenths(x), tenths(y));
         let (dx, dy) = (to.0 - self.at.0, to.1 - self.at.1);
@@ -44,13 +44,13 @@ impl Path {
         self.is_line = false;
     }
 
-    /// A line to the beginning of this part.
+    /// Adds a line back to the beginning of this part.
     pub(crate) fn close(&mut self) {
         self.text.push('z');
         self.is_line = false;
     }
 
-    /// A rectangle, from its corner at the top left.
+    /// Adds a rectangle, from its top left corner.
     pub(crate) fn rectangle(&mut self, x: f64, y: f64, width: f64, height: f64) {
         self.go(x, y);
         self.line(x + width, y);
@@ -59,7 +59,7 @@ impl Path {
         self.close();
     }
 
-    /// Lines through points; where a point is missing, there is a gap. A point between two gaps becomes a short dash.
+    /// Draws lines through points; a missing point makes a gap. A point between two gaps becomes a short dash.
     pub(crate) fn through(points: impl IntoIterator<Item = Option<(f64, f64)>>) -> Self {
         let mut path = Self::default();
         let mut part: Vec<(f64, f64)> = Vec::new();
@@ -80,12 +80,12 @@ impl Path {
         path
     }
 
-    /// Whether nothing is drawn.
+    /// Returns true if the path draws nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// As an attribute.
+    /// The path as the value of an attribute.
     pub(crate) fn as_str(&self) -> &str {
         &self.text
     }
@@ -96,7 +96,7 @@ impl Path {
     }
 }
 
-/// What is not finite is nowhere, and what is far away is no farther than any drawing is wide.
+/// Rounds a value to tenths. Values are clamped to a range far wider than any drawing, and NaN becomes 0.
 fn tenths(value: f64) -> i64 {
     (value.clamp(-1e5, 1e5) * 10.0).round() as i64
 }
@@ -115,7 +115,7 @@ fn number(text: &mut String, tenths: i64) {
     }
 }
 
-/// A number after another: a sign separates as well as a blank.
+/// Writes a number after another: a minus sign separates as well as a blank.
 fn second(text: &mut String, tenths: i64) {
     if tenths >= 0 {
         text.push(' ');
@@ -150,7 +150,7 @@ mod tests {
         assert!(Path::through([None]).is_empty());
     }
 
-    /// The last point of a path as it is written.
+    /// Parses a written path, and returns its last point.
     fn end_of(text: &str) -> (f64, f64) {
         let spaced: String = text
             .chars()

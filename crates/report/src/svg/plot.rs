@@ -1,48 +1,49 @@
-//! A part of a drawing with two axes, and what is drawn in it.
+//! Plots: parts of a drawing with two axes, and lines and areas in them.
 
 use super::{Anchor, Drawing, Path, Scale, WIDTH, thinned};
 
-/// Where plots lie between left and right: room for texts of the axis before it.
+/// Left and right end of every plot; there is room for the labels of the axis on the left.
 const LEFT: f64 = 52.0;
 const RIGHT: f64 = WIDTH - 8.0;
-/// Points of a line that can be told apart: one pair for each two units.
+/// Pairs of points of a line that can be told apart: one for each two units.
 const BUCKETS: usize = 170;
 
-/// What stands at a tick.
+/// Formats the label of a tick.
 pub(crate) type Label = fn(f64) -> String;
 
 /// An axis with ticks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Side {
-    /// Its values.
+    /// Scale of the axis.
     pub scale: Scale,
-    /// Ticks that it has at most.
+    /// Most ticks on the axis.
     pub ticks: usize,
-    /// What stands at them.
+    /// Labels of the ticks.
     pub label: Label,
 }
 
-/// Two axes and the room between them.
+/// Two axes and the area between them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plot {
-    /// From left to right.
+    /// Axis from left to right.
     pub x: Side,
-    /// From the bottom to the top.
+    /// Axis from bottom to top.
     pub y: Side,
     top: f64,
     bottom: f64,
 }
 
 impl Plot {
-    /// From left to right of every plot.
+    /// Left and right end of every plot.
     pub(crate) const ACROSS: [f64; 2] = [LEFT, RIGHT];
 
-    /// A plot between two heights of the drawing; `y` makes the scale of its height.
+    /// Makes a plot between two heights of the drawing; `y` makes the vertical axis for them.
     pub(crate) fn new(x: Side, [top, bottom]: [f64; 2], y: impl FnOnce([f64; 2]) -> Side) -> Self {
         Self { x, y: y([bottom, top]), top, bottom }
     }
 
-    /// Rules and texts beside it, what is measured above it unless that is empty, and, where `has_floor` is set, ticks and texts below.
+    /// Draws rules with labels beside the plot, and above it the measure `what`, unless that is empty. If `has_floor`
+    /// is set, ticks with labels are drawn below.
     pub(crate) fn axes(&self, drawing: &mut Drawing, what: &str, has_floor: bool) {
         let mut rules = Path::default();
         for value in self.y.scale.ticks(self.y.ticks) {
@@ -64,7 +65,7 @@ impl Plot {
                 let x = self.x.scale.place(*value);
                 ticks.go(x, self.bottom);
                 ticks.line(x, self.bottom + 5.0);
-                // The last would hang over.
+                // A centred last label would hang over the edge.
                 let anchor = if x > RIGHT - 14.0 { Anchor::End } else { Anchor::Middle };
                 let x = if anchor == Anchor::End { x + 6.0 } else { x };
                 drawing.text("t d", anchor, x, self.bottom + 18.0, &(self.x.label)(*value));
@@ -73,18 +74,18 @@ impl Plot {
         }
     }
 
-    /// A point's place.
+    /// Returns the place of a point in the drawing.
     pub(crate) fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
         (self.x.scale.place(x), self.y.scale.place(y))
     }
 
-    /// A line through points, as many as can be seen.
+    /// Draws a line through points, thinned to as many as can be seen.
     pub(crate) fn line(&self, drawing: &mut Drawing, class: &str, points: &[(f64, f64)]) {
         let places = thinned(points, BUCKETS).into_iter().map(|point| Some(self.place(point)));
         drawing.path(class, &Path::through(places));
     }
 
-    /// The area between points and the floor, as many as can be seen.
+    /// Fills the area between the floor and points, thinned to as many as can be seen.
     pub(crate) fn area(&self, drawing: &mut Drawing, class: &str, points: &[(f64, f64)]) {
         let places: Vec<_> = thinned(points, BUCKETS).into_iter().map(|point| self.place(point)).collect();
         let ([(first, _), ..], [.., (last, _)]) = (places.as_slice(), places.as_slice()) else { return };
@@ -96,13 +97,13 @@ impl Plot {
         drawing.path(class, &path);
     }
 
-    /// What lies between two values of the axis from left to right, over the whole height.
+    /// Fills the span between two values of the horizontal axis, over the whole height.
     pub(crate) fn span(&self, drawing: &mut Drawing, class: &str, from: f64, to: f64, title: &str) {
         let (from, to) = (self.x.scale.place(from), self.x.scale.place(to));
         drawing.area(class, [from, self.top, (to - from).max(0.0), self.bottom - self.top], title);
     }
 
-    /// A line from the bottom to the top.
+    /// Draws a vertical line from the bottom to the top.
     pub(crate) fn upright(&self, drawing: &mut Drawing, class: &str, at: f64, title: &str) {
         let x = self.x.scale.place(at);
         let mut path = Path::default();
@@ -111,7 +112,7 @@ impl Plot {
         drawing.told(class, &path, title);
     }
 
-    /// An interval of values at one place, as a line from its low to its high end.
+    /// Draws an interval of values at one place, as a line from its low to its high end.
     pub(crate) fn whisker(
         &self,
         drawing: &mut Drawing,
@@ -127,7 +128,7 @@ impl Plot {
         drawing.told(class, &path, title);
     }
 
-    /// The heights between which it lies.
+    /// Returns the heights of the plot's top and bottom.
     pub(crate) fn heights(&self) -> [f64; 2] {
         [self.top, self.bottom]
     }

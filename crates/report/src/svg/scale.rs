@@ -1,27 +1,27 @@
-//! From values to places, with round ticks.
+//! Scales from values to places, with round ticks.
 
 use model::numbers::round_step;
 
-/// A scale. Values beyond its ends are placed at them, and what is no number at its low end.
+/// A scale. Values beyond its ends are placed at the ends, and NaN at the low end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
     low: f64,
     high: f64,
-    /// Where the ends lie.
+    /// Places of the low and the high end.
     start: f64,
     end: f64,
     is_log: bool,
 }
 
 impl Scale {
-    /// From zero to the next round value, with about so many ticks.
+    /// Makes a scale from zero to the next round value, with about `ticks` ticks.
     pub(crate) fn from_zero(high: f64, ticks: usize, [start, end]: [f64; 2]) -> Self {
         let high = if high.is_finite() && high > 0.0 { high.min(1e300) } else { 1.0 };
         let step = round_step(high / ticks.max(1) as f64);
         Self { low: 0.0, high: (high / step * (1.0 - 1e-9)).ceil() * step, start, end, is_log: false }
     }
 
-    /// From one value to another as they are.
+    /// Makes a scale from one value to another, without rounding them.
     pub(crate) fn linear(low: f64, high: f64, [start, end]: [f64; 2]) -> Self {
         let low = if low.is_finite() { low.clamp(-1e300, 1e300) } else { 0.0 };
         let high = if high.is_finite() && high > low { high.min(1e300) } else { low };
@@ -29,7 +29,7 @@ impl Scale {
         Self { low, high, start, end, is_log: false }
     }
 
-    /// Equal ratios at equal distances, as they are; for latencies.
+    /// Makes a logarithmic scale from one value to another, without rounding them; for latencies.
     pub(crate) fn log(low: f64, high: f64, [start, end]: [f64; 2]) -> Self {
         let low = if low.is_finite() && low > 0.0 { low.min(1e300) } else { 1.0 };
         // At least a factor of two, or neighbours would look far apart.
@@ -37,7 +37,7 @@ impl Scale {
         Self { low, high, start, end, is_log: true }
     }
 
-    /// Where a value lies.
+    /// Returns the place of a value.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let share = if self.is_log {
             (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
@@ -48,7 +48,7 @@ impl Scale {
         self.start + share * (self.end - self.start)
     }
 
-    /// Round values on it, at most about so many.
+    /// Returns round values on the scale, at most about `most`.
     pub(crate) fn ticks(&self, most: usize) -> Vec<f64> {
         if self.is_log { self.log_ticks(most) } else { self.linear_ticks(most) }
     }
@@ -84,7 +84,7 @@ impl Scale {
     }
 }
 
-/// A value in few characters: "0", "0.5", "250", "1.5k", "12M".
+/// Formats a value in few characters: "0", "0.5", "250", "1.5k", "12M".
 pub(crate) fn compact(value: f64) -> String {
     const UNITS: [(f64, &str); 5] = [(1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
     let size = value.abs();

@@ -1,7 +1,7 @@
-//! As many points as can be seen, without losing what stands out.
+//! Thins points to as many as can be seen, without losing outliers.
 
-/// At most `buckets` pairs of points: of each bucket of neighbours the lowest and the highest, in their order. Where there
-/// are no more points than that, all of them. Points that are no numbers are left out.
+/// Returns at most `buckets` pairs of points: the lowest and the highest of each bucket of neighbours, in their order.
+/// If there are no more points than that, it returns all of them. Points that are not finite are left out.
 pub(crate) fn thinned(points: &[(f64, f64)], buckets: usize) -> Vec<(f64, f64)> {
     let sound: Vec<_> = points.iter().copied().filter(|(x, y)| x.is_finite() && y.is_finite()).collect();
     if sound.len() <= buckets.max(1) * 2 {

@@ -6,30 +6,30 @@ use super::style::paint;
 pub(crate) const INDENT: usize = 2;
 /// Least width of name and label together.
 pub(crate) const SUBJECT_WIDTH_MIN: usize = 24;
-/// Most of it: room for a label of 36 characters.
+/// Most width of name and label together: room for a label of 36 characters.
 pub(crate) const SUBJECT_WIDTH_MAX: usize = NAME_WIDTH + 1 + 36;
-/// Least width of the name, so that labels stand beneath each other.
+/// Least width of the name, so that labels are aligned.
 pub(crate) const NAME_WIDTH: usize = 8;
 /// Least width of block and pattern of a data test: "128K rnd".
 pub(crate) const PATTERN_WIDTH: usize = 8;
 
-/// Room that the shortest form of every limiter has, also with " (likely)" behind it: with it, the narrowest table has 80
-/// columns.
+/// Room for the shortest form of every limiter, even with " (likely)" at its end. With this room, the narrowest table
+/// has 80 columns.
 pub(crate) const LIMITER_WIDTH_MIN: usize = 25;
 
-/// Which columns there are: the narrower a terminal is, the fewer, so that no line of a table is broken.
+/// Selection of columns. A narrower terminal has fewer, so that no line of a table is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// All but what limits, for runs of which none of the numbers is one of storage.
+    /// All columns but the limiter, for runs without any number of storage.
     Bare,
-    /// All.
+    /// All columns.
     Whole,
     /// Without the interval and the median.
     Narrow,
 }
 
 impl Layout {
-    /// The fullest one that fits beside subjects of that width.
+    /// Returns the fullest layout that fits beside subjects of that width.
     pub(crate) fn fitting(subject_width: usize, columns: usize) -> Self {
         let fits = |layout: &Self| {
             Columns::beside(subject_width, *layout).limiter_start + LIMITER_WIDTH_MIN <= columns
@@ -38,7 +38,7 @@ impl Layout {
     }
 }
 
-/// Where the columns end. All of them move with the width of the first.
+/// Ends of the columns. All of them move with the width of the first.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Columns {
     /// The subject: name and label.
@@ -47,18 +47,18 @@ pub(crate) struct Columns {
     pub megabytes_end: usize,
     /// The whole part of operations per second: room for 12,345,678 before it.
     pub ops_end: usize,
-    /// How far the 95 % interval of the rate reaches; before it there is room for the fraction of a small rate.
+    /// The half-width of the rate's 95 % interval; before it there is room for the fraction of a small rate.
     pub interval_end: Option<usize>,
     /// The median and the 99th percentile.
     pub latency_ends: [Option<usize>; 2],
     /// The mark: it is about the numbers before it.
     pub mark_end: usize,
-    /// What limits begins here, with its sign before it, and is as long as it is.
+    /// The limiter, which begins here, after the mark. Its width is not fixed.
     pub limiter_start: usize,
 }
 
 impl Columns {
-    /// The columns beside subjects of that width.
+    /// Returns the columns beside subjects of that width.
     pub(crate) const fn beside(subject_width: usize, layout: Layout) -> Self {
         let subject_end = INDENT + subject_width;
         let megabytes_end = subject_end + 7;
@@ -89,7 +89,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Places a cell so that its first character stands at `column`, or further right where that is taken.
+    /// Places a cell so that it begins at `column`, or further right if that is taken.
     pub(crate) fn left(&mut self, column: usize, cell: &str, style: anstyle::Style) {
         let taken = if self.width == 0 { 0 } else { self.width + 1 };
         let start = column.max(taken);
@@ -109,13 +109,13 @@ impl Line {
         self.left(column.saturating_sub(whole.chars().count()), cell, style);
     }
 
-    /// The line.
+    /// Returns the line.
     pub(crate) fn finish(self) -> String {
         self.text
     }
 }
 
-/// The text in at most `width` characters; where it is cut, "…" says so.
+/// Cuts the text to at most `width` characters; "…" marks a cut.
 pub(crate) fn fit(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -124,7 +124,7 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// The end of the text in at most `width` characters: of a path, the end says most.
+/// Cuts the beginning of the text to at most `width` characters, because the end of a path says most.
 pub(crate) fn fit_end(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width {

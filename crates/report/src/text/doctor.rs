@@ -1,4 +1,4 @@
-//! `skye doctor`: what was looked at, what came of it, and whether one can measure here.
+//! `skye doctor`: the examined machine, a line for each check, and the conclusion.
 
 use model::health::{Check, Fitness};
 use model::run::Environment;
@@ -8,29 +8,29 @@ use super::style::{RED, Style, YELLOW, paint};
 use super::wrap::{field, loose, with_units, wrap};
 use crate::printable;
 
-/// Columns before what was found: two blanks, the state, the name of the check.
+/// Columns before a finding: two blanks, the state, the name of the check.
 const INDENT: usize = 20;
-/// Stands before what to do, and blanks before its further lines.
+/// Prefix of advice, and the blanks before its further lines.
 const ARROW: &str = "→ ";
 const UNDER_ARROW: &str = "  ";
 
-/// What is looked at: target, devices, host.
+/// Lists what the checks examine: target, devices, host.
 pub fn examined(environment: &Environment, style: &Style) -> String {
     let lines: Vec<_> =
         surroundings(environment).into_iter().map(|(name, text)| field(name, &text, style)).collect();
     style.finish(lines.join("\n"))
 }
 
-/// A line for each check, and what they come to.
+/// Renders a line for each check, and the conclusion.
 pub fn doctor(checks: &[Check], style: &Style) -> String {
     let lines: Vec<_> = checks.iter().map(|check| line(check, style)).collect();
     style.finish(format!("{}\n\n{}", lines.join("\n"), conclusion(checks, style)))
 }
 
-/// What was found, and beneath it what to do.
+/// Renders the finding of a check, and beneath it the advice.
 fn line(check: &Check, style: &Style) -> String {
     let width = style.paragraph() - INDENT;
-    // What cannot be shown is replaced before lines are broken, as it may take more room then.
+    // Characters that cannot be shown are replaced before lines are broken, because replacements may be longer.
     let wrapped = |text: &str, width: usize| wrap(&with_units(&style.foreign(text)), width);
     let mut lines = wrapped(&check.found, width);
     if let Some(advice) = &check.advice {
@@ -64,7 +64,7 @@ fn colour(fitness: Fitness) -> anstyle::Style {
     }
 }
 
-/// Whether one can measure here, in a line.
+/// Says in a line if this machine is fit to measure on.
 fn conclusion(checks: &[Check], style: &Style) -> String {
     let named = |fitness| {
         let mut names: Vec<_> =

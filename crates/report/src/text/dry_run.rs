@@ -1,4 +1,4 @@
-//! The plan as a preset file, with what it will cost as comments.
+//! The plan as a preset file, with its costs as comments.
 
 use model::plan::Plan;
 use model::run::Environment;
@@ -30,7 +30,7 @@ pub fn dry_run(plan: &Plan, environment: &Environment) -> String {
     ));
     let mut last = None;
     for phase in &plan.phases {
-        // A sweep stands apart.
+        // An empty comment line separates a sweep from the rest.
         if last.is_some_and(|last| last != &phase.group) {
             text.push_str("#\n");
         }
@@ -43,7 +43,7 @@ pub fn dry_run(plan: &Plan, environment: &Environment) -> String {
     text
 }
 
-/// When the phase ends, whichever comes first: "for 10 s or 6 GB".
+/// Limits at which the phase ends, whichever comes first: "for 10 s or 6 GB".
 fn until(plan: &Plan, phase: &PlannedPhase) -> String {
     let stop = phase.stop;
     let limits = [
@@ -63,7 +63,8 @@ fn until(plan: &Plan, phase: &PlannedPhase) -> String {
     if limits.is_empty() { String::new() } else { format!("for {}", limits.join(" or ")) }
 }
 
-/// How it is issued where that is not plain, and what it stands in for: ", engine uring", ", in place of read:q8".
+/// The engine, unless it is the default or in the spec, and the replaced test:
+/// ", engine uring", ", in place of read:q8".
 fn how(phase: &PlannedPhase) -> String {
     let is_told = phase.workload.data().is_some_and(|data| data.engine.is_some());
     let mut text = String::new();

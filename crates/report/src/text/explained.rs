@@ -1,16 +1,16 @@
-//! `skye explain`: what is known about a limiter, and the list of all of them.
+//! `skye explain`: a page about a limiter, and the list of all limiters.
 
 use super::style::{BOLD, DIM, Style, paint};
 use super::wrap::wrap;
 
 /// Columns before the text of a page.
 const INDENT: usize = 4;
-/// Columns before what is said in the list: two blanks, the longest code, two blanks.
+/// Columns before a meaning in the list: two blanks, the longest code, two blanks.
 const LIST_INDENT: usize = 23;
-/// Narrower than this, what is said stands beneath its word.
+/// Least width of a meaning beside its code; a narrower one goes beneath.
 const LIST_TEXT_MIN: usize = 40;
 
-/// One limiter on a page: its title, its code, and under each heading what is to be said.
+/// Renders a page about one limiter: its title, its code, and a text under each heading.
 pub fn page(title: &str, code: &str, sections: &[(&str, String)], style: &Style) -> String {
     let mut blocks = vec![format!("{} {}", paint(BOLD, title), paint(DIM, &format!("· {code}")))];
     for (heading, text) in sections {
@@ -20,7 +20,7 @@ pub fn page(title: &str, code: &str, sections: &[(&str, String)], style: &Style)
     style.finish(blocks.join("\n\n"))
 }
 
-/// All of them, a line each: the code, and what it means.
+/// Renders the list of all limiters, one line each: code and meaning. The text `after` follows.
 pub fn index(entries: &[(&str, &str)], after: &str, style: &Style) -> String {
     let room = style.paragraph().saturating_sub(LIST_INDENT);
     let mut lines = Vec::new();

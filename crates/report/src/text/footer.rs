@@ -1,4 +1,4 @@
-//! The last lines: how quiet the machine was, what the tool itself cost, where the result lies.
+//! The last lines: compared data, noise of the machine, cost of the tool itself, output of a command beside the tests.
 
 use std::path::Path;
 
@@ -11,12 +11,12 @@ use super::wrap::{field, together};
 use crate::numbers::{duration, latency, percent, thousands};
 use crate::{printable, time};
 
-/// From this share of time or I/O that others took on, noise is "moderate": differences of a few percent may be noise.
+/// Share of time or I/O taken by others from which on noise is "moderate": differences of a few percent may be noise.
 const NOISE_MODERATE: f64 = 0.02;
-/// From this share on, noise is "high": repeat the run on a quieter machine.
+/// Share from which on noise is "high": repeat the run on a quieter machine.
 const NOISE_HIGH: f64 = 0.10;
 
-/// The lines after the notes of a run that is told whole.
+/// The lines after the notes of a run that is shown in full.
 pub(super) fn footer(run: &Run, style: &Style) -> String {
     let mut lines = Vec::new();
     let mut line =
@@ -34,22 +34,22 @@ pub(super) fn footer(run: &Run, style: &Style) -> String {
     style.finish(lines.join("\n"))
 }
 
-/// How quiet the machine was, and what skye itself cost, with their names.
+/// Returns the noise of the machine and the cost of skye itself, with their names.
 fn known_costs(run: &Run) -> [(&'static str, Option<String>); 2] {
-    // On a clock of its own, nothing disturbs and nothing costs.
+    // A simulated device has a clock of its own, so nothing disturbs it and nothing costs time.
     let is_real = run.environment.target.backing != Backing::Simulated;
     let known = |text: Option<String>| text.filter(|_| is_real);
     [("noise", known(noise(run))), ("tool", known(tool(&run.tool)))]
 }
 
-/// The same as lines.
+/// Renders noise and cost as lines.
 pub(super) fn costs(run: &Run, style: &Style) -> String {
     let lines = known_costs(run).into_iter();
     let lines = lines.filter_map(|(name, text)| text.map(|text| field(name, &text, style)));
     style.finish(lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// The user's command that ran beside the tests, and where its output lies.
+/// The user's command that ran beside the tests, and the place of its output.
 pub(super) fn beside(run: &Run, of_document: &Path) -> Option<String> {
     let ran: Vec<_> = run.phases.iter().filter_map(|phase| phase.beside.as_ref()).collect();
     let command = printable(&ran.first()?.command);
@@ -66,17 +66,17 @@ pub(super) fn beside(run: &Run, of_document: &Path) -> Option<String> {
     Some(format!("`{command}`: output beside {tests} in {place}"))
 }
 
-/// Says that the run was ended early, and how much of it there is.
+/// Says how many tests finished, if the run was ended early.
 pub(crate) fn partial(run: &Run) -> Option<String> {
     if run.run_status == RunStatus::Complete {
         return None;
     }
     let planned = run.plan.phases.len() * run.plan.repetitions.max(1) as usize;
     let measured = run.phases.iter().filter(|phase| phase.status == Status::Done).count();
-    Some(format!("{measured} of {planned} tests came to their end"))
+    Some(format!("{measured} of {planned} tests finished"))
 }
 
-/// Whether all that was read and compared was as written; `None` where nothing was compared.
+/// Returns true if all compared data was as written; `None` if nothing was compared.
 pub(crate) fn compared_all(phases: &[PhaseRecord]) -> Option<bool> {
     let is_damaged =
         phases.iter().flat_map(|phase| &phase.notes).any(|note| note.code == "verification_failed");
@@ -84,7 +84,7 @@ pub(crate) fn compared_all(phases: &[PhaseRecord]) -> Option<bool> {
     (is_damaged || is_compared).then_some(!is_damaged)
 }
 
-/// How much of what was read was compared with what had been written.
+/// Says how much data was compared with what had been written, and the outcome.
 pub(crate) fn compared(phases: &[PhaseRecord]) -> Option<String> {
     let blocks: u64 = phases.iter().map(|phase| phase.verified_blocks).fold(0, u64::saturating_add);
     let counted = match blocks {
@@ -97,7 +97,7 @@ pub(crate) fn compared(phases: &[PhaseRecord]) -> Option<String> {
     Some(format!("{counted} compared byte by byte, {outcome}"))
 }
 
-/// The shares that others took over all phases, each weighted by how long it took. These are the figures that mark rows:
+/// The shares that others took over all phases, each weighted by its time. Rows are marked by the same figures, so
 /// noise is never low beside a row that was marked for it.
 pub(crate) fn noise(run: &Run) -> Option<String> {
     let device = run.phases.iter().find_map(|phase| phase.device.as_ref());
@@ -142,7 +142,7 @@ fn mean<'a>(shares: impl Iterator<Item = (&'a PhaseRecord, Option<f64>)>) -> Opt
     (weight > 0.0).then(|| weighted / weight)
 }
 
-/// What the tool itself cost; `None` where it does not know.
+/// The cost of the tool itself; `None` if it is not known.
 pub(crate) fn tool(tool: &Tool) -> Option<String> {
     let ns = |value: f64| latency(value.round().max(0.0) as u64);
     let parts = [

@@ -1,4 +1,4 @@
-//! What limited a row, in the words of the tables and of the paragraphs beneath them.
+//! The limiter of a row, in the words of the tables and of the paragraphs beneath them.
 
 use model::observation::Observation;
 use model::run::{Confidence, PhaseRecord};
@@ -9,30 +9,30 @@ use super::style::{DIM, GREEN, YELLOW};
 use crate::numbers::percent;
 use crate::printable;
 
-/// Stands behind a limiter that is likely and not confirmed.
+/// Suffix of a limiter that is likely but not confirmed.
 pub(crate) const LIKELY: &str = " (likely)";
-/// A gain by more depth from which on a reader may want it.
+/// Least gain by more depth that is shown, because a reader may want it.
 const GAIN_MIN: f64 = 0.1;
 
-/// What limited it and how surely that is known; `None` in documents of older versions, and where there is nothing to
-/// tell. What nobody knows is not clear, whatever stands first in its ranking.
+/// Returns the limiter of a phase and its confidence; `None` in documents of older versions, and without a limiter.
+/// An undetermined limiter is not clear, whatever is first in its ranking.
 pub(crate) fn of(phase: &PhaseRecord) -> Option<(Limiter, Confidence)> {
     let verdict = phase.verdict.as_ref()?;
     let limiter = verdict.limiter?;
     match verdict.confidence {
         Some(Confidence::Undetermined) => Some((Limiter::NotClear, Confidence::Undetermined)),
         _ if limiter == Limiter::NotClear => Some((limiter, Confidence::Undetermined)),
-        // What does not say how surely it is known is not called confirmed.
+        // A limiter without a confidence is not called confirmed.
         confidence => Some((limiter, confidence.unwrap_or(Confidence::Likely))),
     }
 }
 
-/// Whether it is a limit of the device: then the test measured what it was made for.
+/// Returns true if the device is the limit: then the test measured what it was made for.
 pub(crate) fn is_of_device(limiter: Limiter) -> bool {
     matches!(limiter, Limiter::DeviceBandwidth | Limiter::DeviceOps | Limiter::DeviceLatency)
 }
 
-/// The cell of the table: its words in at most `room` characters, and their colour.
+/// Returns the cell of the table: the limiter in at most `room` characters, and its colour.
 pub(crate) fn cell(phase: &PhaseRecord, room: usize) -> Option<(String, anstyle::Style)> {
     let (limiter, confidence) = of(phase)?;
     let colour = match limiter {
@@ -42,7 +42,7 @@ pub(crate) fn cell(phase: &PhaseRecord, room: usize) -> Option<(String, anstyle:
     };
     let likely = if confidence == Confidence::Likely { LIKELY } else { "" };
     let [whole, shorter, least] = forms(phase, limiter).map(|form| format!("{form}{likely}"));
-    // The depth stands in the label.
+    // The label already has the depth.
     let whole = if is_latency(limiter) { shorter.clone() } else { whole };
     let with_gain = gain(phase, limiter).map(|(depth, gain)| {
         [format!("{whole}; {depth} brings +{gain}"), format!("{whole}; {depth} +{gain}")]
@@ -56,7 +56,7 @@ fn is_latency(limiter: Limiter) -> bool {
     matches!(limiter, Limiter::DeviceLatency | Limiter::RemoteLatency)
 }
 
-/// What more depth gave, where latency is the limit and an experiment showed it: "q32" and "45 %".
+/// Returns the gain by more depth, if latency or a mix is the limit and an experiment showed it: "q32" and "45 %".
 fn gain(phase: &PhaseRecord, limiter: Limiter) -> Option<(String, String)> {
     if !is_latency(limiter) && limiter != Limiter::Mixed {
         return None;
@@ -74,13 +74,13 @@ fn gain(phase: &PhaseRecord, limiter: Limiter) -> Option<(String, String)> {
     (gain >= GAIN_MIN).then(|| (depth, percent(gain)))
 }
 
-/// The words for what limited it, with depth or parts, as they are told where there is room.
+/// Returns the full words for the limiter, with depth or parts.
 pub(crate) fn words(phase: &PhaseRecord) -> Option<String> {
     let (limiter, _) = of(phase)?;
     Some(forms(phase, limiter)[0].clone())
 }
 
-/// How surely it is known, as a word; `None` where the limiter says that it is not.
+/// Returns the confidence as a word; `None` if the limiter is undetermined.
 pub(crate) fn surely(phase: &PhaseRecord) -> Option<&'static str> {
     match of(phase)?.1 {
         Confidence::Confirmed => Some("confirmed"),
@@ -89,14 +89,14 @@ pub(crate) fn surely(phase: &PhaseRecord) -> Option<&'static str> {
     }
 }
 
-/// As it should be, abbreviated, and the least that says it.
+/// Returns the words for the limiter in three forms: full, abbreviated, and shortest.
 fn forms(phase: &PhaseRecord, limiter: Limiter) -> [String; 3] {
     let least = limiter.short_title().to_owned();
     match limiter {
         limiter if is_latency(limiter) => {
             let depth = in_flight(phase);
             let title = limiter.title();
-            // Depth and threads stand in the label, too.
+            // The label has depth and threads, too, so the shorter forms omit them.
             [format!("{title} × depth {depth}"), title.to_owned(), least]
         }
         Limiter::Mixed => {
@@ -113,10 +113,10 @@ fn forms(phase: &PhaseRecord, limiter: Limiter) -> [String; 3] {
     }
 }
 
-/// The limiter that is meant: by its code, or by its words as any table shows them.
+/// Finds a limiter by its code, or by its words as any table shows them.
 pub fn named(words: &str) -> Option<Limiter> {
     let plain = |text: &str| text.to_lowercase().replace(['_', '-'], " ").trim().to_owned();
-    // Depth, parts and gains are the row's, not the limiter's, and so is how surely it is known.
+    // Depth, parts, gains and confidence belong to the row, not to the limiter.
     let words = words.split(['×', ':', ',', ';']).next().unwrap_or_default().trim();
     let words = words.trim_end_matches(LIKELY.trim());
     let words = plain(words.split(" x ").next().unwrap_or_default());
@@ -126,12 +126,12 @@ pub fn named(words: &str) -> Option<Limiter> {
     Limiter::ALL.iter().copied().find(is_meant)
 }
 
-/// Operations in flight that the test was to have.
+/// Operations in flight that the test asked for.
 fn in_flight(phase: &PhaseRecord) -> u64 {
     u64::from(phase.workload.iodepth) * u64::from(phase.workload.threads)
 }
 
-/// The two that share most of the time.
+/// Returns the two limiters with the largest shares of the time.
 pub(crate) fn parts(phase: &PhaseRecord) -> Vec<Limiter> {
     let ranking = phase.verdict.as_ref().map_or(&[][..], |verdict| &verdict.ranking);
     let named = ranking.iter().map(|ranked| ranked.limiter);

@@ -1,4 +1,4 @@
-//! The limits of the rows: evidence and what to try, one paragraph for all rows of which the same is said.
+//! The limits of the rows: evidence and advice, with one paragraph for all rows with the same result.
 
 use model::Limiter;
 use model::run::PhaseRecord;
@@ -9,10 +9,10 @@ use super::style::{DIM, Style, paint};
 use super::table;
 use super::wrap::{together, with_units, wrap};
 
-/// Sentences of evidence that a paragraph has: the document and Markdown have all.
+/// Most sentences of evidence in a paragraph; the document and Markdown have all.
 const SENTENCES_MAX: usize = 3;
 
-/// A limiter of some rows of which the same is said.
+/// A limiter, with all rows that share its paragraph.
 pub(crate) struct Limit {
     /// The rows.
     pub rows: Vec<usize>,
@@ -20,13 +20,13 @@ pub(crate) struct Limit {
     pub subject: String,
     /// The limiter, in words.
     pub head: String,
-    /// How surely: "confirmed", "likely", or nothing.
+    /// Its confidence: "confirmed", "likely", or empty.
     pub surely: &'static str,
-    /// Evidence, what crossed the layers, and advice.
+    /// Evidence, layers that were crossed, and advice.
     pub text: String,
 }
 
-/// The limiters of the rows, in their order, once for all rows of which the same is said.
+/// Returns the limiters in the order of the rows, one for all rows that share a paragraph.
 pub(crate) fn told(phases: &[PhaseRecord]) -> Vec<Limit> {
     let limit = |rows: Vec<usize>| {
         let members: Vec<_> = rows.iter().map(|row| &phases[*row]).collect();
@@ -40,7 +40,7 @@ pub(crate) fn told(phases: &[PhaseRecord]) -> Vec<Limit> {
     grouped(phases).into_iter().filter_map(limit).collect()
 }
 
-/// The rows by what is said of them.
+/// Groups the rows that share a paragraph.
 fn grouped(phases: &[PhaseRecord]) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (index, phase) in phases.iter().enumerate() {
@@ -60,7 +60,7 @@ fn are_told_as_one(one: &PhaseRecord, other: &PhaseRecord) -> bool {
     head(one) == head(other) && verdicts.is_some_and(|(one, other)| wording::are_alike_verdicts(one, other))
 }
 
-/// The limiter in words. Parts of a mix are told with their shares.
+/// The limiter in words. A mix has only its title here, because the evidence names its parts with their shares.
 fn head(phase: &PhaseRecord) -> Option<String> {
     match limiter::of(phase)?.0 {
         limiter @ (Limiter::Mixed | Limiter::NotClear) => Some(limiter.title().to_owned()),
@@ -68,17 +68,17 @@ fn head(phase: &PhaseRecord) -> Option<String> {
     }
 }
 
-/// The layers that a row's bytes crossed, where that says something, and the steps of its operations.
+/// The layers that a row's bytes crossed, if they changed anything, and the steps of its operations.
 fn way_down(phase: &PhaseRecord) -> [Option<String>; 2] {
     let crossed = wording::crossed(phase).filter(|crossed| crossed.tells).map(|crossed| crossed.text);
     [crossed, wording::steps(phase).map(|steps| format!("On average {steps}"))]
 }
 
-/// The evidence that says most, and what to try, of rows that are told as one.
+/// The strongest evidence and the advice, for rows that share a paragraph.
 fn text(members: &[&PhaseRecord]) -> String {
     let verdicts: Vec<_> = members.iter().filter_map(|phase| phase.verdict.as_ref()).collect();
     let mut sentences = vec![wording::why(&verdicts, SENTENCES_MAX)];
-    // Rows that are told as one have each a way of their own.
+    // Several rows that share a paragraph each cross the layers in their own way.
     if let [only] = members {
         sentences.extend(way_down(only).into_iter().flatten());
     }
@@ -97,8 +97,8 @@ pub(super) fn limits(phases: &[PhaseRecord], style: &Style) -> String {
     style.finish(paragraphs.collect::<Vec<_>>().join("\n"))
 }
 
-/// The limiter of each of some tests and the evidence for it, a paragraph each, under names that they have elsewhere.
-/// Without advice, which is in the words of skye's own tests.
+/// Renders the limiter of each test and its evidence, one paragraph each, under the given names. Advice is left out,
+/// because it is in the words of skye's own tests.
 pub fn limited(rows: &[(&str, &PhaseRecord)], style: &Style) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0) + 4;
     let paragraph = |(name, phase): &(&str, &PhaseRecord)| {
@@ -116,7 +116,7 @@ pub fn limited(rows: &[(&str, &PhaseRecord)], style: &Style) -> String {
     rows.iter().map(paragraph).collect::<Vec<_>>().join("\n")
 }
 
-/// The text as whole sentences, with a blank behind it; nothing stays nothing.
+/// Ends the text as a sentence, with a blank behind it; an empty text stays empty.
 fn sentence(text: &str) -> String {
     let text = text.trim();
     match text.chars().last() {
@@ -133,7 +133,7 @@ fn paragraph(limit: &Limit, colour: anstyle::Style, style: &Style) -> String {
     let subject = style.finish(limit.subject.clone());
     let whole = format!("{subject}: {}{rest}", together(&head));
     let shown = wrap(&whole, style.paragraph() - 4).join("\n    ");
-    // It is on one line, and stands first where the subject does not contain it.
+    // The head is on one line, and its first occurrence is the right one unless the subject contains it.
     format!("  {}", shown.replacen(&head, &paint(colour, &head), 1))
 }
 

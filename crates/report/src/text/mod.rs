@@ -1,6 +1,6 @@
-//! The terminal's text: what a run prints while it goes on and what `skye report` prints of a saved one.
+//! Text for the terminal: lines that a run prints as it goes on, and lines that `skye report` prints of a saved run.
 //!
-//! Every function returns lines without a newline at the end; [`dry_run`] is a whole document and has it.
+//! Every function returns lines without a newline at the end. Only [`dry_run`], a whole document, ends with one.
 
 mod columns;
 mod doctor;
@@ -14,6 +14,7 @@ mod preamble;
 mod screen;
 pub mod selftest;
 mod style;
+mod summary;
 mod table;
 mod why;
 mod wrap;
@@ -33,23 +34,26 @@ pub(crate) use columns::{NAME_WIDTH, fit, fit_end};
 pub(crate) use footer::{compared, compared_all, noise, partial, tool};
 pub(crate) use limiter::{is_of_device, of as limiter_of, parts, surely, words};
 pub(crate) use limits::told;
-pub(crate) use notes::{Remark, base_id, is_knee, mark, remark, remarks, subject};
+pub(crate) use notes::{Remark, base_id, is_knee, mark, remark, remarks};
 pub(crate) use preamble::{describe, facts};
+pub(crate) use screen::title;
 pub(crate) use style::{BOLD, DIM, GREEN, YELLOW, paint};
 pub(crate) use table::{aligned, interval_cell, latency_cells, megabytes_cell, missing_reason, ops_cell};
+pub(crate) use why::link;
 pub(crate) use wrap::{field, loose, together, wrap};
 
 use model::Run;
 
 use limits::limits;
 use notes::notes;
-use preamble::{preamble, title};
+use preamble::preamble;
 
-/// All of a run as text, with every remark and all evidence.
+/// Renders all of a run as text, with every remark and all evidence.
 fn full(run: &Run, style: &Style) -> String {
     let host = &run.environment.host;
     let label = run.label.as_deref();
-    let title = title(&run.skye_version, &run.plan.preset, run.seed, host, &run.started_at, label, style);
+    let title =
+        preamble::title(&run.skye_version, &run.plan.preset, run.seed, host, &run.started_at, label, style);
     let blocks = [
         preamble(&run.plan, &run.environment, style),
         table(&run.phases, &Widths::of_run(run), style),

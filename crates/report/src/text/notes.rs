@@ -1,4 +1,4 @@
-//! What a reader should know about rows: one paragraph a finding, equal findings of several tests in one.
+//! Remarks on rows: one paragraph per finding, and one for equal findings of several tests.
 
 use model::figure::{BytesPerSecond, Count, LatencyNs, OpsPerSecond, Share};
 use model::finding::Finding;
@@ -10,16 +10,16 @@ use super::table::{KNEE, short_reason};
 use super::wrap::wrap;
 use crate::printable;
 
-/// One thing to know, and the tests that it holds for.
+/// One remark, and the tests that it holds for.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Remark {
-    /// Whether to act or to distrust.
+    /// Mark of the remark, which says how far to trust the number.
     pub mark: Mark,
-    /// Whether it tells where a sweep has its knee.
+    /// True if the remark names the knee of a sweep.
     pub is_knee: bool,
-    /// The word for programs of the note that it comes from; empty where it comes from none.
+    /// Code of the note for programs; empty if the remark comes from no note.
     pub code: String,
-    /// The rows that it holds for.
+    /// The rows that the remark holds for.
     pub rows: Vec<usize>,
     /// The tests: "write 1M q8", "stat", "read (8 rows)", "every test".
     pub subject: String,
@@ -27,9 +27,9 @@ pub(crate) struct Remark {
     pub text: String,
 }
 
-/// The code of the note that tells where a sweep has its knee, or that it has none.
+/// The code of the note that says where a sweep has its knee, or that it has none.
 const KNEE_CODE: &str = "knee";
-/// Findings whose figures belong together: as ranges over several rows they would make no sense.
+/// Findings whose figures belong together, so that ranges over several rows would make no sense.
 const TOLD_ALONE: &[&str] = &[
     "not_steady",
     "several_modes",
@@ -40,12 +40,12 @@ const TOLD_ALONE: &[&str] = &[
     "waited_to_start",
     KNEE_CODE,
 ];
-/// Rows named one by one before those of a verb are only counted.
+/// Most tests that are named one by one. If there are more, the rows of a verb are only counted.
 const SUBJECTS_MAX: usize = 4;
-/// From this share of a latency on, the wait for the start is worth a remark.
+/// Share of a latency from which on the wait for the start is worth a remark.
 const WAIT_SHARE: f64 = 0.1;
 
-/// The mark of a row: the gravest of its notes, and of how it ended.
+/// Returns the mark of a row: the gravest one from its notes and its status.
 pub(crate) fn mark(phase: &PhaseRecord) -> Mark {
     let has = |mark: Mark| phase.notes.iter().any(|note| note.mark == mark);
     if phase.status != Status::Done || phase.rate.ops_per_second.is_none() || has(Mark::Invalid) {
@@ -54,7 +54,7 @@ pub(crate) fn mark(phase: &PhaseRecord) -> Mark {
     if has(Mark::Suspect) { Mark::Suspect } else { Mark::Remark }
 }
 
-/// Whether a sweep has its knee at that row: its note says so, and there are points beyond it.
+/// Returns true if a sweep has its knee at that row: its note says so, and there are points beyond it.
 pub(crate) fn is_knee(phases: &[PhaseRecord], index: usize) -> bool {
     let phase = &phases[index];
     let is_point = |other: &PhaseRecord| {
@@ -64,7 +64,7 @@ pub(crate) fn is_knee(phases: &[PhaseRecord], index: usize) -> bool {
     phase.notes.iter().any(|note| note.code == KNEE_CODE) && phases[index + 1..].iter().any(is_point)
 }
 
-/// Everything to know about the phases: marked things first, each in the order of the phases.
+/// Returns all remarks on the phases: marked ones first, each group in the order of the phases.
 pub(crate) fn remarks(phases: &[PhaseRecord]) -> Vec<Remark> {
     let mut grouped: Vec<Vec<(usize, Note)>> = Vec::new();
     for index in 0..phases.len() {
@@ -98,7 +98,7 @@ pub(crate) fn remarks(phases: &[PhaseRecord]) -> Vec<Remark> {
     grouped.into_iter().map(remark).collect()
 }
 
-/// Whether one sentence can tell both.
+/// Returns true if one sentence can state both notes.
 fn is_same(one: &Note, other: &Note) -> bool {
     let may_differ = !TOLD_ALONE.contains(&one.code.as_str());
     wording::are_alike(one, other) && (may_differ || one.finding == other.finding)
@@ -137,7 +137,7 @@ fn into_cache(phase: &PhaseRecord) -> Option<Finding> {
     })
 }
 
-/// How far repetitions of a test lie apart: more than the interval of any of them, which knows of one run only.
+/// The spread of the repetitions of a test. It says more than the interval of any of them, which covers one run only.
 fn between_runs(phases: &[PhaseRecord], phase: &PhaseRecord) -> Option<Finding> {
     let of_test = |other: &&PhaseRecord| base_id(other) == base_id(phase);
     let rates: Vec<f64> =
@@ -157,12 +157,12 @@ fn between_runs(phases: &[PhaseRecord], phase: &PhaseRecord) -> Option<Finding> 
     })
 }
 
-/// What the repetitions of a test have in common.
+/// Returns the part of the id that all repetitions of a test have in common.
 pub(crate) fn base_id(phase: &PhaseRecord) -> &str {
     phase.id.split('#').next().unwrap_or_default()
 }
 
-/// How much of the latency of an open loop passed before operations were started, where that is not little.
+/// The part of an open loop's latency that passed before operations were started, unless it is small.
 fn waiting(phase: &PhaseRecord) -> Option<Finding> {
     let (wait, whole) = (phase.queueing_ns.as_ref()?, phase.latency_ns.as_ref()?);
     let long = |wait: Option<u64>, whole: Option<u64>| {
@@ -175,7 +175,7 @@ fn waiting(phase: &PhaseRecord) -> Option<Finding> {
     })
 }
 
-/// Names the tests of `members`, as briefly as keeps them apart from all others.
+/// Names the tests of `members`, as briefly as possible without confusion with others.
 pub(crate) fn subject(phases: &[PhaseRecord], members: &[usize]) -> String {
     if members.len() == phases.len() && members.len() > 1 {
         return "every test".into();
@@ -202,7 +202,7 @@ pub(crate) fn subject(phases: &[PhaseRecord], members: &[usize]) -> String {
     printable(&named.into_iter().map(|(name, ..)| name).collect::<Vec<_>>().join(", "))
 }
 
-/// Tests, each with its verb and its rows, by their verbs: "read (8 rows), fsync, write 1M q8 and 3 more".
+/// Groups tests, each with its verb and its rows, by verb: "read (8 rows), fsync, write 1M q8 and 3 more".
 fn counted(named: &[(String, &str, usize)]) -> String {
     let mut verbs: Vec<(&str, &str, usize, usize)> = Vec::new();
     for (name, verb, rows) in named {
@@ -240,7 +240,7 @@ pub(super) fn paragraph(told: &Remark, style: &Style) -> String {
     remark(&sign, &format!("{}: {}", told.subject, told.text), style)
 }
 
-/// A sentence after a sign of one character, wrapped to the terminal's width.
+/// Renders a sentence after a sign of one character, wrapped to the terminal's width.
 pub(crate) fn remark(sign: &str, text: &str, style: &Style) -> String {
     let lines = wrap(&style.finish(text.to_owned()), style.paragraph() - 4);
     format!("  {sign} {}", lines.join("\n    "))
@@ -309,7 +309,7 @@ mod tests {
         for phase in &mut phases[..5] {
             phase.notes.push(wording::note(busy(3.0), []));
         }
-        // Two of the same row are two findings.
+        // Two findings on the same row remain two.
         phases[3].notes.push(wording::note(busy(4.0), []));
         insta::assert_snapshot!(sample::plain(&notes(&phases, &sample::WIDE)));
     }

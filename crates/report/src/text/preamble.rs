@@ -1,4 +1,4 @@
-//! The first lines: what was run where, on which device, by which machine, according to which plan.
+//! The first lines of a run: title, target, device, host and plan.
 
 use std::collections::HashSet;
 
@@ -12,11 +12,11 @@ use super::wrap::{field, loose, together, with_units};
 use crate::numbers::{about, about_between};
 use crate::{printable, time};
 
-/// An estimate that may be off by more than this part of itself is told by its ends.
+/// An estimate that may be off by more than this fraction of itself is shown by its ends: a divisor.
 const ROUGH: u64 = 4;
-/// Devices of a stack that are named at all: no real one is as deep.
+/// Most devices of a stack that are named at all: no real stack is as deep.
 const CHAIN_MAX: usize = 64;
-/// Devices of a stack that are named before the rest are only counted.
+/// Most devices side by side that are named one by one. More are only counted.
 const MEMBERS_MAX: usize = 4;
 /// Mount options that every mount has, or that only say who may mount: they change no number.
 const DULL_OPTIONS: [&str; 17] = [
@@ -58,15 +58,15 @@ pub(super) fn title(
     style.finish(text)
 }
 
-/// The lines before the tables: target, device, host, plan, and what to know beforehand.
+/// The lines before the tables: target, device, host, plan and notes.
 pub(super) fn preamble(plan: &Plan, environment: &Environment, style: &Style) -> String {
     let lines: Vec<_> =
         facts(plan, environment).into_iter().map(|(name, text)| field(name, &text, style)).collect();
     style.finish(lines.join("\n"))
 }
 
-/// The same as pairs of a name and its text; one without a name continues the one before. Words that should stay on
-/// one line are joined by [`super::wrap::together`].
+/// Returns the preamble as pairs of a name and its text; a pair without a name continues the one before.
+/// [`super::wrap::together`] joins words that should stay on one line.
 pub(crate) fn facts(plan: &Plan, environment: &Environment) -> Vec<(&'static str, String)> {
     let mut facts = surroundings(environment);
     facts.push(("plan", planned(plan)));
@@ -78,25 +78,25 @@ pub(crate) fn facts(plan: &Plan, environment: &Environment) -> Vec<(&'static str
     facts
 }
 
-/// A target and its devices after a name, in as many lines as they take.
+/// Renders a target and its devices after a name, in as many lines as they take.
 pub fn where_it_is(name: &str, of: &Target, style: &Style) -> String {
     let mut lines = vec![field(name, &target(of), style)];
-    // What is simulated lies on nothing.
+    // A simulated target has no devices.
     if of.backing != Backing::Simulated {
         lines.extend(devices(of).into_iter().map(|line| field("", &line, style)));
     }
     style.finish(lines.join("\n"))
 }
 
-/// A text after a name, wrapped to the terminal's width.
+/// Renders a text after a name, wrapped to the terminal's width.
 pub fn named_line(name: &str, text: &str, style: &Style) -> String {
     field(name, &with_units(text), style)
 }
 
-/// Where it is measured: target, devices, host.
+/// Returns the place of the measurement: target, devices, host.
 pub(crate) fn surroundings(environment: &Environment) -> Vec<(&'static str, String)> {
     let mut facts = vec![("target", target(&environment.target))];
-    // What is simulated is the same on every machine.
+    // A simulated device is the same on every machine.
     if environment.target.backing != Backing::Simulated {
         for (index, line) in devices(&environment.target).into_iter().enumerate() {
             facts.push((if index == 0 { "device" } else { "" }, line));
@@ -144,7 +144,7 @@ fn free(target: &Target) -> String {
     }
 }
 
-/// One line for a plain disk; for a stack, the chain and then what it ends in.
+/// Describes the devices: one line for a plain disk; for a stack, the chain and then the disks at its end.
 fn devices(target: &Target) -> Vec<String> {
     let stack = &target.device_stack;
     let Some(top) = stack.first() else {
@@ -178,8 +178,8 @@ fn devices(target: &Target) -> Vec<String> {
     lines
 }
 
-/// "dm-0 (LVM) on dm-1 (LUKS) on nvme0n1p2 of nvme0n1". A device that was named is not followed again, for a
-/// document from elsewhere may describe a stack that lies on itself.
+/// "dm-0 (LVM) on dm-1 (LUKS) on nvme0n1p2 of nvme0n1". A device that was named is not followed again, because a
+/// foreign document may describe a stack that lies on itself.
 fn chain<'a>(device: &'a Device, stack: &'a [Device], named: &mut HashSet<&'a str>) -> String {
     let mut text = printable(&device.name);
     if named.len() >= CHAIN_MAX || !named.insert(&device.name) {
@@ -239,7 +239,7 @@ pub(super) fn briefly(device: &Device) -> String {
     format!("{} ({})", printable(&device.name), parts.join(", "))
 }
 
-/// What it is made of, where its name or its own word says so.
+/// Returns the technology of a device, if its kind, its name or its rotational flag says so.
 fn technology(device: &Device) -> Option<&'static str> {
     match (device.kind, device.rotational) {
         (DeviceKind::Zram, _) => return Some("compressed memory"),
@@ -274,7 +274,7 @@ fn host(environment: &Environment) -> String {
     parts.join(", ")
 }
 
-/// What will be done, on a line: "11 tests, up to 4 GiB + 64 Ki files, writes up to 40 GB, about 2.5 min".
+/// Summarises the plan on a line: "11 tests, up to 4 GiB + 64 Ki files, writes up to 40 GB, about 2.5 min".
 pub fn plan_line(plan: &Plan) -> String {
     loose(&planned(plan))
 }
@@ -303,7 +303,7 @@ fn planned(plan: &Plan) -> String {
     if plan.bytes_to_write_max > 0 {
         parts.push(together(&format!("writes up to {}", size::decimal(plan.bytes_to_write_max))));
     }
-    // What is simulated takes as long as the arithmetic.
+    // A simulated run takes as long as the arithmetic, and has no estimate.
     let (estimate_ns, spread_ns) = (plan.estimate_ns, plan.estimate_spread_ns);
     let is_rough = spread_ns > estimate_ns / ROUGH;
     let takes = if is_rough {

@@ -11,27 +11,30 @@ use super::notes::{mark, paragraph, remarks};
 use super::style::Style;
 use super::table::{Widths, table};
 use super::wrap::{field, together, wrap};
-use super::{footer, preamble};
+use super::{footer, preamble, summary};
 use crate::numbers::duration;
 use crate::{answer, printable, slug, time};
 
-/// How much of a run is told.
+/// Amount of detail about a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
+    /// One line.
+    Summary,
     /// The tables alone.
     Table,
     /// The answer, the tables, and the marked rows.
     Screen,
-    /// With remarks on unmarked rows, and what skye itself cost.
+    /// The answer, the tables, all remarks, noise, and the cost of skye itself.
     Remarks,
-    /// All that is known.
+    /// Everything that is known.
     All,
 }
 
-/// The run, at that length; without the line that says where it is saved.
+/// Renders the run with that detail, without the line that says where it is saved.
 pub fn screen(run: &Run, detail: Detail, style: &Style) -> String {
     let tables = table(&run.phases, &Widths::of_run(run), style);
     let blocks = match detail {
+        Detail::Summary => vec![summary::line(run)],
         Detail::Table => vec![tables],
         Detail::All => vec![super::full(run, style)],
         Detail::Screen | Detail::Remarks => {
@@ -50,8 +53,8 @@ pub fn screen(run: &Run, detail: Detail, style: &Style) -> String {
     blocks.into_iter().filter(|block| !block.is_empty()).collect::<Vec<_>>().join("\n\n")
 }
 
-/// The last lines: where the output of a command beside the tests lies, by the directory of the document; where the run is
-/// saved, and two ways to read on.
+/// Returns the last lines: the output of a command beside the tests, the name of the saved run, and two ways to read
+/// on. Paths of the output are relative to `directory`, that of the document.
 pub fn saved(run: &Run, name: &str, directory: &Path, style: &Style) -> String {
     let marked = run.phases.iter().find(|phase| mark(phase) != Mark::Remark);
     let row = marked.or(run.phases.first()).map_or(String::new(), |phase| format!(" {}", slug::of(phase)));
@@ -66,7 +69,7 @@ pub fn saved(run: &Run, name: &str, directory: &Path, style: &Style) -> String {
 }
 
 /// "skye 0.1.0 · /srv/data · ext4 on vda (virtio, 275 GB) · standard · 2026-11-21 14:03 UTC · 2 min 12 s".
-fn title(run: &Run) -> String {
+pub(crate) fn title(run: &Run) -> String {
     let target = &run.environment.target;
     let file_system = printable(&target.file_system);
     let place = match (target.backing, target.top_device()) {
@@ -87,14 +90,14 @@ fn title(run: &Run) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
-/// Lines that the plan says beforehand, such as options of the mount and tests that were left out.
+/// Notes of the plan, such as options of the mount and tests that were left out.
 fn notes(run: &Run, style: &Style) -> String {
-    // The answer says it.
+    // The answer says it already.
     let notes = run.plan.notes.iter().filter(|note| *note != SIMULATED);
     notes.map(|note| field("note", &printable(note), style)).collect::<Vec<_>>().join("\n")
 }
 
-/// Sentences on marked rows, or on all.
+/// Sentences on marked rows and knees, or on all rows.
 fn told(run: &Run, detail: Detail, style: &Style) -> String {
     let all = remarks(&run.phases);
     let shown =

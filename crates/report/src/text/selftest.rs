@@ -1,4 +1,4 @@
-//! `skye selftest`: a line for each test on a known device, and what they come to.
+//! `skye selftest`: a line for each test on a known device, and the score.
 
 use model::numbers::{amount, duration, percent, thousands};
 use model::run::Confidence;
@@ -11,33 +11,33 @@ use super::wrap::{field, with_units, wrap};
 
 use crate::printable;
 
-/// Where a case begins, its tests, and the columns of those.
+/// Columns at which a case begins, its tests begin, and the cells of a test begin or end.
 const CASE: usize = 2;
 const TEST: usize = 4;
 const SAID: usize = 42;
 const RATE_END: usize = 72;
 const OFF_END: usize = 80;
-/// Paragraphs in lists begin here.
+/// Indent of paragraphs in lists.
 const INDENT: usize = 4;
 
-/// A case as it is listed.
+/// A case as a list shows it.
 #[derive(Debug)]
 pub struct Listed<'a> {
-    /// Its name.
+    /// Name of the case.
     pub name: &'a str,
     /// The limit, in words.
     pub built_in: &'a str,
-    /// What it takes to build it.
+    /// Requirements to build the case.
     pub needs: &'a [String],
-    /// What it changes while it stands.
+    /// Changes to the machine while the case is set up.
     pub changes: &'a [String],
-    /// The tests, and what is right to say of each.
+    /// The tests, each with its right answer.
     pub tests: &'a [(&'a str, &'a Truth)],
     /// Why several answers are right.
     pub why: Option<&'a str>,
 }
 
-/// What it is about to do.
+/// The first line: cases, seed, machine and user.
 pub fn title(selftest: &SelfTest, style: &Style) -> String {
     let SelfTest { skye_version, seed, kernel, cpus, is_root, cases, .. } = selftest;
     let user = if *is_root { "as root" } else { "not as root: what takes root is left out" };
@@ -74,7 +74,7 @@ fn row(answer: &Answer) -> String {
     line.finish()
 }
 
-/// The answer; and what is right, where it is not that.
+/// The answer, and the right one if it differs.
 fn said(answer: &Answer) -> String {
     let likely = if answer.confidence == Some(Confidence::Likely) { LIKELY } else { "" };
     let limiter = answer.limiter.map_or("nothing", |limiter| limiter.title());
@@ -96,7 +96,7 @@ fn right(truth: &Truth) -> String {
     }
 }
 
-/// What all of it comes to, and what could not be had.
+/// The score, and the cases that are missing.
 pub fn summary(selftest: &SelfTest, style: &Style) -> String {
     let score = &selftest.score;
     let mut lines = vec![String::new()];
@@ -130,7 +130,7 @@ pub fn summary(selftest: &SelfTest, style: &Style) -> String {
         let mut reasons: Vec<&str> = of_kind().map(|missing| missing.reason.as_str()).collect();
         reasons.sort_unstable();
         reasons.dedup();
-        // What many cases lack is said once.
+        // A reason that many cases share is stated once.
         for reason in reasons {
             let names: Vec<_> = of_kind()
                 .filter(|missing| missing.reason == reason)
@@ -159,7 +159,7 @@ fn percent_of(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
 
-/// A case with what it is made of.
+/// Renders a case for a list: its tests, needs and changes.
 pub fn listed(case: &Listed<'_>, style: &Style) -> String {
     let mut lines = vec![format!("{:CASE$}{}: {}", "", paint(BOLD, case.name), case.built_in)];
     for (spec, truth) in case.tests {

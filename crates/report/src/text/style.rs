@@ -1,21 +1,22 @@
-//! What the terminal can show, and the few styles that carry meaning.
+//! Capabilities of the terminal, and the few styles that carry meaning.
 
 use anstyle::AnsiColor;
 
 use crate::printable;
 
-/// What the terminal can show.
+/// Capabilities of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
-    /// Whether it shows Unicode; else `us` stands for `µs`, other characters are replaced, and there are no sparklines.
+    /// True if the terminal shows Unicode. If not, `us` stands for `µs`, other characters are replaced, and sparklines
+    /// are missing or made of digits.
     pub unicode: bool,
-    /// Its columns.
+    /// Width of the terminal in columns.
     pub width: usize,
 }
 
-/// Lines longer than this tire the eye, however wide the terminal is.
+/// Most width of paragraphs: longer lines tire the eye, however wide the terminal is.
 const WIDTH_MAX: usize = 100;
-/// Narrower than this, wrapping breaks more than it helps.
+/// Least width of paragraphs: narrower wrapping breaks more than it helps.
 const WIDTH_MIN: usize = 40;
 
 impl Style {
@@ -24,12 +25,13 @@ impl Style {
         self.width.clamp(WIDTH_MIN, WIDTH_MAX)
     }
 
-    /// Text of others, as this terminal can show it.
+    /// Returns foreign text as this terminal can show it.
     pub(crate) fn foreign(&self, text: &str) -> String {
         self.finish(printable(text))
     }
 
-    /// The text as this terminal can show it. Replacements of what stands in columns are one character wide.
+    /// Returns the text as this terminal can show it. Characters that occur in columns have replacements of the same
+    /// width.
     pub(crate) fn finish(&self, text: String) -> String {
         if self.unicode || text.is_ascii() {
             return text;
@@ -42,7 +44,7 @@ impl Style {
                 '×' => plain.push('x'),
                 '±' => plain.push_str("+-"),
                 '…' => plain.push('~'),
-                // The unit is told by its letter.
+                // The letter behind it names the unit.
                 '°' => {}
                 '→' => plain.push('>'),
                 '←' => plain.push('<'),
@@ -58,17 +60,17 @@ impl Style {
 
 /// The headline of a row.
 pub(crate) const BOLD: anstyle::Style = anstyle::Style::new().bold();
-/// What is not to be trusted.
+/// Text that is not to be trusted.
 pub(crate) const DIM: anstyle::Style = anstyle::Style::new().dimmed();
 /// Marks.
 pub(crate) const YELLOW: anstyle::Style = AnsiColor::Yellow.on_default();
 
-/// The device is the limit: what one came for was measured.
+/// The device is the limit, so the test measured what it was made for.
 pub(crate) const GREEN: anstyle::Style = AnsiColor::Green.on_default();
-/// What makes numbers worthless.
+/// Problems that make numbers worthless.
 pub(crate) const RED: anstyle::Style = AnsiColor::Red.on_default().bold();
 
-/// The text in a style; no escape sequences where the style is plain.
+/// Returns the text in a style; a plain style adds no escape sequences.
 pub(crate) fn paint(style: anstyle::Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }

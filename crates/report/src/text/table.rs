@@ -1,4 +1,4 @@
-//! The tables: one line a phase, the same columns whether they are printed one by one or at once.
+//! The tables: one line per phase, with the same columns for lines printed one by one or at once.
 
 use anstyle::Style as Ansi;
 use model::plan::Plan;
@@ -15,10 +15,10 @@ use super::style::{BOLD, DIM, Style, YELLOW};
 use crate::numbers::{MISSING, amount, latency};
 use crate::printable;
 
-/// Marks the row at which a sweep has its knee, if it has no other mark; its sentence begins with it, too.
+/// Marks the row at which a sweep has its knee, unless it has another mark. The knee's sentence begins with it, too.
 pub(crate) const KNEE: &str = "←";
 
-/// Which of the two tables a phase belongs to.
+/// Table that a phase belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Reads and writes inside files: MB/s and IOPS.
@@ -28,14 +28,14 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The table of a phase.
+    /// Returns the table of a phase.
     pub fn of(phase: &PhaseRecord) -> Self {
         if FileVerb::from_word(&phase.workload.verb).is_some() { Self::Files } else { Self::Data }
     }
 }
 
-/// How wide name and label are in either table, and whether there is a column for what limits: known when its heading
-/// is printed, before there is any row.
+/// Widths of name and label in either table, and presence of the limiter's column. They are known when the heading is
+/// printed, before there is any row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Widths {
     data: usize,
@@ -52,7 +52,7 @@ impl Widths {
             label: phase.workload.label(),
             repetition: plan.repetitions,
         });
-        // What reaches no storage has no limit of storage.
+        // Tests that reach no storage have no limit of storage.
         let has_limiters = plan.phases.iter().any(|phase| phase.engine.needs_files());
         Self { has_limiters, ..Self::of(subjects) }
     }
@@ -129,16 +129,16 @@ pub fn head(kind: Kind, widths: &Widths, style: &Style) -> String {
     line.finish()
 }
 
-/// One phase as one line while the run goes on: its numbers, or why it has none, and its mark. What limited it is known
-/// when experiments have been made.
+/// Renders one phase as one line while the run goes on: its numbers, or why it has none, and its mark. The limiter is
+/// known only after the experiments.
 pub fn row(phase: &PhaseRecord, widths: &Widths, style: &Style) -> String {
     row_of(phase, &Known::Meanwhile, widths, style)
 }
 
-/// Things about a row that are known when the run is over.
+/// Knowledge about a row: all of it is there only when the run is over.
 enum Known {
     Meanwhile,
-    /// All, and whether a sweep has its knee here.
+    /// Everything; `is_knee` is true if a sweep has its knee at this row.
     All {
         is_knee: bool,
     },
@@ -181,7 +181,7 @@ fn row_of(phase: &PhaseRecord, known: &Known, widths: &Widths, style: &Style) ->
     style.finish(line.finish())
 }
 
-/// Whether an empty line stands between the rows of two phases: where a sweep begins or ends.
+/// Returns true if an empty line separates the rows of two phases, because a sweep begins or ends between them.
 pub fn apart(previous: &PhaseRecord, next: &PhaseRecord) -> bool {
     let is_swept = previous.group.is_some() || next.group.is_some();
     is_swept && (&previous.group, previous.repetition) != (&next.group, next.repetition)
@@ -189,7 +189,7 @@ pub fn apart(previous: &PhaseRecord, next: &PhaseRecord) -> bool {
 
 fn numbers(line: &mut Line, columns: &Columns, phase: &PhaseRecord, distrusted: bool) {
     let kind = Kind::of(phase);
-    // Sequential tests are known by their bytes, all others by their operations.
+    // The headline of sequential tests is bytes, that of all others is operations.
     let by_bytes = phase.workload.pattern == Some(model::workload::Access::Sequential);
     let painted = |headline: bool| match (distrusted, headline) {
         (true, _) => DIM,
@@ -210,7 +210,7 @@ fn numbers(line: &mut Line, columns: &Columns, phase: &PhaseRecord, distrusted: 
     }
 }
 
-/// MB/s of the headline; beyond a million of them, digits no longer help.
+/// MB/s of the headline. From a million on, the number is in scientific notation.
 pub(crate) fn megabytes_cell(phase: &PhaseRecord) -> String {
     let megabytes = phase.rate.bytes_per_second.map(|rate| rate / 1e6);
     match megabytes {
@@ -224,7 +224,7 @@ pub(crate) fn ops_cell(phase: &PhaseRecord) -> String {
     phase.rate.ops_per_second.and_then(amount).unwrap_or_else(|| MISSING.into())
 }
 
-/// How far the 95 % interval of the rate reaches to either side: "0.4%".
+/// Half-width of the rate's 95 % interval: "0.4%".
 pub(crate) fn interval_cell(phase: &PhaseRecord) -> String {
     match phase.rate.printed_half_width().map(|half| half * 100.0) {
         None => MISSING.into(),
@@ -240,7 +240,7 @@ pub(crate) fn latency_cells(phase: &PhaseRecord) -> [String; 3] {
     latencies.map(|ns| ns.map_or_else(|| MISSING.into(), latency))
 }
 
-/// Why a row has no numbers; `None` if it has.
+/// Returns the reason why a row has no numbers; `None` if it has.
 pub(crate) fn missing_reason(phase: &PhaseRecord) -> Option<String> {
     let has_rate = phase.rate.ops_per_second.is_some_and(f64::is_finite);
     match phase.status {
@@ -251,7 +251,7 @@ pub(crate) fn missing_reason(phase: &PhaseRecord) -> Option<String> {
     }
 }
 
-/// The recorded reason, or that there is none.
+/// Returns the recorded reason, or says that there is none.
 pub(crate) fn short_reason(phase: &PhaseRecord) -> String {
     match phase.reason.as_deref().map(str::trim) {
         Some(reason) if !reason.is_empty() => printable(reason),
@@ -260,7 +260,7 @@ pub(crate) fn short_reason(phase: &PhaseRecord) -> String {
     }
 }
 
-/// Words behind the label of a test that memory answered.
+/// Suffix of the label of a test that memory answered.
 fn from_memory(phase: &PhaseRecord) -> &'static str {
     let has_note = phase.notes.iter().any(|note| note.code == "metadata_cache");
     let is_limit = matches!(limiter::of(phase), Some((Limiter::MetadataCache, _)));
@@ -268,7 +268,7 @@ fn from_memory(phase: &PhaseRecord) -> &'static str {
     if is_from_memory { " from memory" } else { "" }
 }
 
-/// What stands in the first column.
+/// Contents of the first column.
 struct Subject {
     kind: Kind,
     name: String,
@@ -286,7 +286,7 @@ impl Subject {
         }
     }
 
-    /// As it should be, without blanks for alignment, and abbreviated.
+    /// Returns three forms: in full, without blanks for alignment, and abbreviated.
     fn forms(&self) -> [String; 3] {
         let Self { kind, name, label, .. } = self;
         let padded = aligned(*kind, label);
@@ -300,7 +300,7 @@ impl Subject {
         [&padded, label, &short].map(|label| format!("{name:NAME_WIDTH$} {label}{repetition}"))
     }
 
-    /// In at most `width` characters; what is too long is abbreviated before it is cut.
+    /// Returns the subject in at most `width` characters. A long one is abbreviated before it is cut.
     fn within(&self, width: usize) -> String {
         let forms = self.forms();
         if let Some(form) = forms.iter().find(|form| form.chars().count() <= width) {
@@ -316,12 +316,12 @@ impl Subject {
     }
 }
 
-/// A label so that patterns, and what follows them, stand beneath each other.
+/// Pads a label so that patterns, and the words after them, are aligned.
 pub(crate) fn aligned(kind: Kind, label: &str) -> String {
     if kind == Kind::Files {
         return label.to_owned();
     }
-    // The second word says that the order is random.
+    // A second word, "rnd", says that the order is random.
     let block = label.find(" rnd ").map(|at| at + " rnd".len()).or_else(|| label.find(' '));
     match block.map(|at| label.split_at(at)) {
         Some((block, rest)) => format!("{block:PATTERN_WIDTH$}{rest}"),
@@ -329,7 +329,7 @@ pub(crate) fn aligned(kind: Kind, label: &str) -> String {
     }
 }
 
-/// Both tables, each in the order of the phases; the one whose phase ran first stands first.
+/// Renders both tables, each in the order of the phases. The table of the first phase comes first.
 pub fn table(phases: &[PhaseRecord], widths: &Widths, style: &Style) -> String {
     let mut kinds: Vec<Kind> = Vec::new();
     for kind in phases.iter().map(Kind::of) {
@@ -400,7 +400,7 @@ mod tests {
         assert_eq!(widths, Widths::of_run(&run));
         let whole = table(&run.phases, &widths, &sample::WIDE);
         for phase in &run.phases {
-            // What limited it comes behind that.
+            // The limiter comes behind the streamed row.
             let streamed = row(phase, &widths, &sample::WIDE);
             assert!(whole.lines().any(|line| line.starts_with(&streamed)), "{streamed}");
         }
@@ -423,7 +423,7 @@ mod tests {
         );
     }
 
-    /// A quarter of an hour: no operation is waited for as long, and longer ones would take another column.
+    /// A quarter of an hour: no operation is waited for so long, and longer latencies would take another column.
     const LATENCY_MAX_NS: u64 = 900 * 1_000_000_000;
 
     proptest! {
@@ -436,7 +436,7 @@ mod tests {
             unicode in any::<bool>(),
         ) {
             let mut phase = sample::phase("read:rnd4k:q32t4");
-            // A name of one byte and a rate of a terabyte a second are both beyond what can be measured.
+            // Rates go beyond a terabyte a second, which is more than anything that can be measured.
             phase.rate.ops_per_second = Some(ops);
             phase.rate.bytes_per_second = Some(ops * block as f64);
             phase.repetition = repetition;
@@ -461,7 +461,7 @@ mod tests {
         ) {
             let mut phase = sample::phase(kind);
             phase.rate.ops_per_second = Some(ops);
-            // There is room for a terabyte a second, which nothing that is measured reaches.
+            // There is room for a terabyte a second, which no measurement reaches.
             let most = |bytes: u64| (ops * bytes as f64).min(999_999e6);
             phase.rate.bytes_per_second = phase.workload.block_bytes.map(most);
             if let Some(latency) = phase.latency_ns.as_mut() {

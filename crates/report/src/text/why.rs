@@ -14,7 +14,7 @@ use crate::headline::headline;
 use crate::numbers::{MISSING, amount, percent};
 use crate::{printable, slug};
 
-/// The sources of evidence, and the words before what they say.
+/// The sources of evidence, and the names of their lines.
 const SOURCES: [(Source, &str); 6] = [
     (Source::Probe, "tried"),
     (Source::VisibleCap, "caps"),
@@ -24,7 +24,7 @@ const SOURCES: [(Source, &str); 6] = [
     (Source::Ceiling, "ceiling"),
 ];
 
-/// Rows of a run with all that is known about them, a block each.
+/// Renders rows of a run with all that is known about them, one block each.
 pub fn why(run: &Run, rows: &[usize], style: &Style) -> String {
     let blocks = rows.iter().map(|row| block(*row, run, style));
     style.finish(blocks.collect::<Vec<_>>().join("\n\n"))
@@ -51,7 +51,7 @@ fn block(row: usize, run: &Run, style: &Style) -> String {
     lines.join("\n")
 }
 
-/// The limiter and how surely it is known; of a mix, its parts with their shares.
+/// The limiter and its confidence; for a mix, also its parts with their shares.
 fn limit(phase: &PhaseRecord) -> Option<String> {
     let words = limiter::words(phase)?;
     let surely = limiter::surely(phase).map_or(String::new(), |surely| format!(", {surely}"));
@@ -60,16 +60,16 @@ fn limit(phase: &PhaseRecord) -> Option<String> {
     Some(format!("{words}{surely}{}", shares.map_or(String::new(), |shares| format!(" ({shares})"))))
 }
 
-/// The share of the link to the disk, or of the network's speed, that the rate of a test on data takes: "79 % of what PCIe
-/// 3.0 x4 carries (3.94 GB/s)".
-fn link(phase: &PhaseRecord, target: &Target) -> Option<String> {
+/// Returns the share of a link that the rate of a data test takes: "79 % of what PCIe 3.0 x4 carries (3.94 GB/s)". The
+/// link is that of the only disk, or the network.
+pub(crate) fn link(phase: &PhaseRecord, target: &Target) -> Option<String> {
     let rate = phase.rate.bytes_per_second?;
     let mut links = target.device_stack.iter().filter_map(|device| device.link.as_ref());
     let network = phase.system.as_ref().and_then(|system| system.network.as_ref());
     let network = network.filter(|_| target.device_stack.is_empty());
     let (name, carries) = match (links.next(), links.next()) {
         (Some(link), None) => (printable(&link.name), link.bytes_per_second as f64),
-        // Which of several disks had how much is not told here.
+        // The share of each of several disks is not known here.
         (Some(_), Some(_)) => return None,
         (None, _) => {
             let network = network?;

@@ -2,15 +2,15 @@
 
 use super::style::Style;
 
-/// Stands for a blank at which no line is broken. Text of others never contains it, for it is not printable.
+/// Stands for a blank at which no line is broken. Foreign text never contains it, because it is not printable.
 const GLUE: char = '\u{1f}';
 
-/// The text as one word for [`wrap`].
+/// Joins the text to one word for [`wrap`].
 pub(crate) fn together(text: &str) -> String {
     text.replace(' ', "\u{1f}")
 }
 
-/// The text with blanks again.
+/// Restores the blanks of a joined text.
 pub(crate) fn loose(text: &str) -> String {
     text.replace(GLUE, " ")
 }
@@ -38,7 +38,7 @@ pub(crate) fn with_units(text: &str) -> String {
 /// Words longer than this, such as lists of mount options, may be broken after a comma.
 const WORD_MAX: usize = 30;
 
-/// The text in lines of at most `width` characters; a word that is longer stands alone on its line.
+/// Breaks the text into lines of at most `width` characters; a longer word has a line of its own.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;

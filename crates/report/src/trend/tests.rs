@@ -6,7 +6,7 @@ use model::{Run, Target};
 use super::*;
 use crate::sample;
 
-/// Runs of two tests on a disk, oldest first: one with the given rates in bytes per second, one that hardly changes.
+/// Runs of two tests on a disk, oldest first: one with the given rates in bytes per second, one almost constant.
 fn runs(rates: &[f64]) -> Vec<Run> {
     let runs = rates.iter().enumerate().map(|(at, rate)| {
         let mut run = sample::run();
@@ -21,7 +21,7 @@ fn runs(rates: &[f64]) -> Vec<Run> {
     runs.collect()
 }
 
-/// As the store hands them over: the newest first.
+/// Renders runs in the order of the store: newest first.
 fn shown(runs: &[Run], style: &Style) -> String {
     let measured: Vec<_> = runs.iter().rev().map(|run| Some(RunSummary::from(run))).collect();
     sample::plain(&render(&measured, style))
@@ -36,7 +36,7 @@ fn distrust(phase: &mut PhaseRecord) {
 
 const STEP: [f64; 9] = [3.01e9, 3.0e9, 3.02e9, 2.99e9, 3.0e9, 3.01e9, 2.61e9, 2.6e9, 2.62e9];
 
-/// A step with all that can be its reason.
+/// Runs with a step of the rate, and all its possible causes.
 fn upgraded() -> Vec<Run> {
     let mut runs = runs(&STEP);
     for run in &mut runs[6..] {
@@ -80,7 +80,7 @@ fn a_level_that_changed_in_ascii() {
 #[test]
 fn several_targets_gaps_and_single_tests() {
     let mut runs = upgraded();
-    // Another target, measured too rarely to tell; a test that was measured once; numbers that do not count.
+    // Another target, measured too rarely to tell; a test measured only once; numbers that do not count.
     for (at, run) in runs.iter_mut().enumerate().filter(|(at, _)| at % 4 == 1) {
         let mut target: Target = sample::sshfs();
         target.path = format!("/mnt/far/{}", "deep/".repeat(20));
@@ -112,7 +112,8 @@ fn a_run_counts_as_the_median_of_its_repetitions() {
 #[test]
 fn what_differs_is_that_of_the_runs_that_count() {
     let mut runs = runs(&STEP);
-    // The run with which the rate changes is no number; the kernel of the one after it is still new to the level before.
+    // The first run of the new rate has no number, so the level begins with the next. Its kernel is new to the old
+    // level.
     runs[6].phases[0].status = Status::Failed;
     runs[6].environment.kernel = "Linux 6.14.2".into();
     runs[7].environment.kernel = "Linux 6.14.2".into();
@@ -122,7 +123,7 @@ fn what_differs_is_that_of_the_runs_that_count() {
         text.contains("-13.1 % since @-1 (2026-11-08 14:03 UTC): kernel Linux 6.12.9 → Linux 6.14.2"),
         "{text}"
     );
-    // With nothing that differs, that is said.
+    // If nothing differs, the text says so.
     let text = shown(&self::runs(&STEP), &sample::WIDE);
     assert!(
         text.contains("-13.1 % since @-2 (2026-11-07 14:03 UTC): nothing else is known to differ"),
@@ -130,7 +131,7 @@ fn what_differs_is_that_of_the_runs_that_count() {
     );
 }
 
-/// What is told of a step at which a run is another.
+/// Returns the differences that are shown for a step if `change` applies to the runs after it.
 fn told_of(change: impl Fn(&mut Run)) -> String {
     let mut runs = runs(&STEP);
     runs[6..].iter_mut().for_each(change);

@@ -1,4 +1,4 @@
-//! Devices: what they let through, how long they take, who else is on them.
+//! Devices: their limits, their service times, and their other users.
 
 use model::Limiter::{
     BelowOs, DeviceBandwidth, DeviceLatency, DeviceOps, DirtyThrottling, FsyncJournal, HelperCpu, IoThrottle,
@@ -19,7 +19,7 @@ fn disk_over(server: FuseSpec) -> DiskSpec {
     disk().over(server)
 }
 
-/// One that takes 2 ms to make durable what it has.
+/// A server that takes 2 ms to make its data durable.
 fn slow_to_flush() -> FuseSpec {
     Spec::fuse().slots(64).sync_us(2000)
 }
@@ -152,7 +152,7 @@ fn times() -> Vec<Case> {
         Case::new(
             "cache-below",
             "1,000 requests a second, and 20 us for what was read before",
-            // In small blocks, as a small file system has them, a read would lie on two of the server's.
+            // In small blocks, as small file systems have them, a read would span two of the server's blocks.
             disk_over(Spec::fuse().slots(4).service_us(4000).cache_us(20).only_reads())
                 .mkfs_options("-b 4096"),
         )
@@ -215,7 +215,7 @@ fn flushes() -> Vec<Case> {
 }
 
 fn others() -> Vec<Case> {
-    // One at a time: whoever waits gets the next, so that who has two waiting gets twice as much.
+    // With one at a time, whoever waits gets the next turn: a client with two requests waiting gets twice as much.
     let one_at_a_time = || disk_over(Spec::fuse().slots(1).service_us(500));
     let several = || disk_over(Spec::fuse().slots(4).service_us(1000));
     vec![

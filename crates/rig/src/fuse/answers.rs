@@ -19,7 +19,7 @@ pub(super) enum Answer {
     Data(ReplyData, Vec<u8>),
     Written(ReplyWrite, u32),
     Done(ReplyEmpty),
-    /// On names, of which there are many kinds.
+    /// An answer to a request on names, of any of its many kinds.
     Name(Box<dyn FnOnce() + Send>),
 }
 
@@ -56,7 +56,8 @@ impl PartialOrd for Waiting {
 }
 
 impl Ord for Waiting {
-    /// The one that is due first is the greatest, as a heap gives that out; of two, the one that came first.
+    /// The request that is due first is the greatest, as a heap returns the greatest first. Of two, the one that came
+    /// first wins.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.due_ns, other.request.arrived_ns).cmp(&(self.due_ns, self.request.arrived_ns))
     }
@@ -64,12 +65,12 @@ impl Ord for Waiting {
 
 enum Message {
     Wait(Waiting),
-    /// Everything that waits is answered now.
+    /// All waiting requests are answered now.
     Hurry,
     End,
 }
 
-/// The thread, and what it has answered.
+/// The thread, and its answers.
 pub(super) struct Answers {
     to: Mutex<Sender<Message>>,
     served: Arc<Mutex<Served>>,
@@ -77,7 +78,7 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// Starts the thread; urgent, it comes before all others.
+    /// Starts the thread; if it is urgent, it comes before all others.
     pub(super) fn start(urgent: bool) -> io::Result<Self> {
         let (to, from) = channel();
         let (started, starts) = channel();
@@ -90,7 +91,7 @@ impl Answers {
             let _ = started.send(());
             answer(&from, &log);
         })?;
-        // It ends only after it has been told to.
+        // The thread cannot have ended yet: it ends only on request.
         let _ = starts.recv();
         Ok(Self { to: Mutex::new(to), served, thread: Mutex::new(Some(thread)) })
     }
@@ -105,23 +106,23 @@ impl Answers {
         give(&self.served, request, answer);
     }
 
-    /// Gives all answers that wait.
+    /// Gives all waiting answers now.
     pub(super) fn hurry(&self) {
         self.send(Message::Hurry);
     }
 
-    /// What was answered since the last reset.
+    /// Returns the answers since the last reset.
     pub(super) fn served(&self) -> Served {
         lock(&self.served).clone()
     }
 
-    /// Begins to count anew, and tells what was answered until now.
+    /// Returns the answers until now, and begins to count anew.
     pub(super) fn take(&self) -> Served {
         std::mem::take(&mut *lock(&self.served))
     }
 
     fn send(&self, message: Message) {
-        // Should the thread be gone, the reply is dropped, which answers it with an error.
+        // If the thread is gone, the reply is dropped, which answers the request with an error.
         let _ = lock(&self.to).send(message);
     }
 }
@@ -150,7 +151,7 @@ fn answer(arrivals: &Receiver<Message>, served: &Mutex<Served>) {
                 }
             }
             Err(RecvTimeoutError::Timeout) => {}
-            // Those that are left are dropped, which answers them with an error.
+            // The remaining requests are dropped, which answers them with an error.
             Ok(Message::End) | Err(RecvTimeoutError::Disconnected) => return,
         }
         while heap.peek().is_some_and(|next| next.due_ns <= now_ns()) {
@@ -161,7 +162,7 @@ fn answer(arrivals: &Receiver<Message>, served: &Mutex<Served>) {
 }
 
 fn give(served: &Mutex<Served>, request: Request, answer: Answer) {
-    // Before the answer: whoever has it may look at what was served.
+    // Record before the answer: its receiver may look at the served requests at once.
     lock(served).add(Request { answered_ns: now_ns(), ..request });
     answer.give();
 }

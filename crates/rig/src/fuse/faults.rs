@@ -1,10 +1,10 @@
-//! What a server does wrong when it is told to, and what it was asked for.
+//! Faults that a server makes on request, and the counts of its requests.
 
 use std::time::Duration;
 
 use fuser::Errno;
 
-/// A call that can be told to hang.
+/// A call that can be made to hang.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hangs {
     /// fsync and fdatasync of a file.
@@ -23,51 +23,51 @@ pub enum Hangs {
     Statfs,
 }
 
-/// What goes wrong, and when. Amounts are counted from the last [`Fuse::set`](super::Fuse::set).
+/// Faults, and when they begin. Amounts are counted from the last [`Fuse::set`](super::Fuse::set).
 #[derive(Debug, Clone, Copy)]
 pub struct Faults {
-    /// Opening with `O_DIRECT` is refused with EINVAL; a file that the same call creates is there nevertheless, as
-    /// on Linux's own file systems without direct I/O.
+    /// True if opening with `O_DIRECT` is refused with EINVAL. A file that the same call creates exists nevertheless,
+    /// as on Linux's own file systems without direct I/O.
     pub refuse_direct: bool,
-    /// Writes fail with this once so many bytes are written.
+    /// Writes fail with this error after this many bytes.
     pub write_error_after: Option<(u64, Errno)>,
-    /// Reads fail with this once so many bytes are read.
+    /// Reads fail with this error after this many bytes.
     pub read_error_after: Option<(u64, Errno)>,
-    /// Reads find the end of every file here, whatever its size is said to be: those that cross it are short.
+    /// Reads find the end of every file here, whatever its reported size: reads that cross it are short.
     pub reads_end_at: Option<u64>,
-    /// Making files, directories and links fails with this once there were so many.
+    /// Making files, directories and links fails with this error after this many of them.
     pub create_error_after: Option<(u64, Errno)>,
-    /// fsync and fdatasync of files fail with this once there were so many.
+    /// fsync and fdatasync of files fail with this error after this many of them.
     pub sync_error_after: Option<(u64, Errno)>,
-    /// Closing of descriptors fails with this.
+    /// Closing descriptors fails with this error.
     pub close_error: Option<Errno>,
-    /// Removals of files are confirmed and not made.
+    /// True if removals of files are confirmed and not made.
     pub keeps_files: bool,
-    /// Directories list names of files that are not there, without end.
+    /// True if directories list names of missing files, without end.
     pub lists_endlessly: bool,
-    /// From this read on (the first is 1), reads are not answered before [`Fuse::release`](super::Fuse::release).
+    /// From this read on (the first is 1), reads get no answer before [`Fuse::release`](super::Fuse::release).
     pub hang_from_read: Option<u64>,
-    /// Once so many bytes are written, writes are done and not answered before [`Fuse::release`](super::Fuse::release).
+    /// After this many bytes written, writes are done and get no answer before [`Fuse::release`](super::Fuse::release).
     pub hang_after_written: Option<u64>,
-    /// From this call on (the first is 1), such calls are done and not answered before
+    /// From this call on (the first is 1), such calls are done and get no answer before
     /// [`Fuse::release`](super::Fuse::release).
     pub hang: Option<(Hangs, u64)>,
-    /// Each removal of a file takes so long, and everything else waits: time for a signal to arrive in.
+    /// Duration of each removal of a file, while everything else waits: time for a signal to arrive.
     pub unlink_time: Duration,
-    /// What statfs says of size, free space (bytes), files and free files.
+    /// Values that statfs reports: size, free space (bytes), files and free files.
     pub space: Space,
 }
 
-/// What statfs says.
+/// Values that statfs reports.
 #[derive(Debug, Clone, Copy)]
 pub struct Space {
     /// Size.
     pub total_bytes: u64,
-    /// Of which free.
+    /// Free part of it.
     pub free_bytes: u64,
-    /// Files that there can be.
+    /// Largest number of files.
     pub files: u64,
-    /// Of which can still be made.
+    /// Number of files that can still be made.
     pub free_files: u64,
 }
 
@@ -92,12 +92,12 @@ impl Default for Faults {
     }
 }
 
-/// What was asked of the file system since the last [`Fuse::set`](super::Fuse::set).
+/// Requests to the file system since the last [`Fuse::set`](super::Fuse::set).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
     /// Reads.
     pub reads: u64,
-    /// Bytes that they got.
+    /// Bytes that reads returned.
     pub bytes_read: u64,
     /// Bytes that were written.
     pub bytes_written: u64,

@@ -13,13 +13,13 @@ use crate::served::Request;
 
 pub(super) const BLOCK_BYTES: u32 = 4096;
 
-/// What there is, what goes wrong with it, and what was asked for.
+/// The files, their faults, and the counts of requests.
 pub(super) struct Memory {
     pub faults: Faults,
     pub counts: Counts,
     pub nodes: HashMap<u64, Node>,
     next: u64,
-    /// Requests that are not answered before they are released.
+    /// Requests that get no answer before they are released.
     pub hanging: Vec<(Request, Answer)>,
 }
 
@@ -32,15 +32,15 @@ pub(super) enum Kind {
 #[derive(Clone, Copy)]
 pub(super) struct Child {
     pub number: u64,
-    /// Place in the listing, which never changes: positions would shift while a reader removes what it has read,
-    /// and every other name would be skipped.
+    /// Place in the listing, which never changes. Positions would shift while a reader removes the names that it has
+    /// read, and it would skip every other name.
     pub place: u64,
 }
 
 pub(super) struct Node {
     pub kind: Kind,
     pub links: u32,
-    /// Lookups that the kernel has not forgotten: a removed file that is open is still read and written.
+    /// Lookups that the kernel has not forgotten: a removed file that is open can still be read and written.
     pub lookups: u64,
     pub mode: u32,
     pub user: u32,
@@ -55,7 +55,7 @@ impl Memory {
         Self { faults, counts: Counts::default(), nodes, next: INodeNo::ROOT.0 + 1, hanging: Vec::new() }
     }
 
-    /// Counts a call; whether it is to hang.
+    /// Counts a call, and returns true if it has to hang.
     pub(super) fn hangs(&mut self, call: Hangs) -> bool {
         let Counts { syncs, unlinks, readdirs, closes, lookups, opens, statfs, .. } = &mut self.counts;
         let count = match call {

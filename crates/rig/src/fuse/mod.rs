@@ -1,7 +1,7 @@
-//! A file system in memory, served by this process: it fails where it is told to, and takes the time that it is told to.
+//! A file system in memory, served by this process. It fails on request, and takes the requested times.
 //!
-//! The thread that takes requests only decides when each is answered; another one answers. So the time that a request
-//! takes is that of the queue of slots, not that of the server's work, as long as this takes less.
+//! The thread that takes requests only decides when each is answered; another thread answers. So a request takes the
+//! time of the queue of slots, not of the server's work, as long as this work takes less.
 
 mod answers;
 mod faults;
@@ -16,7 +16,7 @@ use fuser::{BackgroundSession, Config, INodeNo, MountOption, Session, SessionACL
 use model::Trouble;
 
 pub use faults::{Counts, Faults, Hangs, Space};
-/// What a request fails with.
+/// Error that a request fails with.
 pub use fuser::Errno;
 
 use crate::clock::now_ns;
@@ -31,15 +31,15 @@ use crate::undo;
 use answers::{Answer, Answers};
 use memory::{Kind, Memory, Node};
 
-/// The name of a file that is there from the beginning.
+/// The name of a file that exists from the beginning.
 pub const FILE_NAME: &str = "file";
-/// What the kernel shows as the kind of the file system.
+/// Type of the file system, as the kernel shows it.
 const KIND: &str = "fuse";
 
-/// The mounted file system; dropped, it answers what waits, is unmounted, and its threads joined.
+/// The mounted file system. Dropping it answers waiting requests, unmounts it, and joins its threads.
 pub struct Fuse {
     server: Server,
-    /// Unmounts.
+    /// Unmounts it.
     journal: Journal,
 }
 
@@ -50,22 +50,22 @@ impl std::fmt::Debug for Fuse {
 }
 
 impl Fuse {
-    /// Mounts an empty one, or one with a single file.
+    /// Mounts an empty file system, or one with a single file.
     ///
     /// # Errors
-    /// FUSE is not there, or not for us.
+    /// FUSE is missing, or not permitted.
     pub fn mount(spec: &FuseSpec, faults: Faults) -> Result<Self, Trouble> {
         let mut journal = Journal::open()?;
         let server = Server::mount(&mut journal, spec, faults)?;
         Ok(Self { server, journal })
     }
 
-    /// Where it is mounted.
+    /// Path where it is mounted.
     pub fn path(&self) -> &Path {
         &self.server.at
     }
 
-    /// What it does.
+    /// The server that answers its requests.
     pub fn server(&self) -> &Server {
         &self.server
     }
@@ -75,27 +75,27 @@ impl Fuse {
         &mut self.journal
     }
 
-    /// Changes what goes wrong from now on, and begins to count anew.
+    /// Changes the faults from now on, and begins to count anew.
     pub fn set(&self, faults: Faults) {
         self.server.set_faults(faults);
     }
 
-    /// What was asked of it since then.
+    /// Returns the requests since the last [`Fuse::set`].
     pub fn counts(&self) -> Counts {
         self.server.counts()
     }
 
-    /// Answers everything that hangs, and hangs no more.
+    /// Answers everything that hangs, and lets nothing hang any more.
     pub fn release(&self) {
         self.server.release();
     }
 
-    /// What was answered, and when, since the last [`Fuse::take_served`].
+    /// Returns the answers and their instants since the last [`Fuse::take_served`].
     pub fn served(&self) -> Served {
         self.server.shared.answers.served()
     }
 
-    /// The same, and begins anew.
+    /// Returns the same, and begins anew.
     pub fn take_served(&self) -> Served {
         self.server.shared.answers.take()
     }
@@ -108,7 +108,7 @@ impl Drop for Fuse {
     }
 }
 
-/// What answers the kernel, mounted by a journal of somebody else; dropped after it was unmounted.
+/// The server of a mount that another owner's journal undoes. It is dropped after the unmount.
 pub struct Server {
     shared: Arc<Shared>,
     session: Option<BackgroundSession>,
@@ -123,7 +123,7 @@ impl Server {
         let fail = |error: std::io::Error| {
             Trouble::new(attempt(), error).remedy("run this as root, where /dev/fuse is")
         };
-        // What takes no time on purpose need not come before all others either.
+        // A server that takes no time on purpose need not come before all others either.
         let urgent = !spec.timing.is_at_once();
         let mut memory = Memory::new(Faults {
             refuse_direct: faults.refuse_direct || spec.opened == Opened::DirectRefused,
@@ -147,7 +147,7 @@ impl Server {
         config.acl = SessionACL::All;
         let server = server::Server(Arc::clone(&shared));
         let mount_point = at.clone();
-        // In a thread that is urgent: the one that takes requests inherits it, and ours stays as it is.
+        // An urgent thread starts the session: the thread that takes requests inherits this, and ours stays as it is.
         let spawned = thread::spawn(move || {
             if urgent {
                 make_urgent();
@@ -158,7 +158,7 @@ impl Server {
         Ok(Self { session: Some(session.map_err(fail)?), shared, at })
     }
 
-    /// Where it is mounted.
+    /// Path where it is mounted.
     pub(crate) fn path(&self) -> &Path {
         &self.at
     }
@@ -167,7 +167,7 @@ impl Server {
         lock(&self.shared.queue).timing()
     }
 
-    /// Other times from now on. What waits keeps the instant at which it is due.
+    /// Sets other times from now on. Waiting requests keep the instants at which they are due.
     pub fn set_timing(&self, timing: Timing) {
         lock(&self.shared.queue).set(timing, now_ns());
     }
@@ -200,7 +200,7 @@ impl Server {
         }
     }
 
-    /// Answers everything at once from here on: nobody should wait for what is about to go.
+    /// Answers everything at once from now on: nobody should wait for a server that is about to go.
     pub(crate) fn let_go(&self) {
         self.set_timing(Timing::default());
         self.release();
@@ -243,7 +243,7 @@ impl Shared {
         }
     }
 
-    /// Answers such a call, unless it is to hang.
+    /// Answers such a call, unless it has to hang.
     fn answer_unless_it_hangs(&self, call: Hangs, give: impl FnOnce() + Send + 'static) {
         let mut memory = self.memory();
         if memory.hangs(call) {
@@ -255,8 +255,8 @@ impl Shared {
         }
     }
 
-    /// Answers a request on names when the queue says. What takes no time is not written down: there are many, which
-    /// nobody asked about.
+    /// Answers a request on names when the queue says. A request that takes no time is not recorded: there are many,
+    /// and nobody asks for them.
     fn answer_name(&self, give: impl FnOnce() + Send + 'static) {
         let request = Request::now(Direction::Name, 0, 0);
         let due_ns = lock(&self.queue).due_ns(request.arrived_ns, Direction::Name, 0, 0, 0);
@@ -268,16 +268,16 @@ impl Shared {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A request that panicked has spoilt its test already; the others still need answers.
+    // A request that panicked has already spoilt its test; the others still need answers.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Memory {
-    /// A file of zeros in the root, before anything is mounted.
+    /// Adds a file of zeros to the root, before the mount.
     fn add_file(&mut self, name: &str, bytes: u64) -> Result<(), Errno> {
         let room = Vec::<u8>::new().try_reserve_exact(usize::try_from(bytes).map_err(|_| Errno::EFBIG)?);
         room.map_err(|_| Errno::ENOMEM)?;
-        // The allocator gets pages of zeros, which are made when they are used.
+        // The allocator gets pages of zeros, which the kernel makes on first use.
         let node = Node::new(Kind::File(vec![0; bytes as usize]), 0o600, 0, 0);
         self.add(INodeNo::ROOT, name.as_ref(), node).map(drop)?;
         self.counts = Counts::default();

@@ -1,4 +1,4 @@
-//! The file system as the kernel asks for it.
+//! The file system, as the kernel calls it.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -23,13 +23,13 @@ use super::memory::{BLOCK_BYTES, Kind, Node};
 use crate::served::{self, Direction};
 use crate::spec::Opened;
 
-/// How long the kernel may remember what it was told; everything changes through the kernel, so it is never wrong.
+/// Time for which the kernel may remember answers. Everything changes through the kernel, so its memory is never wrong.
 const REMEMBER: Duration = Duration::from_secs(1);
 
-/// Place in a directory behind all that is there.
+/// Place in a directory behind all its entries.
 const ENDLESS_FROM: u64 = 1 << 40;
 
-/// Answers a request on names with what was found, or with its error, when it is due.
+/// Answers a request on names with its result, or with its error, when it is due.
 macro_rules! answer {
     ($shared:expr, $reply:ident, $found:expr, $ok:expr) => {{
         let found = $found;
@@ -73,9 +73,9 @@ impl Server {
 impl Filesystem for Server {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         let unsupported = |_| io::Error::from(io::ErrorKind::Unsupported);
-        // Without it the kernel waits for each direct read before it sends the next.
+        // Without this, the kernel waits for each direct read before it sends the next.
         config.add_capabilities(InitFlags::FUSE_ASYNC_DIO).map_err(unsupported)?;
-        // Nor each lookup in a directory. Where the kernel is too old for it, it still does.
+        // Without this, it also waits for each lookup in a directory. A kernel that is too old for it still does.
         let _ = config.add_capabilities(InitFlags::FUSE_PARALLEL_DIROPS);
         let limits = config.set_max_background(self.0.background_max);
         limits

@@ -4,27 +4,27 @@ use model::size;
 
 use super::{bytes, number, parse_time, time};
 
-/// The kernel counts memory in pages: a limit of less than one would be a limit of nothing.
+/// The kernel counts memory in pages: a limit below one page would be a limit of nothing.
 const PAGE_BYTES: u64 = 4096;
 
-/// A group of processes that gets so much CPU time and no more.
+/// A group of processes with a limited amount of CPU time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuotaSpec {
     /// CPUs' worth of time: 0.2 is a fifth of one.
     pub cpus: f64,
-    /// What is allowed is given out once in this time. Whoever has used it up waits for the next.
+    /// Period in which the allowed time is given out once. A process that has used it up waits for the next period.
     pub period_us: u64,
 }
 
 impl QuotaSpec {
-    /// Gives time out so often.
+    /// Sets the period in which time is given out.
     #[must_use]
     pub fn period_ms(mut self, period_ms: u64) -> Self {
         self.period_us = period_ms * 1000;
         self
     }
 
-    /// What is given out in a period.
+    /// CPU time that is given out in a period.
     pub fn quota_us(&self) -> u64 {
         (self.cpus * self.period_us as f64).round() as u64
     }
@@ -33,7 +33,7 @@ impl QuotaSpec {
         match key {
             "cpus" => {
                 let cpus: f64 = number(value)?;
-                // More than the kernel can count would be no limit, and less than nothing is none.
+                // A larger number than the kernel can count would be no limit, and zero or less is no amount.
                 if !(cpus > 0.0 && cpus <= 1e6) {
                     return Err(format!("`{value}` is not an amount of CPUs"));
                 }
@@ -51,10 +51,10 @@ impl QuotaSpec {
     }
 }
 
-/// A group of processes that gets so much memory and no more, the page cache included.
+/// A group of processes with a limited amount of memory, the page cache included.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemorySpec {
-    /// What all of them together may have.
+    /// Memory that all of them together may have.
     pub limit_bytes: u64,
 }
 

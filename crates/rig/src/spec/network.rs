@@ -8,11 +8,11 @@ use crate::text::{parse_time, time};
 /// A directory in memory on a server behind a network, mounted by sshfs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkSpec {
-    /// What the network carries, in each direction and with all headers.
+    /// Rate of the network, in each direction and with all headers.
     pub bits_per_second: u64,
-    /// Time that bytes need to the other end, in each direction, beside that which the rate takes.
+    /// Time that bytes need to the other end, in each direction, besides the time that the rate takes.
     pub delay_ns: u64,
-    /// Room that the server has.
+    /// Room on the server.
     pub bytes: u64,
     /// Options of `sshfs -o`.
     pub mount_options: String,
@@ -26,7 +26,7 @@ impl NetworkSpec {
         self
     }
 
-    /// Room for so much.
+    /// Sets the room on the server.
     #[must_use]
     pub fn size_mib(mut self, mib: u64) -> Self {
         self.bytes = mib << 20;
@@ -61,10 +61,10 @@ impl NetworkSpec {
     }
 }
 
-/// What networks count in, largest first.
+/// Units of network rates, largest first.
 const UNITS: [(&str, u64); 4] = [("gbit", 1_000_000_000), ("mbit", 1_000_000), ("kbit", 1000), ("bit", 1)];
 
-/// `200mbit`.
+/// Parses a rate such as `200mbit`.
 fn bits(value: &str) -> Result<u64, String> {
     let found = UNITS.iter().find_map(|(unit, bits)| Some((value.strip_suffix(unit)?, bits)));
     let (count, unit) = found.ok_or_else(|| format!("`{value}` is not a rate such as 200mbit"))?;

@@ -8,24 +8,24 @@ use crate::timing::{Beyond, Slow, Span, Stall, Timed, Timing};
 /// A file system in memory, served by the rig.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FuseSpec {
-    /// When requests are answered.
+    /// Times of its answers.
     pub timing: Timing,
-    /// Size of a file named `file` that is there from the beginning, full of zeros.
+    /// Size of a file named `file` that exists from the beginning, full of zeros.
     pub file_bytes: Option<u64>,
-    /// How files are opened.
+    /// Treatment of its open files by the kernel.
     pub opened: Opened,
-    /// Requests that the kernel sends before one is answered, of those that nobody waits for alone.
+    /// Most requests that the kernel sends before one is answered, among those that no caller waits for alone.
     pub background_max: u16,
 }
 
-/// How the kernel treats open files of a server.
+/// Treatment of a server's open files by the kernel.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Opened {
-    /// As other file systems: through the page cache, or past it with `O_DIRECT`. The kernel then makes one direct
+    /// As on other file systems: through the page cache, or past it with `O_DIRECT`. The kernel then makes one direct
     /// write to a file at a time.
     #[default]
     Usual,
-    /// Never through the page cache, and direct writes to one file together.
+    /// Never through the page cache, with direct writes to one file in parallel.
     Direct,
     /// `O_DIRECT` is refused with EINVAL.
     DirectRefused,
@@ -33,13 +33,13 @@ pub enum Opened {
 
 impl Default for FuseSpec {
     fn default() -> Self {
-        // The kernel's default of 12 would be a queue that nobody sees.
+        // The kernel's default of 12 would be a hidden queue.
         Self { timing: Timing::default(), file_bytes: None, opened: Opened::default(), background_max: 256 }
     }
 }
 
 impl FuseSpec {
-    /// Serves so many requests at a time; without this, all that there are.
+    /// Serves this many requests at a time; without this, all of them.
     #[must_use]
     pub fn slots(mut self, count: u32) -> Self {
         self.timing.slots = Some(count);
@@ -53,14 +53,14 @@ impl FuseSpec {
         self
     }
 
-    /// Each request takes a time between these, all as likely.
+    /// Each request takes a time between these, all equally likely.
     #[must_use]
     pub fn service_between_us(mut self, from_us: u64, to_us: u64) -> Self {
         self.timing.service = Span { from_ns: from_us * 1000, to_ns: to_us * 1000 };
         self
     }
 
-    /// A share of the requests, drawn by chance, takes that time instead.
+    /// A share of the requests, drawn at random, takes that time instead.
     #[must_use]
     pub fn slow(mut self, share: f64, time_us: u64) -> Self {
         self.timing.slow = Some(Slow { share, service: Span::ns(time_us * 1000) });
@@ -74,7 +74,7 @@ impl FuseSpec {
         self
     }
 
-    /// Requests that make more than this under way take that time instead.
+    /// Requests that bring more than this many in flight take that time instead.
     #[must_use]
     pub fn crowded(mut self, above: u64, time_us: u64) -> Self {
         self.timing.crowded = Some(Beyond { count: above, service: Span::ns(time_us * 1000) });
@@ -88,14 +88,14 @@ impl FuseSpec {
         self
     }
 
-    /// Moves at most so many bytes a second.
+    /// Moves at most this many bytes a second.
     #[must_use]
     pub fn bytes_per_second(mut self, bytes: u64) -> Self {
         self.timing.bytes_per_second = Some(bytes);
         self
     }
 
-    /// Begins nothing for that long, at the end of each such period.
+    /// Begins no request for that long, at the end of each such period.
     #[must_use]
     pub fn stall_ms(mut self, for_ms: u64, every_ms: u64) -> Self {
         self.timing.stall = Some(Stall { for_ns: for_ms * 1_000_000, every_ns: every_ms * 1_000_000 });
@@ -109,14 +109,14 @@ impl FuseSpec {
         self
     }
 
-    /// What asks for names and attributes takes this time, in a slot like the others: a lookup, a creation.
+    /// Requests on names and attributes take this time, in a slot like the others: a lookup, a creation.
     #[must_use]
     pub fn names_us(mut self, time_us: u64) -> Self {
         self.timing.names = Some(Span::ns(time_us * 1000));
         self
     }
 
-    /// What was read before is read again in this time and without a slot.
+    /// Data that was read before is read again in this time and without a slot.
     #[must_use]
     pub fn cache_us(mut self, time_us: u64) -> Self {
         self.timing.cache = Some(Span::ns(time_us * 1000));
@@ -137,14 +137,14 @@ impl FuseSpec {
         self
     }
 
-    /// A file named `file`, full of zeros, is there from the beginning.
+    /// Adds a file named `file`, full of zeros, from the beginning.
     #[must_use]
     pub fn file_bytes(mut self, bytes: u64) -> Self {
         self.file_bytes = Some(bytes);
         self
     }
 
-    /// How files are opened.
+    /// Sets the kernel's treatment of its open files.
     #[must_use]
     pub fn opened(mut self, opened: Opened) -> Self {
         self.opened = opened;
@@ -226,7 +226,7 @@ fn timing_words(timing: &Timing) -> Vec<String> {
     words
 }
 
-/// `1ms`, or `1ms..2ms`.
+/// Parses `1ms`, or `1ms..2ms`.
 fn span(value: &str) -> Result<Span, String> {
     let (from, to) = value.split_once("..").unwrap_or((value, value));
     let span = Span { from_ns: parse_time(from)?, to_ns: parse_time(to)? };
@@ -240,20 +240,20 @@ fn span_word(span: Span) -> String {
     }
 }
 
-/// `20ms@0.1`: so long, for this share.
+/// Parses `20ms@0.1`: this time, for this share.
 fn slow(value: &str) -> Result<Slow, String> {
     let (service, share) = value.split_once('@').ok_or(format!("`{value}` is not TIME@SHARE"))?;
     let slow = Slow { share: number(share)?, service: span(service)? };
     if (0.0..=1.0).contains(&slow.share) { Ok(slow) } else { Err(format!("`{share}` is not a share")) }
 }
 
-/// `6ms@4096`: so long, beyond this number.
+/// Parses `6ms@4096`: this time, beyond this number.
 fn beyond(value: &str) -> Result<Beyond, String> {
     let (service, count) = value.split_once('@').ok_or(format!("`{value}` is not TIME@NUMBER"))?;
     Ok(Beyond { count: number(count)?, service: span(service)? })
 }
 
-/// `200ms/1s`: so long, once in that time.
+/// Parses `200ms/1s`: a stall of this length, once in that time.
 fn stall(value: &str) -> Result<Stall, String> {
     let (long, every) = value.split_once('/').ok_or(format!("`{value}` is not TIME/PERIOD"))?;
     let stall = Stall { for_ns: parse_time(long)?, every_ns: parse_time(every)? };

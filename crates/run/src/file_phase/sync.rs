@@ -1,5 +1,5 @@
-//! What a test changed is made durable at its end, inside the measured time: its own directories, and its own files where
-//! something is in them. A sync of the whole file system would write what others have left there, too.
+//! Makes the changes of a test durable at its end, inside the measured time: its own directories, and its own
+//! files with content. A sync of the whole file system would also write data of others.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,7 +14,7 @@ use crate::removal::DIRECTORY_FLAGS;
 /// Room for the entries that one call returns.
 const BUFFER_BYTES: usize = 32 << 10;
 
-/// Makes the lowest directories of a place durable, and before them the files in them if they have content.
+/// Makes the lowest directories of a place durable, and before them their files if these have content.
 pub fn directories(place: &Place<'_>, has_content: bool) -> Result<(), Failure> {
     for dir in 0..place.tree.dirs {
         let fail =

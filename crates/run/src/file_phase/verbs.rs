@@ -1,4 +1,4 @@
-//! The one place in which a verb on files becomes a type.
+//! The only place where a verb on files becomes a type.
 
 use engine::clock::Clock;
 use engine::files::{
@@ -10,9 +10,9 @@ use engine::names::{Kind, Names, Spelling, Tree};
 use engine::recorder::Recorder;
 use model::workload::{FileKind, FileVerb, FilesWork, Order, SyncMode};
 
-/// A round that is measured.
+/// A measured round.
 pub(super) trait MeasuredRound {
-    /// The calls that it makes.
+    /// Returns the calls that the round makes.
     fn steps(&self) -> &'static [&'static str];
 
     fn round<C: Clock>(
@@ -79,7 +79,7 @@ impl MeasuredRound for Readdir {
     }
 }
 
-/// What is done with a verb once it is a type.
+/// An action on a verb that has become a type.
 pub(super) trait WithVerb {
     type Answer;
     fn call(self, measured: impl MeasuredRound) -> Self::Answer;
@@ -94,7 +94,7 @@ impl WithVerb for StepsOf {
     }
 }
 
-/// The calls of a verb, where an operation makes several kinds.
+/// Returns the calls of a verb, if an operation makes several kinds.
 pub fn steps(work: &FilesWork) -> Vec<&'static str> {
     let names = Tree { files: 1, dirs: 1, levels: 1 }.plain();
     let content = (work.size_max_bytes > 0).then(|| Content::new(1, 1, 1, 0, 0));
@@ -102,7 +102,7 @@ pub fn steps(work: &FilesWork) -> Vec<&'static str> {
     if steps.len() > 1 { steps.to_vec() } else { Vec::new() }
 }
 
-/// Chooses the type of a verb; everything behind it is free of options. Links are to the file with the number
+/// Chooses the type of a verb; no code behind it looks at options. Links lead to the file with the number
 /// `original`.
 pub(super) fn with_verb<S: Spelling, W: WithVerb>(
     work: &FilesWork,
@@ -112,9 +112,9 @@ pub(super) fn with_verb<S: Spelling, W: WithVerb>(
     with: W,
 ) -> W::Answer {
     let durable = work.sync == SyncMode::Each;
-    // Of a symbolic link, what it leads to is asked for, as programs do.
+    // For a symbolic link, the test asks about its target, as programs do.
     let follows = work.kind == FileKind::Symlink;
-    // What is never filled is not asked for.
+    // A buffer larger than the largest file would never be filled.
     let chunk_bytes = work.chunk_bytes.min(work.size_max_bytes);
     match (work.verb, work.missing) {
         (FileVerb::Create, _) => match work.kind {
@@ -149,7 +149,7 @@ pub(super) fn with_verb<S: Spelling, W: WithVerb>(
     }
 }
 
-/// An operation on names, which come from numbers or from directories.
+/// Chooses an operation on names, which come from numbers or from directories.
 fn in_order<S: Spelling, W: WithVerb>(
     work: &FilesWork,
     names: Names<S>,

@@ -1,4 +1,4 @@
-//! Experiments once all tests are done: what the rate of each answers to a change tells what limits it.
+//! Experiments after all tests: the answer of a test's rate to a change shows what limits it.
 
 use model::Experiment;
 use model::experiment::EXPERIMENT_NS;
@@ -9,14 +9,14 @@ use run::Session;
 
 use super::Driver;
 
-/// Most of a run's total time that experiments take.
+/// Largest share of a run's total time that experiments take.
 const SHARE_OF_TOTAL: f64 = 0.4;
 
 impl Driver {
     /// Makes the experiments that say most about each test, as long as there is time for them.
     ///
-    /// They come after all tests, so that none of these is disturbed; the files are those of the last repetition, and what
-    /// is found is true of all. In rounds: where time runs out, no test has had it all.
+    /// Experiments come after all tests, so that they disturb none. They use the files of the last repetition, and
+    /// their results hold for all. They go in rounds: when time runs out, no test has taken it all.
     pub(super) fn experiment(&mut self, session: &mut Session) {
         if self.plan.probe == Probing::None {
             return;
@@ -47,7 +47,7 @@ impl Driver {
         }
     }
 
-    /// Judges all tests again by what others of the run have shown.
+    /// Judges all tests again, by what the run's other tests have shown.
     pub(super) fn hold_together(&mut self) {
         if judge::tell_rows(&mut self.phases) {
             for record in &mut self.phases {
@@ -64,7 +64,7 @@ impl Driver {
         has_time && !self.interruption.is_raised()
     }
 
-    /// The last record of a test, on whose files experiments are made.
+    /// Returns the last record of a test. Experiments use its files.
     fn last_record(&self, phase: &PlannedPhase) -> Option<&PhaseRecord> {
         let last = self.plan.repetitions;
         let is_of =
@@ -77,7 +77,8 @@ impl Driver {
         judge::next_experiment(self.last_record(phase)?, &self.plan, &self.environment, probes, tried)
     }
 
-    /// Makes an experiment and has the records judged again; the state in which it found the target, if it gave an answer.
+    /// Makes an experiment and has the records judged again. Returns the state in which it found the target, if it gave
+    /// an answer.
     fn make(&mut self, session: &mut Session, phase: &PlannedPhase, experiment: Experiment) -> Option<State> {
         let record = self.last_record(phase)?;
         self.view.preparing(&format!(
@@ -113,8 +114,8 @@ impl Driver {
 /// The state of a target in an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The one of the test.
+    /// The state during the test.
     OfTest,
-    /// Another one, in which the same test gave another rate.
+    /// Another state, in which the same test gave another rate.
     Other,
 }

@@ -1,4 +1,4 @@
-//! The directory to test in, where it has to be made: removed again when it is still ours and empty.
+//! The test directory, where it has to be made. It is removed again if it is still ours and empty.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -17,10 +17,10 @@ pub struct TestDirectory {
 }
 
 impl TestDirectory {
-    /// Makes a directory, in one that must be there; `None` if there is something of that name.
+    /// Makes a directory in an existing one; `None` if there is something of that name.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The directory cannot be made.
     pub fn make_if_missing(path: &Path) -> Result<Option<Self>, Failure> {
         let attempt = || format!("make the directory {}", path.display());
         // Others may look into it, as into the original's.
@@ -34,7 +34,7 @@ impl TestDirectory {
             }
             Ok(()) => {}
         }
-        // By its full name: it must be found again wherever we are.
+        // The full name is found again wherever we are.
         let identity = |path: &Path| std::fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()));
         let made = std::fs::canonicalize(path).and_then(|path| Ok(Self { identity: identity(&path)?, path }));
         made.map(Some).map_err(|error| Failure::failed(Trouble::new(attempt(), error)))
@@ -45,7 +45,7 @@ impl Drop for TestDirectory {
     fn drop(&mut self) {
         let is_ours = std::fs::symlink_metadata(&self.path)
             .is_ok_and(|found| (found.dev(), found.ino()) == self.identity);
-        // What is not ours is left alone, and what is not empty is not removed by this call.
+        // A directory that is not ours is left alone. This call does not remove one that is not empty.
         if !is_ours {
             return;
         }
@@ -77,7 +77,7 @@ mod tests {
         std::fs::write(path.join("precious"), "x").unwrap();
         drop(made);
         assert_eq!(std::fs::read(path.join("precious")).unwrap(), b"x");
-        // Somebody has put another in its place.
+        // Somebody has put another directory in its place.
         let other = home.path().join("other");
         let made = make(&other);
         std::fs::rename(&other, home.path().join("moved")).unwrap();

@@ -1,4 +1,4 @@
-//! One case: it is built, measured by `skye run`, and undone.
+//! Builds one case, measures it with `skye run`, and undoes it.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -22,14 +22,14 @@ use crate::cli::{RIG_SERVER, SelfTestArguments};
 use crate::exit::{self, Failure};
 use crate::signals::Interruption;
 
-/// No case takes longer: a run bounds its own time, and what hangs it lets go.
+/// Deadline of a case. No case needs longer: a run bounds its own time, and gives up on a target that hangs.
 const DEADLINE: Duration = Duration::from_secs(120);
-/// What it gets to end once it was told to.
+/// Time that a run gets to end after TERM, and again after KILL.
 const ENDING: Duration = Duration::from_secs(30);
-/// How often it is looked at whether it has ended.
+/// Interval between checks whether the run has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// What is needed to measure cases.
+/// Settings and capabilities for measuring cases.
 pub struct Bench<'a> {
     is_root: bool,
     cpus: u32,
@@ -38,25 +38,25 @@ pub struct Bench<'a> {
     interruption: Interruption,
 }
 
-/// What came of a case, and what of it could not be undone.
+/// Result of a case, and the parts of it that could not be undone.
 pub struct Ended {
-    /// What came of it.
+    /// Result of the measurement.
     pub measured: CaseOutcome,
-    /// What is left, and why.
+    /// Parts that could not be undone, each with the reason.
     pub left: Vec<String>,
 }
 
-/// What came of a case.
+/// Result of measuring a case.
 pub enum CaseOutcome {
-    /// What was said of each test.
+    /// Answers of the run, one for each test.
     Answered(Vec<Answer>),
-    /// It could not be built or measured.
+    /// The case could not be built or measured.
     Missing(Missing),
-    /// A signal ended it.
+    /// A signal ended the case.
     Interrupted,
 }
 
-/// What stands while a case is measured. Fields are dropped in their order: who disturbs goes first.
+/// Parts that are built while a case is measured. Fields are dropped in their order: disturbers go first.
 struct Built {
     beside: Vec<Rig>,
     group: Option<Rig>,
@@ -65,12 +65,12 @@ struct Built {
 
 enum Standing {
     Rig(Rig),
-    /// A directory that its journal has made, and removes.
+    /// A directory that the journal has made, and will remove.
     Directory(PathBuf, Journal),
 }
 
 impl Built {
-    /// Undoes all of it; what is left, and why, is the answer.
+    /// Undoes all parts. Returns what is left, each with the reason.
     fn finish(self) -> Vec<String> {
         let Self { beside, group, place } = self;
         let mut left = Vec::new();
@@ -88,9 +88,9 @@ impl Built {
     }
 }
 
-/// Removes what a run that was killed has left in a directory of ours.
+/// Removes the files that a killed run has left in a directory of ours.
 pub fn clear(directory: &Path) {
-    // What it leaves is told by whoever removes the directory.
+    // The removal of the directory reports what is left.
     let _ = run::clean(directory, &AtomicU64::new(0));
 }
 
@@ -104,17 +104,17 @@ impl Standing {
 }
 
 impl<'a> Bench<'a> {
-    /// Finds out what it can use.
+    /// Finds out which tools it can use.
     ///
     /// # Errors
-    /// It is to measure as another user, and cannot become one.
+    /// The arguments ask for another user, and this process cannot become one.
     pub fn new(
         is_root: bool,
         cpus: u32,
         arguments: &'a SelfTestArguments,
         interruption: Interruption,
     ) -> Result<Self, Failure> {
-        // By trying: older ones do not know the option.
+        // Tries it: older versions do not know the option.
         let mut setpriv = Command::new("setpriv");
         setpriv.args(["--pdeathsig", "TERM", "--", "true"]).stdout(Stdio::null()).stderr(Stdio::null());
         let has_setpriv = setpriv.status().is_ok_and(|status| status.success());
@@ -152,7 +152,7 @@ impl<'a> Bench<'a> {
             Err(trouble) => return missing(trouble.to_string(), false),
         };
         let run = self.run(case, &built);
-        // While what was built still stands, its processes can be told from others.
+        // Judged before the parts are undone: until then, their processes can be told from others.
         let disturbances = run.as_ref().map_or(Vec::new(), |run| disturbances(case, run));
         left.extend(built.finish());
         match run {
@@ -188,7 +188,7 @@ impl<'a> Bench<'a> {
         Ok(Built { beside, group, place })
     }
 
-    /// The document of a run on what was built.
+    /// Measures the built case, and returns the document of the run.
     fn run(&self, case: &Case, built: &Built) -> Result<Run, String> {
         let path = built.place.path();
         let mut command = self.command(case, built);
@@ -203,12 +203,12 @@ impl<'a> Bench<'a> {
         command.args(case.words.split_whitespace());
         command.args(case.tests.iter().flat_map(|known| ["--test", known.spec.as_str()]));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Without either, a run is not saved: this is no result of anything.
+        // `--no-save`: a selftest's run is no result to keep.
         command.current_dir("/");
         let mut child = command.spawn().map_err(|error| format!("cannot start {command:?}: {error}"))?;
         let (stdout, stderr) = (child.stdout.take().map(collect), child.stderr.take().map(collect));
         let loses = case.beside == Some(Beside::Loss);
-        // One that does not end holds its pipes, too: what is built is undone under it, and that lets it go.
+        // A run that does not end also holds its pipes. Undoing the rig beneath the run lets it go.
         let (status, has_lost) = self.wait(&mut child, loses.then_some(path))?;
         let text =
             |pipe: Option<JoinHandle<String>>| pipe.and_then(|pipe| pipe.join().ok()).unwrap_or_default();
@@ -216,7 +216,7 @@ impl<'a> Bench<'a> {
         if loses && !has_lost {
             return Err(format!("nothing was lost, as there was no file of data: {}", stderr.trim()));
         }
-        // What was lost is damage, and said to be.
+        // Lost data is damage, and the run reports it.
         let expected = if loses { exit::DAMAGED } else { exit::DONE };
         if status.code() != Some(expected.into()) {
             return Err(format!("skye run ended with {status}: {}", stderr.trim()));
@@ -228,15 +228,17 @@ impl<'a> Bench<'a> {
         report::json::read(&stdout).map_err(|why| format!("skye run printed no run: {why}"))
     }
 
-    /// Our own program, put into what the case has for it. It ends if we do.
+    /// Returns the command for our own program, wrapped as the case demands. The program ends if we do.
     fn command(&self, case: &Case, built: &Built) -> Command {
         let mut words: Vec<OsString> = Vec::new();
         if let Some(Within::HiddenCgroups) = case.within {
-            // Private first: older programs leave the mounts of the namespace shared with those of the system.
+            // Mounts are made private first: older programs leave the mounts of the namespace shared with those of the
+            // system.
             let hidden = "mount --make-rprivate / && umount --recursive --lazy /sys/fs/cgroup && exec \"$@\"";
             words.extend(["unshare", "--mount", "sh", "-c", hidden, "sh"].map(Into::into));
         }
-        // Last before our program: another user would not keep it. Without it, the run goes on to its end if we are killed.
+        // setpriv comes last before our program, because a change of user would drop the setting. Without setpriv, the
+        // run goes on to its end if we are killed.
         if self.has_setpriv {
             words.extend(["setpriv", "--pdeathsig", "TERM"].map(Into::into));
             if let Some(user) = self.arguments.measure_as {
@@ -256,11 +258,11 @@ impl<'a> Bench<'a> {
         command
     }
 
-    /// Waits until it has ended. Once it measures, half of the first file of data is lost if `loses_in` is a directory; whether
-    /// that was done is in the answer.
+    /// Waits until the run has ended. If `loses_in` is a directory, half of its first data file is lost once the run
+    /// measures. Returns the exit status, and true if data was lost.
     ///
     /// # Errors
-    /// It does not end, even killed.
+    /// The run does not end, even killed.
     fn wait(&self, child: &mut Child, loses_in: Option<&Path>) -> Result<(ExitStatus, bool), String> {
         let process = Pid::from_child(child);
         let started = Instant::now();
@@ -275,7 +277,7 @@ impl<'a> Bench<'a> {
             let is_late = started.elapsed() > DEADLINE;
             if told.is_none() && (is_late || self.interruption.is_raised()) {
                 told = Some(Instant::now());
-                // It may have ended just now.
+                // The run may have ended just now.
                 let _ = rustix::process::kill_process(process, Signal::TERM);
             }
             let since_told = told.map_or(Duration::ZERO, |told| told.elapsed());
@@ -293,7 +295,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// What is right to say of a test: where others use the CPUs, built in or not, to name them is.
+/// Returns the right answers for a test. Where others use the CPUs, built in or not, naming them is right, too.
 fn truth_of(known: &Known, has_others: bool) -> Truth {
     match &known.truth {
         Truth::Limiters(limiters) if has_others => {
@@ -303,7 +305,7 @@ fn truth_of(known: &Known, has_others: bool) -> Truth {
     }
 }
 
-/// What others did to each test, a neighbour that is built in not among them.
+/// Returns what others did during each test. The I/O of a neighbour that is built in does not count.
 fn disturbances(case: &Case, run: &Run) -> Vec<Disturbance> {
     let mut all = judge::disturbances(run, rig::is_own);
     if matches!(case.beside, Some(Beside::Neighbour(_))) {
@@ -346,12 +348,12 @@ fn start(spec: Spec) -> Result<Rig, Trouble> {
     Rig::start(&[program(), RIG_SERVER.into()], spec)
 }
 
-/// This program, also when its file has been replaced meanwhile.
+/// Returns a path to this program that is valid even if its file has been replaced.
 fn program() -> OsString {
     OsString::from(format!("/proc/{}/exe", std::process::id()))
 }
 
-/// Where files lie that outlive a start of the machine: on storage, where other temporary files might be in memory.
+/// Returns a directory on storage whose files outlive a reboot. Other temporary files might lie in memory.
 fn ordinary() -> PathBuf {
     let lasting = Path::new("/var/tmp");
     if lasting.is_dir() { lasting.to_owned() } else { std::env::temp_dir() }
@@ -360,14 +362,14 @@ fn ordinary() -> PathBuf {
 fn collect(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What was read before an error is worth more than the error.
+        // The bytes read before an error are worth more than the error.
         let _ = pipe.read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     })
 }
 
-/// Punches a hole into the first half of the first file of data in a run's directory, once its workers measure; whether
-/// that was done.
+/// Punches a hole into the first half of the first data file in a run's directory, once the run's workers measure.
+/// Returns true if it did.
 fn lose(directory: &Path, process: u32) -> bool {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let mut names = tasks.filter_map(|task| fs::read(task.path().join("comm")).ok());
@@ -377,7 +379,7 @@ fn lose(directory: &Path, process: u32) -> bool {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut works = entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"skye."));
     let Some(work) = works.next().map(|work| work.path()) else { return false };
-    // Through no link: the directory may be another user's.
+    // Follows no link: the directory may be another user's.
     let opened = rustix::fs::openat2(
         rustix::fs::CWD,
         work.join("data-0000"),

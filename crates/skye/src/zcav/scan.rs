@@ -1,4 +1,4 @@
-//! Threads that move through files at the same time, and what is known of each when it has ended or must be left.
+//! Threads that read or write files at the same time, and their results when they have ended or must be left.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use observe::{Probe, Root, Snapshot};
 use super::target::{Opened, Way};
 use crate::signals::Interruption;
 
-/// How far ahead the common start lies, so that all threads are awake when it comes.
+/// Time from now to the common start, so that all threads are awake when it comes.
 const AHEAD_NS: u64 = 5_000_000;
-/// How often those who wait look up.
+/// Longest wait for an event before looking up.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a thread may take to end once that is wanted: one that hangs in a call of the device is left.
+/// Time that a thread has to end once that is wanted. A thread that hangs in a call of the device is left.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What a thread tells.
+/// Report of a thread.
 enum Event {
     Ready(i32),
     Ended(Ended),
@@ -36,13 +36,13 @@ struct Member {
     probe: Probe,
     /// Number of the thread.
     thread: i32,
-    /// Counters of the thread before and behind its work.
+    /// Counters of the thread before and after its work.
     counters: [Option<Counters>; 2],
     ended: Option<Ended>,
     has_gone: bool,
 }
 
-/// What the kernel counts of a thread.
+/// Kernel counters of a thread.
 #[derive(Clone, Copy)]
 struct Counters {
     queued_ns: u64,
@@ -50,17 +50,17 @@ struct Counters {
     device_bytes: Option<u64>,
 }
 
-/// What came of one file.
+/// Result of one file.
 pub struct Outcome {
-    /// Its results, perhaps not of all blocks.
+    /// Results of its blocks, perhaps not of all.
     pub log: Log,
-    /// What its thread did.
+    /// Work that its thread did.
     pub effort: Effort,
-    /// Why it ended before all blocks were moved.
+    /// Reason why it ended before all blocks were moved.
     pub trouble: Option<Trouble>,
 }
 
-/// All files at once.
+/// Scans of all files at once.
 pub struct Scans {
     members: Vec<Member>,
     events: Receiver<(usize, Event)>,
@@ -68,7 +68,7 @@ pub struct Scans {
 }
 
 impl Scans {
-    /// Starts a thread for each file, all of which begin at the same instant.
+    /// Starts a thread for each file. All threads begin at the same instant.
     ///
     /// # Errors
     /// There are too many threads.
@@ -107,7 +107,7 @@ impl Scans {
         scans.await_ready();
         let start_ns = Monotonic.now_ns() + AHEAD_NS;
         for member in &scans.members {
-            // One that is gone has told it, or tells nothing any more.
+            // A thread that is gone has reported its end, or reports nothing any more.
             let _ = member.commands.send(start_ns);
         }
         Ok(scans)
@@ -131,12 +131,12 @@ impl Scans {
         }
     }
 
-    /// Waits until something has ended or it is time to look; whether anybody is at work.
+    /// Waits until a thread ends, or it is time to look. Returns true if a thread is still at work.
     pub fn wait(&mut self) -> bool {
         match self.events.recv_timeout(LOOK) {
             Ok((index, Event::Ended(ended))) => {
                 let member = &mut self.members[index];
-                // While it waits to be sent home.
+                // Read while the thread still waits to be released.
                 member.counters[1] = counters(&mut member.probe, member.thread);
                 member.ended = Some(ended);
             }
@@ -148,18 +148,18 @@ impl Scans {
         self.members.iter().any(|member| member.ended.is_none() && !member.has_gone)
     }
 
-    /// Waits for those who were told to end, but not for ever.
+    /// Waits for threads that were told to end, but not forever.
     pub fn wait_for_end(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline && self.wait() {}
     }
 
-    /// How many files there are.
+    /// Returns the number of files.
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// What was measured of a file so far.
+    /// Returns the results of a file so far.
     pub fn log(&self, index: usize) -> Log {
         let member = &self.members[index];
         let times_ns = member.times_ns();
@@ -174,18 +174,18 @@ impl Scans {
         .log()
     }
 
-    /// Passes over a file that were finished.
+    /// Returns the number of finished passes over a file.
     pub fn passes_done(&self, index: usize) -> usize {
         let member = &self.members[index];
         member.board.done() / member.blocks.len().max(1)
     }
 
-    /// The name of a file.
+    /// Returns the name of a file.
     pub fn name(&self, index: usize) -> &str {
         &self.members[index].opened.name
     }
 
-    /// Bytes that were moved of all files, and those that will be.
+    /// Returns the bytes moved so far, and the bytes to move in total, over all files.
     pub fn progress_bytes(&self) -> (u64, u64) {
         let all =
             |member: &Member| -> u64 { member.blocks.iter().map(|block| block.end - block.start).sum() };
@@ -193,12 +193,12 @@ impl Scans {
         (moved, self.members.iter().map(|member| all(member).saturating_mul(u64::from(self.passes))).sum())
     }
 
-    /// Where the results of a file go, if not to stdout.
+    /// Returns the path for the results of a file, if they do not go to stdout.
     pub fn log_path(&self, index: usize) -> Option<&std::path::Path> {
         self.members[index].opened.log.as_deref()
     }
 
-    /// What came of a file, once no more comes.
+    /// Returns the result of a file, once no more comes.
     pub fn outcome(&self, index: usize) -> Outcome {
         let member = &self.members[index];
         let partial_ns = member.ended.and_then(|ended| ended.partial).map_or(0, |(_, time_ns)| time_ns);
@@ -267,7 +267,7 @@ fn task(
     }
 }
 
-/// What a thread does, from its first breath to its last.
+/// Body of a thread.
 fn work(index: usize, way: Way, task: Task, commands: &Receiver<u64>, events: &Sender<(usize, Event)>) {
     let thread = rustix::thread::gettid().as_raw_nonzero().get();
     let run: Box<dyn FnOnce(u64) -> Ended> = match way {
@@ -287,7 +287,7 @@ fn work(index: usize, way: Way, task: Task, commands: &Receiver<u64>, events: &S
     let _ = events.send((index, Event::Ready(thread)));
     let Ok(start_ns) = commands.recv() else { return };
     let _ = events.send((index, Event::Ended(run(start_ns))));
-    // The kernel's counters of a thread go with it: it stays until they were read.
+    // The kernel drops its counters with the thread, so the thread stays until they are read.
     let _ = commands.recv();
 }
 
@@ -295,7 +295,7 @@ fn counters(probe: &mut Probe, thread: i32) -> Option<Counters> {
     if probe.watched() == 0 {
         return None;
     }
-    // Whoever has become another user may not look at what its own threads moved.
+    // A process that has become another user may not see what its own threads moved.
     let is_told = std::fs::read(format!("/proc/self/task/{thread}/io")).is_ok();
     let device_bytes = is_told.then(|| probe.calls().device_read_bytes);
     let mut snapshot: Snapshot = probe.new_snapshot();

@@ -1,4 +1,4 @@
-//! Files and devices that zcav moves through: opened, looked at, and kept from harm.
+//! Files and devices that zcav reads or writes: opens them, looks at them, and keeps them from harm.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,49 +12,49 @@ use model::Trouble;
 use rustix::fs::{FlockOperation, OFlags, SeekFrom, fcntl_getfl, fcntl_setfl, flock, fstatvfs, seek};
 use rustix::io::Errno;
 
-/// Bytes that are compared at once with zeros.
+/// Bytes that are compared with zeros at once.
 const COMPARED_BYTES: usize = 1 << 20;
-/// Share of a file system's room that writing over holes leaves free.
+/// Share of a file system's space that writing over holes leaves free.
 const FREE_SHARE: f64 = 0.05;
 
-/// How a file is read or written.
+/// Way in which a file is read or written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// Past the page cache.
     Direct,
-    /// Through it.
+    /// Through the page cache.
     Cached,
     /// Zeros, each chunk made durable.
     Zeros,
 }
 
-/// A file or device that is open.
+/// An open file or device.
 #[derive(Debug)]
 pub struct Opened {
-    /// Its name, as it was given.
+    /// Name of the target, as it was given.
     pub name: String,
-    /// Where its results go; `None`: stdout.
+    /// File for the results; `None`: stdout.
     pub log: Option<PathBuf>,
-    /// Open for what is to be done.
+    /// Descriptor of the target.
     pub file: OwnedFd,
-    /// How it is done.
+    /// Way in which it is read or written.
     pub way: Way,
-    /// Which blocks.
+    /// Blocks to visit.
     pub layout: Layout,
-    /// What should be known before its numbers are read.
+    /// Notes that should be known before its numbers are read.
     pub notes: Vec<String>,
-    /// Which file it is: its device and its number.
+    /// Device and inode of the file.
     identity: (u64, u64),
-    /// Bytes of it that lie nowhere.
+    /// Bytes of the visited range that lie nowhere yet.
     lacking_bytes: u64,
 }
 
-/// Why one cannot be measured.
+/// Reason why a target cannot be measured.
 #[derive(Debug)]
 pub enum Refused {
-    /// It is too small for what was asked.
+    /// The target is too small for what was asked.
     TooSmall(Trouble),
-    /// Anything else.
+    /// Any other reason.
     Other(Trouble),
 }
 
@@ -65,14 +65,14 @@ impl From<Trouble> for Refused {
 }
 
 impl Opened {
-    /// Opens a target; one that is written to is looked through first, and nothing is written.
+    /// Opens a target. If the target is to be written to, looks through it first. Writes nothing yet.
     ///
     /// # Errors
-    /// What it is, and what to name instead.
+    /// The message says what the target is, and what to name instead.
     pub fn open(target: &Target, options: &Options) -> Result<Self, Refused> {
         let name =
             if target.is_stdin() { "stdin".into() } else { target.path.to_string_lossy().into_owned() };
-        // By its descriptor, stdin is opened anew: with an offset and flags of our own.
+        // Opened anew by its descriptor, stdin has an offset and flags of our own.
         let path = if target.is_stdin() { Path::new("/proc/self/fd/0") } else { &target.path };
         let (file, is_direct) = open(path, &name, options.writes)?;
         let metadata = file.metadata().map_err(|error| Trouble::new(format!("look at {name}"), error))?;
@@ -112,18 +112,18 @@ impl Opened {
         Ok(Self { name, log, file, way, layout, notes, identity, lacking_bytes })
     }
 
-    /// What was done with it.
+    /// Returns the verb for the work on the target.
     pub fn verb(&self) -> Verb {
         if self.way == Way::Zeros { Verb::Wrote } else { Verb::Read }
     }
 
-    /// Whether that name leads to it.
+    /// Returns true if that name leads to this file.
     pub fn is(&self, path: &Path) -> bool {
         path.metadata().is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.identity)
     }
 }
 
-/// Opens for what is to be done, and says whether it is open for direct I/O.
+/// Opens a file for reading, and for writing if `writes`. Returns the file, and true if it is open for direct I/O.
 fn open(path: &Path, name: &str, writes: bool) -> Result<(File, bool), Trouble> {
     let attempt = || format!("open {name}");
     let fail = |error: std::io::Error| {
@@ -142,7 +142,7 @@ fn open(path: &Path, name: &str, writes: bool) -> Result<(File, bool), Trouble> 
         };
         Trouble::new(attempt(), error).remedy(remedy)
     };
-    // Opening can have effects of its own (a pipe waits for a writer), so what it is comes first.
+    // Opening can have effects of its own (a pipe waits for a writer), so the kind is checked first.
     refuse_kind(&path.metadata().map_err(fail)?, name)?;
     if writes && path.metadata().is_ok_and(|metadata| metadata.file_type().is_block_device()) {
         return Err(device_is_not_written(name));
@@ -162,7 +162,7 @@ fn open(path: &Path, name: &str, writes: bool) -> Result<(File, bool), Trouble> 
     }
 }
 
-/// Only what has places that can be read again is measured.
+/// Refuses everything that has no places to be read again: all but files and block devices.
 fn refuse_kind(metadata: &Metadata, name: &str) -> Result<(), Trouble> {
     let kind = metadata.file_type();
     if kind.is_file() || kind.is_block_device() {
@@ -193,8 +193,8 @@ fn size_bytes(file: &File, metadata: &Metadata, name: &str) -> Result<u64, Troub
         .map_err(|errno| Trouble::new(format!("find the end of {name}"), std::io::Error::from(errno)))
 }
 
-/// Whether a first direct read is taken; where it is not, the descriptor becomes one of the page cache. Some file systems
-/// let a file be opened for it and refuse each read.
+/// Returns true unless a first direct read is refused. After a refusal, the descriptor uses the page cache. Some file
+/// systems let a file be opened for direct I/O, but refuse each read.
 fn takes_direct(file: &File, layout: &Layout) -> bool {
     let mut buffer = AlignedBuffer::new(engine::buffer::ALIGNMENT);
     let is_refused = rustix::io::pread(file, buffer.bytes_mut(), layout.start_bytes) == Err(Errno::INVAL);
@@ -204,7 +204,7 @@ fn takes_direct(file: &File, layout: &Layout) -> bool {
     !is_refused
 }
 
-/// What is said of parts that lie nowhere.
+/// Returns the note about parts that lie nowhere, if there are any.
 fn holes(file: &File, name: &str, layout: &Layout) -> Option<String> {
     let nowhere_bytes = nowhere_bytes(file, layout)?;
     let mib = |bytes: u64| model::numbers::thousands(bytes.div_ceil(MIB));
@@ -218,7 +218,7 @@ fn holes(file: &File, name: &str, layout: &Layout) -> Option<String> {
     })
 }
 
-/// Bytes of what is visited that lie nowhere; `None` where the file system does not tell.
+/// Returns the visited bytes that lie nowhere; `None` where the file system does not tell.
 fn nowhere_bytes(file: &File, layout: &Layout) -> Option<u64> {
     let until = |end_bytes| {
         observe::extents(file.as_fd(), end_bytes).map(|found| found.hole_bytes + found.unwritten_bytes)
@@ -229,7 +229,7 @@ fn nowhere_bytes(file: &File, layout: &Layout) -> Option<u64> {
     }))
 }
 
-/// Refuses a file in which writing zeros would change anything, or which is somebody else's meanwhile.
+/// Refuses a file in which writing zeros would change anything, or that somebody else uses.
 fn refuse_writing(file: &File, metadata: &Metadata, name: &str, layout: &Layout) -> Result<(), Trouble> {
     let attempt = || format!("write zeros to {name}");
     if !metadata.is_file() {
@@ -244,7 +244,7 @@ fn refuse_writing(file: &File, metadata: &Metadata, name: &str, layout: &Layout)
     if let Some(device) = loop_device_over(metadata) {
         return Err(Trouble::new(attempt(), format!("it lies under {device}")).remedy(another));
     }
-    // What is still under way may look like a hole.
+    // Data that is still under way to the device may look like a hole.
     file.sync_all().map_err(|error| Trouble::new(format!("make {name} durable"), error))?;
     let first = first_data(file, layout.start_bytes, layout.end_bytes)
         .map_err(|error| Trouble::new(format!("look for data in {name}"), error))?;
@@ -261,10 +261,10 @@ fn refuse_writing(file: &File, metadata: &Metadata, name: &str, layout: &Layout)
     Ok(())
 }
 
-/// Refuses to write over holes for which there is no room, of all files together.
+/// Refuses to write over holes if there is no room for those of all files together.
 ///
 /// # Errors
-/// What they need on a file system, and what it has.
+/// The message says what the files need on a file system, and what it has.
 pub fn refuse_room(all: &[Opened]) -> Result<(), Trouble> {
     let written: Vec<_> = all.iter().filter(|opened| opened.way == Way::Zeros).collect();
     for (index, opened) in written.iter().enumerate() {
@@ -272,7 +272,7 @@ pub fn refuse_room(all: &[Opened]) -> Result<(), Trouble> {
         if written[..index].iter().any(|other| is_same(&other)) {
             continue;
         }
-        // What has no place yet gets one when it is written.
+        // Bytes without a place get one when they are written.
         let lacking_bytes: u64 = written.iter().filter(is_same).map(|other| other.lacking_bytes).sum();
         let Ok(space) = fstatvfs(&opened.file) else { continue };
         let (free, total) =
@@ -294,13 +294,14 @@ pub fn refuse_room(all: &[Opened]) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Bytes of a range that lie nowhere, at most: where the file system does not say, all that the whole file lacks.
+/// Returns an upper limit for the bytes of a range that lie nowhere. Where the file system does not tell, this is all
+/// that the whole file lacks.
 fn lacking_bytes(file: &File, metadata: &Metadata, layout: &Layout) -> u64 {
     let lacking = metadata.len().saturating_sub(metadata.blocks().saturating_mul(512));
     lacking.min(nowhere_bytes(file, layout).unwrap_or(u64::MAX)).min(layout.end_bytes - layout.start_bytes)
 }
 
-/// The name of another program that has a file open, as far as this user may see.
+/// Returns the name of another program that has a file open, as far as this user may see.
 fn opened_by_another(metadata: &Metadata) -> Option<String> {
     let is_it = |path: &Path| {
         path.metadata().is_ok_and(|other| (other.dev(), other.ino()) == (metadata.dev(), metadata.ino()))
@@ -316,7 +317,7 @@ fn opened_by_another(metadata: &Metadata) -> Option<String> {
     })
 }
 
-/// The loop device whose bytes are in a file.
+/// Returns the loop device whose bytes are in a file.
 fn loop_device_over(metadata: &Metadata) -> Option<String> {
     let is_same = |path: &Path| {
         path.metadata().is_ok_and(|other| (other.dev(), other.ino()) == (metadata.dev(), metadata.ino()))
@@ -328,16 +329,17 @@ fn loop_device_over(metadata: &Metadata) -> Option<String> {
     })
 }
 
-/// Where the first byte in a range is that is no zero. Only what the file system does not know to be a hole is read.
+/// Returns the offset of the first byte in a range that is not zero. Reads only what the file system does not know to
+/// be a hole.
 fn first_data(file: &File, start_bytes: u64, end_bytes: u64) -> std::io::Result<Option<u64>> {
     let mut buffer = vec![0; COMPARED_BYTES];
     let mut at = start_bytes;
     while at < end_bytes {
         at = match seek(file, SeekFrom::Data(at)) {
             Ok(data) => data.max(at),
-            // A hole until the end.
+            // The hole reaches to the end.
             Err(Errno::NXIO) => return Ok(None),
-            // A file system that knows of no holes: all may be data.
+            // The file system knows of no holes: all may be data.
             Err(_) => at,
         };
         if at >= end_bytes {
@@ -378,7 +380,7 @@ mod tests {
         assert_eq!(found(&[], 0, 8 * MIB), None);
         assert_eq!(found(&[(5 * MIB + 7, 1)], 0, 8 * MIB), Some(5 * MIB + 7));
         assert_eq!(found(&[(3 * MIB, 0), (8 * MIB - 1, 9)], 0, 8 * MIB), Some(8 * MIB - 1));
-        // Zeros that were written are none, and what lies outside of the range does not matter.
+        // Zeros that were written are no data, and bytes outside of the range do not matter.
         assert_eq!(found(&[(3 * MIB, 0)], 0, 8 * MIB), None);
         assert_eq!(found(&[(MIB, 1), (6 * MIB, 1)], 2 * MIB, 6 * MIB), None);
         assert_eq!(found(&[(MIB, 1)], MIB, MIB + 1), Some(MIB));

@@ -1,4 +1,4 @@
-//! The rule over records that nobody measured: rows of the corpus with answers, shares of time and places drawn by chance.
+//! The rule over generated records: rows of the corpus with answers, shares of time and places drawn by chance.
 
 use model::Run;
 use model::run::{Budget, PhaseRecord, Sensed, Sensitivity, Status};
@@ -68,7 +68,7 @@ fn put(figures: &Figures, row: &mut PhaseRecord) {
     }
 }
 
-/// All that is said of those rows with these figures, and is refuted by them.
+/// Returns statements about those rows, with these figures, that the figures refute.
 fn contradictions(mut run: Run, figures: &Figures) -> Vec<String> {
     let target = &mut run.environment.target;
     target.backing = figures.backing.unwrap_or(target.backing);

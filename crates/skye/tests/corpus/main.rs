@@ -1,7 +1,7 @@
-//! Rows of real runs, kept as documents. Each is judged anew, and a snapshot has all that is said of it: read it.
+//! Rows of real runs, kept as documents. Each is judged anew. A snapshot holds everything that is said of it: read it.
 //!
-//! `rows/NAME.json.gz` is the document of a run. Those that a selftest made are named after its cases and come from `skye
-//! selftest --keep DIR`; the others are runs of presets on the named place, by `skye run --json FILE`.
+//! `rows/NAME.json.gz` is the document of a run. Documents of a selftest are named after its cases and come from `skye
+//! selftest --keep DIR`. The others are runs of presets on the named place, by `skye run --json FILE`.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod generated;
@@ -16,7 +16,7 @@ use flate2::read::GzDecoder;
 use model::Run;
 use model::run::{PhaseRecord, Status, Trust};
 
-/// The names of the runs with the runs, judged by the rules of today.
+/// Returns the runs with their names, judged by the rules of today.
 fn runs() -> Vec<(String, Run)> {
     let rows = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/rows");
     let mut paths: Vec<PathBuf> = fs::read_dir(rows).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -56,7 +56,8 @@ fn there_are_enough_rows_of_enough_kinds() {
     assert!(limiters.len() >= 15, "{limiters:?}");
 }
 
-/// The rule over the rows; and over any others, as they were judged: `SKYE_TEST_DOCUMENTS` is a directory of documents.
+/// Applies the rule to the rows. Applies it also to other documents, as they were judged, if `SKYE_TEST_DOCUMENTS` is a
+/// directory of them.
 #[test]
 fn nothing_is_said_that_its_own_figures_refute() {
     let mut runs = runs();
@@ -117,7 +118,7 @@ fn what_is_said_of_each_row() {
     insta::assert_snapshot!(told);
 }
 
-/// The recorded runs of presets on a real disk: each is told on one screen.
+/// The recorded runs of presets on a real disk each fit on one screen.
 #[test]
 fn a_run_of_a_preset_is_one_screen() {
     use report::text::{Detail, Style, saved, screen};
@@ -132,14 +133,25 @@ fn a_run_of_a_preset_is_one_screen() {
         };
         let text = told(100);
         assert!(text.lines().count() <= lines_max, "{} lines\n{text}", text.lines().count());
-        // On a small terminal, all from the answer on is on its last screen.
+        // A small terminal's last screen shows everything from the answer on.
         let narrow = told(80);
-        let rest: Vec<_> = narrow.lines().skip_while(|line| !line.contains("is the limit")).collect();
+        let rest: Vec<_> = narrow.lines().skip_while(|line| !line.contains("the limit in")).collect();
         let table = rest.iter().rposition(|line| line.contains(" 4K ") || line.contains("unlink")).unwrap();
         assert!(table < 24, "{narrow}");
         assert!(text.lines().chain(narrow.lines()).all(|line| line.chars().count() <= 100), "{text}");
-        // What others did is marked; what was planned is not.
+        // The work of others is marked; planned work is not.
         let marked = run.phases.iter().filter(|phase| phase.verdict.as_ref().unwrap().trust != Trust::Ok);
         assert!(marked.count() <= 1, "{text}");
     }
+}
+
+/// A default run can be mailed, pasted into a ticket, and kept by the hundred.
+#[test]
+fn a_default_run_takes_little_room() {
+    let run = judged(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/runs/standard.json.gz"));
+    let document = report::json::write(&run);
+    assert!(document.len() < 400_000, "{} bytes", document.len());
+    assert_eq!(report::json::read(&document).unwrap(), run);
+    let markdown = report::markdown::write(&run);
+    assert!(markdown.lines().count() <= 30, "{markdown}");
 }

@@ -1,5 +1,5 @@
-//! The rule that nothing is said of a row which its own figures refute. It knows the figures of the document alone, and
-//! none of the judge's thresholds: a verdict that follows from its evidence passes, however it was found.
+//! The rule: no statement about a row is refuted by the row's own figures. The rule knows the figures of the document
+//! alone, and none of the judge's thresholds. A verdict that follows from its evidence passes, however it was found.
 
 use model::Limiter;
 use model::advice::Advice;
@@ -8,18 +8,18 @@ use model::observation::Observation;
 use model::run::{Confidence, PhaseRecord, Run, Sensed};
 use model::target::Backing;
 
-/// More depth that brings less than this for sure is none to be had.
+/// Least gain that counts. If more depth surely brings less, there is no more to be had.
 const BRINGS: f64 = 1.15;
-/// What is called the same differs by no more than this.
+/// Largest ratio of two figures that are called the same.
 const SAME: f64 = 1.3;
 
-/// The ends of the interval of an answer, as times a rate.
+/// Returns low end, middle and high end of an answer's interval, as multiples of a rate.
 fn times(sensed: &Sensed, factor: f64) -> Option<[f64; 3]> {
     let half = sensed.half_width?;
     Some([sensed.value - half, sensed.value, sensed.value + half].map(|exponent| factor.powf(exponent)))
 }
 
-/// Sentences about what is said of a row and refuted by its figures.
+/// Returns sentences about statements that a row's figures refute.
 pub fn contradictions(row: &PhaseRecord, run: &Run) -> Vec<String> {
     let Some(verdict) = &row.verdict else { return Vec::new() };
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! What cannot work is refused before anything is written: exit code 2, with the path, the cause and what to do.
+//! Impossible requests are refused before anything is written: exit code 2, with the path, the cause and what to do.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -10,7 +10,7 @@ use crate::support::mounts::{LoopFs, Tmpfs};
 use crate::support::program::{Ran, assert_nothing_left, document, open_to_all, phases, skye};
 use crate::support::scratch;
 
-/// Runs in a directory with these words and with what they leave out, and expects a refusal.
+/// Runs in a directory with these words, adds the words that they lack, and expects a refusal.
 #[track_caller]
 fn refused(directory: &Path, words: &str, said: &[&str]) -> Ran {
     let mut program = skye().arg("run").arg(directory).words(words);
@@ -72,7 +72,7 @@ fn too_little_space() {
     let tmpfs = Tmpfs::new("16m", None);
     let path = tmpfs.path().to_str().unwrap();
     refused(tmpfs.path(), "--size 64m --allow low-space", &[path, "64 MiB", "free", "smaller --size"]);
-    // It would fit, but what must stay free would not.
+    // The data would fit, but too little space would stay free.
     refused(tmpfs.path(), "--size 8m", &[path, "stay free", "--allow low-space"]);
     refused(
         tmpfs.path(),
@@ -160,7 +160,7 @@ fn blocks_that_direct_io_refuses() {
     let ext4 = LoopFs::new("ext4", 64, &[], "");
     let said = ["read:rnd1000", ext4.path().to_str().unwrap(), "multiples of", ":buffered"];
     refused(ext4.path(), "--size 8m --allow low-space --test read:rnd1000", &said);
-    // And the remedy works.
+    // The remedy works.
     let ran =
         skye().arg("run").arg(ext4.path()).words("--test read:rnd1000:buffered --size 8000k --time 0.1");
     ran.words("--allow low-space,busy").run().exits(0);
@@ -210,7 +210,7 @@ fn files_without_end_are_not_read() {
     ];
     for (file, why) in cases {
         let path = file.to_str().unwrap();
-        // Much less than what the file says that it has.
+        // The limit is much less than the size of the file.
         let limited = || skye().within("-v 1000000");
         let runs = [
             limited().arg("report").arg(file),
@@ -251,7 +251,7 @@ fn numbers_that_mean_nothing_are_refused() {
 fn a_directory_whose_name_no_document_can_hold_is_refused() {
     let home = scratch(0);
     let named = home.path().join(std::ffi::OsStr::from_bytes(b"\xff"));
-    // What its name becomes where what is no UTF-8 is replaced.
+    // The name that results if bytes that are no UTF-8 are replaced.
     let other = home.path().join("\u{fffd}");
     [&named, &other].into_iter().for_each(|directory| fs::create_dir(directory).unwrap());
     let ran = skye().arg("run").arg(&named).words("--size 1m --time 0.1 --test read:rnd4k").run();

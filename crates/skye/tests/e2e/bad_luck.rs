@@ -1,4 +1,4 @@
-//! What goes wrong on the way: the phase says why it failed, the others are kept, nothing is left behind.
+//! Faults during a run: the phase says why it failed, the other phases are kept, and nothing is left behind.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -15,16 +15,16 @@ use crate::support::mounts::{LoopFs, Tmpfs};
 use crate::support::program::{Ran, Running, Skye, assert_nothing_left, document, leftovers, phases, skye};
 use crate::support::scratch;
 
-/// A program that meets a call that never ends must have left by then: it is patient for 20 s and 5 s, and for longer as
-/// long as the machine writes back what others have written.
+/// Longest time in which a program must leave after it meets a call that never ends. The program is patient for 20 s
+/// and 5 s. It waits longer while the machine writes back the data of others.
 const HANG_MAX: Duration = Duration::from_secs(120);
 
 fn on(directory: &Path) -> Skye {
     skye().arg("run").arg(directory).words("--allow low-space,busy")
 }
 
-/// Runs three tests of which `failing` meets a fault that is programmed when the data set has been laid out, and
-/// expects that it alone fails, with this cause.
+/// Runs three tests. A fault is programmed once the data set has been laid out. Asserts that `failing` alone fails,
+/// with this cause.
 #[track_caller]
 fn one_of_three_fails(fuse: &Fuse, tests: &str, failing: &str, cause: &str) -> Ran {
     let program = on(fuse.path()).words("--size 4m --time 0.3").words(tests);
@@ -51,7 +51,7 @@ fn one_of_three_fails(fuse: &Fuse, tests: &str, failing: &str, cause: &str) -> R
 fn space_or_quota_runs_out_in_a_phase() {
     xtask::require!(root, fuse);
     for (error, cause) in [(Errno::ENOSPC, "No space left"), (Errno::EDQUOT, "quota")] {
-        // 4 MiB of data fit, and the first pass of overwriting them; the second does not.
+        // 4 MiB of data and the first pass of overwriting them fit; the second pass does not.
         let fuse = Fuse::new(Faults { write_error_after: Some((9 << 20, error)), ..Faults::default() });
         let tests = "--test read:rnd4k --test write:seq64k --test stat:files=20";
         one_of_three_fails(&fuse, tests, "write", cause);
@@ -101,12 +101,12 @@ fn a_data_set_that_does_not_fit_costs_its_own_tests_alone() {
 fn a_file_system_that_is_really_full() {
     xtask::require!(root, tmpfs);
     let tmpfs = Tmpfs::new("16m", None);
-    // Others take what is free while it runs, and whatever becomes free.
+    // Others take all free space while the program runs, and all space that becomes free.
     let program =
         on(tmpfs.path()).words("--size 4m --time 0.5 --test create:size=64k:files=64 --test read:rnd4k");
     let mut running = program.spawn();
     let path = tmpfs.path().to_owned();
-    // Not before the marker is there: what fails then is a run, not its beginning.
+    // Starts once the marker is there: the fault then hits a run, not its start.
     assert!(running.wait_until(|| leftovers(&path).iter().any(|work| work.join("skye-marker").exists())));
     let mut taken = File::create(path.join("other")).unwrap();
     while !running.has_ended() {
@@ -119,7 +119,7 @@ fn a_file_system_that_is_really_full() {
     assert_nothing_left(&path);
 }
 
-/// Waits until a run has done all that it can do: the kernel keeps a process whose thread waits for a server.
+/// Waits until a run has done all that it can do. The kernel keeps a process whose thread waits for a server.
 fn until_it_has_left(running: &mut Running, call: &str) {
     while !running.has_left() {
         assert!(running.age() < HANG_MAX, "{call}: the program hangs with what it tests");
@@ -154,7 +154,7 @@ fn what_hangs_is_named_and_what_was_measured_is_kept() {
     for (mut running, fuse, json, call, since) in started {
         until_it_has_left(&mut running, call);
         assert!(fuse.counts().hanging > 0, "{call}: nothing hung");
-        // Nothing but the kernel is waited for: the document is there, whole.
+        // Only the kernel is still waited for: the document is there, whole.
         let run = document(&json);
         fuse.release();
         let ran =
@@ -193,7 +193,7 @@ fn where_saving_hangs_the_results_are_printed_all_the_same() {
         "nothing else is outstanding",
     ]);
     assert!(ran.stdout.contains("limited by") && ran.stdout.contains("4K rnd"), "{ran}");
-    // Before a run, the place is tried.
+    // The place is tried before a run.
     until_it_has_left(&mut unlink, "-o");
     fuse_of_unlink.release();
     unlink.wait().did_not_panic().exits(2).tells(&["cannot write", "unlink has not returned since"]);
@@ -221,7 +221,7 @@ fn what_hangs_without_a_limit_of_time_or_before_a_run_is_named() {
     crate::support::mounts::run(Command::new("mkfifo").arg(&pipe));
     let pipe_running =
         on(home.path()).words("--size 1m --time 0.1 --test read:rnd4k --json").arg(&pipe).spawn();
-    // The first is found, and the second is asked for by whoever watches the machine.
+    // The first call finds the target, and the second comes from the observation of the machine.
     let watched = hang(Hangs::Statfs, 2);
     let watched_running = skye().arg("doctor").arg(watched.path()).spawn();
     let bytes = Fuse::new(Faults::default());
@@ -322,7 +322,7 @@ fn a_directory_that_can_neither_be_used_nor_removed_is_named() {
     xtask::require!(root, ext4);
     let disk = LoopFs::new("ext4", 16, &[], "noatime");
     let chattr = |word: &str| crate::support::mounts::run(Command::new("chattr").arg(word).arg(disk.path()));
-    // Nothing is removed from such a directory, and no byte is written to the marker.
+    // No file can be removed from such a directory, and no byte is written to the marker.
     chattr("+a");
     let program = on(disk.path()).words("--size 1m --time 0.1 --no-save --test read:rnd4k");
     let ran = program.within("-f 0").run().did_not_panic().exits(1);
@@ -347,7 +347,8 @@ fn a_stack_that_may_not_grow_is_refused_or_grows() {
     assert_nothing_left(home.path());
 }
 
-/// One after the other, as a ring makes calls of a file system that cannot refuse to wait, none is counted for 26 s.
+/// A ring makes the calls one after the other on a file system that cannot refuse to wait. So none of 32 calls is
+/// counted for 26 s.
 #[test]
 fn a_slow_target_is_not_called_one_that_hangs() {
     xtask::require!(root, fuse);
@@ -373,7 +374,7 @@ fn who_insists_does_not_wait_for_what_hangs() {
     let hung = Instant::now();
     for _ in 0..4 {
         running.signal(Signal::INT);
-        // Of signals that are pending at once, one is delivered: on a busy machine that may be half of these.
+        // Of several equal signals pending at once, one is delivered. On a busy machine, that may be half of these.
         std::thread::sleep(Duration::from_millis(200));
     }
     until_it_has_left(&mut running, "unlinkat");
@@ -430,7 +431,7 @@ fn a_run_that_cannot_be_saved_has_failed() {
         walk(full.path()).into_iter().filter(|name| !name.ends_with("filler")).collect();
     assert!(half_written.is_empty(), "{half_written:?}");
 
-    // A copy that was asked for is another matter.
+    // A failure to write a requested copy makes the run fail, even if the run is saved.
     let json = full.path().join("run.json");
     let program = on(home.path()).words("--size 1m --time 0.1 --test read:rnd4k");
     let ran = program.arg("--json").arg(&json).run().did_not_panic();

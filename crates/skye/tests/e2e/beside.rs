@@ -1,5 +1,5 @@
-//! A command of the user's beside each test: when it runs, what it knows, how it ends, and where its output lies. And
-//! the marks in the kernel's trace.
+//! A user's command beside each test: when it runs, what it knows, how it ends, and where its output lies. Also the
+//! marks in the kernel's trace.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::support::program::{Ran, Skye, assert_nothing_left, document, phases, 
 use crate::support::scratch;
 
 const WORDS: &str = "--size 4m --files 50 --allow low-space,busy";
-/// Says who it is, goes on until it is told to end, and says so then.
+/// Script that says who it is, goes on until INT, and says so then.
 const SCRIPT: &str = "echo group=$$ phase=$SKYE_PHASE spec=$SKYE_SPEC pid=$SKYE_PID target=$SKYE_TARGET; \
     echo complaint >&2; echo own >\"$SKYE_OUTPUT/$SKYE_PHASE.own\"; touch \"$HOME/began\"; \
     trap 'echo result; exit 7' INT; while :; do sleep 0.02; done";
@@ -21,21 +21,21 @@ fn on(directory: &Path, seconds: &str, command: &str) -> Skye {
     program.arg("--time").arg(seconds).arg("--beside").arg(command)
 }
 
-/// What was recorded of the command beside a phase, and the whole of what it printed.
+/// Returns the whole output of the command beside a phase, as the document names it.
 #[track_caller]
 fn output(saved: &Path, phase: &Value) -> String {
     let file = phase["beside"]["output_file"].as_str().unwrap_or_else(|| panic!("{:#}", phase["beside"]));
     fs::read_to_string(saved.parent().unwrap().join(file)).unwrap()
 }
 
-/// Asserts that no process of the group is left that told its number as `group=N`.
+/// Asserts that no process is left of the group that printed its number as `group=N`.
 #[track_caller]
 fn assert_ended(output: &str) {
     let number = output.split("group=").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap();
     let is_of_group = |path: &PathBuf| {
         let stat = fs::read_to_string(path.join("stat")).unwrap_or_default();
         let words: Vec<_> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-        // What is dead may wait for somebody to bury it.
+        // A dead process may wait to be reaped.
         words.get(2) == Some(&number) && words[0] != "Z"
     };
     let processes = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
@@ -43,7 +43,7 @@ fn assert_ended(output: &str) {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// Names in the directory of a command's output.
+/// Returns the names in the directory of a command's output.
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name());
     let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
@@ -141,7 +141,7 @@ fn a_run_that_is_ended_keeps_its_output_and_leaves_no_process() {
         assert!(running.wait_until(|| began.exists()));
         for signal in signals {
             running.signal(*signal);
-            // Two that arrive as one would be one.
+            // Two signals that arrive together would count as one.
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
         let ran = running.wait().did_not_panic().exits(code);
@@ -198,8 +198,8 @@ fn what_cannot_be_had_is_refused_before_anything_is_written() {
 fn marks_in_the_kernels_trace_enclose_each_measured_part() {
     xtask::require!(root, tracefs);
     let target = scratch(8 << 20);
-    // The trace holds little until somebody asks for more, and others may write to it: it is looked at often, and for the
-    // last time when the test is over. Reading it so takes nothing out of it.
+    // The trace holds little until somebody asks for more, and others may write to it. The script looks at it often,
+    // and once more when the test is over. Reading it in this way takes nothing out of it.
     let look = "trap 'cat /sys/kernel/tracing/trace; exit' INT; \
         while :; do cat /sys/kernel/tracing/trace; sleep 0.05; done";
     let program = on(target.path(), "0.2", look).words("--test read:rnd4k --test mkdir").with_tracefs();
@@ -227,7 +227,7 @@ fn marks_in_the_kernels_trace_enclose_each_measured_part() {
 #[test]
 fn one_that_prints_without_end_is_ended() {
     let home = scratch(256 << 20);
-    // As fast as it can: no more of it is held than is looked at in time, and the test goes on.
+    // The command prints as fast as it can. No more than the limit is held, and the test goes on.
     let program = on(home.path(), "3", "echo group=$$; exec yes").words("--test stat");
     let ran = program.arg("-o").arg(home.path()).run().did_not_panic().exits(0);
     assert_nothing_left(home.path());

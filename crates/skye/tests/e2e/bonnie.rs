@@ -1,4 +1,4 @@
-//! `skye bonnie`: what the users of bonnie 1.4 and Bonnie-64 expect, and the same work as theirs.
+//! `skye bonnie` does what the users of bonnie 1.4 and Bonnie-64 expect, and does the same work as theirs.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -24,7 +24,7 @@ fn tmpfs() -> Tmpfs {
     Tmpfs::new("512m", None)
 }
 
-/// Runs it, and gives what it said with the document of it.
+/// Runs it, and returns its output and its document.
 #[track_caller]
 fn measured(directory: &Path, words: &str) -> (Ran, Value) {
     let program = bonnie(directory, words);
@@ -35,7 +35,7 @@ fn measured(directory: &Path, words: &str) -> (Ran, Value) {
     (ran, run)
 }
 
-/// The one table that its stdout is.
+/// Returns the one table that is all of its stdout.
 #[track_caller]
 fn table(ran: &Ran) -> Table {
     let (tables, problems) = read(&ran.stdout);
@@ -47,7 +47,7 @@ fn number(run: &Value, phase: usize, key: &str) -> u64 {
     run["phases"][phase][key].as_u64().unwrap()
 }
 
-/// A word about each of the six.
+/// Returns one value for each of the six tests.
 fn each<'a>(run: &'a Value, of: impl Fn(&'a Value) -> &'a Value) -> Vec<&'a Value> {
     run["phases"].as_array().unwrap().iter().map(of).collect()
 }
@@ -141,7 +141,7 @@ fn what_is_read_again_says_nothing_about_the_cache_before() {
     let ran = skye().arg("run").arg(disk.path()).words(words).run().did_not_panic().exits(0);
     let run = parse_document(&ran.stdout);
     let phase = &run["phases"][0];
-    // Each block came from the device once, and lay in memory the second time by the test's own doing.
+    // Each block came from the device once. The second time it was in memory because of the test itself.
     assert!(phase["page_cache_share"].as_f64().is_some_and(|share| share < 0.1), "{phase:#}");
     let codes: Vec<_> =
         phase["notes"].as_array().unwrap().iter().filter_map(|note| note["code"].as_str()).collect();
@@ -161,7 +161,7 @@ fn direct_is_direct_in_every_test_in_chunks_and_getc_says_why_not() {
     assert!(!ran.stderr.contains("of memory and will be read from there"), "{ran}");
     assert!(table(&ran).head.is_some_and(|head| head.direct), "{ran}");
     assert!(ran.stdout.contains("-DIOBlock- -DRewrite-"), "{ran}");
-    // What was read again, past the cache, is what had just been written.
+    // The second read, past the cache, reads what was just written.
     assert_eq!(number(&run, 1, "app_bytes_read"), 2 * number(&run, 1, "app_bytes_written"));
 }
 
@@ -208,7 +208,7 @@ fn progress_and_table_are_the_originals() {
         );
     }
     assert_eq!(table.text(), ran.stdout);
-    // What limited each of the six.
+    // The limiter of each of the six follows.
     let limited = ran.stderr.split("what limited each of them:\n").nth(1).unwrap();
     let names = limited.lines().filter(|line| line.starts_with("  ") && !line.starts_with("    "));
     assert_eq!(names.count(), 6, "{ran}");
@@ -292,7 +292,7 @@ fn refusals_come_before_anything_is_written() {
 #[test]
 fn signals_end_it_and_leave_nothing() {
     xtask::require!(root, fuse);
-    // While putc writes, while chunks are written, and later.
+    // Signals arrive while putc writes, while chunks are written, and later.
     for (signal, code, written) in
         [(Signal::INT, 130, MIB), (Signal::TERM, 143, 65 * MIB), (Signal::HUP, 129, 129 * MIB)]
     {

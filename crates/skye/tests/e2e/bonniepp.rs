@@ -1,4 +1,4 @@
-//! `skye bonnie++`: what scripts written for the original expect, and the same work as its own.
+//! `skye bonnie++` does what scripts written for the original expect, and does the same work.
 
 use std::collections::HashSet;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::support::program::{
 };
 use crate::support::scratch;
 
-/// Small and without the check of the memory.
+/// Options for a small run without the check of the memory.
 const SMALL: &str = "-r 0 -s 16 -n 1";
 
 fn bonniepp(directory: &Path, words: &str) -> Skye {
@@ -85,11 +85,11 @@ fn phrases_and_table_are_the_originals() {
         lines[0].starts_with("Version 2.00a") && lines.last().unwrap().starts_with("1.98,2.00a,"),
         "{ran}"
     );
-    // What limited each of the twelve.
+    // The limiter of each of the twelve follows.
     let limited = ran.stderr.split("what limited each of them:\n").nth(1).unwrap();
     let names = limited.lines().filter(|line| line.starts_with("  ") && !line.starts_with("    "));
     assert_eq!(names.count(), 12, "{ran}");
-    // The whole of it is kept, and how it is shown is said.
+    // The whole result is kept, and the program says how to show it.
     let [saved] = &ran.saved()[..] else { panic!("{ran}") };
     let (time, word) = saved.file_stem().unwrap().to_str().unwrap().split_once('-').unwrap();
     assert!(ran.stderr.contains(&format!("the whole result: skye why {}-{word}", &time[4..8])), "{ran}");
@@ -302,14 +302,14 @@ fn it_goes_by_the_originals_names() {
     }
 }
 
-/// What kind of value a field holds.
+/// Returns the kind of a field's value.
 fn kind(field: &str) -> &'static str {
     let is_number =
         |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let unit = ["us", "ms", "s"].iter().find_map(|unit| field.strip_suffix(unit));
     match field {
         "" => "nothing",
-        // How fast it was is no kind.
+        // The speed does not matter for the kind.
         _ if field.chars().all(|c| c == '+') || is_number(field) => "a number",
         _ if unit.is_some_and(is_number) => "a latency",
         _ => "a word",
@@ -352,7 +352,7 @@ fn beside_the_original_fields_and_labels_are_the_same() {
         assert_eq!(our_fields.len(), their_fields.len(), "{our_line}\n{their_line}");
         for (index, (our, their)) in our_fields.iter().zip(&their_fields).enumerate() {
             assert_eq!(kind(our), kind(their), "field {index}: `{our}`, `{their}`\n{our_line}\n{their_line}");
-            // What was asked for is not measured.
+            // Fields that repeat the options are not measured.
             if index < 9 || (21..26).contains(&index) {
                 assert_eq!(our, their, "field {index}\n{our_line}\n{their_line}");
             }

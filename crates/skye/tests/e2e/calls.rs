@@ -1,4 +1,4 @@
-//! System calls of an operation, against those of fio for the same work.
+//! System calls per operation, compared with those of fio for the same work.
 
 use std::collections::HashMap;
 use std::fs;
@@ -7,19 +7,19 @@ use std::process::{Command, Stdio};
 
 use crate::support::scratch;
 
-/// Operations for each thread. The calls that a thread makes once are few beside them.
+/// Operations of each thread. The calls that a thread makes once are few in comparison.
 const OPS: u64 = 2000;
 /// Calls that a thread makes once, divided by its operations.
 const ONCE: f64 = 0.1;
 
-/// All calls of the thread that moved most blocks, for each of them.
+/// Returns the calls per block of the thread that moved most blocks.
 fn calls(traced: &mut Command, trace: &Path) -> f64 {
     let output = traced.stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{traced:?}\n{}", String::from_utf8_lossy(&output.stderr));
     let text = fs::read_to_string(trace).unwrap();
     let mut threads: HashMap<&str, (u64, u64)> = HashMap::new();
     for (thread, call) in text.lines().filter_map(|line| line.split_once(' ')) {
-        // What is resumed was counted when it began.
+        // A resumed call was counted when it began.
         let name = call.trim_start().split('(').next().unwrap_or_default();
         let (blocks, all) = threads.entry(thread).or_default();
         *blocks += u64::from(["pread64", "pwrite64"].contains(&name));
@@ -32,7 +32,7 @@ fn calls(traced: &mut Command, trace: &Path) -> f64 {
 
 fn strace(trace: &Path) -> Command {
     let mut command = Command::new("strace");
-    // Waiting for its turn is not the work.
+    // Calls that only wait are not counted.
     command.args(["-f", "-qq", "-e", "trace=!futex,clock_nanosleep,sched_yield", "-o"]).arg(trace);
     command
 }

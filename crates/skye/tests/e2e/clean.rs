@@ -1,4 +1,4 @@
-//! `skye clean` removes what a kill left, all of it, and nothing else.
+//! `skye clean` removes everything that a kill left, and nothing else.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
@@ -30,7 +30,7 @@ fn clean(directory: &Path) -> Ran {
     skye().arg("clean").arg(directory).run().did_not_panic()
 }
 
-/// Kills a run when it has made a directory of files, and returns its work directory.
+/// Kills a run once it has made a directory of files, and returns its work directory.
 fn killed(directory: &Path, program: Skye) -> PathBuf {
     let mut running = program.spawn();
     let has_files = || {
@@ -46,7 +46,7 @@ fn killed(directory: &Path, program: Skye) -> PathBuf {
     work.into_iter().next().unwrap()
 }
 
-/// Everything below a directory that is not a directory.
+/// Returns everything below a directory that is not a directory.
 fn files_in(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
@@ -119,7 +119,7 @@ fn names_with_letters_are_found_and_others_are_not() {
     for path in &planted {
         fs::write(path, "mine").unwrap();
     }
-    // A number with letters is the name of any file of this run, whoever has made it.
+    // A number with letters may be the name of a file of this run, whoever has made the file.
     fs::write(thread.join("abcf00000001"), "as ours").unwrap();
     let ran = clean(home.path());
     planted.sort();
@@ -160,14 +160,14 @@ fn what_another_user_made_to_look_like_ours_is_not_touched() {
     let home = scratch(64 << 20);
     give_to_other_user(home.path());
     open_to_all(home.path());
-    // As like as can be: it is what a run of that user left.
+    // The directory is as similar as possible: a run of that user left it.
     let work = killed(home.path(), program(home.path()).by_other_user());
     let before = files_in(&work);
     let ran = clean(home.path());
     assert_eq!(files_in(&work), before, "{ran}");
     assert!(format!("{}{}", ran.stdout, ran.stderr).contains("another user"), "{ran}");
 
-    // One in a directory of ours, with a marker that is not.
+    // The directory is ours, but its marker is not.
     fs::set_permissions(&work, fs::Permissions::from_mode(0o700)).unwrap();
     std::os::unix::fs::chown(&work, Some(0), Some(0)).unwrap();
     let ran = clean(home.path());
@@ -204,7 +204,7 @@ fn directories_that_only_look_like_ours_are_not_touched() {
     fs::write(&marker, value.to_string()).unwrap();
     untouched("rules without a name");
 
-    // By a link to it, nothing is reached either.
+    // Nothing is reached by a link to the directory either.
     fs::write(&marker, &text).unwrap();
     let elsewhere = scratch(64 << 20);
     symlink(&work, elsewhere.path().join("skye.aaaaaa")).unwrap();
@@ -244,7 +244,7 @@ fn nothing_is_removed_across_a_mount() {
     let names = files_in(&directory);
     let mut mount = std::process::Command::new("mount");
     run(mount.args(["-t", "tmpfs", "skye-test.over"]).arg(&directory));
-    // The same names as ours, on a file system that is not.
+    // These names are the same as ours, but on a different file system.
     for name in &names {
         fs::create_dir_all(name.parent().unwrap()).unwrap();
         fs::write(name, "precious").unwrap();

@@ -1,4 +1,4 @@
-//! Runs held against each other, on devices of which it is known whether they differ.
+//! Comparisons of runs, on devices whose difference is known.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use xtask::sized;
 use crate::support::program::{Ran, assert_nothing_left, document, parse_comparison, skye};
 use crate::support::scratch;
 
-/// A device whose requests take a random time, so that the rate of this many of them spreads by 2 %.
+/// Number of requests on a device whose requests take a random time. The rate of this many spreads by 2 %.
 const OPS: u32 = 2500;
 
 /// A directory with descriptions of devices by their mean latency.
@@ -33,7 +33,7 @@ impl Devices {
         format!("sim:{}", path.display())
     }
 
-    /// The document of six repetitions of tests on a device.
+    /// Returns the document of six repetitions of tests on a device.
     fn run(&self, name: &str, mean_us: f64, seed: u64, tests: &[String]) -> PathBuf {
         self.run_with(name, mean_us, tests, &format!("--repeat 6 --seed {seed}"))
     }
@@ -58,7 +58,7 @@ fn compare(files: &[&Path], words: &str) -> Ran {
         .did_not_panic()
 }
 
-/// The rows of a comparison that are rates, with how the second side relates to the first.
+/// Returns the rows of a comparison that are rates, with the change from the first side to the second.
 fn changes(files: &[&Path]) -> Vec<Value> {
     let comparison = parse_comparison(&compare(files, "--format json").exits(0).stdout);
     assert_eq!(comparison["schema"], "skye.compare/1");
@@ -70,7 +70,7 @@ fn one_test() -> Vec<String> {
     vec![format!("read:rnd4k:ops={OPS}")]
 }
 
-/// Of 400 rows without a change, by one test of 5 % at least 30 would be claimed in one of 50 attempts.
+/// 400 rows have no change. A single test at 5 % would claim 30 or more of them in one of 50 attempts.
 #[test]
 fn of_what_did_not_change_little_is_claimed() {
     let devices = Devices::new();
@@ -145,7 +145,7 @@ fn a_limit_on_changes_decides_about_the_exit_code() {
     assert!(beyond.stderr.contains("read 4K rnd q1 -") && beyond.stdout.contains("slower in 1 test"));
     compare(&[&slow, &fast], "--fail-on throughput<-5%").exits(0);
     compare(&[&slow, &fast], "--fail-on throughput<-5% --fail-on throughput>5%").exits(4);
-    // A gate that nothing can fail is none.
+    // A gate that nothing can fail is no gate.
     compare(&[&once, &slow], "--fail-on throughput<-5%").exits(2).says(&["cannot decide", "--repeat 6"]);
     compare(&[&slow, &fast], "--fail-on speed<-5%").exits(2).says(&["throughput, p99"]);
     let told = compare(&[&once, &slow], "").exits(0).stdout;
@@ -193,7 +193,7 @@ fn a_file_that_is_no_run_is_named_and_the_others_are_compared() {
     for (file, said) in [
         (write("empty.json", ""), "found nothing at all"),
         (write("cut.json", &text[..text.len() / 2]), "cut off at line"),
-        (write("newer.json", &text.replace("skye.run/1", "skye.run/2")), "use a newer skye"),
+        (write("newer.json", &text.replace("skye.run/2", "skye.run/3")), "use a newer skye"),
         (write("edited.json", &edited), "many"),
         (write("other.json", "{\"schema\": \"fio\"}"), "found schema fio"),
         (write("text.txt", "hello\n"), "expected JSON with a run of skye"),
@@ -265,7 +265,7 @@ fn a_page_is_written_beside_what_is_printed() {
     for words in ["--format html", "--html -", "--html - --format html"] {
         assert_eq!(compare(&[&a, &b], words).exits(0).stdout, written, "{words}");
     }
-    // It holds the comparison, and no run.
+    // The page holds the comparison, and no run.
     compare(&[&page, &b], "").exits(2).says(&["is a comparison", "name one of the runs"]);
     compare(&[&a, &b], "--html - --format csv").exits(2).says(&["two forms of a comparison on stdout"]);
     let told = compare(&[&a, &b], "--html /dev/null/page.html").exits(2).says(&["/dev/null/page.html"]);
@@ -338,7 +338,7 @@ fn turns_that_are_interrupted_are_saved_and_cleaned_up() {
     let (a, b) = (scratch(64 << 20), scratch(64 << 20));
     let words = "--test create --files 200 --time 0.2 --total 10m --effect 0.001% --allow low-space,busy";
     let mut running = skye().arg("ab").arg(a.path()).arg(b.path()).words(words).spawn();
-    // Its second pair is under way when both have had files twice.
+    // After the sleep, both sides have had files, and a later pair is under way.
     assert!(running.wait_until(|| !crate::support::program::leftovers(a.path()).is_empty()));
     std::thread::sleep(std::time::Duration::from_secs(3));
     running.signal(Signal::INT);
@@ -361,7 +361,7 @@ fn what_cannot_be_decided_is_refused() {
     let copy = devices.path("copy.json");
     fs::copy(&a, &copy).unwrap();
     compare(&[&a, &copy, &b], "--by target").exits(2).says(&["cannot count a run twice"]);
-    // All are compared with the first, or with nothing.
+    // All runs are compared with the first, or with nothing.
     let nowhere = devices.path("nowhere.json");
     compare(&[&nowhere, &a, &b], "").exits(2).says(&["No such file"]).has_no_result();
     compare(&[&a, &b], "--by color").exits(2).says(&["has no such thing"]);
@@ -390,7 +390,7 @@ fn turns_end_where_they_cannot_go_on() {
     let (a, b) = (scratch(64 << 20), scratch(64 << 20));
     let short = skye().arg("ab").arg(a.path()).arg(b.path()).words("--test create --total 1s");
     short.run().exits(2).says(&["cannot measure a block", "--total"]).has_no_result();
-    // A directory that is not there, after the other was found.
+    // The second directory does not exist, and the first does.
     let missing = skye().arg("ab").arg(a.path()).arg(b.path().join("x")).words("--test create");
     missing.run().exits(2);
     assert_nothing_left(a.path());
@@ -431,7 +431,7 @@ fn nothing_replaces_what_it_is_made_from() {
     report(&page).exits(2).says(&["it is made from that very file"]);
     report("--html - --json -").exits(2).says(&["more than one form on stdout"]).has_no_result();
     assert_eq!(fs::read(&b).unwrap(), before);
-    // As a page saves it, compressed, it is the same run.
+    // The compressed form, as a page saves it, is the same run.
     let zipped = devices.path("b.json.gz");
     let packed = std::process::Command::new("gzip").arg("-c").arg(&b).output().unwrap();
     fs::write(&zipped, packed.stdout).unwrap();

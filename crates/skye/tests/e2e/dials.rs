@@ -1,5 +1,5 @@
-//! What tests can be asked for beside a verb: content, sweeps, polling, verification byte by byte, ceilings; and what
-//! goes wrong below them.
+//! Options of tests besides the verb: content, sweeps, polling, verification byte by byte, ceilings. Also the faults
+//! below them.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -24,13 +24,13 @@ fn on(path: &Path) -> Skye {
     skye().arg("run").arg(path).words("--allow low-space,busy")
 }
 
-/// Runs it to its end and reads what it prints as JSON.
+/// Runs the program to its end, and reads its output as JSON.
 fn measured(program: Skye) -> Value {
     parse_document(&program.words("--json -").run().did_not_panic().exits(0).stdout)
 }
 
 fn ext4(size_mib: u64) -> LoopFs {
-    // Blocks as large as what is compared in an image, where removed files stay.
+    // Blocks are as large as the parts compared in an image, where removed files stay.
     LoopFs::new("ext4", size_mib, &["-b", "4096"], "nodiscard")
 }
 
@@ -47,7 +47,7 @@ fn data_compress_as_far_as_they_were_asked_to() {
     let whole = 0.95..=1.05;
     for (tests, expected) in [
         ("--test read:rnd4k:ops=10", &whole),
-        // Laid out, and not written again.
+        // The data is laid out, and not written again.
         ("--test read:rnd4k:compress=50:ops=10", &half),
         ("--test write:rnd4k:q8:compress=50:passes=1", &half),
         ("--test write:seq1m:q2:compress=50:passes=1", &half),
@@ -67,7 +67,7 @@ fn data_compress_as_far_as_they_were_asked_to() {
     }
 }
 
-/// The blocks of 4 KiB in an image that a run with this seed has written, each with how often it is there.
+/// Returns the blocks of 4 KiB in an image that a run with this seed has written, each with its count.
 fn blocks_of(image: &Path, seed: u64) -> HashMap<Vec<u8>, u64> {
     let image = File::open(image).unwrap();
     let (mut blocks, mut block) = (HashMap::new(), vec![0; 4096]);
@@ -95,7 +95,7 @@ fn data_repeat_themselves_as_often_as_they_were_asked_to() {
         let disk = ext4(64);
         let program = on(disk.path()).words("--size 16m --time 20 --seed 417 --verify").words(tests);
         let run = measured(program);
-        // Files are gone by now, and what they held still lies where it was.
+        // Files are gone by now, and their data still lies where it was.
         let blocks = blocks_of(&disk.image(), 417);
         let total: u64 = blocks.values().sum();
         assert_eq!(total, SIZE_BYTES / 4096, "{tests}");
@@ -104,7 +104,7 @@ fn data_repeat_themselves_as_often_as_they_were_asked_to() {
         assert!(repeated_share.contains(&share), "{tests}: {share} of the blocks are there again");
         let zeros = blocks.keys().filter(|block| block[2048..].iter().all(|byte| *byte == 0)).count();
         assert_eq!(zeros, if tests.contains("compress=50") { blocks.len() } else { 0 }, "{tests}");
-        // What is there again is right wherever it is.
+        // Repeated blocks are right, wherever they are.
         if let Some(read) = run["phases"].get(1) {
             assert_eq!(read["verified_blocks"], total);
         }
@@ -112,7 +112,7 @@ fn data_repeat_themselves_as_often_as_they_were_asked_to() {
     }
 }
 
-/// Each row as its group, label and spec.
+/// Returns the group, label and spec of each row.
 fn rows(run: &Value) -> Vec<(&str, &str, &str)> {
     let phases = run["phases"].as_array().unwrap();
     assert!(phases.iter().all(|phase| phase["status"] == "done"), "{phases:#?}");
@@ -121,7 +121,7 @@ fn rows(run: &Value) -> Vec<(&str, &str, &str)> {
     groups.zip(labels).map(|(group, (label, spec))| (group, label, spec)).collect()
 }
 
-/// Groups and repetitions of the rows that are the knee of their sweep.
+/// Returns the groups and repetitions of the rows that are the knee of their sweep.
 fn knees(run: &Value) -> Vec<(&str, u64)> {
     let phases = run["phases"].as_array().unwrap().iter();
     let is_knee = |phase: &&Value| words(&phase["notes"], "code").contains(&"knee");
@@ -175,7 +175,7 @@ fn a_sweep_is_a_row_for_each_of_its_points() {
     assert_nothing_left(home.path());
 }
 
-/// Shares of the rate that the closed loop before them reached.
+/// The rates are shares of the rate that the closed loop before them reached.
 #[test]
 fn a_sweep_over_shares_takes_them_of_what_was_measured() {
     let home = scratch(64 << 20);
@@ -190,26 +190,26 @@ fn a_sweep_over_shares_takes_them_of_what_was_measured() {
         let rate = phase["workload"]["rate_ops_per_second"].as_f64().unwrap();
         assert!((rate / reached * 100.0 - percent).abs() < 1e-6, "{rate} of {reached} at {percent} %");
     }
-    // The closed loop is no point of it.
+    // The closed loop is no point of the sweep.
     assert_eq!(knees(&run).len(), 1);
     assert!(!words(&phases[0]["notes"], "code").contains(&"knee"));
 }
 
-/// The first data file of a run, once it is whole and tests are at work on it.
+/// Returns the first data file of a run, once it is whole and tests are at work on it.
 fn data_file(run: u32, path: &Path, size_bytes: u64) -> Option<PathBuf> {
     let file = leftovers(path).into_iter().next()?.join("data-0000");
     let is_whole = fs::metadata(&file).is_ok_and(|file| file.len() == size_bytes);
     (is_whole && threads(run).iter().any(|name| name.starts_with("worker-"))).then_some(file)
 }
 
-/// Names of the threads of a process.
+/// Returns the names of the threads of a process.
 fn threads(process: u32) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).ok();
     tasks.filter_map(name).map(|name| name.trim().to_owned()).collect()
 }
 
-/// Takes what is free in a file system but for so many bytes, without writing it.
+/// Takes the free space of a file system without writing it, and leaves `but_bytes` bytes.
 fn fill(path: &Path, but_bytes: u64) {
     let file = File::create(path).unwrap();
     let mut end = 0;
@@ -226,7 +226,7 @@ fn fill(path: &Path, but_bytes: u64) {
     }
 }
 
-/// The place that a phase names in why it failed.
+/// Returns the offset that a phase names in the reason why it failed.
 fn offset_in(phase: &Value) -> u64 {
     let reason = phase["reason"].as_str().unwrap();
     let after = reason.split_once(" at offset ").unwrap_or_else(|| panic!("no offset: {reason}")).1;
@@ -234,7 +234,7 @@ fn offset_in(phase: &Value) -> u64 {
     digits.parse().unwrap()
 }
 
-/// A file that shares its blocks with a copy needs others for what is written: there are none.
+/// A file that shares its blocks with a copy needs other blocks for new data, and there are none.
 #[test]
 fn space_runs_out_under_what_was_laid_out() {
     xtask::require!(root, loop, xfs);
@@ -278,14 +278,15 @@ fn space_runs_out_under_what_was_laid_out() {
     assert!(path.join("copy").exists() && path.join("other").exists(), "others' files stay");
 }
 
-/// A test that failed while it wrote may have left a block half written, which proves nothing about the storage.
+/// Asserts that a phase was not compared. A test that failed while it wrote may have left a block half written, which
+/// proves nothing about the storage.
 #[track_caller]
 fn assert_not_compared(phase: &Value) {
     let said = phase["notes"].as_array().unwrap().iter().any(|note| note["code"] == "not_compared");
     assert!(said && phase["verified_blocks"] == 0 && phase["ops"].as_u64() > Some(0), "{phase}");
 }
 
-/// Runs a test that writes, and is ended by what goes wrong, before one that would compare all that it reads.
+/// Runs a test whose writes hit a fault that ends it. The next test would compare everything that it reads.
 #[track_caller]
 fn is_no_damage(test: &str, room_bytes: u64) {
     let faults =
@@ -312,7 +313,7 @@ fn a_write_that_fails_at_depth_is_no_damage() {
     is_no_damage("write:rnd64k:q4", 300_000);
 }
 
-/// Even amid what is stamped and compared as one piece.
+/// The fault may hit the middle of a piece that is stamped and compared as one.
 #[test]
 fn a_byte_that_cannot_be_written_is_no_damage() {
     xtask::require!(root, fuse);
@@ -320,7 +321,7 @@ fn a_byte_that_cannot_be_written_is_no_damage() {
     is_no_damage("putc-write:stdio_buffer=100", 600);
 }
 
-/// The process for the C library's streams dies amid a piece, as for a lack of memory.
+/// The process for the C library's streams dies in the middle of a piece, as for a lack of memory.
 #[test]
 fn a_stream_that_is_killed_is_no_damage() {
     let home = scratch(256 << 20);
@@ -368,7 +369,7 @@ fn a_read_that_is_short_is_told_with_its_place() {
         assert!(reason.contains(&moved) && reason.contains("data-0000"), "{moved}: {reason}");
         assert!(ran.stderr.contains(&moved), "{ran}");
     }
-    // One after the other, the first that cannot be read whole is known.
+    // Engines with one call at a time know the first block that cannot be read whole.
     assert_eq!(offset_in(&run["phases"][0]), 64 << 10);
     for index in [4, 5] {
         assert_eq!((offset_in(&run["phases"][index]), &run["phases"][index]["ops"]), (END, &END.into()));
@@ -376,7 +377,7 @@ fn a_read_that_is_short_is_told_with_its_place() {
     assert_nothing_left(fuse.path());
 }
 
-/// The processes that a run has started for the C library's streams.
+/// Returns the processes that a run has started for the C library's streams.
 fn stdio_workers(run: u32) -> Vec<PathBuf> {
     let is_worker = |process: &PathBuf| {
         let line = fs::read(process.join("cmdline")).unwrap_or_default();
@@ -403,7 +404,7 @@ fn a_hung_stream_does_not_hang_the_program() {
         let run = running.id();
         assert!(running.wait_until(|| fuse.counts().hanging > 0), "nothing hung");
         assert_eq!(stdio_workers(run).len(), 1);
-        // Removing waits for a write that hangs, too. It is done by a thread of this name.
+        // The removal waits for a hanging write, too. A thread of this name does it.
         while !(running.has_left() || threads(run).iter().any(|name| name == "patient")) {
             assert!(running.age() < Duration::from_secs(55), "the program hangs with what it tests");
             thread::sleep(Duration::from_millis(10));
@@ -440,7 +441,7 @@ fn a_flipped_byte_stops_bytes_too() {
         let (file, offset) = found.expect("a stamp in the image");
         let file = File::open(file).unwrap();
         running.wait_until(|| {
-            // What the page cache holds would hide it.
+            // The page cache would hide the flip.
             rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).unwrap();
             false
         });
@@ -452,14 +453,15 @@ fn a_flipped_byte_stops_bytes_too() {
     }
 }
 
-/// A ceiling of a document, in operations or bytes a second.
+/// Returns a ceiling of a document, in operations or bytes a second.
 fn ceiling(run: &Value, name: &str) -> Option<f64> {
     let found = run["ceilings"].as_array().unwrap().iter().find(|ceiling| ceiling["name"] == name)?;
     assert!(!found["source"].as_str().unwrap().is_empty());
     found["ops_per_second"].as_f64().or(found["bytes_per_second"].as_f64())
 }
 
-/// Our own time per operation: a part of each, and a share of what each visit to the engine costs.
+/// Returns our own time per operation: the part that each operation costs, and a share of the cost of each visit to the
+/// engine.
 fn own_ns(run: &Value, what: &str, phase: &Value) -> Option<f64> {
     let alone_ns = 1e9 / ceiling(run, &format!("{what}, batch 1"))?;
     let batched_ns = 1e9 / ceiling(run, &format!("{what}, batch 32"))?;
@@ -467,7 +469,8 @@ fn own_ns(run: &Value, what: &str, phase: &Value) -> Option<f64> {
     Some(alone_ns - visit_ns + visit_ns / phase["engine"]["mean_batch"].as_f64()?)
 }
 
-/// How near a number comes to our own loop and to memory, by the other figures of its document.
+/// Returns the share of a number in the ceiling of our own loop, and in that of memory, by the other figures of its
+/// document.
 fn shares(run: &Value, phase: &Value) -> (Option<f64>, Option<f64>) {
     let rate = phase["rate"]["whole_ops_per_second"].as_f64().unwrap();
     let what = if phase["engine"]["name"] == "uring" { "nop ring" } else { "null engine" };
@@ -490,7 +493,7 @@ fn numbers_are_held_against_skye_itself_and_memory() {
         }
         let shm = rustix::fs::statvfs("/dev/shm").map_or(0, |space| space.f_bavail * space.f_frsize);
         for name in ["memory, read:rnd4k:buffered", "memory, stat:files=200"] {
-            // Small ones are not filled for a comparison.
+            // A small memory is not filled for a comparison.
             assert!(shm < 256 << 20 || ceiling(&run, name) > Some(0.0), "{name}: {}", run["ceilings"]);
         }
         let phases = run["phases"].as_array().unwrap();
@@ -514,7 +517,7 @@ fn numbers_are_held_against_skye_itself_and_memory() {
                 let is_alike = share.zip(said).is_some_and(|(share, said)| (share / said - 1.0).abs() < 1e-6);
                 assert!(is_alike || share.is_none() && said.is_none(), "{key}: {said:?}, not {share:?}");
             }
-            // What was found on a busy machine may be anything; what is said of it follows.
+            // The figures of a busy machine may be anything; the verdict follows from them.
             let limiter = phase["verdict"]["limiter"].as_str();
             assert!(
                 own_loop <= Some(0.7) || limiter == Some("benchmark_itself"),

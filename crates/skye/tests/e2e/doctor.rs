@@ -1,5 +1,4 @@
-//! `skye doctor` looks, says what it saw, and leaves no trace. How noisy the machine is at the time is no matter of
-//! these tests.
+//! `skye doctor` looks, says what it saw, and leaves no trace. These tests do not depend on the noise of the machine.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -13,7 +12,7 @@ fn doctor(directory: &Path) -> Ran {
     skye().arg("doctor").arg(directory).run().did_not_panic()
 }
 
-/// The states of the checks of that name.
+/// Returns the states of the checks of that name.
 fn states<'a>(ran: &'a Ran, name: &str) -> Vec<&'a str> {
     let lines = ran.stdout.lines().filter_map(|line| line.strip_prefix("  ")?.split_once("  "));
     let named = lines.filter(|(_, rest)| rest.trim_start().starts_with(&format!("{name} ")));
@@ -21,7 +20,8 @@ fn states<'a>(ran: &'a Ran, name: &str) -> Vec<&'a str> {
     states.filter(|state| ["fine", "note", "warn", "unfit"].contains(state)).collect()
 }
 
-/// Room for the default run: a sparse file under a loop device, with few inodes and none left to initialise.
+/// Returns a file system with room for the default run: a sparse file under a loop device, with few inodes and none
+/// left to initialise.
 fn roomy_ext4() -> LoopFs {
     let options = ["-N", "200000", "-E", "lazy_itable_init=0,lazy_journal_init=1"];
     LoopFs::new("ext4", 8192, &options, "")
@@ -95,7 +95,7 @@ fn a_preloaded_library_that_voids_syncs_is_seen() {
         xtask::capability::list_skip("doctor", "needs a library to stand for libeatmydata");
         return;
     };
-    // Its name is what it is known by; what it does here is nothing.
+    // doctor knows it by its name; it does nothing here.
     let library = home.path().join("libeatmydata.so");
     fs::copy(harmless, &library).unwrap();
     let ran = skye().arg("doctor").arg(home.path()).env("LD_PRELOAD", &library).run().did_not_panic();

@@ -1,4 +1,4 @@
-//! `--dry-run` prints a plan that, given back as a preset, is planned the same; and it writes nothing.
+//! `--dry-run` prints a plan that gives the same plan when it is read as a preset. It writes nothing.
 
 use std::fs;
 use std::path::Path;
@@ -17,12 +17,12 @@ fn planned(directory: &Path, words: &str, preset: Option<&Path>) -> String {
     }
     let ran = program.run().did_not_panic().exits(0);
     assert!(ran.saved().is_empty(), "{ran}");
-    // What is free is no part of the plan, and others change it meanwhile.
+    // The free space is no part of the plan, and others change it meanwhile.
     let lines = ran.stdout.lines().filter(|line| !line.starts_with("# target"));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Plans with these words, gives the plan back, and expects the same.
+/// Plans with these words, reads the plan back, and expects the same plan.
 #[track_caller]
 fn comes_back(directory: &Path, words: &str) {
     let home = scratch(0);
@@ -37,7 +37,7 @@ fn comes_back(directory: &Path, words: &str) {
 #[test]
 fn every_preset_comes_back() {
     xtask::require!(root, tmpfs);
-    // A file system of its own: what others write meanwhile would change what is free.
+    // The test has its own file system: writes of others would change the free space.
     let tmpfs = Tmpfs::new("64g", None);
     for preset in PRESETS {
         comes_back(tmpfs.path(), &format!("--preset {preset}"));

@@ -1,4 +1,4 @@
-//! How operations are issued: io_uring and what stands in for it, arrival, verification, bytes, engines without I/O.
+//! Issue of operations: io_uring and its substitutes, arrival, verification, bytes, engines without I/O.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -94,7 +94,7 @@ fn a_small_limit_on_locked_memory_costs_features_and_not_the_run() {
     xtask::require!(root, loop, ext4, user);
     let disk = disk();
     crate::support::program::give_to_other_user(disk.path());
-    // A megabyte a block and 32 of them in flight are more than users may lock.
+    // 32 blocks of a megabyte in flight are more than users may lock.
     let program = on(disk.path()).words("--size 32m --time 0.1 --test read:seq1m:q32 --json -");
     let ran = program.by_other_user().run().did_not_panic().exits(0);
     let run = parse_document(&ran.stdout);
@@ -108,7 +108,7 @@ fn a_small_limit_on_locked_memory_costs_features_and_not_the_run() {
     assert!(features(&run["phases"][0]).contains(&"fixed_buffers"));
 }
 
-/// A byte that changes below the file system while it is read is found, told, and ends the phase.
+/// A byte that changes below the file system during a read is found and reported, and ends the phase.
 #[test]
 fn a_flipped_byte_stops_the_phase() {
     xtask::require!(root, loop, ext4);
@@ -121,7 +121,7 @@ fn a_flipped_byte_stops_the_phase() {
         let mut flipped = None;
         let path = disk.path().to_owned();
         let found = running.wait_until(|| {
-            // Once the data set is whole and on the device.
+            // Flips once the data set is whole and on the device.
             let whole = |work: &std::path::PathBuf| {
                 fs::metadata(work.join("data-0000")).is_ok_and(|file| file.len() == 16 << 20)
             };
@@ -135,7 +135,7 @@ fn a_flipped_byte_stops_the_phase() {
         assert!(found, "no stamp was found in the image");
         let offset = flipped.unwrap();
         if test.contains("buffered") {
-            // What the page cache holds would hide it.
+            // The page cache would hide the flip.
             let work = leftovers(&path).remove(0);
             let file = File::open(work.join("data-0000")).unwrap();
             rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
@@ -148,7 +148,7 @@ fn a_flipped_byte_stops_the_phase() {
     }
 }
 
-/// Flips a bit behind the first stamp that lies in an image, well inside of the file; its offset in the file.
+/// Flips a bit behind the first stamp in an image, well inside of the file. Returns its offset in the file.
 pub fn flip(image: &Path) -> Option<u64> {
     let file = File::options().read(true).write(true).open(image).unwrap();
     let mut block = [0; 4096];
@@ -159,7 +159,7 @@ pub fn flip(image: &Path) -> Option<u64> {
             return None;
         }
         let word = |number: usize| u64::from_le_bytes(block[number * 8..][..8].try_into().unwrap());
-        // Seed, first file, any generation.
+        // A stamp has the seed, the first file, and any generation.
         if word(0) == 77 && word(1) >> 32 == 0 && word(2) >= 1 << 20 {
             file.write_all_at(&[block[1000] ^ 0x10], at + 1000).unwrap();
             return Some(word(2) + 1000);
@@ -190,7 +190,7 @@ fn failures_at_depth_are_told_and_what_is_in_flight_is_waited_for() {
     assert_nothing_left(fuse.path());
 }
 
-/// The rate is one that was asked for, far below what memory does.
+/// The rate is the one that was asked for, far below the rate of memory.
 #[test]
 fn an_open_loop_keeps_its_rate() {
     xtask::require!(root, tmpfs);
@@ -206,7 +206,7 @@ fn an_open_loop_keeps_its_rate() {
         (&run["phases"][2], 900.0, "open_loop_fixed"),
     ] {
         let ops = phase["ops"].as_f64().unwrap();
-        // Two seconds; a Poisson process of so many arrivals varies by its root: four of them.
+        // The run takes two seconds. A Poisson process varies by the root of its arrivals: four standard deviations.
         let expected: f64 = 2.0 * rate;
         let slack = if arrival == "open_loop_fixed" { 3.0 } else { 4.0 * expected.sqrt() };
         assert!((ops - expected).abs() <= slack, "{ops} of {expected}: {}", phase["notes"]);
@@ -237,7 +237,7 @@ fn a_simulated_device_goes_through_the_whole_pipeline_and_repeats_itself() {
     for phase in phases {
         let depth = phase["workload"]["iodepth"].as_f64().unwrap();
         let rate = phase["rate"]["ops_per_second"].as_f64().unwrap();
-        // Eight at a time, each for 100 us.
+        // The device serves eight at a time, each for 100 us.
         let expected = depth.min(8.0) * 10_000.0;
         assert!((rate / expected - 1.0).abs() < 1e-3, "{depth}: {rate} is not {expected}");
         assert_eq!(phase["status"], "done");
@@ -249,7 +249,7 @@ fn a_simulated_device_goes_through_the_whole_pipeline_and_repeats_itself() {
             .iter()
             .filter_map(|interval| interval["frame"]["devices"][0]["in_flight_ns"].as_u64())
             .sum();
-        // Little's law: requests in flight are what the depth keeps there.
+        // Little's law: the depth is the number of requests in flight.
         assert!((in_flight as f64 / 20e9 / depth - 1.0).abs() < 1e-3, "{depth}: {in_flight}");
         let is_knee = codes(phase).contains(&"knee");
         assert_eq!(is_knee, depth == 8.0, "{depth}: {:?}", codes(phase));
@@ -277,7 +277,7 @@ fn engines_without_io_count_and_are_not_saved() {
     };
     assert_eq!(of(0), (100 << 10, 32.0));
     let (ops, batch) = of(1);
-    // The first come by twos, until it is known that nobody waits.
+    // The first operations come by twos, until it is known that nobody waits.
     assert!(ops == 10 << 10 && (7.9..=8.0).contains(&batch), "{batch}");
     let names: Vec<_> =
         run["ceilings"].as_array().unwrap().iter().filter_map(|c| c["name"].as_str()).collect();
@@ -322,7 +322,7 @@ fn bytes_are_counted_one_by_one() {
         assert_eq!(phase["slowest_calls"]["calls"], 8192, "{phase}");
         assert!(phase["slowest_calls"]["time_ns"].as_u64() > Some(0), "{phase}");
     }
-    // What was written byte by byte is still what was written.
+    // Data that was written byte by byte is still intact.
     assert_eq!(run["phases"][5]["verified_blocks"], 1024);
     assert_nothing_left(home.path());
 }

@@ -1,4 +1,4 @@
-//! `skye getc_putc`: single bytes by eight ways, as the original tells them.
+//! `skye getc_putc`: single bytes in eight ways, reported as by the original.
 
 use std::fs;
 use std::path::Path;
@@ -58,7 +58,7 @@ fn quiet_leaves_csv_and_table_alone() {
     assert_nothing_left(tmpfs.path());
 }
 
-/// Threads of the processes below one that have written something.
+/// Returns the number of threads of each process below one, if that process has written something.
 fn threads_below(pid: u32) -> Vec<usize> {
     let children = |pid: u32| {
         let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
@@ -148,12 +148,12 @@ fn beside_the_original_lines_are_alike() {
     let ours = getc_putc(tmpfs.path(), "-s 8m -m same -u root").run().did_not_panic().exits(0);
     let (lines, problems) = family::getc_putc::read(&theirs);
     assert_eq!((lines.len(), problems.len()), (1, 0), "{theirs}");
-    // What it says first is no result, though it goes there.
+    // Its first output is no result, though it goes to stdout.
     assert!(theirs.ends_with(&format!("{}\n", lines[0].to_csv())), "{theirs}");
     assert_eq!(family::getc_putc::read(&progress).0, lines, "{progress}");
     let fields = |text: &str| text.lines().last().unwrap_or_default().split(',').count();
     assert_eq!(fields(&ours.stdout), fields(&theirs));
-    // Phrases by which scripts see how far it is.
+    // Scripts follow the progress by these phrases.
     let phrases = progress.lines().filter_map(|line| line.split_once("...").map(|(begun, _)| begun));
     for phrase in phrases.filter(|phrase| !phrase.starts_with("Extending")) {
         assert!(ours.stderr.contains(phrase), "{phrase}: {ours}");

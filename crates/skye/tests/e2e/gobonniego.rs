@@ -1,4 +1,5 @@
-//! `skye gobonniego`: what scripts written for the original expect, the same work as its own, and what it never loses.
+//! `skye gobonniego` does what scripts written for the original expect, does the same work, and loses neither results
+//! nor others' files.
 
 use std::fs;
 use std::io::Write;
@@ -15,7 +16,7 @@ use crate::support::program::{
 };
 use crate::support::scratch;
 
-/// 64 MiB, two threads, and as short as it can be.
+/// Options for 64 MiB, two threads, and the shortest time.
 const SMALL: &str = "-size 0.0625 -threads 2 -iops-duration 0.2";
 
 fn gobonniego(directory: &Path, words: &str) -> Skye {
@@ -30,13 +31,13 @@ fn is_empty(directory: &Path) -> bool {
     fs::read_dir(directory).unwrap().next().is_none()
 }
 
-/// What the original wrote.
+/// Returns an output of the original.
 fn original(name: &str) -> String {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../family/tests/data");
     fs::read_to_string(data.join(name)).unwrap()
 }
 
-/// The JSON that it printed, alone on stdout.
+/// Returns the JSON that it printed, alone on stdout.
 #[track_caller]
 fn printed(ran: &Ran) -> Value {
     assert_eq!(ran.stdout.lines().count(), 1, "{ran}");
@@ -47,7 +48,7 @@ fn results(json: &Value) -> &Vec<Value> {
     json["results"].as_array().unwrap()
 }
 
-/// A text with every number replaced, so that only its form is left.
+/// Returns a text with every number replaced, so that only its form is left.
 fn form(text: &str) -> String {
     let mut form = String::new();
     let mut in_number = false;
@@ -88,7 +89,7 @@ fn details_are_the_originals() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     let ran = gobonniego(tmpfs.path(), SMALL).words("-v -runs 2").run().did_not_panic().exits(0);
-    // Without what is only ours, and as often as there were runs.
+    // Lines that are only ours are left out, and theirs are repeated for each run.
     let theirs = original("gobonniego-1.0.10_nonroot_1GiB.txt");
     let theirs: Vec<_> = theirs.lines().filter(|line| line.starts_with("2026/")).map(form).collect();
     let ours = |line: &&str| line.starts_with(|first: char| first.is_ascii_digit());
@@ -124,7 +125,7 @@ fn json_has_the_originals_keys_in_their_order() {
         (&0.0625.into(), &2.into(), &0.2.into())
     );
     assert!(json["physical_memory_bytes"].as_u64() > Some(1 << 20), "{ran}");
-    // Both as the original writes them.
+    // Both times have the original's form.
     let is_time = |time: &Value| {
         let time = time.as_str().unwrap();
         assert!(form(time).starts_with("0-0-0T0:0:0") && time.ends_with('Z'), "{time}");
@@ -182,7 +183,7 @@ fn as_is_it_does_the_work_of_the_original() {
     // One in ten: four standard deviations.
     let written = iops["app_bytes_written"].as_f64().unwrap() / 512.0;
     assert!((written - ops / 10.0).abs() <= 4.0 * (ops * 0.09).sqrt(), "{written} of {ops} written");
-    // Nothing but time ends it, however small the files are.
+    // Only time ends it, however small the files are.
     assert!(iops["elapsed_ns"].as_u64() >= Some(990_000_000), "{ran}");
     for phase in phases {
         assert_eq!((&phase["workload"]["threads"], &phase["workload"]["files"]), (&3.into(), &3.into()));
@@ -218,7 +219,7 @@ fn by_default_numbers_are_those_of_the_storage() {
     let size = 64 << 20;
     let (written, read) = device_bytes("");
     assert!(written >= size * 9 / 10 && read >= size * 9 / 10, "{written} written, {read} read, of {size}");
-    // As it is, what was just written is read from memory.
+    // With `as-is`, data that was just written is read from memory.
     let (_, read) = device_bytes("-cache as-is");
     assert!(read < size / 10, "{read} read of {size}");
 }
@@ -227,7 +228,7 @@ fn by_default_numbers_are_those_of_the_storage() {
 fn what_is_cold_is_visited_once_and_that_is_said() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
-    // 2,048 blocks of 512 bytes, and more time than they could take.
+    // These are 2,048 blocks of 512 bytes, and more time than they could take.
     let program = gobonniego(tmpfs.path(), "-size 0.001 -threads 2 -iops-duration 20 -json");
     let ran = program.run().did_not_panic().exits(0);
     assert_eq!(results(&printed(&ran))[0]["io_operations"], 2048, "{ran}");
@@ -258,7 +259,7 @@ fn a_missing_directory_is_made_and_removed_again() {
     let ran = gobonniego(&new, SMALL).words("-v").run().did_not_panic().exits(0);
     ran.says(&[new.to_str().unwrap()]);
     assert!(is_empty(tmpfs.path()));
-    // Also where nothing comes of it.
+    // The directory is removed also if the run is refused.
     gobonniego(&new, "-size 1000").run().did_not_panic().exits(1).tells(&[
         "1000 GiB",
         "free",
@@ -269,7 +270,7 @@ fn a_missing_directory_is_made_and_removed_again() {
     let deep = tmpfs.path().join("a/b");
     gobonniego(&deep, SMALL).run().did_not_panic().exits(1).tells(&["a/b", "No such file", "-dir"]);
     assert!(is_empty(tmpfs.path()));
-    // One that was there stays.
+    // A directory that existed before stays.
     fs::create_dir(&new).unwrap();
     gobonniego(&new, SMALL).run().did_not_panic().exits(0);
     assert!(new.is_dir() && is_empty(&new));
@@ -331,7 +332,7 @@ fn only_root_drops_the_caches_of_the_machine() {
     let program = gobonniego(tmpfs.path(), SMALL).words("-cache drop-all").by_other_user();
     let ran = program.run().did_not_panic().exits(1).tells(&["drop all caches of this machine", "only root"]);
     assert_eq!(ran.stdout, "");
-    // All else needs no root.
+    // Everything else needs no root.
     gobonniego(tmpfs.path(), SMALL).by_other_user().run().did_not_panic().exits(0);
     assert!(is_empty(tmpfs.path()));
 }
@@ -348,7 +349,7 @@ fn results_of_runs_that_are_over_survive_a_signal() {
         let file = program.home().join("run.json");
         let second = program.home().join("run.2.json");
         let mut running = program.arg(&file).spawn();
-        // The third run has begun, as the document of the second is there, and its files are.
+        // The third run has begun: the document of the second is there, and so are files of the third.
         let has_files = || fs::read_dir(&new).is_ok_and(|mut entries| entries.next().is_some());
         assert!(running.wait_until(|| second.exists() && has_files()));
         running.signal(signal);
@@ -368,7 +369,7 @@ fn results_of_runs_that_are_over_survive_a_signal() {
                 "{index}"
             );
         }
-        // The first of them is what its document says.
+        // The first result agrees with its document.
         assert_eq!(document(&file)["phases"][2]["ops"], results(&json)[0]["io_operations"]);
     }
 }
@@ -381,7 +382,7 @@ fn a_run_that_fails_costs_no_results_of_others() {
     let file = program.home().join("run.json");
     let mut running = program.arg(&file).spawn();
     assert!(running.wait_until(|| file.exists()));
-    // From here on somebody else takes whatever room there is.
+    // From here on, another program takes all free space.
     let mut other = fs::File::create_new(tmpfs.path().join("other")).unwrap();
     let much = vec![1; 16 << 20];
     running.wait_until(|| {
@@ -394,7 +395,7 @@ fn a_run_that_fails_costs_no_results_of_others() {
     assert!(tmpfs.path().join("other").exists());
 }
 
-/// A device on which little happens in much time.
+/// Returns a device on which little happens in much time.
 fn slow_device(home: &Path) -> PathBuf {
     let file = home.join("device.toml");
     fs::write(&file, "parallelism = 2\nlatency = { kind = \"fixed\", mean_us = 10000 }\n").unwrap();
@@ -439,7 +440,7 @@ fn memory_does_not_grow_with_the_number_of_runs() {
         let mut running = program.spawn();
         let status = format!("/proc/{}/status", running.id());
         let mut peak = 0;
-        // What it says last is the highest that it ever was.
+        // The last value is the highest ever.
         running.wait_until(|| {
             let status = fs::read_to_string(&status).unwrap_or_default();
             let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();

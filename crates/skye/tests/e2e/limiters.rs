@@ -1,28 +1,28 @@
-//! What is said to hold back simulated devices, of which it is known.
+//! The limiters of simulated devices are known, and must be named.
 
 use std::fs;
 
 use crate::support::program::{parse_document, skye};
 use crate::support::scratch;
 
-/// What a row is held back by, and how surely that can be known.
+/// Limiter of a row, and the confidence that is possible.
 type Held = (&'static str, &'static str);
 
-/// A device, tests on it, and what each is held back by.
+/// Devices, tests on them, and the limiter of each test.
 const SCENARIOS: &[(&str, &str, &[Held])] = &[
-    // One at a time, or as many as it likes: each takes its time.
+    // The device takes many at a time, and each takes its time.
     (
         "parallelism = 64\nlatency = { kind = \"fixed\", mean_us = 1000 }",
         "read:rnd4k read:rnd4k:q16 read:rnd4k:q4t4 read:seq1m",
         &[("device_latency", "confirmed"); 4],
     ),
-    // Four at a time, of sixteen that come.
+    // The device takes four at a time, of sixteen that come.
     (
         "parallelism = 4\nlatency = { kind = \"fixed\", mean_us = 1000 }",
         "read:rnd4k:q16 read:rnd4k:t16",
         &[("device_ops", "confirmed"); 2],
     ),
-    // A cap on operations, which one at a time does not reach.
+    // A cap on operations, which one operation at a time does not reach.
     (
         "parallelism = 64\nops_per_second = 5000\nlatency = { kind = \"fixed\", mean_us = 1000 }",
         "read:rnd4k:q16 read:rnd4k",
@@ -34,31 +34,31 @@ const SCENARIOS: &[(&str, &str, &[Held])] = &[
         "read:seq1m:q8 read:seq1m read:rnd64k:q16",
         &[("device_bandwidth", "confirmed"); 3],
     ),
-    // Latencies that vary, as those of real devices.
+    // Latencies vary, as those of real devices.
     (
         "parallelism = 64\nlatency = { kind = \"lognormal\", mean_us = 90, sigma = 0.3 }",
         "read:rnd4k read:rnd4k:q8",
         &[("device_latency", "confirmed"); 2],
     ),
-    // More CPU time for each call than the device takes.
+    // A call takes more CPU time than the device's time.
     (
         "parallelism = 1000\ncpu_ns_per_op = 20_000\nlatency = { kind = \"fixed\", mean_us = 1 }",
         "read:rnd4k:q4 read:rnd4k:q32",
         &[("kernel_cpu", "likely"); 2],
     ),
-    // Flushes that take longer than the writes before them.
+    // Flushes take longer than the writes before them.
     (
         "parallelism = 16\nlatency = { kind = \"fixed\", mean_us = 50 }\nflush_latency = { kind = \"fixed\", mean_us = 2000 }",
         "fsync:rnd4k",
         &[("fsync_journal", "likely")],
     ),
-    // A rate that was asked for.
+    // The user asked for this rate.
     (
         "parallelism = 64\nlatency = { kind = \"fixed\", mean_us = 1000 }",
         "read:rnd4k:rate=200 read:rnd4k:q8:rate=500,poisson",
         &[("rate_limit_asked", "confirmed"); 2],
     ),
-    // Writes, of which nobody tries more.
+    // Writes: experiments never try more of them.
     (
         "parallelism = 64\nlatency = { kind = \"fixed\", mean_us = 1000 }",
         "write:rnd4k",

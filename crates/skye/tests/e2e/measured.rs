@@ -1,4 +1,4 @@
-//! What is measured is what was asked for: every verb works in every form, files are really there, and the device
+//! The program measures what was asked for: every verb works in every form, files are really there, and the device
 //! confirms the bytes.
 
 use std::fs;
@@ -138,7 +138,7 @@ fn counts_are_kept_exactly() {
         let number = |key: &str| phase[key].as_u64().unwrap();
         (number("ops"), number("bytes"), number("app_bytes_read"), number("app_bytes_written"))
     };
-    // Three files of 42 blocks of 64 KiB: what 8 MiB give when each holds whole blocks.
+    // 8 MiB give three files of 42 blocks of 64 KiB, as each file holds whole blocks.
     let set = 3 * 42 * 65_536;
     assert_eq!(counted("01-read"), (1234, 1234 * 4096, 1234 * 4096, 0));
     assert_eq!(counted("02-write"), (2 * 126, 2 * set, 0, 2 * set));
@@ -148,7 +148,8 @@ fn counts_are_kept_exactly() {
     assert_eq!(counted("04-rewrite"), (126, set, set, set));
 }
 
-/// The tests on data of bonnie++: bytes into a new file, then all of one that is new again, which the others work on.
+/// The tests on data of bonnie++: bytes into a new file, then all of a file that is new again. The other tests work on
+/// that file.
 #[test]
 fn files_are_new_where_a_test_makes_them() {
     let home = scratch(64 << 20);
@@ -180,7 +181,7 @@ fn files_are_new_where_a_test_makes_them() {
             _ => (2000 * 8192, number("app_bytes_read") / 8192),
         };
         assert_eq!((moved, number("verified_blocks")), (expected_bytes, expected_verified), "{phase:#}");
-        // Of bytes it is told how long many in a row take, where there are so many.
+        // Tests on bytes report the longest time of many calls in a row, if there are that many.
         let slowest = &phase["slowest_calls"];
         if phase["name"].as_str().unwrap().starts_with("byte-") && moved > 8192 {
             assert_eq!(slowest["calls"], 8192);
@@ -190,7 +191,7 @@ fn files_are_new_where_a_test_makes_them() {
             assert!(slowest.is_null(), "{phase:#}");
         }
     }
-    // What the test makes is not announced twice.
+    // Files that the test makes are not announced twice.
     let announced = run["plan"]["bytes_to_write_max"].as_u64().unwrap();
     assert_eq!(announced, 2 * ((100 << 10) + (8 << 20) + (8 << 20) + 2000 * 8192));
     assert_nothing_left(home.path());
@@ -200,7 +201,7 @@ fn files_are_new_where_a_test_makes_them() {
 fn a_test_that_makes_its_files_can_be_interrupted() {
     let home = scratch(64 << 20);
     let program = skye().arg("run").arg(home.path());
-    // Ten seconds for a file of 4 MiB.
+    // The file of 4 MiB takes ten seconds.
     let program =
         program.words("--size 4m --allow low-space,busy --test write:seq4k:buffered:fresh:rate=100");
     let mut running = program.words("--test read:rnd4k").spawn();
@@ -256,7 +257,7 @@ fn the_device_confirms_direct_bytes() {
     assert!((shares - 1.0).abs() < 1e-9, "{budget}");
 }
 
-/// No holes and no unwritten extents: reads of either never reach the device.
+/// Files have no holes and no unwritten extents: reads of either never reach the device.
 #[test]
 fn files_are_fully_written_before_anything_is_measured() {
     xtask::require!(root, loop, ext4);

@@ -1,4 +1,4 @@
-//! What a run prints and saves: results to stdout, everything else to stderr, documents that keep their promise.
+//! Output and documents of a run: results go to stdout, everything else to stderr, and documents keep their promise.
 
 use std::fs;
 use std::io::Read;
@@ -37,7 +37,7 @@ fn a_run_prints_a_row_for_every_test_and_saves_a_document() {
     assert_eq!(saved.len(), 1, "{ran}");
     assert!(saved[0].starts_with(ran.home().join("state/skye/runs")), "{saved:?}");
     let run = document(&saved[0]);
-    assert_eq!((run["schema"].as_str(), run["run_status"].as_str()), (Some("skye.run/1"), Some("complete")));
+    assert_eq!((run["schema"].as_str(), run["run_status"].as_str()), (Some("skye.run/2"), Some("complete")));
     assert!(phases(&run).iter().all(|(_, status)| *status == "done"), "{:?}", phases(&run));
     assert_eq!(phases(&run).len(), 11);
     for phase in run["phases"].as_array().unwrap() {
@@ -86,7 +86,7 @@ fn a_page_holds_its_run() {
     );
     let copied = skye().arg("report").arg(&page).words("--html -").run().did_not_panic().exits(0);
     assert_eq!(copied.stdout, text, "a page of a page is the same page");
-    // Without its end it is no run any more.
+    // A page without its end is no run any more.
     fs::write(&page, &text[..text.len() / 2]).unwrap();
     let cut = skye().arg("report").arg(&page).run().did_not_panic().exits(2);
     assert!(cut.stderr.contains("run.html") && cut.stderr.contains("this page"), "{cut}");
@@ -113,7 +113,7 @@ fn a_saved_run_is_listed_and_reported_again() {
     }
     let again = with_state(skye().words("report @-1")).run().did_not_panic().exits(0);
     assert!(first.stdout.starts_with(again.stdout.trim_end()), "{first}\n{again}");
-    // What is printed can be typed.
+    // The printed name can be typed.
     let (_, rest) = first.stdout.split_once("saved as ").unwrap();
     let name = rest.split(' ').next().unwrap();
     for name in [name, "first-of-two", &name[..name.len() - 1]] {
@@ -133,7 +133,7 @@ fn a_saved_run_is_listed_and_reported_again() {
     none.says(&["@-7"]);
 }
 
-/// The lines that a terminal shows after these bytes: text, new lines, "up" and "erase from here".
+/// Returns the lines that a terminal shows after these bytes: text, new lines, "up" and "erase from here".
 fn on_screen(bytes: &str) -> Vec<String> {
     let (mut lines, mut row) = (vec![String::new()], 0);
     let mut letters = bytes.chars().peekable();
@@ -181,7 +181,7 @@ fn on_a_terminal_the_answer_takes_the_place_of_the_rows() {
     let running = program.spawn();
     let reader = std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        // It ends in an error, when no program has the terminal any more.
+        // The read ends in an error when no program has the terminal any more.
         let _ = fs::File::from(owner).read_to_end(&mut bytes);
         String::from_utf8(bytes).unwrap()
     });
@@ -241,7 +241,7 @@ fn a_run_judged_again_on_its_own_document_is_judged_the_same() {
     let (before, after) = (document(saved), parse_document(&again.stdout));
     assert_eq!(verdicts(&after), verdicts(&before));
     assert!(verdicts(&before).iter().all(|verdict| verdict["trust"].is_string()), "{before:#}");
-    // What an older version has left out is judged now.
+    // A verdict that an older version left out is made now.
     let mut older = before.clone();
     for phase in older["phases"].as_array_mut().unwrap() {
         phase.as_object_mut().unwrap().remove("verdict");
@@ -250,7 +250,7 @@ fn a_run_judged_again_on_its_own_document_is_judged_the_same() {
     fs::write(&path, older.to_string()).unwrap();
     let judged = skye().arg("report").arg(&path).words("--rejudge --json -").run().exits(0);
     assert_eq!(verdicts(&parse_document(&judged.stdout)), verdicts(&before));
-    for form in ["", "--csv -", "--markdown -"] {
+    for form in ["", "--csv -", "--markdown -", "--openmetrics -", "--summary"] {
         skye().arg("report").arg(saved).words("--rejudge").words(form).run().did_not_panic().exits(0);
     }
 }
@@ -354,4 +354,33 @@ fn a_mask_that_takes_all_rights_leaves_nothing() {
     let shell = ["--reuid", &user, "--clear-groups", "sh", "-c", "umask 0777 && exec \"$@\"", "sh"];
     program.through("setpriv", &shell).run().did_not_panic().exits(0);
     assert_nothing_left(home.path());
+}
+
+#[test]
+fn a_run_is_one_line_and_metrics_where_that_is_asked_for() {
+    let home = scratch(32 << 20);
+    let metrics = home.path().join("skye.prom");
+    let run = skye().arg("run").arg(home.path());
+    let run =
+        run.words("--size 8m --time 0.1 --allow low-space,busy --test read:rnd4k --summary --openmetrics");
+    let ran = run.arg(&metrics).run().did_not_panic().exits(0);
+    let lines: Vec<_> = ran.stdout.lines().collect();
+    assert!(lines.len() == 1 && lines[0].contains("read-4k-rnd-q1") && lines[0].contains("IOPS"), "{ran}");
+    let metrics = fs::read_to_string(metrics).unwrap();
+    assert!(metrics.contains("skye_operations_per_second{") && metrics.ends_with("# EOF\n"), "{metrics}");
+    skye().words("report --summary --quiet").run().did_not_panic().exits(2);
+}
+
+#[test]
+fn manual_pages_name_pages_that_exist() {
+    let main = skye().arg("man").run().did_not_panic().exits(0).stdout;
+    let named = main.split(r"skye\-").skip(1).filter_map(|rest| Some(rest.split_once("(1)")?.0));
+    let named: Vec<_> = named.filter(|name| !name.contains(char::is_whitespace)).collect();
+    assert!(named.len() >= 15, "{named:?}");
+    for name in named {
+        let name = name.replace('\\', "");
+        let page = skye().words("man").arg(&name).run().did_not_panic().exits(0);
+        assert!(page.stdout.contains(&format!(".TH skye-{name} 1")), "{page}");
+    }
+    skye().words("man nosuch").run().did_not_panic().exits(2).says(&["nosuch"]);
 }

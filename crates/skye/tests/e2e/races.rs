@@ -1,4 +1,4 @@
-//! Somebody else renames what root has just made, and puts something of value in its place.
+//! Another user renames a directory that root has just made, and puts something of value in its place.
 
 use std::fs::{self, File};
 use std::mem::MaybeUninit;
@@ -18,13 +18,13 @@ use crate::support::mounts::run;
 use crate::support::program::skye;
 use crate::support::scratch;
 
-/// The directory of value.
+/// Name of the directory of value.
 const VALUE: &str = "value";
-/// Ends the attack.
+/// Name of the file that ends the attack.
 const STOP: &str = "stop";
-/// Where both run.
+/// CPU on which both run.
 const CPU: usize = 0;
-/// What lies in the directory of value, under names that skye makes.
+/// Files in the directory of value, under names that skye makes.
 const FILES: [&str; 3] = ["skye-marker", "skye-marker.new", "file"];
 
 /// Makes a directory of mode 0700 with files.
@@ -36,8 +36,9 @@ fn precious(path: &Path, files: &[&str]) {
     }
 }
 
-/// Whenever a directory of skye is made, exchanges it for [`VALUE`], until a file [`STOP`] is made; how often it did.
-/// On the same CPU and urgent, so that it comes before the next call of whoever has made the directory.
+/// Exchanges every directory that skye makes for [`VALUE`], until a file [`STOP`] is made. Returns the number of
+/// exchanges. It runs on the same CPU with real-time priority, so that it comes before the next call of the program
+/// that made the directory.
 fn attack(directory: &Path, ready: &Barrier) -> usize {
     let mut cpus = CpuSet::new();
     cpus.set(CPU);
@@ -58,7 +59,7 @@ fn attack(directory: &Path, ready: &Barrier) -> usize {
             return exchanged;
         }
         if name.to_bytes().starts_with(b"skye.") {
-            // In one call, by names that are there.
+            // The exchange is one call, by existing names.
             let done = renameat_with(&directory, name, &directory, VALUE, RenameFlags::EXCHANGE);
             exchanged += usize::from(done.is_ok());
         }
@@ -74,14 +75,14 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Where a directory is now, by its inode.
+/// Returns the present path of a directory, by its inode.
 fn find(directory: &Path, inode: u64) -> Option<PathBuf> {
     let mut entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     entries.find(|path| fs::symlink_metadata(path).is_ok_and(|about| about.ino() == inode))
 }
 
-/// Lets skye make a directory so often while somebody exchanges it for one with these files, and expects that one to be
-/// as it was.
+/// Lets skye make a directory `races` times, while an attacker exchanges it for one with these files. Expects that one
+/// to be as it was.
 fn nothing_of_others_is_touched(shared: &Path, races: usize, files: &[&str]) {
     let mut refused = 0;
     for race in 0..races {
@@ -123,7 +124,7 @@ fn root_touches_nothing_that_others_put_in_place_of_its_directory() {
         let attacker = scope.spawn(|| attack(shared.path(), &ready));
         ready.wait();
         let stop = Stop(shared.path());
-        // An empty one is as skye would have made it, but older.
+        // An empty directory is as skye would have made it, but older.
         nothing_of_others_is_touched(shared.path(), sized(25, 1000), &FILES);
         nothing_of_others_is_touched(shared.path(), sized(25, 1000), &[]);
         drop(stop);
@@ -143,9 +144,9 @@ fn root_is_refused_where_others_may_rename() {
     run("").run().exits(2).says(&[path, "sticky", "--allow shared-directory"]);
     run("--dry-run").run().exits(2);
     run("--allow shared-directory").run().exits(0);
-    // Whoever else it is runs the risk with nothing but files of his own.
+    // Another user only risks files of their own.
     run("").by_other_user().run().exits(0);
-    // The originals run there.
+    // The originals run in shared directories.
     let bonnie = skye().arg("bonnie++").arg("-d").arg(shared.path()).words("-s 0 -n 1:0:0:1 -u root -q");
     bonnie.run().exits(0).says(&["warning", "sticky"]);
     fs::set_permissions(shared.path(), fs::Permissions::from_mode(0o1777)).unwrap();

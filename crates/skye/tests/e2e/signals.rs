@@ -15,20 +15,20 @@ use crate::support::mounts::Tmpfs;
 use crate::support::program::{Ran, Skye, assert_nothing_left, document, leftovers, phases, skye};
 use crate::support::scratch;
 
-/// A stage of a run, recognised by what it asks of the file system.
+/// A stage of a run, recognised by its calls to the file system.
 struct Stage {
     name: &'static str,
     is_reached: fn(&Counts) -> bool,
 }
 
-/// Before the first test some blocks are read twice, which are 8 MB at most.
+/// The stages of a run. Before the first test, some blocks are read twice, which are 8 MB at most.
 const STAGES: [Stage; 3] = [
     Stage { name: "prepare", is_reached: |counts| counts.bytes_written > 1 << 20 },
     Stage { name: "run", is_reached: |counts| counts.bytes_read > 9 << 20 },
     Stage { name: "clean-up", is_reached: |counts| counts.unlinks > 1 },
 ];
 
-/// A file system on which laying out takes a while, and removing too.
+/// Returns a file system on which laying out and removing files take a while.
 fn slow() -> Fuse {
     Fuse::new(Faults { unlink_time: Duration::from_millis(20), ..Faults::default() })
 }
@@ -60,7 +60,7 @@ fn a_signal_in_every_stage_leaves_nothing_and_saves_what_there_is() {
         for stage in &STAGES {
             let ran = interrupted(stage, &[signal]).exits(code);
             let saved = ran.saved();
-            // In preparation there is nothing yet that could be saved.
+            // During preparation, there is nothing yet to save.
             assert!(saved.len() == 1 || stage.name == "prepare", "{}: {saved:?}\n{ran}", stage.name);
             for path in saved {
                 let run = document(&path);
@@ -87,7 +87,7 @@ fn a_second_signal_skips_the_saving_never_the_removing() {
 fn one_that_was_ignored_before_stays_so() {
     xtask::require!(root, fuse);
     let fuse = slow();
-    // As nohup does.
+    // nohup does the same.
     let program = program(&fuse).words("--no-probe");
     let mut running = program.through("sh", &["-c", "trap '' HUP && exec \"$@\"", "sh"]).spawn();
     let stage = &STAGES[1];
@@ -111,14 +111,14 @@ fn a_reader_that_does_not_read_keeps_no_signal_from_ending_it() {
     xtask::require!(root, tmpfs);
     let tmpfs = Tmpfs::new("64m", None);
     let (_reader, mut writer) = std::io::pipe().unwrap();
-    // Full before it begins.
+    // The pipe is full before the program begins.
     rustix::fs::fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
     while writer.write(&[b'x'; 4096]).is_ok() {}
     rustix::fs::fcntl_setfl(&writer, OFlags::empty()).unwrap();
     let program = skye().words("gobonniego -size 0.002 -threads 1 -iops-duration 0.1 -runs 1000 -dir");
     let mut running = program.arg(tmpfs.path()).stdout(writer.into()).spawn();
     assert!(running.wait_until(|| std::fs::read_dir(tmpfs.path()).unwrap().next().is_some()));
-    // Until it has something to say that nobody takes.
+    // By then, the program has output that nobody takes.
     std::thread::sleep(Duration::from_secs(2));
     running.signal(Signal::TERM);
     running.wait().did_not_panic().exits(143);
@@ -139,7 +139,7 @@ fn a_terminal_whose_output_is_stopped_keeps_no_signal_from_ending_it() {
         program.words("--test read:rnd4k --test stat:files=50").stdout(terminal.try_clone().unwrap().into());
     let mut running = program.stderr(terminal.try_clone().unwrap().into()).spawn();
     assert!(running.wait_until(|| !leftovers(home.path()).is_empty()));
-    // As Ctrl-S does.
+    // Ctrl-S does the same.
     rustix::termios::tcflow(&terminal, Action::OOff).unwrap();
     std::thread::sleep(Duration::from_secs(2));
     running.signal(Signal::TERM);
@@ -160,7 +160,7 @@ fn a_reader_that_goes_away_ends_the_run_quietly() {
         assert!(!ran.stderr.to_lowercase().contains("broken pipe"), "{ran}");
         assert_nothing_left(fuse.path());
     }
-    // And one that never read.
+    // This reader never reads.
     let fuse = slow();
     let mut running = program(&fuse).unread().spawn();
     running.close_stdout();

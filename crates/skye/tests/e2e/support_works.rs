@@ -1,4 +1,4 @@
-//! The support itself: mounts come and go, faults arrive where they should.
+//! The test support itself: mounts come and go, and faults arrive where they should.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Error, Read, Write};
@@ -125,7 +125,7 @@ fn fuse_is_a_file_system() {
     assert_eq!(fs::read(directory.join("link")).unwrap(), content[..10]);
     assert_eq!(code(&fs::remove_dir(&directory).unwrap_err()), Some(Errno::ENOTEMPTY));
 
-    // More names than one answer holds, removed while they are listed.
+    // These are more names than one answer holds, removed while they are listed.
     for i in 0..2000 {
         File::create_new(directory.join(format!("name-{i:08}"))).unwrap();
     }

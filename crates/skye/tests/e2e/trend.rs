@@ -1,4 +1,4 @@
-//! `skye list --trend` on a store of real documents, with what differs between runs put into copies of one.
+//! `skye list --trend` on a store of real documents. The runs are copies of one run, with differences put in.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::support::program::{Skye, document, skye};
 use crate::support::scratch;
 
-/// A document of a run, made once: a test in sequence, one at random, one on files.
+/// Returns the document of a run with a sequential test, a random test, and a test on files.
 fn measured() -> Value {
     let home = scratch(32 << 20);
     let program = skye().arg("run").arg(home.path()).words("--size 8m --files 200 --time 0.1");
@@ -17,7 +17,7 @@ fn measured() -> Value {
     document(&ran.saved()[0])
 }
 
-/// A program whose store holds copies of a document, oldest first, each changed.
+/// Returns a program whose store holds copies of a document, oldest first, each changed.
 fn store(original: &Value, copies: usize, change: impl Fn(usize, &mut Value)) -> Skye {
     let program = skye();
     let directory = program.home().join("state/skye/runs");
@@ -56,7 +56,7 @@ fn the_run_with_which_a_rate_changes_is_named() {
         }
     };
     let program = store(&measured(), 9, slower);
-    // What cannot be read keeps its place among the references.
+    // An unreadable document keeps its place among the references.
     fs::write(program.home().join("state/skye/runs/20261120T140307Z-ada.json"), "{").unwrap();
     let home = program.home().to_owned();
     let ran = program.run().did_not_panic().exits(0);

@@ -1,4 +1,4 @@
-//! `skye zcav`: the blocks that were asked for, rates that a rig sets, and nothing that is lost.
+//! `skye zcav` reads the blocks that were asked for, gives rates that a rig sets, and loses nothing.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -16,20 +16,20 @@ use crate::support::program::{Ran, Skye, open_to_all, skye};
 use crate::support::scratch;
 
 const MIB: u64 = 1 << 20;
-/// What a server is asked for before anything is measured, to see whether it takes direct I/O.
+/// Bytes that a server is asked for before the measurement, to see whether it takes direct I/O.
 const TRIED_BYTES: u64 = 4096;
 
 fn zcav(words: &str) -> Skye {
     skye().arg("zcav").words(words)
 }
 
-/// A server with a file of so many MiB, of which it gives out 16 MiB a second: 2 MiB are a line.
+/// Returns a server with a file of `mib` MiB. It gives out 16 MiB a second, and 2 MiB are a line.
 fn served(mib: u64, faults: Faults) -> Fuse {
     let spec = Spec::fuse().file_bytes(mib * MIB).bytes_per_second(16 * MIB).only_reads();
     Fuse::mount(&spec, faults).expect("a mounted FUSE file system")
 }
 
-/// The only log in a text, in which everything is one.
+/// Returns the only log in a text that holds nothing else.
 #[track_caller]
 fn log(text: &str) -> Log {
     let (mut logs, problems) = read(text);
@@ -41,8 +41,9 @@ fn offsets(log: &Log) -> Vec<f64> {
     log.lines.iter().map(|line| line.offset_gib).collect()
 }
 
-/// A limit lets through a tenth of a second's worth at once: that share of a line of about a second. What is far below it
-/// was another line, what is a little below it a machine that has other work, too.
+/// Asserts that all lines have the rate of a limit. A limit lets through a tenth of a second's worth at once: that
+/// share of a line of about a second. A rate far below the limit belongs to a different line. A rate a little below it
+/// comes from other work on the machine.
 #[track_caller]
 fn assert_rates(log: &Log, mib_per_second: f64, ran: &Ran) {
     for line in &log.lines {
@@ -66,7 +67,7 @@ fn rates_are_those_of_the_devices_also_of_two_at_once() {
         let text = fs::read_to_string(path).unwrap();
         let log = log(&text);
         assert_eq!(log.text(), text);
-        // What is left at the end is half a block, which alone takes long enough on the slow one.
+        // The rest at the end is half a block, which alone takes long enough on the slow disk.
         assert!(log.lines.len() >= 2 && log.passes[0].mib == 80, "{text}");
         let whole = Log { lines: log.lines[..2].to_vec(), ..log };
         assert_rates(&whole, rate, &ran);
@@ -77,7 +78,7 @@ fn rates_are_those_of_the_devices_also_of_two_at_once() {
             "{ran}"
         );
     }
-    // At such rates a thread does next to nothing.
+    // At such rates, a thread does next to nothing.
     assert_eq!(ran.stderr.matches("% of the time it waited for the device").count(), 2, "{ran}");
 }
 
@@ -146,7 +147,7 @@ fn without_direct_io_the_page_cache_is_emptied_and_it_is_said() {
     let before = fuse.counts().bytes_read;
     let ran = zcav("-b 2 -c 2").arg(&file).run().did_not_panic().exits(0);
     assert!(ran.stderr.contains("direct I/O is not taken here"), "{ran}");
-    // Whatever was in memory: both passes read it from the server again.
+    // Both passes read the file from the server again, whatever was in memory.
     assert!(fuse.counts().bytes_read - before >= 8 * MIB, "{:?}: {ran}", fuse.counts());
 }
 
@@ -232,15 +233,15 @@ fn where_something_could_be_lost_nothing_is_written() {
     let ran = zcav("-w").arg(&file).run().did_not_panic().exits(1);
     assert!(ran.stderr.contains("first at offset 4194307") && ran.stderr.contains("fallocate -l"), "{ran}");
     assert!(fs::read(&file).unwrap() == data && ran.stdout.is_empty(), "{ran}");
-    // Before the byte there is nothing to be lost.
+    // Before the byte, there is nothing to lose.
     zcav("-w -r 4").arg(&file).run().did_not_panic().exits(0);
     assert!(fs::read(&file).unwrap() == data);
-    // One that holds nothing and one that does: neither is begun.
+    // One file holds nothing, and the other does: neither is begun.
     let empty = tmpfs.path().join("empty");
     File::create(&empty).unwrap().set_len(4 * MIB).unwrap();
     zcav("-w").arg(&empty).arg(&file).run().did_not_panic().exits(1);
     assert_eq!(empty.metadata().unwrap().blocks(), 0);
-    // More than there is room for.
+    // The file is larger than the free space.
     let large = tmpfs.path().join("large");
     File::create(&large).unwrap().set_len(1 << 40).unwrap();
     zcav("-w").arg(&large).run().did_not_panic().exits(1).tells(&["holes need", "name smaller files"]);
@@ -250,7 +251,7 @@ fn where_something_could_be_lost_nothing_is_written() {
     halves.iter().for_each(|path| File::create(path).unwrap().set_len(40 * MIB).unwrap());
     let both = zcav("-w").arg(&halves[0]).arg(&halves[1]).run().did_not_panic().exits(1);
     both.tells(&["holes need 80 MiB"]);
-    // Somebody else works with it.
+    // Another program has the file open.
     let held = Command::new("sleep").arg("600").stdin(File::open(&halves[0]).unwrap()).spawn();
     let mut held = held.unwrap();
     let ran = zcav("-w").arg(&halves[0]).run().did_not_panic().exits(1);
@@ -258,7 +259,7 @@ fn where_something_could_be_lost_nothing_is_written() {
     held.wait().unwrap();
     ran.tells(&["has it open"]);
     assert!(halves.iter().all(|path| path.metadata().unwrap().blocks() == 0));
-    // Devices, and what lies under one.
+    // Devices, and files under one, are refused.
     let disk = LoopFs::new("ext4", 64, &[], "");
     let inside = disk.path().join("inside");
     fs::write(&inside, "data").unwrap();
@@ -290,13 +291,13 @@ fn a_file_of_results_replaces_nothing_else() {
         zcav("").arg("-l").arg(&results).arg(&file).run().did_not_panic().exits(0);
         log(&fs::read_to_string(&results).unwrap());
     }
-    // Neither one with notes in it, nor a drawing of something else.
+    // A log with notes in it is not replaced, nor is a drawing of something else.
     fs::write(&notes, format!("mine\n{}", fs::read_to_string(&results).unwrap())).unwrap();
     zcav("").arg("-l").arg(&notes).arg(&file).run().did_not_panic().exits(1);
     fs::write(&notes, "<svg><title>A logo</title></svg>\n").unwrap();
     zcav("").arg("--svg").arg(&notes).arg(&file).run().did_not_panic().exits(1);
     assert!(fs::read_to_string(&notes).unwrap().contains("A logo"));
-    // A link stays, and what it leads to is replaced; two names of one file are one file.
+    // A link stays, and the file behind it is replaced. Two names of one file are one file.
     let link = tmpfs.path().join("link");
     symlink(&results, &link).unwrap();
     fs::write(&results, "").unwrap();

@@ -1,7 +1,7 @@
-//! What the program says held a number back, against limits that were built in.
+//! The limiters that the program names, against limits that were built in.
 //!
-//! On rigs whose limit is known, every row must be named right; that it is *confirmed* must never be said of a wrong one.
-//! Where others were on the CPUs, a row may be said to be held back by them.
+//! On rigs whose limit is known, every row must be named right. A wrong name must never be *confirmed*.
+//! Where others were on the CPUs, a row may name them as its limiter.
 
 use std::path::Path;
 
@@ -13,14 +13,14 @@ use super::quiet::{Answer, answer, disturbance, settle, settled};
 use super::support::program::{Skye, give_to_other_user, parse_document, skye};
 use super::{alone, disk, phases, run_in, start};
 
-/// What a row may turn to where others need the CPUs.
+/// Limiters that a row may also have where others need the CPUs.
 const OF_OTHERS: &[&str] = &["cpu_contention", "cpu_saturated", "noisy_neighbour", "mixed", "not_clear"];
 
 fn limiter(phase: &Value) -> &str {
     phase["verdict"]["limiter"].as_str().unwrap_or("none")
 }
 
-/// Words that are right are told apart by bars.
+/// Returns true if a limiter is among the right words, which bars separate.
 fn is_one_of(limiter: &str, expected: &str) -> bool {
     expected.split('|').any(|word| word == limiter)
 }
@@ -29,7 +29,7 @@ fn confidence(phase: &Value) -> &str {
     phase["verdict"]["confidence"].as_str().unwrap_or("none")
 }
 
-/// The verdict is the same when the saved document is judged again, without this machine.
+/// Asserts that the verdict is the same when the saved document is judged again, without this machine.
 fn is_judged_alike_again(document: &Value) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), document.to_string()).unwrap();
@@ -55,7 +55,7 @@ fn is_named(run: impl Fn() -> Skye, expected: &[&str]) -> Result<Value, String> 
         let disturbed = disturbance(&document);
         let wrong: Vec<_> =
             rows.iter().zip(expected).filter(|(row, expected)| !is_one_of(limiter(row), expected)).collect();
-        // Others may take what would have been confirmed; they never make something else confirmed.
+        // Others may take away a confirmation. They never make a wrong name confirmed.
         let is_sure =
             wrong.iter().any(|(row, _)| confidence(row) == "confirmed" && !OF_OTHERS.contains(&limiter(row)));
         let told = |(row, expected): &(&Value, &&str)| {
@@ -77,7 +77,7 @@ fn of(directory: &Path, words: &str) -> impl Fn() -> Skye {
     move || run_in(&directory, &words)
 }
 
-/// The words of a run: those for all tests, and the tests.
+/// Returns the words of a run: the words for all tests, and the tests.
 fn with_tests(common: &str, tests: &[&str]) -> String {
     let tests = tests.iter().map(|test| format!(" --test {test}"));
     common.chars().chain(tests.collect::<String>().chars()).collect()
@@ -95,7 +95,7 @@ fn memory_that_answers() {
     let cached = "--size 128m --time 1.5 --cache warm --test read:rnd4k:buffered --test read:seq1m:buffered";
     let document = settled!(is_named(of(rig.path(), cached), &["page_cache"; 2]));
     assert!(phases(&document).iter().all(|row| row["page_cache_share"].as_f64().unwrap() > 0.99));
-    // A number, however fast; and said to be one of memory.
+    // It is a number, however fast, and is named one of memory.
     let document = settled!(is_named(of(rig.path(), "--time 1 --test stat:files=1000"), &["metadata_cache"]));
     assert!(phases(&document)[0]["rate"]["ops_per_second"].as_f64().unwrap() > 0.0);
     rig.finish().unwrap();
@@ -172,7 +172,7 @@ fn flushes_that_take_their_time() {
     for disk in
         [ext4.clone(), ext4.clone().file_system("xfs").size_mib(400), ext4.file_system("btrfs").size_mib(400)]
     {
-        // What mkfs of one file system is told means nothing to another.
+        // The mkfs options of one file system mean nothing to another.
         let rig = start(disk.mkfs_options(""));
         let words = "--size 64m --time 1.5 --test fsync:rnd4k --test create:files=100:sync=each";
         settled!(is_named(of(rig.path(), words), &["fsync_journal"; 2]));
@@ -202,7 +202,7 @@ fn bytes_one_by_one() {
         "--size 128m --time 2 --test byte-write --test putc-write --test putc-write:stdio_buffer=128k";
     let document =
         settled!(is_named(of(rig.path(), words), &["kernel_cpu", "client_cpu", "client_cpu|kernel_cpu"]));
-    // How many bytes each call carried is seen from outside of the program that made them.
+    // The bytes of each call are seen from outside of the program that made the calls.
     let carried = |row: &Value| row["system"]["calls"]["bytes_per_write_call"].as_f64().unwrap();
     let rows = phases(&document);
     for (row, bytes) in rows.iter().zip([1.0, 4096.0, 131_072.0]) {
@@ -221,7 +221,7 @@ fn quotas_of_cpu_time() {
     settled!(settle(|| {
         let document = parse_document(&run().run().did_not_panic().exits(0).stdout);
         let row = &phases(&document)[0];
-        // Others may keep it from its fifth of a CPU, and never from being held back by that.
+        // Others may keep it from its fifth of a CPU, but the quota still holds it back.
         assert_eq!((limiter(row), confidence(row)), ("cpu_quota", "confirmed"), "{:#}", row["verdict"]);
         let held = row["budget"]["quota"].as_f64().unwrap();
         let complaint = (held - 0.8).abs() >= 0.1;
@@ -240,7 +240,7 @@ fn a_link_that_is_full() {
     let words =
         "--size 64m --time 3 --test write:seq1m:buffered --test read:seq1m:buffered --test rewrite:seq128k";
     let document = settled!(is_named(of(rig.path(), words), &["network_bandwidth"; 3]));
-    // Which way it is full.
+    // The direction in which the link is full.
     let rows = phases(&document);
     let crossed = |row: &Value, way: &str| row["system"]["network"][way].as_f64().unwrap();
     assert!(crossed(&rows[0], "sent_bytes") > 10.0 * crossed(&rows[0], "received_bytes"));
@@ -263,17 +263,17 @@ fn names_on_a_slow_server() {
     let words = "--time 2 --files 200 --test create --test stat";
     let document = settled!(is_named(of(rig.path(), words), &["remote_latency"; 2]));
     let rows = phases(&document);
-    // Nothing that changes anything is tried; what more would give is by Little's law.
+    // No experiment that changes anything is made. The gain of more depth follows from Little's law.
     assert_eq!(confidence(&rows[0]), "likely");
     assert!(
         rows[0]["verdict"]["advice"].as_str().unwrap().contains("Little's law"),
         "{}",
         rows[0]["verdict"]
     );
-    // Files that an experiment has just made are known to the kernel: that they answer a thousand times as fast is no
+    // The kernel knows files that an experiment has just made. That they answer a thousand times as fast is no
     // evidence.
     assert_eq!(confidence(&rows[1]), "likely");
-    // What an experiment with more threads made is removed like everything else.
+    // The files of an experiment with more threads are removed like everything else.
     assert_eq!(std::fs::read_dir(rig.path()).unwrap().count(), 0);
     rig.finish().unwrap();
 }
@@ -371,12 +371,12 @@ fn with_others_on_all_cpus_nothing_else_is_said() {
 fn one_thread_on_storage_that_is_faster_than_it() {
     xtask::require!(root, zram, ext4);
     let _alone = alone();
-    // It answers within the call: all of the time is the thread's own, in the kernel.
+    // The device answers within the call: all of the time is the thread's own, in the kernel.
     let memory = super::support::mounts::ZramFs::new("ext4", 320, &["-E", "lazy_itable_init=0"]);
     let document =
         settled!(is_named(of(memory.path(), "--size 64m --time 2 --test read:rnd4k"), &["kernel_cpu"]));
     let row = &phases(&document)[0];
-    // What more threads give was tried, where there are CPUs for them.
+    // The gain of more threads was tried, where there are CPUs for them.
     let is_alone_on_it = document["environment"]["cpus"].as_u64() == Some(1);
     let advice = row["verdict"]["advice"].as_str().unwrap();
     assert!(is_alone_on_it || advice.contains("q1t4") && advice.contains("times as high"), "{advice}");

@@ -1,8 +1,8 @@
-//! The program against limits that were built in: what it says must be what they are.
+//! The program against limits that were built in: its answers must be those limits.
 //!
-//! A rate is compared with a limit of the rig, never with the speed of this machine. Where the run itself has recorded that
-//! others disturbed it, a wrong answer is asked for again ([`quiet`]). One test runs at a time, and nothing else beside it:
-//! that is why these are a program of their own.
+//! A rate is compared with a limit of the rig, never with the speed of this machine. If the run itself has recorded a
+//! disturbance by others, a wrong answer is asked for again ([`quiet`]). One test runs at a time, and nothing else
+//! beside it. That is why these tests are a program of their own.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stderr)]
 
 mod limiters;
@@ -33,7 +33,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 /// Waits until no other test runs.
 fn alone() -> MutexGuard<'static, ()> {
-    // One that failed has spoilt nothing but itself.
+    // A failed test has spoilt nothing but itself.
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -41,7 +41,7 @@ fn start(spec: impl Into<Spec>) -> Rig {
     Rig::start(&rig_program(), spec).unwrap_or_else(|trouble| panic!("{trouble}"))
 }
 
-/// An ext4 on a device in memory, with these limits.
+/// Returns an ext4 on a device in memory, for limits to be added.
 fn disk() -> DiskSpec {
     Spec::disk().file_system("ext4").size_mib(320).mkfs_options("-E lazy_itable_init=0,lazy_journal_init=0")
 }
@@ -50,7 +50,7 @@ fn run_in(directory: &Path, words: &str) -> Skye {
     skye().arg("run").arg(directory).words("--json - --allow low-space,busy").words(words)
 }
 
-/// Of the tests alone: experiments after them would be counted by servers, too.
+/// Returns the document of the tests alone: servers would count experiments after them, too.
 fn document_of(directory: &Path, words: &str) -> Value {
     let ran = run_in(directory, words).words("--no-probe").run().did_not_panic().exits(0);
     parse_document(&ran.stdout)
@@ -109,7 +109,7 @@ fn a_limit_on_operations_is_measured_within_a_percent() {
             off("IOPS", rate(phase), 5000.0, 0.01)
         },
     ));
-    // Where a CPU is late for a slice or two, a row looks like that of a device.
+    // If a CPU is late for a slice or two, a row looks like that of a device.
     assert!(is_named, "neither row is said to be capped");
     rig.finish().unwrap();
 }
@@ -198,7 +198,7 @@ fn the_share_that_was_in_memory_is_told() {
     for (engine, percents) in [("sync", &[0, 50, 100][..]), ("uring", sized(&[50][..], &[0, 50, 100]))] {
         let buffered = format!("read:seq64k:buffered:passes=1:engine={engine}");
         for &percent in percents {
-            // A test that leaves the data alone gives us time.
+            // This test leaves the data alone, and gives us time.
             let words = format!("--size 128m --time 1 --cache as-is --test stat:files=100 --test {buffered}");
             let truth = percent as f64 / 100.0;
             let measured = || {
@@ -210,7 +210,8 @@ fn the_share_that_was_in_memory_is_told() {
                 let share = phases(&document)[1]["page_cache_share"].as_f64().unwrap();
                 (document, share)
             };
-            // What the kernel reads ahead and gives back before it is asked for, it reads twice; not twice in a row.
+            // The kernel may read ahead pages, give them back before they are used, and read them again. It does not do
+            // so twice in a row.
             let (document, share) =
                 Some(measured()).filter(|(_, share)| (share - truth).abs() < 0.01).unwrap_or_else(measured);
             let phase = &phases(&document)[1];
@@ -224,7 +225,7 @@ fn the_share_that_was_in_memory_is_told() {
     rig.finish().unwrap();
 }
 
-/// Now, on the axis that rigs use.
+/// Returns the present time on the clock that rigs use.
 fn monotonic_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
@@ -270,7 +271,7 @@ fn a_step_of_the_limit_is_found_where_it_was() {
 fn a_cold_read_of_a_file_smaller_than_memory_has_the_speed_of_the_device() {
     xtask::require!(root, loop, ext4, fuse);
     let _alone = alone();
-    // A limit of the kernel would let a tenth of a second's worth through at once, of the second that this takes.
+    // A limit of the kernel would let through a tenth of a second's worth at once, of the second that this takes.
     let rig = start(disk().over(Spec::fuse().bytes_per_second(100_000_000).only_reads()));
     let words = "--size 128m --cache cold --test read:seq1m:buffered --test read:seq1m:buffered:engine=uring";
     settled!(holds(
@@ -282,7 +283,7 @@ fn a_cold_read_of_a_file_smaller_than_memory_has_the_speed_of_the_device() {
                 .or_else(|| (share > 0.01).then(|| format!("{share} from memory")))
         },
     ));
-    // What others print: the same file, as it lies in memory, but for pages that some machines take back.
+    // Other programs print this: the same file, read from memory, except for pages that some machines take back.
     let naive = document_of(rig.path(), "--size 128m --cache warm --test read:seq1m:buffered:passes=1");
     let naive = &phases(&naive)[0];
     assert!(naive["page_cache_share"].as_f64().unwrap() > 0.9, "{naive:#}");
@@ -299,7 +300,7 @@ fn two_kinds_of_answers_are_both_named() {
         settled!(holds(
             || {
                 let _ = rig.take_served().unwrap();
-                // Where its rate changes on the way, enough operations for a p99.9 lie behind that, too.
+                // If its rate changes on the way, enough operations for a p99.9 still follow.
                 let mut document = document_of(rig.path(), &format!("--size 64m --time 12 --test {test}"));
                 document["phases"][0]["truth_ns"] = rig.served().unwrap().quantile_ns(0.999).into();
                 document
@@ -375,7 +376,7 @@ fn direct_io_that_is_none_is_named() {
     let checksums = start(Spec::disk().file_system("btrfs").size_mib(512));
     is_invalid(&document_of(checksums.path(), writes), "o_direct_ineffective");
     checksums.finish().unwrap();
-    // The same without either.
+    // Neither of the two is here.
     let plain = start(disk());
     has_no(&document_of(plain.path(), writes), "o_direct_ineffective");
     plain.finish().unwrap();
@@ -390,7 +391,7 @@ fn what_was_never_written_is_named() {
         for &makes_holes in sized(&[engine == "q4"][..], &[true, false]) {
             let words = format!("--size 32m --time 1 --test stat:files=100 --test read:rnd4k:{engine}");
             let Reading { running, file } = reading(rig.path(), &words);
-            // Nobody does this to files of ours, but a file system that loses data might.
+            // No user does this to our files, but a file system that loses data might.
             let file = File::options().write(true).open(file).unwrap();
             let half = 16 << 20;
             let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
@@ -398,7 +399,7 @@ fn what_was_never_written_is_named() {
             if !makes_holes {
                 rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, 0, half).unwrap();
             }
-            // It is damage, too: what is read is not what was written.
+            // It is damage, too: the test reads data that was not written.
             let ran = running.wait().did_not_panic().exits(3);
             let document = parse_document(&ran.stdout);
             let phase = &phases(&document)[1];
@@ -428,7 +429,7 @@ fn memory_and_caches_of_servers_are_no_storage() {
     let strict = run_in(tmpfs.path(), "--size 32m --time 0.5 --test read --strict").run();
     strict.did_not_panic().exits(5);
 
-    // What was read once is answered at once: a cache that no counter of this machine shows.
+    // Data that was read once is answered at once: a cache that no counter of this machine shows.
     let server = start(Spec::fuse().service_us(2000).cache_us(20).only_reads());
     let document = document_of(server.path(), "--size 4m --server-ram 64m --test read:rnd4k:passes=2");
     let phase = &phases(&document)[0];
@@ -479,7 +480,7 @@ fn a_test_ends_when_its_rate_is_known_and_not_before() {
     xtask::require!(root, loop, ext4, blkio);
     let _alone = alone();
     let rig = start(disk().read_iops(5000));
-    // What was narrow when it was looked at may be wide at the end, where a CPU was late in between.
+    // An interval that was narrow at a check may be wide at the end, if a CPU was late in between.
     settled!(settle(|| {
         let mut last = None;
         for _ in 0..3 {
@@ -499,7 +500,7 @@ fn a_test_ends_when_its_rate_is_known_and_not_before() {
         }
         last.unwrap()
     }));
-    // A time that was asked for is kept.
+    // A time that the user asked for is kept.
     let timed = document_of(rig.path(), "--size 64m --time 5 --test read:rnd4k:q8");
     let seconds = phases(&timed)[0]["elapsed_ns"].as_f64().unwrap() / 1e9;
     assert!((4.9..15.0).contains(&seconds), "{seconds}");

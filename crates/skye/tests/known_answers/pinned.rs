@@ -1,13 +1,13 @@
-//! The beginning of a file, held in memory whatever the kernel would rather have given back.
+//! The beginning of a file, held in memory even if the kernel would give it back.
 
 use std::ffi::c_void;
 use std::fs::File;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-/// While it lives, these bytes are in the page cache.
+/// A part of a file that stays in the page cache while this value lives.
 ///
-/// What was only read is not enough: a kernel that gives back what nobody uses takes such pages within seconds.
+/// Reading alone is not enough: a kernel that gives back unused pages takes them within seconds.
 pub struct Pinned {
     address: *mut c_void,
     length: usize,
@@ -25,8 +25,7 @@ impl Pinned {
             rustix::mm::mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, 0)
         };
         let pinned = Self { address: mapped.unwrap(), length };
-        // SAFETY: the mapping above, whole; the advice changes how much is read around a fault, and nothing that it
-        // says.
+        // SAFETY: this is the mapping above, whole. The advice changes how much is read around a fault, and no content.
         unsafe { rustix::mm::madvise(pinned.address, length, Advice::Random) }.unwrap();
         // SAFETY: the mapping above, whole; locking changes no byte of it.
         unsafe { rustix::mm::mlock(pinned.address, length) }.unwrap();

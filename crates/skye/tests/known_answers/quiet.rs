@@ -1,6 +1,7 @@
-//! Answers that only a quiet machine gives: asked again where others disturbed, and undecided where they go on.
+//! Answers that only a quiet machine gives. They are asked again if others disturbed, and are undecided if others go
+//! on.
 //!
-//! A wrong answer is never excused by anything but what skye recorded of others while it measured.
+//! Only skye's own record of others during the measurement excuses a wrong answer.
 
 use std::fmt::Display;
 
@@ -8,20 +9,20 @@ use model::Run;
 use model::disturbance::Disturbance;
 use serde_json::Value;
 
-/// Attempts at an answer.
+/// Number of attempts at an answer.
 const ATTEMPTS: u32 = 3;
 
 /// One attempt at an answer.
 pub enum Answer<T> {
     /// It is right.
     Right(T),
-    /// It is wrong, which others may have caused.
+    /// It is wrong; others may have caused that.
     Wrong(String),
-    /// It is wrong, and whatever others did is no excuse: something wrong was said to be confirmed.
+    /// It is wrong, and others are no excuse: a wrong name was confirmed.
     Inexcusable(String),
 }
 
-/// What follows from an attempt.
+/// Consequence of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Fail,
@@ -29,7 +30,7 @@ enum Next {
     Undecided,
 }
 
-/// What follows from a wrong answer.
+/// Returns the consequence of a wrong answer.
 fn next(is_excusable: bool, is_quiet: bool, attempt: u32) -> Next {
     match (is_excusable && !is_quiet, attempt < ATTEMPTS) {
         (false, _) => Next::Fail,
@@ -41,7 +42,7 @@ fn next(is_excusable: bool, is_quiet: bool, attempt: u32) -> Next {
 /// Makes attempts until one is right. Use [`settled!`].
 ///
 /// # Errors
-/// It stays undecided: why.
+/// The answer stays undecided; the error is the reason.
 ///
 /// # Panics
 /// An answer is wrong, and nobody disturbed.
@@ -63,7 +64,7 @@ pub fn settle<T>(mut attempt: impl FnMut() -> (Answer<T>, Disturbance)) -> Resul
     unreachable!("each attempt leads to another, or ends")
 }
 
-/// The answer that [`settle`] comes to; returns from the test where it stays undecided, which is listed.
+/// Evaluates to the answer that [`settle`] finds. Returns from the test if it stays undecided, which is listed.
 macro_rules! settled {
     ($settle:expr) => {
         match $settle {
@@ -78,13 +79,13 @@ macro_rules! settled {
 }
 pub(crate) use settled;
 
-/// The most that others did to any test of a run, what this program has built not among it.
+/// Returns the most that others did to any test of a run. Rigs of this program do not count.
 pub fn disturbance(document: &Value) -> Disturbance {
     let run: Run = serde_json::from_value(document.clone()).expect("the document is a run");
     judge::disturbances(&run, rig::is_own).into_iter().fold(Disturbance::default(), Disturbance::max)
 }
 
-/// The answer of a document about which there is a complaint, or none.
+/// Returns the answer for a document, which is wrong if there are complaints.
 pub fn answer<T>(document: T, complaints: &[impl Display]) -> Answer<T> {
     match complaints {
         [] => Answer::Right(document),
@@ -130,7 +131,7 @@ mod tests {
         fields[..3].iter().sum()
     }
 
-    /// Whether nobody uses the CPUs while this thread sleeps for a second, by the kernel's own account.
+    /// Returns true if nobody uses the CPUs while this thread sleeps for a second, by the kernel's own account.
     fn is_idle() -> bool {
         let before = busy_ticks();
         thread::sleep(Duration::from_secs(1));
@@ -138,7 +139,7 @@ mod tests {
         busy_ticks() - before < 10
     }
 
-    /// A process that takes all of a CPU and has no parent of ours; dropped, it is killed.
+    /// A process that takes all of a CPU, and is no child of ours. It is killed when this is dropped.
     struct Orphan(String);
 
     impl Orphan {

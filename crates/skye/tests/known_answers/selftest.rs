@@ -1,4 +1,4 @@
-//! The selftest: it names what it built, and leaves the machine as it was, however it ends.
+//! The selftest names what it built, and leaves the machine as it was, however it ends.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +20,7 @@ fn selftest(words: &str) -> Skye {
     skye().arg("selftest").words(words)
 }
 
-/// What there is on the machine that a selftest might leave, one line each.
+/// Returns everything on the machine that a selftest might leave, one line each.
 fn machine() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut add = |kind: &str, text: String| found.insert(format!("{kind} {text}"));
@@ -77,10 +77,10 @@ fn machine() -> BTreeSet<String> {
     found
 }
 
-/// The same, once no test of this program is finding out any more what the machine can do.
+/// Returns the same, once no test of this program is still checking the machine's capabilities.
 fn machine_at_rest() -> BTreeSet<String> {
     for capability in &CAPABILITIES {
-        // Each is tried once, and whoever asks waits for that.
+        // Each capability is tried once, and every caller waits for that.
         let _ = capability.check();
     }
     machine()
@@ -88,7 +88,7 @@ fn machine_at_rest() -> BTreeSet<String> {
 
 #[track_caller]
 fn is_as_before(before: &BTreeSet<String>) {
-    // What was killed is being undone by its rigs meanwhile.
+    // The rigs of a killed selftest are undoing their work meanwhile.
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
         let now = machine();
@@ -138,7 +138,7 @@ fn what_is_built_is_named_and_nothing_stays() {
     }));
 }
 
-/// The answer of a selftest of which every answer should be right, and the most that others did to any.
+/// Returns the answer of a selftest whose every answer should be right, and the most that others did to any.
 fn all_right(document: &Value) -> (Answer<()>, Disturbance) {
     let is_wrong = |answer: &&Value| answer["outcome"] != "right";
     let wrong: Vec<_> = answers(document).iter().filter(is_wrong).collect();
@@ -177,13 +177,13 @@ fn one_that_is_killed_is_undone_by_its_rigs_or_by_the_next() {
         let rigs = if kills_rigs { children(running.id(), "rig-server") } else { Vec::new() };
         assert_eq!(rigs.is_empty(), !kills_rigs);
         running.signal(Signal::KILL);
-        // One may have noticed already.
+        // A rig may have noticed already.
         for rig in rigs {
             let _ = kill_process(rig, Signal::KILL);
         }
         assert_eq!(running.wait().signal, Some(9));
         if kills_rigs {
-            // Nobody is left who could undo it but the next one.
+            // Only the next selftest could undo it.
             assert!(machine() != before);
             let cleaned = selftest("--clean").run().did_not_panic();
             assert!(cleaned.stdout.contains("undone"), "{}", cleaned.stdout);
@@ -211,7 +211,7 @@ fn one_whose_rig_is_killed_says_so_and_leaves_nothing() {
     is_as_before(&before);
 }
 
-/// Whether a run measures in a rig.
+/// Returns true if a run measures in a rig.
 fn measures() -> bool {
     let works = fs::read_dir("/tmp").unwrap().flatten().map(|entry| entry.path());
     let is_rig = |path: &Path| path.file_name().unwrap().to_string_lossy().starts_with(rig::PREFIX);
@@ -220,7 +220,7 @@ fn measures() -> bool {
     inside.any(|entry| entry.is_ok_and(|entry| entry.path().join("data-0000").exists()))
 }
 
-/// Processes that this one has started with that word in their command line.
+/// Returns the processes that `parent` has started with that word in their command line.
 fn children(parent: u32, word: &str) -> Vec<Pid> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -251,7 +251,7 @@ fn who_is_not_root_gets_what_takes_no_root() {
         assert_eq!(ran.stdout.contains("3 of 3 right"), is_right, "{}", ran.stdout);
         (answer, disturbed)
     }));
-    // What it can be is listed for everybody.
+    // Every user can list the cases.
     let listed = selftest("--list").by_other_user().run().did_not_panic().exits(0);
     assert!(listed.stdout.contains("iops-cap: 2,000 reads a second"), "{}", listed.stdout);
 }

@@ -5,11 +5,11 @@ use std::ops::Deref;
 use rig::Spec;
 pub use rig::fuse::{Counts, Errno, Faults, Hangs};
 
-/// The mounted file system; dropped, it answers what hangs, and goes.
+/// The mounted file system. When it is dropped, it answers hanging calls and is unmounted.
 pub struct Fuse(rig::fuse::Fuse);
 
 impl Fuse {
-    /// Mounts an empty one.
+    /// Mounts an empty file system.
     pub fn new(faults: Faults) -> Self {
         Self(rig::fuse::Fuse::mount(&Spec::fuse(), faults).expect("a mounted FUSE file system"))
     }

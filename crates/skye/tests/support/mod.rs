@@ -1,8 +1,8 @@
-//! What the end-to-end tests stand on: file systems made for one test, and the program run with its own home.
+//! Foundation of the end-to-end tests: file systems made for one test, and the program run with its own home.
 //!
-//! Everything undoes itself when it is dropped, also while a failed test unwinds. Names of temporary directories begin
-//! with [`PREFIX`], so that what a killed test process left behind can be told from everything else; what it mounted is
-//! undone by `cargo xtask rigs --clean`.
+//! Everything undoes itself when it is dropped, even while a failed test unwinds. Names of temporary directories begin
+//! with [`PREFIX`]. This tells leftovers of a killed test process from everything else. `cargo xtask rigs --clean`
+//! undoes its mounts.
 
 pub mod fuse;
 pub mod mounts;
@@ -11,7 +11,7 @@ pub mod program;
 /// Beginning of the names of temporary directories.
 pub const PREFIX: &str = "skye-test.";
 
-/// A new temporary directory, in memory if `bytes` fit there well, else where temporary files go.
+/// Makes a temporary directory, in memory if `bytes` fit there well, else where temporary files go.
 pub fn scratch(bytes: u64) -> tempfile::TempDir {
     let room = rustix::fs::statvfs("/dev/shm").map_or(0, |stat| stat.f_bavail * stat.f_frsize);
     let builder = || {

@@ -1,5 +1,5 @@
 //! File systems made for one test: on a loop device, on a compressed one, or in memory. All of them are rigs in this
-//! process, and go when they are dropped; `cargo xtask rigs --clean` removes those of a killed one.
+//! process, and go when they are dropped. `cargo xtask rigs --clean` removes those of a killed process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ impl MountPoint {
         Self { path, _journal: journal }
     }
 
-    /// Where it is.
+    /// Returns the mount point.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -34,7 +34,7 @@ pub struct Tmpfs {
 }
 
 impl Tmpfs {
-    /// Mounts one of `size` ("16m") with at most `inodes` files and directories, or the kernel's default of them.
+    /// Mounts a tmpfs of `size` ("16m") with at most `inodes` files and directories, or the kernel's default of them.
     pub fn new(size: &str, inodes: Option<u64>) -> Self {
         let mut options = format!("size={size},mode=0755");
         if let Some(inodes) = inodes {
@@ -43,7 +43,7 @@ impl Tmpfs {
         Self { mount: MountPoint::mount("tmpfs", "skye-test", &options) }
     }
 
-    /// Where it is mounted.
+    /// Returns the mount point.
     pub fn path(&self) -> &Path {
         self.mount.path()
     }
@@ -57,7 +57,7 @@ pub struct LoopFs {
 }
 
 impl LoopFs {
-    /// Makes and mounts one: `LoopFs::new("ext4", 64, &["-O", "^has_journal"], "noatime")`.
+    /// Makes and mounts a file system: `LoopFs::new("ext4", 64, &["-O", "^has_journal"], "noatime")`.
     pub fn new(file_system: &str, size_mib: u64, mkfs_options: &[&str], mount_options: &str) -> Self {
         let spec = Spec::disk().file_system(file_system).size_mib(size_mib);
         let spec = spec.mkfs_options(mkfs_options.join(" ")).mount_options(mount_options);
@@ -66,7 +66,7 @@ impl LoopFs {
         Self { disk, path, device }
     }
 
-    /// Where it is mounted.
+    /// Returns the mount point.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -89,17 +89,17 @@ pub struct ZramFs {
 }
 
 impl ZramFs {
-    /// Makes and mounts one.
+    /// Makes and mounts a file system.
     pub fn new(file_system: &str, size_mib: u64, mkfs_options: &[&str]) -> Self {
         let device = Zram::new(size_mib << 20).expect("a zram device");
         let path = device.path();
         run(Command::new(format!("mkfs.{file_system}")).arg("-q").args(mkfs_options).arg(&path));
-        // What files held is still held when they are gone.
+        // The device still holds the data of files that are gone.
         let mount = MountPoint::mount(file_system, &path, "nodiscard");
         Self { mount, device }
     }
 
-    /// Where it is mounted.
+    /// Returns the mount point.
     pub fn path(&self) -> &Path {
         self.mount.path()
     }
@@ -109,7 +109,7 @@ impl ZramFs {
         self.device.path()
     }
 
-    /// Bytes that the device was given and holds, and bytes that they take when they are compressed.
+    /// Returns the bytes that the device was given and holds, and the bytes that they take when compressed.
     pub fn bytes_held(&self) -> (u64, u64) {
         let path = self.device.attribute("mm_stat");
         let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));

@@ -1,4 +1,4 @@
-//! The program under test, with a home of its own, and what it said and left.
+//! The program under test, with a home of its own, its output, and the files that it left.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -18,10 +18,10 @@ use xtask::schema;
 
 use super::scratch;
 
-/// No run of a test takes longer; one that does hangs.
+/// Longest time for a run of the program. A run that takes longer hangs.
 const DEADLINE: Duration = Duration::from_secs(180);
 
-/// A call of the program that is being put together.
+/// A command line of the program that is being put together.
 pub struct Skye {
     command: Command,
     home: TempDir,
@@ -30,12 +30,12 @@ pub struct Skye {
     reads_stdout: bool,
 }
 
-/// The program as the process of a rig: what `rig::Rig::start` takes.
+/// Returns the program as the process of a rig, as `rig::Rig::start` takes it.
 pub fn rig_program() -> Vec<OsString> {
     vec![env!("CARGO_BIN_EXE_skye").into(), "rig-server".into()]
 }
 
-/// The program, ready for arguments.
+/// Returns the program, ready for arguments.
 pub fn skye() -> Skye {
     let home = scratch(1 << 20);
     let mut command = Command::new(env!("CARGO_BIN_EXE_skye"));
@@ -90,16 +90,16 @@ impl Skye {
         self
     }
 
-    /// Its home: the working directory, and where runs are saved, below `state`.
+    /// Returns its home: the working directory, with saved runs below `state`.
     pub fn home(&self) -> &Path {
         self.home.path()
     }
 
-    /// Runs it as a user who is nobody, from a copy that this user can reach.
+    /// Runs it as a user without rights, from a copy that this user can reach.
     pub fn by_other_user(self) -> Self {
         let binary = self.home.path().join("skye");
-        // By another process: a descriptor open for writing here would be inherited by whatever another test starts
-        // meanwhile, and a program that is open for writing cannot be run (ETXTBSY).
+        // Another process makes the copy. A descriptor open for writing here would be inherited by programs that other
+        // tests start meanwhile. A program that is open for writing cannot be run (ETXTBSY).
         let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_skye")).arg(&binary).status();
         assert!(copied.is_ok_and(|status| status.success()), "a copy of the program");
         give_to_other_user(self.home.path());
@@ -122,7 +122,7 @@ impl Skye {
         let load = |offset| filter(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset, 0, 0);
         let gives = |action| filter(libc::BPF_RET | libc::BPF_K, action, 0, 0);
         let rules = [
-            // The number of the call stands first in what the filter is shown.
+            // The filter's input begins with the number of the call.
             load(0),
             filter(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::SYS_io_uring_setup as u32, 0, 1),
             gives(libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
@@ -130,8 +130,8 @@ impl Skye {
         ];
         let forbid = move || {
             let program = libc::sock_fprog { len: rules.len() as u16, filter: rules.as_ptr().cast_mut() };
-            // SAFETY: both calls concern this thread alone; the program is read during the call, and lives as long
-            // as this closure.
+            // SAFETY: both calls concern this thread alone. The program is read during the call, and lives as long as
+            // this closure.
             let failed = unsafe {
                 libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
                     || libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program) != 0
@@ -148,7 +148,7 @@ impl Skye {
         self.through("sh", &["-c", &format!("ulimit {limit} && exec \"$@\""), "sh"])
     }
 
-    /// Runs it by another program, which is told so by its last arguments.
+    /// Runs it by another program, which gets the command line as its last arguments.
     pub fn through(mut self, program: &str, arguments: &[&str]) -> Self {
         let mut command = Command::new(program);
         command.args(arguments).arg(self.command.get_program()).current_dir(self.home.path());
@@ -162,7 +162,7 @@ impl Skye {
         self.through("unshare", &["--mount", "sh", "-c", &format!("{MOUNT_TRACEFS} && exec \"$@\""), "sh"])
     }
 
-    /// Gives what was put together so far to another command: arguments, environment, no standard input.
+    /// Gives another command the arguments and the environment collected so far, and no standard input.
     fn hand_on(&self, command: &mut Command) {
         command.args(self.command.get_args()).stdin(Stdio::null());
         for (name, value) in self.command.get_envs() {
@@ -188,7 +188,7 @@ impl Skye {
             }
             Ok(())
         };
-        // Whoever started the tests may have some ignored: a shell does so for what runs in the background.
+        // The tests may have been started with some signals ignored: a shell ignores them for background processes.
         // SAFETY: between fork and exec it only makes system calls, and allocates nothing.
         unsafe { self.command.pre_exec(as_usual) };
         let mut child = self.command.spawn().expect("the program starts");
@@ -210,13 +210,13 @@ fn filter(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
 fn collect(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What was read before an error is worth more than the error.
+        // The bytes read before an error are worth more than the error.
         let _ = pipe.read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     })
 }
 
-/// The program while it runs; dropped, it is killed.
+/// The program while it runs. It is killed when this is dropped.
 pub struct Running {
     child: Child,
     stdout: Option<JoinHandle<String>>,
@@ -226,7 +226,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Sends it a signal; one that has ended already gets none.
+    /// Sends it a signal, unless it has ended already.
     pub fn signal(&mut self, signal: Signal) {
         if let Ok(None) = self.child.try_wait() {
             let pid = Pid::from_child(&self.child);
@@ -234,17 +234,17 @@ impl Running {
         }
     }
 
-    /// Its process number.
+    /// Returns its process number.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// How long ago it was started.
+    /// Returns the time since it was started.
     pub fn age(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// Whether it has ended.
+    /// Returns true if it has ended.
     pub fn has_ended(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }
@@ -254,15 +254,15 @@ impl Running {
         self.child.stdout = None;
     }
 
-    /// Whether it has done what it can to end: a thread that waits in the kernel keeps it from vanishing, but not its
-    /// first thread from leaving.
+    /// Returns true if it has done what it can to end. A thread that waits in the kernel keeps the process from
+    /// vanishing, but not its first thread from leaving.
     pub fn has_left(&mut self) -> bool {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
         let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
         self.has_ended() || state == Some('Z')
     }
 
-    /// Waits until something holds or the program ends; whether it holds.
+    /// Waits until `holds` is true or the program ends. Returns true if it holds.
     pub fn wait_until(&mut self, mut holds: impl FnMut() -> bool) -> bool {
         while !holds() {
             if self.has_ended() {
@@ -282,7 +282,7 @@ impl Running {
                 break status;
             }
             if waits.elapsed() > DEADLINE {
-                // What it said cannot be asked for: its end of the pipe is open as long as it is.
+                // Its output cannot be read: the pipe stays open as long as the program lives.
                 panic!("the program hangs");
             }
             thread::sleep(Duration::from_millis(2));
@@ -304,7 +304,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.child.kill();
-        // A process that waits for a device or server does not even die; what it waits for may be undone after this.
+        // A process that waits for a device or server does not even die. The device or server may be undone after this.
         let deadline = Instant::now() + Duration::from_secs(2);
         while !self.has_ended() && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(5));
@@ -312,7 +312,7 @@ impl Drop for Running {
     }
 }
 
-/// What came of a run of the program.
+/// Result of a run of the program.
 #[derive(Debug)]
 pub struct Ran {
     /// Exit code, unless a signal ended it.
@@ -323,13 +323,13 @@ pub struct Ran {
     pub stdout: String,
     /// Its standard error.
     pub stderr: String,
-    /// How long it took.
+    /// Time that it took.
     pub took: Duration,
     home: Option<TempDir>,
 }
 
 impl Ran {
-    /// The exit code as a shell shows it: 128 and the signal where one ended it.
+    /// Returns the exit code as a shell shows it: 128 and the signal if a signal ended it.
     pub fn shell_code(&self) -> Option<i32> {
         self.code.or(self.signal.map(|signal| 128 + signal))
     }
@@ -341,7 +341,7 @@ impl Ran {
         self
     }
 
-    /// Asserts that every one of these stands in what it said on standard error.
+    /// Asserts that its standard error contains each of these words.
     #[track_caller]
     pub fn says(self, words: &[&str]) -> Self {
         for word in words {
@@ -350,7 +350,7 @@ impl Ran {
         self
     }
 
-    /// Asserts that every one of these stands in what it said on either, however it broke its lines.
+    /// Asserts that its standard output or error contains each of these words, wherever lines are broken.
     #[track_caller]
     pub fn tells(self, words: &[&str]) -> Self {
         let flowing = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -361,7 +361,7 @@ impl Ran {
         self
     }
 
-    /// Asserts that it printed no result: at most the line that says who speaks, which comes before anything is known.
+    /// Asserts that it printed no result: at most the title line, which comes before anything is known.
     #[track_caller]
     pub fn has_no_result(self) -> Self {
         let lines = self.stdout.lines().filter(|line| !line.trim().is_empty()).count();
@@ -369,19 +369,19 @@ impl Ran {
         self
     }
 
-    /// Asserts that it did not panic: a message for programmers is not one for users.
+    /// Asserts that it did not panic: a panic's message is for programmers, not for users.
     #[track_caller]
     pub fn did_not_panic(self) -> Self {
         assert!(!self.stderr.contains("panicked at"), "{self}");
         self
     }
 
-    /// The home that it ran with.
+    /// Returns the home that it ran with.
     pub fn home(&self) -> &Path {
         self.home.as_ref().map_or(Path::new("/"), TempDir::path)
     }
 
-    /// Documents of the runs that it saved.
+    /// Returns the documents of the runs that it saved.
     pub fn saved(&self) -> Vec<PathBuf> {
         let mut found: Vec<_> = files_below(self.home()).into_iter().filter(|path| is_json(path)).collect();
         found.sort();
@@ -414,7 +414,7 @@ fn files_below(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// What the program left in a directory: everything whose name begins as its own names do.
+/// Returns the leftovers of the program in a directory: everything whose name begins as its own names do.
 pub fn leftovers(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     let names = entries.map(|entry| entry.expect("a directory entry").path());
@@ -425,7 +425,7 @@ pub fn leftovers(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Asserts that a directory is as empty of the program as before.
+/// Asserts that the program has left nothing in a directory.
 #[track_caller]
 pub fn assert_nothing_left(directory: &Path) {
     let left = leftovers(directory);
@@ -433,20 +433,20 @@ pub fn assert_nothing_left(directory: &Path) {
     assert!(left.is_empty(), "left behind: {left:?} with {below:?}");
 }
 
-/// Reads a run document and asserts that it is one: by the committed schema.
+/// Reads a run document, and asserts that it fits the committed schema.
 #[track_caller]
 pub fn document(path: &Path) -> Value {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     parse_document(&text)
 }
 
-/// Understands the text of a run document and asserts that it is one.
+/// Parses the text of a run document, and asserts that it fits the schema.
 #[track_caller]
 pub fn parse_document(text: &str) -> Value {
     parse(text, &schema::RUN)
 }
 
-/// The same of a comparison.
+/// Parses the text of a comparison, and asserts that it fits the schema.
 #[track_caller]
 #[allow(dead_code, reason = "of the two test programs, only the end-to-end tests compare")]
 pub fn parse_comparison(text: &str) -> Value {
@@ -468,7 +468,7 @@ fn parse(text: &str, document: &schema::Document) -> Value {
     value
 }
 
-/// The phases of a run document as (verb, status).
+/// Returns the phases of a run document as (verb, status).
 pub fn phases(run: &Value) -> Vec<(&str, &str)> {
     let phases = run["phases"].as_array().expect("phases");
     phases
@@ -477,12 +477,12 @@ pub fn phases(run: &Value) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// Gives a file or directory to the user who is nobody.
+/// Gives a file or directory to the user without rights.
 pub fn give_to_other_user(path: &Path) {
     std::os::unix::fs::chown(path, Some(OTHER_USER), Some(OTHER_USER)).expect("root may give files away");
 }
 
-/// Lets everybody pass through a directory, or take from it what they can name.
+/// Lets everybody pass through a directory, or read what they can name in it.
 pub fn open_to_all(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("permissions of our own file");
 }

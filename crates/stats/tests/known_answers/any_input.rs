@@ -1,10 +1,10 @@
-//! What holds for every input.
+//! Properties that hold for every input.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use stats::{STEADY_TICKS, Tick, analyse, interval_of_mean, levels_of_few, modes, quantiles};
 
-/// Numbers as they come, and such as never should.
+/// Usual numbers, and numbers that should never come.
 fn number() -> impl Strategy<Value = f64> {
     prop_oneof![
         6 => 0.0..1e6f64,
@@ -19,7 +19,7 @@ fn tick() -> impl Strategy<Value = Tick> {
     (length_s, number()).prop_map(|(length_s, count)| Tick { length_s, count })
 }
 
-/// What a histogram of latencies may hold, and what it may not.
+/// Histograms of latencies, valid and invalid.
 fn histogram() -> impl Strategy<Value = Vec<(u64, u64)>> {
     let upper_ns = prop_oneof![9 => 0u64..100_000_000, 1 => any::<u64>()];
     let count = prop_oneof![9 => 0u64..1000, 1 => any::<u64>()];

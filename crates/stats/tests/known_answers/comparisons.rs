@@ -1,4 +1,4 @@
-//! Groups of runs, of which it is known whether they differ.
+//! Groups of runs that are known to differ, or not to.
 
 use fastrand::Rng;
 use stats::{Answer, Change, Margins, centre, compare_groups, compare_pairs, judge};
@@ -8,7 +8,7 @@ use crate::noise::{normal, percent};
 const MARGINS: Margins = Margins { equivalent: 0.03, floor: 0.02 };
 const RUNS: usize = 6;
 
-/// Rates of so many runs whose logarithms spread by `noise`.
+/// Rates of `count` runs whose logarithms spread by `noise`.
 fn runs(rng: &mut Rng, rate: f64, noise: f64, count: usize) -> Vec<f64> {
     (0..count).map(|_| rate * (noise * normal(rng)).exp()).collect()
 }
@@ -43,7 +43,7 @@ fn of_many_rows_without_a_change_any_is_rarely_called_changed() {
 fn a_change_that_is_larger_than_the_noise_is_found() {
     let found = percent(2000, |rng| is_changed(&[row(rng, 1.05, 0.02)], 0));
     assert!(found >= 80.0, "{found} %");
-    // Beside ten rows without one, two of which could be claimed by chance, less often.
+    // The change is found less often beside ten rows without one. Chance could claim two of those.
     let found = percent(2000, |rng| {
         let mut rows = vec![row(rng, 1.05, 0.02)];
         rows.extend((0..10).map(|_| row(rng, 1.0, 0.02)));
@@ -57,7 +57,7 @@ fn intervals_contain_the_truth_as_often_as_they_say() {
     for (noise, count) in [(0.02, 3), (0.02, RUNS), (0.3, RUNS), (0.05, 12)] {
         let covered = |contains: &dyn Fn(&mut Rng) -> bool| percent(2000, contains);
         let of_groups = covered(&|rng| {
-            // Sides that are not equally steady.
+            // Sides with different spreads.
             let (before, after) = (runs(rng, 100.0, noise, count), runs(rng, 130.0, 2.0 * noise, count));
             let ends = compare_groups(&before, &after, 0.0).unwrap().interval.unwrap();
             ends.low <= 1.3 && 1.3 <= ends.high
@@ -89,7 +89,7 @@ fn what_is_called_equivalent_rarely_differs_by_the_margin() {
     assert!(found >= 95.0, "{found} %");
 }
 
-/// Rows of which the first changed by `factor` and the others did not, so often found to have.
+/// Percentage of tries in which the first row is found to have changed. It changed by `factor`, the others did not.
 fn percent_found(rows: usize, count: usize, factor: f64, noise: f64) -> f64 {
     percent(400, |rng| {
         let changes = (0..rows).map(|row| {
@@ -105,7 +105,7 @@ fn percent_found(rows: usize, count: usize, factor: f64, noise: f64) -> f64 {
 fn the_change_that_is_said_to_be_found_is_found() {
     for (count, rows) in [(4, 1), (5, 6), (6, 1), (6, 11), (6, 23), (9, 11)] {
         let noise = 0.04;
-        // The spread is estimated anew each time; what is promised in the middle is what counts.
+        // The spread is estimated anew each time. The median of the promised changes is tested.
         let mut rng = Rng::with_seed(1);
         let mut promised: Vec<_> = (0..201)
             .map(|_| {

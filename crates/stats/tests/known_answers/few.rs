@@ -1,15 +1,14 @@
-//! Levels of short series, such as a test over many runs: how often a change is found, where there is one and where
-//! there is none.
+//! Levels of short series, such as a test over many runs: how often a change is found, with and without a true one.
 
 use fastrand::Rng;
 use stats::{FEW_MIN, levels_of_few};
 
 use crate::noise::{autoregression, normal, percent};
 
-/// Runs that a series is made of.
+/// Lengths of series, in runs.
 const LENGTHS: [usize; 6] = [FEW_MIN, 8, 10, 15, 30, 100];
 
-/// In how many percent of series of that length a change is found.
+/// Percentage of series of that length in which a change is found.
 fn found(attempts: u64, length: usize, noise: impl Fn(&mut Rng) -> Vec<f64>) -> f64 {
     percent(attempts, |rng| {
         let values: Vec<f64> = noise(rng);
@@ -21,7 +20,7 @@ fn found(attempts: u64, length: usize, noise: impl Fn(&mut Rng) -> Vec<f64>) -> 
 #[test]
 fn a_series_without_a_change_has_none() {
     for length in LENGTHS {
-        // A run differs from the next by 10 %, which hides nothing behind the least difference that counts.
+        // A run differs from the next by 10 %, so the smallest difference that counts hides nothing.
         let attempts = if length < 50 { 1000 } else { 200 };
         let share = found(attempts, length, |rng| (0..length).map(|_| 100.0 + 10.0 * normal(rng)).collect());
         println!("length {length}: {share:.1} % (asked for: at most 5)");
@@ -32,7 +31,7 @@ fn a_series_without_a_change_has_none() {
 #[test]
 fn odd_values_are_no_changes() {
     for length in [FEW_MIN, 10, 15, 16, 30] {
-        // One run of ten is slow, and slow by anything up to half.
+        // One run of ten is slow, by anything up to half.
         let slow = |rng: &mut Rng| if rng.f64() < 0.1 { 1.0 - 0.5 * rng.f64() } else { 1.0 };
         let share =
             found(600, length, |rng| (0..length).map(|_| (100.0 + normal(rng)) * slow(rng)).collect());
@@ -54,7 +53,7 @@ fn neighbours_that_correlate_make_more_changes() {
 
 #[test]
 fn a_step_is_found_where_it_is() {
-    // Runs before and after the step, by how many noises it is high, and in how many percent it is to be found.
+    // Runs before and after the step, its height in standard deviations of the noise, and the percentage to be found.
     for (before, after, height, asked) in [
         (4, 2, 40.0, 90.0),
         (6, 2, 10.0, 75.0),

@@ -6,7 +6,7 @@ use stats::{Mode, modes};
 
 use crate::noise::normal;
 
-/// The modes of so many latencies, in the buckets of a histogram.
+/// Modes of `count` latencies, in the buckets of a histogram.
 fn modes_of(rng: &mut Rng, count: usize, latency_ns: impl Fn(&mut Rng) -> f64) -> Vec<Mode> {
     let mut histogram = Histogram::<u64>::new_with_bounds(1, 3_600_000_000_000, 2).unwrap();
     (0..count).for_each(|_| histogram.saturating_record(latency_ns(rng).max(0.0) as u64));
@@ -53,7 +53,7 @@ fn the_steps_of_a_clock_are_no_kinds() {
         for count in [1000, 100_000] {
             for seed in 0..10 {
                 let mut rng = Rng::with_seed(seed);
-                // A clock that steps sees the start of an operation anywhere between two steps.
+                // For a clock with steps, an operation starts anywhere between two steps.
                 let seen =
                     |latency_ns: f64, rng: &mut Rng| ((latency_ns / step_ns + rng.f64()).floor()) * step_ns;
                 let of_normal =

@@ -1,4 +1,4 @@
-//! Chance with known properties.
+//! Random series with known properties.
 
 use fastrand::Rng;
 use stats::Tick;
@@ -20,19 +20,19 @@ pub fn autoregression(rng: &mut Rng, rho: f64, count: usize) -> Vec<f64> {
     (0..count).map(step).collect()
 }
 
-/// Ticks of 0.1 s with a rate that `level` gives for each, and noise of 5 % of it that correlates by `rho`.
+/// Ticks of 0.1 s with the rate that `level` gives for each. Its noise is 5 %, and neighbours correlate by `rho`.
 pub fn ticks(rng: &mut Rng, rho: f64, count: usize, level: impl Fn(usize) -> f64) -> Vec<Tick> {
     ticks_with(rng, rho, 0.05, count, level)
 }
 
-/// The same with another coefficient of variation.
+/// Same as [`ticks`], with another coefficient of variation.
 pub fn ticks_with(rng: &mut Rng, rho: f64, cv: f64, count: usize, level: impl Fn(usize) -> f64) -> Vec<Tick> {
     let noise = autoregression(rng, rho, count);
     let rate = |(index, noise): (usize, f64)| level(index) * (1.0 + cv * noise);
     noise.into_iter().enumerate().map(|at| Tick { length_s: 0.1, count: (rate(at) * 0.1).max(0.0) }).collect()
 }
 
-/// In how many percent of so many attempts something happens, each with a seed of its own.
+/// Percentage of attempts in which something happens, each with a seed of its own.
 pub fn percent(attempts: u64, happens: impl Fn(&mut Rng) -> bool) -> f64 {
     let times = (0..attempts).filter(|seed| happens(&mut Rng::with_seed(*seed))).count();
     times as f64 / attempts as f64 * 100.0

@@ -6,7 +6,7 @@ use stats::quantiles;
 
 use crate::noise::{autoregression, percent};
 
-/// Intervals of a phase with `each` exponential latencies each, of which the mean varies as `levels` says.
+/// Intervals of a phase with `each` exponential latencies each, whose mean varies as `levels` says.
 fn exponential(rng: &mut Rng, levels: &[f64], each: usize) -> Vec<Vec<(u64, u64)>> {
     let buckets = Histogram::<u64>::new_with_bounds(1, 3_600_000_000_000, 2).unwrap();
     let interval = |level: &f64| {

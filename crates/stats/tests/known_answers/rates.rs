@@ -5,7 +5,7 @@ use stats::{Tick, analyse, interval_of_mean};
 
 use crate::noise::{autoregression, percent, ticks, ticks_with};
 
-/// The rate of a phase that has one.
+/// The rate of a phase with a single level.
 const RATE: f64 = 10_000.0;
 
 #[test]
@@ -66,7 +66,7 @@ fn a_throttle_that_sets_in_is_cut_off() {
         let mut rng = Rng::with_seed(attempt);
         let at = rng.usize(10..60);
         let part = rng.f64();
-        // It sets in within a tick, which is of both levels.
+        // The throttle sets in within a tick, which has part in both levels.
         let level = |index| match index {
             _ if index < at => RATE,
             _ if index == at => 0.2 * RATE + part * 0.8 * RATE,
@@ -130,7 +130,7 @@ fn the_credit_of_a_throttle_shifts_a_slope_less_than_a_count() {
     let (rate, attempts) = (5000.0, 200);
     let errors = (0..attempts).map(|attempt| {
         let mut rng = Rng::with_seed(attempt);
-        // Tokens come in lots; what is left from before the start is used up at once.
+        // Tokens come in lots. Credit from before the start is used up at once.
         let (lot, credit) = (100.0 + 150.0 * rng.f64(), 100.0 + 300.0 * rng.f64());
         let allowed = |tick: u32| credit + (rate * 0.1 * f64::from(tick) / lot).floor() * lot;
         let first = Tick { length_s: 0.1, count: allowed(1) };

@@ -27,7 +27,7 @@ fn disk(name: &str) -> Device {
     }
 }
 
-/// A machine of which everything can be seen, and all is well.
+/// A machine that hides nothing, where all is well.
 fn sound() -> Health {
     Health {
         machine: Machine {
@@ -92,7 +92,7 @@ fn sound() -> Health {
     }
 }
 
-/// Two seconds in which one of four CPUs was busy, with our thread.
+/// Two seconds in which our thread kept one of four CPUs busy.
 fn frame() -> Frame {
     let text = r#"{
         "devices": [],
@@ -119,7 +119,7 @@ fn traffic(name: &str, bytes: u64, busy_ns: u64) -> DeviceFrame {
     serde_json::from_str(&text).unwrap()
 }
 
-/// The checks of that name, on a sound machine with one change.
+/// Returns the checks of that name, on a sound machine with one change.
 fn after(name: &str, change: impl FnOnce(&mut Health)) -> Vec<Check> {
     let mut health = sound();
     change(&mut health);
@@ -127,8 +127,8 @@ fn after(name: &str, change: impl FnOnce(&mut Health)) -> Vec<Check> {
     all.into_iter().filter(|check| check.name == name).collect()
 }
 
-/// Goal: on either side of a threshold, the check of that name comes out as expected, and says what to do unless all
-/// is well.
+/// Asserts that the check of that name comes out as expected, on either side of a threshold. It has no advice if all is
+/// well.
 #[track_caller]
 fn expect(name: &str, expected: Fitness, change: impl FnOnce(&mut Health)) -> Check {
     let found = after(name, change);
@@ -180,7 +180,7 @@ fn where_the_data_goes() {
         health.target.notes = vec!["sda keeps its data in memory, compressed".into()];
     });
     assert!(check.found.contains("sda keeps its data in memory"), "{check:?}");
-    // Said once is enough.
+    // One check of a fact is enough.
     assert_eq!(
         after("stack", |health| {
             health.in_memory = vec!["sda".into()];
@@ -199,7 +199,7 @@ fn what_a_run_would_be_refused_for() {
     let check = expect("access", Unfit, |health| health.unwritable = Some("Permission denied".into()));
     assert!(check.found.contains("Permission denied"));
     let free = |bytes| move |health: &mut Health| health.target.space.free_bytes = bytes;
-    // What stays free is 5 % of 900 GiB.
+    // A run leaves 5 % of 900 GiB free.
     let check = expect("plan", Unfit, free(45 * GIB));
     assert!(check.found.contains("lay out the data set"), "{check:?}");
     let small = |free_bytes| {
@@ -279,7 +279,7 @@ fn arrays_and_upkeep() {
     let check = expect("array", Warn, |health| health.arrays = vec![array(Some("recover"), 1)]);
     assert!(check.found.starts_with("md0 is degraded: 1 device is missing; md0 is busy"), "{check:?}");
     expect("array", Warn, |health| health.arrays = vec![array(None, 2)]);
-    // The thread tells nobody which file system it works on, but the device is quiet.
+    // The thread does not say which file system it works on, but the device is quiet.
     expect("upkeep", Note, |health| health.upkeep = vec![Upkeep::InodeTables]);
     expect("upkeep", Warn, |health| {
         health.upkeep = vec![Upkeep::InodeTables];
@@ -374,7 +374,7 @@ fn noise_is_never_unfit() {
     expect("noise", Note, waited(20_000_000));
     expect("noise", Warn, waited(50_000_000));
     expect("noise", Warn, waited(SECOND));
-    // Too little to say anything about.
+    // Three windows are too few to judge.
     expect("noise", Fine, |health| health.watch.work = vec![1, 1000, 1]);
     let steal = |ns| move |health: &mut Health| health.watch.frame.cpu.steal_ns = ns;
     expect("steal", Fine, steal(40_000_000));
@@ -425,7 +425,7 @@ fn clocks() {
     for source in SLOW_CLOCKS {
         expect("clock", Warn, clock(source, None));
     }
-    // Newer hypervisors let programs read it.
+    // Newer hypervisors let programs read it directly.
     expect("clock", Fine, clock("xen", Some(40.0)));
     for source in TICKING_CLOCKS {
         expect("clock", Unfit, clock(source, Some(20.0)));

@@ -1,34 +1,34 @@
-//! Where each cell lies between the worst and the best of its column.
+//! The place of each cell between the worst and the best of its column.
 
 /// Hue of the worst, in degrees: red.
 const WORST_HUE: f64 = 0.0;
 /// Hue of the best, in degrees: green.
 const BEST_HUE: f64 = 120.0;
-/// The family spreads a column whose best is not this many times its worst, so that what is nearly equal does not look
-/// like day and night.
+/// Least ratio of the best to the worst of a column. The family widens smaller ranges, so that nearly equal values do
+/// not look like day and night.
 const LEAST_RATIO: f64 = 2.0;
 
-/// Which end of a column is the better one.
+/// The better end of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Better {
     /// Rates.
     High,
-    /// Latencies, and what a unit of work costs.
+    /// Latencies, and costs of a unit of work.
     Low,
 }
 
-/// How one cell compares with its column.
+/// Comparison of one cell with its column.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Shade {
-    /// From red, which is the worst, to green.
+    /// Hue from red, the worst, to green, the best.
     pub hue_degrees: u32,
-    /// None is better.
+    /// True if no other value is better.
     pub best: bool,
-    /// None is worse.
+    /// True if no other value is worse.
     pub worst: bool,
 }
 
-/// A shade for each value, or none: for what is missing, and for all where no two of them differ.
+/// Returns a shade for each value: `None` for a missing value, and for all values if no two of them differ.
 pub(super) fn shades(values: &[Option<f64>], better: Better) -> Vec<Option<Shade>> {
     let usable = |value: &Option<f64>| value.filter(|value| value.is_finite() && *value > 0.0);
     let (low, high) = values

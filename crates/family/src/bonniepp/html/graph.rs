@@ -1,11 +1,11 @@
-//! How much the rates of each line differ from those of the first, as bars.
+//! Bars that show how much the rates of each line differ from those of the first.
 
 use super::super::{Figure, Line, Test};
 use crate::markup::{element, escape};
 
-/// Bars end here; the number beside one that is cut says how long it would be.
+/// Longest bar, in percent. The number beside a bar that is cut says how long it would be.
 const PERCENT_MAX: f64 = 300.0;
-/// The scale spans at least this much, so that noise does not fill the page.
+/// Least span of the scale, in percent, so that noise does not fill the page.
 const PERCENT_LEAST: f64 = 10.0;
 
 /// Lengths in the units of the drawing.
@@ -16,22 +16,22 @@ const NUMBER_WIDTH: f64 = 84.0;
 const HEADING_HEIGHT: f64 = 30.0;
 const ROW_HEIGHT: f64 = 22.0;
 const BAR_HEIGHT: f64 = 14.0;
-/// Characters of a name that fit beside a bar.
+/// Most characters of a name beside a bar.
 const NAME_MAX: usize = 26;
 
-/// The tests that can be compared, each with the change in percent of every line that has a number.
+/// A test that can be compared, with the change in percent for each line that has a number.
 struct Group {
     test: Test,
     bars: Vec<Bar>,
 }
 
 struct Bar {
-    /// Place of the line, counted from 0.
+    /// Index of the line, from 0.
     line: usize,
     percent: f64,
 }
 
-/// The section with the graph, or with the reason why there is none.
+/// Renders the section with the graph, or with the reason why there is none.
 pub(super) fn section(lines: &[Line]) -> String {
     let heading = "<h2>Change against the first line</h2>\n";
     let Some((first, others)) = lines.split_first().filter(|(_, others)| !others.is_empty()) else {
@@ -72,7 +72,7 @@ fn groups(first: &Line, others: &[Line]) -> Vec<Group> {
     Test::ALL.into_iter().filter_map(group).collect()
 }
 
-/// What is not in the graph, and why.
+/// Lists the tests that are not in the graph, with reasons.
 fn left_out(lines: &[Line]) -> String {
     let items: Vec<_> =
         Test::ALL.into_iter().filter_map(|test| Some((test, reasons(lines, test)?))).collect();
@@ -87,7 +87,7 @@ fn left_out(lines: &[Line]) -> String {
     )
 }
 
-/// "too fast to be timed in line 1; not run in lines 2 and 4"; `None` if every line can be compared.
+/// Reasons why lines cannot be compared: "too fast to be timed in line 1; not run in lines 2 and 4"; `None` if all can.
 fn reasons(lines: &[Line], test: Test) -> Option<String> {
     let where_rate = |is: fn(Figure) -> bool, words: &str, everywhere: &str| {
         let numbers = (1..).zip(lines).filter(|(_, line)| is(line[test].rate)).map(|(number, _)| number);
@@ -120,7 +120,7 @@ fn enumerated(numbers: &[usize]) -> String {
     }
 }
 
-/// From percent to a place in the drawing.
+/// Converts percent to a place in the drawing.
 struct Scale {
     low: f64,
     high: f64,
@@ -188,7 +188,7 @@ fn drawn(line: &Line, bar: &Bar, test: &str, scale: &Scale, y: f64) -> String {
     )
 }
 
-/// "+23 %", "−2.3 %", "±0 %", and "×120" where percents are no longer read easily.
+/// Formats a change: "+23 %", "−2.3 %", "±0 %", and "×120" where percentages are hard to read.
 fn percent_text(percent: f64) -> String {
     let sign = if percent < 0.0 { "−" } else { "+" };
     match percent.abs() {

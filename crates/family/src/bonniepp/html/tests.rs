@@ -4,10 +4,10 @@ use super::super::{Layout, read, sample};
 use super::*;
 use proptest::prelude::*;
 
-/// Elements that have no end.
+/// Elements without an end tag.
 const VOID: [&str; 2] = ["meta", "br"];
 
-/// The outputs of 2.00a, in the order in which the original compared them.
+/// Outputs of 2.00a, in the order in which the original compared them.
 fn examples() -> Vec<Line> {
     let texts = [
         include_str!("../../../tests/data/bonnie++-2.00a_n16_4096_1024_4dirs_4k.txt"),
@@ -24,14 +24,14 @@ fn old_examples() -> Vec<Line> {
     read(include_str!("../../../tests/data/bonnie++-1.03e_x2.csv")).0
 }
 
-/// The tags of a document in order, with their attributes; fails where a document is none.
+/// Returns the tags of a document in order, with their attributes. Panics if the text is no document.
 fn tags(text: &str) -> Vec<(String, Vec<(String, String)>)> {
     let mut tags = Vec::new();
     let mut open: Vec<String> = Vec::new();
     let mut rest = text.strip_prefix("<!DOCTYPE html>\n").unwrap();
     while let Some((between, after)) = rest.split_once('<') {
         assert!(!between.contains('>'), "a stray > in {between}");
-        // No value of an attribute holds a `>`: it is escaped.
+        // Values of attributes have no `>`: it is escaped.
         let (tag, after) = after.split_once('>').unwrap();
         rest = after;
         if let Some(name) = tag.strip_prefix('/') {
@@ -63,7 +63,7 @@ fn attributes(mut text: &str) -> Vec<(String, String)> {
     found
 }
 
-/// Cells in each row of the table, with those that reach into it from above.
+/// Number of cells in each row of the table, including those that reach into it from above.
 fn widths(text: &str) -> Vec<usize> {
     let mut rows: Vec<usize> = Vec::new();
     let mut below: Vec<usize> = Vec::new();
@@ -140,7 +140,7 @@ fn a_page_says_what_it_is() {
     }
 }
 
-/// The cell with this text, as far as its tag begins.
+/// Returns the start tag of the cell with this text, without its `>`.
 fn cell_of(text: &str, value: &str) -> String {
     let end = text.find(&format!(">{value}</td>")).unwrap();
     let start = text[..end].rfind("<td").unwrap();
@@ -150,7 +150,7 @@ fn cell_of(text: &str, value: &str) -> String {
 #[test]
 fn colours_are_those_of_the_original() {
     let text = csv2html(&examples());
-    // Shares of green that the original gives these cells, of 255.
+    // Shares of green in these cells of the original, out of 255.
     for (value, green) in [
         ("13891", 0xff),
         ("910", 0x06),
@@ -203,7 +203,7 @@ fn hostile_names_stay_text() {
     assert!(!text.contains("<script") && !text.contains("<b>") && !text.contains('\u{202e}'), "{text}");
 }
 
-/// Contrast of two colours by WCAG 2, which asks for 4.5 for text of this size.
+/// Contrast of two colours by WCAG 2, which requires 4.5 for text of this size.
 fn contrast(one: [f64; 3], other: [f64; 3]) -> f64 {
     let luminance = |rgb: [f64; 3]| {
         let linear = rgb.map(|c| if c <= 0.040_45 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) });

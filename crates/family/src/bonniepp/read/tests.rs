@@ -1,4 +1,4 @@
-//! What is read, what is passed over, and what is complained about.
+//! Lines that are read, lines that are skipped, and problems that are reported.
 
 use super::super::sample;
 use super::*;

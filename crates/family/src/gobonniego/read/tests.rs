@@ -84,7 +84,7 @@ fn broken_json_says_what_was_expected_and_where() {
         }
         assert!(!message.contains('\u{1b}'), "{message}");
     }
-    // The rest of what was found stands.
+    // The other results remain.
     let one_missing = read(&json.replace("\"iops\":1,", ""));
     assert_eq!(one_missing.results()[1].rates.len(), 2);
     assert_eq!(one_missing.problems.len(), 1);
@@ -174,7 +174,7 @@ prop_compose! {
         Report {
             version,
             start_time,
-            // By this key it is known.
+            // This key identifies the report.
             directory: Some(directory),
             disk_space_used_gib: reals[0],
             threads: wholes[0],

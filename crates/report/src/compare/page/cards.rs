@@ -1,4 +1,4 @@
-//! A card for each test: every run of every side, and what the runs in the middle looked like.
+//! A card for each test: every run of every side, and charts of the median runs.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,16 +12,16 @@ use crate::html::test::{Chip, middle};
 use crate::html::{Figure, Markup, rendered};
 use wording::comparison::{subject, value};
 
-/// Longest part of an anchor that is made from the test.
+/// Most characters of an anchor that come from the test.
 const ANCHOR_MAX: usize = 40;
 
 /// The cards that there is room for.
 #[derive(Debug, Default)]
 pub(super) struct Cards {
     cards: Vec<Markup>,
-    /// Tests that have one, and its anchor.
+    /// Anchors of the cards, by the specs of their tests.
     anchors: HashMap<String, String>,
-    /// Tests for which there was no room.
+    /// Number of tests for which there was no room.
     left: usize,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Cards {
 struct Section<'a> {
     cards: &'a [Markup],
     left: usize,
-    /// Who has their numbers.
+    /// Place of their numbers.
     all: Markup,
 }
 
@@ -39,7 +39,7 @@ struct Section<'a> {
 struct Card {
     anchor: String,
     name: String,
-    /// Each side with what it came to.
+    /// Name and mean of each side.
     sides: Vec<(String, String)>,
     chips: Vec<Chip>,
     figures: Vec<Figure>,
@@ -48,7 +48,7 @@ struct Card {
 }
 
 impl Cards {
-    /// Cards of all tests of which something can be drawn, in so many bytes.
+    /// Makes cards in at most `bytes_max` bytes, for all tests that have something to draw.
     pub(super) fn of(page: &Page<'_>, bytes_max: usize) -> Self {
         let mut cards = Self::default();
         let (mut bytes, mut taken) = (0, HashSet::new());
@@ -67,12 +67,12 @@ impl Cards {
         cards
     }
 
-    /// Where the card of a test is; `None` where it has none.
+    /// Returns the anchor of a test's card; `None` if it has no card.
     pub(super) fn anchor(&self, spec: &str) -> Option<String> {
         self.anchors.get(spec).cloned()
     }
 
-    /// All of them; `None` without any.
+    /// The section of all cards; `None` if there are none.
     pub(super) fn section(&self, page: &Page<'_>) -> Option<Markup> {
         let section = Section { cards: &self.cards, left: self.left, all: page.csv() };
         (!self.cards.is_empty() || self.left > 0).then(|| rendered(&section))
@@ -83,14 +83,14 @@ fn anchor(spec: &str, taken: &mut HashSet<String>) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let mut anchor = format!("test-{}", spec.chars().take(ANCHOR_MAX).map(plain).collect::<String>());
     if !taken.insert(anchor.clone()) {
-        // No test has a name that ends so.
+        // No test has a name that ends like this.
         anchor.push_str(&format!("--{}", taken.len()));
         taken.insert(anchor.clone());
     }
     anchor
 }
 
-/// Rows of one test: its rate, and its latency where there is one.
+/// Makes the card of one test from its rows: its rate, and its latency if there is one.
 fn card(page: &Page<'_>, rows: &[Row], anchor: &str) -> Option<Markup> {
     let row = &rows[0];
     let middles: Vec<Option<&PhaseRecord>> =
@@ -121,7 +121,7 @@ fn card(page: &Page<'_>, rows: &[Row], anchor: &str) -> Option<Markup> {
     }))
 }
 
-/// The run of a side whose rate lies in the middle; `None` where there is no document that has it.
+/// Returns the run of a side with the median rate; `None` if no document has the test.
 fn middle_of<'a>(page: &Page<'a>, side: usize, spec: &str) -> Option<&'a PhaseRecord> {
     let phases = page.runs.get(side)?.iter().flat_map(|run| &run.phases);
     let of_test: Vec<_> =

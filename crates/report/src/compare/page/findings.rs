@@ -1,4 +1,4 @@
-//! What a reader should know: warnings, what cannot be told, what was left out, what follows.
+//! Findings of a comparison: warnings, undecided rows, tests that were left out, conclusions.
 
 use askama::Template;
 use model::Comparison;
@@ -11,13 +11,13 @@ use crate::html::{Markup, rendered};
 use wording::comparison::unsettled;
 use wording::comparison::{conclusions, subject};
 
-/// Sentences of each kind that are shown at most.
+/// Most sentences of each kind that are shown.
 const SHOWN_MAX: usize = 100;
 /// Most bytes of all sentences of one kind.
 const KIND_BYTES: usize = PAGE_MAX / 40;
 /// Markup around a sentence with a link, in bytes.
 const MARKUP_BYTES: usize = 180;
-/// Tests that are named before a sentence at most.
+/// Most tests that are named before a sentence.
 const SUBJECTS_MAX: usize = 12;
 
 #[derive(Template)]
@@ -27,19 +27,19 @@ struct Findings {
     unsettled: Vec<Item>,
     left_out: Vec<Item>,
     conclusions: Vec<String>,
-    /// Sentences for which there was no room.
+    /// Number of sentences for which there was no room.
     left: usize,
     all: Markup,
 }
 
 struct Item {
     subject: String,
-    /// The card of its test, where there is one.
+    /// Anchor of its test's card, if there is one.
     anchor: Option<String>,
     text: String,
 }
 
-/// The section.
+/// The section on findings.
 pub(super) fn section(page: &Page<'_>, cards: &Cards) -> Markup {
     let comparison = page.comparison;
     let of_rows = warned(comparison).into_iter().map(|(rows, warning)| Item {
@@ -72,7 +72,7 @@ pub(super) fn section(page: &Page<'_>, cards: &Cards) -> Markup {
     })
 }
 
-/// Sentences of a kind for which there is room, and how many others there are.
+/// Returns the sentences of a kind for which there is room, and the number of the others.
 fn shown(mut items: Vec<Item>) -> (Vec<Item>, usize) {
     let beyond = items.len().saturating_sub(SHOWN_MAX);
     items.truncate(SHOWN_MAX);
@@ -81,7 +81,7 @@ fn shown(mut items: Vec<Item>) -> (Vec<Item>, usize) {
     (items, left + beyond)
 }
 
-/// Rates of which nothing can be told; with one run a side that is all of them, and is said once for all.
+/// Returns the undecided rates. With one run a side all are undecided, which is stated once and not repeated here.
 fn open(comparison: &Comparison) -> Vec<Item> {
     if !comparison.has_claims() {
         return Vec::new();
@@ -94,7 +94,7 @@ fn open(comparison: &Comparison) -> Vec<Item> {
     unsettled(comparison).into_iter().map(item).collect()
 }
 
-/// Warnings of rows, those together of which the same is said.
+/// Returns the warnings, each with all rows that share it.
 fn warned(comparison: &Comparison) -> Vec<(Vec<&Row>, &str)> {
     let mut said: Vec<(Vec<&Row>, &str)> = Vec::new();
     for row in &comparison.rows {

@@ -1,4 +1,5 @@
-//! All changes on one axis: each with its interval, beside no change and what is as good as none.
+//! Charts of all changes on one axis: each with its interval, beside the line of no change and the span that counts as
+//! none.
 
 use model::comparison::{Change, Row};
 
@@ -8,19 +9,20 @@ use crate::html::{Figure, Markup};
 use crate::svg::{Anchor, Drawing, Path, Scale, WIDTH, fitted};
 use wording::comparison::{ends, margin, signed, subject};
 
-/// Where the axis lies; before it stands the test, behind it the answer.
+/// Left and right end of the axis. The name of the test is before it, the answer behind it.
 const ACROSS: [f64; 2] = [160.0, 324.0];
 /// Heights: above the first row, of a row, and beneath the last.
 const HEAD: f64 = 24.0;
 const ROW: f64 = 22.0;
 const FLOOR: f64 = 26.0;
-/// How much farther than the farthest change intervals are drawn: those of two runs have no bounds that say anything.
+/// Farthest reach of intervals that are drawn, as a multiple of the farthest change. Intervals of two runs have
+/// meaningless bounds.
 const BEYOND: f64 = 2.5;
-/// The least that the axis reaches to either side, in times of what is as good as the same.
+/// Least reach of the axis to either side, as a multiple of the effect.
 const REACH: f64 = 2.0;
-/// Farther than this the axis is one of ratios.
+/// Farthest change on an axis of shares. If changes go farther, the axis shows ratios.
 const SHARES_MAX: f64 = 0.9;
-/// Sides that have charts: more are told by the table.
+/// Most sides that have charts; the table shows all.
 const SIDES_MAX: usize = 8;
 
 /// Markup around a figure, and around a key of its legend, in bytes.
@@ -31,12 +33,12 @@ const KEY_BYTES: usize = 60;
 #[derive(Debug, Default)]
 pub(super) struct Charts {
     pub figures: Vec<Figure>,
-    /// Sides of which there are changes, but not all of their charts.
+    /// Number of sides with changes that lack charts.
     pub sides_left: usize,
 }
 
 impl Charts {
-    /// Those that there is room for, in so many bytes.
+    /// Makes the charts that fit into `bytes_max` bytes.
     pub(super) fn of(page: &Page<'_>, bytes_max: usize) -> Self {
         let sides = page.comparison.sides.len();
         let all = (1..sides.min(SIDES_MAX + 1))
@@ -53,7 +55,7 @@ impl Charts {
         Self { figures, sides_left: cut.len() + beyond }
     }
 
-    /// What they take in the page, at most.
+    /// Returns the most bytes that the charts take in the page.
     pub(super) fn bytes(&self) -> usize {
         self.figures.iter().map(bytes).sum()
     }
@@ -107,7 +109,7 @@ fn figure(page: &Page<'_>, side: usize, is_rate: bool) -> Option<Figure> {
     Some(Figure { name, drawing: Markup(drawing.finish()), legend, caption })
 }
 
-/// The axis of changes: shares where all are moderate, else ratios at equal distances.
+/// The axis of changes: shares if all changes are moderate, else ratios on a logarithmic scale.
 struct Axis {
     scale: Scale,
     low: f64,
@@ -142,7 +144,7 @@ impl Axis {
 
     fn draw(&self, drawing: &mut Drawing, bottom: f64) {
         let mut rules = Path::default();
-        // Labels of ratios are longer.
+        // There are few ticks, because labels of ratios are long.
         for value in self.scale.ticks(4) {
             let x = self.scale.place(value);
             rules.go(x, HEAD);
@@ -169,10 +171,10 @@ impl Axis {
     }
 }
 
-/// One row: the test, the interval with its dot, the answer.
+/// Draws one row: the test, the interval with its dot, the answer.
 fn draw(drawing: &mut Drawing, axis: &Axis, row: &Row, change: &Change, middle: f64, title: &str) {
     let class = class_of(change);
-    // What is measured stands above the chart.
+    // The heading of the chart names the measure.
     let test = name(format!("{} {}", row.name, row.label).trim_end());
     drawing.text("t", Anchor::Start, 0.0, middle + 4.5, &fitted(&test, ACROSS[0] - 4.0));
     drawing.text("t", Anchor::End, WIDTH, middle + 4.5, &in_short(change));
@@ -181,7 +183,7 @@ fn draw(drawing: &mut Drawing, axis: &Axis, row: &Row, change: &Change, middle: 
         let mut path = Path::default();
         path.go(from, middle);
         path.line(to, middle);
-        // What goes on beyond the axis has an arrow there.
+        // An interval that goes on beyond the axis ends in an arrow.
         for (is_cut, x, back) in [(low < axis.low, from, 5.0), (high > axis.high, to, -5.0)] {
             let tips = if is_cut {
                 [(x + back, middle - 4.0), (x, middle), (x + back, middle + 4.0)]
@@ -194,11 +196,11 @@ fn draw(drawing: &mut Drawing, axis: &Axis, row: &Row, change: &Change, middle: 
         drawing.told(&format!("l w {class}"), &path, title);
     }
     drawing.dot(&format!("p {class}"), axis.place(change.ratio), middle, title);
-    // Whoever points at the row reads it.
+    // The whole row has the tooltip.
     drawing.area("at", [0.0, middle - ROW / 2.0, WIDTH, ROW], title);
 }
 
-/// The answer behind a row: the change, where one can be claimed.
+/// Returns the short answer behind a row: the change, if one can be claimed.
 fn in_short(change: &Change) -> String {
     match class_of(change) {
         "same" => "same".into(),
@@ -218,7 +220,7 @@ fn told(page: &Page<'_>, row: &Row, change: &Change) -> String {
     parts.join(", ")
 }
 
-/// What the chart shows, and whether an interval is cut.
+/// Returns the caption, and true if an interval is cut.
 fn caption(page: &Page<'_>, changes: &[(&Row, &Change)], axis: &Axis, is_rate: bool) -> (String, bool) {
     let is_cut = changes.iter().any(|(_, change)| {
         change.ci95_low_ratio.is_some_and(|low| low < axis.low)

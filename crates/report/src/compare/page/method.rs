@@ -1,4 +1,4 @@
-//! How the answers are made, and the comparison itself, to be saved.
+//! The method behind the answers, and links to save the comparison itself.
 
 use askama::Template;
 use model::Comparison;
@@ -9,7 +9,7 @@ use crate::html::{Markup, embedded, rendered};
 use crate::text::fit_end;
 use wording::comparison::margin;
 
-/// Files of one side that are named at most.
+/// Most files of one side that are named.
 const FILES_MAX: usize = 12;
 
 /// Most bytes that the names of all files may take.
@@ -17,7 +17,7 @@ const NAMES_BYTES: usize = PAGE_MAX / 40;
 /// Markup around the names of a side, in bytes.
 const MARKUP_BYTES: usize = 50;
 
-/// The comparison as links from which it can be saved, as far as there is room.
+/// Download links of the comparison, as far as there is room.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     pub json: Option<Markup>,
@@ -25,7 +25,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Both in so many bytes: the JSON, which has everything, in one half, and the CSV in what it leaves.
+    /// Makes both links in `bytes_max` bytes: the JSON, which has everything, in one half, and the CSV in the rest.
     pub(super) fn of(comparison: &Comparison, bytes_max: usize) -> Self {
         let json = embedded::comparison(comparison, bytes_max / 2);
         let left = bytes_max.saturating_sub(json.as_ref().map_or(0, String::len));
@@ -39,13 +39,13 @@ impl Held {
 struct Method<'a> {
     facts: Vec<(&'static str, String)>,
     files: Vec<(String, String)>,
-    /// Sides with files that are not named.
+    /// Number of sides whose files are not named.
     left: usize,
     all: Markup,
     held: &'a Held,
 }
 
-/// The section.
+/// The section on the method.
 pub(super) fn section(page: &Page<'_>) -> Markup {
     let comparison = page.comparison;
     let Comparison { claims, runs_to_settle, effect, noise_floor, .. } = comparison;

@@ -1,8 +1,8 @@
-//! A comparison as one page, of the family of the page of a run: the answers in a table and on an axis, every run of
-//! every test, and what the runs looked like.
+//! A comparison as one page, similar to the page of a run. It has the answers in a table and on an axis, every run of
+//! every test, and charts of median runs.
 //!
-//! Its words are those of the other forms; what is drawn beside them comes from the documents of the runs, where there
-//! are any. All text of others is shortened: a page must stay small whatever it is called.
+//! Its words are those of the other output formats. Charts of runs come from the documents of the runs, if there are
+//! any. All foreign text is shortened: a page must stay small however long names are.
 
 mod cards;
 mod findings;
@@ -24,41 +24,42 @@ use crate::text::{fit, fit_end};
 use crate::{printable, time};
 use wording::comparison::{each, first_apart, headline, margin, needed, runs, signed};
 
-/// Most characters of a name that others gave.
+/// Most characters of a foreign name.
 const NAME_MAX: usize = 80;
-/// The same beneath a chart, where it stands several times.
+/// Most characters of a name beneath a chart, where it occurs several times.
 const SHORT_MAX: usize = 28;
 /// Most characters of a sentence with such names.
 const SENTENCE_MAX: usize = 600;
 /// Most bytes that the comparison itself may take in the page.
 const HELD_MAX: usize = PAGE_MAX / 4;
-/// Room for what stands around the sections: the style sheet above all.
+/// Bytes around the sections, mainly the style sheet.
 const AROUND_BYTES: usize = 30_000;
-/// Most cells of sides that are shown: rows of many sides are long.
+/// Most cells of sides that are shown, because rows of many sides are long.
 const CELLS_MAX: usize = 800;
 /// Most bytes of a link to a card.
 const LINK_BYTES: usize = 100;
 /// Most sides that are shown beside each other in a table.
 const SIDES_MAX: usize = 40;
 
-/// Where all numbers are: the link of the page, or who gives them.
+/// Places of all numbers: the link in the page, or the command that prints them.
 const IN_CSV: &str = "the <a href=\"#method\">CSV</a>";
 const BY_CSV: &str = "<code>skye compare --format csv</code>";
-/// The same of all that is known.
+/// Places of everything that is known: the link in the page, or the command that prints it.
 const IN_JSON: &str = "the <a href=\"#method\">JSON</a>";
 const BY_JSON: &str = "<code>skye compare --format json</code>";
 
-/// Classes of the sides' lines and dots; those behind the last share it.
+/// Classes of the sides' lines and dots; further sides share the last class.
 const CLASSES: [&str; 6] = ["s0", "s1", "s2", "s3", "s4", "s6"];
 
-/// The comparison as a page, whole by itself. `runs` are the documents of each side, in their order: what is drawn of the
-/// course and the latencies of tests is theirs. A side without documents, as of an older program, has none of that.
+/// Renders the comparison as a page that is complete by itself. The documents of each side are in `runs`, in their
+/// order; charts of course and latencies come from them. A side without documents, as of an older program, has no such
+/// charts.
 pub fn html(comparison: &Comparison, runs: &[Vec<Run>]) -> String {
     let held = Held::of(comparison, HELD_MAX);
     let page = Page { comparison, runs, short_names: short_names(comparison), held };
     let (differs, method, facts) = (results::differs(&page), method::section(&page), page.facts());
-    // What leads to cards must be there, so that cards are made first, in the room that is left; of that, charts of all
-    // changes take half at most.
+    // Links lead only to cards that exist, so cards are made first, in the room that is left. Charts of all changes
+    // take half of it at most.
     let without = [
         results::section(&page, &Cards::default(), &Charts::default()),
         findings::section(&page, &Cards::default()),
@@ -94,7 +95,7 @@ pub fn html(comparison: &Comparison, runs: &[Vec<Run>]) -> String {
     rendered(&frame).0 + "\n"
 }
 
-/// What all parts of the page are made from.
+/// Data that all parts of the page are made from.
 struct Page<'a> {
     comparison: &'a Comparison,
     runs: &'a [Vec<Run>],
@@ -103,32 +104,32 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// The name of a side, as it is shown.
+    /// Returns the name of a side, as it is shown.
     fn name(&self, side: usize) -> String {
         self.comparison.sides.get(side).map_or(String::new(), |side| name(&side.name))
     }
 
-    /// The same where there is less room.
+    /// Returns the name of a side for places with less room.
     fn short_name(&self, side: usize) -> String {
         self.short_names.get(side).cloned().unwrap_or_default()
     }
 
-    /// Where all rows and sides are, as the words of a sentence: in the page, if there was room for them.
+    /// Returns the place of all rows and sides, as words of a sentence: in the page, if there was room for them.
     fn csv(&self) -> Markup {
         Markup(if self.held.csv.is_some() { IN_CSV } else { BY_CSV }.to_owned())
     }
 
-    /// The same of what only the whole comparison has: settings and sentences.
+    /// Returns the place of the whole comparison, which alone has all settings and sentences.
     fn json(&self) -> Markup {
         Markup(if self.held.json.is_some() { IN_JSON } else { BY_JSON }.to_owned())
     }
 
-    /// Sides for which tables have no column.
+    /// Returns the number of sides for which tables have no column.
     fn sides_left(&self) -> usize {
         self.comparison.sides.len().saturating_sub(SIDES_MAX)
     }
 
-    /// Rows that are shown.
+    /// Returns the most rows that are shown.
     fn rows_max(&self) -> usize {
         (CELLS_MAX / self.comparison.sides.len().max(1)).max(20)
     }
@@ -157,8 +158,8 @@ impl Page<'_> {
     }
 }
 
-/// Names of the sides where there is little room, no two of them the same: of paths their ends, else their beginnings or
-/// ends, else with their numbers.
+/// Returns names of the sides for places with little room, no two of them the same. The ends of paths are tried first,
+/// then beginnings, then ends of names. If none of them are unique, the names have numbers.
 fn short_names(comparison: &Comparison) -> Vec<String> {
     let end = |text: &str| match text.rsplit_once('/') {
         Some((_, end)) if !end.trim().is_empty() => end.to_owned(),
@@ -179,22 +180,22 @@ fn short_names(comparison: &Comparison) -> Vec<String> {
     first_apart(choices).unwrap_or_else(numbered)
 }
 
-/// A name that others gave, as it is shown.
+/// Returns a foreign name as it is shown.
 fn name(text: &str) -> String {
     fit(&printable(text), NAME_MAX)
 }
 
-/// The same of a sentence.
+/// Returns a sentence with foreign names as it is shown.
 fn sentence(text: &str) -> String {
     fit(&printable(text), SENTENCE_MAX)
 }
 
-/// The class of a side's lines and dots.
+/// Returns the class of a side's lines and dots.
 fn class(side: usize) -> &'static str {
     CLASSES[side.min(CLASSES.len() - 1)]
 }
 
-/// The class of an answer: of its chip, its line and its key.
+/// Returns the class of an answer: of its chip, its line and its key.
 fn class_of(change: &Change) -> &'static str {
     match (change.answer, change.direction) {
         (Answer::Changed, Some(Direction::Better)) => "better",
@@ -204,7 +205,7 @@ fn class_of(change: &Change) -> &'static str {
     }
 }
 
-/// The answer in a few words, and what goes with it: "better +13.2 %", "cannot tell" with "needs 16 runs a side".
+/// Returns the answer in a few words, and a supplement: "better +13.2 %", "cannot tell" with "needs 16 runs a side".
 fn answer(change: &Change, comparison: &Comparison) -> (String, String) {
     match class_of(change) {
         "same" => (format!("same within ± {}", margin(comparison.effect)), signed(change.ratio)),
@@ -216,7 +217,7 @@ fn answer(change: &Change, comparison: &Comparison) -> (String, String) {
     }
 }
 
-/// What the runs of a row say about each side but the first, as a sentence: what a caption states.
+/// Returns the caption of a row: the result of each side but the first, as a sentence.
 fn said(page: &Page<'_>, row: &model::comparison::Row) -> String {
     let told = row.changes.iter().enumerate().take(SIDES_MAX).filter_map(|(index, change)| {
         let change = change.as_ref()?;
@@ -236,17 +237,17 @@ fn said(page: &Page<'_>, row: &model::comparison::Row) -> String {
     if told.is_empty() { "Nothing to compare it with.".into() } else { format!("{}.", told.join("; ")) }
 }
 
-/// So many sides that a list has no room for; `None` without any.
+/// Names the number of sides that a list has no room for; `None` if there are none.
 fn more_sides(left: usize) -> Option<String> {
     (left > 0).then(|| format!("{left} more side{}", if left == 1 { "" } else { "s" }))
 }
 
-/// What a caption says where not all sides are drawn that could be; nothing else.
+/// Returns the sentence of a caption if only the first sides are drawn; empty if all are.
 fn first_of(drawn: usize, all: usize) -> String {
     if all > drawn { format!(" These are the first {drawn} of {all} sides.") } else { String::new() }
 }
 
-/// What the colours of sides stand for.
+/// Returns the legend of the sides' colours.
 fn legend(page: &Page<'_>, sides: impl Iterator<Item = usize>) -> Vec<(&'static str, String)> {
     sides.map(|side| (class(side), page.short_name(side))).collect()
 }

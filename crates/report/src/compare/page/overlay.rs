@@ -1,4 +1,4 @@
-//! What the runs in the middle of all sides looked like, over each other: the rate over time, and latency by percentile.
+//! Charts of the median runs of all sides, over each other: the rate over time, and latency by percentile.
 
 use model::run::PhaseRecord;
 
@@ -11,17 +11,17 @@ use crate::numbers::latency;
 use crate::svg::{Drawing, Plot, Scale, Side, compact};
 use crate::text::Kind;
 
-/// Sides that are drawn: more lines cannot be told apart.
+/// Most sides that are drawn: more lines cannot be told apart.
 const SIDES_MAX: usize = 5;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 168.0;
 const FLOOR: f64 = 26.0;
-/// How far the axis reaches beyond the highest value.
+/// Top of the axis, as a multiple of the highest value.
 const ABOVE: f64 = 1.06;
 
 type Points = Vec<(f64, f64)>;
 
-/// The first sides that have something, with it, and how many have.
+/// Returns the first sides that have points, and the number of all sides that have some.
 fn drawn<'a>(
     middles: &[Option<&'a PhaseRecord>],
     of: impl Fn(&PhaseRecord) -> Option<Points>,
@@ -36,7 +36,7 @@ fn drawn<'a>(
     (all, count)
 }
 
-/// The rates of the middle runs over time; `None` where less than one side has enough intervals.
+/// The rates of the median runs over time; `None` if no side has enough intervals.
 pub(super) fn over_time(page: &Page<'_>, middles: &[Option<&PhaseRecord>]) -> Option<Figure> {
     let unit = Unit::of(middles.iter().flatten().next()?);
     let (series, count) = drawn(middles, |phase| {
@@ -72,7 +72,7 @@ pub(super) fn over_time(page: &Page<'_>, middles: &[Option<&PhaseRecord>]) -> Op
     Some(Figure { name, drawing: Markup(drawing.finish()), legend: legend(page, sides), caption })
 }
 
-/// How a run went: "before steady at 6,881 MB/s".
+/// Describes the course of a run: "before: steady at 6,881 MB/s".
 fn course(name: &str, phase: &PhaseRecord, unit: Unit, points: &Points) -> String {
     let [low, high] = [f64::min, f64::max]
         .map(|pick| points.iter().map(|(_, rate)| *rate).reduce(pick).unwrap_or_default());
@@ -90,7 +90,7 @@ fn course(name: &str, phase: &PhaseRecord, unit: Unit, points: &Points) -> Strin
     }
 }
 
-/// The latencies of the middle runs; `None` where no side has them.
+/// The latencies of the median runs; `None` if no side has them.
 pub(super) fn latencies(page: &Page<'_>, middles: &[Option<&PhaseRecord>]) -> Option<Figure> {
     let (series, count) = drawn(middles, |phase| {
         phase.latency_ns.as_ref()?;

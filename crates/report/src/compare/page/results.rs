@@ -1,4 +1,4 @@
-//! What differs between the sides, and the table of all rows with the chart of their changes.
+//! The differences between the sides, and the table of all rows with the charts of their changes.
 
 use askama::Template;
 use model::comparison::{Change, Row as Compared, SideResult};
@@ -13,19 +13,19 @@ use crate::html::{Markup, rendered};
 use crate::text::{fit, is_of_device};
 use wording::comparison::{MISSING, ends, p, signed, spread, value};
 
-/// Settings that differ that are shown at most; there are about forty.
+/// Most differing settings that are shown; there are about forty settings.
 const DIFFERENCES_MAX: usize = 100;
-/// Most characters of one of their values.
+/// Most characters of a setting's value.
 const VALUE_MAX: usize = 300;
-/// Most bytes of the table of settings that differ, of those that do not, and of the table of results.
+/// Most bytes of the settings that differ, of those that do not, and of the table of results.
 const DIFFERS_BYTES: usize = PAGE_MAX / 12;
 const SAME_BYTES: usize = PAGE_MAX / 40;
 const TABLE_BYTES: usize = PAGE_MAX / 10 * 3;
-/// Markup around a row, around what stands in it for a side, and around its change, in bytes.
+/// Markup around a row, around the cell of a side, and around its change, in bytes.
 const ROW_BYTES: usize = 230;
 const CELL_BYTES: usize = 80;
 const CHANGE_BYTES: usize = 90;
-/// The same around a word with a colour, and around a setting.
+/// Markup around a coloured word, and around a setting, in bytes.
 const CHIP_BYTES: usize = 60;
 const VALUE_BYTES: usize = 14;
 
@@ -35,13 +35,13 @@ struct Differs {
     sides: Vec<String>,
     rows: Vec<(String, Vec<String>)>,
     same: Vec<String>,
-    /// Settings and sides for which there was no room.
+    /// Numbers of settings and of sides for which there was no room.
     left: usize,
     sides_left: usize,
     all: Markup,
 }
 
-/// What differs, and what is the same.
+/// The section on settings that differ, and on those that are the same.
 pub(super) fn differs(page: &Page<'_>) -> Markup {
     let comparison = page.comparison;
     let shown = |value: &Option<String>| {
@@ -88,20 +88,20 @@ struct Row {
     anchor: Option<String>,
     name: String,
     label: String,
-    /// Whether it is the latency of the test above it.
+    /// True if the row is the latency of the test above it.
     continues: bool,
     is_warned_of: bool,
     sides: Vec<Cell>,
     limiters: Vec<Chip>,
-    /// What is said against its numbers, and of which sides.
+    /// Labels of distrust in its numbers, with the sides concerned.
     trust: Vec<Chip>,
 }
 
-/// What stands in the columns of a side.
+/// Contents of a side's columns.
 struct Cell {
     value: String,
     spread: String,
-    /// Nothing for the first side.
+    /// Change against the first side; `None` for that side itself.
     change: Option<Told>,
     is_first: bool,
 }
@@ -144,7 +144,7 @@ pub(super) fn section(page: &Page<'_>, cards: &Cards, charts: &Charts) -> Markup
     })
 }
 
-/// Bytes that a row takes at most, whether or not it leads to a card.
+/// Returns the most bytes that a row takes, with or without a link to a card.
 fn bytes_of(row: &Row) -> usize {
     let chip = |chip: &Chip| CHIP_BYTES + escaped(&chip.words);
     let cell = |cell: &Cell| {
@@ -193,14 +193,13 @@ fn told(page: &Page<'_>, change: &Change) -> Told {
     }
 }
 
-/// How far the interval of a side reaches. What the intervals of two runs have for bounds says no more than that they are
-/// far away.
+/// Returns the reach of a side's interval in words. The bounds of two runs' intervals say only that they are far away.
 fn spread_of(measured: &SideResult) -> String {
     let is_wide = measured.ci95_high.is_some_and(|high| high > measured.mean * 2.0);
     if is_wide { "beyond ±100 %".into() } else { spread(measured) }
 }
 
-/// Whether the numbers are what they look like; the sides are named where it is not all of them.
+/// Returns labels for numbers that are not to be trusted. The sides are named unless all are concerned.
 fn trust(page: &Page<'_>, row: &Compared) -> Vec<Chip> {
     let measured =
         || row.sides.iter().enumerate().take(SIDES_MAX).filter_map(|(side, one)| Some((side, one.as_ref()?)));
@@ -220,7 +219,7 @@ fn trust(page: &Page<'_>, row: &Compared) -> Vec<Chip> {
     kinds.into_iter().filter_map(chip).collect()
 }
 
-/// What limited the sides, in their order; what limited one as the one before it stands once.
+/// Returns labels for the sides' limiters, in the order of the sides. Neighbours with the same limiter share a label.
 fn limiters(row: &Compared) -> Vec<Chip> {
     let mut chips: Vec<Chip> = Vec::new();
     let mut last = None;

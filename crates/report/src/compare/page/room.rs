@@ -1,14 +1,15 @@
-//! Room in the page: text of others may be long, and is longer still when it is escaped.
+//! Room in the page: foreign text may be long, and escaping makes it longer.
 
 use askama::filters::{Html, escape};
 
-/// Bytes of a text in the page, which escapes it.
+/// Returns the bytes of a text in the page, which escapes it.
 pub(super) fn escaped(text: &str) -> usize {
     // Writing into memory does not fail; no character becomes longer than six bytes.
     escape(text, Html).map_or(text.len() * 6, |text| text.to_string().len())
 }
 
-/// The first items that fit into so many bytes, and how many do not: what is left out lies at the end.
+/// Returns the first items that fit into `bytes_max` bytes, and the number of the others. After the first item that
+/// does not fit, all are left out.
 pub(super) fn fitting<T>(
     items: impl IntoIterator<Item = T>,
     bytes_max: usize,

@@ -1,4 +1,4 @@
-//! Every run of every side of a row, with the mean and its interval.
+//! Charts of every run of every side of a row, with the mean and its interval.
 
 use model::comparison::{Measure, Row, SideResult};
 use model::numbers::round_step;
@@ -8,34 +8,34 @@ use crate::html::{Figure, Markup};
 use crate::svg::{Anchor, Drawing, Path, Plot, Scale, Side, WIDTH, compact, fitted, thinned};
 use wording::comparison::{spread, value};
 
-/// Pairs of runs of a side that are drawn, the lows and highs of more.
+/// Most pairs of runs of a side that are drawn. If there are more runs, these are lows and highs.
 const BUCKETS: usize = 24;
-/// Sides that are drawn.
+/// Most sides that are drawn.
 const SIDES_MAX: usize = 12;
-/// Where the runs of a side begin and end in its part of the width, and where its mean lies.
+/// Places in a side's part of the width: of the first and last run, and of the mean.
 const RUNS: [f64; 2] = [0.1, 0.7];
 const MEAN: f64 = 0.86;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 168.0;
 const FLOOR: f64 = 26.0;
-/// How long the tip of an arrow is.
+/// Length of the tip of an arrow.
 const TIP: f64 = 5.0;
-/// Parts of the height between two round values.
+/// Number of parts between round values over the height.
 const TICKS: f64 = 4.0;
-/// What lies above this share of the highest value is shown on an axis that begins at zero.
+/// If the lowest value is below this share of the highest, the axis begins at zero.
 const FROM_ZERO: f64 = 0.5;
-/// No axis is narrower than this share of its highest value: what differs by less must not look like much, and round
-/// values on it have no more than three digits.
+/// Least height of an axis, as a share of its highest value. Smaller differences must not look large, and round values
+/// have no more than three digits.
 const NARROWEST: f64 = 0.04;
 
-/// One run: its number among those of its side, its repetition, and its value on the axis.
+/// One run: its place across, and its value on the axis.
 #[derive(Debug, Clone, Copy)]
 struct Point {
     at: f64,
     value: f64,
 }
 
-/// The figure; `None` where no side has two runs.
+/// The figure; `None` if no side has two runs.
 pub(super) fn figure(page: &Page<'_>, row: &Row) -> Option<Figure> {
     if row.sides.iter().flatten().all(|measured| measured.values.len() < 2) {
         return None;
@@ -99,7 +99,7 @@ pub(super) fn figure(page: &Page<'_>, row: &Row) -> Option<Figure> {
         let title = format!("{name}: {} {}", value(row, measured.mean), spread(measured));
         if let Some((from, to)) = ends(measured) {
             plot.whisker(&mut drawing, "l w ink", mean, [from / factor, to / factor], title.trim_end());
-            // What goes on beyond the axis has an arrow there; downwards, heights grow.
+            // An interval that goes on beyond the axis ends in an arrow. Heights grow downwards.
             for (end, back) in [(from, -TIP), (to, TIP)] {
                 if drawn(end) {
                     continue;
@@ -123,7 +123,7 @@ pub(super) fn figure(page: &Page<'_>, row: &Row) -> Option<Figure> {
             drawing.dot(&format!("p {}", class(*side)), x, y, &title);
         }
     }
-    // Names that fit beneath their runs need not stand there twice.
+    // If all names fit beneath their runs, no legend is needed.
     let fits = |side: usize| {
         let name = page.short_name(side);
         fitted(&name, room(sides.len())) == name
@@ -132,7 +132,7 @@ pub(super) fn figure(page: &Page<'_>, row: &Row) -> Option<Figure> {
     Some(Figure { name, drawing: Markup(drawing.finish()), legend, caption })
 }
 
-/// What one of the axis is, and its name; for latencies as is usual for the longest.
+/// Returns the size of the axis's unit, and its name. The longest latency decides on the unit of latencies.
 fn unit(row: &Row) -> (f64, &'static str) {
     match row.measure {
         Measure::BytesPerSecond => (1e6, "MB/s"),
@@ -146,7 +146,8 @@ fn unit(row: &Row) -> (f64, &'static str) {
     }
 }
 
-/// From a round value below all runs, or from zero, to one above. Intervals of few runs may reach beyond.
+/// Returns the ends of the axis: a round value below all runs, or zero, and a value above. Intervals of few runs may
+/// reach beyond.
 fn range(row: &Row, all: &[Vec<Point>], factor: f64) -> [f64; 2] {
     let values = || all.iter().flatten().map(|point| point.value).filter(|value| value.is_finite());
     let [low, high] = [f64::min, f64::max].map(|pick| values().reduce(pick).unwrap_or(1.0));
@@ -162,12 +163,12 @@ fn range(row: &Row, all: &[Vec<Point>], factor: f64) -> [f64; 2] {
     [(low / step - 0.2).floor().max(0.0) * step, (high / step + 0.2).ceil() * step]
 }
 
-/// How wide the part of a side is.
+/// Returns the width of a side's part.
 fn room(sides: usize) -> f64 {
     (Plot::ACROSS[1] - Plot::ACROSS[0]) / sides.max(1) as f64
 }
 
-/// The line at the bottom with the names of the sides.
+/// Draws the line at the bottom with the names of the sides.
 fn floor(drawing: &mut Drawing, plot: &Plot, page: &Page<'_>, sides: usize) {
     let bottom = plot.heights()[1];
     let mut line = Path::default();
@@ -181,8 +182,8 @@ fn floor(drawing: &mut Drawing, plot: &Plot, page: &Page<'_>, sides: usize) {
     }
 }
 
-/// Which run of the first side was measured next to which of the second; `None` where they were not measured in turns. Of
-/// those, a row has whole pairs alone, in their order.
+/// Returns the indices of runs of both sides that were measured next to each other; `None` if the sides were not
+/// measured in turns. If they were, a row has only whole pairs, in their order.
 fn pairs(page: &Page<'_>, row: &Row) -> Option<Vec<(usize, usize)>> {
     let [Some(before), Some(after)] = &row.sides[..] else { return None };
     let are_pairs = page.comparison.is_interleaved && before.values.len() == after.values.len();

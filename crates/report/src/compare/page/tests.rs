@@ -1,4 +1,4 @@
-//! What holds for every page of a comparison.
+//! Properties that hold for every page of a comparison.
 
 use model::comparison::{Difference, LeftOut};
 use model::run::Pairing;
@@ -9,7 +9,7 @@ use crate::compare::{self, EFFECT, ForeignRate, Side};
 use crate::html::tests::{assert_sound, long_run};
 use crate::sample;
 
-/// Six repetitions of all tests of a run, with a spread of 1 %, all rates times `factor`.
+/// Six repetitions of all tests of a run. All rates are multiplied by `factor`, with a spread of 1 %.
 fn repeated(once: &Run, factor: f64) -> Run {
     let mut run = Run { phases: Vec::new(), ..once.clone() };
     for repetition in 1..=6u32 {
@@ -40,7 +40,7 @@ fn page_of(sides: &[(&str, Vec<Run>)]) -> (Comparison, String) {
     (comparison, text)
 }
 
-/// The scheduler was changed, and with it random reads.
+/// A run with another scheduler and slower random reads.
 fn tuned() -> Run {
     let mut run = repeated(&sample::run(), 1.0);
     run.environment.target.device_stack[1].scheduler = Some("mq-deadline".into());
@@ -74,7 +74,7 @@ fn pages_are_sound_whatever_is_compared() {
         assert_sound(&text);
         assert_sound(&html(&comparison, &[]));
     }
-    // Without documents there is the same, but for what only they know.
+    // Without documents, the page only lacks the charts made from them.
     let sides = [("before", vec![long_run(50)]), ("after", vec![long_run(60)])];
     let (comparison, text) = page_of(&sides);
     let without = html(&comparison, &[]);
@@ -188,7 +188,7 @@ fn results_of_older_programs_have_their_runs_drawn() {
         let text = html(&comparison, &[Vec::new(), Vec::new()]);
         assert_sound(&text);
         assert_eq!(text.contains("id=\"test-write-blocks--256m-\""), has_card);
-        // It is no test of ours that could be run again.
+        // It is no test of skye, so it cannot be run again.
         assert!(!text.contains("--test"));
     }
 }
@@ -219,7 +219,7 @@ fn a_page_is_small() {
     let (_, text) = page_of(&[("before", of(1.0)), ("after", of(1.1))]);
     assert_eq!(text.matches("<article").count(), 11);
     assert!(text.len() < 500_000, "{}", text.len());
-    // Of many tests, as many cards as there is room for.
+    // With many tests, only as many have cards as there is room for.
     let mut many = long_run(200);
     let once = many.phases.clone();
     for copy in 0..60 {
@@ -252,7 +252,7 @@ fn what_does_not_fit_is_said_to_be_where_it_is() {
         }
         let (comparison, text) = page_of(&[("before", vec![many.clone()]), ("after", vec![many])]);
         assert_sound(&text);
-        // As many as there are cells for, where what they are called is short.
+        // With short names, the number of cells limits the rows.
         let left = comparison.rows.len() - CELLS_MAX / 2;
         assert!(text.contains(&format!("<p>{left} more rows do not fit here")), "{left}");
         let has_csv = text.contains("download=\"comparison.csv\"");
@@ -261,7 +261,7 @@ fn what_does_not_fit_is_said_to_be_where_it_is() {
         assert_eq!(text.contains("Its CSV is too large for this page"), !has_csv);
         has_csv
     };
-    // Rows that the table has no room for, first with a CSV that fits, then with one that does not.
+    // The table has no room for all rows. The first CSV fits, the second does not.
     assert!(count(22));
     assert!(!count(40));
 }
@@ -348,7 +348,7 @@ fn sides_that_are_not_drawn_are_counted() {
 
 #[test]
 fn what_goes_on_beyond_its_chart_has_an_arrow() {
-    // Of two runs that are close together, and two that are not, the interval reaches far beyond the axis.
+    // The interval of two runs reaches far beyond the axis.
     let two = |factors: [f64; 2]| {
         let runs = factors.map(|factor| {
             let mut run = sample::run();
@@ -389,7 +389,7 @@ fn a_page_of_a_comparison_is_no_run() {
     let (_, text) = page_of(&[("before", vec![sample::run()]), ("after", vec![sample::run()])]);
     let error = crate::html::embedded(&text).unwrap().unwrap_err();
     assert!(error.contains("is a comparison"), "{error}");
-    // A run that is named like one is still a run.
+    // A run with a label like a comparison's markup is still a run.
     let named = Run { label: Some("<section id=\"differs\"".into()), ..sample::run() };
     assert!(crate::html::embedded(&crate::html::page(&named, crate::html::Embed::Run)).unwrap().is_ok());
 }

@@ -1,8 +1,8 @@
-//! Chromium without a window, and the Chrome DevTools Protocol over its pipe: messages in JSON, each ended by a zero
-//! byte, written to the browser's descriptor 3 and read from its descriptor 4.
+//! Chromium without a window, and the Chrome DevTools Protocol over its pipe. Messages are JSON, each ended by a zero
+//! byte. The browser reads them from its descriptor 3, and writes to its descriptor 4.
 //!
-//! By hand, as the libraries for it speak to a port, for which another program could be waiting, and bring a runtime for
-//! asynchronous code.
+//! The protocol is implemented here because its libraries use a port, for which another program could be waiting. They
+//! also bring a runtime for asynchronous code.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -20,15 +20,15 @@ use tempfile::TempDir;
 
 use crate::support::scratch;
 
-/// No answer takes longer; a browser that needs more hangs. Its first start reads some 300 MB, which on a busy machine
-/// took 14 s.
+/// Longest time for an answer. A browser that needs more hangs. Its first start reads some 300 MB, which took 14 s on a
+/// busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What a browser writes to its profile.
+/// Bytes that a browser writes to its profile.
 const PROFILE_BYTES: u64 = 64 << 20;
 /// One browser at a time: several would only wait for each other, and for memory.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// A running browser; dropped, it is ended and its profile removed.
+/// A running browser. When this is dropped, the browser is ended and its profile removed.
 pub struct Browser {
     child: Child,
     commands: Option<ChildStdin>,
@@ -46,12 +46,12 @@ impl Browser {
         let profile = scratch(PROFILE_BYTES);
         let said = File::create(profile.path().join("stderr")).expect("a file for what the browser says");
         let mut command = Command::new("sh");
-        // Its descriptors 3 and 4 are our pipes; what else it prints is nobody's message.
+        // Its descriptors 3 and 4 are our pipes. Its other output is no message.
         command.args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null", "sh", "chromium"]);
         command.args([
             "--headless",
             "--remote-debugging-pipe",
-            // It refuses to be root otherwise; all that it is shown is ours.
+            // Chromium refuses to run as root otherwise. It only sees our own pages.
             "--no-sandbox",
             // Shared memory is small in many containers.
             "--disable-dev-shm-usage",
@@ -67,18 +67,18 @@ impl Browser {
             "--password-store=basic",
         ]);
         command.arg(format!("--user-data-dir={}", profile.path().display())).arg("about:blank");
-        // What it makes for itself, such as a socket, goes with its profile.
+        // Its own files, such as a socket, go with its profile.
         command.env("TMPDIR", profile.path());
         command.env("HOME", profile.path()).env("LC_ALL", "C").env_remove("DISPLAY");
         command.env_remove("XDG_CONFIG_HOME").env_remove("XDG_CACHE_HOME");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(said);
-        // With all that it starts, it is a group, and ends as one.
+        // The browser and all that it starts are a group, and end as one.
         let mut child = command.process_group(0).spawn().expect("sh starts");
         let (sender, messages) = channel();
         let mut answers = BufReader::new(child.stdout.take().expect("its pipe"));
         thread::spawn(move || {
             let mut message = Vec::new();
-            // An end, an error, and nobody who listens any more: all are the end.
+            // The end of the stream, an error, and a missing listener all end this.
             while answers.read_until(0, &mut message).is_ok_and(|bytes| bytes > 0) {
                 message.pop();
                 let parsed = serde_json::from_slice(&message).unwrap_or(Value::Null);
@@ -92,7 +92,7 @@ impl Browser {
         Self { child, commands, messages, events: Vec::new(), last_id: 0, profile, _only: only }
     }
 
-    /// A new page without content.
+    /// Opens a new page without content.
     pub fn page(&mut self) -> Page<'_> {
         let target = self.call(None, "Target.createTarget", json!({"url": "about:blank"}));
         let attach = json!({"targetId": target["targetId"], "flatten": true});
@@ -130,7 +130,7 @@ impl Browser {
         }
     }
 
-    /// The next message of the browser.
+    /// Returns the next message of the browser.
     fn message(&self, awaited: &str) -> Value {
         self.messages.recv_timeout(PATIENCE).unwrap_or_else(|error| {
             let what = match error {
@@ -141,17 +141,17 @@ impl Browser {
         })
     }
 
-    /// What it said on standard error.
+    /// Returns its standard error.
     fn said(&self) -> String {
         std::fs::read_to_string(self.profile.path().join("stderr")).unwrap_or_default()
     }
 
-    /// Where its profile lies.
+    /// Returns the directory of its profile.
     pub fn profile(&self) -> &Path {
         self.profile.path()
     }
 
-    /// Its process.
+    /// Returns its process number.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -159,7 +159,8 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // It has nothing that must be saved. Until its first process is waited for, nobody else has the group's number.
+        // The browser has nothing that must be saved. Until its first process is reaped, no other process has the
+        // group's number.
         let _ = rustix::process::kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         let _ = self.child.wait();
         // The others of the group may still be on their way out, with files in hand.
@@ -183,7 +184,7 @@ impl Page<'_> {
     /// Calls a method of the protocol for this page.
     ///
     /// # Panics
-    /// Where the browser refuses, or has gone.
+    /// The browser refuses, or has gone.
     pub fn call(&mut self, method: &str, parameters: Value) -> Value {
         self.browser.call(Some(&self.session), method, parameters)
     }
@@ -191,11 +192,11 @@ impl Page<'_> {
     /// Opens an address and waits until all of the page is loaded.
     ///
     /// # Panics
-    /// Where there is nothing to open.
+    /// There is nothing to open.
     pub fn open(&mut self, url: &str) {
         let opened = self.call("Page.navigate", json!({"url": url}));
         assert!(opened["errorText"].is_null(), "{url}: {}", opened["errorText"]);
-        // The empty page that was there before may still tell that it is loaded.
+        // The empty page from before may still report that it is loaded.
         let is_loaded = |event: &Value| {
             event["params"]["name"] == "load" && event["params"]["loaderId"] == opened["loaderId"]
         };
@@ -205,18 +206,19 @@ impl Page<'_> {
         }
     }
 
-    /// What an expression is, as JSON; a promise is waited for. The page's own rules about scripts do not hold for it.
+    /// Evaluates an expression, and returns its value as JSON. Waits for a promise. The page's own rules about scripts
+    /// do not apply.
     ///
     /// # Panics
-    /// Where it throws.
+    /// The expression throws.
     pub fn evaluate(&mut self, expression: &str) -> Value {
         self.try_evaluate(expression).unwrap_or_else(|thrown| panic!("{thrown:#}"))
     }
 
-    /// The same.
+    /// Evaluates an expression in the same way.
     ///
     /// # Errors
-    /// What it throws.
+    /// The expression throws; the error is the exception.
     pub fn try_evaluate(&mut self, expression: &str) -> Result<Value, Value> {
         let options = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let answer = self.call("Runtime.evaluate", options);
@@ -226,7 +228,7 @@ impl Page<'_> {
         }
     }
 
-    /// What the browser told about this page so far, each with `method` and `params`.
+    /// Returns the browser's events about this page so far, each with `method` and `params`.
     pub fn events(&self) -> impl Iterator<Item = &Value> {
         self.browser.events.iter().filter(|event| event["sessionId"] == self.session.as_str())
     }

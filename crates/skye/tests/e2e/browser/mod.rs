@@ -1,7 +1,7 @@
-//! Pages as people see them: opened in a real browser, in two widths, by day and by night and on paper, and looked at
-//! for what would spoil them.
+//! Pages as people see them: opened in a real browser, in two widths, in light and dark colours, and on paper. Each is
+//! searched for flaws.
 //!
-//! [`assert_presentable`] is all that a test of a page needs. Pictures of what it saw are kept as artefacts: in
+//! [`assert_presentable`] is all that a test of a page needs. Pictures of the pages are kept as artefacts: in
 //! `$SKYE_TEST_ARTEFACTS`, or else below the target directory.
 
 mod devtools;
@@ -16,39 +16,42 @@ use serde_json::{Value, json};
 
 use devtools::{Browser, Page};
 
-/// Environment variable: the directory for pictures of pages.
+/// Environment variable that holds the directory for pictures of pages.
 const ARTEFACTS_VARIABLE: &str = "SKYE_TEST_ARTEFACTS";
-/// What looks at a page, from within.
+/// Script that inspects a page from within.
 const LOOK: &str = include_str!("page.js");
 /// Widths of a page: a window that is not large, and a phone.
 pub const WIDTHS: [u32; 2] = [960, 390];
 /// Height of a window before the page's own is known.
 const HEIGHT: u32 = 800;
-/// No picture is higher: beyond 16,384 pixels browsers leave parts of it white.
+/// Largest height of a picture. Beyond 16,384 pixels, browsers leave parts of it white.
 const HEIGHT_MAX: u64 = 16_000;
-/// Widths of A4 without margins of 1 cm, upright and across, in pixels of which 96 are an inch.
+/// Widths of A4 without margins of 1 cm, upright and across, in pixels (96 to an inch).
 const PAPER: [u32; 2] = [718, 1047];
-/// Whether a page asks for paper across, in its styles.
+/// Expression that is true if a page's styles ask for landscape paper.
 const ASKS_ACROSS: &str = "(() => {
     const across = (rules) => [...rules].some((rule) => rule instanceof CSSPageRule
         ? /landscape/.test(rule.cssText) : rule.cssRules && across(rule.cssRules));
     return [...document.styleSheets].some((sheet) => across(sheet.cssRules));
 })()";
 
-/// Opens a page and asserts that nothing is wrong with it: no message on the console, no request for anything else, all
-/// `sections` (ids) there and visible; in each of two widths nothing is cut off, lies over its drawing's edge or makes
-/// the page scroll sideways; in light and dark colours all text has enough contrast, and both differ; and on paper
-/// nothing is cut off either. `name` is that of the pictures.
+/// Opens a page and asserts that nothing is wrong with it. `name` is that of the pictures. The checks are:
+///
+/// - There is no message on the console, and no request for anything else.
+/// - All `sections` (ids) exist and are visible.
+/// - In each of two widths, nothing is cut off, crosses the edge of its drawing, or makes the page scroll sideways.
+/// - In light and in dark colours, all text has enough contrast, and both schemes differ.
+/// - On paper, nothing is cut off either.
 ///
 /// # Panics
-/// With all complaints.
+/// Something is wrong; the message has all complaints.
 #[track_caller]
 pub fn assert_presentable(page: &Path, name: &str, sections: &[&str]) {
     let complaints = complaints(page, name, sections, &WIDTHS);
     assert!(complaints.is_empty(), "{}:\n{}", page.display(), complaints.join("\n"));
 }
 
-/// What is wrong with a page, each with the way in which it was looked at.
+/// Returns the flaws of a page, each with the way of looking that shows it.
 pub fn complaints(file: &Path, name: &str, sections: &[&str], widths: &[u32]) -> Vec<String> {
     complaints_in(&mut Browser::start(), file, Some(name), sections, widths)
 }
@@ -64,7 +67,7 @@ fn complaints_in(
     let url = address(&file);
     let mut page = browser.page();
     page.open(&url);
-    // What is folded away is looked at, too.
+    // Folded parts are inspected, too.
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })");
     let mut found = Vec::new();
     for &width in widths {
@@ -80,7 +83,7 @@ fn complaints_in(
             found.push(format!("{width} wide: dark is no darker than light: {backgrounds:?}"));
         }
     }
-    // A style sheet of somebody else cannot be read, and has been told of.
+    // A foreign style sheet cannot be read, and has been reported.
     let across = page.try_evaluate(ASKS_ACROSS) == Ok(Value::Bool(true));
     let paper = Look { width: PAPER[usize::from(across)], media: "print", scheme: "light" };
     found.extend(paper.at(&mut page, &[]).complaints.iter().map(|text| format!("on paper: {text}")));
@@ -90,7 +93,7 @@ fn complaints_in(
     found
 }
 
-/// The address of a file. What could mean something else in an address is escaped.
+/// Returns the address of a file. Characters with another meaning in an address are escaped.
 fn address(file: &Path) -> String {
     let escaped = file.as_os_str().as_encoded_bytes().iter().map(|&byte| match byte {
         b'/' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
@@ -100,7 +103,7 @@ fn address(file: &Path) -> String {
     format!("file://{}", escaped.collect::<String>())
 }
 
-/// Messages on the console, exceptions, and what the browser itself has to say.
+/// Returns messages on the console, exceptions, and messages of the browser itself.
 fn messages(page: &Page) -> Vec<String> {
     let told = page.events().filter_map(|event| {
         let parameters = &event["params"];
@@ -116,7 +119,7 @@ fn messages(page: &Page) -> Vec<String> {
     told.collect()
 }
 
-/// Requests for anything but the page itself, and what it holds as data.
+/// Returns requests for anything but the page itself, and the data that it holds.
 fn requests(page: &Page, own_url: &str) -> Vec<String> {
     let sent = page.events().filter(|event| event["method"] == "Network.requestWillBeSent");
     let urls = sent.map(|event| event["params"]["request"]["url"].as_str().unwrap_or("?"));
@@ -134,10 +137,10 @@ struct Look<'a> {
     scheme: &'a str,
 }
 
-/// What was seen.
+/// Result of one look at a page.
 struct Seen {
     complaints: Vec<String>,
-    /// Of the background: the sum of its three colours, each 0 to 255.
+    /// Brightness of the background: the sum of its three colours, each 0 to 255.
     brightness: f64,
 }
 
@@ -149,13 +152,13 @@ impl Look<'_> {
             "width": self.width,
             "sections": sections,
             "print": self.media == "print",
-            // Paper is white, and what is printed on it is left to the printer.
+            // Paper is white, and the printer decides the colours on it.
             "contrast": self.media != "print",
             "dark": self.scheme == "dark",
         });
         let expression = format!("({LOOK})({options})");
         self.resize(page, HEIGHT);
-        // Where the page is higher than the window, it is made as high as the page: all of it can be looked at.
+        // A page that is higher than the window gets a window of its own height, so that all of it can be seen.
         let tall = page.evaluate("Math.ceil(document.documentElement.scrollHeight)").as_u64().unwrap_or(0);
         self.resize(page, tall.clamp(HEIGHT.into(), HEIGHT_MAX) as u32);
         // The layout is new once it has been painted.
@@ -177,7 +180,7 @@ impl Look<'_> {
     }
 }
 
-/// Where pictures are kept; made if need be.
+/// Returns the directory of pictures, which is made if need be.
 fn artefacts() -> PathBuf {
     let directory = std::env::var_os(ARTEFACTS_VARIABLE)
         .map_or_else(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages"), PathBuf::from);
@@ -185,7 +188,7 @@ fn artefacts() -> PathBuf {
     directory
 }
 
-/// Keeps a picture of all of a page that has a name.
+/// Keeps a picture of a whole page, if the page has a name.
 fn keep(page: &mut Page, name: Option<&str>, how: &str) {
     let Some(name) = name else { return };
     let path = artefacts().join(format!("{name}-{how}.png"));

@@ -1,5 +1,4 @@
-//! The pages of runs and of comparisons, in a real browser: ordinary ones, and ones whose texts were written by somebody
-//! who means no good.
+//! The pages of runs and of comparisons, in a real browser. Some pages are ordinary, others have hostile texts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +11,7 @@ use super::{WIDTHS, complaints_in};
 use crate::support::program::{document, skye};
 use crate::support::scratch;
 
-/// What a name may hold: quotes, tags, characters that act on a terminal and turn the writing around, and no end.
+/// A hostile name: quotes, tags, characters that act on a terminal and turn the writing around, and long words.
 const HOSTILE: &str = "</style></title><script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u{1b}[31m\u{202e}evil\u{0} \
     Wiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiide WWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWW 漢字漢字漢字漢字";
 /// Sections of every page of a run.
@@ -20,7 +19,7 @@ const RUN: [&str; 5] = ["results", "findings", "tests", "machine", "method"];
 /// Sections of every page of a comparison of our own runs.
 const COMPARISON: [&str; 5] = ["differs", "results", "findings", "tests", "method"];
 
-/// A directory of pages, and one browser for all of them: to start it takes longer than to look at a page.
+/// A directory of pages, and one browser for all of them: its start takes longer than a look at a page.
 struct Pages {
     place: TempDir,
     browser: Browser,
@@ -49,13 +48,13 @@ impl Pages {
         path
     }
 
-    /// A device whose requests take a random time, by its mean.
+    /// Returns a device whose requests take a random time, with this mean.
     fn device(&self, mean_us: u32) -> String {
         let text = format!("latency = {{ kind = \"exponential\", mean_us = {mean_us} }}\nparallelism = 4\n");
         format!("sim:{}", self.write(&format!("{mean_us}.toml"), &text).display())
     }
 
-    /// The document of a run of a few tests on such a device.
+    /// Returns the document of a run of a few tests on such a device.
     fn run(&self, mean_us: u32, words: &str) -> PathBuf {
         let path = self.path(&format!("{mean_us}.json"));
         let program = skye().arg("run").arg(self.device(mean_us)).arg("--json").arg(&path);
@@ -76,8 +75,8 @@ impl Pages {
     }
 }
 
-/// Texts of a document that users and machines give it, replaced by one that means no good; that every text of any document
-/// is harmless is tested where pages are made.
+/// Replaces the texts that users and machines give a document by a hostile one. The tests of the page maker check every
+/// text of any document.
 fn hostile(mut run: Value) -> Value {
     run["label"] = json!(HOSTILE);
     run["command"] = json!(["skye", HOSTILE]);

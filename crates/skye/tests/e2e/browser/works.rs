@@ -1,5 +1,5 @@
-//! The browser itself: whatever spoils a page is found, and nothing in a page that is as it should be; the pages that
-//! the program makes.
+//! The browser itself: every flaw of a page is found, and a flawless page has no complaints. Also the pages that the
+//! program makes.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::{WIDTHS, assert_presentable, complaints, complaints_in};
 use crate::support::program::{rig_program, skye};
 use crate::support::scratch;
 
-/// A page with this in its head, these styles, and this in its body.
+/// Returns a page with this head, these styles, and this body.
 fn page(head: &str, style: &str, body: &str) -> String {
     let common = ":root { color-scheme: light dark } body { margin: 1em; color: #111; background: #fff } \
         @media (prefers-color-scheme: dark) { body { color: #eee; background: #111 } }";
@@ -22,7 +22,7 @@ fn page(head: &str, style: &str, body: &str) -> String {
     )
 }
 
-/// What a page may do that needs nothing besides itself.
+/// Content security policy of a page that needs nothing besides itself.
 const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
     style-src 'unsafe-inline'; img-src data:\">";
 
@@ -162,7 +162,7 @@ fn whatever_spoils_a_page_is_found() {
         for words in *expected {
             assert!(found.contains(words), "{name}: `{words}` is not among\n{found}");
         }
-        // Each is spoilt in one way.
+        // Each page is spoilt in one way.
         let ways =
             ["console", "asks", "cut off", "contrast", "sideways", "drawing", "each other", "no darker"];
         let told = ways.iter().filter(|way| found.contains(*way)).count();
@@ -174,8 +174,8 @@ fn whatever_spoils_a_page_is_found() {
 fn a_page_as_it_should_be_has_no_complaints() {
     xtask::require!(chromium);
     let wide = "word ".repeat(60);
-    // What scrolls by itself, what is folded away, what is for ears alone, large text, a label on a bar; nothing runs or
-    // is fetched, and the page's own rules do not hinder those who look.
+    // The page has an area that scrolls by itself, a folded part, a text for screen readers, large text, and a label on
+    // a bar. It runs and fetches nothing, and its own rules do not hinder the inspection.
     let body = format!(
         "<h1 id='top'>Large</h1><div class='scroller'>{wide}</div><p class='ears'>For ears.</p>\
          <details id='more'><summary>More</summary><p>Folded away. <a href='#top'>Up</a></p></details>\
@@ -208,7 +208,7 @@ fn a_browser_goes_when_its_test_fails() {
         let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         String::from_utf8_lossy(&words).contains(&*profile.to_string_lossy())
     };
-    // Whatever was started for it is killed with it, and gone as soon as the kernel has come to it.
+    // Everything that was started for the browser is killed with it, and gone as soon as the kernel has come to it.
     let is_gone = (0..12_000).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(5));
         !fs::read_dir("/proc").unwrap().flatten().any(its)
@@ -237,13 +237,13 @@ fn the_page_of_bon_csv2html() {
 fn the_drawing_of_zcav() {
     xtask::require!(root, fuse, chromium);
     let home = scratch(1 << 20);
-    // Slow enough that each part of it has a rate.
+    // The rig is slow enough that each part has a rate.
     let rig = Rig::start(&rig_program(), Spec::fuse().service_us(4000).file_bytes(24 << 20)).unwrap();
     let drawing = home.path().join("drawing.svg");
     let program = skye().words("zcav -b 2 --svg").arg(&drawing);
     program.arg(rig.path().join("file")).run().did_not_panic().exits(0);
     assert!(fs::read_to_string(&drawing).unwrap().contains("MiB/s"), "nothing was drawn");
-    // It has a width of its own: a picture, not a page that is laid out for a phone.
+    // The drawing has a width of its own: it is a picture, not a page that is laid out for a phone.
     let found = complaints(&drawing, "zcav", &[], &WIDTHS[..1]);
     assert!(found.is_empty(), "{}", found.join("\n"));
     rig.finish().unwrap();

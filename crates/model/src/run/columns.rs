@@ -1,0 +1,500 @@
+//! Intervals and rounds in documents: one array for each counter, instead of one object for each interval.
+//!
+//! Objects would repeat each name a thousand times. Documents of schema 1 have objects, and are still read.
+
+use std::fmt;
+
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::{CpuTimes, DeviceFrame, Frame, Interval, OwnIo, RoundRecord, ThreadTimes};
+
+/// Values of one counter, one for each interval; a single value where all are equal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+enum Column<T> {
+    /// One value for each interval.
+    Each(Vec<T>),
+    /// The same value for all intervals.
+    Same(T),
+}
+
+impl<T: Clone + PartialEq> Column<T> {
+    fn of(values: impl Iterator<Item = T>) -> Self {
+        let values: Vec<T> = values.collect();
+        match values.split_first() {
+            Some((first, rest)) if rest.iter().all(|value| value == first) => Self::Same(first.clone()),
+            _ => Self::Each(values),
+        }
+    }
+
+    fn get(&self, index: usize) -> Option<T> {
+        match self {
+            Self::Each(values) => values.get(index).cloned(),
+            Self::Same(value) => Some(value.clone()),
+        }
+    }
+}
+
+macro_rules! columns {
+    ($($(#[$meta:meta])* struct $columns:ident of $row:ident {
+        $($(#[$field_meta:meta])* $field:ident: $type:ty,)+
+    })+) => { $(
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        struct $columns { $($(#[$field_meta])* $field: Column<$type>,)+ }
+
+        impl $columns {
+            fn of(rows: &[&$row]) -> Self {
+                Self { $($field: Column::of(rows.iter().map(|row| row.$field.clone())),)+ }
+            }
+
+            fn row(&self, index: usize) -> Option<$row> {
+                Some($row { $($field: self.$field.get(index)?,)+ })
+            }
+        }
+    )+ };
+}
+
+columns! {
+    /// Counters of one device.
+    struct DeviceColumns of DeviceFrame {
+        /// Its name; empty for intervals that lack the device.
+        name: String,
+        /// Read requests completed.
+        reads: u64,
+        /// Bytes read.
+        read_bytes: u64,
+        /// Write requests completed.
+        writes: u64,
+        /// Bytes written.
+        written_bytes: u64,
+        /// Flush requests completed.
+        flushes: u64,
+        /// Sum of the times for which requests were in flight.
+        in_flight_ns: u64,
+        /// Time in which the device was not idle.
+        busy_ns: u64,
+    }
+
+    /// CPU time by kind, summed over all CPUs.
+    struct CpuColumns of CpuTimes {
+        /// In programs.
+        user_ns: u64,
+        /// In the kernel, interrupts included.
+        kernel_ns: u64,
+        /// Idle, waiting for I/O or not.
+        idle_ns: u64,
+        /// Wanted but taken by the hypervisor.
+        steal_ns: u64,
+    }
+
+    /// Scheduling of our worker threads, summed over them.
+    struct WorkerColumns of ThreadTimes {
+        /// On a CPU.
+        cpu_ns: u64,
+        /// Waiting for a CPU.
+        run_queue_ns: u64,
+    }
+
+    /// `/proc/self/io`.
+    struct OwnIoColumns of OwnIo {
+        /// Bytes that read calls returned.
+        read_call_bytes: u64,
+        /// Bytes that write calls took.
+        write_call_bytes: u64,
+        /// Read calls.
+        read_calls: u64,
+        /// Write calls.
+        write_calls: u64,
+        /// Bytes that the block layer fetched for us.
+        device_read_bytes: u64,
+        /// Bytes that we made dirty or wrote directly.
+        device_written_bytes: u64,
+    }
+
+    /// Rounds of a test on files.
+    struct RoundColumns of RoundRecord {
+        /// Operations.
+        ops: u64,
+        /// Measured time.
+        elapsed_ns: u64,
+    }
+}
+
+/// Frames of intervals.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct FrameColumns {
+    /// Indices of the intervals into which no sample fell; the columns have no values for them.
+    missing: Vec<usize>,
+    /// Devices of the stack, in its order.
+    devices: Vec<DeviceColumns>,
+    /// CPU time of the whole machine.
+    cpu: CpuColumns,
+    /// Time of our worker threads.
+    workers: WorkerColumns,
+    /// I/O that the kernel accounted to this process.
+    own_io: OwnIoColumns,
+    /// Dirty pages of the machine at the end of the interval.
+    dirty_bytes: Column<u64>,
+    /// Pages under writeback at the end of the interval.
+    writeback_bytes: Column<u64>,
+    /// Bytes that became dirty in the machine's page cache; null where that is not known.
+    dirtied_bytes: Column<Option<u64>>,
+}
+
+impl FrameColumns {
+    fn of(intervals: &[Interval]) -> Option<Self> {
+        let frames: Vec<&Frame> = intervals.iter().filter_map(|interval| interval.frame.as_ref()).collect();
+        let most = frames.iter().map(|frame| frame.devices.len()).max()?;
+        let absent = DeviceFrame::default();
+        let device = |at: usize| {
+            let rows: Vec<_> = frames.iter().map(|frame| frame.devices.get(at).unwrap_or(&absent)).collect();
+            DeviceColumns::of(&rows)
+        };
+        let without = intervals.iter().enumerate().filter(|(_, interval)| interval.frame.is_none());
+        Some(Self {
+            missing: without.map(|(index, _)| index).collect(),
+            devices: (0..most).map(device).collect(),
+            cpu: CpuColumns::of(&frames.iter().map(|frame| &frame.cpu).collect::<Vec<_>>()),
+            workers: WorkerColumns::of(&frames.iter().map(|frame| &frame.workers).collect::<Vec<_>>()),
+            own_io: OwnIoColumns::of(&frames.iter().map(|frame| &frame.own_io).collect::<Vec<_>>()),
+            dirty_bytes: Column::of(frames.iter().map(|frame| frame.dirty_bytes)),
+            writeback_bytes: Column::of(frames.iter().map(|frame| frame.writeback_bytes)),
+            dirtied_bytes: Column::of(frames.iter().map(|frame| frame.dirtied_bytes)),
+        })
+    }
+
+    fn row(&self, index: usize) -> Option<Frame> {
+        let devices: Option<Vec<_>> = self.devices.iter().map(|device| device.row(index)).collect();
+        Some(Frame {
+            devices: devices?.into_iter().filter(|device| !device.name.is_empty()).collect(),
+            cpu: self.cpu.row(index)?,
+            workers: self.workers.row(index)?,
+            own_io: self.own_io.row(index)?,
+            dirty_bytes: self.dirty_bytes.get(index)?,
+            writeback_bytes: self.writeback_bytes.get(index)?,
+            dirtied_bytes: self.dirtied_bytes.get(index)?,
+        })
+    }
+}
+
+/// Latencies of intervals.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct LatencyColumns {
+    /// Upper ends of the buckets, in nanoseconds, ascending.
+    upper_ns: Vec<u64>,
+    /// One row for each interval: the index of its first bucket that holds an operation, then counts. The counts are
+    /// those of all buckets from there to the last one that holds any. Empty where no operation was timed.
+    counts: Vec<Vec<u64>>,
+}
+
+impl LatencyColumns {
+    fn of(intervals: &[Interval]) -> Option<Self> {
+        let mut upper_ns: Vec<u64> = intervals
+            .iter()
+            .flat_map(|interval| &interval.histogram)
+            .map(|(upper_ns, _)| *upper_ns)
+            .collect();
+        upper_ns.sort_unstable();
+        upper_ns.dedup();
+        let counts = |interval: &Interval| {
+            let mut row: Vec<u64> = Vec::new();
+            let mut buckets = interval.histogram.clone();
+            buckets.sort_unstable();
+            for (end, count) in buckets.into_iter().filter(|(_, count)| *count > 0) {
+                let bucket = upper_ns.partition_point(|upper_ns| *upper_ns < end);
+                let first = *row.first().unwrap_or(&(bucket as u64)) as usize;
+                row.resize(row.len().max(bucket - first + 2), 0);
+                row[0] = first as u64;
+                row[bucket - first + 1] += count;
+            }
+            row
+        };
+        (!upper_ns.is_empty())
+            .then(|| Self { counts: intervals.iter().map(counts).collect(), upper_ns: upper_ns.clone() })
+    }
+
+    fn row(&self, index: usize) -> Option<Vec<(u64, u64)>> {
+        let Some((first, counts)) = self.counts.get(index)?.split_first() else { return Some(Vec::new()) };
+        let ends = self.upper_ns.get(usize::try_from(*first).ok()?..)?;
+        let buckets = ends.iter().copied().zip(counts.iter().copied());
+        (counts.len() <= ends.len()).then(|| buckets.filter(|(_, count)| *count > 0).collect())
+    }
+}
+
+/// Intervals of a phase.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct IntervalColumns {
+    /// Number of rows: each column has this many values, or one for all.
+    count: usize,
+    /// Start, from the start of the phase.
+    start_ns: Column<u64>,
+    /// Length of the interval.
+    length_ns: Column<u64>,
+    /// Operations that ended in it.
+    ops: Column<u64>,
+    /// Bytes of these operations.
+    bytes: Column<u64>,
+    /// Their latencies; null where none were timed.
+    latency: Option<LatencyColumns>,
+    /// Activity of the machine in the same time; null where no interval has a sample.
+    frame: Option<FrameColumns>,
+}
+
+impl IntervalColumns {
+    fn of(intervals: &[Interval]) -> Self {
+        Self {
+            count: intervals.len(),
+            start_ns: Column::of(intervals.iter().map(|interval| interval.start_ns)),
+            length_ns: Column::of(intervals.iter().map(|interval| interval.length_ns)),
+            ops: Column::of(intervals.iter().map(|interval| interval.ops)),
+            bytes: Column::of(intervals.iter().map(|interval| interval.bytes)),
+            latency: LatencyColumns::of(intervals),
+            frame: FrameColumns::of(intervals),
+        }
+    }
+
+    fn rows(&self) -> Option<Vec<Interval>> {
+        let mut with_frame = 0;
+        let mut row = |index: usize| {
+            let frame = match &self.frame {
+                Some(frame) if frame.missing.binary_search(&index).is_err() => {
+                    with_frame += 1;
+                    Some(frame.row(with_frame - 1)?)
+                }
+                _ => None,
+            };
+            Some(Interval {
+                start_ns: self.start_ns.get(index)?,
+                length_ns: self.length_ns.get(index)?,
+                ops: self.ops.get(index)?,
+                bytes: self.bytes.get(index)?,
+                histogram: self.latency.as_ref().map_or(Some(Vec::new()), |latency| latency.row(index))?,
+                frame,
+            })
+        };
+        (0..self.count).map(&mut row).collect()
+    }
+}
+
+/// Rounds of a test on files.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct Rounds {
+    /// Number of rows: each column has this many values, or one for all.
+    count: usize,
+    /// Values of the rounds.
+    #[serde(flatten)]
+    columns: RoundColumns,
+}
+
+impl Rounds {
+    fn rows(&self) -> Option<Vec<RoundRecord>> {
+        (0..self.count).map(|index| self.columns.row(index)).collect()
+    }
+}
+
+/// More rows than any version keeps. Above it, the count of a damaged document must not take memory.
+const ROWS_MAX: usize = 1 << 20;
+
+/// Rows that a document has as columns, or as objects where its schema is older.
+trait Tabular: Sized {
+    type Columns: for<'de> Deserialize<'de>;
+
+    fn count(columns: &Self::Columns) -> usize;
+    fn rows(columns: &Self::Columns) -> Option<Vec<Self>>;
+}
+
+impl Tabular for Interval {
+    type Columns = IntervalColumns;
+
+    fn count(columns: &IntervalColumns) -> usize {
+        columns.count
+    }
+
+    fn rows(columns: &IntervalColumns) -> Option<Vec<Self>> {
+        columns.rows()
+    }
+}
+
+impl Tabular for RoundRecord {
+    type Columns = Rounds;
+
+    fn count(columns: &Rounds) -> usize {
+        columns.count
+    }
+
+    fn rows(columns: &Rounds) -> Option<Vec<Self>> {
+        columns.rows()
+    }
+}
+
+struct Either<T>(std::marker::PhantomData<T>);
+
+impl<'de, T: Tabular + Deserialize<'de>> Visitor<'de> for Either<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("columns, or a list of objects")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, sequence: A) -> Result<Vec<T>, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(sequence))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Vec<T>, A::Error> {
+        let columns = T::Columns::deserialize(MapAccessDeserializer::new(map))?;
+        let rows = Some(&columns).filter(|columns| T::count(columns) <= ROWS_MAX).and_then(T::rows);
+        rows.ok_or_else(|| A::Error::custom("a column has fewer values than there are rows"))
+    }
+}
+
+fn read<'de, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    T: Tabular + Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    deserializer.deserialize_any(Either(std::marker::PhantomData))
+}
+
+/// `#[serde(with)]` of intervals.
+pub(super) mod intervals {
+    use super::{Deserializer, Interval, IntervalColumns, Serialize, Serializer};
+
+    pub(in super::super) fn serialize<S: Serializer>(
+        intervals: &[Interval],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        IntervalColumns::of(intervals).serialize(serializer)
+    }
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<Interval>, D::Error> {
+        super::read(deserializer)
+    }
+}
+
+/// `#[serde(with)]` of rounds.
+pub(super) mod rounds {
+    use super::{Deserializer, RoundColumns, RoundRecord, Rounds, Serialize, Serializer};
+
+    pub(in super::super) fn serialize<S: Serializer>(
+        rounds: &[RoundRecord],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let columns = RoundColumns::of(&rounds.iter().collect::<Vec<_>>());
+        Rounds { count: rounds.len(), columns }.serialize(serializer)
+    }
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<RoundRecord>, D::Error> {
+        super::read(deserializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn frame(devices: usize) -> Frame {
+        let device = |number: usize| DeviceFrame {
+            name: format!("sd{number}"),
+            reads: 7 + number as u64,
+            read_bytes: 4096,
+            writes: 0,
+            written_bytes: 0,
+            flushes: 0,
+            in_flight_ns: 5,
+            busy_ns: 3,
+        };
+        Frame {
+            devices: (0..devices).map(device).collect(),
+            cpu: CpuTimes { user_ns: 1, kernel_ns: 2, idle_ns: 3, steal_ns: 0 },
+            workers: ThreadTimes { cpu_ns: 4, run_queue_ns: 0 },
+            own_io: OwnIo::default(),
+            dirty_bytes: 0,
+            writeback_bytes: 9,
+            dirtied_bytes: (devices > 1).then_some(8),
+        }
+    }
+
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    struct Document {
+        #[serde(with = "intervals")]
+        intervals: Vec<Interval>,
+        #[serde(with = "rounds")]
+        rounds: Vec<RoundRecord>,
+    }
+
+    fn document() -> Document {
+        let interval = |at: u64, histogram: &[(u64, u64)], frame: Option<Frame>| Interval {
+            start_ns: at * 100,
+            length_ns: 100,
+            ops: 3,
+            bytes: at,
+            histogram: histogram.to_vec(),
+            frame,
+        };
+        let intervals = vec![
+            interval(0, &[(10, 1), (30, 2)], Some(frame(2))),
+            interval(1, &[], None),
+            interval(2, &[(20, 3)], Some(frame(1))),
+        ];
+        let rounds = vec![RoundRecord { ops: 5, elapsed_ns: 1 }, RoundRecord { ops: 5, elapsed_ns: 2 }];
+        Document { intervals, rounds }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let empty = Document { intervals: Vec::new(), rounds: Vec::new() };
+        for document in [document(), empty] {
+            let text = serde_json::to_string(&document).unwrap();
+            assert_eq!(serde_json::from_str::<Document>(&text).unwrap(), document);
+        }
+        let written = serde_json::to_value(document()).unwrap();
+        assert_eq!(written["rounds"], json!({"count": 2, "ops": 5, "elapsed_ns": [1, 2]}));
+        let latency = &written["intervals"]["latency"];
+        assert_eq!(*latency, json!({"upper_ns": [10, 20, 30], "counts": [[0, 1, 0, 2], [], [1, 3]]}));
+        assert_eq!(written["intervals"]["frame"]["missing"], json!([1]));
+        assert_eq!(written["intervals"]["frame"]["devices"][1]["name"], json!(["sd1", ""]));
+    }
+
+    #[test]
+    fn objects_of_older_documents_are_read() {
+        let Document { intervals, rounds } = document();
+        let older = json!({"intervals": intervals, "rounds": rounds});
+        assert_eq!(serde_json::from_value::<Document>(older).unwrap(), document());
+    }
+
+    #[test]
+    fn damaged_columns_are_errors() {
+        let written = serde_json::to_value(document()).unwrap();
+        let damaged = |path: &str, value: serde_json::Value| {
+            let mut document = written.clone();
+            *document.pointer_mut(path).unwrap() = value;
+            serde_json::from_value::<Document>(document).unwrap_err().to_string()
+        };
+        for (path, value) in [
+            ("/intervals/count", json!(4)),
+            ("/intervals/count", json!(u64::MAX)),
+            ("/intervals/bytes", json!([0, 1])),
+            ("/intervals/latency/counts", json!([[0, 1, 0, 2], [], [u64::MAX, 3]])),
+            ("/intervals/latency/upper_ns", json!([10, 20])),
+            ("/rounds/elapsed_ns", json!([1])),
+        ] {
+            let error = damaged(path, value);
+            assert!(error.contains("fewer values"), "{path}: {error}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Evidence on a test, as facts with names.
+
+use model::observation::Source;
+use model::run::{PhaseRecord, Sensed, Sensitivity, WaitChannel, WaitsOf};
+
+use crate::numbers::{amount, percent};
+
+/// Returns the evidence, as pairs of name and sentence.
+pub(super) fn seen(phase: &PhaseRecord) -> Vec<(&'static str, String)> {
+    let mut facts: Vec<(&'static str, Option<String>)> = Vec::new();
+    if let Some(verdict) = &phase.verdict {
+        facts.push(("shares", Some(wording::ranking(&[verdict])).filter(|ranking| !ranking.is_empty())));
+        let told = Source::ALL.iter().map(|source| (source.title(), wording::evidence(&[verdict], *source)));
+        facts.extend(told);
+    }
+    facts.push(("on the way down", wording::crossed(phase).map(|crossed| crossed.text)));
+    facts.push(("calls of an operation", wording::steps(phase)));
+    facts.push(("asleep in", sites(&phase.wait_channels)));
+    facts.push(("answers to experiments", phase.sensitivity.as_ref().and_then(answers)));
+    facts.push(("to try next", phase.verdict.as_ref().and_then(|verdict| wording::next_steps(&[verdict]))));
+    facts.into_iter().filter_map(|(name, fact)| Some((name, fact?))).collect()
+}
+
+fn sites(sites: &[WaitChannel]) -> Option<String> {
+    let shown = sites.iter().map(|site| {
+        let class = site.class.as_ref().map_or(String::new(), |class| format!(" ({class})"));
+        let of = match site.of {
+            WaitsOf::Workers => "",
+            WaitsOf::RingWorkers => " of the ring's threads",
+        };
+        format!("{}{class} {}{of}", site.symbol, percent(site.share))
+    });
+    (!sites.is_empty()).then(|| shown.collect::<Vec<_>>().join(", "))
+}
+
+fn answers(sensitivity: &Sensitivity) -> Option<String> {
+    let Sensitivity { delay, depth, block, separate } = sensitivity;
+    let tried = [("delay", delay), ("depth", depth), ("block", block), ("separate", separate)];
+    let shown = tried.into_iter().filter_map(|(name, sensed)| {
+        let Sensed { value, half_width, before_ops_per_second: before, after_ops_per_second: after, change } =
+            sensed.as_ref()?;
+        let [before, after] = [*before, *after].map(|rate| amount(rate).unwrap_or_default());
+        let half_width = half_width.map_or(String::new(), |half| format!(" ± {half:.2}"));
+        Some(format!("{name} {value:.2}{half_width} ({change}: {before} to {after} per second)"))
+    });
+    let shown: Vec<_> = shown.collect();
+    (!shown.is_empty()).then(|| shown.join("; "))
+}
