@@ -149,6 +149,13 @@ impl Truth {
                     Outcome::NotClear
                 }
                 (Some(limiter), _) if limiters.contains(&limiter) => Outcome::Right,
+                // It leaves open which of the two.
+                (Some(Limiter::NetworkUntried), _)
+                    if limiters.contains(&Limiter::NetworkBandwidth)
+                        || limiters.contains(&Limiter::RemoteLatency) =>
+                {
+                    Outcome::NotClear
+                }
                 _ => Outcome::Wrong,
             },
         }
@@ -221,6 +228,10 @@ mod tests {
         assert_eq!(said(Limiter::NotClear, Confidence::Undetermined), Outcome::NotClear);
         assert_eq!(said(Limiter::DeviceOps, Confidence::Undetermined), Outcome::NotClear);
         assert_eq!(truth.judge(None, &[]), Outcome::NotClear);
+        let untried = verdict(Limiter::NetworkUntried, Confidence::Likely);
+        assert_eq!(truth.judge(Some(&untried), &[]), Outcome::Wrong);
+        let network = Truth::Limiters(vec![Limiter::NetworkBandwidth]);
+        assert_eq!(network.judge(Some(&untried), &[]), Outcome::NotClear);
         let hole = Truth::Reason("holes".into());
         let said = verdict(Limiter::DeviceOps, Confidence::Likely);
         assert_eq!(hole.judge(Some(&said), &["holes"]), Outcome::Right);

@@ -246,7 +246,7 @@ fn of_target(run: &Run, facts: &mut Vec<Fact>) {
     each("physical block", &|device| device.physical_block_bytes.map(|bytes| size::binary(bytes.into())));
     of_geometry(run, facts);
     if !target.notes.is_empty() {
-        facts.push(Fact::words("known of it", target.notes.iter().cloned()));
+        facts.push(Fact::words("remark", target.notes.iter().cloned()));
     }
 }
 

@@ -82,6 +82,26 @@ impl Distribution {
     }
 }
 
+/// Buckets of an interval's latencies in documents, by power of two. Percentiles are made of finer ones.
+const BUCKETS_PER_OCTAVE_LOG2: u32 = 3;
+
+/// The same intervals with wider buckets, whose upper ends are at most an eighth above the latencies in them.
+pub fn coarse(mut intervals: Vec<Interval>) -> Vec<Interval> {
+    for interval in &mut intervals {
+        let buckets = std::mem::take(&mut interval.histogram);
+        let wide: Vec<_> = buckets.into_iter().map(|(upper_ns, count)| (wide_end(upper_ns), count)).collect();
+        merge_buckets(&mut interval.histogram, &wide);
+    }
+    intervals
+}
+
+/// Upper end of the wide bucket of a latency.
+fn wide_end(latency_ns: u64) -> u64 {
+    let octave = latency_ns.max(1).ilog2();
+    let width = 1 << octave.saturating_sub(BUCKETS_PER_OCTAVE_LOG2);
+    (latency_ns / width + 1).saturating_mul(width) - 1
+}
+
 /// Counts of all workers of a phase.
 #[derive(Debug, Default)]
 pub struct Collected {
@@ -258,6 +278,22 @@ mod tests {
         let mut delta = Delta { start_ns, end_ns, ops: latencies_ns.len() as u64, ..Delta::default() };
         latencies_ns.iter().for_each(|latency| delta.latencies.record(*latency));
         delta
+    }
+
+    #[test]
+    fn wide_buckets_hold_latencies_within_an_eighth() {
+        for latency_ns in [0, 1, 7, 8, 100, 127, 128, 143, 144, 1_000_000, LATENCY_MAX_NS] {
+            let end = wide_end(latency_ns);
+            assert!(
+                end >= latency_ns && end as f64 <= latency_ns as f64 * 1.125 + 1.0,
+                "{latency_ns}: {end}"
+            );
+            assert_eq!(wide_end(end), end);
+        }
+        let interval =
+            |histogram| Interval { start_ns: 0, length_ns: 1, ops: 6, bytes: 0, histogram, frame: None };
+        let wide = coarse(vec![interval(vec![(128, 1), (130, 2), (143, 1), (144, 2)])]);
+        assert_eq!(wide, [interval(vec![(143, 4), (159, 2)])]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use model::target::Target;
 use model::workload::{CacheMode, DataWork, Engine, FileVerb, SyncMode, Work};
 use model::{Trouble, spec};
 
-use crate::collect::{Collected, Distribution};
+use crate::collect::{self, Collected, Distribution};
 use crate::data_phase::DataOutcome;
 use crate::drive::Drive;
 use crate::file_phase::FileOutcome;
@@ -156,14 +156,17 @@ pub fn record(
     // After some workers have ended, the rate is no longer the same.
     let course = data.and_then(|_| SteadyState::of(collected.intervals(), measured.times.first_done_ns));
     let latency = collected.operations.latency().filter(|_| has_latency).map(|whole| {
-        // The latency covers the same part as the rate; the extremes cover everything.
+        // Of the same part as the rate; the extremes are of all operations.
         let all = collected.intervals();
         let intervals = course.as_ref().map_or(all, |course| course.part(all));
         let operations = Distribution::of(intervals);
         let (min, max) = (whole.min, whole.max);
         let latency = Latency { min, max, ..operations.latency().unwrap_or(whole) };
-        steady_state::with_intervals(latency, &operations.buckets(), intervals, circumstances.seed)
+        let latency =
+            steady_state::with_intervals(latency, &operations.buckets(), intervals, circumstances.seed);
+        (latency, operations.encoded().or_else(|| collected.operations.encoded()))
     });
+    let (latency, histogram) = latency.unzip();
     let mut record = PhaseRecord {
         reason,
         workload: workload_record,
@@ -184,7 +187,7 @@ pub fn record(
         ),
         latency_ns: latency,
         queueing_ns: collected.queueing.latency(),
-        histogram: collected.operations.encoded().filter(|_| has_latency),
+        histogram: histogram.flatten(),
         slowest_calls: Some(collected.slowest_chunk_ns)
             .filter(|time_ns| *time_ns > 0)
             .map(|time_ns| SlowestCalls { calls: CHUNK_CALLS, time_ns }),
@@ -203,7 +206,7 @@ pub fn record(
         rounds: std::mem::take(&mut measured.rounds),
         residency: measured.residency.take(),
         extents: measured.extents.take(),
-        intervals: collected.into_intervals(measured.end_ns),
+        intervals: collect::coarse(collected.into_intervals(measured.end_ns)),
         ..untried
     };
     record.notes = notes::notes(phase, &measured, &record);

@@ -9,7 +9,7 @@ use report::compare::{self, Limit, Reached, Side};
 
 use crate::cli::{CompareArguments, ComparisonFormat, ShownArguments};
 use crate::exit::{self, Failure};
-use crate::{Done, front_ends, outputs, store, terminal};
+use crate::{Done, front_ends, outputs, run_names, store, terminal};
 
 /// Compares.
 pub fn compare(arguments: &CompareArguments) -> Done {
@@ -163,16 +163,11 @@ fn read_all(words: &[String]) -> Read {
 fn read(word: &str) -> Result<Source, String> {
     let path = store::find(word)?;
     let text = store::text(&path)?;
-    // A place in the store says more than the name of its file.
-    let name = if word.starts_with('@') { word.to_owned() } else { stem(&path) };
+    let name = run_names::short(&path);
     if let Some(found) = front_ends::found_in(&text) {
         return found.side(name, &shown(&path)).map(Source::Foreign);
     }
     Ok(Source::Run { name, run: Box::new(store::parse(&path, &text)?), path })
-}
-
-fn stem(path: &Path) -> String {
-    path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
 fn shown(path: &Path) -> String {

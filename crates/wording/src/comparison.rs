@@ -171,7 +171,7 @@ pub fn unsettled(comparison: &Comparison) -> Vec<(Vec<String>, String)> {
         told.iter().map(|(subject, change)| format!("{subject} ({})", needed(change))).collect();
     match listed.is_empty() {
         true => Vec::new(),
-        false => vec![(listed, format!("cannot tell; so many {} would", each(comparison)))],
+        false => vec![(listed, format!("cannot tell; in brackets, the {} that would", each(comparison)))],
     }
 }
 
@@ -259,9 +259,9 @@ fn detectable(comparison: &Comparison) -> Option<String> {
     };
     let (least, most) = (found(*least), found(*most));
     Some(match least == most || easiest.spec == hardest.spec {
-        true => format!("A change of a rate by {most} would be found four times of five."),
+        true => format!("Four times in five, these runs would find a change of a rate by {most}."),
         false => format!(
-            "A change of a rate would be found four times of five from {least} ({}) or, at worst, {most} ({}) on.",
+            "Four times in five, these runs would find a change of a rate by {least} ({}) or, at worst, {most} ({}).",
             subject(easiest),
             subject(hardest)
         ),

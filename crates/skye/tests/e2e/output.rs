@@ -42,6 +42,9 @@ fn a_run_prints_a_row_for_every_test_and_saves_a_document() {
     assert_eq!(phases(&run).len(), 11);
     for phase in run["phases"].as_array().unwrap() {
         assert!(phase["ops"].as_u64() > Some(0), "{phase:#}");
+        // Eight buckets to each power of two, from 1 ns to the longest call.
+        let buckets = phase["intervals"]["latency"]["upper_ns"].as_array().map_or(0, Vec::len);
+        assert!(buckets <= 8 * 37, "{buckets} buckets");
         // A tenth of a second is too short to be sure of anything, and never without a reason.
         let verdict = &phase["verdict"];
         assert_ne!(verdict["trust"], "ok", "{phase:#}");
