@@ -38,6 +38,8 @@ struct Section<'a> {
 #[template(path = "compare_card.html", whitespace = "minimize")]
 struct Card {
     anchor: String,
+    /// True for the card that is open when the page is opened.
+    is_first: bool,
     name: String,
     /// Name and mean of each side.
     sides: Vec<(String, String)>,
@@ -55,7 +57,7 @@ impl Cards {
         for group in page.comparison.rows.chunk_by(|one, other| one.spec == other.spec) {
             let spec = &group[0].spec;
             let anchor = anchor(spec, &mut taken);
-            let Some(card) = card(page, group, &anchor) else { continue };
+            let Some(card) = card(page, group, &anchor, cards.cards.is_empty()) else { continue };
             if cards.left > 0 || bytes + card.0.len() > bytes_max {
                 cards.left += 1;
                 continue;
@@ -91,7 +93,7 @@ fn anchor(spec: &str, taken: &mut HashSet<String>) -> String {
 }
 
 /// Makes the card of one test from its rows: its rate, and its latency if there is one.
-fn card(page: &Page<'_>, rows: &[Row], anchor: &str) -> Option<Markup> {
+fn card(page: &Page<'_>, rows: &[Row], anchor: &str, is_first: bool) -> Option<Markup> {
     let row = &rows[0];
     let middles: Vec<Option<&PhaseRecord>> =
         (0..page.comparison.sides.len()).map(|side| middle_of(page, side, &row.spec)).collect();
@@ -112,6 +114,7 @@ fn card(page: &Page<'_>, rows: &[Row], anchor: &str) -> Option<Markup> {
     let test = Row { measure: model::comparison::Measure::OpsPerSecond, ..row.clone() };
     Some(rendered(&Card {
         anchor: anchor.to_owned(),
+        is_first,
         name: name(&subject(&test)),
         sides: sides.collect(),
         chips: chips.collect(),
