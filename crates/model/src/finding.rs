@@ -70,7 +70,10 @@ impl Finding {
         match self {
             Self::ForeignIo { foreign_share: Share(share), .. }
             | Self::Steal { stolen_share: Share(share) }
-            | Self::WaitedForCpu { waited_share: Share(share) } => Some(*share),
+            | Self::WaitedForCpu { waited_share: Share(share) }
+            | Self::OthersOnCpus { others_share: Share(share) } => Some(*share),
+            // Bytes of others among those of the device.
+            Self::DeviceMovedForOthers { ratio: Ratio(ratio) } => Some(1.0 - ratio.max(1.0).recip()),
             Self::Drifted { first_ops_per_second, last_ops_per_second, .. } => {
                 Some(change(first_ops_per_second, last_ops_per_second))
             }
@@ -363,6 +366,8 @@ findings! {
     "cpu_contention" Suspect {
         /// Threads that waited for a CPU.
         WaitedForCpu { waited_share: Share }
+        /// CPU time of other programs, beside more threads than CPUs.
+        OthersOnCpus { others_share: Share }
     }
     "thermal" Suspect {
         /// A drive at its limit.

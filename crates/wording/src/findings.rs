@@ -266,6 +266,9 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
         WaitedForCpu { .. } => {
             ("threads waited for a CPU", "its threads waited for a CPU for {waited_share} of their time")
         }
+        OthersOnCpus { .. } => {
+            ("other programs used the CPUs", "other programs used {others_share} of all CPU time meanwhile")
+        }
         DriveHot { .. } => (
             "the drive is hot",
             "{device} was at {celsius} at the end of the test, and its limit is {limit_celsius}",

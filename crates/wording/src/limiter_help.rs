@@ -56,7 +56,7 @@ pub fn confidence(thresholds: &[Threshold]) -> String {
     filled(CONFIDENCE, &[thresholds.to_vec()])
 }
 
-const CONFIDENCE: &str = "Confirmed: three kinds of evidence agree, and none says otherwise. Likely, shown as ~: two do, \
+const CONFIDENCE: &str = "Confirmed: three kinds of evidence agree, and none says otherwise. Likely, shown as (likely): two do, \
     or one of them says otherwise. With fewer, or more that conflict, the row is not clear, and what was seen is told all \
     the same. On a disk that a hypervisor provides, the bandwidth and operations of the device are never confirmed: a \
     limit of the host or the provider looks the same from inside. Where other programs use more than {others_most} of all CPUs, \

@@ -8,7 +8,7 @@ use model::run::{Confidence, Verdict};
 use model::workload::{Arrival, DataVerb};
 
 use super::{device_busy, near_memory, seen};
-use crate::disturbance::used_cpus;
+use crate::disturbance::{self, used_cpus};
 use crate::reading::Reading;
 
 /// Threads that use this share of all CPUs leave none for another thread.
@@ -89,6 +89,9 @@ pub(super) fn contention(reading: &Reading<'_>) -> Option<Verdict> {
     )
 }
 
+/// Others that use this part of the CPUs that the test uses hold it back as much as its own threads hold back each other.
+const OTHERS_PART: f64 = 0.5;
+
 /// The test's own threads on all CPUs.
 pub(super) fn saturated(reading: &Reading<'_>) -> Option<Verdict> {
     let (own, cpus) = (own_cpus(reading), cpus(reading));
@@ -112,6 +115,11 @@ fn all_cpus(reading: &Reading<'_>) -> Verdict {
         reading.answers_if_full(),
     ];
     let share = reading.on_cpu() + reading.budget.run_queue;
+    let others = disturbance::of(&reading.input, |_| false).others_cpus;
+    if others >= OTHERS_PART * own {
+        let found = Verdict::new(Limiter::CpuContention, share, evidence).at_most(Confidence::Likely);
+        return found.advise([Advice::StopOthers {}]);
+    }
     Verdict::new(Limiter::CpuSaturated, share, evidence)
         // A device that is as busy as the CPUs would look the same.
         .at_most(Confidence::Likely)

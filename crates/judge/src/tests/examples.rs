@@ -5,7 +5,8 @@ use model::figure::Count;
 use model::finding::Finding;
 use model::request::Seconds;
 use model::run::{
-    CompressibleProbe, Conditions, DriveTemperature, Mark, Mode, Reread, RoundRecord, Trust, UpkeepRecord,
+    CompressibleProbe, Conditions, DriveTemperature, Helper, Mark, Mode, Reread, RoundRecord, Trust,
+    UpkeepRecord,
 };
 use model::size::Size;
 use model::target::{Backing, Device, DeviceKind};
@@ -609,6 +610,11 @@ examples! {
     programs_beside: cpu_contention SUSPECT, "read:rnd4k:t4",
         |w| w.budget().run_queue = 0.2;
     more_threads_than_cpus: cpu_contention QUIET, "read:rnd4k:t9", |w| w.budget().run_queue = 0.2;
+    programs_beside_many_threads: cpu_contention SUSPECT, "read:rnd4k:t9", |w| {
+        w.budget().run_queue = 0.2;
+        let hog = Helper { name: "hog".into(), pid: 7, is_kernel: false, cpu_share: 3.0 };
+        w.record.system.get_or_insert_default().helpers.push(hog);
+    };
     a_wait_now_and_then: cpu_contention QUIET, "read:rnd4k:t4", |w| w.budget().run_queue = 0.04;
 
     parity_of_parts_of_stripes: parity_writes

@@ -1,7 +1,7 @@
 //! Others on the same machine or host.
 
 use model::advice::Advice;
-use model::disturbance::SHARE_MAX;
+use model::disturbance::{OTHERS_CPUS_MAX, SHARE_MAX};
 use model::figure::{Celsius, Count, Share, Upkeep};
 use model::finding::Finding;
 
@@ -60,12 +60,18 @@ pub(super) fn upkeep(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     Some(Finding::OtherUpkeep { work: Upkeep(vec![other]) }.into())
 }
 
-/// Threads that had to wait for a CPU.
+/// Threads that had to wait for a CPU. More threads than CPUs wait for each other, which is no disturbance from outside:
+/// there, the CPU time of others counts.
 pub(super) fn cpu_contention(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let waited = input.record.budget.as_ref()?.run_queue;
-    // More threads than CPUs wait for each other; that is not a disturbance from outside.
-    let is_alone = input.phase.workload.threads <= input.environment.cpus;
-    (waited > SHARE_MAX && is_alone).then(|| {
-        TrapFinding::new(Finding::WaitedForCpu { waited_share: Share(waited) }, [Advice::StopOthers {}])
-    })
+    let cpus = input.environment.cpus;
+    let others = disturbance::of(input, |_| false).others_cpus;
+    let finding = if input.phase.workload.threads <= cpus {
+        Finding::WaitedForCpu { waited_share: Share(waited) }
+    } else if others > OTHERS_CPUS_MAX {
+        Finding::OthersOnCpus { others_share: Share(others / f64::from(cpus.max(1))) }
+    } else {
+        return None;
+    };
+    (waited > SHARE_MAX).then(|| TrapFinding::new(finding, [Advice::StopOthers {}]))
 }
