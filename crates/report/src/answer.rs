@@ -22,8 +22,8 @@ pub(crate) fn of_run(run: &Run) -> String {
         _ => sentences.push(limits(&measured)),
     }
     sentences.extend(compared_all(&run.phases).map(|is_right| match is_right {
-        true => "All that was read back was as written.".to_owned(),
-        false => "What was read back is not what was written: see below.".to_owned(),
+        true => "All data read back matched what was written.".to_owned(),
+        false => "Data read back differs from what was written: see below.".to_owned(),
     }));
     let marked = run.phases.iter().filter(|phase| mark(phase) != Mark::Remark).count();
     match (marked, run.phases.len()) {

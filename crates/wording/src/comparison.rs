@@ -171,7 +171,7 @@ pub fn unsettled(comparison: &Comparison) -> Vec<(Vec<String>, String)> {
         told.iter().map(|(subject, change)| format!("{subject} ({})", needed(change))).collect();
     match listed.is_empty() {
         true => Vec::new(),
-        false => vec![(listed, format!("cannot tell; in brackets, the {} that would", each(comparison)))],
+        false => vec![(listed, format!("cannot tell; brackets: {} needed", each(comparison)))],
     }
 }
 
@@ -259,9 +259,9 @@ fn detectable(comparison: &Comparison) -> Option<String> {
     };
     let (least, most) = (found(*least), found(*most));
     Some(match least == most || easiest.spec == hardest.spec {
-        true => format!("Four times in five, these runs would find a change of a rate by {most}."),
+        true => format!("These runs would find a rate that changed by {most} with a chance of 80 %."),
         false => format!(
-            "Four times in five, these runs would find a change of a rate by {least} ({}) or, at worst, {most} ({}).",
+            "These runs would find a rate that changed by {least} ({}), or at worst {most} ({}), with a chance of 80 %.",
             subject(easiest),
             subject(hardest)
         ),
@@ -310,12 +310,12 @@ pub fn headline(comparison: &Comparison) -> String {
     let mut said = match (parts.is_empty(), unknown) {
         (true, _) if !comparison.has_claims() => {
             let of = if comparison.is_interleaved { "pair" } else { "run a side" };
-            format!("One {of}: whether {} is faster cannot be told.", after.name)
+            format!("One {of}: whether \"{}\" is faster cannot be told.", after.name)
         }
-        (true, _) => format!("Whether {} is faster cannot be told from these runs.", after.name),
-        (false, 0) => format!("{} is {}.", after.name, parts.join(", ")),
+        (true, _) => format!("Whether \"{}\" is faster cannot be told from these runs.", after.name),
+        (false, 0) => format!("\"{}\" is {}.", after.name, parts.join(", ")),
         (false, _) => {
-            format!("{} is {}; in {} it cannot be told.", after.name, parts.join(", "), tests(unknown))
+            format!("\"{}\" is {}; in {} it cannot be told.", after.name, parts.join(", "), tests(unknown))
         }
     };
     said.push_str(&waiting(comparison));

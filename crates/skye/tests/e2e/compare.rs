@@ -203,7 +203,7 @@ fn a_file_that_is_no_run_is_named_and_the_others_are_compared() {
         let ran = compare(&[&a, &file], "").exits(2).says(&[said, &path]);
         assert_eq!(ran.stdout, "", "{path}");
         let ran = compare(&[&a, &file, &b], "").exits(2).says(&[said, &path]);
-        assert!(ran.stdout.contains("b is faster in 1 test"), "{path}: {}", ran.stdout);
+        assert!(ran.stdout.contains("\"b\" is faster in 1 test"), "{path}: {}", ran.stdout);
     }
     let other = devices.run("other.json", 200.0, 1, &["write:rnd4k:ops=100".to_owned()]);
     compare(&[&a, &other], "").exits(2).says(&["no test was measured on two sides", "write:rnd4k:ops=100"]);

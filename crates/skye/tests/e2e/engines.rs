@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::support::fuse::{Errno, Faults, Fuse};
 use crate::support::mounts::{LoopFs, Tmpfs};
-use crate::support::program::{Skye, assert_nothing_left, leftovers, parse_document, skye};
+use crate::support::program::{Skye, assert_nothing_left, intervals, leftovers, parse_document, skye};
 use crate::support::scratch;
 
 fn on(path: &Path) -> Skye {
@@ -241,14 +241,10 @@ fn a_simulated_device_goes_through_the_whole_pipeline_and_repeats_itself() {
         let expected = depth.min(8.0) * 10_000.0;
         assert!((rate / expected - 1.0).abs() < 1e-3, "{depth}: {rate} is not {expected}");
         assert_eq!(phase["status"], "done");
-        let frames = phase["intervals"].as_array().unwrap().iter().filter(|i| i["frame"].is_object());
-        assert_eq!(frames.count(), 200);
-        let in_flight: u64 = phase["intervals"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter_map(|interval| interval["frame"]["devices"][0]["in_flight_ns"].as_u64())
-            .sum();
+        let intervals = intervals(phase);
+        let frames: Vec<_> = intervals.iter().filter_map(|interval| interval.frame.as_ref()).collect();
+        assert_eq!(frames.len(), 200);
+        let in_flight: u64 = frames.iter().map(|frame| frame.devices[0].in_flight_ns).sum();
         // Little's law: the depth is the number of requests in flight.
         assert!((in_flight as f64 / 20e9 / depth - 1.0).abs() < 1e-3, "{depth}: {in_flight}");
         let is_knee = codes(phase).contains(&"knee");

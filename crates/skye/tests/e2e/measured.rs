@@ -9,7 +9,9 @@ use serde_json::Value;
 
 use crate::support::fuse::{Errno, Faults, Fuse};
 use crate::support::mounts::{LoopFs, run as run_command};
-use crate::support::program::{assert_nothing_left, document, leftovers, parse_document, phases, skye};
+use crate::support::program::{
+    assert_nothing_left, document, intervals, leftovers, parse_document, phases, skye,
+};
 use crate::support::scratch;
 
 fn phase<'a>(run: &'a Value, id: &str) -> &'a Value {
@@ -50,12 +52,7 @@ fn every_file_verb_works_in_every_form() {
         assert_eq!(phase["status"], "done", "{}: {}", phase["spec"], phase["reason"]);
         assert!(phase["ops"].as_u64() > Some(0), "{}", phase["spec"]);
         assert!(phase["rate"]["ops_per_second"].as_f64() > Some(0.0), "{}", phase["spec"]);
-        let in_intervals: u64 = phase["intervals"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter_map(|interval| interval["ops"].as_u64())
-            .sum();
+        let in_intervals: u64 = intervals(phase).iter().map(|interval| interval.ops).sum();
         assert_eq!(Some(in_intervals), phase["ops"].as_u64(), "{}: intervals lose nothing", phase["spec"]);
     }
     assert_nothing_left(home.path());

@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use model::run::{Interval, PhaseRecord};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -475,6 +476,11 @@ pub fn phases(run: &Value) -> Vec<(&str, &str)> {
         .iter()
         .map(|phase| (phase["name"].as_str().unwrap_or(""), phase["status"].as_str().unwrap_or("")))
         .collect()
+}
+
+/// Returns the intervals of a phase, which documents hold as columns.
+pub fn intervals(phase: &Value) -> Vec<Interval> {
+    serde_json::from_value::<PhaseRecord>(phase.clone()).expect("a phase of a run").intervals
 }
 
 /// Gives a file or directory to the user without rights.
