@@ -225,6 +225,10 @@ impl Formatter for Layout {
     }
 
     fn begin_array_value<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        // Blanks between the values of columns would be a sixth of a document.
+        if !first && self.depth > DEPTH_OF_LINES {
+            return writer.write_all(b",");
+        }
         self.separate(writer, first)
     }
 
