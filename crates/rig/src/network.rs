@@ -142,7 +142,9 @@ impl Network {
         self.serve(&home)?;
         self.connect(subnet)?;
         self.shape()?;
-        self.write_relay(&home, program)?;
+        if self.spec.delay_ns > 0 {
+            self.write_relay(&home, program)?;
+        }
         self.mount(&home, subnet)
     }
 

@@ -200,21 +200,9 @@ pub struct RunArguments {
     /// Save the run as JSON and CSV in this directory instead of the store.
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub output: Option<PathBuf>,
-    /// Write the run as JSON; - is stdout.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub json: Option<PathBuf>,
-    /// Write one CSV line per phase; - is stdout.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub csv: Option<PathBuf>,
-    /// Write a page with charts, which holds the run, too; - is stdout.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub html: Option<PathBuf>,
-    /// Write rates, latencies and limiters as OpenMetrics, for Prometheus' textfile collector; - is stdout.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub openmetrics: Option<PathBuf>,
-    /// Print one line at the end, for chats and monitoring.
-    #[arg(long, conflicts_with = "quiet")]
-    pub summary: bool,
+    /// The forms.
+    #[command(flatten)]
+    pub forms: FormArguments,
     /// Only results: no title and no plan on stdout, no progress and no warnings on stderr.
     #[arg(short, long)]
     pub quiet: bool,
@@ -315,15 +303,29 @@ pub struct ReportArguments {
     /// A file (JSON, or a page that holds it), or @ for the last saved run, @-1 for the one before.
     #[arg(default_value = "@", value_name = "RUN", allow_hyphen_values = true, value_hint = ValueHint::FilePath)]
     pub run: String,
-    /// Write it as JSON; - is stdout.
+    /// The forms.
+    #[command(flatten)]
+    pub forms: FormArguments,
+    /// Write its tables as Markdown; - is stdout.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub markdown: Option<PathBuf>,
+    /// The tables alone.
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Judge it again by the rules of this version, from nothing but the document.
+    #[arg(long)]
+    pub rejudge: bool,
+}
+
+/// Forms of a run, in files or on stdout.
+#[derive(Debug, Args)]
+pub struct FormArguments {
+    /// Write the run as JSON; - is stdout.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub json: Option<PathBuf>,
     /// Write one CSV line per phase; - is stdout.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub csv: Option<PathBuf>,
-    /// Write its tables as Markdown; - is stdout.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub markdown: Option<PathBuf>,
     /// Write a page with charts, which holds the run, too; - is stdout.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub html: Option<PathBuf>,
@@ -333,12 +335,6 @@ pub struct ReportArguments {
     /// Print one line, for chats and monitoring.
     #[arg(long, conflicts_with = "quiet")]
     pub summary: bool,
-    /// The tables alone.
-    #[arg(short, long)]
-    pub quiet: bool,
-    /// Judge it again by the rules of this version, from nothing but the document.
-    #[arg(long)]
-    pub rejudge: bool,
 }
 
 /// A row of a run.

@@ -5,9 +5,11 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
-use model::Trouble;
+use model::{Run, Trouble};
+use report::html::Embed;
 use run::patience;
 
+use crate::cli::FormArguments;
 use crate::exit::Failure;
 use crate::{inputs, store, terminal};
 
@@ -79,6 +81,19 @@ pub fn check_apart(output: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
                 .remedy("give it another name"),
         )),
     }
+}
+
+/// A run as a document.
+pub type Form = fn(&Run) -> String;
+
+/// Returns the files that were asked for, each with its form; JSON is the first.
+pub fn forms(arguments: &FormArguments) -> [(Option<&Path>, Form); 4] {
+    [
+        (arguments.json.as_deref(), report::json::write),
+        (arguments.csv.as_deref(), report::csv::write),
+        (arguments.html.as_deref(), |run| report::html::page(run, Embed::Run)),
+        (arguments.openmetrics.as_deref(), report::openmetrics::write),
+    ]
 }
 
 /// Checks that no two documents share stdout or a file.

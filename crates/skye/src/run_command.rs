@@ -10,7 +10,6 @@ use model::Plan;
 use model::plan;
 use model::run::{Environment, PhaseRecord, Run, Trust};
 use observe::Root;
-use report::html::Embed;
 use report::text::{self, Detail, Kind, Style, Widths};
 
 use crate::Done;
@@ -25,11 +24,7 @@ use crate::{outputs, preset, run_names, store, terminal};
 
 /// Measures.
 pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
-    let detail = match (arguments.summary, arguments.quiet) {
-        (true, _) => Detail::Summary,
-        (false, true) => Detail::Table,
-        (false, false) => detail,
-    };
+    let detail = detail.unless(arguments.forms.summary, arguments.quiet);
     let started = Instant::now();
     let started_at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
     if !arguments.quiet {
@@ -96,9 +91,7 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
 
 /// The documents that were asked for by name.
 fn documents(arguments: &RunArguments) -> impl Iterator<Item = &Path> {
-    [&arguments.json, &arguments.csv, &arguments.html, &arguments.openmetrics]
-        .into_iter()
-        .filter_map(Option::as_deref)
+    outputs::forms(&arguments.forms).into_iter().filter_map(|(file, _)| file)
 }
 
 /// Rows on a terminal while the run goes on. At the end, the answer is written over them.
@@ -252,17 +245,10 @@ fn save(arguments: &RunArguments, run: &Run, reserved: Option<&Path>) -> Result<
 }
 
 fn write_outputs(arguments: &RunArguments, run: &Run) -> Result<(), Failure> {
-    if let Some(file) = &arguments.json {
-        outputs::write(file, report::json::write(run))?;
-    }
-    if let Some(file) = &arguments.csv {
-        outputs::write(file, report::csv::write(run))?;
-    }
-    if let Some(file) = &arguments.html {
-        outputs::write(file, report::html::page(run, Embed::Run))?;
-    }
-    if let Some(file) = &arguments.openmetrics {
-        outputs::write(file, report::openmetrics::write(run))?;
+    for (file, form) in outputs::forms(&arguments.forms) {
+        if let Some(file) = file {
+            outputs::write(file, form(run))?;
+        }
     }
     Ok(())
 }

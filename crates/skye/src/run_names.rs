@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// Length of the time in the name of a file: "20261122T140307Z".
-const TIME_LEN: usize = 16;
+pub const TIME_LEN: usize = 16;
 
 /// Returns the name that is printed and can be typed; the whole stem if the file is named otherwise.
 pub fn short(path: &Path) -> String {

@@ -262,7 +262,8 @@ pub fn runs() -> Vec<PathBuf> {
     // Of two runs that began in the same second, the one that was saved last is the later.
     let saved = |path: &PathBuf| path.metadata().and_then(|found| found.modified()).ok();
     let second = |path: &PathBuf| {
-        path.file_stem().map(|stem| stem.to_string_lossy().chars().take(16).collect::<String>())
+        path.file_stem()
+            .map(|stem| stem.to_string_lossy().chars().take(run_names::TIME_LEN).collect::<String>())
     };
     paths.sort_by_cached_key(|path| (second(path), saved(path)));
     paths.reverse();

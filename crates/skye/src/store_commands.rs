@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use model::Trouble;
-use report::html::Embed;
 use report::list::{Entry, Summary};
 use report::slug;
 use report::text::Detail;
@@ -16,24 +15,18 @@ use run::{Cleaned, patience};
 use crate::Done;
 use crate::cli::{ListArguments, ReportArguments, WhyArguments};
 use crate::exit::{self, Failure};
+
 use crate::signals::Interruption;
 use crate::{front_ends, outputs, run_names, store, terminal};
 
-type Form = fn(&model::Run) -> String;
-
 /// `skye report`
 pub fn report(arguments: &ReportArguments, detail: Detail) -> Done {
-    let forms: [(Option<&Path>, Form); 5] = [
-        (arguments.json.as_deref(), report::json::write),
-        (arguments.csv.as_deref(), report::csv::write),
-        (arguments.markdown.as_deref(), report::markdown::write),
-        (arguments.html.as_deref(), |run| report::html::page(run, Embed::Run)),
-        (arguments.openmetrics.as_deref(), report::openmetrics::write),
-    ];
+    let markdown = (arguments.markdown.as_deref(), report::markdown::write as outputs::Form);
+    let forms: Vec<_> = outputs::forms(&arguments.forms).into_iter().chain([markdown]).collect();
     let path = store::find(&arguments.run).map_err(Failure::Refused)?;
     let text = store::text(&path).map_err(Failure::Refused)?;
     if let Some(found) = front_ends::found_in(&text) {
-        let wants_more = arguments.summary || forms.iter().any(|(file, _)| file.is_some());
+        let wants_more = arguments.forms.summary || forms.iter().any(|(file, _)| file.is_some());
         return match wants_more || arguments.rejudge {
             false => found.show(&path.to_string_lossy()),
             true => Err(Failure::Refused(format!(
@@ -62,11 +55,7 @@ pub fn report(arguments: &ReportArguments, detail: Detail) -> Done {
         }
     }
     if !written {
-        let detail = match (arguments.summary, arguments.quiet) {
-            (true, _) => Detail::Summary,
-            (false, true) => Detail::Table,
-            (false, false) => detail,
-        };
+        let detail = detail.unless(arguments.forms.summary, arguments.quiet);
         terminal::print_line(&report::text::screen(&run, detail, &terminal::style()))?;
     }
     Ok(exit::DONE)

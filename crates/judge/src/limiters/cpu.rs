@@ -115,8 +115,7 @@ fn all_cpus(reading: &Reading<'_>) -> Verdict {
         reading.answers_if_full(),
     ];
     let share = reading.on_cpu() + reading.budget.run_queue;
-    let others = disturbance::of(&reading.input, |_| false).others_cpus;
-    if others >= OTHERS_PART * own {
+    if disturbance::of(&reading.input, |_| false).others_cpus >= OTHERS_PART * own {
         let found = Verdict::new(Limiter::CpuContention, share, evidence).at_most(Confidence::Likely);
         return found.advise([Advice::StopOthers {}]);
     }

@@ -260,28 +260,6 @@ impl IntervalColumns {
             frame: FrameColumns::of(intervals),
         }
     }
-
-    fn rows(&self) -> Option<Vec<Interval>> {
-        let mut with_frame = 0;
-        let mut row = |index: usize| {
-            let frame = match &self.frame {
-                Some(frame) if frame.missing.binary_search(&index).is_err() => {
-                    with_frame += 1;
-                    Some(frame.row(with_frame - 1)?)
-                }
-                _ => None,
-            };
-            Some(Interval {
-                start_ns: self.start_ns.get(index)?,
-                length_ns: self.length_ns.get(index)?,
-                ops: self.ops.get(index)?,
-                bytes: self.bytes.get(index)?,
-                histogram: self.latency.as_ref().map_or(Some(Vec::new()), |latency| latency.row(index))?,
-                frame,
-            })
-        };
-        (0..self.count).map(&mut row).collect()
-    }
 }
 
 /// Rounds of a test on files.
@@ -295,12 +273,6 @@ pub(super) struct Rounds {
     columns: RoundColumns,
 }
 
-impl Rounds {
-    fn rows(&self) -> Option<Vec<RoundRecord>> {
-        (0..self.count).map(|index| self.columns.row(index)).collect()
-    }
-}
-
 /// More rows than any version keeps. Above it, the count of a damaged document must not take memory.
 const ROWS_MAX: usize = 1 << 20;
 
@@ -308,32 +280,46 @@ const ROWS_MAX: usize = 1 << 20;
 trait Tabular: Sized {
     type Columns: for<'de> Deserialize<'de>;
 
-    fn count(columns: &Self::Columns) -> usize;
+    /// Returns the rows; `None` if a column has too few values.
     fn rows(columns: &Self::Columns) -> Option<Vec<Self>>;
 }
 
 impl Tabular for Interval {
     type Columns = IntervalColumns;
 
-    fn count(columns: &IntervalColumns) -> usize {
-        columns.count
-    }
-
     fn rows(columns: &IntervalColumns) -> Option<Vec<Self>> {
-        columns.rows()
+        let mut with_frame = 0;
+        rows(columns.count, |index| {
+            let frame = match &columns.frame {
+                Some(frame) if frame.missing.binary_search(&index).is_err() => {
+                    with_frame += 1;
+                    Some(frame.row(with_frame - 1)?)
+                }
+                _ => None,
+            };
+            let latency = columns.latency.as_ref();
+            Some(Self {
+                start_ns: columns.start_ns.get(index)?,
+                length_ns: columns.length_ns.get(index)?,
+                ops: columns.ops.get(index)?,
+                bytes: columns.bytes.get(index)?,
+                histogram: latency.map_or(Some(Vec::new()), |latency| latency.row(index))?,
+                frame,
+            })
+        })
     }
 }
 
 impl Tabular for RoundRecord {
     type Columns = Rounds;
 
-    fn count(columns: &Rounds) -> usize {
-        columns.count
-    }
-
     fn rows(columns: &Rounds) -> Option<Vec<Self>> {
-        columns.rows()
+        rows(columns.count, |index| columns.columns.row(index))
     }
+}
+
+fn rows<T>(count: usize, row: impl FnMut(usize) -> Option<T>) -> Option<Vec<T>> {
+    (count <= ROWS_MAX).then(|| (0..count).map(row).collect())?
 }
 
 struct Either<T>(std::marker::PhantomData<T>);
@@ -351,8 +337,7 @@ impl<'de, T: Tabular + Deserialize<'de>> Visitor<'de> for Either<T> {
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Vec<T>, A::Error> {
         let columns = T::Columns::deserialize(MapAccessDeserializer::new(map))?;
-        let rows = Some(&columns).filter(|columns| T::count(columns) <= ROWS_MAX).and_then(T::rows);
-        rows.ok_or_else(|| A::Error::custom("a column has fewer values than there are rows"))
+        T::rows(&columns).ok_or_else(|| A::Error::custom("a column has fewer values than there are rows"))
     }
 }
 

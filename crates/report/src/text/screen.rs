@@ -30,6 +30,18 @@ pub enum Detail {
     All,
 }
 
+impl Detail {
+    /// Returns less detail, if that was asked for: one line, or the tables alone.
+    #[must_use]
+    pub fn unless(self, is_summary: bool, is_quiet: bool) -> Self {
+        match (is_summary, is_quiet) {
+            (true, _) => Self::Summary,
+            (false, true) => Self::Table,
+            (false, false) => self,
+        }
+    }
+}
+
 /// Renders the run with that detail, without the line that says where it is saved.
 pub fn screen(run: &Run, detail: Detail, style: &Style) -> String {
     let tables = table(&run.phases, &Widths::of_run(run), style);
