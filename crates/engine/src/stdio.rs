@@ -5,6 +5,7 @@
 //! process with one thread. That process runs the same program and gets its commands over a socket ([`protocol`]).
 
 pub mod protocol;
+mod unlocked;
 
 use std::cell::RefCell;
 use std::ffi::c_int;
@@ -25,14 +26,13 @@ use crate::clock::Monotonic;
 use crate::data::Verifier;
 use crate::failure::Cause;
 use crate::stdio::protocol::{Channel, Command, Counts, Job, Report};
+use crate::stdio::unlocked::{getc_unlocked, putc_unlocked};
 use crate::worker::Stamping;
 
 // SAFETY: these are the declarations of POSIX; the libc crate has none of them.
 unsafe extern "C" {
     fn putc(byte: c_int, stream: *mut FILE) -> c_int;
-    fn putc_unlocked(byte: c_int, stream: *mut FILE) -> c_int;
     fn getc(stream: *mut FILE) -> c_int;
-    fn getc_unlocked(stream: *mut FILE) -> c_int;
 }
 
 /// Bytes of a buffer that musl reserves for `ungetc`, besides those that it buffers in.
