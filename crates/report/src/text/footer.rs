@@ -66,12 +66,13 @@ pub(super) fn beside(run: &Run, of_document: &Path) -> Option<String> {
     Some(format!("`{command}`: output beside {tests} in {place}"))
 }
 
-/// Says how many tests finished, if the run was ended early.
+/// Says how many tests finished, if the run was ended before it came to all of them. A test that ended early has a mark
+/// of its own.
 pub(crate) fn partial(run: &Run) -> Option<String> {
-    if run.run_status == RunStatus::Complete {
+    let planned = run.plan.phases.len() * run.plan.repetitions.max(1) as usize;
+    if run.run_status == RunStatus::Complete || run.phases.len() >= planned {
         return None;
     }
-    let planned = run.plan.phases.len() * run.plan.repetitions.max(1) as usize;
     let measured = run.phases.iter().filter(|phase| phase.status == Status::Done).count();
     Some(format!("{measured} of {planned} tests finished"))
 }
