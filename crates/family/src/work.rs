@@ -16,7 +16,8 @@ pub fn request(program: impl Into<String>, tests: Vec<String>, size_bytes: Optio
         size: size_bytes.map(Size::Bytes),
         total: Some(TOTAL),
         cache: Some(CacheMode::AsIs),
-        probe: Some(Probing::None),
+        // Only streams from a server are tried: the programs' tests end by counts.
+        probe: Some(Probing::Reads),
         // The tests write as much as was asked for.
         write_limit: Some(Size::Bytes(WRITE_LIMIT_BYTES_MAX)),
         // The originals keep no space free; files that do not fit are refused all the same.

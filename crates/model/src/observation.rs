@@ -89,6 +89,8 @@ observations! {
         RateStarted { ops_per_second: OpsPerSecond }
         /// Bytes that the device read for look-ups.
         ReadForLookups { read_bytes: MemoryBytes, lookups: Count }
+        /// Bytes that crossed the network while a test on files of a server ran.
+        CrossedForOps { sent_bytes: MemoryBytes, received_bytes: MemoryBytes, ops: Count }
         /// Share of the bytes that came from memory.
         ReadFromMemory { cached_share: Share }
         /// Share of the bytes that the device took, and dirty bytes that were left at the end.

@@ -21,7 +21,7 @@ use crate::spec::{self, Defaults};
 use crate::sweep::Sweep;
 use crate::target::{Backing, Target};
 use crate::trouble::Trouble;
-use crate::workload::{Arrival, CacheMode, DataWork, Engine, Probing, SyncMode, Work, Workload};
+use crate::workload::{Arrival, CacheMode, DataWork, Engine, Probing, Work, Workload};
 use asked::{Asked, Swept, add_possible, check_shares, expand, phase_id};
 pub use checks::shared_directory;
 use checks::{check_buffers, check_cold, check_direct, check_links, check_polling};
@@ -340,7 +340,7 @@ impl Plan {
     /// A counted phase ends with its count. A test at a given rate is there to measure latencies. The rate of writes
     /// into the page cache is known only after the sync. Simulated time costs nothing.
     pub fn until_of(&self, phase: &PlannedPhase) -> Option<Until> {
-        let is_cached = |data: &DataWork| data.writes() && !data.direct && data.sync == SyncMode::End;
+        let is_cached = |data: &DataWork| data.writes() && !data.direct && data.sync.has_end();
         let is_told = |data: &DataWork| {
             data.arrival == Arrival::Closed && !(is_cached(data) && phase.engine.needs_files())
         };

@@ -83,7 +83,11 @@ pub const DATA_KEYS: &[Key] = &[
     Key { name: "read", value: "PERCENT", help: "share of reads in rw (50)" },
     Key { name: "update", value: "", help: "what rw writes was read just before" },
     Key { name: "reread", value: "", help: "each block is read again after it was written (rewrite)" },
-    Key { name: "sync", value: "none|end|each", help: "when writes are made durable (end)" },
+    Key {
+        name: "sync",
+        value: "none|close|end|each",
+        help: "when writes are made durable (end); close: never, but files are closed within the measured time",
+    },
     Key { name: "shared", value: "", help: "all threads in one file" },
     Key { name: "files", value: "N", help: "all threads in N files (one for each thread)" },
     Key {
@@ -251,7 +255,7 @@ fn parse_data<'a>(
                 return Err(format!("`reread` has no meaning for {verb}; write rewrite:reread"));
             }
             ("sync", Some("each")) if verb.is_bytes() => {
-                return Err(format!("`{word}`: no program makes each byte durable; write sync=none|end"));
+                return Err(format!("`{word}`: no program makes each byte durable; write sync=none|close|end"));
             }
             ("sync", Some(value)) if verb.writes() => data.sync = parse_word(key, value)?,
             ("rate", Some(value)) if in_blocks => data.arrival = parse_rate(value)?,
@@ -351,7 +355,7 @@ fn check_fresh(data: &mut DataWork) -> Result<(), String> {
 fn check_reread(data: &DataWork) -> Result<(), String> {
     if data.reread && data.sync == SyncMode::Each {
         return Err(
-            "reread reads what was just written, before it is durable; write sync=none|end, or leave reread \
+            "reread reads what was just written, before it is durable; write sync=none|close|end, or leave reread \
                     away"
                 .into(),
         );
@@ -477,6 +481,9 @@ fn parse_files<'a>(
                 files.levels = parse_number(key, value, 1..=u64::from(LEVELS_MAX))? as u32;
             }
             ("order", Some(value)) => files.order = parse_word(key, value)?,
+            ("sync", Some("close")) => {
+                return Err(format!("`{word}`: {verb} closes each file by itself; write sync=none|end|each"));
+            }
             ("sync", Some(value)) => files.sync = parse_word(key, value)?,
             ("passes", Some(value)) => files.passes = Some(parse_number(key, value, 1..=u64::MAX)?),
             ("shared", None) => files.shared = true,

@@ -187,6 +187,9 @@ spec_words! {
     SyncMode {
         /// Never.
         None = "none",
+        /// Never, but the files are closed at the end, within the measured time. A network file system sends at a close
+        /// all that it holds back.
+        Close = "close",
         /// Once, at the end, inside the measured time.
         End = "end",
         /// After every operation.
@@ -245,6 +248,18 @@ impl DataVerb {
     /// Returns true if it reads data.
     pub fn reads(self) -> bool {
         !matches!(self, Self::Write | Self::Fsync | Self::ByteWrite | Self::PutcWrite)
+    }
+}
+
+impl SyncMode {
+    /// Returns true if changes are durable when the test is over.
+    pub fn is_durable(self) -> bool {
+        matches!(self, Self::End | Self::Each)
+    }
+
+    /// Returns true if a step at the end of the test counts within its time.
+    pub fn has_end(self) -> bool {
+        matches!(self, Self::Close | Self::End)
     }
 }
 

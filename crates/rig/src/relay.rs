@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,8 @@ use crate::text::{parse_time, time};
 const RELAY: &str = "relay";
 /// Most bytes to pass on at a time: the capacity of a pipe.
 const CHUNK_BYTES: usize = 64 << 10;
+/// Most bytes on the way in one direction. They fill 2 Gbit/s over 4 ms; a way that holds more would swallow files whole.
+const WINDOW_BYTES: usize = 1 << 20;
 
 /// Returns a script that starts `behind` with its own arguments, with this delay in each direction. The script calls
 /// `program`: our own command line without the words of a rig.
@@ -70,12 +72,36 @@ pub(crate) fn run(words: &[OsString]) -> Result<(), Trouble> {
     back.map_err(fail)
 }
 
+/// Bytes on the way, and a signal for each arrival.
+#[derive(Default)]
+struct Way {
+    bytes: Mutex<usize>,
+    arrived: Condvar,
+}
+
+impl Way {
+    /// Waits until there is room for a part, and takes it.
+    fn enter(&self, bytes: usize) {
+        let full = |on_way: &mut usize| *on_way > 0 && *on_way + bytes > WINDOW_BYTES;
+        let on_way = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        *self.arrived.wait_while(on_way, full).unwrap_or_else(PoisonError::into_inner) += bytes;
+    }
+
+    fn leave(&self, bytes: usize) {
+        *self.bytes.lock().unwrap_or_else(PoisonError::into_inner) -= bytes;
+        self.arrived.notify_one();
+    }
+}
+
 /// Passes on all bytes until the end, each part after this delay.
 fn pass(mut from: impl Read + Send + 'static, mut to: impl Write, delay: Duration) -> io::Result<()> {
     let (sender, parts) = mpsc::channel::<(Instant, Vec<u8>)>();
+    let way = Arc::new(Way::default());
+    let entry = Arc::clone(&way);
     thread::spawn(move || {
         let mut buffer = vec![0; CHUNK_BYTES];
         while let Ok(count @ 1..) = from.read(&mut buffer) {
+            entry.enter(count);
             if sender.send((Instant::now() + delay, buffer[..count].to_vec())).is_err() {
                 break;
             }
@@ -85,6 +111,7 @@ fn pass(mut from: impl Read + Send + 'static, mut to: impl Write, delay: Duratio
     for (due, bytes) in parts {
         thread::sleep(due.saturating_duration_since(Instant::now()));
         to.write_all(&bytes)?;
+        way.leave(bytes.len());
     }
     Ok(())
 }

@@ -39,8 +39,10 @@ pub struct DataOutcome {
     pub first_done_ns: u64,
     /// Time at which the last worker was done.
     pub last_done_ns: u64,
-    /// Time at which the sync at the end was done; equals `last_done_ns` without a sync.
+    /// Time at which the step at the end was done, a sync or a close; equals `last_done_ns` without one.
     pub synced_ns: u64,
+    /// True if that step was done.
+    pub is_ended: bool,
     /// True if everything was made durable as asked.
     pub is_durable: bool,
     /// Bytes that the test worked on.
@@ -383,20 +385,20 @@ fn measure(
         (failure, outcome.is_damaged) = first_failure(reports, group.as_deref(), task.directory);
         failure = trouble.or(failure);
     }
-    let syncs = data.writes() && data.sync == SyncMode::End && group.is_some();
+    let has_end = data.writes() && data.sync.has_end() && group.is_some();
     // After an interruption the files are removed, and with them the data to sync.
-    if failure.is_none() && syncs && !drive.is_stopped() {
-        let stride = pool.len();
-        (0..pool.len()).for_each(|index| pool.command(index, Command::Sync { stride }));
+    if failure.is_none() && has_end && !drive.is_stopped() {
+        let (stride, is_sync) = (pool.len(), data.sync.is_durable());
+        (0..pool.len()).for_each(|index| pool.command(index, Command::Finish { stride, is_sync }));
         let (reports, trouble) = drive.answers(&mut pool, Expected::WhileDataMoves, true);
         let end_ns = reports.iter().flatten().map(|report| report.end_ns).max();
         outcome.synced_ns =
             end_ns.map_or(outcome.last_done_ns, |end_ns| end_ns.saturating_sub(drive.start_ns));
         failure = trouble.or(first_failure(reports, group.as_deref(), task.directory).0);
-        outcome.is_durable = failure.is_none();
+        outcome.is_ended = failure.is_none();
     }
     let each = data.writes() && data.sync == SyncMode::Each && group.is_some();
-    outcome.is_durable |= failure.is_none() && each;
+    outcome.is_durable = failure.is_none() && (each || outcome.is_ended && data.sync.is_durable());
     drive.end();
     let dismissed = pool.dismiss(drive.meter.movement());
     outcome.failure = failure.or(dismissed.err());

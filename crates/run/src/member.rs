@@ -27,6 +27,7 @@ use engine::worker::{Ended, Layout, Limits, Stamping, Worker};
 use engine::{Call, DataEngine, Failure};
 use model::Trouble;
 use model::workload::{DataVerb, DataWork, Engine, SyncMode};
+use rustix::io::Errno;
 
 use crate::stdio_child::StdioChild;
 use crate::worker_pool::{Mailbox, Work, Worker as Who, place_near};
@@ -40,10 +41,12 @@ pub enum Command {
         /// Instant after which nothing starts.
         deadline_ns: u64,
     },
-    /// Make every `stride`-th file durable, from the member's own number on.
-    Sync {
+    /// End every `stride`-th file, from the member's own number on.
+    Finish {
         /// Number of members.
         stride: usize,
+        /// True to make it durable, false to close it.
+        is_sync: bool,
     },
 }
 
@@ -250,7 +253,7 @@ impl<const NOP: bool> Maker for UringMaker<NOP> {
         let reads = V::STEPS.contains(&Call::Read);
         UringEngine::new(files, block_bytes, part.iodepth, reads, writes::<V>(part), self.0).map_err(
             |error| {
-                let errno = rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO);
+                let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
                 Failure { call: "io_uring_setup", file: 0, offset_bytes: None, cause: errno.into() }
             },
         )
@@ -308,7 +311,7 @@ where
             }
         };
         mailbox.report(report);
-        serve_syncs(mailbox, &files, number as usize);
+        serve_ends(mailbox, &files, number as usize);
     };
     (Box::new(body), reader)
 }
@@ -347,7 +350,7 @@ pub fn byte_work(data: &DataWork, part: BytePart, timer: Timer) -> (Work<Command
         mailbox.ready();
         let Some(Command::Start { start_ns, deadline_ns }) = mailbox.next() else { return };
         mailbox.report(worker.run(start_ns, deadline_ns).into());
-        serve_syncs(mailbox, &files, number as usize);
+        serve_ends(mailbox, &files, number as usize);
     };
     (Box::new(body), reader)
 }
@@ -411,7 +414,7 @@ pub fn stdio_work(
             }
         };
         mailbox.report(report);
-        serve_syncs(mailbox, &files, number as usize);
+        serve_ends(mailbox, &files, number as usize);
         drop(kept);
     };
     (Box::new(body), reader)
@@ -438,14 +441,16 @@ impl From<Ended> for Report {
     }
 }
 
-/// Makes files durable at each command.
-pub fn serve_syncs(mailbox: &Mailbox<Command, Report>, files: &[OwnedFd], number: usize) {
-    while let Some(Command::Sync { stride }) = mailbox.next() {
+/// Makes files durable, or closes them, at each command.
+pub fn serve_ends(mailbox: &Mailbox<Command, Report>, files: &[OwnedFd], number: usize) {
+    while let Some(Command::Finish { stride, is_sync }) = mailbox.next() {
+        let (call, end): (_, fn(&OwnedFd) -> _) =
+            if is_sync { ("fdatasync", |file| rustix::fs::fdatasync(file)) } else { ("close", close_once) };
         let mut result = Ok(());
         for (index, file) in files.iter().enumerate().skip(number).step_by(stride) {
-            if let Err(errno) = rustix::fs::fdatasync(file) {
+            if let Err(errno) = end(file) {
                 let file = index as u64;
-                let failure = Failure { call: "fdatasync", file, offset_bytes: None, cause: errno.into() };
+                let failure = Failure { call, file, offset_bytes: None, cause: errno.into() };
                 result = result.and(Err(failure));
             }
         }
@@ -455,4 +460,10 @@ pub fn serve_syncs(mailbox: &Mailbox<Command, Report>, files: &[OwnedFd], number
             ..Ended { end_ns, result: Ok(()), is_covered: true, missed: 0 }.into()
         });
     }
+}
+
+/// Closes a second descriptor of a file. A network file system then sends all that it holds back of the file, as at the
+/// close of the first.
+fn close_once(file: &OwnedFd) -> Result<(), Errno> {
+    engine::files::close(rustix::io::fcntl_dupfd_cloexec(file, 0)?)
 }

@@ -15,7 +15,7 @@ use model::run::{
     WorkloadRecord,
 };
 use model::target::Target;
-use model::workload::{CacheMode, DataWork, Engine, FileVerb, SyncMode, Work};
+use model::workload::{CacheMode, DataWork, Engine, FileVerb, Work};
 use model::{Trouble, spec};
 
 use crate::collect::{self, Collected, Distribution};
@@ -225,6 +225,8 @@ pub struct Times {
     pub work_ns: u64,
     /// Time with the sync; `None` if nothing was made durable.
     pub durable_ns: Option<u64>,
+    /// Time until all files were closed; `None` unless the test ends with that.
+    pub closed_ns: Option<u64>,
     /// True if writes went into the page cache first.
     pub cached_writes: bool,
     /// Time at which the first worker was done.
@@ -294,7 +296,8 @@ impl PhaseTotals {
             times: Times {
                 work_ns: outcome.last_done_ns,
                 durable_ns: outcome.is_durable.then_some(outcome.synced_ns),
-                cached_writes: data.writes() && !data.direct && data.sync == SyncMode::End,
+                closed_ns: (outcome.is_ended && !outcome.is_durable).then_some(outcome.synced_ns),
+                cached_writes: data.writes() && !data.direct && data.sync.has_end(),
                 first_done_ns: outcome.first_done_ns,
                 last_done_ns: outcome.last_done_ns,
             },
@@ -383,7 +386,7 @@ fn rate(
         (Some(_), Some(course)) => Some(with_sync(course, sync_ns, collected.ops)),
         (Some(durable), None) => Some(durable),
         // Data that only reached the cache gives no rate of storage.
-        (None, _) if times.cached_writes => None,
+        (None, _) if times.cached_writes => times.closed_ns.and_then(per_second),
         (None, Some(course)) => Some(course.ops_per_second),
         (None, None) => whole,
     };

@@ -19,6 +19,9 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
         DeviceBusy { .. } => "{device} was busy for {busy_share} of the time",
         RateStarted { .. } => "operations started at {ops_per_second}",
         ReadForLookups { .. } => "the device read {read_bytes} for {lookups} look-ups",
+        CrossedForOps { .. } => {
+            "{sent_bytes} were sent to the server, and {received_bytes} received, for {ops} operations"
+        }
         ReadFromMemory { .. } => "{cached_share} of the bytes came from memory, not from the device",
         DeviceTook { .. } => {
             "{written_share} of the bytes reached the device, and {dirty_bytes} were still in memory at the end"

@@ -40,12 +40,13 @@ pub fn translate(options: &Options, cpus: u32, memory_bytes: u64, is_simulated: 
     // Each thread writes its last block whole.
     let blocks = (size_mib << 20).div_ceil(u64::from(threads)).div_ceil(BLOCK_BYTES).max(1);
     let size_bytes = blocks * BLOCK_BYTES * u64::from(threads);
-    let sync = if options.cache == CacheMode::AsIs { "none" } else { "end" };
+    // The time of the writes includes the close of their files; the IOPS test ends with its time.
+    let (sync, iops_sync) = if options.cache == CacheMode::AsIs { ("close", "none") } else { ("end", "end") };
     let fresh = if is_simulated { "passes=1" } else { "fresh" };
     let tests = vec![
         format!("write:seq64k:t{threads}:buffered:sync={sync}:{fresh}"),
         format!("read:seq64k:t{threads}:buffered:passes=1"),
-        format!("rw:rnd512:q1t{threads}:buffered:sync={sync}:read=90"),
+        format!("rw:rnd512:q1t{threads}:buffered:sync={iops_sync}:read=90"),
     ];
     let request = Request {
         time: Some(Seconds(options.iops_seconds)),
@@ -167,14 +168,12 @@ mod tests {
     fn caches_are_cold_unless_it_is_said_otherwise() {
         for (line, cache, sync, told) in [
             ("", CacheMode::Cold, "sync=end", "own pages are dropped"),
-            ("-cache as-is", CacheMode::AsIs, "sync=none", "nothing is dropped"),
+            ("-cache as-is", CacheMode::AsIs, "sync=close", "nothing is dropped"),
             ("-cache drop-all", CacheMode::DropAll, "sync=end", "all caches of this machine"),
         ] {
             let translation = translated(line);
             assert_eq!(translation.request.cache, Some(cache));
-            assert!(
-                translation.request.tests[0].contains(sync) && translation.request.tests[2].contains(sync)
-            );
+            assert!(translation.request.tests[0].contains(sync));
             assert!(translation.notes.concat().contains(told), "{:?}", translation.notes);
         }
     }

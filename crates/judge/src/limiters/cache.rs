@@ -6,7 +6,7 @@ use model::figure::{Count, Figure, MemoryBytes, Share, Threshold};
 use model::observation::Observation;
 use model::run::{Confidence, Verdict};
 use model::target::Backing;
-use model::workload::{DataVerb, DataWork, FileVerb, SyncMode};
+use model::workload::{DataVerb, DataWork, FileVerb};
 
 use super::{near_memory, seen};
 use crate::reading::Reading;
@@ -15,6 +15,8 @@ use crate::reading::Reading;
 const FROM_DEVICE: f64 = 0.05;
 /// Smallest inode of any file system: that of the oldest format of ext2.
 const INODE_BYTES_MIN: u64 = 128;
+/// Look-ups came from the client if fewer than this share of them can have been sent to the server.
+const TO_SERVER: f64 = 0.1;
 /// Writes stayed in memory if the device took less than this share of them.
 const TO_DEVICE: f64 = 0.8;
 
@@ -22,20 +24,39 @@ const TO_DEVICE: f64 = 0.8;
 pub(super) const THRESHOLDS: &[Threshold] =
     &[("from_device", Figure::Share(FROM_DEVICE)), ("to_device", Figure::Share(TO_DEVICE))];
 
-/// Threads that were on a CPU, or ready for one, while no device was needed.
+/// Threads that were on a CPU, or ready for one, while no device was needed. A program that serves a file system from
+/// its own memory is waited for.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let budget = &reading.budget;
+    if let Some(found) = lookups_of_client(reading) {
+        return Some(found);
+    }
     if reading.on_cpu() + budget.run_queue <= budget.blocked {
         return None;
     }
     lookups(reading).or_else(|| reads(reading)).or_else(|| writes(reading))
 }
 
+/// Returns true if a test looks up names and changes nothing.
+fn looks_up(reading: &Reading<'_>) -> bool {
+    let is_lookup = |verb| matches!(verb, FileVerb::Stat | FileVerb::Open | FileVerb::Readdir);
+    reading.input.files().is_some_and(|files| is_lookup(files.verb) || files.missing)
+}
+
+/// Look-ups of names on a server, of which no answer crossed the network.
+fn lookups_of_client(reading: &Reading<'_>) -> Option<Verdict> {
+    if !looks_up(reading) || reading.asked_share()? >= TO_SERVER {
+        return None;
+    }
+    let evidence = seen![reading.time_spent(), reading.ran(), reading.crossed()];
+    let share = share(reading) + reading.budget.blocked;
+    let found = Verdict::new(Limiter::MetadataCache, share, evidence).advise([Advice::ColdNames {}]);
+    Some(if reading.budget.blocked > reading.on_cpu() { found.at_most(Confidence::Likely) } else { found })
+}
+
 /// Look-ups of names that memory holds.
 fn lookups(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
-    let files = input.files()?;
-    let looks_up = matches!(files.verb, FileVerb::Stat | FileVerb::Open | FileVerb::Readdir) || files.missing;
     let device_bytes = input.record.device.as_ref().map(|device| device.bytes_read as f64);
     // The kernel charges each process for its device reads, inodes included. The rest belongs to others.
     let read = device_bytes.map(|bytes| bytes.min(input.charged_read_bytes().unwrap_or(f64::INFINITY)));
@@ -43,7 +64,7 @@ fn lookups(reading: &Reading<'_>) -> Option<Verdict> {
     // look-ups.
     let inodes_bytes = input.record.ops as f64 * INODE_BYTES_MIN as f64;
     let is_nil = read.is_some_and(|read| read < FROM_DEVICE * inodes_bytes);
-    if !looks_up || !(is_nil || input.target().backing == Backing::Memory) {
+    if !looks_up(reading) || !(is_nil || input.target().backing == Backing::Memory) {
         return None;
     }
     let lookups = Count(input.record.ops);
@@ -82,7 +103,7 @@ fn reads(reading: &Reading<'_>) -> Option<Verdict> {
 fn writes(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
     let data =
-        input.data_in_files().filter(|data| data.writes() && !data.direct && data.sync == SyncMode::None)?;
+        input.data_in_files().filter(|data| data.writes() && !data.direct && !data.sync.is_durable())?;
     let written = input.ratio().filter(|ratio| *ratio < TO_DEVICE)?;
     if data.verb.is_bytes() {
         return None;

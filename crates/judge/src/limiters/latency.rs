@@ -33,6 +33,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         reading.time_spent(),
         reading.slept_in(&classes),
         reading.at_target().filter(|_| reading.waits_in_target() == Some(true)),
+        reading.crossed().filter(|_| reading.asked_share() >= Some(1.0)),
     ];
     // Without experiments, a few small operations at a time are most likely limited by latency. With unclear answers,
     // only one at a time still says so.
@@ -60,6 +61,10 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
 fn might(reading: &Reading<'_>) -> Vec<Advice> {
     if reading.is_tried() {
         return vec![Advice::MeasureLonger {}];
+    }
+    // A line between the test and its target may be nearly full.
+    if reading.is_remote {
+        return vec![super::saturation::untried(reading)];
     }
     let rate = reading.input.record.rate.whole_ops_per_second.unwrap_or(0.0);
     // Little's law: the rate grows as much as the depth, if each operation takes no longer.

@@ -1,4 +1,4 @@
-//! Buffered streams to and from a server, where no experiment was made.
+//! Data to and from a server, where no experiment was made.
 
 use model::Limiter;
 use model::advice::Advice;
@@ -12,6 +12,8 @@ use crate::reading::Reading;
 
 /// A rate of at least this share of the line's capacity fills the line.
 const FULL: f64 = 0.85;
+/// More than this multiple of a limit cannot have crossed it: a part of the bytes followed after the measured time.
+const MORE_THAN_ALL: f64 = 1.15;
 /// A rate below this share does not fill it.
 const NOT_FULL: f64 = 0.7;
 
@@ -50,8 +52,10 @@ fn reached(network: &NetworkUse, row: &PhaseRecord) -> Option<Observation> {
     let speed = network.speed_bits_per_second.map(|bits| bits as f64 / 8.0);
     let file = || format!("/sys/class/net/{}/speed", network.interface);
     let speed = speed.map(|limit| (file(), limit, bytes_per_second(network, row)));
-    let (source, limit, rate) =
-        [shaped, speed].into_iter().flatten().find(|(_, limit, rate)| *rate >= FULL * limit)?;
+    let (source, limit, rate) = [shaped, speed]
+        .into_iter()
+        .flatten()
+        .find(|(_, limit, rate)| (FULL..=MORE_THAN_ALL).contains(&(rate / limit)))?;
     Some(Observation::BytesAllowed {
         source: source.into(),
         device: network.interface.as_str().into(),
@@ -60,12 +64,12 @@ fn reached(network: &NetworkUse, row: &PhaseRecord) -> Option<Observation> {
     })
 }
 
-/// Judges a buffered stream without experiments. The kernel reads ahead and writes behind, so several requests are
-/// under way whatever the caller's depth, and that depth says nothing. The line's throughput is known if an experiment
-/// on another test of the run filled the line. Otherwise, a readable limit may tell it.
+/// Judges a test on data of a server without experiments. The line's throughput is known if an experiment on another
+/// test of the run filled the line. Otherwise, a readable limit may tell it. Of a buffered stream, the kernel reads ahead
+/// and writes behind: several requests are under way whatever the caller's depth, and that depth says nothing.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     if !reading.is_remote
-        || !reading.is_stream()
+        || reading.input.data().is_none()
         || !is_at_target(reading)
         || reading.load() != Tested::Untried
     {
@@ -79,6 +83,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let (limiter, advice) = match share {
         _ if reached.is_some() => (Limiter::NetworkBandwidth, Advice::FasterLink {}),
         Some(share) if share >= FULL => (Limiter::NetworkBandwidth, Advice::FasterLink {}),
+        _ if !reading.is_stream() => return None,
         Some(share) if share < NOT_FULL => (Limiter::RemoteLatency, super::saturation::untried(reading)),
         _ => (Limiter::NetworkUntried, super::saturation::untried(reading)),
     };

@@ -165,7 +165,12 @@ fn link() -> World {
 /// A buffered stream on a link that carried the written bytes. Experiments on another test found that the link carries
 /// `line_times` as much.
 fn stream(line_times: Option<f64>) -> World {
-    let mut world = clean("write:seq8k:buffered")
+    over_link("write:seq8k:buffered", line_times)
+}
+
+/// The same for any test that writes.
+fn over_link(spec: &str, line_times: Option<f64>) -> World {
+    let mut world = clean(spec)
         .blocked()
         .remote(0.9)
         .sleeps(&[("request_wait_answer", 0.9)])
@@ -190,6 +195,18 @@ fn shaped(times: f64) -> World {
     stream_over(|network, rate| {
         network.shaper = Some("tbf".into());
         network.shaped_bytes_per_second = Some(times * rate);
+    })
+}
+
+/// A test on files of a server that took a request of `request_bytes` for each operation.
+fn on_server(spec: &str, request_bytes: u64) -> World {
+    let mut world = clean(spec).remote(0.9);
+    world.target().source = "server:/export".into();
+    let ops = world.record.ops;
+    world.system(|system| {
+        let (sent_bytes, received_bytes) = (request_bytes * ops, request_bytes * ops);
+        let interface = "eth0".into();
+        system.network = Some(NetworkUse { interface, sent_bytes, received_bytes, ..NetworkUse::default() });
     })
 }
 
@@ -294,6 +311,11 @@ cases! {
         stream_over(|network, rate| network.speed_bits_per_second = Some((8.4 * rate) as u64));
     a_stream_that_fills_the_line: NetworkBandwidth Likely, stream(Some(1.05));
     a_stream_that_fills_half_of_the_line: RemoteLatency Likely, stream(Some(2.0));
+    random_writes_that_fill_the_line: NetworkBandwidth Likely, over_link("write:rnd8k:t3", Some(1.05));
+    random_writes_that_do_not: RemoteLatency Likely, over_link("write:rnd8k:t3", Some(2.0));
+    names_that_the_client_holds: MetadataCache Likely,
+        on_server("stat:t2", 1).blocked().sleeps(&[("request_wait_answer", 0.9)]);
+    names_that_the_server_removes: RemoteLatency Likely, on_server("unlink", 200).blocked().sleeps(&[]);
     link_untried: NetworkBandwidth Likely, link();
     link_tried: NetworkBandwidth Confirmed, link().answers(0.0, 0.0, -0.95);
     hidden_limit: IoThrottle Likely, clean("read:rnd4k:q8").blocked().queues(0.2);

@@ -4,7 +4,7 @@ use model::DataVerb;
 use model::advice::Advice;
 use model::figure::{Bytes, LatencyNs, Mean, Share};
 use model::finding::Finding;
-use model::target::{DeviceKind, Target};
+use model::target::{Backing, DeviceKind, Target};
 use model::workload::SyncMode;
 
 use crate::{JudgeInput, TrapFinding};
@@ -22,7 +22,8 @@ const SYNC_IS_OFF: &[&str] = &["volatile", "fsync=volatile", "journal_flush_disa
 /// Writes that nobody asked to be durable.
 pub(super) fn nothing_durable(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files()?;
-    (data.writes() && !data.direct && data.sync == SyncMode::None).then(|| {
+    let is_sent = data.sync == SyncMode::Close && input.target().backing == Backing::RemoteOrUserSpace;
+    (data.writes() && !data.direct && !data.sync.is_durable() && !is_sent).then(|| {
         let finding = Finding::NothingDurable { written_bytes: Bytes(input.record.app_bytes_written) };
         TrapFinding::new(finding, [Advice::SyncEnd {}]).or_direct(data)
     })
@@ -31,7 +32,7 @@ pub(super) fn nothing_durable(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 /// Mount options that make syncs meaningless.
 pub(super) fn durability_void(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let syncs = match (input.data_in_files(), input.files()) {
-        (Some(data), _) => data.verb == DataVerb::Fsync || (data.writes() && data.sync != SyncMode::None),
+        (Some(data), _) => data.verb == DataVerb::Fsync || (data.writes() && data.sync.is_durable()),
         (None, Some(files)) => files.sync != SyncMode::None,
         (None, None) => false,
     };
@@ -120,11 +121,9 @@ pub(super) fn volatile_write_cache(input: &JudgeInput<'_>) -> Option<TrapFinding
     let has_dropped = super::steadiness::rate_dropped(input).is_some();
     let written = input.record.app_bytes_written;
     let is_small = (written as f64) < CACHE_SHARE_MAX * leaf.size_bytes as f64;
-    (data.sync != SyncMode::None && !has_dropped && !input.rate_is_given() && written > 0 && is_small).then(
-        || {
-            let finding =
-                Finding::WriteCacheHeld { device: leaf.name.as_str().into(), written_bytes: Bytes(written) };
-            TrapFinding::new(finding, [Advice::LongerTimeAndLimit {}])
-        },
-    )
+    (data.sync.is_durable() && !has_dropped && !input.rate_is_given() && written > 0 && is_small).then(|| {
+        let finding =
+            Finding::WriteCacheHeld { device: leaf.name.as_str().into(), written_bytes: Bytes(written) };
+        TrapFinding::new(finding, [Advice::LongerTimeAndLimit {}])
+    })
 }

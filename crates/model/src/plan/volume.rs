@@ -37,7 +37,7 @@ pub(super) fn stop_of(
             // A second pass would read what the first left in memory.
             let rereads = data.reads() && cache != CacheMode::Warm && cache != CacheMode::AsIs;
             // A second pass would replace blocks that wait in memory, and only the last version would become durable.
-            let absorbs = data.writes() && data.sync == SyncMode::End;
+            let absorbs = data.writes() && data.sync.has_end();
             buffered && (rereads || absorbs)
         }
         // A second round would find the inodes that were removed to make room for it, and search past them.

@@ -176,7 +176,7 @@ fn what_was_rewritten_may_be_read_again() {
     assert_eq!(problem("rewrite:reread=2"), "`reread=2`: `reread` takes no value");
     assert_eq!(
         problem("rewrite:sync=each:reread"),
-        "reread reads what was just written, before it is durable; write sync=none|end, or leave reread away"
+        "reread reads what was just written, before it is durable; write sync=none|close|end, or leave reread away"
     );
 }
 
@@ -213,7 +213,7 @@ fn mistakes_name_the_nearest_word() {
     assert_eq!(problem("read:shared=1"), "`shared=1`: `shared` takes no value");
     assert_eq!(problem("read:read=20"), "`read=20` has no meaning for read");
     assert_eq!(problem("create:q4"), "file operations have no depth; write t4 for as many at once");
-    assert_eq!(problem("write:sync=now"), "`sync=now`: write sync=none|end|each");
+    assert_eq!(problem("write:sync=now"), "`sync=now`: write sync=none|close|end|each");
     assert_eq!(problem("create:files=2:t4"), "2 files are too few for 4 threads; write files=4 or more");
     assert_eq!(problem("read:q0"), "`q0`: 1 to 4096 can be asked for");
     assert!(problem("read:rnd0").contains("1 byte to 1g"));
