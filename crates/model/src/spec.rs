@@ -8,10 +8,11 @@ mod foreign;
 pub use foreign::translated;
 
 use crate::nearest;
-use crate::size::{self, Size};
+use crate::size;
+use crate::workload::keys::bytes;
 use crate::workload::{
-    Access, Arrival, CHUNK_BYTES_MAX, DataVerb, DataWork, EngineWord, FileKind, FileVerb, FilesWork, Naming,
-    OpenRate, Order, SyncMode, Work, Workload,
+    Access, CHUNK_BYTES_MAX, DATA_KEYS, DataVerb, DataWork, EngineWord, FILE_KEYS, FileKind, FileVerb,
+    FilesWork, Key, Order, SyncMode, Work, Workload,
 };
 
 /// Most threads, and largest depth of each.
@@ -61,114 +62,8 @@ pub struct SpecError {
     pub problem: String,
 }
 
-/// One key of a spec: its name, the value it takes, and what it means.
-#[derive(Debug)]
-pub struct Key {
-    /// The word before the `=`.
-    pub name: &'static str,
-    /// Form of the value; empty for a key without one.
-    pub value: &'static str,
-    /// Its meaning in one sentence.
-    pub help: &'static str,
-}
-
-/// Keys of data tests.
-pub const DATA_KEYS: &[Key] = &[
-    Key {
-        name: "direct",
-        value: "",
-        help: "bypass the page cache with O_DIRECT (the default but for rewrite)",
-    },
-    Key { name: "buffered", value: "", help: "go through the page cache" },
-    Key { name: "read", value: "PERCENT", help: "share of reads in rw (50)" },
-    Key { name: "update", value: "", help: "what rw writes was read just before" },
-    Key { name: "reread", value: "", help: "each block is read again after it was written (rewrite)" },
-    Key {
-        name: "sync",
-        value: "none|close|end|each",
-        help: "when writes are made durable (end); close: never, but files are closed within the measured time",
-    },
-    Key { name: "shared", value: "", help: "all threads in one file" },
-    Key { name: "files", value: "N", help: "all threads in N files (one for each thread)" },
-    Key {
-        name: "fresh",
-        value: "",
-        help: "the test makes its files: they are empty when it begins, and it ends when they are full (write, byte-write, putc-write)",
-    },
-    Key {
-        name: "rate",
-        value: "N|P%[,poisson]",
-        help: "open loop: N operations a second over all threads, or P% of what the test before reached",
-    },
-    Key { name: "compress", value: "PERCENT", help: "share of each 4 KiB that compresses away (0)" },
-    Key { name: "dedupe", value: "PERCENT", help: "share of blocks that are copies of one another (0)" },
-    Key {
-        name: "engine",
-        value: "sync|uring|null|nop",
-        help: "plain system calls, io_uring, no I/O at all, an empty io_uring (the plan chooses)",
-    },
-    Key { name: "iopoll", value: "", help: "poll the device for completions (io_uring, direct)" },
-    Key { name: "sqpoll", value: "", help: "a kernel thread takes the requests (io_uring)" },
-    Key { name: "unlocked", value: "", help: "putc_unlocked and getc_unlocked (putc-write, getc-read)" },
-    Key {
-        name: "threaded",
-        value: "",
-        help: "beside a second thread, for which the C library takes locks (putc-write, getc-read)",
-    },
-    Key {
-        name: "stdio_buffer",
-        value: "SIZE",
-        help: "buffer of the C library (putc-write, getc-read; its own choice)",
-    },
-    Key { name: "passes", value: "N", help: "stop after N visits of every block" },
-    Key { name: "ops", value: "N", help: "stop after N operations" },
-    Key { name: "bytes", value: "SIZE", help: "stop after SIZE" },
-];
-
 /// Words that tests of single bytes take, and the words that tests through the C library take besides.
 const BYTE_WORDS: &str = "tN sync shared files passes ops bytes, where it writes fresh, with stdio unlocked, threaded and stdio_buffer";
-
-/// Keys of file tests.
-pub const FILE_KEYS: &[Key] = &[
-    Key { name: "files", value: "N", help: "how many files, over all threads (64k)" },
-    Key { name: "size", value: "SIZE|MIN..MAX", help: "bytes of each file (0)" },
-    Key { name: "dirs", value: "N", help: "directories of each thread (1)" },
-    Key { name: "levels", value: "N", help: "how deep they lie (1)" },
-    Key {
-        name: "order",
-        value: "seq|rnd|dir",
-        help: "order of the visits: by number, at random, as the directory names them (seq)",
-    },
-    Key {
-        name: "names",
-        value: "plain|number-first|letters-first",
-        help: "nothing beside the number, or up to 12 letters after or before it (plain)",
-    },
-    Key {
-        name: "kind",
-        value: "file|hardlink|symlink",
-        help: "files, or one and links to it (create, stat, open, unlink; file)",
-    },
-    Key { name: "shared", value: "", help: "all threads in the same directories" },
-    Key {
-        name: "cold",
-        value: "",
-        help: "drop cached names before each round (root, with --cache drop-all)",
-    },
-    Key { name: "missing", value: "", help: "names that do not exist (stat, open, unlink)" },
-    Key { name: "contents", value: "", help: "also open, read and close what is not empty (stat)" },
-    Key {
-        name: "chunk",
-        value: "SIZE",
-        help: "most bytes of one call (create with size, stat with contents; 1m)",
-    },
-    Key {
-        name: "sync",
-        value: "none|end|each",
-        help: "when directories, and what is in files, are made durable (none)",
-    },
-    Key { name: "passes", value: "N", help: "stop after N visits of every file" },
-];
 
 /// Parses one spec; `defaults` fills in what it leaves out.
 ///
@@ -202,101 +97,27 @@ fn parse_data<'a>(
     words: impl Iterator<Item = &'a str>,
     defaults: &Defaults,
 ) -> Result<Workload, String> {
-    let (mut access, mut block_bytes) = default_pattern(verb);
     let mut concurrency = Concurrency::default();
     let in_blocks = !verb.is_bytes();
-    let mut data = DataWork {
-        verb,
-        access,
-        block_bytes,
-        direct: in_blocks && defaults.direct.unwrap_or(verb != DataVerb::Rewrite),
-        read_percent: 50,
-        update: false,
-        reread: false,
-        sync: SyncMode::End,
-        shared: false,
-        files: None,
-        fresh: false,
-        arrival: Arrival::Closed,
-        compress_percent: 0,
-        dedupe_percent: 0,
-        engine: defaults.engine.filter(|_| in_blocks),
-        iopoll: false,
-        sqpoll: false,
-        unlocked: false,
-        threaded: false,
-        stdio_buffer_bytes: None,
-        passes: None,
-        ops: None,
-        bytes: None,
-    };
-    for word in words {
-        let (key, value) = split_key(word);
-        match (key, value) {
-            ("direct", None) if in_blocks => data.direct = true,
-            ("buffered", None) => data.direct = false,
-            ("shared", None) => data.shared = true,
-            ("files", Some(value)) => {
-                data.files = Some(parse_number(key, value, 1..=u64::from(CONCURRENCY_MAX))? as u32);
-            }
-            ("fresh", None) if verb.can_make_files() => data.fresh = true,
-            ("fresh", None) => {
-                return Err(format!(
-                    "`fresh` has no meaning for {verb}: only tests that write and nothing else make their files; put \
-                     write:fresh before it"
-                ));
-            }
-            ("read", Some(value)) if verb == DataVerb::Rw => {
-                data.read_percent = parse_number(key, value, 0..=100)? as u8;
-            }
-            ("update", None) if verb == DataVerb::Rw => data.update = true,
-            ("reread", None) if verb == DataVerb::Rewrite => data.reread = true,
-            ("reread", None) => {
-                return Err(format!("`reread` has no meaning for {verb}; write rewrite:reread"));
-            }
-            ("sync", Some("each")) if verb.is_bytes() => {
-                return Err(format!("`{word}`: no program makes each byte durable; write sync=none|close|end"));
-            }
-            ("sync", Some(value)) if verb.writes() => data.sync = parse_word(key, value)?,
-            ("rate", Some(value)) if in_blocks => data.arrival = parse_rate(value)?,
-            ("compress", Some(value)) if in_blocks => {
-                data.compress_percent = parse_number(key, value, 0..=100)? as u8;
-            }
-            ("dedupe", Some(value)) if in_blocks => {
-                data.dedupe_percent = parse_number(key, value, 0..=100)? as u8;
-            }
-            ("engine", Some(value)) if in_blocks => data.engine = Some(parse_word(key, value)?),
-            ("iopoll", None) if in_blocks => data.iopoll = true,
-            ("sqpoll", None) if in_blocks => data.sqpoll = true,
-            ("unlocked", None) if verb.is_stdio() => data.unlocked = true,
-            ("threaded", None) if verb.is_stdio() => data.threaded = true,
-            ("stdio_buffer", Some(value)) if verb.is_stdio() => {
-                let bytes = parse_bytes(key, value)?;
-                if !(1..=STDIO_BUFFER_BYTES_MAX).contains(&bytes) {
-                    return Err(format!("`{word}`: 1 byte to {}", size::exact(STDIO_BUFFER_BYTES_MAX)));
-                }
-                data.stdio_buffer_bytes = Some(bytes);
-            }
-            ("unlocked" | "threaded" | "stdio_buffer", _) if !verb.is_stdio() => {
-                return Err(format!("`{word}` has no meaning for {verb}; putc-write and getc-read take it"));
-            }
-            ("passes", Some(value)) => data.passes = Some(parse_number(key, value, 1..=u64::MAX)?),
-            ("ops", Some(value)) => data.ops = Some(parse_number(key, value, 1..=u64::MAX)?),
-            ("bytes", Some(value)) => data.bytes = Some(parse_bytes(key, value)?),
-            (_, None) if let Some(parsed) = parse_pattern(word)? => {
-                if !in_blocks {
-                    return Err(format!(
-                        "`{word}`: {verb} works byte by byte: it has no pattern; write {}:{word} for blocks",
-                        if verb.writes() { DataVerb::Write } else { DataVerb::Read }
-                    ));
-                }
-                (access, block_bytes) = parsed;
-            }
-            (_, None) if concurrency.parse(word, defaults.cpus)? => {}
-            _ => return Err(unknown(word, verb.word(), DATA_KEYS)),
-        }
+    let mut data = DataWork::new(verb);
+    if in_blocks {
+        data.direct = defaults.direct.unwrap_or(data.direct);
+        data.engine = defaults.engine;
     }
-    (data.access, data.block_bytes) = (access, block_bytes);
+    for word in words {
+        if set_key(&mut data, DATA_KEYS, word, verb.word())? || concurrency.parse(word, defaults.cpus)? {
+            continue;
+        }
+        let Some(pattern) = parse_pattern(word)? else { return Err(unknown(word, verb.word(), DATA_KEYS)) };
+        if !in_blocks {
+            return Err(format!(
+                "`{word}`: {verb} works byte by byte: it has no pattern; write {}:{word} for blocks",
+                if verb.writes() { DataVerb::Write } else { DataVerb::Read }
+            ));
+        }
+        (data.access, data.block_bytes) = pattern;
+    }
+    let block_bytes = data.block_bytes;
     let in_flight = u64::from(concurrency.iodepth) * u64::from(concurrency.threads);
     if !in_blocks && concurrency.iodepth != 1 {
         return Err(format!(
@@ -308,6 +129,9 @@ fn parse_data<'a>(
             "bytes={bytes} is less than one block; write bytes={} or more",
             size::exact(block_bytes)
         ));
+    }
+    if data.sync == SyncMode::Each && !in_blocks {
+        return Err("`sync=each`: no program makes each byte durable; write sync=none|close|end".into());
     }
     check_ring(&data)?;
     check_reread(&data)?;
@@ -411,56 +235,6 @@ fn check_ring(data: &DataWork) -> Result<(), String> {
     Ok(())
 }
 
-/// Most operations per second of an open loop: already more than drawing their start times leaves time for.
-pub(crate) const RATE_MAX: u64 = 100_000_000;
-
-/// Parses `500` or `50%`, either with `,poisson`.
-fn parse_rate(value: &str) -> Result<Arrival, String> {
-    let (number, poisson) = match value.split_once(',') {
-        None => (value, false),
-        Some((number, "poisson")) => (number, true),
-        Some((number, _)) => {
-            return Err(format!("`rate={value}`: write rate={number} or rate={number},poisson"));
-        }
-    };
-    let (digits, is_percent) = number.strip_suffix('%').map_or((number, false), |percent| (percent, true));
-    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    let rate = match digits.parse::<u64>() {
-        Ok(0) => {
-            return Err(format!(
-                "`rate={value}`: nothing would ever start; write rate=500 for 500 operations a second, or leave \
-                 rate away for as fast as it goes"
-            ));
-        }
-        Ok(percent @ 1..=100) if is_number && is_percent => OpenRate::Percent(percent as u8),
-        Ok(_) if is_number && is_percent => {
-            return Err(format!(
-                "`rate={value}`: 1% to 100% of the closed loop can be asked for; write rate=500 for 500 \
-                 operations a second"
-            ));
-        }
-        Ok(rate) if is_number && rate > RATE_MAX => {
-            return Err(format!("`rate={value}`: at most {RATE_MAX} operations a second can be asked for"));
-        }
-        Ok(rate) if is_number => OpenRate::PerSecond(rate),
-        _ => {
-            return Err(format!(
-                "`rate={value}`: `{number}` is neither operations a second, such as 500, nor a share of the \
-                 closed loop, such as 50%"
-            ));
-        }
-    };
-    Ok(Arrival::Open { rate, poisson })
-}
-
-fn default_pattern(verb: DataVerb) -> (Access, u64) {
-    match verb {
-        DataVerb::Rw | DataVerb::Fsync => (Access::Random, 4 << 10),
-        _ if verb.is_bytes() => (Access::Sequential, 1),
-        _ => (Access::Sequential, 1 << 20),
-    }
-}
-
 fn parse_files<'a>(
     verb: FileVerb,
     words: impl Iterator<Item = &'a str>,
@@ -468,42 +242,13 @@ fn parse_files<'a>(
 ) -> Result<Workload, String> {
     let mut concurrency = Concurrency::default();
     let mut files = FilesWork::new(verb, defaults.files);
-    let can_miss = matches!(verb, FileVerb::Stat | FileVerb::Open | FileVerb::Unlink);
     for word in words {
-        let (key, value) = split_key(word);
-        match (key, value) {
-            ("files", Some(value)) => files.files = parse_number(key, value, 1..=FILES_MAX)?,
-            ("size", Some(value)) => {
-                (files.size_min_bytes, files.size_max_bytes) = parse_range(key, value)?;
-            }
-            ("dirs", Some(value)) => files.dirs = parse_number(key, value, 1..=DIRS_MAX)?,
-            ("levels", Some(value)) => {
-                files.levels = parse_number(key, value, 1..=u64::from(LEVELS_MAX))? as u32;
-            }
-            ("order", Some(value)) => files.order = parse_word(key, value)?,
-            ("sync", Some("close")) => {
-                return Err(format!("`{word}`: {verb} closes each file by itself; write sync=none|end|each"));
-            }
-            ("sync", Some(value)) => files.sync = parse_word(key, value)?,
-            ("passes", Some(value)) => files.passes = Some(parse_number(key, value, 1..=u64::MAX)?),
-            ("shared", None) => files.shared = true,
-            ("cold", None) => files.cold = true,
-            ("missing", None) if can_miss => files.missing = true,
-            ("names", Some(value)) => files.naming = parse_word(key, value)?,
-            ("kind", Some(value)) if verb.can_use_links() => files.kind = parse_word(key, value)?,
-            ("kind", Some(_)) => {
-                return Err(format!(
-                    "`{word}` has no meaning for {verb}; create, stat, open and unlink take it"
-                ));
-            }
-            ("contents", None) if verb == FileVerb::Stat => files.contents = true,
-            ("contents", None) => {
-                return Err(format!("`contents` has no meaning for {verb}; write stat:contents"));
-            }
-            ("chunk", Some(value)) => files.chunk_bytes = parse_chunk(word, value)?,
-            (_, None) if concurrency.parse(word, defaults.cpus)? => {}
-            _ => return Err(unknown(word, verb.word(), FILE_KEYS)),
+        if !set_key(&mut files, FILE_KEYS, word, verb.word())? && !concurrency.parse(word, defaults.cpus)? {
+            return Err(unknown(word, verb.word(), FILE_KEYS));
         }
+    }
+    if files.sync == SyncMode::Close {
+        return Err(format!("`sync=close`: {verb} closes each file by itself; write sync=none|end|each"));
     }
     if concurrency.iodepth != 1 {
         return Err(format!(
@@ -596,13 +341,20 @@ fn check_chunk(files: &FilesWork) -> Result<(), String> {
     }
 }
 
-fn parse_chunk(word: &str, value: &str) -> Result<u64, String> {
-    let bytes = parse_bytes("chunk", value)?;
-    let range = CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX;
-    if range.contains(&bytes) {
-        return Ok(bytes);
+/// Sets the key that a word names. Returns false if the word is no key.
+fn set_key<W>(work: &mut W, keys: &[Key<W>], word: &str, verb: &str) -> Result<bool, String> {
+    let (name, value) = split_key(word);
+    let Some(key) = keys.iter().find(|key| key.name == name) else { return Ok(false) };
+    match (key.form, value) {
+        ("", Some(_)) => return Err(format!("`{word}`: `{name}` takes no value")),
+        (form, None) if !form.is_empty() => return Err(format!("`{word}`: write {name}={form}")),
+        _ if !(key.takes)(work) && key.instead.is_empty() => return Err(unknown(word, verb, keys)),
+        _ if !(key.takes)(work) => {
+            return Err(format!("`{word}` has no meaning for {verb}{}", key.instead));
+        }
+        _ => (key.set)(work, value.unwrap_or_default())?,
     }
-    Err(format!("`{word}`: {CHUNK_BYTES_MIN} to {} can be asked for", size::exact(CHUNK_BYTES_MAX)))
+    Ok(true)
 }
 
 struct Concurrency {
@@ -660,7 +412,7 @@ fn parse_pattern(word: &str) -> Result<Option<(Access, u64)>, String> {
     let lower = word.to_ascii_lowercase();
     for access in Access::ALL {
         if let Some(size) = lower.strip_prefix(access.word()) {
-            let block_bytes = parse_bytes("block size", size)?;
+            let block_bytes = bytes("block size", size)?;
             if !(1..=BLOCK_BYTES_MAX).contains(&block_bytes) {
                 return Err(format!("`{word}`: blocks are 1 byte to {}", size::exact(BLOCK_BYTES_MAX)));
             }
@@ -670,73 +422,17 @@ fn parse_pattern(word: &str) -> Result<Option<(Access, u64)>, String> {
     Ok(None)
 }
 
-/// Parses a count within `range`, which may carry the binary suffixes of sizes.
-fn parse_number(key: &str, value: &str, range: std::ops::RangeInclusive<u64>) -> Result<u64, String> {
-    match value.parse::<Size>() {
-        Ok(Size::Bytes(number)) if range.contains(&number) => Ok(number),
-        Ok(Size::Bytes(_)) => {
-            Err(format!("`{key}={value}`: {} to {} can be asked for", range.start(), range.end()))
-        }
-        _ => Err(format!("`{key}={value}`: `{value}` is not a whole number such as 8192 or 64k")),
+/// Returns the message for a word that a verb does not take.
+fn unknown<W>(word: &str, verb: &str, keys: &[Key<W>]) -> String {
+    let (name, _) = split_key(word);
+    let is_of_verb = keys.iter().any(|key| key.name == name);
+    let is_key = DATA_KEYS.iter().any(|key| key.name == name) || FILE_KEYS.iter().any(|key| key.name == name);
+    if is_of_verb && DataVerb::from_word(verb).is_some_and(DataVerb::is_bytes) {
+        return format!(
+            "`{word}` has no meaning for {verb}, which works byte by byte; it takes {BYTE_WORDS}"
+        );
     }
-}
-
-fn parse_bytes(key: &str, value: &str) -> Result<u64, String> {
-    match value.parse::<Size>() {
-        Ok(Size::Bytes(bytes)) => Ok(bytes),
-        Ok(_) => Err(format!("{key}: `{value}` must be absolute here, such as 64k or 1g")),
-        Err(error) => Err(format!("{key}: {error}")),
-    }
-}
-
-fn parse_range(key: &str, value: &str) -> Result<(u64, u64), String> {
-    let (low, high) = value.split_once("..").unwrap_or((value, value));
-    let (low, high) = (parse_bytes(key, low)?, parse_bytes(key, high)?);
-    if low > high {
-        return Err(format!("`{key}={value}`: the smaller size stands first"));
-    }
-    if high > BLOCK_BYTES_MAX {
-        return Err(format!(
-            "`{key}={value}`: files of these tests are at most {}; use a data test",
-            size::exact(BLOCK_BYTES_MAX)
-        ));
-    }
-    Ok((low, high))
-}
-
-trait Word: Sized + 'static {
-    const WORDS: &'static [Self];
-    fn as_word(&self) -> &'static str;
-}
-
-macro_rules! word_impl {
-    ($($name:ident),+) => { $(impl Word for $name {
-        const WORDS: &'static [Self] = Self::ALL;
-        fn as_word(&self) -> &'static str { self.word() }
-    })+ };
-}
-word_impl!(SyncMode, Order, EngineWord, Naming, FileKind);
-
-fn parse_word<W: Word + Copy>(key: &str, value: &str) -> Result<W, String> {
-    W::WORDS.iter().copied().find(|w| w.as_word() == value).ok_or_else(|| {
-        let known: Vec<_> = W::WORDS.iter().map(Word::as_word).collect();
-        format!("`{key}={value}`: write {key}={}", known.join("|"))
-    })
-}
-
-fn unknown(word: &str, verb: &str, keys: &[Key]) -> String {
-    let (name, value) = split_key(word);
-    if let Some(key) = keys.iter().find(|key| key.name == name) {
-        return match (key.value, value) {
-            ("", Some(_)) => format!("`{word}`: `{name}` takes no value"),
-            (form, None) if !form.is_empty() => format!("`{word}`: write {name}={form}"),
-            _ if DataVerb::from_word(verb).is_some_and(DataVerb::is_bytes) => {
-                format!("`{word}` has no meaning for {verb}, which works byte by byte; it takes {BYTE_WORDS}")
-            }
-            _ => format!("`{word}` has no meaning for {verb}"),
-        };
-    }
-    if [DATA_KEYS, FILE_KEYS].iter().any(|all| all.iter().any(|key| key.name == name)) {
+    if is_key {
         return format!("`{word}` has no meaning for {verb}");
     }
     match nearest(name, keys.iter().map(|key| key.name)) {
@@ -749,116 +445,18 @@ fn unknown(word: &str, verb: &str, keys: &[Key]) -> String {
 /// there is one, and other words only where they differ from these defaults.
 pub fn print(workload: &Workload) -> String {
     let mut words = vec![workload.name().to_owned()];
+    if let Some(data) = workload.data().filter(|data| !data.verb.is_bytes()) {
+        words.push(format!("{}{}", data.access, size::exact(data.block_bytes)));
+    }
+    push_concurrency(&mut words, workload);
     match &workload.work {
-        Work::Data(data) => {
-            if !data.verb.is_bytes() {
-                words.push(format!("{}{}", data.access, size::exact(data.block_bytes)));
-            }
-            push_concurrency(&mut words, workload);
-            match (data.direct, data.verb != DataVerb::Rewrite && !data.verb.is_bytes()) {
-                (true, false) => words.push("direct".into()),
-                (false, true) => words.push("buffered".into()),
-                _ => {}
-            }
-            if data.verb == DataVerb::Rw && data.read_percent != 50 {
-                words.push(format!("read={}", data.read_percent));
-            }
-            for (set, word) in [(data.update, "update"), (data.reread, "reread")] {
-                if set {
-                    words.push(word.into());
-                }
-            }
-            if data.sync != SyncMode::End {
-                words.push(format!("sync={}", data.sync));
-            }
-            if data.shared {
-                words.push("shared".into());
-            }
-            if let Some(files) = data.files {
-                words.push(format!("files={files}"));
-            }
-            if data.fresh {
-                words.push("fresh".into());
-            }
-            if data.arrival != Arrival::Closed {
-                words.push(data.arrival.to_string());
-            }
-            for (key, percent) in [("compress", data.compress_percent), ("dedupe", data.dedupe_percent)] {
-                if percent != 0 {
-                    words.push(format!("{key}={percent}"));
-                }
-            }
-            if let Some(engine) = data.engine {
-                words.push(format!("engine={engine}"));
-            }
-            for (set, word) in [
-                (data.iopoll, "iopoll"),
-                (data.sqpoll, "sqpoll"),
-                (data.unlocked, "unlocked"),
-                (data.threaded, "threaded"),
-            ] {
-                if set {
-                    words.push(word.into());
-                }
-            }
-            if let Some(bytes) = data.stdio_buffer_bytes {
-                words.push(format!("stdio_buffer={}", size::exact(bytes)));
-            }
-            // Fresh files are written once, and there is no need to say so.
-            let passes = data.passes.filter(|_| !data.fresh);
-            for (key, limit) in [("passes", passes), ("ops", data.ops), ("bytes", data.bytes)] {
-                if let Some(limit) = limit {
-                    words.push(format!("{key}={}", size::exact(limit)));
-                }
-            }
+        // Fresh files are written once, and there is no need to say so.
+        Work::Data(data) if data.fresh => {
+            let data = DataWork { passes: None, ..data.clone() };
+            words.extend(DATA_KEYS.iter().filter_map(|key| key.word(&data)));
         }
-        Work::Files(files) => {
-            push_concurrency(&mut words, workload);
-            let default = Defaults::default();
-            if files.files != default.files {
-                words.push(format!("files={}", size::exact(files.files)));
-            }
-            let (low, high) = (files.size_min_bytes, files.size_max_bytes);
-            if low != high {
-                words.push(format!("size={}..{}", size::exact(low), size::exact(high)));
-            } else if high != 0 {
-                words.push(format!("size={}", size::exact(high)));
-            }
-            if files.dirs != 1 {
-                words.push(format!("dirs={}", files.dirs));
-            }
-            if files.levels != 1 {
-                words.push(format!("levels={}", files.levels));
-            }
-            if files.order != Order::Sequential {
-                words.push(format!("order={}", files.order));
-            }
-            if files.naming != Naming::Plain {
-                words.push(format!("names={}", files.naming));
-            }
-            if files.kind != FileKind::File {
-                words.push(format!("kind={}", files.kind));
-            }
-            for (set, word) in [
-                (files.shared, "shared"),
-                (files.cold, "cold"),
-                (files.missing, "missing"),
-                (files.contents, "contents"),
-            ] {
-                if set {
-                    words.push(word.into());
-                }
-            }
-            if files.chunk_bytes != CHUNK_BYTES_MAX {
-                words.push(format!("chunk={}", size::exact(files.chunk_bytes)));
-            }
-            if files.sync != SyncMode::None {
-                words.push(format!("sync={}", files.sync));
-            }
-            if let Some(passes) = files.passes {
-                words.push(format!("passes={passes}"));
-            }
-        }
+        Work::Data(data) => words.extend(DATA_KEYS.iter().filter_map(|key| key.word(data))),
+        Work::Files(files) => words.extend(FILE_KEYS.iter().filter_map(|key| key.word(files))),
     }
     words.join(":")
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::size::{self, Size};
-use crate::spec::{self, BLOCK_BYTES_MAX, CONCURRENCY_MAX, Defaults, RATE_MAX};
+use crate::spec::{self, BLOCK_BYTES_MAX, CONCURRENCY_MAX, Defaults};
+use crate::workload::keys::RATE_MAX;
 use crate::workload::{Arrival, OpenRate, Work, Workload};
 
 /// The open loops of a `rate` sweep, in percent of the rate that the closed loop before them reached.

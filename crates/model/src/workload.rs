@@ -1,8 +1,16 @@
 //! One test in the field's words: verb, pattern, block size, depth, threads.
 
+mod data;
+mod files;
+pub(crate) mod keys;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+pub use data::{DATA_KEYS, DataWork};
+pub use files::{CHUNK_BYTES_MAX, FILE_KEYS, FilesWork};
+pub use keys::Key;
 
 /// One test: its work, the number of threads, and the queue depth of each.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -296,12 +304,12 @@ pub enum OpenRate {
 }
 
 impl fmt::Display for Arrival {
-    /// Writes the words of a spec: none for a closed loop, else `rate=500`, `rate=50%,poisson`.
+    /// Writes the value of `rate`: none for a closed loop, else `500` or `50%,poisson`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self::Open { rate, poisson } = self else { return Ok(()) };
         match rate {
-            OpenRate::PerSecond(rate) => write!(f, "rate={rate}")?,
-            OpenRate::Percent(percent) => write!(f, "rate={percent}%")?,
+            OpenRate::PerSecond(rate) => write!(f, "{rate}")?,
+            OpenRate::Percent(percent) => write!(f, "{percent}%")?,
         }
         if *poisson { f.write_str(",poisson") } else { Ok(()) }
     }
@@ -327,150 +335,6 @@ impl FileVerb {
     /// Returns true if it works on links as on files.
     pub fn can_use_links(self) -> bool {
         self == Self::Create || self.can_follow_directory()
-    }
-}
-
-/// Most bytes that one call on a file of a set writes or reads, and the default.
-pub const CHUNK_BYTES_MAX: u64 = 1 << 20;
-
-/// A test on data inside large files.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DataWork {
-    /// Verb, which defines one operation.
-    pub verb: DataVerb,
-    /// Order in which blocks are visited.
-    pub access: Access,
-    /// Bytes of one block, read or written by one call.
-    pub block_bytes: u64,
-    /// True if the page cache is bypassed (`O_DIRECT`).
-    pub direct: bool,
-    /// Percent of reads in `rw`.
-    pub read_percent: u8,
-    /// True if `rw` reads a block just before it writes it, as a program does that changes a record.
-    pub update: bool,
-    /// True if `rewrite` reads each block again after it was written.
-    pub reread: bool,
-    /// When writes are made durable.
-    pub sync: SyncMode,
-    /// True if all threads work in one file instead of one each.
-    pub shared: bool,
-    /// Number of files in which all threads work, if it was asked for and is not one for each thread; at least 2.
-    pub files: Option<u32>,
-    /// True if the test makes its files itself: their old contents are cut off before, and it writes them once.
-    pub fresh: bool,
-    /// Rule for when operations start.
-    pub arrival: Arrival,
-    /// Percent of each 4 KiB of data that compresses away.
-    pub compress_percent: u8,
-    /// Percent of the blocks that are copies of one another.
-    pub dedupe_percent: u8,
-    /// Engine that was asked for; otherwise [`plan`](crate::plan::plan) chooses.
-    pub engine: Option<EngineWord>,
-    /// True if the ring polls the device for completions instead of waiting for interrupts (`IORING_SETUP_IOPOLL`).
-    pub iopoll: bool,
-    /// True if a kernel thread takes requests from the ring (`IORING_SETUP_SQPOLL`).
-    pub sqpoll: bool,
-    /// True for `putc_unlocked` and `getc_unlocked` in place of the calls that lock the stream.
-    pub unlocked: bool,
-    /// True if the process that calls the C library has a second thread, so that each call takes the stream's lock.
-    pub threaded: bool,
-    /// Bytes of the C library's buffer (`setvbuf`), if that was asked for; otherwise the library chooses.
-    pub stdio_buffer_bytes: Option<u64>,
-    /// Ends the phase after that many visits of every block, if set.
-    pub passes: Option<u64>,
-    /// Ends the phase after that many operations, if set.
-    pub ops: Option<u64>,
-    /// Ends the phase after that many bytes, if set.
-    pub bytes: Option<u64>,
-}
-
-impl DataWork {
-    /// Returns true if it goes through the page cache from the beginning of a file to its end. The kernel then reads
-    /// ahead and writes behind.
-    pub fn is_stream(&self) -> bool {
-        !self.direct && self.access == Access::Sequential
-    }
-
-    /// Returns true if it changes the data on the device.
-    pub fn writes(&self) -> bool {
-        self.verb.writes()
-    }
-
-    /// Returns true if it reads data.
-    pub fn reads(&self) -> bool {
-        self.verb.reads()
-    }
-}
-
-/// A test on files as such.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FilesWork {
-    /// Verb, which defines one operation.
-    pub verb: FileVerb,
-    /// Number of files (or directories, for `mkdir` and `rmdir`), over all threads.
-    pub files: u64,
-    /// Smallest size of a file in bytes.
-    pub size_min_bytes: u64,
-    /// Largest size of a file in bytes; sizes are drawn evenly between the two.
-    pub size_max_bytes: u64,
-    /// Number of directories over which each thread spreads its files.
-    pub dirs: u64,
-    /// Depth at which those directories lie, in levels.
-    pub levels: u32,
-    /// Order in which files are visited.
-    pub order: Order,
-    /// True if all threads work in the same directories instead of their own.
-    pub shared: bool,
-    /// True if caches of names and inodes are dropped before every round (root, `--cache drop-all`).
-    pub cold: bool,
-    /// True if the names do not exist, to measure failing look-ups.
-    pub missing: bool,
-    /// When the directories are made durable, and with them what was written into files.
-    pub sync: SyncMode,
-    /// Ends the phase after that many rounds over all files, if set.
-    pub passes: Option<u64>,
-    /// Form of the names.
-    pub naming: Naming,
-    /// Kind of the entries in the set.
-    pub kind: FileKind,
-    /// True if `stat` also opens, reads and closes files that are not empty.
-    pub contents: bool,
-    /// Most bytes that one call writes or reads.
-    pub chunk_bytes: u64,
-}
-
-impl FilesWork {
-    /// Returns `verb` on `files` files, with nothing else asked for: empty files in one directory per thread, in
-    /// sequence.
-    pub fn new(verb: FileVerb, files: u64) -> Self {
-        Self {
-            verb,
-            files,
-            size_min_bytes: 0,
-            size_max_bytes: 0,
-            dirs: 1,
-            levels: 1,
-            order: Order::Sequential,
-            shared: false,
-            cold: false,
-            missing: false,
-            sync: SyncMode::None,
-            passes: None,
-            naming: Naming::Plain,
-            kind: FileKind::File,
-            contents: false,
-            chunk_bytes: CHUNK_BYTES_MAX,
-        }
-    }
-
-    /// Returns true if each operation takes an inode; a hard link has that of its original.
-    pub fn takes_inodes(&self) -> bool {
-        self.verb.takes_inodes() && self.kind != FileKind::Hardlink
-    }
-
-    /// Returns the most bytes written into the files of one full set.
-    pub fn set_bytes_max(&self) -> u64 {
-        self.files.saturating_mul(self.size_max_bytes)
     }
 }
 
@@ -523,104 +387,23 @@ impl Workload {
 
     /// Returns a short description for tables: `4K rnd q32t4`, or `t4` with what is unusual for bytes and files.
     pub fn label(&self) -> String {
+        let threads = format!("t{}", self.threads);
+        let mut words = match &self.work {
+            Work::Data(data) if !data.verb.is_bytes() => {
+                let random = (data.access == Access::Random).then(|| "rnd".to_owned());
+                let threads = if self.threads > 1 { threads } else { String::new() };
+                let depth = format!("q{}{threads}", self.iodepth);
+                [Some(crate::size::exact(data.block_bytes).to_uppercase()), random, Some(depth)]
+                    .into_iter()
+                    .flatten()
+                    .collect()
+            }
+            Work::Data(_) | Work::Files(_) => vec![threads],
+        };
         match &self.work {
-            Work::Data(data) => {
-                let upper = |bytes: u64| crate::size::exact(bytes).to_uppercase();
-                let mut label = if data.verb.is_bytes() {
-                    format!("t{}", self.threads)
-                } else {
-                    let random = if data.access == Access::Random { " rnd" } else { "" };
-                    let threads = if self.threads > 1 { format!("t{}", self.threads) } else { String::new() };
-                    format!("{}{random} q{}{threads}", upper(data.block_bytes), self.iodepth)
-                };
-                // Only differences from the verb's default are worth a reader's eye.
-                let direct_is_default = data.verb != DataVerb::Rewrite;
-                if data.direct != direct_is_default && !data.verb.is_bytes() {
-                    label.push_str(if data.direct { " direct" } else { " buffered" });
-                }
-                for (set, word) in
-                    [(data.update, " update"), (data.reread, " reread"), (data.shared, " shared")]
-                {
-                    if set {
-                        label.push_str(word);
-                    }
-                }
-                if let Some(files) = data.files {
-                    label.push_str(&format!(" files={files}"));
-                }
-                if data.fresh {
-                    label.push_str(" fresh");
-                }
-                if data.sync != SyncMode::End {
-                    label.push_str(&format!(" sync={}", data.sync));
-                }
-                if let Arrival::Open { rate, poisson } = data.arrival {
-                    label.push_str(&match rate {
-                        OpenRate::PerSecond(rate) => format!(" @{rate}/s"),
-                        OpenRate::Percent(percent) => format!(" @{percent}%"),
-                    });
-                    label.push_str(if poisson { " poisson" } else { "" });
-                }
-                for (percent, word) in [(data.compress_percent, "compress"), (data.dedupe_percent, "dedupe")]
-                {
-                    if percent > 0 {
-                        label.push_str(&format!(" {word}={percent}"));
-                    }
-                }
-                for (set, word) in [(data.iopoll, " iopoll"), (data.sqpoll, " sqpoll")] {
-                    if set {
-                        label.push_str(word);
-                    }
-                }
-                // Reports show beside the label which of the two real engines was taken.
-                if let Some(engine @ (EngineWord::Null | EngineWord::Nop)) = data.engine {
-                    label.push_str(&format!(" engine={engine}"));
-                }
-                if data.unlocked {
-                    label.push_str(" unlocked");
-                }
-                if data.threaded {
-                    label.push_str(" threaded");
-                }
-                if let Some(bytes) = data.stdio_buffer_bytes {
-                    label.push_str(&format!(" stdio_buffer={}", upper(bytes)));
-                }
-                label
-            }
-            Work::Files(files) => {
-                let mut label = format!("t{}", self.threads);
-                if files.size_max_bytes > 0 {
-                    label.push(' ');
-                    label.push_str(&crate::size::exact(files.size_max_bytes).to_uppercase());
-                }
-                if files.order != Order::Sequential {
-                    label.push_str(&format!(" {}", files.order));
-                }
-                if files.naming != Naming::Plain {
-                    label.push_str(&format!(" {}", files.naming));
-                }
-                if files.kind != FileKind::File {
-                    label.push_str(&format!(" {}", files.kind));
-                }
-                for (set, word) in
-                    [(files.shared, " shared"), (files.cold, " cold"), (files.missing, " missing")]
-                {
-                    if set {
-                        label.push_str(word);
-                    }
-                }
-                if files.contents {
-                    label.push_str(" contents");
-                }
-                if files.chunk_bytes != CHUNK_BYTES_MAX {
-                    let chunk = crate::size::exact(files.chunk_bytes).to_uppercase();
-                    label.push_str(&format!(" chunk={chunk}"));
-                }
-                if files.sync != SyncMode::None {
-                    label.push_str(&format!(" sync={}", files.sync));
-                }
-                label
-            }
+            Work::Data(data) => words.extend(DATA_KEYS.iter().filter_map(|key| key.label(data))),
+            Work::Files(files) => words.extend(FILE_KEYS.iter().filter_map(|key| key.label(files))),
         }
+        words.join(" ")
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of how specs are understood, and of why they are refused.
 
 use super::*;
+use crate::workload::{Arrival, Naming, OpenRate};
 use proptest::prelude::*;
 
 fn ok(spec: &str) -> Workload {
@@ -41,11 +42,11 @@ fn labels_read_like_the_tables_of_the_field() {
         ("read:rnd4k:engine=uring", "4K rnd q1"),
         ("byte-read:t2", "t2"),
         ("byte-write:buffered:sync=none", "t1 sync=none"),
-        ("putc-write:unlocked:stdio_buffer=4k", "t1 unlocked stdio_buffer=4K"),
+        ("putc-write:unlocked:stdio_buffer=4k", "t1 unlocked stdio_buffer=4k"),
         ("getc-read:threaded", "t1 threaded"),
         ("stat:t2:order=dir", "t2 dir"),
         ("create:names=letters-first:kind=symlink", "t1 letters-first symlink"),
-        ("stat:size=0..64k:contents:chunk=8k:names=plain", "t1 64K contents chunk=8K"),
+        ("stat:size=0..64k:contents:chunk=8k:names=plain", "t1 64K contents chunk=8k"),
     ] {
         assert_eq!(ok(spec).label(), label, "{spec}");
     }
@@ -79,7 +80,7 @@ fn bytes_have_no_blocks() {
         problem("read:unlocked"),
         "`unlocked` has no meaning for read; putc-write and getc-read take it"
     );
-    assert_eq!(problem("putc-write:stdio_buffer=0"), "`stdio_buffer=0`: 1 byte to 64m");
+    assert_eq!(problem("putc-write:stdio_buffer=0"), "`stdio_buffer=0`: 1 byte to 64m can be asked for");
 }
 
 #[test]
@@ -285,148 +286,62 @@ fn chunks_are_of_what_is_written_or_read() {
     }
 }
 
-fn any_arrival() -> impl Strategy<Value = Arrival> {
-    let rate =
-        prop_oneof![(1..=RATE_MAX).prop_map(OpenRate::PerSecond), (1u8..=100).prop_map(OpenRate::Percent)];
-    prop_oneof![
-        Just(Arrival::Closed),
-        (rate, any::<bool>()).prop_map(|(rate, poisson)| Arrival::Open { rate, poisson }),
-    ]
+/// Returns values of a form, as they stand in the tables of keys.
+fn any_value(form: &'static str) -> BoxedStrategy<String> {
+    let size = || prop_oneof![256u64..=1 << 20, (1u64..=1 << 10).prop_map(|kib| kib << 10)];
+    match form {
+        "" => Just(String::new()).boxed(),
+        "N" => (1u64..=64).prop_map(|number| number.to_string()).boxed(),
+        "PERCENT" => (0u64..=100).prop_map(|percent| percent.to_string()).boxed(),
+        "SIZE" => size().prop_map(|bytes| bytes.to_string()).boxed(),
+        "SIZE|MIN..MAX" => prop_oneof![
+            size().prop_map(|bytes| bytes.to_string()),
+            (size(), size()).prop_map(|(a, b)| format!("{}..{}", a.min(b), a.max(b))),
+        ]
+        .boxed(),
+        "N|P%[,poisson]" => (1u64..=100, any::<(bool, bool)>())
+            .prop_map(|(rate, (is_share, poisson))| {
+                let share = if is_share { "%" } else { "" };
+                format!("{rate}{share}{}", if poisson { ",poisson" } else { "" })
+            })
+            .boxed(),
+        words => {
+            proptest::sample::select(words.split('|').collect::<Vec<_>>()).prop_map(str::to_owned).boxed()
+        }
+    }
+}
+
+/// Returns keys with values, among those that a verb takes.
+fn any_keys<W>(work: &W, keys: &'static [Key<W>]) -> BoxedStrategy<Vec<String>> {
+    let taken: Vec<_> = keys.iter().filter(|key| (key.takes)(work)).map(|key| (key.name, key.form)).collect();
+    let word = proptest::sample::select(taken).prop_flat_map(|(name, form)| {
+        let equals = if form.is_empty() { "" } else { "=" };
+        any_value(form).prop_map(move |value| format!("{name}{equals}{value}"))
+    });
+    proptest::collection::vec(word, 0..5).boxed()
+}
+
+/// Returns specs of every verb with up to four keys; some are refused.
+fn any_spec() -> impl Strategy<Value = String> {
+    let data =
+        (proptest::sample::select(DataVerb::ALL), proptest::sample::select(Access::ALL), 1u64..=1 << 20)
+            .prop_flat_map(|(verb, access, block_bytes)| {
+                let pattern = format!("{access}{block_bytes}");
+                let head = vec![Some(verb.word().to_owned()), Some(pattern).filter(|_| !verb.is_bytes())];
+                (Just(head), any_keys(&DataWork::new(verb), DATA_KEYS))
+            });
+    let files = proptest::sample::select(FileVerb::ALL).prop_flat_map(|verb| {
+        (Just(vec![Some(verb.word().to_owned())]), any_keys(&FilesWork::new(verb, 64), FILE_KEYS))
+    });
+    let concurrency = proptest::option::of((1u32..=64, 1u32..=64).prop_map(|(q, t)| format!("q{q}t{t}")));
+    (prop_oneof![data, files], concurrency).prop_map(|((head, keys), concurrency)| {
+        let words = head.into_iter().flatten().chain(concurrency).chain(keys);
+        words.collect::<Vec<_>>().join(":")
+    })
 }
 
 fn any_workload() -> impl Strategy<Value = Workload> {
-    let limit = || proptest::option::of(1u64..1 << 40);
-    let data = (
-        proptest::sample::select(DataVerb::ALL),
-        proptest::sample::select(Access::ALL),
-        1u64..=BLOCK_BYTES_MAX,
-        (any::<(bool, bool, bool)>(), proptest::option::of(2u32..=CONCURRENCY_MAX)),
-        (0u8..=100, 0u8..=100, 0u8..=100),
-        proptest::sample::select(SyncMode::ALL),
-        (limit(), limit(), 1u64..1 << 40, any::<bool>()),
-        any_arrival(),
-        (proptest::option::of(proptest::sample::select(EngineWord::ALL)), any::<(bool, bool)>()),
-        (any::<bool>(), proptest::option::of(1u64..=STDIO_BUFFER_BYTES_MAX)),
-    )
-        .prop_map(|(verb, access, block_bytes, files, percents, sync, limits, arrival, ring, stdio)| {
-            let ((direct, shared, fresh), files) = files;
-            let (read, compress_percent, dedupe_percent) = percents;
-            let sync = match sync {
-                _ if !verb.writes() => SyncMode::End,
-                SyncMode::Each if verb.is_bytes() => SyncMode::End,
-                sync => sync,
-            };
-            let data = DataWork {
-                verb,
-                access,
-                block_bytes,
-                direct,
-                read_percent: if verb == DataVerb::Rw { read } else { 50 },
-                update: verb == DataVerb::Rw && read % 2 == 1,
-                reread: verb == DataVerb::Rewrite && read % 2 == 1 && sync != SyncMode::Each,
-                sync,
-                shared,
-                files: files.filter(|_| !shared),
-                fresh: false,
-                arrival,
-                compress_percent,
-                dedupe_percent,
-                engine: ring.0,
-                iopoll: false,
-                sqpoll: false,
-                unlocked: verb.is_stdio() && stdio.0,
-                threaded: verb.is_stdio() && read % 3 == 1,
-                stdio_buffer_bytes: stdio.1.filter(|_| verb.is_stdio()),
-                passes: limits.0,
-                ops: limits.1,
-                bytes: limits.3.then_some(limits.2),
-            };
-            let in_ring = match data.engine {
-                None => data.direct,
-                Some(engine) => engine == EngineWord::Uring,
-            };
-            let makes_files = !matches!(data.engine, Some(EngineWord::Null | EngineWord::Nop));
-            let is_in_order = access == Access::Sequential || verb.is_bytes();
-            let fresh = fresh && verb.can_make_files() && is_in_order && (makes_files || verb.is_bytes());
-            let data = DataWork {
-                bytes: data.bytes.filter(|_| !fresh),
-                passes: if fresh { Some(1) } else { data.passes },
-                ops: data.ops.filter(|_| !fresh),
-                fresh,
-                ..data
-            };
-            let syncs_each = verb == DataVerb::Fsync || sync == SyncMode::Each;
-            Work::Data(if verb.is_bytes() {
-                DataWork {
-                    access: Access::Sequential,
-                    block_bytes: 1,
-                    direct: false,
-                    arrival: Arrival::Closed,
-                    compress_percent: 0,
-                    dedupe_percent: 0,
-                    engine: None,
-                    ..data
-                }
-            } else {
-                DataWork {
-                    iopoll: ring.1.0 && in_ring && data.direct && !syncs_each,
-                    sqpoll: ring.1.1 && in_ring,
-                    // Less than one block is refused.
-                    bytes: data.bytes.map(|bytes| bytes.max(block_bytes)),
-                    ..data
-                }
-            })
-        });
-    let files = (
-        proptest::sample::select(FileVerb::ALL),
-        4096u64..=FILES_MAX,
-        (0u64..=1 << 20, 0u64..=1 << 20),
-        (1u64..=DIRS_MAX, 1u32..=LEVELS_MAX),
-        proptest::sample::select(Order::ALL),
-        any::<(bool, bool, bool)>(),
-        proptest::sample::select(SyncMode::ALL),
-        (proptest::sample::select(Naming::ALL), proptest::sample::select(FileKind::ALL)),
-        (any::<bool>(), CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX),
-    )
-        .prop_map(
-            |(verb, files, (a, b), (dirs, levels), order, (shared, cold, missing), sync, names, chunk)| {
-                let is_looked_for = matches!(verb, FileVerb::Stat | FileVerb::Open | FileVerb::Unlink);
-                let missing = missing && is_looked_for;
-                let (naming, kind) = names;
-                let takes_kind = (is_looked_for || verb == FileVerb::Create) && !missing;
-                let kind = if takes_kind { kind } else { FileKind::File };
-                let (a, b) = if kind == FileKind::File { (a, b) } else { (0, 0) };
-                let order = match order {
-                    Order::Directory if !is_looked_for || missing || shared => Order::Sequential,
-                    Order::Random if verb == FileVerb::Create && kind != FileKind::File => Order::Sequential,
-                    order => order,
-                };
-                let contents = chunk.0 && verb == FileVerb::Stat && !missing;
-                let moves_bytes = a.max(b) > 0 && (contents || verb == FileVerb::Create);
-                Work::Files(FilesWork {
-                    size_min_bytes: a.min(b),
-                    size_max_bytes: a.max(b),
-                    dirs,
-                    levels,
-                    order,
-                    shared,
-                    cold,
-                    missing,
-                    passes: (files % 3 == 0).then_some(files),
-                    sync,
-                    naming,
-                    kind,
-                    contents,
-                    chunk_bytes: if moves_bytes { chunk.1 } else { CHUNK_BYTES_MAX },
-                    ..FilesWork::new(verb, files)
-                })
-            },
-        );
-    (prop_oneof![data, files], 1u32..=64, 1u32..=64).prop_map(|(work, iodepth, threads)| {
-        let in_blocks = matches!(&work, Work::Data(data) if !data.verb.is_bytes());
-        let iodepth = if in_blocks { iodepth } else { 1 };
-        Workload { threads, iodepth, work }.with_usual_files()
-    })
+    any_spec().prop_filter_map("refused", |spec| parse(&spec, &Defaults::default()).ok())
 }
 
 proptest! {

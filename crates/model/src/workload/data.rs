@@ -1,0 +1,203 @@
+//! Tests on data inside large files, and their keys.
+
+use super::keys::{Bytes, Count, Flag, Form, Key, Label, Maybe, Rate, Words, keys};
+use super::{Access, Arrival, DataVerb, EngineWord, OpenRate, SyncMode};
+use crate::spec::{CONCURRENCY_MAX, STDIO_BUFFER_BYTES_MAX};
+
+fn any_verb(_: &DataWork) -> bool {
+    true
+}
+
+fn in_blocks(work: &DataWork) -> bool {
+    !work.verb.is_bytes()
+}
+
+fn is_rw(work: &DataWork) -> bool {
+    work.verb == DataVerb::Rw
+}
+
+fn is_stdio(work: &DataWork) -> bool {
+    work.verb.is_stdio()
+}
+
+/// Remedy for keys of the C library's calls.
+const STDIO: &str = "; putc-write and getc-read take it";
+
+impl DataVerb {
+    /// Returns the pattern of a test that names none.
+    fn pattern(self) -> (Access, u64) {
+        match self {
+            Self::Rw | Self::Fsync => (Access::Random, 4 << 10),
+            _ if self.is_bytes() => (Access::Sequential, 1),
+            _ => (Access::Sequential, 1 << 20),
+        }
+    }
+}
+
+keys! {
+    /// A test on data inside large files.
+    DataWork, DATA_KEYS,
+    new(verb: DataVerb) usual(|work: &DataWork| DataWork::new(work.verb))
+
+    /// Order in which blocks are visited.
+    field access: Access = verb.pattern().0;
+    /// Bytes of one block, read or written by one call.
+    field block_bytes: u64 = verb.pattern().1;
+    /// True if the page cache is bypassed (`O_DIRECT`).
+    field direct: bool = verb != DataVerb::Rewrite && !verb.is_bytes();
+    key "direct" "" [set_direct, value_of_direct] for in_blocks, "";
+        label Label::Key; "bypass the page cache with O_DIRECT (the default but for rewrite)";
+    key "buffered" "" [set_buffered, value_of_buffered] for any_verb, "";
+        label Label::Key; "go through the page cache";
+
+    /// Percent of reads in `rw`.
+    field read_percent: u8 = 50;
+    key "read" "PERCENT" [read_percent: Count(0, 100)] for is_rw, "";
+        label Label::Nothing; "share of reads in rw (50)";
+
+    /// True if `rw` reads a block just before it writes it, as a program does that changes a record.
+    field update: bool = false;
+    key "update" "" [update: Flag] for is_rw, "";
+        label Label::Key; "what rw writes was read just before";
+
+    /// True if `rewrite` reads each block again after it was written.
+    field reread: bool = false;
+    key "reread" "" [reread: Flag] for |work| work.verb == DataVerb::Rewrite, "; write rewrite:reread";
+        label Label::Key; "each block is read again after it was written (rewrite)";
+
+    /// When writes are made durable.
+    field sync: SyncMode = SyncMode::End;
+    key "sync" "none|close|end|each" [sync: Words] for |work| work.verb.writes(), "";
+        label Label::Key;
+        "when writes are made durable (end); close: never, but files are closed within the measured time";
+
+    /// True if all threads work in one file instead of one each.
+    field shared: bool = false;
+    key "shared" "" [shared: Flag] for any_verb, "";
+        label Label::Key; "all threads in one file";
+
+    /// Number of files in which all threads work, if it was asked for and is not one for each thread; at least 2.
+    field files: Option<u32> = None;
+    key "files" "N" [files: Maybe(Count(1, CONCURRENCY_MAX as u64))] for any_verb, "";
+        label Label::Key; "all threads in N files (one for each thread)";
+
+    /// True if the test makes its files itself: their old contents are cut off before, and it writes them once.
+    field fresh: bool = false;
+    key "fresh" "" [fresh: Flag] for |work| work.verb.can_make_files(),
+        ": only tests that write and nothing else make their files; put write:fresh before it";
+        label Label::Key;
+        "the test makes its files: they are empty when it begins, and it ends when they are full (write, byte-write, putc-write)";
+
+    /// Rule for when operations start.
+    field arrival: Arrival = Arrival::Closed;
+    key "rate" "N|P%[,poisson]" [arrival: Rate] for in_blocks, "";
+        label Label::Own(label_of_rate);
+        "open loop: N operations a second over all threads, or P% of what the test before reached";
+
+    /// Percent of each 4 KiB of data that compresses away.
+    field compress_percent: u8 = 0;
+    key "compress" "PERCENT" [compress_percent: Count(0, 100)] for in_blocks, "";
+        label Label::Key; "share of each 4 KiB that compresses away (0)";
+
+    /// Percent of the blocks that are copies of one another.
+    field dedupe_percent: u8 = 0;
+    key "dedupe" "PERCENT" [dedupe_percent: Count(0, 100)] for in_blocks, "";
+        label Label::Key; "share of blocks that are copies of one another (0)";
+
+    /// Engine that was asked for; otherwise [`plan`](crate::plan::plan) chooses.
+    field engine: Option<EngineWord> = None;
+    key "engine" "sync|uring|null|nop" [engine: Maybe(Words)] for in_blocks, "";
+        label Label::Own(label_of_engine);
+        "plain system calls, io_uring, no I/O at all, an empty io_uring (the plan chooses)";
+
+    /// True if the ring polls the device for completions instead of waiting for interrupts (`IORING_SETUP_IOPOLL`).
+    field iopoll: bool = false;
+    key "iopoll" "" [iopoll: Flag] for in_blocks, "";
+        label Label::Key; "poll the device for completions (io_uring, direct)";
+
+    /// True if a kernel thread takes requests from the ring (`IORING_SETUP_SQPOLL`).
+    field sqpoll: bool = false;
+    key "sqpoll" "" [sqpoll: Flag] for in_blocks, "";
+        label Label::Key; "a kernel thread takes the requests (io_uring)";
+
+    /// True for `putc_unlocked` and `getc_unlocked` in place of the calls that lock the stream.
+    field unlocked: bool = false;
+    key "unlocked" "" [unlocked: Flag] for is_stdio, STDIO;
+        label Label::Key; "putc_unlocked and getc_unlocked (putc-write, getc-read)";
+
+    /// True if the process that calls the C library has a second thread, so that each call takes the stream's lock.
+    field threaded: bool = false;
+    key "threaded" "" [threaded: Flag] for is_stdio, STDIO;
+        label Label::Key; "beside a second thread, for which the C library takes locks (putc-write, getc-read)";
+
+    /// Bytes of the C library's buffer (`setvbuf`), if that was asked for; otherwise the library chooses.
+    field stdio_buffer_bytes: Option<u64> = None;
+    key "stdio_buffer" "SIZE" [stdio_buffer_bytes: Maybe(Bytes(1, STDIO_BUFFER_BYTES_MAX, "1 byte"))] for is_stdio, STDIO;
+        label Label::Key; "buffer of the C library (putc-write, getc-read; its own choice)";
+
+    /// Ends the phase after that many visits of every block, if set.
+    field passes: Option<u64> = None;
+    key "passes" "N" [passes: Maybe(Count(1, u64::MAX))] for any_verb, "";
+        label Label::Nothing; "stop after N visits of every block";
+
+    /// Ends the phase after that many operations, if set.
+    field ops: Option<u64> = None;
+    key "ops" "N" [ops: Maybe(Count(1, u64::MAX))] for any_verb, "";
+        label Label::Nothing; "stop after N operations";
+
+    /// Ends the phase after that many bytes, if set.
+    field bytes: Option<u64> = None;
+    key "bytes" "SIZE" [bytes: Maybe(Bytes(0, u64::MAX, "0"))] for any_verb, "";
+        label Label::Nothing; "stop after SIZE";
+}
+
+fn set_direct(work: &mut DataWork, _: &str) -> Result<(), String> {
+    work.direct = true;
+    Ok(())
+}
+
+fn set_buffered(work: &mut DataWork, _: &str) -> Result<(), String> {
+    work.direct = false;
+    Ok(())
+}
+
+fn value_of_direct(work: &DataWork) -> Option<String> {
+    (work.direct && !DataWork::new(work.verb).direct).then(String::new)
+}
+
+fn value_of_buffered(work: &DataWork) -> Option<String> {
+    (!work.direct && DataWork::new(work.verb).direct).then(String::new)
+}
+
+fn label_of_rate(work: &DataWork) -> Option<String> {
+    let Arrival::Open { rate, poisson } = work.arrival else { return None };
+    let rate = match rate {
+        OpenRate::PerSecond(rate) => format!("@{rate}/s"),
+        OpenRate::Percent(percent) => format!("@{percent}%"),
+    };
+    Some(if poisson { format!("{rate} poisson") } else { rate })
+}
+
+/// Reports show beside the label which of the two real engines was taken.
+fn label_of_engine(work: &DataWork) -> Option<String> {
+    let engine = work.engine.filter(|engine| matches!(engine, EngineWord::Null | EngineWord::Nop))?;
+    Some(format!("engine={engine}"))
+}
+
+impl DataWork {
+    /// Returns true if it goes through the page cache from the beginning of a file to its end. The kernel then reads
+    /// ahead and writes behind.
+    pub fn is_stream(&self) -> bool {
+        !self.direct && self.access == Access::Sequential
+    }
+
+    /// Returns true if it changes the data on the device.
+    pub fn writes(&self) -> bool {
+        self.verb.writes()
+    }
+
+    /// Returns true if it reads data.
+    pub fn reads(&self) -> bool {
+        self.verb.reads()
+    }
+}

@@ -1,0 +1,132 @@
+//! Tests on files as such, and their keys.
+
+use super::keys::{self, Bytes, Count, Flag, Form, Key, Label, Maybe, Words, keys};
+use super::{FileKind, FileVerb, Naming, Order, SyncMode};
+use crate::size;
+use crate::spec::{BLOCK_BYTES_MAX, CHUNK_BYTES_MIN, DIRS_MAX, Defaults, FILES_MAX, LEVELS_MAX};
+
+/// Most bytes that one call on a file of a set writes or reads, and the default.
+pub const CHUNK_BYTES_MAX: u64 = 1 << 20;
+
+fn any_verb(_: &FilesWork) -> bool {
+    true
+}
+
+keys! {
+    /// A test on files as such.
+    FilesWork, FILE_KEYS,
+    new(verb: FileVerb, files: u64) usual(|work: &FilesWork| FilesWork::new(work.verb, Defaults::default().files))
+
+    /// Number of files (or directories, for `mkdir` and `rmdir`), over all threads.
+    field files: u64 = files;
+    key "files" "N" [files: Count(1, FILES_MAX)] for any_verb, "";
+        label Label::Nothing; "how many files, over all threads (64k)";
+
+    /// Smallest size of a file in bytes.
+    field size_min_bytes: u64 = 0;
+    /// Largest size of a file in bytes; sizes are drawn evenly between the two.
+    field size_max_bytes: u64 = 0;
+    key "size" "SIZE|MIN..MAX" [set_size, value_of_size] for any_verb, "";
+        label Label::Own(label_of_size); "bytes of each file (0)";
+
+    /// Number of directories over which each thread spreads its files.
+    field dirs: u64 = 1;
+    key "dirs" "N" [dirs: Count(1, DIRS_MAX)] for any_verb, "";
+        label Label::Nothing; "directories of each thread (1)";
+
+    /// Depth at which those directories lie, in levels.
+    field levels: u32 = 1;
+    key "levels" "N" [levels: Count(1, LEVELS_MAX as u64)] for any_verb, "";
+        label Label::Nothing; "how deep they lie (1)";
+
+    /// Order in which files are visited.
+    field order: Order = Order::Sequential;
+    key "order" "seq|rnd|dir" [order: Words] for any_verb, "";
+        label Label::Value; "order of the visits: by number, at random, as the directory names them (seq)";
+
+    /// Form of the names.
+    field naming: Naming = Naming::Plain;
+    key "names" "plain|number-first|letters-first" [naming: Words] for any_verb, "";
+        label Label::Value; "nothing beside the number, or up to 12 letters after or before it (plain)";
+
+    /// Kind of the entries in the set.
+    field kind: FileKind = FileKind::File;
+    key "kind" "file|hardlink|symlink" [kind: Words] for |work| work.verb.can_use_links(),
+        "; create, stat, open and unlink take it";
+        label Label::Value; "files, or one and links to it (create, stat, open, unlink; file)";
+
+    /// True if all threads work in the same directories instead of their own.
+    field shared: bool = false;
+    key "shared" "" [shared: Flag] for any_verb, "";
+        label Label::Key; "all threads in the same directories";
+
+    /// True if caches of names and inodes are dropped before every round (root, `--cache drop-all`).
+    field cold: bool = false;
+    key "cold" "" [cold: Flag] for any_verb, "";
+        label Label::Key; "drop cached names before each round (root, with --cache drop-all)";
+
+    /// True if the names do not exist, to measure failing look-ups.
+    field missing: bool = false;
+    key "missing" "" [missing: Flag] for |work| work.verb.can_follow_directory(), "";
+        label Label::Key; "names that do not exist (stat, open, unlink)";
+
+    /// True if `stat` also opens, reads and closes files that are not empty.
+    field contents: bool = false;
+    key "contents" "" [contents: Flag] for |work| work.verb == FileVerb::Stat, "; write stat:contents";
+        label Label::Key; "also open, read and close what is not empty (stat)";
+
+    /// Most bytes that one call writes or reads.
+    field chunk_bytes: u64 = CHUNK_BYTES_MAX;
+    key "chunk" "SIZE" [chunk_bytes: Bytes(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX, "256")] for any_verb, "";
+        label Label::Key; "most bytes of one call (create with size, stat with contents; 1m)";
+
+    /// When the directories are made durable, and with them what was written into files.
+    field sync: SyncMode = SyncMode::None;
+    key "sync" "none|end|each" [sync: Words] for any_verb, "";
+        label Label::Key; "when directories, and what is in files, are made durable (none)";
+
+    /// Ends the phase after that many rounds over all files, if set.
+    field passes: Option<u64> = None;
+    key "passes" "N" [passes: Maybe(Count(1, u64::MAX))] for any_verb, "";
+        label Label::Nothing; "stop after N visits of every file";
+}
+
+fn set_size(work: &mut FilesWork, value: &str) -> Result<(), String> {
+    let (low, high) = value.split_once("..").unwrap_or((value, value));
+    let (low, high) = (keys::bytes("size", low)?, keys::bytes("size", high)?);
+    if low > high {
+        return Err(format!("`size={value}`: the smaller size stands first"));
+    }
+    if high > BLOCK_BYTES_MAX {
+        return Err(format!(
+            "`size={value}`: files of these tests are at most {}; use a data test",
+            size::exact(BLOCK_BYTES_MAX)
+        ));
+    }
+    (work.size_min_bytes, work.size_max_bytes) = (low, high);
+    Ok(())
+}
+
+fn value_of_size(work: &FilesWork) -> Option<String> {
+    let (low, high) = (work.size_min_bytes, work.size_max_bytes);
+    match low == high {
+        true => (high > 0).then(|| size::exact(high)),
+        false => Some(format!("{}..{}", size::exact(low), size::exact(high))),
+    }
+}
+
+fn label_of_size(work: &FilesWork) -> Option<String> {
+    (work.size_max_bytes > 0).then(|| size::exact(work.size_max_bytes).to_uppercase())
+}
+
+impl FilesWork {
+    /// Returns true if each operation takes an inode; a hard link has that of its original.
+    pub fn takes_inodes(&self) -> bool {
+        self.verb.takes_inodes() && self.kind != FileKind::Hardlink
+    }
+
+    /// Returns the most bytes written into the files of one full set.
+    pub fn set_bytes_max(&self) -> u64 {
+        self.files.saturating_mul(self.size_max_bytes)
+    }
+}
