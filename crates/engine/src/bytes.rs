@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
 use crate::data::{self, Content, Pool, STAMP_INTERVAL_BYTES, Stamp};
@@ -25,7 +26,7 @@ use crate::worker::{Ended, Stamping};
 pub const CHUNK_CALLS: u64 = 8192;
 
 /// A worker's part of one file of its data set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
     /// Number of the file in its group.
     pub file: u32,

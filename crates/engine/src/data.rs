@@ -10,6 +10,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Draft;
 use crate::buffer::AlignedBuffer;
 
@@ -25,7 +27,7 @@ const PERIOD_BYTES: usize = 1 << 20;
 const NO_FILE: u32 = u32::MAX;
 
 /// Properties of the blocks of a data set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Content {
     /// Seed of the run.
     pub seed: u64,
@@ -73,7 +75,7 @@ impl Content {
 }
 
 /// Content of a stamp: the identity of its interval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
     /// Seed of the run.
     pub seed: u64,
@@ -224,7 +226,7 @@ impl Pool {
 }
 
 /// The first error in a block that was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mismatch {
     /// Offset in the file of the first wrong byte.
     pub offset_bytes: u64,

@@ -1,14 +1,19 @@
 //! The reason why a worker stopped before its stop rule held.
 
 use rustix::io::Errno;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::data::Mismatch;
 
+/// Name of a call. Serde would borrow a `&str` from the text that it reads.
+type CallName = &'static str;
+
 /// A failed call, with the details needed to say where it failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// Name of the call.
-    pub call: &'static str,
+    #[serde(deserialize_with = "call")]
+    pub call: CallName,
     /// Number of the file in its set.
     pub file: u64,
     /// Offset in the file; `None` for calls without one.
@@ -18,9 +23,10 @@ pub struct Failure {
 }
 
 /// Cause of a failed call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
     /// The kernel returned this error.
+    #[serde(with = "errno")]
     Errno(Errno),
     /// The call moved fewer bytes than it was asked to.
     Short {
@@ -38,6 +44,43 @@ pub enum Cause {
         /// Existing files.
         files: u64,
     },
+}
+
+/// Names of calls that another process may report.
+const CALLS: [&str; 12] = [
+    "putc",
+    "putc_unlocked",
+    "getc",
+    "getc_unlocked",
+    "fcntl",
+    "fdopen",
+    "setvbuf",
+    "fseeko",
+    "fflush",
+    "fclose",
+    "pwrite",
+    "verify",
+];
+
+/// Reads the name of a call.
+fn call<'de, D: Deserializer<'de>>(from: D) -> Result<CallName, D::Error> {
+    let name = String::deserialize(from)?;
+    let known = CALLS.into_iter().find(|known| *known == name);
+    known.ok_or_else(|| serde::de::Error::custom(format!("`{name}` is no known call")))
+}
+
+/// The number of an error as its serialised form.
+mod errno {
+    use rustix::io::Errno;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(errno: &Errno, to: S) -> Result<S::Ok, S::Error> {
+        errno.raw_os_error().serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Errno, D::Error> {
+        i32::deserialize(from).map(Errno::from_raw_os_error)
+    }
 }
 
 impl From<Errno> for Cause {

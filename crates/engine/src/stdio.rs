@@ -273,14 +273,14 @@ type Prepared = (Box<Job>, Vec<Span>, Vec<OwnedFd>);
 fn prepare(channel: &mut Channel) -> io::Result<Option<Prepared>> {
     let (mut spans, mut files) = (Vec::new(), Vec::new());
     while let Some(line) = channel.wait()? {
-        match Command::parse(&line) {
-            Some(Command::Span(span)) => {
+        match protocol::parse(&line)? {
+            Command::Span(span) => {
                 // The kernel leaves out a file that it cannot open here.
                 files.push(channel.file().ok_or(io::Error::from(Errno::MFILE))?);
                 spans.push(span);
             }
-            Some(Command::Job(job)) => return Ok(Some((job, spans, files))),
-            _ => return Err(misunderstood(&line)),
+            Command::Job(job) => return Ok(Some((job, spans, files))),
+            Command::Start { .. } | Command::Stop => return Err(misunderstood(&line)),
         }
     }
     Ok(None)
@@ -314,8 +314,8 @@ fn measure<const UNLOCKED: bool>(
     let worker = ByteWorker::new(calls, Monotonic, tally, spans, writes, stamping, job.ops);
     channel.borrow().send(&Report::Ready, None)?;
     let Some(line) = channel.borrow_mut().wait()? else { return Ok(()) };
-    let ended = match Command::parse(&line) {
-        Some(Command::Start { start_ns, deadline_ns }) => worker.run(start_ns, deadline_ns),
+    let ended = match protocol::parse(&line)? {
+        Command::Start { start_ns, deadline_ns } => worker.run(start_ns, deadline_ns),
         _ => return Err(misunderstood(&line)),
     };
     channel.borrow().send(&Report::End(ended), None)
@@ -503,7 +503,7 @@ mod tests {
             channel.send(&Command::Span(span), Some(file.as_fd())).unwrap();
         }
         channel.send(&Command::Job(Box::new(job)), None).unwrap();
-        assert_eq!(channel.wait().unwrap().as_deref(), Some("ready"));
+        assert_eq!(channel.wait().unwrap().as_deref(), Some("\"Ready\""));
         assert_eq!(has_sleeper(), is_threaded);
         let start_ns = Monotonic.now_ns();
         let deadline_ns = start_ns + run_for.as_nanos() as u64;
@@ -514,7 +514,7 @@ mod tests {
         }
         let mut deltas = Vec::new();
         loop {
-            match Report::parse(&channel.wait().unwrap().unwrap()).unwrap() {
+            match protocol::parse(&channel.wait().unwrap().unwrap()).unwrap() {
                 Report::Delta(counts) => deltas.push(counts),
                 Report::End(ended) => {
                     assert_eq!(deltas[0].start_ns, start_ns);
@@ -548,19 +548,24 @@ mod tests {
         assert!(sum(&deltas) > 0);
     }
 
+    fn json(message: &impl serde::Serialize) -> serde_json::Value {
+        serde_json::to_value(message).unwrap()
+    }
+
     #[test]
     fn a_run_that_goes_away_or_talks_nonsense_ends_it() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         drop(ours);
         serve_on(theirs).unwrap();
-        for line in ["stop", "span 0 0 4096", "dance"] {
+        let span = Span { file: 0, start_bytes: 0, end_bytes: 4096 };
+        for message in [json(&Command::Stop), json(&Command::Span(span)), json(&"dance")] {
             let (ours, theirs) = UnixStream::pair().unwrap();
             let ours = Channel::new(ours);
-            ours.send(&line, None).unwrap();
+            ours.send(&message, None).unwrap();
             let server = std::thread::spawn(move || serve_on(theirs));
-            assert!(server.join().unwrap().is_err(), "{line}");
+            assert!(server.join().unwrap().is_err(), "{message}");
             let mut ours = ours;
-            assert!(matches!(Report::parse(&ours.wait().unwrap().unwrap()), Some(Report::Error(_))));
+            assert!(matches!(protocol::parse(&ours.wait().unwrap().unwrap()), Ok(Report::Error(_))));
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde::{Deserialize, Serialize};
+
 use crate::clock::Clock;
 use crate::data::{self, STAMP_INTERVAL_BYTES, Stamp, Verifier};
 use crate::failure::{Cause, Failure};
@@ -132,7 +134,7 @@ pub enum Progress {
 }
 
 /// Result of a worker.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Ended {
     /// End of its last operation.
     pub end_ns: u64,

@@ -21,7 +21,7 @@ const HOME: &str = "/run/skye-rigs";
 /// Extension of a journal's name.
 const EXTENSION: &str = "journal";
 /// Beginning of its first line, before the words of its holder.
-const HEAD: &str = "skye-rig/1";
+const HEAD: &str = "skye-rig/2";
 /// Attempts to make a journal, while others remove the empty directory or take the same name.
 const TRIES: usize = 100;
 
@@ -62,7 +62,7 @@ impl Journal {
     /// Writes a step down before it is made.
     pub(crate) fn note(&mut self, step: Step) -> Result<(), Trouble> {
         // Write it in one piece: a line without its end was never acted upon.
-        let written = self.file.write_all(format!("{}\n", step.line()).as_bytes());
+        let written = step.line().and_then(|line| self.file.write_all(format!("{line}\n").as_bytes()));
         written
             .and_then(|()| self.file.sync_all())
             .map_err(|error| Trouble::new(format!("write {}", self.path.display()), error))?;
@@ -443,9 +443,9 @@ mod tests {
     #[test]
     fn a_journal_of_before_the_machine_was_started_names_no_devices() {
         let path = std::env::temp_dir().join(unique_name());
-        let line = Step::Zram { number: "0".into(), bytes: 1, sequence: None }.line();
+        let line = Step::Zram { number: "0".into(), bytes: 1, sequence: None }.line().unwrap();
         let steps_after = |head: &str| {
-            fs::write(&path, format!("{head}\n{line}\nfile /x\n")).unwrap();
+            fs::write(&path, format!("{head}\n{line}\n{{\"File\":\"/x\"}}\n")).unwrap();
             steps(&path).len()
         };
         assert_eq!(steps_after(&format!("{HEAD} {}", Holder::this().words())), 2);

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,16 +12,16 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
+use serde::{Deserialize, Serialize};
 
 use crate::device::LoopDevice;
-use crate::text::{escape, unescape, unescape_text};
 use crate::{PREFIX, cgroup, command, device, identity, mounts, network, servers, throttle, undo, zram};
 
 /// Number of attempts while something is in use, 20 ms apart.
 pub(crate) const TRIES: usize = 100;
 
 /// A change, as it is about to be made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Step {
     /// A directory is made.
     Directory(PathBuf),
@@ -57,68 +58,16 @@ pub(crate) enum Outcome {
 
 impl Step {
     /// Returns the line of a journal.
-    pub(crate) fn line(&self) -> String {
-        // The number is last, and only where there is one: older journals have none either.
-        let last = |sequence: &Option<u64>| sequence.map(|number| format!(" {number}")).unwrap_or_default();
-        match self {
-            Self::Directory(path) => format!("directory {}", escape(path)),
-            Self::File(path) => format!("file {}", escape(path)),
-            Self::Mount { file_system, at } => format!("mount {} {}", escape(file_system), escape(at)),
-            Self::Loop { backing, known: None } => format!("loop {}", escape(backing)),
-            Self::Loop { backing, known: Some((name, sequence)) } => {
-                format!("loop {} {} {sequence}", escape(backing), escape(name))
-            }
-            Self::Zram { number, bytes, sequence } => {
-                format!("zram {} {bytes}{}", escape(number), last(sequence))
-            }
-            Self::Throttle { file, device, old, new, sequence } => {
-                format!("throttle {} {} {old} {new}{}", escape(file), escape(device), last(sequence))
-            }
-            Self::Setting { backing, file, old, sequence } => {
-                format!("setting {} {} {}{}", escape(backing), escape(file), escape(old), last(sequence))
-            }
-            Self::Cgroup(path) => format!("cgroup {}", escape(path)),
-            Self::Link(name) => format!("link {}", escape(name)),
-            Self::Servers(home) => format!("servers {}", escape(home)),
-        }
+    ///
+    /// # Errors
+    /// A path is not text in UTF-8.
+    pub(crate) fn line(&self) -> io::Result<String> {
+        Ok(serde_json::to_string(self)?)
     }
 
     /// Returns the step of a line; `None` for a line that none of our programs wrote.
     pub(crate) fn parse(line: &str) -> Option<Self> {
-        let mut words = line.split(' ');
-        let kind = words.next()?;
-        let words: Vec<_> = words.collect();
-        let path = |index: usize| words.get(index).map(|word| PathBuf::from(unescape(word)));
-        let text = |index: usize| words.get(index).map(|word| unescape_text(word));
-        let number = |index: usize| words.get(index).and_then(|word| word.parse().ok());
-        // The number may be missing, but not malformed.
-        let last = |index: usize| match words.get(index) {
-            Some(word) => word.parse().ok().map(Some),
-            None => Some(None),
-        };
-        Some(match kind {
-            "directory" => Self::Directory(path(0)?),
-            "file" => Self::File(path(0)?),
-            "mount" => Self::Mount { file_system: text(0)?, at: path(1)? },
-            "loop" => {
-                Self::Loop { backing: path(0)?, known: last(2)?.and_then(|number| Some((text(1)?, number))) }
-            }
-            "zram" => Self::Zram { number: text(0)?, bytes: number(1)?, sequence: last(2)? },
-            "throttle" => Self::Throttle {
-                file: path(0)?,
-                device: text(1)?,
-                old: number(2)?,
-                new: number(3)?,
-                sequence: last(4)?,
-            },
-            "setting" => {
-                Self::Setting { backing: path(0)?, file: path(1)?, old: text(2)?, sequence: last(3)? }
-            }
-            "cgroup" => Self::Cgroup(path(0)?),
-            "link" => Self::Link(text(0)?),
-            "servers" => Self::Servers(path(0)?),
-            _ => return None,
-        })
+        serde_json::from_str(line).ok()
     }
 
     /// Undoes it, if the thing that is there is the one that was made.
@@ -226,7 +175,7 @@ fn remove(path: &Path, flags: AtFlags) -> Outcome {
 }
 
 fn words(errno: Errno) -> String {
-    model::Trouble::new("", std::io::Error::from(errno)).cause
+    model::Trouble::new("", io::Error::from(errno)).cause
 }
 
 fn open(directory: &Path) -> Result<OwnedFd, Errno> {
@@ -388,10 +337,9 @@ mod tests {
             Step::Servers(ours.clone()),
             Step::Setting { backing: ours, file: "/sys/x".into(), old: String::new(), sequence: Some(7) },
         ] {
-            assert_eq!(Step::parse(&step.line()), Some(step.clone()), "{}", step.line());
+            assert_eq!(Step::parse(&step.line().unwrap()), Some(step.clone()), "{step:?}");
         }
-        for line in ["", "directory", "mount ext4", "throttle /x 7:1 0 many", "zram 3 1 x", "format /dev/vda"]
-        {
+        for line in ["", "directory", "{\"Mount\":{\"file_system\":\"ext4\"}}", "{\"Format\":\"/dev/vda\"}"] {
             assert_eq!(Step::parse(line), None, "{line}");
         }
     }
@@ -436,7 +384,7 @@ mod tests {
         let (name, number) = (device.name().to_owned(), device.number().unwrap());
         let Some(sequence) = identity::sequence(&device.directory()) else { return };
         let noted = fs::read_to_string(journal.path()).unwrap();
-        assert!(noted.ends_with(&format!(" {name} {sequence}\n")), "{noted}");
+        assert!(noted.ends_with(&format!("[\"{name}\",{sequence}]}}}}\n")), "{noted}");
 
         let requests = device.directory().join("queue/nr_requests");
         let read = || fs::read_to_string(&requests).unwrap().trim().to_owned();
@@ -487,7 +435,7 @@ mod tests {
         assert_eq!(undo(bytes, None), Outcome::Left("it is in use".into()));
         drop(open);
         let mut kept = [0; 8];
-        std::io::Read::read_exact(&mut fs::File::open(&path).unwrap(), &mut kept).unwrap();
+        io::Read::read_exact(&mut fs::File::open(&path).unwrap(), &mut kept).unwrap();
         assert_eq!(&kept, b"precious");
         fs::write(zram.attribute("reset"), "1").unwrap();
         assert!(matches!(undo(bytes, None), Outcome::Left(why) if why.contains("somebody else")));

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use engine::bytes::Span;
 use engine::clock::{Clock, Monotonic};
 use engine::recorder::Recorder;
-use engine::stdio::protocol::{Channel, Command, Counts, Job, Report};
+use engine::stdio::protocol::{self, Channel, Command, Counts, Job, Report};
 use engine::worker::Ended;
 use model::Trouble;
 
@@ -174,7 +174,7 @@ impl StdioChild {
                 return Heard::Call;
             }
             match self.channel.wait() {
-                Ok(Some(line)) => return Report::parse(&line).map_or(Heard::Nonsense(line), Heard::Report),
+                Ok(Some(line)) => return protocol::parse(&line).map_or(Heard::Nonsense(line), Heard::Report),
                 Ok(None) => return Heard::End,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if Instant::now() >= give_up {
@@ -205,7 +205,7 @@ impl StdioChild {
             }
             Heard::Report(Report::Error(text)) => Trouble::new(attempt, text),
             Heard::Report(report) => {
-                Trouble::new(attempt, format!("the process for it said `{report}`")).remedy(bug)
+                Trouble::new(attempt, format!("the process for it said `{report:?}`")).remedy(bug)
             }
             Heard::Nonsense(line) => {
                 Trouble::new(attempt, format!("the process for it said `{line}`")).remedy(bug)
@@ -267,10 +267,17 @@ mod tests {
         }
     }
 
-    /// Returns a program that says what `script` says: `hear` reads a line.
+    /// Returns a program that says what `script` says: `hear` reads a message of a kind, `delta` and `ended` send one.
     fn fake(script: &str) -> Program {
         let mut program = Program::new("sh");
-        let prelude = "exec 1>&0; hear() { read -r line && test \"${line%% *}\" = \"$1\" || exit 7; }";
+        let prelude = r#"
+            exec 1>&0
+            hear() { read -r line && case "$line" in *"\"$1\""*) ;; *) exit 7 ;; esac; }
+            delta() {
+                echo "{\"Delta\":{\"start_ns\":$1,\"end_ns\":$2,\"ops\":$3,\"verified\":$4,\"slowest_chunk_ns\":$5}}"
+            }
+            ended() { echo "{\"End\":{\"end_ns\":$1,\"is_covered\":$2,\"result\":$3,\"missed\":0}}"; }
+            ok='{"Ok":null}'"#;
         program.arg("-c").arg(format!("{prelude}\n{script}"));
         program
     }
@@ -281,7 +288,7 @@ mod tests {
         StdioChild::start_within(grace, fake(script), job(), &parts)
     }
 
-    const READY: &str = "hear span; hear span; hear job; echo ready; hear start\n";
+    const READY: &str = "hear Span; hear Span; hear Job; echo '\"Ready\"'; hear Start\n";
     const LONG: Duration = Duration::from_secs(10);
 
     fn run(script: &str, grace: Duration, stopped: bool) -> (Ended, Option<Trouble>, [u64; 3], u64) {
@@ -304,12 +311,13 @@ mod tests {
 
     #[test]
     fn what_the_process_counts_is_recorded() {
-        let script = "echo delta 1 2 100 3 70; echo delta 2 3 10 1 60; echo end 77 true done";
+        let script = "delta 1 2 100 3 70; delta 2 3 10 1 60; ended 77 true $ok";
         let (ended, trouble, sums, _) = run(script, LONG, false);
         assert_eq!((ended.end_ns, ended.is_covered, ended.result), (77, true, Ok(())));
         assert_eq!((trouble.is_none(), sums), (true, [110, 110, 4]));
+        let no_space = r#"{"Err":{"call":"putc","file":1,"offset_bytes":4096,"cause":{"Errno":28}}}"#;
         let (ended, trouble, sums, _) =
-            run("echo delta 1 2 5 0 0; echo end 9 false putc 1 4096 errno 28", LONG, false);
+            run(&format!("delta 1 2 5 0 0; ended 9 false '{no_space}'"), LONG, false);
         let failure = ended.result.unwrap_err();
         assert_eq!((failure.call, failure.file, failure.offset_bytes), ("putc", 1, Some(4096)));
         assert_eq!(failure.cause, Cause::Errno(rustix::io::Errno::NOSPC));
@@ -318,13 +326,13 @@ mod tests {
 
     #[test]
     fn it_is_told_to_stop() {
-        let (ended, trouble, ..) = run("hear stop; echo end 5 false done; exec sleep 60", LONG, true);
+        let (ended, trouble, ..) = run("hear Stop; ended 5 false $ok; exec sleep 60", LONG, true);
         assert_eq!((ended.end_ns, trouble.is_none()), (5, true));
     }
 
     #[test]
     fn one_that_dies_is_told_and_what_it_counted_stays() {
-        let (ended, trouble, sums, start_ns) = run("echo delta 1 2 100 0 0; kill -9 $$", LONG, false);
+        let (ended, trouble, sums, start_ns) = run("delta 1 2 100 0 0; kill -9 $$", LONG, false);
         let trouble = trouble.unwrap().to_string();
         assert!(trouble.contains("killed by signal 9"), "{trouble}");
         assert_eq!((ended.result, ended.is_covered, sums[0]), (Ok(()), false, 100));
@@ -340,7 +348,7 @@ mod tests {
         for stopped in [false, true] {
             let start = Instant::now();
             let (_, trouble, sums, _) =
-                run("echo delta 1 2 7 0 0; exec sleep 60", Duration::from_millis(300), stopped);
+                run("delta 1 2 7 0 0; exec sleep 60", Duration::from_millis(300), stopped);
             let trouble = trouble.unwrap().to_string();
             assert!(trouble.contains("does not answer"), "{trouble}");
             assert_eq!(sums[0], 7);
@@ -351,7 +359,7 @@ mod tests {
     #[test]
     fn what_keeps_it_from_getting_ready_is_said() {
         let refusal = |script: &str, grace| start(script, grace).unwrap_err().to_string();
-        let text = refusal("hear span; echo error no luck; exit 1", LONG);
+        let text = refusal("hear Span; echo '{\"Error\":\"no luck\"}'; exit 1", LONG);
         assert!(text.contains("no luck"), "{text}");
         assert!(refusal("exit 4", LONG).contains("exit code 4"));
         assert!(refusal("exec sleep 60", Duration::from_millis(300)).contains("does not answer"));
@@ -361,7 +369,7 @@ mod tests {
 
     #[test]
     fn the_stop_flag_is_seen_while_it_works() {
-        let mut child = start(&format!("{READY}hear stop; echo end 5 false done"), LONG).unwrap();
+        let mut child = start(&format!("{READY}hear Stop; ended 5 false $ok"), LONG).unwrap();
         let (recorder, _reader) = Recorder::new(Shape::default());
         let stop = Arc::new(AtomicBool::new(false));
         let raised = Arc::clone(&stop);

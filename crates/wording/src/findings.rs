@@ -19,12 +19,14 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
             "± is of one run",
             "{runs} repetitions lie within ± {spread} of {mean_ops_per_second}; ± in the table is that of one",
         ),
-        IntoCache { .. } => {
-            ("the sync is included", "into the cache at {bytes_per_second}; the headline includes the sync")
-        }
-        IntoCacheByOps { .. } => {
-            ("the sync is included", "into the cache at {ops_per_second}; the headline includes the sync")
-        }
+        IntoCache { .. } => (
+            "the sync is included",
+            "into the cache at {bytes_per_second}; the headline includes the sync or close at the end",
+        ),
+        IntoCacheByOps { .. } => (
+            "the sync is included",
+            "into the cache at {ops_per_second}; the headline includes the sync or close at the end",
+        ),
         P99Waited { .. } => (
             "operations waited to be started",
             "operations waited {wait_ns} to start, of a p99 of {whole_ns}",
@@ -190,7 +192,7 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
         ),
         LongSync { .. } => (
             "no ± for this rate",
-            "the final sync took {share} of {elapsed_seconds} and is part of the rate, which so is one observation and has no ±",
+            "the end of the test took {share} of {elapsed_seconds} and is part of the rate, which so is one observation and has no ±",
         ),
         FewRounds { .. } => {
             ("too few rounds for a ±", "{operations} operations in {rounds:round} are too few for a ±")
@@ -230,11 +232,11 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
         ),
         MemoryFilled { .. } => (
             "memory was full of dirty pages",
-            "after {moved_bytes} and {at_seconds} the rate went from {first_bytes_per_second} to {then_bytes_per_second}: memory was full of dirty pages. The table shows the whole, with the sync",
+            "after {moved_bytes} and {at_seconds} the rate went from {first_bytes_per_second} to {then_bytes_per_second}: memory was full of dirty pages. The table shows the whole",
         ),
         MemoryFilledByOps { .. } => (
             "memory was full of dirty pages",
-            "after {at_seconds} the rate went from {first_ops_per_second} to {then_ops_per_second}: memory was full of dirty pages. The table shows the whole, with the sync",
+            "after {at_seconds} the rate went from {first_ops_per_second} to {then_ops_per_second}: memory was full of dirty pages. The table shows the whole",
         ),
         RanOut { .. } => (
             "a cache or burst credit may have run out",

@@ -4,8 +4,10 @@ use super::{File, Tree};
 
 /// Where printing is allowed: the program, its developers' commands, and tests.
 const MAY_PRINT: &[&str] = &["crates/skye/src/", "xtask/", "/tests/", "/benches/", "/examples/"];
-/// Where types may be serialised: what skye writes itself, others' formats, frames between hosts.
-const MAY_SERIALISE: &[&str] = &["crates/model/", "crates/family/", "crates/fleet/"];
+/// Where types may be serialised: what skye writes itself, others' formats, frames between hosts, messages between
+/// processes of one version.
+const MAY_SERIALISE: &[&str] =
+    &["crates/model/", "crates/family/", "crates/fleet/", "crates/engine/src/", "crates/rig/src/"];
 /// Where unsafe code may stand.
 const MAY_BE_UNSAFE: &[&str] = &[
     "crates/engine/",

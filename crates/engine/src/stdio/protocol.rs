@@ -1,24 +1,22 @@
-//! Messages between a run and the process that makes its calls of the C library. They are lines of words over a pair of
-//! sockets. Each line that names a file comes with the open file.
+//! Messages between a run and the process that makes its calls of the C library. They are lines of JSON over a pair of
+//! sockets. Each [`Command::Span`] comes with its open file.
 //!
 //! ```text
-//! run      span FILE START END            once for each, with the file
-//!          job WORDS...                   all the rest
-//! process  ready                          or: error TEXT
-//! run      start START_NS DEADLINE_NS     on CLOCK_MONOTONIC, which both share
-//! process  delta START END OPS VERIFIED CHUNK   once an interval
-//! run      stop                           if at all
-//! process  end END_NS COVERED WORDS...    once all is flushed
+//! run      Span    once for each, with the file
+//!          Job     all the rest
+//! process  Ready   or Error
+//! run      Start   on CLOCK_MONOTONIC, which both share
+//! process  Delta   once an interval
+//! run      Stop    if at all
+//! process  End     once all is flushed
 //! ```
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::str::{FromStr, SplitAsciiWhitespace};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -27,29 +25,15 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg,
 };
 
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
 use crate::bytes::Span;
-use crate::data::{Content, Mismatch, Stamp};
-use crate::failure::{Cause, Failure};
+use crate::data::Content;
 use crate::worker::Ended;
 
-/// Calls that a failure may name.
-const CALLS: [&str; 12] = [
-    "putc",
-    "putc_unlocked",
-    "getc",
-    "getc_unlocked",
-    "fcntl",
-    "fdopen",
-    "setvbuf",
-    "fseeko",
-    "fflush",
-    "fclose",
-    "pwrite",
-    "verify",
-];
-
 /// The task of one process.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     /// True if the process writes; else it reads.
     pub writes: bool,
@@ -72,7 +56,7 @@ pub struct Job {
 }
 
 /// Selection of the pieces to compare.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verify {
     /// One of this many pieces is compared; at least 1.
     pub every: u32,
@@ -81,7 +65,7 @@ pub struct Verify {
 }
 
 /// A message to the process.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
     /// A part of a file; the file comes with the message.
     Span(Span),
@@ -99,7 +83,7 @@ pub enum Command {
 }
 
 /// A message from the process.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub enum Report {
     /// Everything is ready.
     Ready,
@@ -112,7 +96,7 @@ pub enum Report {
 }
 
 /// Counts between two instants.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Start of the interval.
     pub start_ns: u64,
@@ -126,203 +110,15 @@ pub struct Counts {
     pub slowest_chunk_ns: u64,
 }
 
-/// The words of a line, in turn.
-struct Words<'a>(SplitAsciiWhitespace<'a>);
-
-impl<'a> Words<'a> {
-    fn word(&mut self) -> Option<&'a str> {
-        self.0.next()
-    }
-
-    fn number<T: FromStr>(&mut self) -> Option<T> {
-        self.word()?.parse().ok()
-    }
-
-    /// Parses a number, or `-` for none.
-    fn option<T: FromStr>(&mut self) -> Option<Option<T>> {
-        match self.word()? {
-            "-" => Some(None),
-            word => word.parse().ok().map(Some),
-        }
-    }
-}
-
-/// Prints an optional number, or `-` for none.
-struct OrDash<T>(Option<T>);
-
-impl<T: fmt::Display> fmt::Display for OrDash<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Some(value) => value.fmt(f),
-            None => f.write_str("-"),
-        }
-    }
-}
-
-impl fmt::Display for Command {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Span(Span { file, start_bytes, end_bytes }) => {
-                write!(f, "span {file} {start_bytes} {end_bytes}")
-            }
-            Self::Job(job) => {
-                let Job {
-                    writes,
-                    unlocked,
-                    threaded,
-                    buffer_bytes,
-                    content,
-                    first_file,
-                    generation,
-                    verify,
-                    ops,
-                } = &**job;
-                let Content { seed, interval_bytes, compress_percent, dedupe_percent } = content;
-                write!(f, "job {writes} {unlocked} {threaded} {} ", OrDash(*buffer_bytes))?;
-                write!(f, "{seed} {interval_bytes} {compress_percent} {dedupe_percent} ")?;
-                write!(f, "{first_file} {generation} {ops}")?;
-                match verify {
-                    Some(Verify { every, generations }) => {
-                        write!(f, " {every} {} {}", generations.start(), generations.end())
-                    }
-                    None => f.write_str(" -"),
-                }
-            }
-            Self::Start { start_ns, deadline_ns } => write!(f, "start {start_ns} {deadline_ns}"),
-            Self::Stop => f.write_str("stop"),
-        }
-    }
-}
-
-impl Command {
-    /// Parses a line. Returns `None` if it is not a command.
-    pub fn parse(line: &str) -> Option<Self> {
-        let mut words = Words(line.split_ascii_whitespace());
-        Some(match words.word()? {
-            "span" => Self::Span(Span {
-                file: words.number()?,
-                start_bytes: words.number()?,
-                end_bytes: words.number()?,
-            }),
-            // Fields are parsed in the order in which they appear here.
-            "job" => Self::Job(Box::new(Job {
-                writes: words.number()?,
-                unlocked: words.number()?,
-                threaded: words.number()?,
-                buffer_bytes: words.option()?,
-                content: Content {
-                    seed: words.number()?,
-                    interval_bytes: words.number().filter(|bytes| *bytes > 0)?,
-                    compress_percent: words.number()?,
-                    dedupe_percent: words.number()?,
-                },
-                first_file: words.number()?,
-                generation: words.number()?,
-                ops: words.number()?,
-                verify: match words.option()? {
-                    Some(every) => Some(Verify { every, generations: words.number()?..=words.number()? }),
-                    None => None,
-                },
-            })),
-            "start" => Self::Start { start_ns: words.number()?, deadline_ns: words.number()? },
-            "stop" => Self::Stop,
-            _ => return None,
-        })
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ready => f.write_str("ready"),
-            Self::Delta(Counts { start_ns, end_ns, ops, verified, slowest_chunk_ns }) => {
-                write!(f, "delta {start_ns} {end_ns} {ops} {verified} {slowest_chunk_ns}")
-            }
-            Self::End(Ended { end_ns, is_covered, result, .. }) => {
-                write!(f, "end {end_ns} {is_covered} ")?;
-                match result {
-                    Ok(()) => f.write_str("done"),
-                    Err(failure) => print_failure(failure, f),
-                }
-            }
-            Self::Error(text) => write!(f, "error {}", text.replace('\n', " ")),
-        }
-    }
-}
-
-fn print_failure(failure: &Failure, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let Failure { call, file, offset_bytes, cause } = failure;
-    write!(f, "{call} {file} {} ", OrDash(*offset_bytes))?;
-    match cause {
-        Cause::Errno(errno) => write!(f, "errno {}", errno.raw_os_error()),
-        Cause::Short { got_bytes, wanted_bytes } => write!(f, "short {got_bytes} {wanted_bytes}"),
-        Cause::Names { came, files } => write!(f, "names {came} {files}"),
-        Cause::Mismatch(Mismatch { offset_bytes, expected, found, belongs_to, zeros_bytes }) => {
-            let [expected, found] = [expected, found].map(|bytes| u64::from_le_bytes(*bytes));
-            write!(f, "mismatch {offset_bytes} {expected} {found} {zeros_bytes} ")?;
-            match belongs_to {
-                Some(Stamp { seed, file, generation, offset_bytes, phase_bytes }) => {
-                    write!(f, "{seed} {file} {generation} {offset_bytes} {phase_bytes}")
-                }
-                None => f.write_str("-"),
-            }
-        }
-    }
-}
-
-impl Report {
-    /// Parses a line. Returns `None` if it is not a report.
-    pub fn parse(line: &str) -> Option<Self> {
-        let mut words = Words(line.split_ascii_whitespace());
-        Some(match words.word()? {
-            "ready" => Self::Ready,
-            "delta" => Self::Delta(Counts {
-                start_ns: words.number()?,
-                end_ns: words.number()?,
-                ops: words.number()?,
-                verified: words.number()?,
-                slowest_chunk_ns: words.number()?,
-            }),
-            "end" => {
-                let (end_ns, is_covered) = (words.number()?, words.number()?);
-                let result = match words.word()? {
-                    "done" => Ok(()),
-                    call => Err(parse_failure(call, &mut words)?),
-                };
-                Self::End(Ended { end_ns, result, is_covered, missed: 0 })
-            }
-            "error" => Self::Error(line.strip_prefix("error ").unwrap_or_default().into()),
-            _ => return None,
-        })
-    }
-}
-
-fn parse_failure(call: &str, words: &mut Words<'_>) -> Option<Failure> {
-    let call = CALLS.into_iter().find(|known| *known == call)?;
-    let (file, offset_bytes) = (words.number()?, words.option()?);
-    let cause = match words.word()? {
-        "errno" => Errno::from_raw_os_error(words.number()?).into(),
-        "short" => Cause::Short { got_bytes: words.number()?, wanted_bytes: words.number()? },
-        "names" => Cause::Names { came: words.number()?, files: words.number()? },
-        "mismatch" => Cause::Mismatch(Mismatch {
-            offset_bytes: words.number()?,
-            expected: u64::to_le_bytes(words.number()?),
-            found: u64::to_le_bytes(words.number()?),
-            zeros_bytes: words.number()?,
-            belongs_to: match words.option()? {
-                Some(seed) => Some(Stamp {
-                    seed,
-                    file: words.number()?,
-                    generation: words.number()?,
-                    offset_bytes: words.number()?,
-                    phase_bytes: words.number()?,
-                }),
-                None => None,
-            },
-        }),
-        _ => return None,
+/// Parses a line.
+///
+/// # Errors
+/// The line is no such message.
+pub fn parse<M: DeserializeOwned>(line: &str) -> io::Result<M> {
+    let told = |error| {
+        io::Error::new(io::ErrorKind::InvalidData, format!("`{line}` was not expected here: {error}"))
     };
-    Some(Failure { call, file, offset_bytes, cause })
+    serde_json::from_str(line).map_err(told)
 }
 
 /// One end of the pair of sockets. It receives whole lines, and files in the order in which they were sent.
@@ -348,12 +144,13 @@ impl Channel {
         self.socket.set_read_timeout(Some(timeout))
     }
 
-    /// Sends a line, and the file with it if there is one.
+    /// Sends a message as a line, and the file with it if there is one.
     ///
     /// # Errors
     /// The error of the call: `EPIPE` if the other end is gone.
-    pub fn send(&self, line: &impl fmt::Display, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        let line = format!("{line}\n");
+    pub fn send(&self, message: &impl Serialize, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let mut line = serde_json::to_string(message)?;
+        line.push('\n');
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let files = file.as_slice();
         let mut left = line.as_bytes();
@@ -434,6 +231,14 @@ mod tests {
     use super::*;
     use std::io::{Read, Seek, Write};
 
+    use crate::data::{Mismatch, Stamp};
+    use crate::failure::{Cause, Failure};
+
+    /// Sends a message through its text.
+    fn read_back<M: Serialize + DeserializeOwned>(message: &M) -> M {
+        parse(&serde_json::to_string(message).unwrap()).unwrap()
+    }
+
     #[test]
     fn lines_are_read_as_they_were_meant() {
         let content =
@@ -446,26 +251,16 @@ mod tests {
             content,
             first_file: 1 << 16,
             generation: 3,
-            verify: None,
+            verify: Some(Verify { every: 16, generations: 2..=3 }),
             ops: u64::MAX,
-        };
-        let verify = Some(Verify { every: 16, generations: 2..=3 });
-        let other = Job {
-            writes: false,
-            unlocked: true,
-            threaded: true,
-            buffer_bytes: Some(1),
-            verify,
-            ..job.clone()
         };
         for command in [
             Command::Span(Span { file: 1, start_bytes: 2, end_bytes: u64::MAX }),
             Command::Job(Box::new(job)),
-            Command::Job(Box::new(other)),
             Command::Start { start_ns: 1, deadline_ns: u64::MAX },
             Command::Stop,
         ] {
-            assert_eq!(Command::parse(&command.to_string()), Some(command));
+            assert_eq!(read_back(&command), command);
         }
         let stamp = Stamp { seed: 1, file: 2, generation: 3, offset_bytes: 4, phase_bytes: 5 };
         let mismatch = |belongs_to| {
@@ -476,26 +271,16 @@ mod tests {
             (None, Errno::NOSPC.into()),
             (Some(5), Cause::Short { got_bytes: 0, wanted_bytes: 1 }),
             (None, Cause::Names { came: 98, files: 100 }),
-            (Some(6), mismatch(None)),
             (Some(7), mismatch(Some(stamp))),
         ] {
-            for call in CALLS {
-                let failure = Failure { call, file: 9, offset_bytes, cause };
-                let ended = Ended { end_ns: 8, result: Err(failure), is_covered: true, missed: 0 };
-                let line = Report::End(ended).to_string();
-                let Some(Report::End(read)) = Report::parse(&line) else { panic!("{line}") };
-                assert_eq!((read.end_ns, read.is_covered, read.result), (8, true, Err(failure)));
-            }
+            let failure = Failure { call: "putc_unlocked", file: 9, offset_bytes, cause };
+            let ended = Ended { end_ns: 8, result: Err(failure), is_covered: true, missed: 0 };
+            let Report::End(read) = read_back(&Report::End(ended)) else { panic!("{failure:?}") };
+            assert_eq!((read.end_ns, read.is_covered, read.result), (8, true, Err(failure)));
         }
-        let counts = Counts { start_ns: 1, end_ns: 2, ops: 3, verified: 4, slowest_chunk_ns: 5 };
-        let line = Report::Delta(counts).to_string();
-        assert!(matches!(Report::parse(&line), Some(Report::Delta(read)) if read == counts));
-        let line = Report::Error("a\nb c".into()).to_string();
-        assert!(matches!(Report::parse(&line), Some(Report::Error(text)) if text == "a b c"));
-        for line in ["", "run", "end 1", "end 1 true", "end 1 true dance 1 1 errno 2", "delta 1 2 -3 4 5"] {
-            assert!(Report::parse(line).is_none(), "{line}");
+        for line in ["", "run", "{\"End\":1}", "{\"Delta\":{\"ops\":-3}}"] {
+            assert!(parse::<Report>(line).is_err(), "{line}");
         }
-        assert_eq!(Command::parse("job true false - 1 0 0 0 0 0 0 -"), None, "no interval");
     }
 
     #[test]
@@ -505,20 +290,20 @@ mod tests {
         for number in 0..30 {
             let mut file = tempfile::tempfile().unwrap();
             write!(file, "{number}").unwrap();
-            ours.send(&format!("file {number}"), Some(file.as_fd())).unwrap();
+            ours.send(&number, Some(file.as_fd())).unwrap();
             if number % 3 == 0 {
-                ours.send(&"no file", None).unwrap();
+                ours.send(&(), None).unwrap();
             }
         }
         let mut lines = 0;
         while let Ok(Some(line)) = theirs.poll() {
             lines += 1;
-            if let Some(number) = line.strip_prefix("file ") {
+            if line != "null" {
                 let mut file = std::fs::File::from(theirs.file().unwrap());
                 let mut text = String::new();
                 file.rewind().unwrap();
                 file.read_to_string(&mut text).unwrap();
-                assert_eq!(text, number);
+                assert_eq!(text, line);
             }
         }
         assert_eq!(lines, 40);

@@ -22,13 +22,19 @@ pub(super) const THRESHOLDS: &[Threshold] =
     &[("line_full", Figure::Share(FULL)), ("line_not_full", Figure::Share(NOT_FULL))];
 
 /// Stores the line's throughput in all rows, if an experiment on one of them found the line full. Returns true if one
-/// did.
+/// did. A test that also waits for answers has filled the line with the experiment's depth.
 pub(crate) fn tell_line(rows: &mut [PhaseRecord]) -> bool {
     let full = |row: &PhaseRecord| {
-        row.sensitivity.as_ref()?.depth.as_ref()?;
-        let is_full = row.verdict.as_ref()?.limiter == Some(Limiter::NetworkBandwidth);
-        let network = row.system.as_ref()?.network.as_ref()?;
-        Some(bytes_per_second(network, row)).filter(|_| is_full)
+        let depth = row.sensitivity.as_ref()?.depth.as_ref()?;
+        let verdict = row.verdict.as_ref()?;
+        let is_part = verdict.ranking.iter().any(|part| part.limiter == Limiter::NetworkBandwidth);
+        let times = match verdict.limiter? {
+            Limiter::NetworkBandwidth => 1.0,
+            Limiter::Mixed if is_part => depth.after_ops_per_second / depth.before_ops_per_second,
+            _ => return None,
+        };
+        let rate = times * bytes_per_second(row.system.as_ref()?.network.as_ref()?, row);
+        Some(rate).filter(|rate| rate.is_finite())
     };
     let Some(line) = rows.iter().filter_map(full).reduce(f64::max) else { return false };
     let systems = rows.iter_mut().filter_map(|row| row.system.as_mut());
