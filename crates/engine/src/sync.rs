@@ -98,7 +98,7 @@ mod tests {
     use crate::pattern::Pattern;
     use crate::recorder::Recorder;
     use crate::verb::{RewriteAndReread, Verb, Write};
-    use crate::worker::{Layout, Limits, Stamping, Worker};
+    use crate::worker::{Layout, Limits, Stamping, Worker, WorkerParts};
 
     const BLOCKS: u64 = 8;
     const CONTENT: Content =
@@ -151,8 +151,17 @@ mod tests {
         let pattern = Pattern::new(0, BLOCKS, false, 3, BLOCKS);
         let layout = Layout { block_bytes: 4096, blocks_per_file: BLOCKS, first_bytes: 0 };
         let limits = Limits { deadline_ns: u64::MAX, stop: &stop };
-        let worker =
-            Worker::new(engine, Monotonic, ClosedLoop, verb, pattern, layout, stamping, limits, recorder);
+        let worker = Worker::new(WorkerParts {
+            engine,
+            clock: Monotonic,
+            pacing: ClosedLoop,
+            verb,
+            pattern,
+            layout,
+            stamping,
+            limits,
+            recorder,
+        });
         let ended = worker.run(0);
         while !reader.drain_last(|_| {}) {}
         ended.result

@@ -492,7 +492,7 @@ mod tests {
     use crate::pattern::Pattern;
     use crate::recorder::{Delta, Recorder};
     use crate::verb::{self, Verb};
-    use crate::worker::{Ended, Layout, Limits, Stamping, Worker};
+    use crate::worker::{Ended, Layout, Limits, Stamping, Worker, WorkerParts};
     use rustix::fs::{Mode, OFlags};
     use std::sync::atomic::AtomicBool;
 
@@ -522,14 +522,14 @@ mod tests {
         let engine = UringEngine::<NOP>::new(Arc::new([file]), 4096, depth, true, Some(CONTENT), options);
         let (recorder, reader) = Recorder::new(Worker::<UringEngine<NOP>, Monotonic, P, V>::SHAPE);
         let stop = AtomicBool::new(false);
-        let worker = Worker::new(
-            engine.unwrap(),
-            Monotonic,
+        let worker = Worker::new(WorkerParts {
+            engine: engine.unwrap(),
+            clock: Monotonic,
             pacing,
             verb,
-            Pattern::new(0, BLOCKS, true, 3, BLOCKS),
-            Layout { block_bytes: 4096, blocks_per_file: BLOCKS, first_bytes: 0 },
-            Stamping {
+            pattern: Pattern::new(0, BLOCKS, true, 3, BLOCKS),
+            layout: Layout { block_bytes: 4096, blocks_per_file: BLOCKS, first_bytes: 0 },
+            stamping: Stamping {
                 seed: 5,
                 first_file: 2,
                 generation: 1,
@@ -537,9 +537,9 @@ mod tests {
                 verifier: Some(Verifier::new(CONTENT, 1..=1)),
                 verify_every: if NOP { u32::MAX } else { 1 },
             },
-            Limits { deadline_ns, stop: &stop },
+            limits: Limits { deadline_ns, stop: &stop },
             recorder,
-        );
+        });
         let drained = std::thread::spawn(move || {
             let mut sum = Delta::default();
             while !reader.drain_last(|delta| {

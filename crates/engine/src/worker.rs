@@ -89,6 +89,29 @@ struct Slot {
     is_of_last_pass: bool,
 }
 
+/// Parts of a worker.
+#[derive(Debug)]
+pub struct WorkerParts<'a, E, C, P, V> {
+    /// Calls on blocks.
+    pub engine: E,
+    /// Clock that times operations.
+    pub clock: C,
+    /// Rule for when operations start.
+    pub pacing: P,
+    /// Calls that make one operation.
+    pub verb: V,
+    /// Order of the blocks.
+    pub pattern: Pattern,
+    /// Location of the blocks.
+    pub layout: Layout,
+    /// Rules for stamping and comparing blocks.
+    pub stamping: Stamping,
+    /// Limits that end the loop.
+    pub limits: Limits<'a>,
+    /// Counts of what was done.
+    pub recorder: Recorder,
+}
+
 /// The work of one thread on data.
 pub struct Worker<'a, E, C, P, V> {
     engine: E,
@@ -151,18 +174,8 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     pub const SHAPE: Shape = Shape { is_open: P::IS_OPEN, ..Shape::closed(V::STEPS.len()) };
 
     /// A worker that begins when [`Worker::start`] is called.
-    #[expect(clippy::too_many_arguments, reason = "each is one independent part of a worker")]
-    pub fn new(
-        engine: E,
-        clock: C,
-        pacing: P,
-        verb: V,
-        pattern: Pattern,
-        layout: Layout,
-        stamping: Stamping,
-        limits: Limits<'a>,
-        recorder: Recorder,
-    ) -> Self {
+    pub fn new(parts: WorkerParts<'a, E, C, P, V>) -> Self {
+        let WorkerParts { engine, clock, pacing, verb, pattern, layout, stamping, limits, recorder } = parts;
         let depth = engine.depth() as usize;
         Self {
             engine,
@@ -657,14 +670,14 @@ mod tests {
         };
         let (recorder, reader) = Recorder::new(Worker::<Device, Virtual, P, V>::SHAPE);
         let stop = AtomicBool::new(false);
-        let mut worker = Worker::new(
-            device,
+        let mut worker = Worker::new(WorkerParts {
+            engine: device,
             clock,
             pacing,
             verb,
-            Pattern::new(0, 100, false, 1, limit),
-            Layout { block_bytes: 4096, blocks_per_file: 25, first_bytes: 0 },
-            Stamping {
+            pattern: Pattern::new(0, 100, false, 1, limit),
+            layout: Layout { block_bytes: 4096, blocks_per_file: 25, first_bytes: 0 },
+            stamping: Stamping {
                 seed: 1,
                 first_file: 0,
                 generation: 0,
@@ -672,9 +685,9 @@ mod tests {
                 verifier: None,
                 verify_every: 1,
             },
-            Limits { deadline_ns, stop: &stop },
+            limits: Limits { deadline_ns, stop: &stop },
             recorder,
-        );
+        });
         let mut outcome = Outcome::default();
         let mut take = |reader: &crate::recorder::DeltaReader| {
             reader.drain(|delta| {
@@ -775,14 +788,14 @@ mod tests {
         let clock = Virtual::default();
         let (recorder, reader) = Recorder::new(Shape::default());
         let stop = AtomicBool::new(false);
-        let worker = Worker::new(
+        let worker = Worker::new(WorkerParts {
             engine,
             clock,
-            ClosedLoop,
-            verb::Read,
-            Pattern::new(0, 100, false, 1, 100),
-            Layout { block_bytes: 4096, blocks_per_file: 25, first_bytes: 0 },
-            Stamping {
+            pacing: ClosedLoop,
+            verb: verb::Read,
+            pattern: Pattern::new(0, 100, false, 1, 100),
+            layout: Layout { block_bytes: 4096, blocks_per_file: 25, first_bytes: 0 },
+            stamping: Stamping {
                 seed: 1,
                 first_file: 0,
                 generation: 0,
@@ -790,9 +803,9 @@ mod tests {
                 verifier: Some(Verifier::new(content, 0..=0)),
                 verify_every: 30,
             },
-            Limits { deadline_ns: u64::MAX, stop: &stop },
+            limits: Limits { deadline_ns: u64::MAX, stop: &stop },
             recorder,
-        );
+        });
         let ended = worker.run(0);
         let failure = ended.result.unwrap_err();
         assert_eq!((failure.call, failure.file, failure.offset_bytes), ("verify", 1, Some(4 * 4096)));
@@ -851,17 +864,17 @@ mod tests {
                     let barrier = &barrier;
                     scope.spawn(move || {
                         let stop = AtomicBool::new(false);
-                        let worker = Worker::new(
-                            NullEngine::new(8, 4096),
-                            Monotonic,
-                            ClosedLoop,
-                            verb::Read,
-                            Pattern::new(0, 100, false, 1, 100),
-                            Layout { block_bytes: 4096, blocks_per_file: 100, first_bytes: 0 },
-                            Stamping::unverified(1),
-                            Limits { deadline_ns: u64::MAX, stop: &stop },
+                        let worker = Worker::new(WorkerParts {
+                            engine: NullEngine::new(8, 4096),
+                            clock: Monotonic,
+                            pacing: ClosedLoop,
+                            verb: verb::Read,
+                            pattern: Pattern::new(0, 100, false, 1, 100),
+                            layout: Layout { block_bytes: 4096, blocks_per_file: 100, first_bytes: 0 },
+                            stamping: Stamping::unverified(1),
+                            limits: Limits { deadline_ns: u64::MAX, stop: &stop },
                             recorder,
-                        );
+                        });
                         let mut lines = lines_written(&worker);
                         // Wait while all workers exist: freed memory may be allocated again.
                         barrier.wait();

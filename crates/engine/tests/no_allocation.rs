@@ -35,7 +35,7 @@ use engine::stdio::Stream;
 use engine::sync::SyncEngine;
 use engine::uring::{self, UringEngine};
 use engine::verb::{Mix, Read, Rewrite, RewriteAndReread, RewriteDurably, Update, Verb, Write, WriteDurably};
-use engine::worker::{Layout, Limits, Progress, Stamping, Worker};
+use engine::worker::{Layout, Limits, Progress, Stamping, Worker, WorkerParts};
 use engine::zones::{Board, CachedRead, DurableZeros, Mover, Scan, Task};
 use model::sim::SimDevice;
 use rustix::fs::MemfdFlags;
@@ -119,17 +119,17 @@ fn file() -> Arc<[OwnedFd]> {
     let files: Arc<[OwnedFd]> = Arc::new([file]);
     let (recorder, _reader) = Recorder::new(Shape::default());
     let stop = AtomicBool::new(false);
-    let worker = Worker::new(
-        SyncEngine::new(Arc::clone(&files), 4096, Some(CONTENT)),
-        Monotonic,
-        ClosedLoop,
-        Write,
-        Pattern::new(0, BLOCKS, false, 1, BLOCKS),
-        LAYOUT,
-        stamping(None),
-        Limits { deadline_ns: u64::MAX, stop: &stop },
+    let worker = Worker::new(WorkerParts {
+        engine: SyncEngine::new(Arc::clone(&files), 4096, Some(CONTENT)),
+        clock: Monotonic,
+        pacing: ClosedLoop,
+        verb: Write,
+        pattern: Pattern::new(0, BLOCKS, false, 1, BLOCKS),
+        layout: LAYOUT,
+        stamping: stamping(None),
+        limits: Limits { deadline_ns: u64::MAX, stop: &stop },
         recorder,
-    );
+    });
     worker.run(Monotonic.now_ns()).result.unwrap();
     files
 }
@@ -143,17 +143,17 @@ fn run<E: DataEngine, P: Pacing, V: Verb>(engine: E, pacing: P, verb: V, verifie
     let (stop, drained) = (AtomicBool::new(false), AtomicU64::new(0));
     let (flag, drained) = (&stop, &drained);
     thread::scope(|scope| {
-        let mut worker = Worker::new(
+        let mut worker = Worker::new(WorkerParts {
             engine,
-            Monotonic,
+            clock: Monotonic,
             pacing,
             verb,
-            Pattern::new(0, BLOCKS, true, 1, u64::MAX),
-            LAYOUT,
-            stamping(verifies.then(|| Verifier::new(CONTENT, 0..=0))),
-            Limits { deadline_ns: u64::MAX, stop: &stop },
+            pattern: Pattern::new(0, BLOCKS, true, 1, u64::MAX),
+            layout: LAYOUT,
+            stamping: stamping(verifies.then(|| Verifier::new(CONTENT, 0..=0))),
+            limits: Limits { deadline_ns: u64::MAX, stop: &stop },
             recorder,
-        );
+        });
         scope.spawn(move || drain(reader, flag, drained));
         let before = ALLOCATIONS.get();
         worker.start(Monotonic.now_ns());
@@ -425,17 +425,17 @@ fn simulated(ops_per_second: u64) -> (u64, u64) {
     let clock = SimClock::default();
     let (recorder, reader) = Recorder::new(Worker::<SimEngine, SimClock, ClosedLoop, Write>::SHAPE);
     let stop = AtomicBool::new(false);
-    let worker = Worker::new(
-        SimEngine::new(&world, &clock, DEPTH, 4096),
-        clock.clone(),
-        ClosedLoop,
-        Write,
-        Pattern::new(0, BLOCKS, true, 1, u64::MAX),
-        LAYOUT,
-        stamping(None),
-        Limits { deadline_ns: INTERVALS * INTERVAL_NS, stop: &stop },
+    let worker = Worker::new(WorkerParts {
+        engine: SimEngine::new(&world, &clock, DEPTH, 4096),
+        clock: clock.clone(),
+        pacing: ClosedLoop,
+        verb: Write,
+        pattern: Pattern::new(0, BLOCKS, true, 1, u64::MAX),
+        layout: LAYOUT,
+        stamping: stamping(None),
+        limits: Limits { deadline_ns: INTERVALS * INTERVAL_NS, stop: &stop },
         recorder,
-    );
+    });
     let mut ops = 0;
     let before = ALLOCATIONS.get();
     drive(vec![worker], &clock, &world, 0, &mut |_, _| reader.drain(|delta| ops += delta.ops));

@@ -15,7 +15,7 @@ use engine::pattern::Pattern;
 use engine::recorder::Recorder;
 use engine::uring::{Options, UringEngine};
 use engine::verb::Read;
-use engine::worker::{Layout, Limits, Stamping, Worker};
+use engine::worker::{Layout, Limits, Stamping, Worker, WorkerParts};
 use model::plan::Plan;
 use model::request::{Allow, Count, Request, Seconds};
 use model::run::{Ceiling, CeilingShares, PhaseRecord, Status};
@@ -177,17 +177,17 @@ fn loop_ns<E: DataEngine, C: Clock>(engine: E, clock: C, time: Duration) -> f64 
     let stop = AtomicBool::new(false);
     let blocks = 1 << 20;
     let start_ns = clock.now_ns();
-    let worker = Worker::new(
+    let worker = Worker::new(WorkerParts {
         engine,
         clock,
-        ClosedLoop,
-        Read,
-        Pattern::new(0, blocks, true, 1, u64::MAX),
-        Layout { block_bytes: 4096, blocks_per_file: blocks, first_bytes: 0 },
-        Stamping::unverified(1),
-        Limits { deadline_ns: start_ns + time.as_nanos() as u64, stop: &stop },
+        pacing: ClosedLoop,
+        verb: Read,
+        pattern: Pattern::new(0, blocks, true, 1, u64::MAX),
+        layout: Layout { block_bytes: 4096, blocks_per_file: blocks, first_bytes: 0 },
+        stamping: Stamping::unverified(1),
+        limits: Limits { deadline_ns: start_ns + time.as_nanos() as u64, stop: &stop },
         recorder,
-    );
+    });
     let cpu_ns = || {
         let now = clock_gettime(ClockId::ThreadCPUTime);
         now.tv_sec as f64 * 1e9 + now.tv_nsec as f64

@@ -23,7 +23,7 @@ use engine::stdio::protocol::{Job, Verify};
 use engine::sync::SyncEngine;
 use engine::uring::{Options, UringEngine};
 use engine::verb::{self, Verb};
-use engine::worker::{Ended, Layout, Limits, Stamping, Worker};
+use engine::worker::{Ended, Layout, Limits, Stamping, Worker, WorkerParts};
 use engine::{Call, DataEngine, Failure};
 use model::Trouble;
 use model::workload::{DataVerb, DataWork, Engine, SyncMode};
@@ -301,8 +301,17 @@ where
             Ok(engine) => {
                 let (features, lost) = M::told(&engine);
                 let limits = Limits { deadline_ns, stop: &stop };
-                let worker =
-                    Worker::new(engine, timer, pacing, verb, pattern, layout, stamping, limits, recorder);
+                let worker = Worker::new(WorkerParts {
+                    engine,
+                    clock: timer,
+                    pacing,
+                    verb,
+                    pattern,
+                    layout,
+                    stamping,
+                    limits,
+                    recorder,
+                });
                 Report { features, lost, ..worker.run(start_ns).into() }
             }
             Err(failure) => {

@@ -11,7 +11,7 @@ use engine::pattern::Pattern;
 use engine::recorder::{DeltaReader, Recorder};
 use engine::sim::{SimClock, SimEngine, World, drive};
 use engine::verb::Verb;
-use engine::worker::{Ended, Layout, Limits, Stamping, Worker};
+use engine::worker::{Ended, Layout, Limits, Stamping, Worker, WorkerParts};
 use model::plan::PlannedPhase;
 use model::run::Frame;
 use model::workload::{Access, Arrival};
@@ -160,17 +160,23 @@ fn simulate<V: Verb + Clone, P: Pacing>(
         let seed = mix(task.seed ^ mix(thread as u64));
         let (recorder, reader) = Recorder::new(Worker::<SimEngine, SimClock, P, V>::SHAPE);
         readers.push(reader);
-        workers.push(Worker::new(
-            SimEngine::new(world, &clock, workload.iodepth, data.block_bytes as usize),
-            clock.clone(),
-            pacing(thread as u32),
-            verb.seeded(mix(seed)),
-            Pattern::new(share.first_unit, share.units, data.access == Access::Random, seed, share.ops),
+        workers.push(Worker::new(WorkerParts {
+            engine: SimEngine::new(world, &clock, workload.iodepth, data.block_bytes as usize),
+            clock: clock.clone(),
+            pacing: pacing(thread as u32),
+            verb: verb.seeded(mix(seed)),
+            pattern: Pattern::new(
+                share.first_unit,
+                share.units,
+                data.access == Access::Random,
+                seed,
+                share.ops,
+            ),
             layout,
-            Stamping::unverified(task.seed),
-            Limits { deadline_ns: task.time_ns, stop: task.interrupt },
+            stamping: Stamping::unverified(task.seed),
+            limits: Limits { deadline_ns: task.time_ns, stop: task.interrupt },
             recorder,
-        ));
+        }));
     }
     world.borrow_mut().obey(Arc::clone(task.interrupt));
     let ended = drive(workers, &clock, world, 0, &mut |now_ns, frame| {

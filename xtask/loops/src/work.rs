@@ -7,7 +7,7 @@ use engine::pacing::Pacing;
 use engine::pattern::Pattern;
 use engine::recorder::Recorder;
 use engine::verb::Verb;
-use engine::worker::{Layout, Limits, Stamping, Worker};
+use engine::worker::{Layout, Limits, Stamping, Worker, WorkerParts};
 
 /// Seed of all random numbers.
 pub const SEED: u64 = 0x736b_7965;
@@ -59,15 +59,15 @@ pub fn worker<E: DataEngine, C: Clock, P: Pacing, V: Verb>(
     recorder: Recorder,
 ) -> Worker<'_, E, C, P, V> {
     let layout = Layout { block_bytes: work.block_bytes, blocks_per_file: work.blocks, first_bytes: 0 };
-    Worker::new(
+    Worker::new(WorkerParts {
         engine,
         clock,
         pacing,
         verb,
-        work.pattern(),
+        pattern: work.pattern(),
         layout,
-        Stamping::unverified(SEED),
+        stamping: Stamping::unverified(SEED),
         limits,
         recorder,
-    )
+    })
 }

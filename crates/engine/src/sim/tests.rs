@@ -4,7 +4,7 @@ use crate::pacing::{ClosedLoop, OpenLoop};
 use crate::pattern::Pattern;
 use crate::recorder::{Delta, Recorder};
 use crate::verb;
-use crate::worker::{Layout, Limits, Stamping};
+use crate::worker::{Layout, Limits, Stamping, WorkerParts};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
@@ -74,14 +74,18 @@ fn run<P: Pacing, V: Verb + Copy>(setup: Setup<'_>, verb: V, pacing: impl Fn(u32
         .map(|worker| {
             let (recorder, reader) = Recorder::new(Worker::<SimEngine, SimClock, P, V>::SHAPE);
             readers.push(reader);
-            Worker::new(
-                SimEngine::new(&world, &clock, setup.depth, setup.block_bytes),
-                clock.clone(),
-                pacing(worker),
+            Worker::new(WorkerParts {
+                engine: SimEngine::new(&world, &clock, setup.depth, setup.block_bytes),
+                clock: clock.clone(),
+                pacing: pacing(worker),
                 verb,
-                Pattern::new(0, 1 << 30, true, 1, u64::MAX),
-                Layout { block_bytes: setup.block_bytes as u64, blocks_per_file: 1 << 30, first_bytes: 0 },
-                Stamping {
+                pattern: Pattern::new(0, 1 << 30, true, 1, u64::MAX),
+                layout: Layout {
+                    block_bytes: setup.block_bytes as u64,
+                    blocks_per_file: 1 << 30,
+                    first_bytes: 0,
+                },
+                stamping: Stamping {
                     seed: 1,
                     first_file: 0,
                     generation: 0,
@@ -89,9 +93,9 @@ fn run<P: Pacing, V: Verb + Copy>(setup: Setup<'_>, verb: V, pacing: impl Fn(u32
                     verifier: None,
                     verify_every: u32::MAX,
                 },
-                Limits { deadline_ns: START_NS + (setup.seconds * 1e9) as u64, stop: &stop },
+                limits: Limits { deadline_ns: START_NS + (setup.seconds * 1e9) as u64, stop: &stop },
                 recorder,
-            )
+            })
         })
         .collect();
     let mut outcome = Outcome { ops: vec![0; readers.len()], ..Outcome::default() };
