@@ -54,8 +54,10 @@ words! {
 }
 
 mod columns;
+mod counters;
 mod evidence;
 
+pub use counters::{CpuTimes, DeviceFrame, OwnIo, ThreadTimes};
 pub use evidence::{
     CallUse, Cap, CeilingShares, Confidence, Evidence, Helper, NetworkUse, Pressures, Ranked, Reclaim,
     Sensed, Sensitivity, SystemUse, Verdict, WaitChannel, WaitsOf, sources,
@@ -592,64 +594,6 @@ document! {
         pub dirtied_bytes: Option<u64>,
     }
 
-    /// Counters of one device over an interval.
-    #[derive(Default)]
-    pub struct DeviceFrame {
-        /// Its name.
-        pub name: String,
-        /// Read requests completed.
-        pub reads: u64,
-        /// Bytes read.
-        pub read_bytes: u64,
-        /// Write requests completed.
-        pub writes: u64,
-        /// Bytes written.
-        pub written_bytes: u64,
-        /// Flush requests completed.
-        pub flushes: u64,
-        /// Sum of the times for which requests were in flight; divided by the length, it is the mean queue depth.
-        pub in_flight_ns: u64,
-        /// Time in which the device was not idle.
-        pub busy_ns: u64,
-    }
-
-    /// CPU time by kind, summed over all CPUs.
-    pub struct CpuTimes {
-        /// In programs.
-        pub user_ns: u64,
-        /// In the kernel, interrupts included.
-        pub kernel_ns: u64,
-        /// Idle, waiting for I/O or not.
-        pub idle_ns: u64,
-        /// Wanted but taken by the hypervisor.
-        pub steal_ns: u64,
-    }
-
-    /// Scheduling of threads over an interval, summed over them.
-    pub struct ThreadTimes {
-        /// On a CPU.
-        pub cpu_ns: u64,
-        /// Waiting for a CPU.
-        pub run_queue_ns: u64,
-    }
-
-    /// `/proc/self/io` over an interval.
-    #[derive(Default)]
-    pub struct OwnIo {
-        /// Bytes that read calls returned.
-        pub read_call_bytes: u64,
-        /// Bytes that write calls took.
-        pub write_call_bytes: u64,
-        /// Read calls.
-        pub read_calls: u64,
-        /// Write calls.
-        pub write_calls: u64,
-        /// Bytes that the block layer fetched for us.
-        pub device_read_bytes: u64,
-        /// Bytes that we made dirty or wrote directly.
-        pub device_written_bytes: u64,
-    }
-
     /// Use of the mounted device during a phase.
     pub struct DeviceUse {
         /// Its name.
@@ -797,20 +741,6 @@ impl Rate {
 
 /// Fewest independent parts from which an interval is printed: from fewer, the spread itself is hardly known.
 pub const INDEPENDENT_PARTS_MIN: f64 = 8.0;
-
-impl OwnIo {
-    /// Applies `of` to each counter and the same one of `other`.
-    pub fn each(&self, other: &Self, of: impl Fn(u64, u64) -> u64) -> Self {
-        Self {
-            read_call_bytes: of(self.read_call_bytes, other.read_call_bytes),
-            write_call_bytes: of(self.write_call_bytes, other.write_call_bytes),
-            read_calls: of(self.read_calls, other.read_calls),
-            write_calls: of(self.write_calls, other.write_calls),
-            device_read_bytes: of(self.device_read_bytes, other.device_read_bytes),
-            device_written_bytes: of(self.device_written_bytes, other.device_written_bytes),
-        }
-    }
-}
 
 impl Environment {
     /// Returns the environment of a run on `machine` against `target`.

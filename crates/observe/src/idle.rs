@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use model::run::DeviceFrame;
 use model::target::Device;
 
 use crate::parse::block_stat;
 use crate::root::Root;
-use crate::snapshot::DeviceCounters;
 
 /// Bytes that a device moved during a pause of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,8 +33,8 @@ pub fn idle_traffic(root: &Root, device: &Device, pause: Duration) -> Option<Idl
     })
 }
 
-fn counters(root: &Root, device: &Device) -> Option<DeviceCounters> {
+fn counters(root: &Root, device: &Device) -> Option<DeviceFrame> {
     let text = root.read(&format!("sys/class/block/{}/stat", device.name))?;
-    let mut counters = DeviceCounters::default();
+    let mut counters = DeviceFrame::default();
     block_stat::parse(text.as_bytes(), &mut counters).then_some(counters)
 }

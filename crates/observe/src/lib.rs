@@ -57,7 +57,7 @@ pub use residency::{Resident, resident};
 pub use root::Root;
 pub use sensors::cpu_throttled;
 pub use settings::settings;
-pub use snapshot::{DeviceCounters, Snapshot};
+pub use snapshot::Snapshot;
 pub use stuck::{call_of, stuck_call, thread_lives, times_scheduled};
 pub use surroundings::Surroundings;
 pub use target::{resolve, target};

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use model::run::{CpuTimes, OwnIo, ThreadTimes};
+use model::run::{CpuTimes, DeviceFrame, OwnIo, ThreadTimes};
 use model::target::Device;
 
 use crate::parse::schedstat::Schedstat;
@@ -10,7 +10,7 @@ use crate::parse::task_stat::TaskTicks;
 use crate::parse::{block_stat, cpu_stat, meminfo, schedstat, self_io, task_stat, vmstat};
 use crate::reading::beginning as read;
 use crate::root::Root;
-use crate::snapshot::{DeviceCounters, Snapshot};
+use crate::snapshot::Snapshot;
 
 /// Size that holds each of the files, or the beginning that is parsed.
 const BUFFER_BYTES: usize = 4096;
@@ -190,18 +190,8 @@ impl Probe {
     /// Returns a snapshot with room for the devices and all counters 0.
     pub fn new_snapshot(&self) -> Snapshot {
         let device =
-            |source: &DeviceSource| DeviceCounters { name: source.name.clone(), ..DeviceCounters::default() };
-        Snapshot {
-            devices: self.devices.iter().map(device).collect(),
-            cpu: CpuTimes { user_ns: 0, kernel_ns: 0, idle_ns: 0, steal_ns: 0 },
-            workers: ThreadTimes { cpu_ns: 0, run_queue_ns: 0 },
-            worker_user_ticks: 0,
-            worker_kernel_ticks: 0,
-            own_io: OwnIo::default(),
-            dirty_bytes: 0,
-            writeback_bytes: 0,
-            dirtied_bytes: None,
-        }
+            |source: &DeviceSource| DeviceFrame { name: source.name.clone(), ..DeviceFrame::default() };
+        Snapshot { devices: self.devices.iter().map(device).collect(), ..Snapshot::default() }
     }
 
     /// Reads all counters into a snapshot that [`Probe::new_snapshot`] made. Allocates nothing.

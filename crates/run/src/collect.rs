@@ -249,20 +249,10 @@ fn merge_buckets(into: &mut Vec<(u64, u64)>, other: &[(u64, u64)]) {
 /// Adds one frame to another; states such as dirty pages come from the later one.
 pub fn add_frame(sum: &mut Frame, frame: &Frame) {
     for (sum, device) in sum.devices.iter_mut().zip(&frame.devices) {
-        sum.reads += device.reads;
-        sum.read_bytes += device.read_bytes;
-        sum.writes += device.writes;
-        sum.written_bytes += device.written_bytes;
-        sum.flushes += device.flushes;
-        sum.in_flight_ns += device.in_flight_ns;
-        sum.busy_ns += device.busy_ns;
+        *sum = sum.each(device, u64::saturating_add);
     }
-    sum.cpu.user_ns += frame.cpu.user_ns;
-    sum.cpu.kernel_ns += frame.cpu.kernel_ns;
-    sum.cpu.idle_ns += frame.cpu.idle_ns;
-    sum.cpu.steal_ns += frame.cpu.steal_ns;
-    sum.workers.cpu_ns += frame.workers.cpu_ns;
-    sum.workers.run_queue_ns += frame.workers.run_queue_ns;
+    sum.cpu = sum.cpu.each(&frame.cpu, u64::saturating_add);
+    sum.workers = sum.workers.each(&frame.workers, u64::saturating_add);
     sum.own_io = sum.own_io.each(&frame.own_io, u64::saturating_add);
     sum.dirtied_bytes = sum.dirtied_bytes.zip(frame.dirtied_bytes).map(|(sum, more)| sum + more);
     (sum.dirty_bytes, sum.writeback_bytes) = (frame.dirty_bytes, frame.writeback_bytes);

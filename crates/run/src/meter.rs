@@ -6,7 +6,7 @@
 
 use engine::clock::{Clock, Monotonic};
 use model::plan::PlannedPhase;
-use model::run::{Budget, CallUse, CpuShares, DeviceUse, Frame, OwnIo, SystemUse, WaitChannel};
+use model::run::{Budget, CallUse, CpuShares, DeviceFrame, DeviceUse, Frame, OwnIo, SystemUse, WaitChannel};
 use model::target::{Backing, Target};
 use model::workload::{DataVerb, Work};
 use observe::{Probe, Root, Snapshot, Surroundings, Waits};
@@ -131,7 +131,7 @@ impl Meter {
             lows.is_new(self.current.dirty_bytes + self.current.writeback_bytes);
             return lows.count();
         }
-        let bytes = |device: &observe::DeviceCounters| device.read_bytes.wrapping_add(device.written_bytes);
+        let bytes = |device: &DeviceFrame| device.read_bytes.wrapping_add(device.written_bytes);
         self.current.devices.iter().map(bytes).fold(0, u64::wrapping_add)
     }
 

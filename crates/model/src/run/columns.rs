@@ -8,13 +8,14 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{CpuTimes, DeviceFrame, Frame, Interval, OwnIo, RoundRecord, ThreadTimes};
+use super::counters::{CpuColumns, DeviceColumns, OwnIoColumns, WorkerColumns};
+use super::{DeviceFrame, Frame, Interval, RoundRecord};
 
 /// Values of one counter, one for each interval; a single value where all are equal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
-enum Column<T> {
+pub(super) enum Column<T> {
     /// One value for each interval.
     Each(Vec<T>),
     /// The same value for all intervals.
@@ -22,7 +23,7 @@ enum Column<T> {
 }
 
 impl<T: Clone + PartialEq> Column<T> {
-    fn of(values: impl Iterator<Item = T>) -> Self {
+    pub(super) fn of(values: impl Iterator<Item = T>) -> Self {
         let values: Vec<T> = values.collect();
         match values.split_first() {
             Some((first, rest)) if rest.iter().all(|value| value == first) => Self::Same(first.clone()),
@@ -30,7 +31,7 @@ impl<T: Clone + PartialEq> Column<T> {
         }
     }
 
-    fn get(&self, index: usize) -> Option<T> {
+    pub(super) fn get(&self, index: usize) -> Option<T> {
         match self {
             Self::Each(values) => values.get(index).cloned(),
             Self::Same(value) => Some(value.clone()),
@@ -45,77 +46,22 @@ macro_rules! columns {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-        struct $columns { $($(#[$field_meta])* $field: Column<$type>,)+ }
+        pub(super) struct $columns { $($(#[$field_meta])* $field: Column<$type>,)+ }
 
         impl $columns {
-            fn of(rows: &[&$row]) -> Self {
+            pub(super) fn of(rows: &[&$row]) -> Self {
                 Self { $($field: Column::of(rows.iter().map(|row| row.$field.clone())),)+ }
             }
 
-            fn row(&self, index: usize) -> Option<$row> {
+            pub(super) fn row(&self, index: usize) -> Option<$row> {
                 Some($row { $($field: self.$field.get(index)?,)+ })
             }
         }
     )+ };
 }
+pub(super) use columns;
 
 columns! {
-    /// Counters of one device.
-    struct DeviceColumns of DeviceFrame {
-        /// Its name; empty for intervals that lack the device.
-        name: String,
-        /// Read requests completed.
-        reads: u64,
-        /// Bytes read.
-        read_bytes: u64,
-        /// Write requests completed.
-        writes: u64,
-        /// Bytes written.
-        written_bytes: u64,
-        /// Flush requests completed.
-        flushes: u64,
-        /// Sum of the times for which requests were in flight.
-        in_flight_ns: u64,
-        /// Time in which the device was not idle.
-        busy_ns: u64,
-    }
-
-    /// CPU time by kind, summed over all CPUs.
-    struct CpuColumns of CpuTimes {
-        /// In programs.
-        user_ns: u64,
-        /// In the kernel, interrupts included.
-        kernel_ns: u64,
-        /// Idle, waiting for I/O or not.
-        idle_ns: u64,
-        /// Wanted but taken by the hypervisor.
-        steal_ns: u64,
-    }
-
-    /// Scheduling of our worker threads, summed over them.
-    struct WorkerColumns of ThreadTimes {
-        /// On a CPU.
-        cpu_ns: u64,
-        /// Waiting for a CPU.
-        run_queue_ns: u64,
-    }
-
-    /// `/proc/self/io`.
-    struct OwnIoColumns of OwnIo {
-        /// Bytes that read calls returned.
-        read_call_bytes: u64,
-        /// Bytes that write calls took.
-        write_call_bytes: u64,
-        /// Read calls.
-        read_calls: u64,
-        /// Write calls.
-        write_calls: u64,
-        /// Bytes that the block layer fetched for us.
-        device_read_bytes: u64,
-        /// Bytes that we made dirty or wrote directly.
-        device_written_bytes: u64,
-    }
-
     /// Rounds of a test on files.
     struct RoundColumns of RoundRecord {
         /// Operations.
@@ -390,6 +336,7 @@ pub(super) mod rounds {
 mod tests {
     use serde_json::json;
 
+    use super::super::{CpuTimes, OwnIo, ThreadTimes};
     use super::*;
 
     fn frame(devices: usize) -> Frame {

@@ -1,7 +1,8 @@
 //! `/sys/class/block/NAME/stat`, and the same counters in a line of `/proc/diskstats`.
 
+use model::run::DeviceFrame;
+
 use super::numbers;
-use crate::snapshot::DeviceCounters;
 
 /// Unit of the kernel's sector counts, whatever the device's sector size.
 const SECTOR_BYTES: u64 = 512;
@@ -11,7 +12,7 @@ const NS_PER_MS: u64 = 1_000_000;
 /// fields.
 ///
 /// The file has 11 fields before Linux 4.18, 15 with discards, 17 with flushes.
-pub fn parse(bytes: &[u8], counters: &mut DeviceCounters) -> bool {
+pub fn parse(bytes: &[u8], counters: &mut DeviceFrame) -> bool {
     let mut fields = [0u64; 17];
     let mut count = 0;
     for (field, number) in fields.iter_mut().zip(numbers(bytes)) {
@@ -33,19 +34,19 @@ pub fn parse(bytes: &[u8], counters: &mut DeviceCounters) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use model::run::DeviceFrame;
     use proptest::prelude::*;
 
     use super::parse;
-    use crate::snapshot::DeviceCounters;
 
     #[test]
     fn a_real_one() {
         let text =
             b"   33694     7040  9834642    18672    10757    18350  5704040     4848        0     9736    \
                      24075     3622       62  4431400      543      286       10\n";
-        let mut counters = DeviceCounters { name: "vda".into(), ..DeviceCounters::default() };
+        let mut counters = DeviceFrame { name: "vda".into(), ..DeviceFrame::default() };
         assert!(parse(text, &mut counters));
-        let expected = DeviceCounters {
+        let expected = DeviceFrame {
             name: "vda".into(),
             reads: 33694,
             read_bytes: 9_834_642 * 512,
@@ -60,7 +61,7 @@ mod tests {
 
     #[test]
     fn an_old_kernel_counts_no_flushes() {
-        let mut counters = DeviceCounters::default();
+        let mut counters = DeviceFrame::default();
         assert!(parse(b"1 2 3 4 5 6 7 8 9 10 11", &mut counters));
         assert_eq!((counters.reads, counters.flushes), (1, 0));
         assert!(!parse(b"1 2 3 4", &mut counters));
@@ -69,13 +70,13 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            parse(&bytes, &mut DeviceCounters::default());
+            parse(&bytes, &mut DeviceFrame::default());
         }
 
         #[test]
         fn any_counters_are_survived(fields in proptest::collection::vec(any::<u64>(), 0..20)) {
             let text = fields.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");
-            prop_assert_eq!(parse(text.as_bytes(), &mut DeviceCounters::default()), fields.len() >= 11);
+            prop_assert_eq!(parse(text.as_bytes(), &mut DeviceFrame::default()), fields.len() >= 11);
         }
     }
 }
