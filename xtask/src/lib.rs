@@ -13,7 +13,8 @@
 
 pub mod bench;
 pub mod capability;
-pub mod limiters;
+pub mod docs;
+mod limiters;
 pub mod packages;
 pub mod pairs;
 pub mod rigs;

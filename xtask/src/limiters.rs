@@ -1,20 +1,11 @@
-//! `cargo xtask limiters`: the page about limiters, generated from the texts of `skye explain` and committed.
+//! The page about limiters, generated from the texts of `skye explain`.
 
-use std::fs;
-use std::path::PathBuf;
-
-use anyhow::{Context, Result};
 use wording::limiter_help::{KINDS, LIMITER_HELP, confidence, experiments, occupancy};
 
 /// Heading of the cases that show a limiter.
 const SHOWN: &str = "Shown by";
 /// Width of a line, in characters.
 const WIDTH: usize = 116;
-
-/// Path of the page.
-pub fn path() -> PathBuf {
-    crate::root().join("docs/limiters.md")
-}
 
 /// Generates the page from the current explanations.
 pub fn generate() -> String {
@@ -23,7 +14,7 @@ pub fn generate() -> String {
     text.push_str(&wrapped(
         "The column `limited by`, word by word: what each means, how it is told, what to try, what it does not mean, and \
          where its rule was not tested against a known cause. The same is printed by `skye explain LIMITER`. This page \
-         is written by `cargo xtask limiters` from `crates/wording/src/limiter_help.rs`; change it there.",
+         is written by `cargo xtask docs` from `crates/wording/src/limiter_help.rs`; change it there.",
     ));
     text.push_str("\n## How sure it is\n\n");
     text.push_str(&wrapped(&confidence(&thresholds)));
@@ -74,30 +65,4 @@ fn wrapped(text: &str) -> String {
     }
     lines.push('\n');
     lines
-}
-
-/// Writes the page to its file.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn command() -> Result<bool> {
-    let path = path();
-    fs::write(&path, generate()).with_context(|| format!("write {}", path.display()))?;
-    println!("{}", path.display());
-    Ok(true)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_committed_page_is_what_is_explained() {
-        let committed = fs::read_to_string(path()).unwrap_or_default();
-        assert!(
-            committed == generate(),
-            "{} is not what `skye explain` says: run `cargo xtask limiters`",
-            path().display()
-        );
-    }
 }

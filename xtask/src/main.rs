@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use xtask::{bench, limiters, rigs, schema, test, tidy};
+use xtask::{bench, docs, rigs, schema, test, tidy};
 
 const HELP: &str = "\
 Usage: cargo xtask COMMAND
@@ -18,7 +18,7 @@ Usage: cargo xtask COMMAND
                                with quiet, undecided tests are, too
   tidy                         the house rules alone (they are among the tests too)
   schema                       writes schema/*.json from the types
-  limiters                     writes docs/limiters.md from what skye explain says
+  docs                         writes the pages and tables of docs/ that the code declares
   bench [NAME…] [--pairs N] [--bless] [--list]
                                what performance is asked for, measured; table, and target/bench.json
                                --bless: `instructions` rewrites xtask/instructions.toml
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         "test" => test::command(&rest),
         "tidy" if rest.is_empty() => tidy::command(),
         "schema" if rest.is_empty() => schema::command(),
-        "limiters" if rest.is_empty() => limiters::command(),
+        "docs" if rest.is_empty() => docs::command(),
         "bench" => bench::command(&rest),
         "rigs" => rigs::command(&rest),
         // Cargo starts each test program through this.

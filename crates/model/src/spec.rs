@@ -348,8 +348,8 @@ fn set_key<W>(work: &mut W, keys: &[Key<W>], word: &str, verb: &str) -> Result<b
     match (key.form, value) {
         ("", Some(_)) => return Err(format!("`{word}`: `{name}` takes no value")),
         (form, None) if !form.is_empty() => return Err(format!("`{word}`: write {name}={form}")),
-        _ if !(key.takes)(work) && key.instead.is_empty() => return Err(unknown(word, verb, keys)),
-        _ if !(key.takes)(work) => {
+        _ if !key.takes(work) && key.instead.is_empty() => return Err(unknown(word, verb, keys)),
+        _ if !key.takes(work) => {
             return Err(format!("`{word}` has no meaning for {verb}{}", key.instead));
         }
         _ => (key.set)(work, value.unwrap_or_default())?,

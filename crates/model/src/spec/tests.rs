@@ -313,7 +313,7 @@ fn any_value(form: &'static str) -> BoxedStrategy<String> {
 
 /// Returns keys with values, among those that a verb takes.
 fn any_keys<W>(work: &W, keys: &'static [Key<W>]) -> BoxedStrategy<Vec<String>> {
-    let taken: Vec<_> = keys.iter().filter(|key| (key.takes)(work)).map(|key| (key.name, key.form)).collect();
+    let taken: Vec<_> = keys.iter().filter(|key| key.takes(work)).map(|key| (key.name, key.form)).collect();
     let word = proptest::sample::select(taken).prop_flat_map(|(name, form)| {
         let equals = if form.is_empty() { "" } else { "=" };
         any_value(form).prop_map(move |value| format!("{name}{equals}{value}"))

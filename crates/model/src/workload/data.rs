@@ -46,109 +46,109 @@ keys! {
     /// True if the page cache is bypassed (`O_DIRECT`).
     field direct: bool = verb != DataVerb::Rewrite && !verb.is_bytes();
     key "direct" "" [set_direct, value_of_direct] for in_blocks, "";
-        label Label::Key; "bypass the page cache with O_DIRECT (the default but for rewrite)";
+        label Label::Key; "past the page cache with `O_DIRECT`; if absent, tests in blocks other than `rewrite` do so";
     key "buffered" "" [set_buffered, value_of_buffered] for any_verb, "";
-        label Label::Key; "go through the page cache";
+        label Label::Key; "through the page cache";
 
     /// Percent of reads in `rw`.
     field read_percent: u8 = 50;
     key "read" "PERCENT" [read_percent: Count(0, 100)] for is_rw, "";
-        label Label::Nothing; "share of reads in rw (50)";
+        label Label::Nothing; "share of reads; 50 if absent";
 
     /// True if `rw` reads a block just before it writes it, as a program does that changes a record.
     field update: bool = false;
     key "update" "" [update: Flag] for is_rw, "";
-        label Label::Key; "what rw writes was read just before";
+        label Label::Key; "reads each block just before it writes it";
 
     /// True if `rewrite` reads each block again after it was written.
     field reread: bool = false;
     key "reread" "" [reread: Flag] for |work| work.verb == DataVerb::Rewrite, "; write rewrite:reread";
-        label Label::Key; "each block is read again after it was written (rewrite)";
+        label Label::Key; "reads each block again after writing it, but not with `sync=each`";
 
     /// When writes are made durable.
     field sync: SyncMode = SyncMode::End;
     key "sync" "none|close|end|each" [sync: Words] for |work| work.verb.writes(), "";
         label Label::Key;
-        "when writes are made durable (end); close: never, but files are closed within the measured time";
+        "makes writes durable never, at the end within the measured time (if absent), or one by one; `close` only closes the files within that time, which makes a network file system send its data";
 
     /// True if all threads work in one file instead of one each.
     field shared: bool = false;
     key "shared" "" [shared: Flag] for any_verb, "";
-        label Label::Key; "all threads in one file";
+        label Label::Key; "all threads work in one file; otherwise each has its own part of the data";
 
     /// Number of files in which all threads work, if it was asked for and is not one for each thread; at least 2.
     field files: Option<u32> = None;
     key "files" "N" [files: Maybe(Count(1, CONCURRENCY_MAX as u64))] for any_verb, "";
-        label Label::Key; "all threads in N files (one for each thread)";
+        label Label::Key; "all threads work in N files; if absent, one for each thread. `shared` is `files=1`";
 
     /// True if the test makes its files itself: their old contents are cut off before, and it writes them once.
     field fresh: bool = false;
     key "fresh" "" [fresh: Flag] for |work| work.verb.can_make_files(),
         ": only tests that write and nothing else make their files; put write:fresh before it";
         label Label::Key;
-        "the test makes its files: they are empty when it begins, and it ends when they are full (write, byte-write, putc-write)";
+        "the test makes its files: they are empty when it begins, and it ends when they are full; otherwise skye writes them before it measures. In sequence, with `--size`";
 
     /// Rule for when operations start.
     field arrival: Arrival = Arrival::Closed;
     key "rate" "N|P%[,poisson]" [arrival: Rate] for in_blocks, "";
         label Label::Own(label_of_rate);
-        "open loop: N operations a second over all threads, or P% of what the test before reached";
+        "open loop: N operations are due each second over all threads, or P % of the rate of the same test without `rate` before it; latency counts from the due time. `,poisson` makes the gaps random, as of many independent users";
 
     /// Percent of each 4 KiB of data that compresses away.
     field compress_percent: u8 = 0;
     key "compress" "PERCENT" [compress_percent: Count(0, 100)] for in_blocks, "";
-        label Label::Key; "share of each 4 KiB that compresses away (0)";
+        label Label::Key; "share of each 4 KiB that compresses away; 0 if absent";
 
     /// Percent of the blocks that are copies of one another.
     field dedupe_percent: u8 = 0;
     key "dedupe" "PERCENT" [dedupe_percent: Count(0, 100)] for in_blocks, "";
-        label Label::Key; "share of blocks that are copies of one another (0)";
+        label Label::Key; "share of the blocks that are copies of one another; 0 if absent";
 
     /// Engine that was asked for; otherwise [`plan`](crate::plan::plan) chooses.
     field engine: Option<EngineWord> = None;
     key "engine" "sync|uring|null|nop" [engine: Maybe(Words)] for in_blocks, "";
         label Label::Own(label_of_engine);
-        "plain system calls, io_uring, no I/O at all, an empty io_uring (the plan chooses)";
+        "plain system calls, io_uring, no I/O at all, io_uring requests that do nothing; skye chooses if absent";
 
     /// True if the ring polls the device for completions instead of waiting for interrupts (`IORING_SETUP_IOPOLL`).
     field iopoll: bool = false;
     key "iopoll" "" [iopoll: Flag] for in_blocks, "";
-        label Label::Key; "poll the device for completions (io_uring, direct)";
+        label Label::Key; "io_uring polls the device for completions instead of waiting for interrupts; direct tests, where the device has queues to poll";
 
     /// True if a kernel thread takes requests from the ring (`IORING_SETUP_SQPOLL`).
     field sqpoll: bool = false;
     key "sqpoll" "" [sqpoll: Flag] for in_blocks, "";
-        label Label::Key; "a kernel thread takes the requests (io_uring)";
+        label Label::Key; "a thread of the kernel takes the requests from the ring";
 
     /// True for `putc_unlocked` and `getc_unlocked` in place of the calls that lock the stream.
     field unlocked: bool = false;
     key "unlocked" "" [unlocked: Flag] for is_stdio, STDIO;
-        label Label::Key; "putc_unlocked and getc_unlocked (putc-write, getc-read)";
+        label Label::Key; "`putc_unlocked` and `getc_unlocked`, which do not lock the stream";
 
     /// True if the process that calls the C library has a second thread, so that each call takes the stream's lock.
     field threaded: bool = false;
     key "threaded" "" [threaded: Flag] for is_stdio, STDIO;
-        label Label::Key; "beside a second thread, for which the C library takes locks (putc-write, getc-read)";
+        label Label::Key; "a second thread sleeps beside it, so the C library takes its locks";
 
     /// Bytes of the C library's buffer (`setvbuf`), if that was asked for; otherwise the library chooses.
     field stdio_buffer_bytes: Option<u64> = None;
     key "stdio_buffer" "SIZE" [stdio_buffer_bytes: Maybe(Bytes(1, STDIO_BUFFER_BYTES_MAX, "1 byte"))] for is_stdio, STDIO;
-        label Label::Key; "buffer of the C library (putc-write, getc-read; its own choice)";
+        label Label::Key; "the buffer of the C library, up to 64 MiB; its own choice if absent";
 
     /// Ends the phase after that many visits of every block, if set.
     field passes: Option<u64> = None;
     key "passes" "N" [passes: Maybe(Count(1, u64::MAX))] for any_verb, "";
-        label Label::Nothing; "stop after N visits of every block";
+        label Label::Nothing; "ends after N visits of every block. Without any end, a test lasts for its time; buffered tests that write, or read from a cold cache, end after one pass, as a second would measure memory";
 
     /// Ends the phase after that many operations, if set.
     field ops: Option<u64> = None;
     key "ops" "N" [ops: Maybe(Count(1, u64::MAX))] for any_verb, "";
-        label Label::Nothing; "stop after N operations";
+        label Label::Nothing; "ends after N operations";
 
     /// Ends the phase after that many bytes, if set.
     field bytes: Option<u64> = None;
     key "bytes" "SIZE" [bytes: Maybe(Bytes(0, u64::MAX, "0"))] for any_verb, "";
-        label Label::Nothing; "stop after SIZE";
+        label Label::Nothing; "ends after SIZE";
 }
 
 fn set_direct(work: &mut DataWork, _: &str) -> Result<(), String> {

@@ -20,75 +20,75 @@ keys! {
     /// Number of files (or directories, for `mkdir` and `rmdir`), over all threads.
     field files: u64 = files;
     key "files" "N" [files: Count(1, FILES_MAX)] for any_verb, "";
-        label Label::Nothing; "how many files, over all threads (64k)";
+        label Label::Nothing; "files over all threads; 64k if absent";
 
     /// Smallest size of a file in bytes.
     field size_min_bytes: u64 = 0;
     /// Largest size of a file in bytes; sizes are drawn evenly between the two.
     field size_max_bytes: u64 = 0;
     key "size" "SIZE|MIN..MAX" [set_size, value_of_size] for any_verb, "";
-        label Label::Own(label_of_size); "bytes of each file (0)";
+        label Label::Own(label_of_size); "bytes of each file, evenly spread between both; 0 if absent";
 
     /// Number of directories over which each thread spreads its files.
     field dirs: u64 = 1;
     key "dirs" "N" [dirs: Count(1, DIRS_MAX)] for any_verb, "";
-        label Label::Nothing; "directories of each thread (1)";
+        label Label::Nothing; "directories of each thread; 1 if absent";
 
     /// Depth at which those directories lie, in levels.
     field levels: u32 = 1;
     key "levels" "N" [levels: Count(1, LEVELS_MAX as u64)] for any_verb, "";
-        label Label::Nothing; "how deep they lie (1)";
+        label Label::Nothing; "depth of these directories; 1 if absent";
 
     /// Order in which files are visited.
     field order: Order = Order::Sequential;
     key "order" "seq|rnd|dir" [order: Words] for any_verb, "";
-        label Label::Value; "order of the visits: by number, at random, as the directory names them (seq)";
+        label Label::Value; "order of the visits: by number, at random, or as the directory lists the files (`stat`, `open`, `unlink`); `seq` if absent";
 
     /// Form of the names.
     field naming: Naming = Naming::Plain;
     key "names" "plain|number-first|letters-first" [naming: Words] for any_verb, "";
-        label Label::Value; "nothing beside the number, or up to 12 letters after or before it (plain)";
+        label Label::Value; "names are a number, or have up to 12 random letters after or before it; `plain` if absent";
 
     /// Kind of the entries in the set.
     field kind: FileKind = FileKind::File;
     key "kind" "file|hardlink|symlink" [kind: Words] for |work| work.verb.can_use_links(),
         "; create, stat, open and unlink take it";
-        label Label::Value; "files, or one and links to it (create, stat, open, unlink; file)";
+        label Label::Value; "files, or one file for each thread and links to it; `file` if absent";
 
     /// True if all threads work in the same directories instead of their own.
     field shared: bool = false;
     key "shared" "" [shared: Flag] for any_verb, "";
-        label Label::Key; "all threads in the same directories";
+        label Label::Key; "all threads work in the same directories; otherwise each has its own";
 
     /// True if caches of names and inodes are dropped before every round (root, `--cache drop-all`).
     field cold: bool = false;
     key "cold" "" [cold: Flag] for any_verb, "";
-        label Label::Key; "drop cached names before each round (root, with --cache drop-all)";
+        label Label::Key; "skye drops cached names before each round; as root, with `--cache drop-all`";
 
     /// True if the names do not exist, to measure failing look-ups.
     field missing: bool = false;
     key "missing" "" [missing: Flag] for |work| work.verb.can_follow_directory(), "";
-        label Label::Key; "names that do not exist (stat, open, unlink)";
+        label Label::Key; "visits names that do not exist";
 
     /// True if `stat` also opens, reads and closes files that are not empty.
     field contents: bool = false;
     key "contents" "" [contents: Flag] for |work| work.verb == FileVerb::Stat, "; write stat:contents";
-        label Label::Key; "also open, read and close what is not empty (stat)";
+        label Label::Key; "also opens, reads and closes files that are not empty";
 
     /// Most bytes that one call writes or reads.
     field chunk_bytes: u64 = CHUNK_BYTES_MAX;
     key "chunk" "SIZE" [chunk_bytes: Bytes(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX, "256")] for any_verb, "";
-        label Label::Key; "most bytes of one call (create with size, stat with contents; 1m)";
+        label Label::Key; "most bytes of one call, 256 bytes to 1 MiB (`create` with `size`, `stat` with `contents`); 1 MiB if absent";
 
     /// When the directories are made durable, and with them what was written into files.
     field sync: SyncMode = SyncMode::None;
     key "sync" "none|end|each" [sync: Words] for any_verb, "";
-        label Label::Key; "when directories, and what is in files, are made durable (none)";
+        label Label::Key; "makes directories and data in files durable never (if absent), at the end of each round within the measured time, or with each operation";
 
     /// Ends the phase after that many rounds over all files, if set.
     field passes: Option<u64> = None;
     key "passes" "N" [passes: Maybe(Count(1, u64::MAX))] for any_verb, "";
-        label Label::Nothing; "stop after N visits of every file";
+        label Label::Nothing; "ends after N visits of every file";
 }
 
 fn set_size(work: &mut FilesWork, value: &str) -> Result<(), String> {

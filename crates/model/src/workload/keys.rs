@@ -14,10 +14,10 @@ pub struct Key<W: 'static> {
     pub name: &'static str,
     /// Form of the value; empty for a key without one.
     pub form: &'static str,
-    /// Its meaning in one sentence.
+    /// Its meaning, as Markdown.
     pub help: &'static str,
     /// Returns true if the verb of a test takes it.
-    pub(crate) takes: fn(&W) -> bool,
+    pub(crate) is_taken: fn(&W) -> bool,
     /// Remedy for a verb that does not take it, after "has no meaning for VERB"; empty where there is none.
     pub(crate) instead: &'static str,
     /// Sets the key to a value; to an empty one if it has none.
@@ -42,6 +42,11 @@ pub(crate) enum Label<W: 'static> {
 }
 
 impl<W> Key<W> {
+    /// Returns true if the verb of a test takes it.
+    pub fn takes(&self, work: &W) -> bool {
+        (self.is_taken)(work)
+    }
+
     /// Returns the key as a word of a SPEC, where it is not the default.
     pub(crate) fn word(&self, work: &W) -> Option<String> {
         let value = (self.value)(work)?;
@@ -245,7 +250,7 @@ macro_rules! keys {
                 name: $name,
                 form: $form,
                 help: $help,
-                takes: $takes,
+                is_taken: $takes,
                 instead: $instead,
                 set: keys!(@set $name [$($access)*]),
                 value: keys!(@value $usual, [$($access)*]),

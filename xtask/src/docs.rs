@@ -1,0 +1,82 @@
+//! `cargo xtask docs`: the pages and tables of the documentation that the code declares. They are committed, and a test
+//! compares them.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use model::workload::{DATA_KEYS, DataVerb, DataWork, FILE_KEYS, FileVerb, FilesWork, Key};
+
+use crate::limiters;
+
+/// Returns each page that is generated, or has generated tables, with its text of the current code.
+fn pages() -> Result<Vec<(PathBuf, String)>> {
+    let page = |name: &str| crate::root().join("docs").join(name);
+    let spec = page("spec.md");
+    let text = fs::read_to_string(&spec).with_context(|| format!("read {}", spec.display()))?;
+    let data: Vec<_> = DataVerb::ALL.iter().map(|verb| (DataWork::new(*verb), verb.word())).collect();
+    let files: Vec<_> = FileVerb::ALL.iter().map(|verb| (FilesWork::new(*verb, 1), verb.word())).collect();
+    let text =
+        with_table(&text, "| keys of tests on data and bytes | tests | meaning |", &rows(DATA_KEYS, &data))?;
+    let text = with_table(&text, "| keys of tests on files | tests | meaning |", &rows(FILE_KEYS, &files))?;
+    Ok(vec![(page("limiters.md"), limiters::generate()), (spec, text)])
+}
+
+/// Returns a row for each key, with the tests that take it.
+fn rows<W>(keys: &[Key<W>], verbs: &[(W, &str)]) -> String {
+    let mut text = String::new();
+    for key in keys {
+        let taking: Vec<_> =
+            verbs.iter().filter(|(work, _)| key.takes(work)).map(|(_, verb)| *verb).collect();
+        let tests = match taking.len() == verbs.len() {
+            true => "all".to_owned(),
+            false => taking.iter().map(|verb| format!("`{verb}`")).collect::<Vec<_>>().join(" "),
+        };
+        let equals = if key.form.is_empty() { "" } else { "=" };
+        let form = key.form.replace('|', "\\|");
+        text.push_str(&format!("| `{}{equals}{form}` | {tests} | {} |\n", key.name, key.help));
+    }
+    text
+}
+
+/// Replaces the rows of the table that has this head.
+fn with_table(page: &str, head: &str, rows: &str) -> Result<String> {
+    let (before, after) =
+        page.split_once(&format!("{head}\n")).with_context(|| format!("no table `{head}`"))?;
+    let rest = after.split_once("\n\n").map_or("", |(_, rest)| rest);
+    let columns = head.matches('|').count() - 1;
+    Ok(format!("{before}{head}\n|{}\n{rows}\n{rest}", "---|".repeat(columns)))
+}
+
+/// Writes the pages to their files.
+///
+/// # Errors
+/// A page cannot be read or written, or lacks a table.
+pub fn command() -> Result<bool> {
+    for (path, text) in pages()? {
+        fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+        println!("{}", path.display());
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_pages_are_what_the_code_declares() {
+        for (path, text) in pages().unwrap() {
+            let committed = fs::read_to_string(&path).unwrap_or_default();
+            assert!(committed == text, "{} is out of date: run `cargo xtask docs`", path.display());
+        }
+    }
+
+    #[test]
+    fn a_table_is_replaced_and_nothing_else() {
+        let page = "a\n\n| b | c |\n|---|---|\n| 1 | 2 |\n\nd\n";
+        let replaced = with_table(page, "| b | c |", "| 3 | 4 |\n").unwrap();
+        assert_eq!(replaced, page.replace("| 1 | 2 |", "| 3 | 4 |"));
+        assert!(with_table(page, "| x |", "").is_err());
+    }
+}
