@@ -192,7 +192,7 @@ pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
         ),
         LongSync { .. } => (
             "no ± for this rate",
-            "the end of the test took {share} of {elapsed_seconds} and is part of the rate, which so is one observation and has no ±",
+            "the end of the test took {share} of {elapsed_seconds} and counts, so the rate is one observation and has no ±",
         ),
         FewRounds { .. } => {
             ("too few rounds for a ±", "{operations} operations in {rounds:round} are too few for a ±")

@@ -89,8 +89,8 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let (limiter, advice) = match share {
         _ if reached.is_some() => (Limiter::NetworkBandwidth, Advice::FasterLink {}),
         Some(share) if share >= FULL => (Limiter::NetworkBandwidth, Advice::FasterLink {}),
-        _ if !reading.is_stream() => return None,
         Some(share) if share < NOT_FULL => (Limiter::RemoteLatency, super::saturation::untried(reading)),
+        None if !reading.is_stream() => return None,
         _ => (Limiter::NetworkUntried, super::saturation::untried(reading)),
     };
     let carried = line.map(|line| Observation::LineCarried {

@@ -313,6 +313,8 @@ cases! {
     a_stream_that_fills_half_of_the_line: RemoteLatency Likely, stream(Some(2.0));
     random_writes_that_fill_the_line: NetworkBandwidth Likely, over_link("write:rnd8k:t3", Some(1.05));
     random_writes_that_do_not: RemoteLatency Likely, over_link("write:rnd8k:t3", Some(2.0));
+    large_ones_that_do_not: RemoteLatency Likely, over_link("write:rnd64k:t3", Some(2.0));
+    large_ones_that_nearly_do: NetworkUntried Likely, over_link("write:rnd64k:t3", Some(1.3));
     names_that_the_client_holds: MetadataCache Likely,
         on_server("stat:t2", 1).blocked().sleeps(&[("request_wait_answer", 0.9)]);
     names_that_the_server_removes: RemoteLatency Likely, on_server("unlink", 200).blocked().sleeps(&[]);
