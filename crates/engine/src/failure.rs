@@ -47,7 +47,7 @@ pub enum Cause {
 }
 
 /// Names of calls that another process may report.
-const CALLS: [&str; 12] = [
+pub(crate) const CALLS: [&str; 12] = [
     "putc",
     "putc_unlocked",
     "getc",

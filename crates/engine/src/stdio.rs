@@ -25,7 +25,7 @@ use crate::bytes::{ByteCalls, ByteWorker, Refused, Span, Tally, in_rows, in_rows
 use crate::clock::Monotonic;
 use crate::data::Verifier;
 use crate::failure::Cause;
-use crate::stdio::protocol::{Channel, Command, Counts, Job, Report};
+use crate::stdio::protocol::{Channel, Command, Counts, Job, Report, misunderstood};
 use crate::stdio::unlocked::{getc_unlocked, putc_unlocked};
 use crate::worker::Stamping;
 
@@ -279,15 +279,12 @@ fn prepare(channel: &mut Channel) -> io::Result<Option<Prepared>> {
                 files.push(channel.file().ok_or(io::Error::from(Errno::MFILE))?);
                 spans.push(span);
             }
-            Command::Job(job) => return Ok(Some((job, spans, files))),
-            Command::Start { .. } | Command::Stop => return Err(misunderstood(&line)),
+            // Without a distance, stamps would have no place.
+            Command::Job(job) if job.content.interval_bytes > 0 => return Ok(Some((job, spans, files))),
+            _ => return Err(misunderstood(&line)),
         }
     }
     Ok(None)
-}
-
-fn misunderstood(line: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("`{line}` was not expected here"))
 }
 
 fn measure<const UNLOCKED: bool>(
@@ -558,7 +555,11 @@ mod tests {
         drop(ours);
         serve_on(theirs).unwrap();
         let span = Span { file: 0, start_bytes: 0, end_bytes: 4096 };
-        for message in [json(&Command::Stop), json(&Command::Span(span)), json(&"dance")] {
+        let mut no_interval = job(true, 1);
+        no_interval.content.interval_bytes = 0;
+        let no_interval = Command::Job(Box::new(no_interval));
+        for message in [json(&Command::Stop), json(&Command::Span(span)), json(&no_interval), json(&"dance")]
+        {
             let (ours, theirs) = UnixStream::pair().unwrap();
             let ours = Channel::new(ours);
             ours.send(&message, None).unwrap();

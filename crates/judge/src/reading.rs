@@ -75,7 +75,12 @@ impl<'a> Reading<'a> {
         let _ = self.input.files()?;
         let source = &self.input.target().source;
         let is_of_host = self.is_remote && (source.contains(':') || source.starts_with("//"));
-        let is_hidden = self.input.environment.hidden_sources.iter().any(|source| source.contains("net/dev"));
+        let is_hidden = self
+            .input
+            .environment
+            .hidden_sources
+            .iter()
+            .any(|source| source.starts_with("/proc/self/net/dev"));
         let system = self.system().filter(|_| is_of_host && !is_hidden)?;
         let network = system.network.as_ref();
         Some(network.map_or((0, 0), |network| (network.sent_bytes, network.received_bytes)))

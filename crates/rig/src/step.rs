@@ -339,7 +339,14 @@ mod tests {
         ] {
             assert_eq!(Step::parse(&step.line().unwrap()), Some(step.clone()), "{step:?}");
         }
-        for line in ["", "directory", "{\"Mount\":{\"file_system\":\"ext4\"}}", "{\"Format\":\"/dev/vda\"}"] {
+        for line in [
+            "",
+            "directory",
+            r#"{"Mount":{"file_system":"ext4"}}"#,
+            r#"{"Throttle":{"file":"/x","device":"7:1","old":0,"new":"many","sequence":null}}"#,
+            r#"{"Zram":{"number":"3","bytes":1,"sequence":"x"}}"#,
+            r#"{"Format":"/dev/vda"}"#,
+        ] {
             assert_eq!(Step::parse(line), None, "{line}");
         }
     }

@@ -115,10 +115,12 @@ pub struct Counts {
 /// # Errors
 /// The line is no such message.
 pub fn parse<M: DeserializeOwned>(line: &str) -> io::Result<M> {
-    let told = |error| {
-        io::Error::new(io::ErrorKind::InvalidData, format!("`{line}` was not expected here: {error}"))
-    };
-    serde_json::from_str(line).map_err(told)
+    serde_json::from_str(line).map_err(|_| misunderstood(line))
+}
+
+/// Error for a line that is no message, or none for its time.
+pub(super) fn misunderstood(line: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("`{line}` was not expected here"))
 }
 
 /// One end of the pair of sockets. It receives whole lines, and files in the order in which they were sent.
@@ -232,7 +234,7 @@ mod tests {
     use std::io::{Read, Seek, Write};
 
     use crate::data::{Mismatch, Stamp};
-    use crate::failure::{Cause, Failure};
+    use crate::failure::{CALLS, Cause, Failure};
 
     /// Sends a message through its text.
     fn read_back<M: Serialize + DeserializeOwned>(message: &M) -> M {
@@ -251,12 +253,22 @@ mod tests {
             content,
             first_file: 1 << 16,
             generation: 3,
-            verify: Some(Verify { every: 16, generations: 2..=3 }),
+            verify: None,
             ops: u64::MAX,
+        };
+        let verify = Some(Verify { every: 16, generations: 2..=3 });
+        let other = Job {
+            writes: false,
+            unlocked: true,
+            threaded: true,
+            buffer_bytes: Some(1),
+            verify,
+            ..job.clone()
         };
         for command in [
             Command::Span(Span { file: 1, start_bytes: 2, end_bytes: u64::MAX }),
             Command::Job(Box::new(job)),
+            Command::Job(Box::new(other)),
             Command::Start { start_ns: 1, deadline_ns: u64::MAX },
             Command::Stop,
         ] {
@@ -271,14 +283,24 @@ mod tests {
             (None, Errno::NOSPC.into()),
             (Some(5), Cause::Short { got_bytes: 0, wanted_bytes: 1 }),
             (None, Cause::Names { came: 98, files: 100 }),
+            (Some(6), mismatch(None)),
             (Some(7), mismatch(Some(stamp))),
         ] {
-            let failure = Failure { call: "putc_unlocked", file: 9, offset_bytes, cause };
-            let ended = Ended { end_ns: 8, result: Err(failure), is_covered: true, missed: 0 };
-            let Report::End(read) = read_back(&Report::End(ended)) else { panic!("{failure:?}") };
-            assert_eq!((read.end_ns, read.is_covered, read.result), (8, true, Err(failure)));
+            for call in CALLS {
+                let failure = Failure { call, file: 9, offset_bytes, cause };
+                let ended = Ended { end_ns: 8, result: Err(failure), is_covered: true, missed: 0 };
+                let Report::End(read) = read_back(&Report::End(ended)) else { panic!("{failure:?}") };
+                assert_eq!((read.end_ns, read.is_covered, read.result), (8, true, Err(failure)));
+            }
         }
-        for line in ["", "run", "{\"End\":1}", "{\"Delta\":{\"ops\":-3}}"] {
+        let counts = Counts { start_ns: 1, end_ns: 2, ops: 3, verified: 4, slowest_chunk_ns: 5 };
+        assert!(matches!(read_back(&Report::Delta(counts)), Report::Delta(read) if read == counts));
+        let text = "a\nb c";
+        assert!(matches!(read_back(&Report::Error(text.into())), Report::Error(read) if read == text));
+        let unknown = r#"{"Err":{"call":"dance","file":1,"offset_bytes":1,"cause":{"Errno":2}}}"#;
+        let unknown = format!(r#"{{"End":{{"end_ns":1,"is_covered":true,"missed":0,"result":{unknown}}}}}"#);
+        let below = r#"{"Delta":{"start_ns":1,"end_ns":2,"ops":-3,"verified":4,"slowest_chunk_ns":5}}"#;
+        for line in ["", "run", r#"{"End":1}"#, r#"{"End":{"end_ns":1}}"#, unknown.as_str(), below] {
             assert!(parse::<Report>(line).is_err(), "{line}");
         }
     }

@@ -1,12 +1,8 @@
 //! Tests on data inside large files, and their keys.
 
-use super::keys::{Bytes, Count, Flag, Form, Key, Label, Maybe, Rate, Words, keys};
+use super::keys::{Bytes, Count, Flag, Form, Key, Label, Maybe, Rate, Words, any_verb, keys};
 use super::{Access, Arrival, DataVerb, EngineWord, OpenRate, SyncMode};
 use crate::spec::{CONCURRENCY_MAX, STDIO_BUFFER_BYTES_MAX};
-
-fn any_verb(_: &DataWork) -> bool {
-    true
-}
 
 fn in_blocks(work: &DataWork) -> bool {
     !work.verb.is_bytes()

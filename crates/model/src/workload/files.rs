@@ -1,16 +1,12 @@
 //! Tests on files as such, and their keys.
 
-use super::keys::{self, Bytes, Count, Flag, Form, Key, Label, Maybe, Words, keys};
+use super::keys::{self, Bytes, Count, Flag, Form, Key, Label, Maybe, Words, any_verb, keys};
 use super::{FileKind, FileVerb, Naming, Order, SyncMode};
 use crate::size;
 use crate::spec::{BLOCK_BYTES_MAX, CHUNK_BYTES_MIN, DIRS_MAX, Defaults, FILES_MAX, LEVELS_MAX};
 
 /// Most bytes that one call on a file of a set writes or reads, and the default.
 pub const CHUNK_BYTES_MAX: u64 = 1 << 20;
-
-fn any_verb(_: &FilesWork) -> bool {
-    true
-}
 
 keys! {
     /// A test on files as such.
