@@ -229,7 +229,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         meaning: "The network holds it back, by its bytes per second or by the time to the server and back. Which of the \
             two, nobody tried.",
         evidence: "A stream through the page cache, whose bytes crossed an interface; no experiment was made, and no limit of \
-            the interface is known or reached. The kernel reads ahead and writes behind, so the depth of the test says nothing.",
+            the interface is known or reached. The kernel reads ahead and writes behind, so the depth of the test says nothing. Also large blocks that are read and \
+            written again, which fill {line_full_in_turn} of the line in turn.",
         try_next: "Let skye try: run without --no-probe, and with --probe-writes for tests that write.",
         not_meaning: "Not that both hold it back together.",
         untested: "NFS and SMB. Tested on sshfs.",

@@ -16,10 +16,17 @@ const FULL: f64 = 0.85;
 const MORE_THAN_ALL: f64 = 1.15;
 /// A rate below this share does not fill it.
 const NOT_FULL: f64 = 0.7;
+/// Both directions together from this share on fill it in turn.
+const FULL_IN_TURN: f64 = 0.9;
+/// A block that takes the line this long fills it by itself, however near the server is.
+const LONG_BLOCK_SECONDS: f64 = 0.01;
 
 /// The thresholds that explanations name.
-pub(super) const THRESHOLDS: &[Threshold] =
-    &[("line_full", Figure::Share(FULL)), ("line_not_full", Figure::Share(NOT_FULL))];
+pub(super) const THRESHOLDS: &[Threshold] = &[
+    ("line_full", Figure::Share(FULL)),
+    ("line_not_full", Figure::Share(NOT_FULL)),
+    ("line_full_in_turn", Figure::Share(FULL_IN_TURN)),
+];
 
 /// Stores the line's throughput in all rows, if an experiment on one of them found the line full. Returns true if one
 /// did. A test that also waits for answers has filled the line with the experiment's depth.
@@ -70,6 +77,16 @@ fn reached(network: &NetworkUse, row: &PhaseRecord) -> Option<Observation> {
     })
 }
 
+/// Returns true if a test fills the line in one direction with the block that it reads, and then in the other with the
+/// block that it writes. More copies use both directions at once, and their gain tells nothing about latency.
+fn is_in_turn(reading: &Reading<'_>, network: &NetworkUse, line: f64) -> bool {
+    let both = (network.received_bytes + network.sent_bytes) as f64 * 1e9
+        / reading.input.record.elapsed_ns.max(1) as f64;
+    reading.input.data().is_some_and(|data| {
+        data.reads() && data.writes() && data.block_bytes as f64 >= LONG_BLOCK_SECONDS * line
+    }) && both >= FULL_IN_TURN * line
+}
+
 /// Judges a test on data of a server without experiments. The line's throughput is known if an experiment on another
 /// test of the run filled the line. Otherwise, a readable limit may tell it. Of a buffered stream, the kernel reads ahead
 /// and writes behind: several requests are under way whatever the caller's depth, and that depth says nothing.
@@ -86,10 +103,13 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let reached = reached(network, reading.input.record);
     let line = network.line_bytes_per_second;
     let share = line.map(|line| bytes_per_second(network, reading.input.record) / line);
+    let is_in_turn = line.is_some_and(|line| is_in_turn(reading, network, line));
     let (limiter, advice) = match share {
         _ if reached.is_some() => (Limiter::NetworkBandwidth, Advice::FasterLink {}),
         Some(share) if share >= FULL => (Limiter::NetworkBandwidth, Advice::FasterLink {}),
-        Some(share) if share < NOT_FULL => (Limiter::RemoteLatency, super::saturation::untried(reading)),
+        Some(share) if share < NOT_FULL && !is_in_turn => {
+            (Limiter::RemoteLatency, super::saturation::untried(reading))
+        }
         None if !reading.is_stream() => return None,
         _ => (Limiter::NetworkUntried, super::saturation::untried(reading)),
     };

@@ -182,6 +182,17 @@ fn over_link(spec: &str, line_times: Option<f64>) -> World {
     world
 }
 
+/// A rewrite of blocks that fills half of a line of 25 MB/s in each direction.
+fn in_turn(spec: &str) -> World {
+    let mut world = over_link(spec, None);
+    let moved_bytes = (world.record.elapsed_ns as f64 / 1e9 * 12.5e6) as u64;
+    (world.record.app_bytes_read, world.record.app_bytes_written) = (moved_bytes, moved_bytes);
+    let network = world.record.system.as_mut().unwrap().network.as_mut().unwrap();
+    (network.received_bytes, network.sent_bytes) = (moved_bytes, moved_bytes);
+    network.line_bytes_per_second = Some(25e6);
+    world
+}
+
 /// The same stream, with a change to the figures of its interface. The change gets the written bytes per second.
 fn stream_over(change: impl FnOnce(&mut NetworkUse, f64)) -> World {
     let mut world = stream(None);
@@ -315,6 +326,8 @@ cases! {
     random_writes_that_do_not: RemoteLatency Likely, over_link("write:rnd8k:t3", Some(2.0));
     large_ones_that_do_not: RemoteLatency Likely, over_link("write:rnd64k:t3", Some(2.0));
     large_ones_that_nearly_do: NetworkUntried Likely, over_link("write:rnd64k:t3", Some(1.3));
+    blocks_that_fill_the_line_in_turn: NetworkUntried Likely, in_turn("rewrite:seq1m:buffered");
+    blocks_too_small_to_fill_the_line_in_turn: RemoteLatency Likely, in_turn("rewrite:seq64k:buffered");
     names_that_the_client_holds: MetadataCache Likely,
         on_server("stat:t2", 1).blocked().sleeps(&[("request_wait_answer", 0.9)]);
     names_that_the_server_removes: RemoteLatency Likely, on_server("unlink", 200).blocked().sleeps(&[]);
