@@ -13,6 +13,7 @@
 
 pub mod bonnie;
 pub mod bonniepp;
+pub mod dialect;
 pub mod getc_putc;
 pub mod gobonniego;
 mod markup;
@@ -20,6 +21,6 @@ pub mod randfile;
 pub mod results;
 #[cfg(test)]
 mod sample;
-pub mod words;
+mod words;
 mod work;
 pub mod zcav;

@@ -2,21 +2,19 @@
 
 use std::ffi::OsString;
 
-use family::bonnie::arguments::{self, Form, HELP, Options};
+use family::bonnie::arguments::{Form, Options};
 use family::bonnie::{self, Test, Translation};
 use model::run::Status;
 
-use crate::dialect::{self, Bench, Phrase, Phrases, Program, tell};
+use crate::dialect::{self, Bench, Phrase, Phrases, tell};
 use crate::driver::Ended;
 use crate::exit::Failure;
 use crate::signals::Interruption;
 use crate::{Done, terminal};
 
-const PROGRAM: Program = Program { name: "bonnie", help: HELP, formats: "bonnie 1.4, Bonnie-64" };
-
 /// Measures as bonnie does. A refusal ends with bonnie's code for it, 1.
 pub fn bonnie(words: &[OsString]) -> Done {
-    PROGRAM.run(arguments::parse(words.iter().cloned()), measure)
+    dialect::run(words, measure)
 }
 
 fn measure(options: &Options) -> Done {

@@ -5,12 +5,12 @@ use std::io::Read;
 use std::path::Path;
 
 use engine::data::mix;
-use family::bonniepp::arguments::{self, HELP, Options, Seed};
+use family::bonniepp::arguments::{Options, Seed};
 use family::bonniepp::{Test, Translation, line_of, phrase, table, translate};
 use model::Trouble;
 use model::run::{PhaseRecord, Run, Status};
 
-use crate::dialect::{self, Bench, Phrase, Phrases, Program, tell};
+use crate::dialect::{self, Bench, Phrase, Phrases, tell};
 use crate::driver::{Audience, Ended};
 use crate::exit::{self, Failure};
 use crate::signals::Interruption;
@@ -23,11 +23,9 @@ const SEED_BYTES_MAX: u64 = 64 << 20;
 /// Exit code for INT, as shells form it: 128 and the signal's number.
 const INT: u8 = 130;
 
-const PROGRAM: Program = Program { name: "bonnie++", help: HELP, formats: "bonnie++ 1.03, 1.97, 2.00" };
-
 /// Measures as bonnie++ does. A refusal ends with bonnie++'s code for it, 1.
 pub fn bonniepp(words: &[OsString]) -> Done {
-    PROGRAM.run(arguments::parse(words.iter().cloned()), measure)
+    dialect::run(words, measure)
 }
 
 fn measure(options: &Options) -> Done {

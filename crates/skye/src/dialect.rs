@@ -1,11 +1,12 @@
 //! Common parts of the family's programs that measure: the user they run as, the plan for a request, and a session of
 //! it.
 
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
-use family::words::Command;
+use family::dialect::{Command, Dialect};
 use model::plan::{self, Plan};
 use model::request::{Allow, Request};
 use model::run::{Environment, PhaseRecord, Status};
@@ -144,28 +145,19 @@ pub fn become_asked(
     Ok(())
 }
 
-/// A program of the family, and its treatment of the command line, which all share.
-pub struct Program {
-    /// Name of the program.
-    pub name: &'static str,
-    /// Text that `--help` prints.
-    pub help: &'static str,
-    /// Programs whose formats it has. `--version` prints them after the version of skye.
-    pub formats: &'static str,
-}
-
-impl Program {
-    /// Does what a command line asks for. A refusal ends with the family's code for it, 1.
-    ///
-    /// # Errors
-    /// The command line is wrong, or `measure` fails.
-    pub fn run<O>(&self, command: Result<Command<O>, String>, measure: impl FnOnce(&O) -> Done) -> Done {
-        match command {
-            Ok(Command::Measure(options)) => failing(measure(&options)),
-            Ok(Command::Help) => print(self.help),
-            Ok(Command::Version) => print(&format!("skye {}, {}", env!("CARGO_PKG_VERSION"), self.formats)),
-            Err(problem) => Err(Failure::Failed(format!("{}: {problem}", self.name))),
-        }
+/// Does what a command line of a program asks for. A refusal ends with the family's code for it, 1. In Go's dialect, a
+/// wrong flag ends with 2.
+///
+/// # Errors
+/// The command line is wrong, or `measure` fails.
+pub fn run<O: Dialect>(words: &[OsString], measure: impl FnOnce(&O) -> Done) -> Done {
+    match O::parse(words.iter().cloned()) {
+        Ok(Command::Measure(options)) => failing(measure(&options)),
+        Ok(Command::Help) => print(&O::help()),
+        Ok(Command::Version) => print(&O::version(env!("CARGO_PKG_VERSION"))),
+        // Go's package `flag` ends with the code of our refusals.
+        Err(problem) if O::IS_GO => Err(Failure::Refused(format!("{}: {problem}", O::NAME))),
+        Err(problem) => Err(Failure::Failed(format!("{}: {problem}", O::NAME))),
     }
 }
 

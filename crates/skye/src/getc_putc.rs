@@ -3,29 +3,24 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use family::getc_putc::arguments::{self, HELP, Options};
+use family::getc_putc::arguments::Options;
 use family::getc_putc::{Test, line_of, translate};
 use family::randfile;
 use model::run::Status;
 
-use crate::dialect::{self, Bench, Phrase, Phrases, Program, tell};
+use crate::dialect::{self, Bench, Phrase, Phrases, tell};
 use crate::exit;
 use crate::signals::Interruption;
 use crate::{Done, outputs, terminal};
 
-const PROGRAM: Program = Program { name: "getc_putc", help: HELP, formats: "getc_putc 2.00a" };
-
 /// Measures single bytes as getc_putc does. A refusal ends with getc_putc's code for it, 1.
 pub fn getc_putc(words: &[OsString]) -> Done {
-    PROGRAM.run(arguments::parse(words.iter().cloned()), measure)
+    dialect::run(words, measure)
 }
-
-const RANDFILE: Program =
-    Program { name: "generate_randfile", help: randfile::HELP, formats: "generate_randfile 2.00a" };
 
 /// Makes a file of random numbers, as generate_randfile does.
 pub fn generate_randfile(words: &[OsString]) -> Done {
-    RANDFILE.run(randfile::parse(words.iter().cloned()), |options| {
+    dialect::run(words, |options: &randfile::Options| {
         let mut random = options.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
         // The numbers have as many bits as rand(3) gives. The original leaves the other half of its file empty where a
         // long has 8 bytes.

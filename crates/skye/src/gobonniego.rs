@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
-use family::gobonniego::arguments::{self, Command, HELP, Options};
+use family::gobonniego::arguments::Options;
 use family::gobonniego::{
     CLOSING, Figures, Line, Report, Test, Told, Translation, VERSION, check_room, translate,
 };
@@ -29,16 +29,7 @@ const JSON_PART_BYTES: usize = 64 << 10;
 /// Measures as GoBonnieGo does. Exit codes are the original's: 2 for a wrong flag, 1 for all other failures.
 pub fn gobonniego(words: &[OsString]) -> Done {
     let begun = Begun { at: SystemTime::now(), clock: Instant::now() };
-    let options = match arguments::parse(words.iter().cloned()) {
-        Ok(Command::Measure(options)) => options,
-        Ok(Command::Help) => return dialect::print(HELP),
-        Ok(Command::Version) => {
-            let ours = env!("CARGO_PKG_VERSION");
-            return dialect::print(&format!("gobonniego version {VERSION} (skye {ours})"));
-        }
-        Err(problem) => return Err(Failure::Refused(format!("gobonniego: {problem}"))),
-    };
-    dialect::failing(measure(&options, begun))
+    dialect::run(words, |options| measure(options, begun))
 }
 
 /// Start time of the program.

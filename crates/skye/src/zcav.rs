@@ -8,12 +8,12 @@ use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
-use family::zcav::arguments::{self, HELP, Options};
+use family::zcav::arguments::Options;
 use family::zcav::{self as form, MIB};
 use model::Trouble;
 use model::numbers::{about, amount, percent};
 
-use crate::dialect::{self, Program, tell};
+use crate::dialect::{self, tell};
 use crate::exit::{self, Failure};
 use crate::live_view::LiveView;
 use crate::signals::Interruption;
@@ -26,11 +26,9 @@ const TOO_SMALL: u8 = 2;
 /// Longest results. A longer file is something else, and is not replaced.
 const LOOKED_AT_BYTES: u64 = 16 << 20;
 
-const PROGRAM: Program = Program { name: "zcav", help: HELP, formats: "zcav 2.00" };
-
 /// Measures as zcav does.
 pub fn zcav(words: &[OsString]) -> Done {
-    PROGRAM.run(arguments::parse(words.iter().cloned()), measure)
+    dialect::run(words, measure)
 }
 
 fn measure(options: &Options) -> Done {

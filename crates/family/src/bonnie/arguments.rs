@@ -1,13 +1,11 @@
 //! The command lines of bonnie 1.4 and Bonnie-64: their flags, their ranges and suffixes, and their refusals.
 
-use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use lexopt::{Arg, Parser};
-
 use super::Program;
-use crate::words::{self, scaled, text, unknown, value, within};
+use crate::dialect::{Dialect, Flag, flags, options};
+use crate::words::{mib, scaled};
 
 /// Default size of a volume, in MiB.
 const SIZE_MIB: u64 = 100;
@@ -18,45 +16,11 @@ const VOLUMES_RANGE: RangeInclusive<u64> = 1..=512;
 /// Default number of seekers.
 const SEEKERS: u32 = 3;
 /// Allowed numbers of seekers, as in the original, which lowers larger numbers to the maximum.
-const SEEKERS_RANGE: RangeInclusive<u64> = 1..=128;
+const SEEKERS_RANGE: RangeInclusive<u32> = 1..=128;
 /// Default number of seeks.
 const SEEKS: u64 = 4000;
 /// Allowed numbers of seeks. The original has no upper limit.
 const SEEKS_RANGE: RangeInclusive<u64> = 1000..=1 << 40;
-
-/// Help text of `-h` and `--help`.
-pub const HELP: &str = "\
-Usage: skye bonnie [-d DIR] [-s MIB] [-v VOLUMES] [-m LABEL] [-p SEEKERS] [-S SEEKS] [-y] [-u] [-o_direct]
-                   [-html] [--reread] [-z SEED] [--json FILE]
-       skye bonnie --compat 64 [-d DIR] [-s MIB] [-m LABEL] [-f txt|html] [-r] [--reread] [-z SEED] [--json FILE]
-
-The six tests of bonnie 1.4, or of Bonnie-64, measured by skye: their flags and their table, and on stderr what limited
-each.
-
-  -d DIR      directory to test in [.]; a directory is made in it, and removed with all that is in it
-  -s MIB      size of each volume, in MiB or with a suffix such as 16g [100]
-  -v VOLUMES  1 to 512 files of that size, one after the other; the seeks go to all of them [1]
-  -m LABEL    the name in the results [this host's]
-  -p SEEKERS  1 to 128 threads that seek at once [3]
-  -S SEEKS    how many they make together, 1000 or more [4000]
-  -y          what the tests that write have written is made durable at the end of each, within its time
-  -u          putc_unlocked and getc_unlocked, which do not lock the stream
-  -o_direct   direct I/O in every test in chunks, the seeks too
-  -html       a row of a table in HTML in place of text
-  --reread    the rewrite reads each chunk again after it was written, as the page of bonnie 1.4 has it;
-              without it, it does as its source: read, change, write back
-  -z SEED     seed of offsets and data [a fresh one]
-  --json FILE the whole result as skye's document
-  --compat PROGRAM   1.4, or 64 for Bonnie-64 [1.4]; with 64 also:
-  -f FORM     txt, or html for a whole table in HTML [txt]
-  -r          ignored: data is always incompressible, as Bonnie-64 makes it with -r
-
-A file that fits into the memory is read from there: write -s of twice the memory, or -o_direct.
-
-Exit codes: 0 done, 1 refused or failed, 128 + N ended by signal N after removing its files.";
-
-/// A parsed command line.
-pub type Command = words::Command<Options>;
 
 /// The form of the results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,61 +31,111 @@ pub enum Form {
     Html,
 }
 
-/// Options of a run: the work and the form of its results.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
-    /// Program whose work and formats are used.
-    pub program: Program,
-    /// Directory to test in.
-    pub directory: PathBuf,
-    /// Size of each volume, in MiB.
-    pub size_mib: u64,
-    /// Number of volumes: files of that size, one after the other.
-    pub volumes: u64,
-    /// The name in the results.
-    pub label: Option<String>,
-    /// Number of threads that seek.
-    pub seekers: u32,
-    /// Number of seeks of all threads together.
-    pub seeks: u64,
-    /// True if data is made durable at the end of each test that writes.
-    pub syncs: bool,
-    /// True if calls of the C library do not lock the stream.
-    pub unlocked: bool,
-    /// True if tests in chunks bypass the page cache.
-    pub direct: bool,
-    /// The form of the results.
-    pub form: Form,
-    /// True if the rewrite reads each chunk again after writing it.
-    pub reread: bool,
-    /// Seed of offsets and data; `None`: a fresh one.
-    pub seed: Option<u64>,
-    /// File for the whole result.
-    pub json: Option<PathBuf>,
-    /// Given flags that have no effect here.
-    pub ignored: Vec<&'static str>,
+options! {
+    /// Options of a run: the work and the form of its results.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Options {
+        /// Program whose work and formats are used.
+        pub program: Program = Program::V1_4,
+        /// Directory to test in.
+        pub directory: PathBuf = PathBuf::from("."),
+        /// Size of each volume, in MiB.
+        pub size_mib: u64 = SIZE_MIB,
+        /// Number of volumes: files of that size, one after the other.
+        pub volumes: u64 = 1,
+        /// The name in the results.
+        pub label: Option<String>,
+        /// Number of threads that seek.
+        pub seekers: u32 = SEEKERS,
+        /// Number of seeks of all threads together.
+        pub seeks: u64 = SEEKS,
+        /// True if data is made durable at the end of each test that writes.
+        pub syncs: bool,
+        /// True if calls of the C library do not lock the stream.
+        pub unlocked: bool,
+        /// True if tests in chunks bypass the page cache.
+        pub direct: bool,
+        /// The form of the results.
+        pub form: Form = Form::Text,
+        /// True if the rewrite reads each chunk again after writing it.
+        pub reread: bool,
+        /// Seed of offsets and data; `None`: a fresh one.
+        pub seed: Option<u64>,
+        /// File for the whole result.
+        pub json: Option<PathBuf>,
+        /// Given flags that have no effect here.
+        pub ignored: Vec<&'static str>,
+    }
+}
+
+impl Dialect for Options {
+    const NAME: &'static str = "bonnie";
+    const FORMATS: &'static str = "bonnie 1.4, Bonnie-64";
+    const ABOUT: &'static str = "\
+The six tests of bonnie 1.4, or of Bonnie-64, measured by skye: their flags and their table, and on stderr what limited
+each.";
+    const CLOSING: &'static str = "\
+A file that fits into the memory is read from there: write -s of twice the memory, or -o_direct.
+
+Exit codes: 0 done, 1 refused or failed, 128 + N ended by signal N after removing its files.";
+    const FLAGS: &'static [Flag<Self>] = flags! { |options, flag|
+        /// directory to test in [.]; a directory is made in it, and removed with all that is in it
+        "-d DIR" => options.directory = flag.path()?,
+        /// size of each volume, in MiB or with a suffix such as 16g [100]
+        "-s MIB" => options.size_mib = flag.parsed(
+            |word| mib(word).filter(|mib| SIZE_MIB_RANGE.contains(mib)),
+            format!("whole MiB from 1 to {}, such as -s 2048, or -s 2g", SIZE_MIB_RANGE.end()),
+        )?,
+        /// 1 to 512 files of that size, one after the other; the seeks go to all of them [1]
+        "-v VOLUMES" if only_1_4 => options.volumes = flag.within(VOLUMES_RANGE, "volumes")?,
+        /// the name in the results [this host's]
+        "-m LABEL" => options.label = Some(flag.text()?),
+        /// 1 to 128 threads that seek at once [3]
+        "-p SEEKERS" if only_1_4 => options.seekers = flag.within(SEEKERS_RANGE, "threads that seek")?,
+        /// number of seeks that they make together, 1000 or more [4000]
+        "-S SEEKS" if only_1_4 => options.seeks = flag.parsed(
+            |word| scaled(word, 1).filter(|seeks| SEEKS_RANGE.contains(seeks)),
+            format!("{} or more seeks, such as -S {SEEKS}", SEEKS_RANGE.start()),
+        )?,
+        /// tests that write make their data durable at the end of each, within its time
+        "-y" if only_1_4 => options.syncs = true,
+        /// putc_unlocked and getc_unlocked, which do not lock the stream
+        "-u" if only_1_4 => options.unlocked = true,
+        /// direct I/O in every test in chunks, the seeks too
+        "-o_direct" if only_1_4 => options.direct = true,
+        /// a row of a table in HTML in place of text
+        "-html" if only_1_4 => options.form = Form::Html,
+        /// the rewrite reads each chunk again after it was written, as the page of bonnie 1.4 has it.
+        /// Without it, it does as its source: read, change, write back
+        "--reread" => options.reread = true,
+        /// seed of offsets and data [a fresh one]
+        "-z SEED" => options.seed = Some(flag.seed()?),
+        /// the whole result as skye's document
+        "--json FILE" => options.json = Some(flag.path()?),
+        /// 1.4, or 64 for Bonnie-64 [1.4]; 64 has none of -v, -p, -S, -y, -u, -o_direct and -html, but -f and -r
+        "--compat 1.4|64" => *options = Self::of(flag.choice(
+            &[("1.4", Program::V1_4), ("64", Program::V64)],
+            "1.4, or 64 for Bonnie-64",
+        )?),
+        /// form with --compat 64: txt, or html for a whole table in HTML [txt]
+        "-f txt|html" if only_64 => options.form = flag.choice(
+            &[("txt", Form::Text), ("TXT", Form::Text), ("html", Form::Html), ("HTML", Form::Html)],
+            "-f txt or -f html",
+        )?,
+        /// ignored with --compat 64: data is always incompressible, as Bonnie-64 makes it with -r
+        "-r" if only_64 => options.ignored.push("-r"),
+        "-o" => flag.refuse("alone is no flag; bonnie 1.4 has -o_direct")?,
+    };
+
+    fn program(&self) -> &'static str {
+        self.program.name()
+    }
 }
 
 impl Options {
-    fn new(program: Program) -> Self {
-        Self {
-            program,
-            directory: PathBuf::from("."),
-            size_mib: SIZE_MIB,
-            volumes: 1,
-            label: None,
-            seekers: SEEKERS,
-            seeks: SEEKS,
-            // Bonnie-64 always syncs.
-            syncs: program == Program::V64,
-            unlocked: false,
-            direct: false,
-            form: Form::Text,
-            reread: false,
-            seed: None,
-            json: None,
-            ignored: Vec::new(),
-        }
+    fn of(program: Program) -> Self {
+        // Bonnie-64 always syncs.
+        Self { program, syncs: program == Program::V64, ..Self::default() }
     }
 
     /// Size of all volumes, in MiB.
@@ -130,157 +144,32 @@ impl Options {
     }
 }
 
-/// Parses the words after the program's name.
-///
-/// # Errors
-/// One sentence: the flag, its value, the allowed values, and a remedy.
-pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, String> {
-    let words: Vec<_> = words.into_iter().collect();
-    let mut options = Options::new(program_of(&words)?);
-    let mut parser = Parser::from_args(words);
-    loop {
-        // The original has long flags with a single dash.
-        if let Some(word) = long_word(&mut parser) {
-            long_flag(&mut options, word)?;
-            continue;
-        }
-        let Some(argument) = parser.next().map_err(unknown)? else { break };
-        match argument {
-            Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help),
-            Arg::Short('V') | Arg::Long("version") => return Ok(Command::Version),
-            Arg::Short(letter) => flag(&mut options, letter, &mut parser)?,
-            Arg::Long("compat") => drop(value("--compat", &mut parser)?),
-            Arg::Long("reread") => options.reread = true,
-            Arg::Long("json") => options.json = Some(value("--json", &mut parser)?.into()),
-            Arg::Long(word) => {
-                return Err(format!(
-                    "--{word} is no flag of {}; --help shows them all",
-                    options.program.name()
-                ));
-            }
-            Arg::Value(word) => {
-                return Err(format!(
-                    "`{}` belongs to no flag; the directory to test in is given by -d",
-                    word.to_string_lossy()
-                ));
-            }
-        }
-    }
-    Ok(Command::Measure(Box::new(options)))
-}
-
-/// Finds the program first, because the meaning of all other words depends on it.
-fn program_of(words: &[OsString]) -> Result<Program, String> {
-    let mut program = Program::V1_4;
-    for (index, word) in words.iter().enumerate() {
-        let word = word.to_string_lossy();
-        let named = match word.strip_prefix("--compat") {
-            Some("") => {
-                words.get(index + 1).map(|word| word.to_string_lossy().into_owned()).unwrap_or_default()
-            }
-            Some(rest) if rest.starts_with('=') => rest[1..].to_owned(),
-            _ => continue,
-        };
-        program = match named.as_str() {
-            "1.4" => Program::V1_4,
-            "64" => Program::V64,
-            _ => return Err(format!("--compat `{named}`: write 1.4, or 64 for Bonnie-64")),
-        };
-    }
-    Ok(program)
-}
-
-/// Takes the next word if it is a long flag with a single dash.
-fn long_word(parser: &mut Parser) -> Option<&'static str> {
-    let mut words = parser.try_raw_args()?;
-    let known = ["-html", "-o_direct"];
-    known.into_iter().find(|known| words.next_if(|word| word == *known).is_some())
-}
-
-fn long_flag(options: &mut Options, word: &str) -> Result<(), String> {
-    match (options.program, word) {
+fn only_1_4(options: &Options, flag: &str) -> Result<(), String> {
+    match (options.program, flag) {
+        (Program::V1_4, _) => Ok(()),
         (Program::V64, "-html") => {
             Err("-html is a flag of bonnie 1.4; with --compat 64 write -f html".into())
         }
-        (Program::V64, _) => Err(of_the_other(options.program, word)),
-        (Program::V1_4, "-html") => {
-            options.form = Form::Html;
-            Ok(())
-        }
-        (Program::V1_4, _) => {
-            options.direct = true;
-            Ok(())
-        }
+        (Program::V64, _) => Err(format!("{flag} is a flag of bonnie 1.4; leave {flag} or --compat 64 away")),
     }
 }
 
-fn of_the_other(program: Program, flag: &str) -> String {
-    match program {
-        Program::V1_4 => format!("{flag} is a flag of Bonnie-64; add --compat 64"),
-        Program::V64 => format!("{flag} is a flag of bonnie 1.4; leave {flag} or --compat 64 away"),
+fn only_64(options: &Options, flag: &str) -> Result<(), String> {
+    match options.program {
+        Program::V1_4 => Err(format!("{flag} is a flag of Bonnie-64; add --compat 64")),
+        Program::V64 => Ok(()),
     }
-}
-
-fn flag(options: &mut Options, letter: char, parser: &mut Parser) -> Result<(), String> {
-    let name = format!("-{letter}");
-    match (options.program, letter) {
-        (_, 'd') => options.directory = value(&name, parser)?.into(),
-        (_, 's') => options.size_mib = size(&text(&name, parser)?)?,
-        (_, 'm') => options.label = Some(text(&name, parser)?),
-        (_, 'z') => {
-            let word = text(&name, parser)?;
-            options.seed = Some(within(&name, &word, 0..=u64::from(u32::MAX), "as seed")?);
-        }
-        (Program::V1_4, 'v') => {
-            options.volumes = within(&name, &text(&name, parser)?, VOLUMES_RANGE, "volumes")?;
-        }
-        (Program::V1_4, 'p') => {
-            let seekers = within(&name, &text(&name, parser)?, SEEKERS_RANGE, "threads that seek")?;
-            options.seekers = u32::try_from(seekers).unwrap_or(SEEKERS);
-        }
-        (Program::V1_4, 'S') => {
-            let word = text(&name, parser)?;
-            options.seeks =
-                scaled(word.trim(), 1).filter(|seeks| SEEKS_RANGE.contains(seeks)).ok_or_else(|| {
-                    format!("-S `{word}`: write {} or more seeks, such as -S {SEEKS}", SEEKS_RANGE.start())
-                })?;
-        }
-        (Program::V1_4, 'y') => options.syncs = true,
-        (Program::V1_4, 'u') => options.unlocked = true,
-        (Program::V1_4, 'o') => return Err("-o alone is no flag of bonnie 1.4; write -o_direct".into()),
-        (Program::V64, 'f') => {
-            let word = text(&name, parser)?;
-            options.form = match word.as_str() {
-                "txt" | "TXT" => Form::Text,
-                "html" | "HTML" => Form::Html,
-                _ => return Err(format!("-f `{word}`: write -f txt or -f html")),
-            };
-        }
-        (Program::V64, 'r') => options.ignored.push("-r"),
-        (Program::V64, 'v' | 'p' | 'S' | 'y' | 'u') | (Program::V1_4, 'f' | 'r') => {
-            return Err(of_the_other(options.program, &name));
-        }
-        (program, _) => {
-            return Err(format!("{name} is no flag of {}; --help shows them all", program.name()));
-        }
-    }
-    Ok(())
-}
-
-/// Parses whole MiB, with or without a suffix.
-fn size(word: &str) -> Result<u64, String> {
-    let bytes = scaled(word.trim(), 1 << 20).filter(|bytes| bytes.is_multiple_of(1 << 20));
-    bytes.map(|bytes| bytes >> 20).filter(|mib| SIZE_MIB_RANGE.contains(mib)).ok_or_else(|| {
-        format!("-s `{word}`: write whole MiB from 1 to {}, such as -s 2048, or -s 2g", SIZE_MIB_RANGE.end())
-    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::ffi::OsString;
 
-    fn parsed(line: &str) -> Result<Command, String> {
-        parse(line.split(' ').filter(|word| !word.is_empty()).map(OsString::from))
+    use super::*;
+    use crate::dialect::Command;
+
+    fn parsed(line: &str) -> Result<Command<Options>, String> {
+        Options::parse(line.split(' ').filter(|word| !word.is_empty()).map(OsString::from))
     }
 
     fn options(line: &str) -> Options {
@@ -355,6 +244,8 @@ mod tests {
             ("--compat 65", &["--compat `65`", "1.4, or 64"]),
             ("-Y", &["-Y is no flag of bonnie 1.4", "--help"]),
             ("--fast", &["--fast", "--help"]),
+            ("--jsno x", &["--jsno is no flag of bonnie 1.4", "did you mean --json?"]),
+            ("-html=x", &["-html=`x`", "takes no value", "write -html alone"]),
             ("/mnt", &["`/mnt`", "-d"]),
             ("-d", &["-d takes a value"]),
         ] {
@@ -368,12 +259,12 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn no_word_is_too_strange(words: Vec<String>) {
-            let _ = parse(words.into_iter().map(OsString::from));
+            let _ = Options::parse(words.into_iter().map(OsString::from));
         }
 
         #[test]
         fn nor_is_any_flag(words in proptest::collection::vec("-{0,2}[dsmpSyvufhrzo]{0,2}[a-z0-9_=.]{0,8}", 0..6)) {
-            let _ = parse(words.into_iter().map(OsString::from));
+            let _ = Options::parse(words.into_iter().map(OsString::from));
         }
     }
 }

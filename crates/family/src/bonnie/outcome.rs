@@ -92,13 +92,13 @@ fn with_digit(percent: Option<f64>) -> String {
 mod tests {
     use std::ffi::OsString;
 
-    use super::super::arguments::{Command, parse};
     use super::*;
+    use crate::dialect::{Command, Dialect};
     use crate::sample::phase;
 
     fn options(words: &str) -> Options {
         let words = words.split(' ').filter(|word| !word.is_empty()).map(OsString::from);
-        let Ok(Command::Measure(options)) = parse(words) else { panic!("it is refused") };
+        let Ok(Command::Measure(options)) = Options::parse(words) else { panic!("it is refused") };
         *options
     }
 

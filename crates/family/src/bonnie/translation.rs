@@ -149,14 +149,14 @@ mod tests {
     use model::size::Size;
     use model::spec::{self, Defaults};
 
-    use super::super::arguments::{Command, parse};
     use super::*;
+    use crate::dialect::{Command, Dialect};
 
     const MEMORY: u64 = 800 << 20;
 
     fn translated(line: &str) -> Translation {
         let words = line.split(' ').filter(|word| !word.is_empty()).map(OsString::from);
-        match parse(words) {
+        match Options::parse(words) {
             Ok(Command::Measure(options)) => translate(&options, MEMORY).unwrap(),
             other => panic!("{line}: {other:?}"),
         }
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn files_need_room() {
         let words = ["-s", "10", "-v", "3"].map(OsString::from);
-        let Ok(Command::Measure(options)) = parse(words) else { panic!("it is refused") };
+        let Ok(Command::Measure(options)) = Options::parse(words) else { panic!("it is refused") };
         assert!(check_room(&options, 30 << 20).is_ok());
         let told = check_room(&options, (30 << 20) - 1).unwrap_err().to_string();
         assert!(
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn seekers_need_blocks() {
         let words = ["-s", "1", "-p", "65"].map(OsString::from);
-        let Ok(Command::Measure(options)) = parse(words) else { panic!("it is refused") };
+        let Ok(Command::Measure(options)) = Options::parse(words) else { panic!("it is refused") };
         let told = translate(&options, 0).unwrap_err().to_string();
         assert!(["-p 65", "-s 1", "64", "write -s 2"].iter().all(|part| told.contains(part)), "{told}");
         assert_eq!(translated("-s 1 -p 64").tests.len(), 6);

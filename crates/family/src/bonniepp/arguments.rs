@@ -1,14 +1,13 @@
 //! The command line of bonnie++: its flags, their ranges and suffixes, and its refusals.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
-use lexopt::{Arg, Parser};
 use model::size;
 use model::spec::DIRS_MAX;
 
 use super::{Content, DEFAULT_CHUNK_BYTES, Layout};
-use crate::words::{self, label, scaled, text, unknown, value, within};
+use crate::dialect::{Dialect, Flag, flags, options};
+use crate::words::{Given, mib, scaled};
 
 /// Allowed sizes of a chunk, in bytes.
 const CHUNK_BYTES_RANGE: std::ops::RangeInclusive<u64> = 256..=1 << 20;
@@ -19,9 +18,11 @@ pub const SEEKERS: u32 = 5;
 /// Default number of processes that seek, in 1.03.
 const SEEKERS_OF_1_03: u32 = 3;
 /// Largest number of threads that seek.
-const SEEKERS_MAX: u64 = 1024;
+const SEEKERS_MAX: u32 = 1024;
+/// Largest number of runs.
+const RUNS_MAX: u32 = 100_000;
 /// Largest number of copies of the test.
-const CONCURRENCY_MAX: u64 = 200;
+const CONCURRENCY_MAX: u32 = 200;
 /// Default size of the tests byte by byte since 1.96, in MiB; its manual says 20.
 const BYTE_TEST_MIB: u64 = 3;
 /// Unit in which files are counted.
@@ -33,76 +34,45 @@ const FILES_UNITS_MAX: u64 = (1 << 32) / FILES_UNIT;
 /// Largest file of the tests on files, in bytes: one call could still be asked to write it.
 const FILE_BYTES_MAX: u64 = 1 << 40;
 
-/// Help text of `-h` and `--help`.
-pub const HELP: &str = "\
-Usage: skye bonnie++ [-d DIR] [-s SIZE[:CHUNK[:SEEKS[:SEEKERS]]]] [-n FILES[:MAX[:MIN[:DIRS[:CHUNK]]]]]
-                     [-c COPIES] [-f[MIB]] [-b] [-D] [-r MIB] [-x RUNS] [-m NAME] [-u USER[:GROUP]] [-g GROUP]
-                     [-z SEED | -Z FILE] [-q] [--compat 1.03|1.96|1.97|2.00] [--json FILE] [--server-ram MIB]
-
-The twelve tests of bonnie++, measured by skye: its flags, its table and its CSV, and on stderr what limited each.
-
-  -d DIR    directory to test in [.]; a directory is made in it, and removed with all that is in it
-  -s SIZE   MiB of the file, or with g or t [twice the memory]; 0: no tests on data
-            CHUNK: bytes of each read and write, 256 to 1m [8k]; SEEKS [8192]; SEEKERS: threads [5]
-  -n FILES  1024s of files [16]; 0: no tests on files
-            MAX, MIN: bytes of each [0]; MAX -1: hard links, -2: symbolic links; DIRS [1]; CHUNK of their writes [8k]
-  -c COPIES so many copies of each test at once, each with a file and files of its own [1]
-  -f[MIB]   no tests byte by byte, or of so many MiB [3]
-  -b        make each update and each file durable at once
-  -D        direct I/O in every test in chunks
-  -r MIB    the memory, which the file must exceed twice [what this system has]; 0: do not check
-  -x RUNS   so many times, as CSV alone with a header
-  -m NAME   the name in the results [this host's]
-  -u USER   become this user, or USER:GROUP; -g GROUP
-  -z SEED   seed of offsets and names; -Z FILE: taken from this file
-  -q        CSV alone on stdout; the table goes to stderr
-  --compat VERSION   work and formats of bonnie++ 1.03, 1.97 (1.96 is the same) or 2.00 [2.00]
-  --json FILE        the whole result as skye's document
-  --server-ram MIB   the memory of a file server: a smaller file may be read from there
-  -l is ignored; -p and -y, which join several programs, come with the fleet.
-
-Exit codes: 0 done, 1 refused or failed, 5 ended by INT in the tests on data.";
-
-/// A parsed command line.
-pub type Command = words::Command<Options>;
-
-/// Options of a run: the work and the form of its results.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
-    /// Version whose work and formats are used.
-    pub compat: Layout,
-    /// Directory to test in.
-    pub directory: PathBuf,
-    /// The tests on data; `None` with `-s 0`.
-    pub data: Option<DataOptions>,
-    /// The tests on files; `None` with `-n 0`.
-    pub files: Option<FileOptions>,
-    /// Number of copies of each test at once.
-    pub concurrency: u32,
-    /// True if each update and each file is made durable immediately.
-    pub syncs_each: bool,
-    /// True if tests in chunks bypass the page cache.
-    pub direct: bool,
-    /// Memory in MiB, if given; 0: no check of the file's size.
-    pub memory_mib: Option<u64>,
-    /// Memory of the server that has the directory, in bytes, if given.
-    pub server_ram_bytes: Option<u64>,
-    /// Number of runs; `None`: one, with a table.
-    pub runs: Option<u32>,
-    /// The name in the results.
-    pub name: Option<String>,
-    /// The user to become.
-    pub user: Option<String>,
-    /// The group to become.
-    pub group: Option<String>,
-    /// Source of random numbers.
-    pub seed: Seed,
-    /// True if stdout has the CSV line alone.
-    pub quiet: bool,
-    /// File for the whole result.
-    pub json: Option<PathBuf>,
-    /// Given flags that have no effect.
-    pub ignored: Vec<&'static str>,
+options! {
+    /// Options of a run: the work and the form of its results.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Options {
+        /// Version whose work and formats are used.
+        pub compat: Layout = Layout::V2_00,
+        /// Directory to test in.
+        pub directory: PathBuf = PathBuf::from("."),
+        /// The tests on data; `None` with `-s 0`.
+        pub data: Option<DataOptions> = Some(data_of(Layout::V2_00)),
+        /// The tests on files; `None` with `-n 0`.
+        pub files: Option<FileOptions> = Some(files_of(FILES_UNITS)),
+        /// Number of copies of each test at once.
+        pub concurrency: u32 = 1,
+        /// True if each update and each file is made durable immediately.
+        pub syncs_each: bool,
+        /// True if tests in chunks bypass the page cache.
+        pub direct: bool,
+        /// Memory in MiB, if given; 0: no check of the file's size.
+        pub memory_mib: Option<u64>,
+        /// Memory of the server that has the directory, in bytes, if given.
+        pub server_ram_bytes: Option<u64>,
+        /// Number of runs; `None`: one, with a table.
+        pub runs: Option<u32>,
+        /// The name in the results.
+        pub name: Option<String>,
+        /// The user to become.
+        pub user: Option<String>,
+        /// The group to become.
+        pub group: Option<String>,
+        /// Source of random numbers.
+        pub seed: Seed = Seed::Fresh,
+        /// True if stdout has the CSV line alone.
+        pub quiet: bool,
+        /// File for the whole result.
+        pub json: Option<PathBuf>,
+        /// Given flags that have no effect.
+        pub ignored: Vec<&'static str>,
+    }
 }
 
 /// Options of the tests on data.
@@ -155,65 +125,119 @@ pub enum Seed {
     File(PathBuf),
 }
 
-/// Parses the words after the program's name.
-///
-/// # Errors
-/// One sentence: the flag, its value, the allowed values, and a remedy.
-pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, String> {
-    let words: Vec<_> = words.into_iter().collect();
-    let mut parsing = Parsing::new(compat_of(&words)?);
-    let mut parser = Parser::from_args(words);
-    while let Some(argument) = parser.next().map_err(unknown)? {
-        match argument {
-            Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help),
-            Arg::Short('V') | Arg::Long("version") => return Ok(Command::Version),
-            Arg::Short(flag) => parsing.flag(flag, &mut parser)?,
-            Arg::Long("compat") => drop(value("--compat", &mut parser)?),
-            Arg::Long("server-ram") => {
-                let word = text("--server-ram", &mut parser)?;
-                let bytes = scaled(&word, 1 << 20).filter(|bytes| *bytes > 0).ok_or_else(|| {
-                    format!("--server-ram `{word}`: write the server's memory in MiB, or such as 128g")
-                })?;
-                parsing.options.server_ram_bytes = Some(bytes);
-            }
-            Arg::Long("json") => parsing.options.json = Some(value("--json", &mut parser)?.into()),
-            Arg::Long(word) => return Err(format!("--{word} is no flag of bonnie++; --help shows them all")),
-            Arg::Value(word) => {
-                return Err(format!(
-                    "`{}` belongs to no flag; the directory to test in is given by -d",
-                    word.to_string_lossy()
-                ));
-            }
+impl Dialect for Options {
+    const NAME: &'static str = "bonnie++";
+    const FORMATS: &'static str = "bonnie++ 1.03, 1.97, 2.00";
+    const ABOUT: &'static str = "\
+The twelve tests of bonnie++, measured by skye: its flags, its table and its CSV, and on stderr what limited each.";
+    const CLOSING: &'static str = "\
+-l is ignored; -p and -y, which join several programs, come with the fleet.
+
+Exit codes: 0 done, 1 refused or failed, 5 ended by INT in the tests on data.";
+    const FLAGS: &'static [Flag<Self>] = flags! { |options, flag|
+        /// directory to test in [.]; a directory is made in it, and removed with all that is in it
+        "-d DIR" => options.directory = flag.path()?,
+        /// MiB of the file, or with g or t [twice the memory]; 0: no tests on data.
+        /// CHUNK: bytes of each read and write, 256 to 1m [8k]; SEEKS [8192]; SEEKERS: threads [5]
+        "-s SIZE[:CHUNK[:SEEKS[:SEEKERS]]]" => options.size(&flag.text()?)?,
+        /// 1024s of files [16]; 0: no tests on files.
+        /// MAX, MIN: bytes of each [0]; MAX -1: hard links, -2: symbolic links; DIRS [1].
+        /// CHUNK of their writes [8k]
+        "-n FILES[:MAX[:MIN[:DIRS[:CHUNK]]]]" => options.number(&flag.text()?)?,
+        /// number of copies of each test at once, each with a file and files of its own [1]
+        "-c COPIES" if after_1_03 => options.concurrency = flag.within(1..=CONCURRENCY_MAX, "copies")?,
+        /// no tests byte by byte, or of so many MiB [3]
+        "-f[MIB]" => options.fast(flag)?,
+        /// make each update and each file durable at once
+        "-b" => options.syncs_each = true,
+        /// direct I/O in every test in chunks
+        "-D" => options.direct = true,
+        /// the memory, which the file must exceed twice [what this system has]; 0: do not check
+        "-r MIB" => options.memory_mib = Some(flag.parsed(
+            |word| scaled(word, 1 << 20),
+            "the memory in MiB, such as -r 8192, or -r 8g; -r 0 for no check",
+        )? >> 20),
+        /// number of runs, as CSV alone with a header
+        "-x RUNS" => options.runs = flag.parsed(runs, format_args!("0 to {RUNS_MAX} runs"))?,
+        /// the name in the results [this host's]
+        "-m NAME" => options.name = Some(flag.label()?),
+        /// become this user, or USER:GROUP
+        "-u USER[:GROUP]" => flag.user(&mut options.user, &mut options.group)?,
+        /// become this group
+        "-g GROUP" => flag.group(&mut options.group)?,
+        /// seed of offsets and names
+        "-z SEED" if after_1_03 => options.seed = Seed::Number(flag.seed()?),
+        /// file from which the seed is taken, in place of -z
+        "-Z FILE" if after_1_03 => options.seed = Seed::File(flag.path()?),
+        /// CSV alone on stdout; the table goes to stderr
+        "-q" => options.quiet = true,
+        /// work and formats of that version; 1.96 is the same as 1.97 [2.00]
+        "--compat 1.03|1.96|1.97|2.00" => *options = Self::of(flag.parsed(layout, "1.03, 1.96, 1.97 or 2.00")?),
+        /// the whole result as skye's document
+        "--json FILE" => options.json = Some(flag.path()?),
+        /// the memory of a file server: a smaller file may be read from there
+        "--server-ram MIB" => options.server_ram_bytes = Some(flag.parsed(
+            |word| scaled(word, 1 << 20).filter(|bytes| *bytes > 0),
+            "the server's memory in MiB, or such as 128g",
+        )?),
+        "-l LOG" if after_1_03 => {
+            flag.value()?;
+            options.ignored.push("-l");
+        },
+        "-p N" => flag.refuse(JOINS)?,
+        "-y" => flag.refuse(JOINS)?,
+    };
+
+    fn finish(mut self) -> Result<Self, String> {
+        // A size of 0, which a later -s may replace.
+        self.data.take_if(|data| data.size_mib == Some(0));
+        match (&self.data, &self.files) {
+            (None, None) => Err("-s 0 and -n 0: nothing is left to test; leave one of them away".into()),
+            _ => Ok(self),
         }
     }
-    parsing.finish().map(|options| Command::Measure(Box::new(options)))
 }
 
-/// Finds the version first, because the meaning of all other words depends on it.
-fn compat_of(words: &[OsString]) -> Result<Layout, String> {
-    let mut compat = Layout::V2_00;
-    for (index, word) in words.iter().enumerate() {
-        let word = word.to_string_lossy();
-        let version = match word.strip_prefix("--compat") {
-            Some("") => {
-                words.get(index + 1).map(|word| word.to_string_lossy().into_owned()).unwrap_or_default()
-            }
-            Some(rest) if rest.starts_with('=') => rest[1..].to_owned(),
-            _ => continue,
-        };
-        compat = match version.as_str() {
-            "1.03" | "1.03e" => Layout::V1_03,
-            "1.96" | "1.97" => Layout::V1_97,
-            "1.98" | "2.00" | "2.00a" => Layout::V2_00,
-            _ => return Err(format!("--compat `{version}`: write 1.03, 1.96, 1.97 or 2.00")),
-        };
+/// Reason to refuse flags that join programs, behind the name of the flag.
+const JOINS: &str = "joins several programs that start their tests together, which comes with the fleet; -c N runs N \
+                     copies in this one";
+
+fn after_1_03(options: &Options, flag: &str) -> Result<(), String> {
+    match options.compat {
+        Layout::V1_03 => Err(format!("{flag} came after 1.03; leave it or --compat 1.03 away")),
+        _ => Ok(()),
     }
-    Ok(compat)
 }
 
-/// Returns a part between colons, unless it is empty.
-fn given<'a>(parts: &[&'a str], index: usize) -> Option<&'a str> {
-    parts.get(index).copied().filter(|part| !part.is_empty())
+fn layout(version: &str) -> Option<Layout> {
+    match version {
+        "1.03" | "1.03e" => Some(Layout::V1_03),
+        "1.96" | "1.97" => Some(Layout::V1_97),
+        "1.98" | "2.00" | "2.00a" => Some(Layout::V2_00),
+        _ => None,
+    }
+}
+
+/// Parses a number of runs; -1 is one run with a table.
+fn runs(word: &str) -> Option<Option<u32>> {
+    match word.trim() {
+        "-1" => Some(None),
+        word => word.parse().ok().filter(|runs| *runs <= RUNS_MAX).map(Some),
+    }
+}
+
+/// Parses a part between colons. The default stands for an empty or missing part.
+fn part<T>(
+    parts: &[&str],
+    index: usize,
+    default: T,
+    parse: impl FnOnce(&str) -> Option<T>,
+    refusal: impl FnOnce(&str) -> String,
+) -> Result<T, String> {
+    match parts.get(index) {
+        None | Some(&"") => Ok(default),
+        Some(part) => parse(part).ok_or_else(|| refusal(part)),
+    }
 }
 
 /// Parses the bytes of each read and write.
@@ -230,107 +254,25 @@ fn data_of(compat: Layout) -> DataOptions {
     DataOptions { size_mib: None, chunk_bytes: DEFAULT_CHUNK_BYTES, seeks: SEEKS, seekers, bytes }
 }
 
-struct Parsing {
-    options: Options,
-    data: Option<DataOptions>,
-    files: Option<FileOptions>,
-    bytes: ByteTests,
+/// Returns the default options of the tests on files.
+fn files_of(units: u64) -> FileOptions {
+    FileOptions { units, content: Content::EMPTY, dirs: 1, chunk_bytes: DEFAULT_CHUNK_BYTES }
 }
 
-impl Parsing {
-    fn new(compat: Layout) -> Self {
-        let data = data_of(compat);
-        Self {
-            bytes: data.bytes,
-            data: Some(data),
-            files: Some(FileOptions {
-                units: FILES_UNITS,
-                content: Content::EMPTY,
-                dirs: 1,
-                chunk_bytes: DEFAULT_CHUNK_BYTES,
-            }),
-            options: Options {
-                compat,
-                directory: PathBuf::from("."),
-                data: None,
-                files: None,
-                concurrency: 1,
-                syncs_each: false,
-                direct: false,
-                memory_mib: None,
-                server_ram_bytes: None,
-                runs: None,
-                name: None,
-                user: None,
-                group: None,
-                seed: Seed::Fresh,
-                quiet: false,
-                json: None,
-                ignored: Vec::new(),
-            },
-        }
+impl Options {
+    fn of(compat: Layout) -> Self {
+        Self { compat, data: Some(data_of(compat)), ..Self::default() }
     }
 
-    fn flag(&mut self, flag: char, parser: &mut Parser) -> Result<(), String> {
-        let is_1_03 = self.options.compat == Layout::V1_03;
-        let name = format!("-{flag}");
-        if is_1_03 && matches!(flag, 'c' | 'z' | 'Z' | 'l') {
-            return Err(format!("{name} came after 1.03; leave it or --compat 1.03 away"));
-        }
-        match flag {
-            'b' => self.options.syncs_each = true,
-            'D' => self.options.direct = true,
-            'q' => self.options.quiet = true,
-            'd' => self.options.directory = value(&name, parser)?.into(),
-            'm' => self.options.name = Some(label(&name, parser)?),
-            's' => self.size(&text(&name, parser)?)?,
-            'n' => self.number(&text(&name, parser)?)?,
-            'f' => self.fast(parser)?,
-            'c' => {
-                let word = text(&name, parser)?;
-                self.options.concurrency = within(&name, &word, 1..=CONCURRENCY_MAX, "copies")? as u32;
-            }
-            'r' => {
-                let word = text(&name, parser)?;
-                let bytes = scaled(&word, 1 << 20).ok_or_else(|| {
-                    format!(
-                        "-r `{word}`: write the memory in MiB, such as -r 8192, or -r 8g; -r 0 for no check"
-                    )
-                })?;
-                self.options.memory_mib = Some(bytes >> 20);
-            }
-            'x' => {
-                let word = text(&name, parser)?;
-                self.options.runs = match word.trim() {
-                    "-1" => None,
-                    word => Some(within(&name, word, 0..=100_000, "runs")? as u32),
-                };
-            }
-            'u' => self.user(&text(&name, parser)?)?,
-            'g' => self.group(text(&name, parser)?)?,
-            'z' => {
-                let word = text(&name, parser)?;
-                self.options.seed = Seed::Number(within(&name, &word, 0..=u64::from(u32::MAX), "as seed")?);
-            }
-            'Z' => self.options.seed = Seed::File(value(&name, parser)?.into()),
-            'l' => {
-                drop(value(&name, parser)?);
-                self.options.ignored.push("-l");
-            }
-            'p' | 'y' => {
-                return Err(format!(
-                    "{name}: several programs that start their tests together come with the fleet; -c N runs N copies \
-                     in this one"
-                ));
-            }
-            _ => return Err(format!("{name} is no flag of bonnie++; --help shows them all")),
-        }
-        Ok(())
+    /// Options of the tests on data, which are there until [`Dialect::finish`].
+    fn data(&mut self) -> &mut DataOptions {
+        let compat = self.compat;
+        self.data.get_or_insert_with(|| data_of(compat))
     }
 
     fn size(&mut self, word: &str) -> Result<(), String> {
         let parts: Vec<_> = word.split(':').map(str::trim).collect();
-        let most = if self.options.compat == Layout::V1_03 { 2 } else { 4 };
+        let most = if self.compat == Layout::V1_03 { 2 } else { 4 };
         if parts.len() > most {
             return Err(format!(
                 "-s `{word}` has {} parts; write {}",
@@ -338,41 +280,31 @@ impl Parsing {
                 if most == 2 { "-s SIZE:CHUNK" } else { "-s SIZE:CHUNK:SEEKS:SEEKERS" }
             ));
         }
-        let bytes =
-            scaled(parts[0], 1 << 20).filter(|bytes| bytes.is_multiple_of(1 << 20)).ok_or_else(|| {
-                format!(
-                    "-s `{}`: write whole MiB, such as -s 2048, or -s 2g; -s 0 for no tests on data",
-                    parts[0]
-                )
-            })?;
-        if bytes == 0 {
-            self.data = None;
+        let mib = mib(parts[0]).ok_or_else(|| {
+            format!(
+                "-s `{}`: write whole MiB, such as -s 2048, or -s 2g; -s 0 for no tests on data",
+                parts[0]
+            )
+        })?;
+        let data = self.data();
+        data.size_mib = Some(mib);
+        if mib == 0 {
             return Ok(());
         }
-        let data = self.data.get_or_insert_with(|| data_of(self.options.compat));
-        data.size_mib = Some(bytes >> 20);
-        if let Some(part) = given(&parts, 1) {
-            data.chunk_bytes = chunk(part).ok_or_else(|| {
-                format!(
-                    "-s `{word}`: a chunk of `{part}` is no power of two from 256 to 1m; write -s {}:8k",
-                    parts[0]
-                )
-            })?;
-        }
-        if let Some(part) = given(&parts, 2) {
-            data.seeks = scaled(part, 1).filter(|seeks| (1..=1 << 40).contains(seeks)).ok_or_else(|| {
-                format!(
-                    "-s `{word}`: `{part}` seeks; write 1 or more, such as -s {}:{}:8k",
-                    parts[0], parts[1]
-                )
-            })?;
-        }
-        if let Some(part) = given(&parts, 3) {
-            let seekers = part.parse().ok().filter(|seekers| (1..=SEEKERS_MAX).contains(seekers));
-            data.seekers = seekers
-                .ok_or_else(|| format!("-s `{word}`: `{part}` threads that seek; write 1 to {SEEKERS_MAX}"))?
-                as u32;
-        }
+        data.chunk_bytes = part(&parts, 1, data.chunk_bytes, chunk, |part| {
+            format!(
+                "-s `{word}`: a chunk of `{part}` is no power of two from 256 to 1m; write -s {}:8k",
+                parts[0]
+            )
+        })?;
+        let seeks = |part: &str| scaled(part, 1).filter(|seeks| (1..=1 << 40).contains(seeks));
+        data.seeks = part(&parts, 2, data.seeks, seeks, |part| {
+            format!("-s `{word}`: `{part}` seeks; write 1 or more, such as -s {}:{}:8k", parts[0], parts[1])
+        })?;
+        let seekers = |part: &str| part.parse().ok().filter(|seekers| (1..=SEEKERS_MAX).contains(seekers));
+        data.seekers = part(&parts, 3, data.seekers, seekers, |part| {
+            format!("-s `{word}`: `{part}` threads that seek; write 1 to {SEEKERS_MAX}")
+        })?;
         if data.seeks < u64::from(data.seekers) {
             return Err(format!(
                 "-s `{word}`: {} seeks are too few for {} threads; write as many or more",
@@ -383,7 +315,7 @@ impl Parsing {
     }
 
     fn number(&mut self, word: &str) -> Result<(), String> {
-        let is_1_03 = self.options.compat == Layout::V1_03;
+        let is_1_03 = self.compat == Layout::V1_03;
         let parts: Vec<_> = word.split(':').map(str::trim).collect();
         let most = if is_1_03 { 4 } else { 5 };
         let form = if is_1_03 { "-n FILES:MAX:MIN:DIRS" } else { "-n FILES:MAX:MIN:DIRS:CHUNK" };
@@ -402,24 +334,16 @@ impl Parsing {
             self.files = None;
             return Ok(());
         }
-        let mut options = FileOptions {
-            units: files / FILES_UNIT,
-            content: Content::EMPTY,
-            dirs: 1,
-            chunk_bytes: DEFAULT_CHUNK_BYTES,
-        };
-        let size_of = |index: usize, what: &str| match given(&parts, index) {
-            None => Ok(None),
-            Some(part) => {
-                let bytes = scaled(part, 1).filter(|bytes| *bytes <= FILE_BYTES_MAX);
-                bytes.map(Some).ok_or_else(|| {
-                    format!(
-                        "-n `{word}`: {what} `{part}` is no size from 0 to {}; write for example 64k{}",
-                        size::exact(FILE_BYTES_MAX),
-                        if what == "MAX" { ", -1 for hard or -2 for symbolic links" } else { "" }
-                    )
-                })
-            }
+        let mut options = files_of(files / FILES_UNIT);
+        let size_of = |index: usize, what: &str| {
+            let size = |part: &str| scaled(part, 1).filter(|bytes| *bytes <= FILE_BYTES_MAX).map(Some);
+            part(&parts, index, None, size, |part| {
+                format!(
+                    "-n `{word}`: {what} `{part}` is no size from 0 to {}; write for example 64k{}",
+                    size::exact(FILE_BYTES_MAX),
+                    if what == "MAX" { ", -1 for hard or -2 for symbolic links" } else { "" }
+                )
+            })
         };
         let min_bytes = size_of(2, "MIN")?;
         options.content = match parts.get(1).copied() {
@@ -438,91 +362,39 @@ impl Parsing {
                 Content::Sized { max_bytes, min_bytes }
             }
         };
-        if let Some(part) = given(&parts, 3) {
-            options.dirs =
-                scaled(part, 1).filter(|dirs| (1..=DIRS_MAX.min(files)).contains(dirs)).ok_or_else(|| {
-                    format!("-n `{word}`: `{part}` directories; write 1 to {}", DIRS_MAX.min(files))
-                })?;
-        }
-        if let Some(part) = given(&parts, 4) {
-            options.chunk_bytes = chunk(part).ok_or_else(|| {
-                format!("-n `{word}`: a chunk of `{part}` is no power of two from 256 to 1m")
-            })?;
-        }
+        let dirs_max = DIRS_MAX.min(files);
+        let dirs = |part: &str| scaled(part, 1).filter(|dirs| (1..=dirs_max).contains(dirs));
+        options.dirs = part(&parts, 3, options.dirs, dirs, |part| {
+            format!("-n `{word}`: `{part}` directories; write 1 to {dirs_max}")
+        })?;
+        options.chunk_bytes = part(&parts, 4, options.chunk_bytes, chunk, |part| {
+            format!("-n `{word}`: a chunk of `{part}` is no power of two from 256 to 1m")
+        })?;
         self.files = Some(options);
         Ok(())
     }
 
-    fn fast(&mut self, parser: &mut Parser) -> Result<(), String> {
-        if self.options.compat == Layout::V1_03 {
-            self.bytes = ByteTests::None;
-            return Ok(());
-        }
-        // A number apart from the flag belongs to it, too: it could mean nothing else.
-        let is_number = |word: &std::ffi::OsStr| {
-            word.to_str().is_some_and(|word| word.starts_with(|first: char| first.is_ascii_digit()))
+    fn fast(&mut self, flag: &mut Given) -> Result<(), String> {
+        let allowed = "whole MiB, such as -f10, or -f alone for no tests byte by byte";
+        // 1.03 takes no number.
+        let mib = match self.compat != Layout::V1_03 && flag.has_number() {
+            true => flag.parsed(mib, allowed)?,
+            false => 0,
         };
-        let apart = |parser: &mut Parser| parser.try_raw_args()?.next_if(is_number);
-        let word = match parser.optional_value() {
-            Some(word) => Some(word),
-            None => apart(parser),
-        };
-        self.bytes = match word.as_ref().map(|word| word.to_string_lossy()) {
-            None => ByteTests::None,
-            Some(word) => {
-                let bytes = scaled(&word, 1 << 20).filter(|bytes| bytes.is_multiple_of(1 << 20));
-                match bytes.ok_or_else(|| {
-                    format!(
-                        "-f `{word}`: write whole MiB, such as -f10, or -f alone for no tests byte by byte"
-                    )
-                })? {
-                    0 => ByteTests::None,
-                    bytes => ByteTests::Mib(bytes >> 20),
-                }
-            }
-        };
+        self.data().bytes = if mib == 0 { ByteTests::None } else { ByteTests::Mib(mib) };
         Ok(())
-    }
-
-    fn user(&mut self, word: &str) -> Result<(), String> {
-        match word.split_once(':') {
-            Some((user, group)) => {
-                self.options.user = Some(user.to_owned());
-                self.group(group.to_owned())
-            }
-            None => {
-                self.options.user = Some(word.to_owned());
-                Ok(())
-            }
-        }
-    }
-
-    fn group(&mut self, group: String) -> Result<(), String> {
-        match self.options.group.replace(group) {
-            None => Ok(()),
-            Some(before) => Err(format!(
-                "-g `{}`: the group is `{before}` already; write one of -u USER:GROUP and -g GROUP",
-                self.options.group.as_deref().unwrap_or_default()
-            )),
-        }
-    }
-
-    fn finish(mut self) -> Result<Options, String> {
-        if self.data.is_none() && self.files.is_none() {
-            return Err("-s 0 and -n 0: nothing is left to test; leave one of them away".into());
-        }
-        self.options.data = self.data.map(|data| DataOptions { bytes: self.bytes, ..data });
-        self.options.files = self.files;
-        Ok(self.options)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::ffi::OsString;
 
-    fn parsed(line: &str) -> Result<Command, String> {
-        parse(line.split(' ').filter(|word| !word.is_empty()).map(OsString::from))
+    use super::*;
+    use crate::dialect::Command;
+
+    fn parsed(line: &str) -> Result<Command<Options>, String> {
+        Options::parse(line.split(' ').filter(|word| !word.is_empty()).map(OsString::from))
     }
 
     fn options(line: &str) -> Options {
@@ -565,6 +437,7 @@ mod tests {
         assert_eq!(options("-s 0").data, None);
         // The later flag counts.
         assert_eq!(data("-s 0 -s 100").size_mib, Some(100));
+        assert_eq!(data("-f -s 0 -s 100").bytes, ByteTests::None);
     }
 
     #[test]
@@ -622,6 +495,8 @@ mod tests {
             ("-z 5000000000", &["-z `5000000000`", "4294967295"]),
             ("-f1x", &["-f `1x`", "-f10"]),
             ("-u a:b -g c", &["-g `c`", "`b`", "one of"]),
+            ("-u :b", &["-u `:b`", "-u USER or -u USER:GROUP"]),
+            ("-u --compat 1.03", &["`1.03` belongs to no flag"]),
             ("-p 2", &["-p", "fleet", "-c N"]),
             ("-ys", &["-y", "fleet"]),
             ("-s 0 -n 0", &["-s 0 and -n 0"]),
@@ -643,7 +518,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn no_word_is_too_strange(words: Vec<String>) {
-            let _ = parse(words.into_iter().map(OsString::from));
+            let _ = Options::parse(words.into_iter().map(OsString::from));
         }
     }
 }

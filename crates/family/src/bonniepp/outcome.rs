@@ -81,14 +81,14 @@ pub fn phrase(test: Test, compat: Layout) -> &'static str {
 mod tests {
     use std::ffi::OsString;
 
-    use super::super::arguments::{Command, parse};
     use super::super::{Content, TestFigures, translate};
     use super::*;
+    use crate::dialect::{Command, Dialect};
     use crate::sample::phase;
 
     fn line(words: &str, measured: &[(Test, &PhaseRecord)]) -> Line {
         let words = words.split(' ').filter(|word| !word.is_empty()).map(OsString::from);
-        let Ok(Command::Measure(options)) = parse(words) else { panic!("it is refused") };
+        let Ok(Command::Measure(options)) = Options::parse(words) else { panic!("it is refused") };
         let translation = translate(&options, 1 << 30).unwrap();
         line_of(&options, &translation, measured, 77, "ada")
     }

@@ -208,14 +208,14 @@ mod tests {
     use model::size::Size;
     use model::spec::{self, Defaults};
 
-    use super::super::arguments::{Command, parse};
     use super::*;
+    use crate::dialect::{Command, Dialect};
 
     const MEMORY: u64 = 800 << 20;
 
     fn translated(line: &str) -> Result<Translation, String> {
         let words = line.split(' ').filter(|word| !word.is_empty()).map(OsString::from);
-        match parse(words) {
+        match Options::parse(words) {
             Ok(Command::Measure(options)) => {
                 translate(&options, MEMORY).map_err(|trouble| trouble.to_string())
             }

@@ -1,18 +1,13 @@
 //! The command line of GoBonnieGo: its flags, as Go's package `flag` understands them, and its refusals.
-//!
-//! Here, a flag of several letters may have one dash. The parsers of the other front ends do not allow that.
 
-use std::ffi::{OsStr, OsString};
 use std::ops::RangeInclusive;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
-use std::str::FromStr;
 
-use model::nearest;
 use model::spec::CONCURRENCY_MAX;
 use model::workload::CacheMode;
 
-use crate::words;
+use crate::dialect::{Dialect, Flag, flags, options};
+use crate::words::Given;
 
 /// Default length of the IOPS test, in seconds.
 pub const IOPS_SECONDS: f64 = 15.0;
@@ -25,267 +20,110 @@ const RUNS_MAX: u64 = 1_000_000_000;
 /// Longest time that `-seconds` can ask for, in seconds.
 const SECONDS_MAX: u64 = 10_000_000;
 
-/// Help text of `-h` and `-help`.
-pub const HELP: &str = "\
-Usage: skye gobonniego [-dir DIR] [-size GIB] [-threads N] [-runs N] [-seconds N] [-iops-duration SECONDS]
-                       [-json] [-v] [-cache cold|as-is|drop-all] [-document FILE]
+options! {
+    /// Options of a run: the work and the form of its results.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Options {
+        /// Directory to test in; `None`: the directory of temporary files.
+        pub directory: Option<PathBuf>,
+        /// Size over all threads, in GiB; `None`: derived from the memory.
+        pub size_gib: Option<f64>,
+        /// Threads of each test; `None`: the number of CPUs.
+        pub threads: Option<u32>,
+        /// Least number of runs.
+        pub runs: u64 = 1,
+        /// Least time for which runs go on, in seconds.
+        pub seconds: u64,
+        /// Length of the IOPS test in seconds.
+        pub iops_seconds: f64 = IOPS_SECONDS,
+        /// True if JSON at the end replaces the lines of text.
+        pub json: bool,
+        /// True if stderr has the details.
+        pub verbose: bool,
+        /// Caches that are dropped before a test.
+        pub cache: CacheMode = CacheMode::Cold,
+        /// File for the whole result.
+        pub document: Option<PathBuf>,
+    }
+}
 
+impl Dialect for Options {
+    const NAME: &'static str = "gobonniego";
+    const FORMATS: &'static str = super::VERSION;
+    const IS_GO: bool = true;
+    const ABOUT: &'static str = "\
 The three tests of GoBonnieGo, measured by skye: its flags, its lines and its JSON, and on stderr what limited each.
 Sequential write and read in blocks of 64 KiB, then IOPS: reads and writes of 512 bytes at random places, nine reads to
-a write, as GoBonnieGo really does it; its page says ten.
-
-  -dir DIR   directory to test in, made if there is none [where temporary files go]; a directory is made in it, and
-             removed with all that is in it
-  -size GIB  over all threads, such as 0.5 [twice the memory]
-  -threads N threads of each test, each with a file of its own [the CPUs]
-  -runs N    how often [1]
-  -seconds N go on with further runs until N seconds have passed [0]
-  -iops-duration SECONDS   length of the IOPS test, such as 0.5 [15]
-  -json      one line of JSON at the end, in place of lines of text
-  -v         more on stderr: what was moved, and how long it took
-  -version   which version's formats these are
-  -cache cold      the files' own pages are dropped before reads and IOPS, and writes are made durable within their
-                   time [this]
-  -cache as-is     neither, as GoBonnieGo: what fits into the memory is read from there
-  -cache drop-all  all caches of this machine are dropped before each test; root only, and every other program pays
-  -document FILE   the whole result as skye's document; of the second run as FILE with .2 before its ending
-
+a write, as GoBonnieGo really does it; its page says ten.";
+    const CLOSING: &'static str = "\
 A flag has one dash or two, and its value after a blank or an =. -json, -v and -version stand alone or take =false.
 
 Exit codes: 0 done, 1 refused or failed, 2 a flag is wrong, 128 + N ended by signal N (INT 130, TERM 143) with the
 results of all runs that were over.";
+    const FLAGS: &'static [Flag<Self>] = flags! { |options, flag|
+        /// directory to test in, made if there is none [where temporary files go]. A directory is made in it, and
+        /// removed with all that is in it
+        "-dir DIR" => options.directory = Some(flag.path()?),
+        /// size over all threads, such as 0.5 [twice the memory]
+        "-size GIB" => options.size_gib = Some(decimal(flag, SIZE_GIB_RANGE, "GiB")?),
+        /// threads of each test, each with a file of its own [the CPUs]
+        "-threads N" => options.threads = Some(flag.within(1..=CONCURRENCY_MAX, "threads")?),
+        /// number of runs [1]
+        "-runs N" => options.runs = flag.within(0..=RUNS_MAX, "runs")?,
+        /// go on with further runs until N seconds have passed [0]
+        "-seconds N" => options.seconds = flag.within(0..=SECONDS_MAX, "seconds")?,
+        /// length of the IOPS test, such as 0.5 [15]
+        "-iops-duration SECONDS" => options.iops_seconds = decimal(flag, IOPS_SECONDS_RANGE, "seconds")?,
+        /// one line of JSON at the end, in place of lines of text
+        "-json" => options.json = flag.truth()?,
+        /// more on stderr: what was moved, and how long it took
+        "-v" => options.verbose = flag.truth()?,
+        /// version of GoBonnieGo that has these formats
+        "-version" => flag.shows_version = flag.truth()?,
+        /// caches that are dropped [cold]
+        /// - cold: the files' own pages before reads and IOPS; writes are made durable within their time
+        /// - as-is: none, as GoBonnieGo: what fits into the memory is read from there
+        /// - drop-all: all of this machine before each test; root only, and every other program pays
+        "-cache cold|as-is|drop-all" => options.cache = flag.choice(
+            &[("cold", CacheMode::Cold), ("as-is", CacheMode::AsIs), ("drop-all", CacheMode::DropAll)],
+            "cold, as-is or drop-all",
+        )?,
+        /// the whole result as skye's document; of the second run as FILE with .2 before its ending
+        "-document FILE" => options.document = Some(flag.path()?),
+    };
 
-/// Flags that need no value.
-const SWITCHES: [&str; 3] = ["json", "v", "version"];
-/// All flags.
-const FLAGS: [&str; 13] = [
-    "dir",
-    "size",
-    "threads",
-    "runs",
-    "seconds",
-    "iops-duration",
-    "json",
-    "v",
-    "version",
-    "cache",
-    "document",
-    "h",
-    "help",
-];
-
-/// A parsed command line.
-pub type Command = words::Command<Options>;
-
-/// Options of a run: the work and the form of its results.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Options {
-    /// Directory to test in; `None`: the directory of temporary files.
-    pub directory: Option<PathBuf>,
-    /// Size over all threads, in GiB; `None`: derived from the memory.
-    pub size_gib: Option<f64>,
-    /// Threads of each test; `None`: the number of CPUs.
-    pub threads: Option<u32>,
-    /// Least number of runs.
-    pub runs: u64,
-    /// Least time for which runs go on, in seconds.
-    pub seconds: u64,
-    /// Length of the IOPS test in seconds.
-    pub iops_seconds: f64,
-    /// True if JSON at the end replaces the lines of text.
-    pub json: bool,
-    /// True if stderr has the details.
-    pub verbose: bool,
-    /// Caches that are dropped before a test.
-    pub cache: CacheMode,
-    /// File for the whole result.
-    pub document: Option<PathBuf>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            directory: None,
-            size_gib: None,
-            threads: None,
-            runs: 1,
-            seconds: 0,
-            iops_seconds: IOPS_SECONDS,
-            json: false,
-            verbose: false,
-            cache: CacheMode::Cold,
-            document: None,
-        }
+    fn version(of_skye: &str) -> String {
+        format!("gobonniego version {} (skye {of_skye})", Self::FORMATS)
     }
-}
 
-/// Parses the words after the program's name.
-///
-/// # Errors
-/// One sentence: the flag, its value, the allowed values, and a remedy.
-pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, String> {
-    let mut words = words.into_iter();
-    let mut options = Options::default();
-    let mut shows_version = false;
-    while let Some(word) = words.next() {
-        let Some(Flag { name, value }) = Flag::of(&word, &mut words)? else { break };
-        match name.as_str() {
-            "h" | "help" => return Ok(Command::Help),
-            "version" => shows_version = switch(&name, value)?,
-            "json" => options.json = switch(&name, value)?,
-            "v" => options.verbose = switch(&name, value)?,
-            "dir" => options.directory = Some(path(&name, value)?),
-            "document" => options.document = Some(path(&name, value)?),
-            "size" => options.size_gib = Some(decimal(&name, value, SIZE_GIB_RANGE, "GiB", "0.5")?),
-            "iops-duration" => {
-                options.iops_seconds = decimal(&name, value, IOPS_SECONDS_RANGE, "seconds", "0.5")?;
+    fn finish(self) -> Result<Self, String> {
+        match (self.runs, self.seconds) {
+            (0, 0) => {
+                Err("-runs 0 without -seconds: nothing is left to measure; write -runs 1, or -seconds 60"
+                    .into())
             }
-            "threads" => {
-                options.threads =
-                    Some(whole(&name, value, 1..=u64::from(CONCURRENCY_MAX), "threads")? as u32);
-            }
-            "runs" => options.runs = whole(&name, value, 0..=RUNS_MAX, "runs")?,
-            "seconds" => options.seconds = whole(&name, value, 0..=SECONDS_MAX, "seconds")?,
-            "cache" => options.cache = cache(value)?,
-            _ => return Err(unknown(&name)),
+            _ => Ok(self),
         }
     }
-    if shows_version {
-        return Ok(Command::Version);
-    }
-    if options.runs == 0 && options.seconds == 0 {
-        return Err(
-            "-runs 0 without -seconds: nothing is left to measure; write -runs 1, or -seconds 60".into()
-        );
-    }
-    Ok(Command::Measure(Box::new(options)))
 }
 
-/// A flag with its value, if it has one.
-struct Flag {
-    name: String,
-    value: Option<OsString>,
-}
-
-impl Flag {
-    /// Returns the flag that a word begins, or `None` if the word ends the flags, as `--` does.
-    fn of(word: &OsStr, rest: &mut impl Iterator<Item = OsString>) -> Result<Option<Self>, String> {
-        let shown = word.to_string_lossy();
-        if shown == "--" {
-            return rest.next().map_or(Ok(None), |word| Err(leftover(&word.to_string_lossy())));
-        }
-        let bytes = word.as_bytes();
-        let after =
-            bytes.strip_prefix(b"-").filter(|after| !after.is_empty()).ok_or_else(|| leftover(&shown))?;
-        let after = after.strip_prefix(b"-").unwrap_or(after);
-        let end = after.iter().position(|byte| *byte == b'=');
-        let (name, value) = match end {
-            Some(end) => (&after[..end], Some(OsString::from_vec(after[end + 1..].to_vec()))),
-            None => (after, None),
-        };
-        let name = String::from_utf8_lossy(name).into_owned();
-        if name.is_empty() || name.starts_with('-') {
-            return Err(format!("`{shown}` is no flag of gobonniego; -h shows them all"));
-        }
-        // An unknown flag must not take the next word with it.
-        let takes_value = FLAGS.contains(&name.as_str())
-            && !SWITCHES.contains(&name.as_str())
-            && !matches!(name.as_str(), "h" | "help");
-        let value = if takes_value { value.or_else(|| rest.next()) } else { value };
-        Ok(Some(Self { name, value }))
-    }
-}
-
-fn unknown(name: &str) -> String {
-    match nearest(name, FLAGS) {
-        Some(near) => format!("-{name} is no flag of gobonniego, did you mean -{near}? -h shows them all"),
-        None => format!("-{name} is no flag of gobonniego; -h shows them all"),
-    }
-}
-
-/// Error message for a word that is no flag. The original ignores it, and all flags that follow it.
-fn leftover(word: &str) -> String {
-    if boolean(word).is_some() {
-        return format!(
-            "`{word}` belongs to no flag; a switch takes its value after an =, such as -json={word}"
-        );
-    }
-    format!("`{word}` belongs to no flag; the directory to test in is given by -dir")
-}
-
-/// Parses the words that Go accepts as a truth value.
-fn boolean(word: &str) -> Option<bool> {
-    match word {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
-        _ => None,
-    }
-}
-
-fn switch(flag: &str, value: Option<OsString>) -> Result<bool, String> {
-    let Some(word) = value else { return Ok(true) };
-    let word = word.to_string_lossy();
-    boolean(&word).ok_or_else(|| format!("-{flag}=`{word}`: write -{flag}, -{flag}=true or -{flag}=false"))
-}
-
-fn given(flag: &str, value: Option<OsString>) -> Result<OsString, String> {
-    value.ok_or_else(|| format!("-{flag} takes a value and has none; -h shows all flags"))
-}
-
-fn path(flag: &str, value: Option<OsString>) -> Result<PathBuf, String> {
-    let word = given(flag, value)?;
-    if word.is_empty() {
-        return Err(format!("-{flag} has an empty value; write a name, or leave -{flag} away"));
-    }
-    Ok(word.into())
-}
-
-fn within<N: FromStr + PartialOrd>(word: &OsStr, range: &RangeInclusive<N>) -> Option<N> {
-    word.to_str()?.trim().parse().ok().filter(|number| range.contains(number))
-}
-
-fn whole(flag: &str, value: Option<OsString>, range: RangeInclusive<u64>, what: &str) -> Result<u64, String> {
-    let word = given(flag, value)?;
-    within(&word, &range).ok_or_else(|| {
-        format!("-{flag} `{}`: write {} to {} {what}", word.to_string_lossy(), range.start(), range.end())
-    })
-}
-
-/// Parses a number that may have a fraction. A number that is not finite is in no range.
-fn decimal(
-    flag: &str,
-    value: Option<OsString>,
-    range: RangeInclusive<f64>,
-    unit: &str,
-    example: &str,
-) -> Result<f64, String> {
-    let word = given(flag, value)?;
-    within(&word, &range).ok_or_else(|| {
-        // The smallest number is shown as people would write it.
-        format!(
-            "-{flag} `{}`: write {unit} as a number, 0.001 to {}, such as -{flag} {example}",
-            word.to_string_lossy(),
-            range.end()
-        )
-    })
-}
-
-fn cache(value: Option<OsString>) -> Result<CacheMode, String> {
-    let word = given("cache", value)?;
-    match word.to_str() {
-        Some("cold") => Ok(CacheMode::Cold),
-        Some("as-is") => Ok(CacheMode::AsIs),
-        Some("drop-all") => Ok(CacheMode::DropAll),
-        _ => Err(format!("-cache `{}`: write cold, as-is or drop-all", word.to_string_lossy())),
-    }
+/// Takes a number that may have a fraction. A number that is not finite is in no range.
+fn decimal(flag: &mut Given, range: RangeInclusive<f64>, unit: &str) -> Result<f64, String> {
+    // The smallest number is shown as people would write it.
+    let allowed = format!("{unit} as a number, 0.001 to {}, such as {} 0.5", range.end(), flag.name);
+    flag.parsed(|word| word.trim().parse().ok().filter(|number| range.contains(number)), allowed)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
 
-    fn parsed(line: &str) -> Result<Command, String> {
-        parse(line.split(' ').filter(|word| !word.is_empty()).map(OsString::from))
+    use super::*;
+    use crate::dialect::Command;
+
+    fn parsed(line: &str) -> Result<Command<Options>, String> {
+        Options::parse(line.split(' ').filter(|word| !word.is_empty()).map(OsString::from))
     }
 
     fn options(line: &str) -> Options {
@@ -343,7 +181,7 @@ mod tests {
     #[test]
     fn names_need_not_be_text() {
         let word = OsString::from_vec(b"-dir=/mnt/\xff".to_vec());
-        let Ok(Command::Measure(options)) = parse([word]) else { panic!("it is refused") };
+        let Ok(Command::Measure(options)) = Options::parse([word]) else { panic!("it is refused") };
         assert_eq!(options.directory, Some(OsString::from_vec(b"/mnt/\xff".to_vec()).into()));
     }
 
@@ -386,24 +224,17 @@ mod tests {
         }
     }
 
-    #[test]
-    fn every_flag_is_in_the_help() {
-        for flag in FLAGS.iter().filter(|flag| !matches!(**flag, "h" | "help")) {
-            assert!(HELP.contains(&format!("  -{flag} ")), "{flag}");
-        }
-    }
-
     proptest::proptest! {
         #[test]
         fn no_word_is_too_strange(words: Vec<String>) {
-            let _ = parse(words.into_iter().map(OsString::from));
+            let _ = Options::parse(words.into_iter().map(OsString::from));
         }
 
         #[test]
         fn no_flag_is_too_strange(
             words in proptest::collection::vec("-{0,3}(dir|size|threads|runs|seconds|json|v|cache|x)?=?.{0,4}", 0..6),
         ) {
-            if let Ok(Command::Measure(options)) = parse(words.into_iter().map(OsString::from)) {
+            if let Ok(Command::Measure(options)) = Options::parse(words.into_iter().map(OsString::from)) {
                 proptest::prop_assert!(options.size_gib.is_none_or(|size| size.is_finite() && size > 0.0));
                 proptest::prop_assert!(options.threads.is_none_or(|threads| threads > 0));
             }

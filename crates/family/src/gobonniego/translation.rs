@@ -103,13 +103,13 @@ mod tests {
     use model::size::Size;
     use model::spec::{self, Defaults};
 
-    use super::super::arguments::{Command, parse};
     use super::*;
+    use crate::dialect::{Command, Dialect};
 
     const MEMORY: u64 = (3 << 30) + 12_345;
 
     fn translated(line: &str) -> Translation {
-        match parse(line.split(' ').filter(|word| !word.is_empty()).map(OsString::from)) {
+        match Options::parse(line.split(' ').filter(|word| !word.is_empty()).map(OsString::from)) {
             Ok(Command::Measure(options)) => translate(&options, 4, MEMORY, false),
             other => panic!("{line}: {other:?}"),
         }
@@ -149,7 +149,8 @@ mod tests {
     #[test]
     fn what_has_no_room_is_refused_with_a_size_to_write() {
         let refused = |line: &str, free_bytes: u64| {
-            let Ok(Command::Measure(options)) = parse(line.split_whitespace().map(OsString::from)) else {
+            let Ok(Command::Measure(options)) = Options::parse(line.split_whitespace().map(OsString::from))
+            else {
                 panic!("{line}")
             };
             let checked = check_room(&options, &translate(&options, 4, MEMORY, false), "/mnt", free_bytes);

@@ -1,17 +1,15 @@
 //! The command line of zcav: its flags, their ranges, and its refusals.
 
-use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use lexopt::{Arg, Parser};
-
-use super::MIB;
-use crate::words::{self, scaled, text, unknown, value, within};
+use crate::dialect::{Dialect, Flag, flags, options};
+use crate::words::mib;
 
 /// Allowed numbers of passes.
-const PASSES_RANGE: std::ops::RangeInclusive<u64> = 1..=100;
+const PASSES_RANGE: RangeInclusive<u32> = 1..=100;
 /// Allowed distances of visited blocks, in blocks.
-const EVERY_RANGE: std::ops::RangeInclusive<u64> = 2..=20;
+const EVERY_RANGE: RangeInclusive<u64> = 2..=20;
 /// Largest block, in MiB: a TiB.
 const BLOCK_MIB_MAX: u64 = 1 << 20;
 /// Largest call, in MiB. Each file has a buffer of this size, and a call moves less than 2 GiB.
@@ -19,57 +17,33 @@ const CHUNK_MIB_MAX: u64 = 1024;
 /// Largest number of files and devices at once: each has a thread.
 const TARGETS_MAX: usize = 256;
 
-/// Help text of `-h` and `--help`.
-pub const HELP: &str = "\
-Usage: skye zcav [-b BLOCK[:CHUNK]] [-c PASSES] [-r [START:]END] [-s N] [-w] [-u USER[:GROUP]] [-g GROUP]
-                 [--svg FILE] [-l LOG] [-f] FILE …
-
-The rate of a device or file over its length, front to back, and on stderr what set it. Several are read at the same
-time, with a thread for each.
-
-  FILE      a block device or a file, also as -f FILE; - is what stdin was opened from
-  -l LOG    where the results of the next FILE go [stdout]
-  -b BLOCK  MiB of a block, or with g [so that there are 100 to 200]; CHUNK: MiB of each read [1]
-            blocks that are too fast to be timed are joined: a line of the results took a tenth of a second at least
-  -c PASSES read it so often, 1 to 100 [1]; of more than one, the lowest and the highest third are left out
-  -r [START:]END  from that MiB to that one, or with g [0 to the end]
-  -s N      of each N blocks the first, 2 to 20
-  -w        write zeros instead, only over zeros and holes of a file, never longer than it is
-  -u USER   become this user, or USER:GROUP; -g GROUP
-  --svg FILE      draw it: rate over offset
-
-Results are offset in GiB, MiB/s and seconds: gnuplot -e \"plot 'LOG' with lines; pause -1\"
-
-Exit codes: 0 done, 1 refused or failed, 2 a FILE ends before START or is empty, 128 + N ended by signal N.";
-
-/// A parsed command line.
-pub type Command = words::Command<Options>;
-
-/// Options of a run: the work and the form of its results.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
-    /// Files and devices to measure.
-    pub targets: Vec<Target>,
-    /// Size of a block, in MiB; `None`: by the size of each target.
-    pub block_mib: Option<u64>,
-    /// Size of a call, in MiB.
-    pub chunk_mib: u64,
-    /// Number of passes.
-    pub passes: u32,
-    /// First MiB of the range.
-    pub start_mib: u64,
-    /// End of the range, in MiB; `None`: the end of the target.
-    pub end_mib: Option<u64>,
-    /// Distance of visited blocks: of each `every` blocks, the first is visited.
-    pub every: u64,
-    /// True if zeros are written.
-    pub writes: bool,
-    /// The user to become.
-    pub user: Option<String>,
-    /// The group to become.
-    pub group: Option<String>,
-    /// File for the drawing.
-    pub svg: Option<PathBuf>,
+options! {
+    /// Options of a run: the work and the form of its results.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Options {
+        /// Files and devices to measure.
+        pub targets: Vec<Target>,
+        /// Size of a block, in MiB; `None`: by the size of each target.
+        pub block_mib: Option<u64>,
+        /// Size of a call, in MiB.
+        pub chunk_mib: u64 = 1,
+        /// Number of passes.
+        pub passes: u32 = 1,
+        /// First MiB of the range.
+        pub start_mib: u64,
+        /// End of the range, in MiB; `None`: the end of the target.
+        pub end_mib: Option<u64>,
+        /// Distance of visited blocks: of each `every` blocks, the first is visited.
+        pub every: u64 = 1,
+        /// True if zeros are written.
+        pub writes: bool,
+        /// The user to become.
+        pub user: Option<String>,
+        /// The group to become.
+        pub group: Option<String>,
+        /// File for the drawing.
+        pub svg: Option<PathBuf>,
+    }
 }
 
 /// A file or device.
@@ -92,109 +66,63 @@ fn is_dash(path: &std::path::Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Parses the words after the program's name.
-///
-/// # Errors
-/// One sentence: the flag, its value, the allowed values, and a remedy.
-pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, String> {
-    let mut parsing = Parsing::new();
-    let mut parser = Parser::from_args(words);
-    while let Some(argument) = parser.next().map_err(unknown)? {
-        match argument {
-            Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help),
-            Arg::Short('V') | Arg::Long("version") => return Ok(Command::Version),
-            Arg::Short(flag) => parsing.flag(flag, &mut parser)?,
-            Arg::Long("svg") => {
-                let path = PathBuf::from(value("--svg", &mut parser)?);
-                if is_dash(&path) {
-                    return Err("--svg `-`: stdout is for the results; name a file".into());
-                }
-                parsing.options.svg = Some(path);
+impl Dialect for Options {
+    const NAME: &'static str = "zcav";
+    const FORMATS: &'static str = "zcav 2.00";
+    const ABOUT: &'static str = "\
+The rate of a device or file over its length, front to back, and on stderr what set it. Several are read at the same
+time, with a thread for each.";
+    const CLOSING: &'static str = "\
+Results are offset in GiB, MiB/s and seconds: gnuplot -e \"plot 'LOG' with lines; pause -1\"
+
+Exit codes: 0 done, 1 refused or failed, 2 a FILE ends before START or is empty, 128 + N ended by signal N.";
+    const FLAGS: &'static [Flag<Self>] = flags! { |options, flag|
+        /// MiB of a block, or with g [so that there are 100 to 200]; CHUNK: MiB of each read [1].
+        /// Blocks that are too fast to be timed are joined: a line of the results took a tenth of a second at least
+        "-b BLOCK[:CHUNK]" => options.block(&flag.text()?)?,
+        /// number of passes, 1 to 100 [1]; of more than one, the lowest and the highest third are left out
+        "-c PASSES" => options.passes = flag.within(PASSES_RANGE, "passes")?,
+        /// range from that MiB to that one, or with g [0 to the end]
+        "-r [START:]END" => options.range(&flag.text()?)?,
+        /// first of each N blocks, 2 to 20
+        "-s N" => options.every = flag.within(EVERY_RANGE, "for one block of so many")?,
+        /// write zeros instead, only over zeros and holes of a file, never longer than it is
+        "-w" => options.writes = true,
+        /// become this user, or USER:GROUP
+        "-u USER[:GROUP]" => flag.user(&mut options.user, &mut options.group)?,
+        /// become this group
+        "-g GROUP" => flag.group(&mut options.group)?,
+        /// draw it: rate over offset
+        "--svg FILE" => options.svg = Some(flag.path()?),
+        /// file for the results of the next FILE [stdout]
+        "-l LOG" => options.log(flag.path()?)?,
+        /// a block device or a file, also as -f FILE; - is what stdin was opened from
+        "FILE …" => options.target(flag.path()?)?,
+        "-f FILE" => options.target(flag.path()?)?,
+        "-n" => flag.refuse("MIB is of zcav 1.03; write -r END")?,
+    };
+
+    fn finish(mut self) -> Result<Self, String> {
+        if let Some(log) = self.waiting_log() {
+            return Err(format!(
+                "-l `{}`: no file follows; write -l LOG before the FILE that it is for",
+                log.display()
+            ));
+        }
+        if self.targets.is_empty() {
+            return Err("no file was named; write for example skye zcav /dev/sda, or --help".into());
+        }
+        match &self.svg {
+            Some(svg) if is_dash(svg) => Err("--svg `-`: stdout is for the results; name a file".into()),
+            Some(svg) if self.has_log(svg) => {
+                Err(format!("--svg `{}` is a log, too; name another file", svg.display()))
             }
-            Arg::Long(word) => return Err(format!("--{word} is no flag of zcav; --help shows them all")),
-            Arg::Value(word) => parsing.target(word)?,
+            _ => Ok(self),
         }
     }
-    parsing.finish().map(|options| Command::Measure(Box::new(options)))
 }
 
-/// Parses whole MiB from a word that may have a suffix.
-fn mib(word: &str) -> Option<u64> {
-    scaled(word.trim(), MIB).filter(|bytes| bytes.is_multiple_of(MIB)).map(|bytes| bytes / MIB)
-}
-
-struct Parsing {
-    options: Options,
-    /// Log of the next file.
-    log: Option<PathBuf>,
-}
-
-impl Parsing {
-    fn new() -> Self {
-        Self {
-            options: Options {
-                targets: Vec::new(),
-                block_mib: None,
-                chunk_mib: 1,
-                passes: 1,
-                start_mib: 0,
-                end_mib: None,
-                every: 1,
-                writes: false,
-                user: None,
-                group: None,
-                svg: None,
-            },
-            log: None,
-        }
-    }
-
-    fn flag(&mut self, flag: char, parser: &mut Parser) -> Result<(), String> {
-        let name = format!("-{flag}");
-        match flag {
-            'w' => self.options.writes = true,
-            'b' => self.block(&text(&name, parser)?)?,
-            'c' => {
-                let word = text(&name, parser)?;
-                self.options.passes = within(&name, &word, PASSES_RANGE, "passes")? as u32;
-            }
-            'r' => self.range(&text(&name, parser)?)?,
-            's' => {
-                let word = text(&name, parser)?;
-                self.options.every = within(&name, &word, EVERY_RANGE, "for one block of so many")?;
-            }
-            'l' => {
-                let log = PathBuf::from(value(&name, parser)?);
-                if let Some(before) = &self.log {
-                    return Err(format!(
-                        "-l `{}`: `{}` waits for its file already; write -l LOG FILE for each",
-                        log.display(),
-                        before.display()
-                    ));
-                }
-                self.log = Some(log);
-            }
-            'f' => {
-                let word = value(&name, parser)?;
-                self.target(word)?;
-            }
-            'u' => {
-                let word = text(&name, parser)?;
-                match word.split_once(':') {
-                    Some((user, group)) => {
-                        self.options.user = Some(user.to_owned());
-                        self.group(group.to_owned())?;
-                    }
-                    None => self.options.user = Some(word),
-                }
-            }
-            'g' => self.group(text(&name, parser)?)?,
-            'n' => return Err("-n MIB is of zcav 1.03; write -r END".into()),
-            _ => return Err(format!("{name} is no flag of zcav; --help shows them all")),
-        }
-        Ok(())
-    }
-
+impl Options {
     fn block(&mut self, word: &str) -> Result<(), String> {
         let (block, chunk) = match word.split_once(':') {
             Some((block, chunk)) => (block, Some(chunk)),
@@ -214,7 +142,7 @@ impl Parsing {
                 )
             })?,
         };
-        (self.options.block_mib, self.options.chunk_mib) = (Some(block_mib), chunk_mib);
+        (self.block_mib, self.chunk_mib) = (Some(block_mib), chunk_mib);
         Ok(())
     }
 
@@ -232,69 +160,64 @@ impl Parsing {
                 start_mib.saturating_add(1)
             ));
         }
-        (self.options.start_mib, self.options.end_mib) = (start_mib, Some(end_mib));
+        (self.start_mib, self.end_mib) = (start_mib, Some(end_mib));
         Ok(())
     }
 
-    fn target(&mut self, word: OsString) -> Result<(), String> {
-        if self.options.targets.len() == TARGETS_MAX {
+    /// Takes the log of the next file. Until that is known, the log belongs to a target without a name.
+    fn log(&mut self, log: PathBuf) -> Result<(), String> {
+        if let Some(before) = self.waiting_log() {
             return Err(format!(
-                "`{}` is one file too many: {TARGETS_MAX} can be read at the same time",
-                word.to_string_lossy()
+                "-l `{}`: `{}` waits for its file already; write -l LOG FILE for each",
+                log.display(),
+                before.display()
             ));
         }
-        let log = self.log.take().filter(|log| !is_dash(log));
-        let is_taken =
-            |log: &PathBuf| self.options.targets.iter().any(|other| other.log.as_ref() == Some(log));
-        if let Some(log) = log.as_ref().filter(|log| is_taken(log)) {
+        self.targets.push(Target { path: PathBuf::new(), log: Some(log) });
+        Ok(())
+    }
+
+    /// Takes the log out that waits for its file.
+    fn waiting_log(&mut self) -> Option<PathBuf> {
+        self.targets.pop_if(|target| target.path.as_os_str().is_empty())?.log
+    }
+
+    fn has_log(&self, file: &PathBuf) -> bool {
+        self.targets.iter().any(|target| target.log.as_ref() == Some(file))
+    }
+
+    fn target(&mut self, path: PathBuf) -> Result<(), String> {
+        let log = self.waiting_log().filter(|log| !is_dash(log));
+        if self.targets.len() == TARGETS_MAX {
+            return Err(format!(
+                "`{}` is one file too many: {TARGETS_MAX} can be read at the same time",
+                path.display()
+            ));
+        }
+        if let Some(log) = log.as_ref().filter(|log| self.has_log(log)) {
             return Err(format!(
                 "-l `{}` is the log of another file already; name one for each",
                 log.display()
             ));
         }
-        let target = Target { path: word.into(), log };
-        if target.is_stdin() && self.options.targets.iter().any(Target::is_stdin) {
+        let target = Target { path, log };
+        if target.is_stdin() && self.targets.iter().any(Target::is_stdin) {
             return Err("`-` is given twice, and there is one stdin".into());
         }
-        self.options.targets.push(target);
+        self.targets.push(target);
         Ok(())
-    }
-
-    fn group(&mut self, group: String) -> Result<(), String> {
-        match self.options.group.replace(group) {
-            None => Ok(()),
-            Some(before) => Err(format!(
-                "-g `{}`: the group is `{before}` already; write one of -u USER:GROUP and -g GROUP",
-                self.options.group.as_deref().unwrap_or_default()
-            )),
-        }
-    }
-
-    fn finish(self) -> Result<Options, String> {
-        let Self { options, log } = self;
-        if let Some(log) = log {
-            return Err(format!(
-                "-l `{}`: no file follows; write -l LOG before the FILE that it is for",
-                log.display()
-            ));
-        }
-        if options.targets.is_empty() {
-            return Err("no file was named; write for example skye zcav /dev/sda, or --help".into());
-        }
-        let logs = || options.targets.iter().filter_map(|target| target.log.as_ref());
-        if let Some(svg) = options.svg.as_ref().filter(|svg| logs().any(|log| log == *svg)) {
-            return Err(format!("--svg `{}` is a log, too; name another file", svg.display()));
-        }
-        Ok(options)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::ffi::OsString;
 
-    fn parsed(line: &str) -> Result<Command, String> {
-        parse(line.split(' ').filter(|word| !word.is_empty()).map(OsString::from))
+    use super::*;
+    use crate::dialect::Command;
+
+    fn parsed(line: &str) -> Result<Command<Options>, String> {
+        Options::parse(line.split(' ').filter(|word| !word.is_empty()).map(OsString::from))
     }
 
     fn options(line: &str) -> Options {
@@ -373,12 +296,12 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn no_word_is_too_strange(words: Vec<String>) {
-            let _ = parse(words.into_iter().map(OsString::from));
+            let _ = Options::parse(words.into_iter().map(OsString::from));
         }
 
         #[test]
         fn what_is_understood_lies_within_its_ranges(flag in "[bcrs]", word in "[0-9]{0,22}[a-zA-Z]{0,3}(:[0-9]{0,9}[gtm]?)?") {
-            if let Ok(Command::Measure(options)) = parse([format!("-{flag}{word}").into(), "x".into()]) {
+            if let Ok(Command::Measure(options)) = Options::parse([format!("-{flag}{word}").into(), "x".into()]) {
                 proptest::prop_assert!(options.block_mib.is_none_or(|block| block >= options.chunk_mib));
                 proptest::prop_assert!(options.end_mib.is_none_or(|end| end > options.start_mib));
                 proptest::prop_assert!((1..=20).contains(&options.every) && (1..=100).contains(&options.passes));

@@ -121,14 +121,15 @@ fn usual_block_bytes(length_bytes: u64, chunk_bytes: u64) -> u64 {
 mod tests {
     use std::ffi::OsString;
 
-    use super::super::arguments::{Command, parse};
     use super::*;
+    use crate::dialect::{Command, Dialect};
     use proptest::prelude::*;
 
     const GIB: u64 = 1 << 30;
 
     fn options(line: &str) -> Options {
-        match parse(line.split(' ').filter(|word| !word.is_empty()).chain(["x"]).map(OsString::from)) {
+        match Options::parse(line.split(' ').filter(|word| !word.is_empty()).chain(["x"]).map(OsString::from))
+        {
             Ok(Command::Measure(options)) => *options,
             other => panic!("{other:?}"),
         }
