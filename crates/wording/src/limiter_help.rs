@@ -1,8 +1,9 @@
-//! Explanations of limiters, for `skye explain` and `docs/limiters.md`: their meaning, the evidence for each, the steps
-//! to try, and the untested cases.
+//! All wording of limiters, for verdicts, `skye explain` and `docs/limiters.md`: their meaning, the evidence for each,
+//! the steps to try, and the untested cases.
 
 use model::Limiter;
 use model::figure::Threshold;
+use model::observation::Source::{self, *};
 
 use crate::template::filled;
 
@@ -11,6 +12,8 @@ use crate::template::filled;
 pub struct LimiterHelp {
     /// The limiter.
     pub limiter: Limiter,
+    /// Sources of evidence, beginning with the one that says most.
+    pub(crate) by_weight: &'static [Source],
     /// Meaning of the limiter; the first sentence is used alone in lists.
     pub meaning: &'static str,
     /// Evidence for it, with the names of its thresholds.
@@ -116,10 +119,31 @@ pub fn occupancy(thresholds: &[Threshold]) -> String {
     filled(OCCUPANCY, &[thresholds.to_vec()])
 }
 
-/// Every limiter, in the order of [`Limiter::ALL`].
-pub const LIMITER_HELP: &[LimiterHelp] = &[
-    LimiterHelp {
-        limiter: Limiter::DeviceBandwidth,
+/// The time of the threads shows the limit.
+const BY_TIME: &[Source] = &[Budget, Counters, Ceiling, Probe, WaitChannel, VisibleCap];
+/// Only the counters show which bytes reached the device, and whose they were.
+const BY_COUNTERS: &[Source] = &[Counters, Budget, Ceiling, WaitChannel, Probe, VisibleCap];
+/// Rates that the interface or an experiment allows show the limit.
+const BY_LINE: &[Source] = &[VisibleCap, Counters, Budget, Ceiling, WaitChannel, Probe];
+/// Costs of skye itself show the limit.
+const BY_CEILING: &[Source] = &[Ceiling, Counters, Budget, Probe, WaitChannel, VisibleCap];
+/// Places where threads sleep show the limit.
+const BY_WAITS: &[Source] = &[WaitChannel, Probe, Counters, Budget, VisibleCap, Ceiling];
+/// A cap that can be read shows the limit, or else an experiment.
+const BY_CAP: &[Source] = &[VisibleCap, Probe, WaitChannel, Counters, Budget, Ceiling];
+
+macro_rules! explained {
+    ($($limiter:ident $by_weight:ident { $($text:ident: $words:expr,)+ })+) => {
+        /// Every limiter, in the order of [`Limiter::ALL`].
+        pub const LIMITER_HELP: &[LimiterHelp] = &[$(
+            LimiterHelp { limiter: Limiter::$limiter, by_weight: $by_weight, $($text: $words,)+ },
+        )+];
+    };
+}
+
+// Each limiter with its order of evidence.
+explained! {
+    DeviceBandwidth BY_CAP {
         meaning: "The device moves no more bytes per second.",
         evidence: "Threads asleep for at least half of their time, in the device; experiments show that it is full, and that \
             blocks of another size move the same bytes. Where no experiment was made: an occupancy of at least {in_target}, \
@@ -130,9 +154,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
             the same. Blocks that compress are stored faster by some devices.",
         untested: "Real NVMe and SATA drives, spinning disks, md and device-mapper stacks. Tested on devices whose \
             bandwidth was set by a rig.",
-    },
-    LimiterHelp {
-        limiter: Limiter::DeviceOps,
+    }
+    DeviceOps BY_CAP {
         meaning: "The device completes no more operations per second.",
         evidence: "As device bandwidth, but blocks of another size leave the operations the same, or change both operations and \
             bytes while another test of the run moves at least {clearly_more} times the bytes in the same direction. Where no experiment was made: \
@@ -143,9 +166,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         not_meaning: "Not that the device is 100 % busy in the kernel's eyes: that counter only says that it was \
             not idle.",
         untested: "Real NVMe drives with many queues, spinning disks, md and device-mapper stacks.",
-    },
-    LimiterHelp {
-        limiter: Limiter::DeviceLatency,
+    }
+    DeviceLatency BY_CAP {
         meaning: "The time that the device takes for one operation sets the rate, at the depth that was asked for. It could serve \
             more at once, and is not asked to.",
         evidence: "Threads asleep for at least half of their time, in the device (occupancy at least {in_target}); experiments \
@@ -157,9 +179,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
             more depth.",
         untested: "Real NVMe drives. Below about 50 µs an operation is part device and part kernel; such rows are mixed, \
             and rightly so.",
-    },
-    LimiterHelp {
-        limiter: Limiter::RemoteLatency,
+    }
+    RemoteLatency BY_CAP {
         meaning: "The time to the server and back sets the rate, at the depth that was asked for. The server may be a \
             program of this machine that serves the file system.",
         evidence: "As device latency, on a network or user-space file system: threads asleep where the kernel waits for an \
@@ -168,9 +189,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
             let attributes be cached, if your data allow it.",
         not_meaning: "Not that the server is busy: then more depth would give nothing.",
         untested: "NFS and SMB. Tested on FUSE with a known time for each request, and on sshfs.",
-    },
-    LimiterHelp {
-        limiter: Limiter::QueueFull,
+    }
+    QueueFull BY_CAP {
         meaning: "Requests wait for a place on the way down. Places are tags of the device's queue, slots of a remote \
             procedure call, background requests of FUSE.",
         evidence: "More than {at_queue} of the sleep is where the kernel waits for a tag or a slot, or in a ring as many \
@@ -180,9 +200,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
             nconnect of an NFS mount.",
         not_meaning: "Not the device's own limit: a longer queue may show that the device can do no more either.",
         untested: "Slots of NFS. Tested with nr_requests = 4 and with FUSE.",
-    },
-    LimiterHelp {
-        limiter: Limiter::IoThrottle,
+    }
+    IoThrottle BY_CAP {
         meaning: "A limit that somebody set holds the rate back: a cgroup, or a provider.",
         evidence: "Threads wait above the device (occupancy below {in_target}), and a cap can be read that the rate has \
             reached, as closely as it is known: within {at_cap_known} to {at_cap}. A cap on any device of the stack that the rate \
@@ -196,9 +215,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
             throttle.",
         untested: "Caps of cgroup v2 (io.max, io.latency, io.cost), and providers' caps, which cannot be read. Tested with cgroup \
             v1 caps on operations and bytes.",
-    },
-    LimiterHelp {
-        limiter: Limiter::RateLimitAsked,
+    }
+    RateLimitAsked BY_CAP {
         meaning: "The test asked for a rate and got it. Its latencies are the result, not its rate.",
         evidence: "An open loop (rate=) in which no more than {short_max} of what was due never started. Where the rate is more than \
             {short_max} below the one that was asked for, beyond three standard deviations of a Poisson process, it is likely at \
@@ -206,9 +224,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         try_next: "A higher rate, or --sweep rate, to see where latency begins to rise.",
         not_meaning: "Not that the storage can do no more.",
         untested: "Nothing: it follows from what was asked for.",
-    },
-    LimiterHelp {
-        limiter: Limiter::NetworkBandwidth,
+    }
+    NetworkBandwidth BY_LINE {
         meaning: "The network moves no more bytes per second.",
         evidence: "As a server at its limit, with blocks of another size that move the same bytes, or blocks of at least \
             {large_blocks}, or a stream through the page cache, where that was not tried; and the interface carried at least {network} \
@@ -223,9 +240,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
             same.",
         untested: "NFS, SMB, links of 10 Gbit/s and more, several interfaces at once. Tested with sshfs over a link of 200 \
             Mbit/s.",
-    },
-    LimiterHelp {
-        limiter: Limiter::NetworkUntried,
+    }
+    NetworkUntried BY_LINE {
         meaning: "The network holds it back, by its bytes per second or by the time to the server and back. Which of the \
             two, nobody tried.",
         evidence: "A stream through the page cache, whose bytes crossed an interface; no experiment was made, and no limit of \
@@ -234,9 +250,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         try_next: "Let skye try: run without --no-probe, and with --probe-writes for tests that write.",
         not_meaning: "Not that both hold it back together.",
         untested: "NFS and SMB. Tested on sshfs.",
-    },
-    LimiterHelp {
-        limiter: Limiter::ServerSaturated,
+    }
+    ServerSaturated BY_CAP {
         meaning: "The server, or the program that serves the file system, can do no more, whatever the load.",
         evidence: "A remote file system; threads asleep for at least half of their time; experiments show that it is full. \
             Where no experiment was made: more than half of the sleep waits for the server's answers, or an open loop fell \
@@ -247,9 +262,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
             here.",
         untested: "NFS and SMB servers. Tested on a FUSE server with a known number of servers and time for each \
             request.",
-    },
-    LimiterHelp {
-        limiter: Limiter::PageCache,
+    }
+    PageCache BY_COUNTERS {
         meaning: "The kernel copied from or to memory, and the device took no part. This is the speed of memory \
             and of the CPU.",
         evidence: "A buffered test that reads; threads on a CPU, or ready for one, for longer than asleep; the \
@@ -260,9 +274,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         not_meaning: "Nothing about the device. That a program's files are in the cache when it needs them is \
             another matter.",
         untested: "ZFS, whose cache is its own.",
-    },
-    LimiterHelp {
-        limiter: Limiter::PageCacheAbsorbed,
+    }
+    PageCacheAbsorbed BY_COUNTERS {
         meaning: "The page cache took the writes, and part of them had not reached the device when the test ended.",
         evidence: "A buffered test that writes, with sync=none; threads on a CPU, or ready for one, for longer \
             than asleep; the device took less than {to_device} of the bytes.",
@@ -270,9 +283,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
             device sets the rate.",
         not_meaning: "Not a durable rate: what is in memory is lost with the power.",
         untested: "File systems that delay their writes for other reasons (ZFS).",
-    },
-    LimiterHelp {
-        limiter: Limiter::MetadataCache,
+    }
+    MetadataCache BY_COUNTERS {
         meaning: "Names and attributes came from memory. This is the speed of the kernel's look-ups.",
         evidence: "A test that only looks up (stat, open, readdir, missing names); threads on a CPU, or ready \
             for one, for longer than asleep; the device read less than 6 bytes for each operation, or the kernel \
@@ -280,9 +292,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         try_next: "As root, the key cold with --cache drop-all; or many more --files than memory can hold.",
         not_meaning: "Nothing about the disk, and nothing about a first visit.",
         untested: "ZFS, NFS with attribute caching.",
-    },
-    LimiterHelp {
-        limiter: Limiter::DirtyThrottling,
+    }
+    DirtyThrottling BY_WAITS {
         meaning: "The kernel held the writers back until dirty pages had been written. Behind it is what writes them: mostly \
             the device.",
         evidence: "Threads asleep for more of their time than on a CPU or waiting for one, and more than half of the sleep is where the \
@@ -291,9 +302,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
             delay the moment.",
         not_meaning: "Not a fault: memory filled faster than the device empties it.",
         untested: "Limits of a cgroup v2 on writeback; NFS.",
-    },
-    LimiterHelp {
-        limiter: Limiter::MemoryPressure,
+    }
+    MemoryPressure BY_COUNTERS {
         meaning: "Pages had to be found before anything could go on: there was not enough memory.",
         evidence: "Some task of the machine waited for memory for at least {pressure} of the time, and either at least \
             {reclaim} of the sleep is where the kernel reclaims pages, or the cgroup reached its limit more than {limit_hits} times \
@@ -302,9 +312,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         try_next: "Free memory, raise the cgroup's limit, or make the data set smaller.",
         not_meaning: "Not that a disk is slow, though one that swaps is busy too.",
         untested: "Limits of a cgroup v2 (memory.high). Machines that swap.",
-    },
-    LimiterHelp {
-        limiter: Limiter::FsyncJournal,
+    }
+    FsyncJournal BY_WAITS {
         meaning: "Commits of the file system's journal or log, where it has one, and flushes of the device set the rate.",
         evidence: "A test that makes each operation durable; threads asleep for at least half of their time; \
             more than {in_sync} of the sleep is in a sync, or the device made at least one flush for two operations. The sync takes \
@@ -314,9 +323,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         not_meaning: "Not the device's rate for plain writes: see the direct row. Mount options that leave out flushes make it \
             faster and nothing durable.",
         untested: "ZFS, bcachefs; kernels before 6.x, where the functions have other names.",
-    },
-    LimiterHelp {
-        limiter: Limiter::LockContention,
+    }
+    LockContention BY_WAITS {
         meaning: "The threads wait for each other: the kernel lets only one of them into a file, a directory or \
             a structure.",
         evidence: "Several threads, asleep for at least half of their time; more than half of the sleep is at a \
@@ -329,9 +337,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         untested: "Machines with many CPUs. On few, threads spin \
             for a lock rather than sleep, which looks like kernel CPU. Files for each thread are tried only where \
             another test of the same run has them.",
-    },
-    LimiterHelp {
-        limiter: Limiter::ClientCpu,
+    }
+    ClientCpu BY_TIME {
         meaning: "The threads' own code takes the time, outside of the kernel. Of putc and getc, it is the C \
             library.",
         evidence: "Threads on a CPU, or ready for one, for most of their time, most of it outside of the kernel; \
@@ -340,9 +347,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         try_next: "Larger calls: write instead of putc. More threads, if there are CPUs for them.",
         not_meaning: "Nothing about the storage. A faster device gives the same number.",
         untested: "Nothing known. The split between own code and kernel is the kernel's, by ticks on some kernels.",
-    },
-    LimiterHelp {
-        limiter: Limiter::KernelCpu,
+    }
+    KernelCpu BY_TIME {
         meaning: "The threads' time in the kernel sets the rate: calls, file system, copying, the driver.",
         evidence: "Threads on a CPU, or ready for one, for most of their time, most of it in the kernel, and no \
             cache explains it; of a ring, its threads asleep for less than {ring_blocked}. A device that was mostly idle, and \
@@ -354,9 +360,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
             loop over memory) always show it.",
         untested: "Other architectures than x86-64. On a virtual machine, memory that is touched for the first time costs the \
             host time that shows here.",
-    },
-    LimiterHelp {
-        limiter: Limiter::CpuSaturated,
+    }
+    CpuSaturated BY_TIME {
         meaning: "The test's own threads use all CPUs, and wait for each other to leave one.",
         evidence: "More threads than CPUs, which waited for a CPU for more than 10 % of their time and used at \
             least {all_cpus} of all CPUs. Likely at best, as a device that is as full as the CPUs cannot be told from \
@@ -364,18 +369,16 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         try_next: "Fewer threads with more depth through io_uring; more CPUs.",
         not_meaning: "Not that others disturbed. Latencies of such a row contain the wait for a CPU.",
         untested: "Machines with many CPUs.",
-    },
-    LimiterHelp {
-        limiter: Limiter::CpuContention,
+    }
+    CpuContention BY_TIME {
         meaning: "Other processes used the CPUs that the test was waiting for.",
         evidence: "The largest share of the budget is waiting for a CPU, less what more threads than CPUs wait for each \
             other; where there are more, it is likely at best. Others that used more than {other_busy} of a CPU are counted, and the busiest named.",
         try_next: "Stop them, or wait, and run it again: the number is theirs as much as the storage's.",
         not_meaning: "Nothing about the storage.",
         untested: "Containers that do not show the processes of others.",
-    },
-    LimiterHelp {
-        limiter: Limiter::CpuQuota,
+    }
+    CpuQuota BY_TIME {
         meaning: "A quota of CPU time, as containers have it, held the threads back.",
         evidence: "The largest share of the budget is time in which the cgroup held its tasks back; it is \
             counted, and the quota can be read.",
@@ -383,9 +386,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
             program will get there.",
         not_meaning: "Nothing about the storage.",
         untested: "The quota of cgroup v2 (cpu.max). Tested with cgroup v1 at 20 % of a CPU.",
-    },
-    LimiterHelp {
-        limiter: Limiter::HypervisorSteal,
+    }
+    HypervisorSteal BY_TIME {
         meaning: "The hypervisor gave the CPU to others while the threads wanted it.",
         evidence: "At least {steal} of the threads' time was taken by the hypervisor, as the machine's own counter \
             says.",
@@ -393,9 +395,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         not_meaning: "Nothing about the storage.",
         untested: "High steal could not be provoked where this was developed: the rule rests on the kernel's counter. Some \
             hypervisors do not report it.",
-    },
-    LimiterHelp {
-        limiter: Limiter::NoisyNeighbour,
+    }
+    NoisyNeighbour BY_COUNTERS {
         meaning: "Others used the same device at the same time.",
         evidence: "At least {neighbour} of the bytes of the device were not ours, while threads waited for it. \
             More than {neighbour_requests} requests in the device for each that was waited for say the same. Confirmed only where \
@@ -406,9 +407,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         not_meaning: "Not that the device is slow: part of it was used by somebody else.",
         untested: "Neighbours on other machines, which only the server or the host sees. The bytes of others are tested with a \
             neighbour that reads; that they are the limit rests on cases.",
-    },
-    LimiterHelp {
-        limiter: Limiter::HelperCpu,
+    }
+    HelperCpu BY_COUNTERS {
         meaning: "One thread that works for the target is at its limit: a daemon, encryption, an array, a loop \
             device.",
         evidence: "A daemon of the target's file system (ssh of sshfs), or a thread of the kernel for it or a device of \
@@ -419,9 +419,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
             caller's thread.",
         not_meaning: "Not the device beneath it.",
         untested: "All but loop devices: the rule follows from how they work and stands on cases alone.",
-    },
-    LimiterHelp {
-        limiter: Limiter::BelowOs,
+    }
+    BelowOs BY_CAP {
         meaning: "Something below this system sets the rate: a host, a provider, an array, a controller. It cannot be seen from \
             here.",
         evidence: "A virtual machine; threads asleep in the device (occupancy at least {well_in_target}), less than {below_foreign} of \
@@ -431,9 +430,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         not_meaning: "Not the file system, and not this machine's CPUs. A drive that collects garbage shows the \
             same.",
         untested: "No host could be loaded on purpose: the rule excludes what can be seen, and names what is left.",
-    },
-    LimiterHelp {
-        limiter: Limiter::BenchmarkItself,
+    }
+    BenchmarkItself BY_CEILING {
         meaning: "skye's own loop is the limit: nothing faster could have been measured.",
         evidence: "The rate is above {near} of what skye reaches without I/O (the null engine) or with requests \
             that do nothing (a nop ring). Or in a direct test at depth, more than {idle_slots} of the slots waited for skye's \
@@ -441,9 +439,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         try_next: "More threads, larger blocks.",
         not_meaning: "Not a limit of the storage or the kernel: this number says nothing about either.",
         untested: "No device was fast enough to show it.",
-    },
-    LimiterHelp {
-        limiter: Limiter::Mixed,
+    }
+    Mixed BY_CAP {
         meaning: "Two limits share the time, and neither alone explains the rate. The row names both with their \
             shares.",
         evidence: "Experiments show a target between full and one with room, or one that counts neither bytes nor operations alone; or threads \
@@ -453,9 +450,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
         not_meaning: "Not that nothing is known: near the knee of a device, and with operations of some 50 µs, two limits \
             are the truth.",
         untested: "Shares are estimates; they were compared with known shares on rigs only.",
-    },
-    LimiterHelp {
-        limiter: Limiter::NotClear,
+    }
+    NotClear BY_CAP {
         meaning: "The evidence conflicts, or is too thin, for a conclusion.",
         evidence: "Fewer than two kinds of evidence, or no rule fits. Answers to experiments that \
             contradict each other say nothing, nor do fewer than {samples_min} samples of sleeping threads.",
@@ -463,8 +459,8 @@ pub const LIMITER_HELP: &[LimiterHelp] = &[
             more.",
         not_meaning: "Not that nothing limits it: all that was seen is in the document and in --markdown.",
         untested: "Nothing: it claims nothing.",
-    },
-];
+    }
+}
 
 #[cfg(test)]
 mod tests {

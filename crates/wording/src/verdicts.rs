@@ -8,6 +8,7 @@ use model::observation::{Observation, Source};
 use model::printable::printable;
 use model::run::{Confidence, Evidence, Ranked, Verdict};
 
+use crate::limiter_help::LimiterHelp;
 use crate::{advice, is_alike, observation, template};
 
 /// Text for a row without a known limiter.
@@ -67,34 +68,10 @@ pub fn evidence(all: &[&Verdict], source: Source) -> Option<String> {
 /// Returns the reason of one verdict, or of several that are alike, without a full stop. It has the shares of a mix,
 /// and the evidence that says most, in at most `sentences_max` sentences.
 pub fn why(all: &[&Verdict], sentences_max: usize) -> String {
-    use Source::*;
     let Some(limiter) = all.first().and_then(|verdict| verdict.limiter) else { return String::new() };
-    let by_weight = match limiter {
-        // The time of the threads shows such a limit.
-        Limiter::ClientCpu
-        | Limiter::KernelCpu
-        | Limiter::CpuSaturated
-        | Limiter::CpuContention
-        | Limiter::CpuQuota
-        | Limiter::HypervisorSteal => [Budget, Counters, Ceiling, Probe, WaitChannel, VisibleCap],
-        // Only the counters show which bytes reached the device, and whose they were.
-        Limiter::PageCache
-        | Limiter::PageCacheAbsorbed
-        | Limiter::MetadataCache
-        | Limiter::MemoryPressure
-        | Limiter::NoisyNeighbour
-        | Limiter::HelperCpu => [Counters, Budget, Ceiling, WaitChannel, Probe, VisibleCap],
-        Limiter::NetworkBandwidth | Limiter::NetworkUntried => {
-            [VisibleCap, Counters, Budget, Ceiling, WaitChannel, Probe]
-        }
-        Limiter::BenchmarkItself => [Ceiling, Counters, Budget, Probe, WaitChannel, VisibleCap],
-        Limiter::DirtyThrottling | Limiter::FsyncJournal | Limiter::LockContention => {
-            [WaitChannel, Probe, Counters, Budget, VisibleCap, Ceiling]
-        }
-        _ => [VisibleCap, Probe, WaitChannel, Counters, Budget, Ceiling],
-    };
+    let by_weight = LimiterHelp::of(limiter).map_or(&[][..], |about| about.by_weight);
     let shares = matches!(limiter, Limiter::Mixed | Limiter::NotClear).then(|| ranking(all));
-    let evidence = by_weight.into_iter().flat_map(|source| sentences(all, source)).take(sentences_max);
+    let evidence = by_weight.iter().flat_map(|source| sentences(all, *source)).take(sentences_max);
     let told = shares.into_iter().filter(|shares| !shares.is_empty()).chain(evidence);
     told.collect::<Vec<_>>().join("; ")
 }
