@@ -6,20 +6,52 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use model::workload::{DATA_KEYS, DataVerb, DataWork, FILE_KEYS, FileVerb, FilesWork, Key};
+use wording::{FINDING_HELP, FindingHelp};
 
 use crate::limiters;
 
 /// Returns each page that is generated, or has generated tables, with its text of the current code.
 fn pages() -> Result<Vec<(PathBuf, String)>> {
-    let page = |name: &str| crate::root().join("docs").join(name);
-    let spec = page("spec.md");
-    let text = fs::read_to_string(&spec).with_context(|| format!("read {}", spec.display()))?;
     let data: Vec<_> = DataVerb::ALL.iter().map(|verb| (DataWork::new(*verb), verb.word())).collect();
     let files: Vec<_> = FileVerb::ALL.iter().map(|verb| (FilesWork::new(*verb, 1), verb.word())).collect();
-    let text =
-        with_table(&text, "| keys of tests on data and bytes | tests | meaning |", &rows(DATA_KEYS, &data))?;
-    let text = with_table(&text, "| keys of tests on files | tests | meaning |", &rows(FILE_KEYS, &files))?;
-    Ok(vec![(page("limiters.md"), limiters::generate()), (spec, text)])
+    let tables = [
+        ("spec.md", "| keys of tests on data and bytes | tests | meaning |", rows(DATA_KEYS, &data)),
+        ("spec.md", "| keys of tests on files | tests | meaning |", rows(FILE_KEYS, &files)),
+        ("remarks.md", "| code | mark | when | meaning |", codes()),
+        ("methodology.md", "| invalid | suspect | either | remark |", trust()),
+    ];
+    let page = |name: &str| crate::root().join("docs").join(name);
+    let mut pages = vec![(page("limiters.md"), limiters::generate())];
+    for tables in tables.chunk_by(|one, other| one.0 == other.0) {
+        let path = page(tables[0].0);
+        let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+        let text = tables.iter().try_fold(text, |text, (_, head, rows)| with_table(&text, head, rows))?;
+        pages.push((path, text));
+    }
+    Ok(pages)
+}
+
+/// Returns a row for each code of findings.
+fn codes() -> String {
+    let row = |FindingHelp { code, mark, when, meaning }: &FindingHelp| {
+        format!("| `{code}` | {mark} | {when} | {meaning} |\n")
+    };
+    FINDING_HELP.iter().map(row).collect()
+}
+
+/// Returns a row with the codes of findings, by the trust that their marks leave.
+fn trust() -> String {
+    let cell = |is_it: fn(&str) -> bool| {
+        let codes = FINDING_HELP.iter().filter(|about| is_it(about.mark));
+        codes.map(|about| format!("`{}`", about.code)).collect::<Vec<_>>().join(" ")
+    };
+    let cells = [
+        cell(|mark| mark == "`!`"),
+        cell(|mark| mark == "`?`"),
+        cell(|mark| mark.contains(['!', '?']) && mark.len() > 3),
+        cell(|mark| !mark.contains(['!', '?'])),
+    ];
+    format!("| {} |\n", cells.join(" | "))
 }
 
 /// Returns a row for each key, with the tests that take it.

@@ -89,7 +89,7 @@ pub fn judge(
     }
     let mut costs: Vec<(Trust, String)> = Vec::new();
     let mut found = Vec::new();
-    for trap in TRAPS {
+    for trap in TRAPS.iter() {
         let Some(TrapFinding { finding, advice }) = (trap.check)(&input) else { continue };
         costs.push((finding.grade().trust(), trap.code.to_owned()));
         found.push(Note::new(finding, advice));

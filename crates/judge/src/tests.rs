@@ -44,7 +44,7 @@ fn what_went_well_is_believed() {
 
 #[test]
 fn every_trap_has_a_case_that_falls_into_it_and_one_that_does_not() {
-    for trap in TRAPS {
+    for trap in TRAPS.iter() {
         let of: Vec<bool> = examples::ALL
             .iter()
             .filter(|example| example.code == trap.code)
@@ -85,6 +85,9 @@ fn each_trap_is_a_code_of_findings_in_the_same_order() {
     let mut codes: Vec<_> = Finding::CODES.iter().copied().filter(|code| told.contains(code)).collect();
     codes.dedup();
     assert_eq!(codes, told);
+    for code in told {
+        assert!(wording::FINDING_HELP.iter().any(|about| about.code == code), "{code} is not explained");
+    }
 }
 
 /// A case with causes for invalid, for suspect, and for remarks.

@@ -100,9 +100,6 @@ macro_rules! findings {
             /// each grade.
             pub const CODES: &[&str] = &[$($code),+];
 
-            /// The kinds with their meanings, each by its code.
-            pub const MEANINGS: &[(&str, &str)] = &[$($(($code, $about),)+)+];
-
             /// Returns the code for programs. It is the code of the trap, which may have several kinds.
             pub fn code(&self) -> &'static str {
                 match self {

@@ -3,8 +3,8 @@
 use model::finding::Finding;
 use model::{Limiter, nearest};
 use report::text::{self, Style};
-use wording::glossary;
 use wording::limiter_help::{KINDS, LIMITER_HELP, LimiterHelp, confidence, experiments, occupancy};
+use wording::{FINDING_HELP, glossary};
 
 use crate::Done;
 use crate::exit::{self, Failure};
@@ -36,17 +36,19 @@ fn page(words: &str, style: &Style) -> Result<String, String> {
         return Ok(text::page(word, "on the screen", &[("Meaning", meaning.to_owned())], style));
     }
     let code = words.trim().to_lowercase().replace([' ', '-'], "_");
-    let of_code = Finding::MEANINGS.iter().filter(|(known, _)| *known == code);
-    let remark = of_code.map(|(_, meaning)| meaning.trim()).collect::<Vec<_>>().join(" ");
-    let remark = Some(remark).filter(|meaning| !meaning.is_empty());
+    let remark = FINDING_HELP.iter().find(|about| about.code == code).map(|about| {
+        let sections = [("Meaning", about.meaning), ("When", about.when), ("Mark", about.mark)];
+        sections.map(|(heading, text)| (heading, text.replace('`', "")))
+    });
     let (about, remark) = match (text::named(words).and_then(LimiterHelp::of), remark) {
         (Some(about), remark) => (about, remark),
-        (None, Some(meaning)) => return Ok(text::page(&code, "a remark", &[("Meaning", meaning)], style)),
+        (None, Some(remark)) => return Ok(text::page(&code, "a remark", &remark, style)),
         (None, None) => return Err(unknown(words)),
     };
     let thresholds = judge::thresholds();
     let mut sections = about.sections(&thresholds).to_vec();
-    sections.extend(remark.map(|meaning| ("As a remark", meaning)));
+    let under_remark = |[(_, meaning), when, mark]: [_; 3]| [("As a remark", meaning), when, mark];
+    sections.extend(remark.into_iter().flat_map(under_remark));
     sections.extend(rig::cases::that_show(about.limiter).map(|cases| ("Shown by", cases)));
     sections.push(("How sure it is", confidence(&thresholds)));
     // Only some of the texts use these words.
@@ -95,6 +97,19 @@ mod tests {
                 assert!(shown.is_ascii() && shown.lines().all(|line| line.len() <= width), "{shown}");
             }
         }
+    }
+
+    #[test]
+    fn a_remark_has_its_meaning_rule_and_marks() {
+        let told = |words| anstream::adapter::strip_str(&page(words, &STYLE).unwrap()).to_string();
+        let foreign = told("foreign_io");
+        for text in
+            ["Meaning\n    Other programs used the device.", "more than 5 %", "? from 10 % on, else ·"]
+        {
+            assert!(foreign.contains(text), "{foreign}");
+        }
+        assert!(told("metadata_cache").contains("As a remark\n    Memory answered."));
+        assert!(told("ended_early").contains("The number is of a part of the test."));
     }
 
     #[test]

@@ -25,6 +25,7 @@ use model::observation::Observation;
 use model::printable::printable;
 use model::run::{Note, PhaseRecord};
 
+pub use findings::{FINDING_HELP, FindingHelp};
 pub use layers::{Crossed, crossed, steps};
 pub use verdicts::{
     NO_LIMITER, are_alike_verdicts, evidence, next_steps, ranking, verdict_clause, verdict_paragraph, why,
@@ -137,6 +138,18 @@ mod tests {
                 // Mount points and file systems may appear in the advice alone.
                 assert!(is_told || name == "mount_point" || name == "file_system", "{template}: {name}");
             }
+        }
+    }
+
+    #[test]
+    fn help_has_the_marks_of_each_kind_in_the_order_of_codes() {
+        let mut codes = Finding::CODES.to_vec();
+        codes.dedup();
+        assert!(FINDING_HELP.iter().map(|about| about.code).eq(codes));
+        for finding in Finding::of_each_kind() {
+            let sign = finding.grade().mark().sign();
+            let about = FINDING_HELP.iter().find(|about| about.code == finding.code()).unwrap();
+            assert!(about.mark.contains(sign), "{finding:?}");
         }
     }
 

@@ -47,14 +47,14 @@ pub(super) fn presets(tree: &Tree) -> Vec<String> {
 }
 
 pub(super) fn traps(tree: &Tree) -> Vec<String> {
-    const LIST: &str = "crates/judge/src/traps.rs";
-    let codes = tree.get(LIST).map_or("", |file| file.text.as_str()).split("trap(\"").skip(1);
-    let codes: Vec<_> = codes.filter_map(|rest| rest.split('"').next()).collect();
     let mut complaints = Vec::new();
-    for document in ["docs/guide.md", "docs/methodology.md"] {
+    for document in ["docs/remarks.md", "docs/methodology.md"] {
         let text = tree.get(document).map_or("", |file| file.text.as_str());
-        let missing = codes.iter().filter(|code| !text.contains(&format!("`{code}`")));
-        complaints.extend(missing.map(|code| format!("{LIST}: {document} does not name `{code}`")));
+        let codes = judge::TRAPS.iter().map(|trap| trap.code);
+        let missing = codes.filter(|code| !text.contains(&format!("`{code}`")));
+        complaints.extend(
+            missing.map(|code| format!("crates/judge/src/traps.rs: {document} does not name `{code}`")),
+        );
     }
     complaints
 }
@@ -153,11 +153,12 @@ mod tests {
 
     #[test]
     fn a_trap_that_nothing_documents_is_found() {
-        let list = ("crates/judge/src/traps.rs", "trap(\"steal\", x),\n    trap(\"thermal\", y),");
-        let guide = ("docs/guide.md", "| `steal` | `thermal` |");
-        let complaints = traps(&tree(&[list, guide, ("docs/methodology.md", "`steal`")]));
+        let all: String = judge::TRAPS.iter().map(|trap| format!("`{}` ", trap.code)).collect();
+        let remarks = ("docs/remarks.md", all.as_str());
+        let complaints =
+            traps(&tree(&[remarks, ("docs/methodology.md", &all.replace("`thermal`", "thermal"))]));
         assert_eq!(complaints, ["crates/judge/src/traps.rs: docs/methodology.md does not name `thermal`"]);
-        assert_eq!(traps(&tree(&[list, guide, ("docs/methodology.md", "`steal` `thermal`")])), NONE);
+        assert_eq!(traps(&tree(&[remarks, ("docs/methodology.md", &all)])), NONE);
     }
 
     #[test]

@@ -9,6 +9,8 @@ use model::workload::{Access, CacheMode, DataWork};
 
 use crate::{JudgeInput, TrapFinding};
 
+traps!(served_from_page_cache, cache_not_cold, below_os_cache, server_cache, several_passes, read_ahead);
+
 /// If more than this share of bytes came from memory, and none should have, the test measured something else.
 const CONTAMINATION: f64 = 0.05;
 /// A set counts as cold if no more than this share of it is resident.
@@ -33,7 +35,7 @@ const HELD: f64 = 0.5;
 const PAGE_BYTES: u64 = 4096;
 
 /// Bytes that came from memory instead of the device.
-pub(super) fn served_from_page_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn served_from_page_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| data.reads() && !data.direct)?;
     // The share resident at the start counts if no device does, or if compression leaves fewer bytes on it.
     let residency = || input.record.residency.as_ref().and_then(|residency| residency.before);
@@ -64,7 +66,7 @@ pub(super) fn served_from_page_cache(input: &JudgeInput<'_>) -> Option<TrapFindi
 }
 
 /// Pages that could not be dropped before a cold read.
-pub(super) fn cache_not_cold(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn cache_not_cold(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let is_cold = matches!(input.plan.cache, CacheMode::Cold | CacheMode::DropAll);
     let _ = input.data_in_files().filter(|data| data.reads() && !data.direct && is_cold)?;
     let share = input.record.residency.as_ref()?.before.filter(|share| *share > COLD)?;
@@ -76,7 +78,7 @@ pub(super) fn cache_not_cold(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 }
 
 /// A cache in a host, an array, a controller or the drive itself.
-pub(super) fn below_os_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn below_os_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let _ = input.data_in_files().filter(|data| data.reads() && !is_asked_warm(input, data))?;
     let reread = input.probes?.reread.as_ref()?;
     let is_faster = |first_ns: u64, second_ns: u64| {
@@ -114,7 +116,7 @@ pub(super) fn below_os_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 }
 
 /// A server whose memory may have answered.
-pub(super) fn server_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn server_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let _ = input.data_in_files().filter(|data| data.reads() && !is_asked_warm(input, data))?;
     if input.target().backing != Backing::RemoteOrUserSpace {
         return None;
@@ -145,7 +147,7 @@ fn is_asked_warm(input: &JudgeInput<'_>, data: &DataWork) -> bool {
 }
 
 /// The same data read more than once, the first time more slowly: something below kept it.
-pub(super) fn several_passes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn several_passes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| data.direct && data.verb == DataVerb::Read)?;
     if input.record.passes < AGAIN || input.rate_is_given() {
         return None;
@@ -172,7 +174,7 @@ fn first_and_later(input: &JudgeInput<'_>, blocks: u64) -> Option<(f64, f64)> {
 }
 
 /// Bytes that the kernel fetched and nobody asked for.
-pub(super) fn read_ahead(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn read_ahead(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| data.verb == DataVerb::Read && !data.direct)?;
     let ratio = input.ratio().filter(|ratio| *ratio > 1.1)?;
     // Another trap reports the reads of others.

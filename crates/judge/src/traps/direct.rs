@@ -11,6 +11,8 @@ use model::workload::{DataVerb, Engine, SyncMode};
 
 use crate::{JudgeInput, TrapFinding};
 
+traps!(unwritten_extents, o_direct_ineffective, device_disagrees, counters_disagree, depth_not_reached);
+
 /// Direct I/O and the device's counters must agree within this share; they differ by permilles where all is well.
 const AGREEMENT: f64 = 0.02;
 /// Below this share of bytes, a direct test did not reach the device at all.
@@ -36,7 +38,7 @@ pub fn disagreement(record: &PhaseRecord, phase: &PlannedPhase) -> Option<f64> {
 }
 
 /// Reads of data that was never written: the file system answers them with zeros, without the device.
-pub(super) fn unwritten_extents(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn unwritten_extents(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let extents = input.record.extents.as_ref()?;
     let share = extents.hole_share + extents.unwritten_share;
     (share > NEGLIGIBLE).then(|| {
@@ -108,7 +110,7 @@ fn why_buffered(input: &JudgeInput<'_>) -> Advice {
 }
 
 /// The device's bytes differ from the application's.
-pub(super) fn device_disagrees(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn device_disagrees(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let _ = disagreement(input.record, input.phase)?;
     let ratio = input.ratio()?;
     if o_direct_ineffective(input).is_some() || unwritten_extents(input).is_some() {
@@ -138,7 +140,7 @@ pub(super) fn device_disagrees(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 }
 
 /// Two counters of the kernel for the same bytes differ.
-pub(super) fn counters_disagree(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn counters_disagree(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files()?;
     if !input.is_on_devices() {
         return None;
@@ -164,7 +166,7 @@ pub(super) fn counters_disagree(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 }
 
 /// Operations in flight that the device never saw: "asynchronous" calls that waited somewhere above it.
-pub(super) fn depth_not_reached(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn depth_not_reached(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let _ = input.data_in_files().filter(|data| data.direct)?;
     let _ = input.device()?;
     if input.phase.engine != Engine::Uring || !input.is_on_devices() || input.rate_is_given() {

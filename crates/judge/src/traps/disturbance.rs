@@ -7,6 +7,8 @@ use model::finding::Finding;
 
 use crate::{JudgeInput, TrapFinding, disturbance};
 
+traps!(foreign_io, steal, cpu_contention, thermal, upkeep);
+
 /// Throttling of all CPUs together, up to which no loss shows. Laptops throttle now and then.
 const THROTTLED_PER_SECOND: f64 = 1.0;
 
@@ -19,14 +21,14 @@ pub(super) fn foreign_io(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 }
 
 /// CPU time that the hypervisor gave to others.
-pub(super) fn steal(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn steal(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let steal = input.record.budget.as_ref()?.steal;
     (steal > SHARE_MAX)
         .then(|| TrapFinding::new(Finding::Steal { stolen_share: Share(steal) }, [Advice::QuietHost {}]))
 }
 
 /// Drives or CPUs that slow down because they are hot.
-pub(super) fn thermal(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn thermal(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let conditions = input.record.conditions.as_ref()?;
     let hot = conditions.drives.iter().find_map(|drive| {
         let limit = drive.celsius_max?;
@@ -47,7 +49,7 @@ pub(super) fn thermal(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 }
 
 /// Arrays and file systems that work on themselves.
-pub(super) fn upkeep(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn upkeep(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let conditions = input.record.conditions.as_ref()?;
     let own: Vec<_> = conditions.upkeep.iter().filter(|upkeep| upkeep.is_of_target).cloned().collect();
     if !own.is_empty() {
@@ -62,7 +64,7 @@ pub(super) fn upkeep(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 
 /// Threads that had to wait for a CPU. More threads than CPUs wait for each other, which is no disturbance from outside:
 /// there, the CPU time of others counts.
-pub(super) fn cpu_contention(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn cpu_contention(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let waited = input.record.budget.as_ref()?.run_queue;
     let cpus = input.environment.cpus;
     let others = disturbance::of(input, |_| false).others_cpus;

@@ -9,6 +9,15 @@ use model::workload::SyncMode;
 
 use crate::{JudgeInput, TrapFinding};
 
+traps!(
+    nothing_durable,
+    durability_void,
+    flush_too_fast,
+    absorbed_by_page_cache,
+    amplification,
+    volatile_write_cache,
+);
+
 /// A flush of a volatile cache that takes less than this stored nothing: it is little more than the round trip to a
 /// device.
 const FLUSH_NS_MIN: u64 = 20_000;
@@ -20,7 +29,7 @@ const CACHE_SHARE_MAX: f64 = 1.0 / 3.0;
 const SYNC_IS_OFF: &[&str] = &["volatile", "fsync=volatile", "journal_flush_disabled"];
 
 /// Writes that nobody asked to be durable.
-pub(super) fn nothing_durable(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn nothing_durable(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files()?;
     let is_sent = data.sync == SyncMode::Close && input.target().backing == Backing::RemoteOrUserSpace;
     (data.writes() && !data.direct && !data.sync.is_durable() && !is_sent).then(|| {
@@ -30,7 +39,7 @@ pub(super) fn nothing_durable(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 }
 
 /// Mount options that make syncs meaningless.
-pub(super) fn durability_void(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn durability_void(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let syncs = match (input.data_in_files(), input.files()) {
         (Some(data), _) => data.verb == DataVerb::Fsync || (data.writes() && data.sync.is_durable()),
         (None, Some(files)) => files.sync != SyncMode::None,
@@ -49,7 +58,7 @@ pub(super) fn durability_void(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 }
 
 /// Flushes that are faster than any medium.
-pub(super) fn flush_too_fast(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn flush_too_fast(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let _ = input.data_in_files().filter(|data| data.verb == DataVerb::Fsync)?;
     let leaves = || input.target().device_stack.iter().filter(|device| device.is_leaf());
     let leaf = leaves().find(|leaf| leaf.write_cache.as_deref() == Some("write back"))?;
@@ -68,7 +77,7 @@ pub(super) fn flush_too_fast(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 }
 
 /// Buffered writes that were replaced in memory before they reached the device.
-pub(super) fn absorbed_by_page_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn absorbed_by_page_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| {
         data.writes() && !data.direct && data.sync == SyncMode::End && data.verb != DataVerb::Fsync
     })?;
@@ -103,7 +112,7 @@ fn compresses(input: &JudgeInput<'_>) -> bool {
 }
 
 /// Bytes and flushes that the device needed for each byte that was made durable.
-pub(super) fn amplification(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn amplification(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let _ = input.data_in_files().filter(|data| data.verb == DataVerb::Fsync)?;
     let ratio = input.ratio()?;
     let flushes = Mean(input.flushes() / input.record.ops.max(1) as f64);
@@ -111,7 +120,7 @@ pub(super) fn amplification(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 }
 
 /// A cache in the device that may have held all of a short test.
-pub(super) fn volatile_write_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn volatile_write_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| data.writes() && data.verb != DataVerb::Fsync)?;
     let leaf = input.target().device_stack.iter().find(|device| {
         device.is_leaf()

@@ -8,12 +8,14 @@ use model::workload::FileVerb;
 
 use crate::{JudgeInput, TrapFinding};
 
+traps!(metadata_cache, inode_search);
+
 /// Operations that take longer than this search for inodes. An inode that is found at once costs some ten microseconds,
 /// a search through thousands of them more than this.
 const SEARCH_NS: u64 = 100_000;
 
 /// Look-ups that memory answered.
-pub(super) fn metadata_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn metadata_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let files = input.files()?;
     let looks_up = matches!(files.verb, FileVerb::Stat | FileVerb::Open | FileVerb::Readdir) || files.missing;
     let fetched = input.device().map(|device| device.bytes_read);
@@ -24,7 +26,7 @@ pub(super) fn metadata_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 }
 
 /// ext4 without a journal, which searches past inodes that were freed a short while ago.
-pub(super) fn inode_search(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn inode_search(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let files = input.files()?;
     let slow = input.record.latency_ns.as_ref().is_some_and(|latency| latency.mean > SEARCH_NS);
     let busy = input.record.budget.as_ref().is_some_and(|budget| budget.kernel + budget.run_queue > 0.8);

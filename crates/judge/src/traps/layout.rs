@@ -9,6 +9,8 @@ use model::target::{Device, DeviceKind};
 
 use crate::{JudgeInput, TrapFinding};
 
+traps!(parity_writes, members_unbalanced, fragmented);
+
 /// Bytes that members read per byte written to the array, above which it reads and writes parity for parts of stripes.
 const PARITY_READS: f64 = 0.1;
 /// The other members wait for one that does this many times the mean work.
@@ -21,7 +23,7 @@ const STRIPED_LEVELS: &[&str] = &["raid0", "raid4", "raid5", "raid6"];
 const EXTENT_BYTES_MIN: u64 = 1 << 20;
 
 /// Reads of the members of an array while it was only written to: parity of parts of stripes.
-pub(super) fn parity_writes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn parity_writes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let record = input.record;
     let raid = input.target().device_stack.iter().find(|device| device.kind == DeviceKind::Raid)?;
     if record.app_bytes_written == 0 || record.app_bytes_read > 0 || !has_level(raid, PARITY_LEVELS) {
@@ -44,7 +46,7 @@ pub(super) fn parity_writes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 }
 
 /// One member that does more than the others.
-pub(super) fn members_unbalanced(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn members_unbalanced(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let raid = input.target().device_stack.iter().find(|device| device.kind == DeviceKind::Raid)?;
     // One mirror may do all the reading. One disk of a linear array may have all the data. A journal gets every write.
     let is_spread =
@@ -85,7 +87,7 @@ fn has_level(raid: &Device, levels: &[&str]) -> bool {
 }
 
 /// Files in many small pieces, on a device that has to seek for each.
-pub(super) fn fragmented(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn fragmented(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let extents = input.record.extents.as_ref().filter(|extents| extents.extents > 0)?;
     let mean_bytes = input.record.workload.size_bytes / extents.extents;
     let spins =

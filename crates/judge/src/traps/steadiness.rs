@@ -8,6 +8,18 @@ use model::run::{INDEPENDENT_PARTS_MIN, Interval};
 
 use crate::{JudgeInput, TrapFinding};
 
+traps!(
+    too_few_samples,
+    not_steady,
+    wide_interval,
+    one_run,
+    rate_dropped,
+    rate_capped,
+    several_modes,
+    one_pass,
+    write_limit,
+);
+
 /// Half the width of the interval, as a share of the rate, that a rate must reach where the user set none.
 const PRECISION: f64 = 0.05;
 /// If a rate falls by this share, something that kept it up ran out.
@@ -31,7 +43,7 @@ const CAP_EVENNESS: f64 = 5.0;
 const CAP_SPREAD: u64 = 20;
 
 /// A test that is too short to show how sure its number is.
-pub(super) fn too_few_samples(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn too_few_samples(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     if input.rate_is_given() || input.record.rate.ops_per_second.is_none() {
         return None;
     }
@@ -105,7 +117,7 @@ fn has_long_sync(input: &JudgeInput<'_>) -> bool {
 }
 
 /// A test without a part that has one rate for long enough.
-pub(super) fn not_steady(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn not_steady(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let steady = input.record.steady.as_ref().filter(|steady| !steady.found)?;
     // The rate into memory is not the number of the row.
     let is_cached = input.record.rate.into_cache_ops_per_second.is_some();
@@ -160,7 +172,7 @@ fn ends(input: &JudgeInput<'_>) -> [f64; 2] {
 }
 
 /// A rate that is known less well than requested.
-pub(super) fn wide_interval(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn wide_interval(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let half = input.half_width()?;
     let wanted = input.plan.until.map_or(PRECISION, |until| until.precision);
     // A row without one rate needs no finding on how well it is known.
@@ -176,7 +188,7 @@ pub(super) fn wide_interval(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 }
 
 /// A single run on a disk that the guests of a host share.
-pub(super) fn one_run(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn one_run(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let is_shared = input.is_on_virtual_disk() && input.is_on_devices();
     let half = input.record.rate.printed_half_width()?;
     if !is_shared || input.plan.repetitions != 1 || input.rate_is_given() {
@@ -256,7 +268,7 @@ pub(super) fn rate_dropped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 }
 
 /// A rate more even than its own latencies allow, which only an imposed limit makes.
-pub(super) fn rate_capped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn rate_capped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let variation = Share(evenness(input)?);
     let latencies = input.record.latency_ns.as_ref()?;
     let (p50_ns, p99_ns) = latencies.p50.zip(latencies.p99)?;
@@ -327,7 +339,7 @@ fn variation(weighted: &[(f64, f64)]) -> Option<f64> {
 }
 
 /// Several kinds of operations, for which a mean says nothing.
-pub(super) fn several_modes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn several_modes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let modes = &input.record.latency_ns.as_ref()?.modes;
     if modes.len() < 2 {
         return None;
@@ -336,7 +348,7 @@ pub(super) fn several_modes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 }
 
 /// A test that ended with the set.
-pub(super) fn one_pass(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn one_pass(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     is_one_pass(input).then(|| {
         let elapsed_seconds = elapsed(input);
         let writes = input.data().is_some_and(|data| data.writes());
@@ -355,7 +367,7 @@ fn is_one_pass(input: &JudgeInput<'_>) -> bool {
 }
 
 /// A test that ended with its part of the write limit.
-pub(super) fn write_limit(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn write_limit(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let limit = input.phase.stop.bytes.filter(|_| input.phase.stop.time_ns.is_some())?;
     (!is_one_pass(input) && input.record.bytes >= limit - limit / 50).then(|| {
         Finding::WriteLimitReached { elapsed_seconds: elapsed(input), limit_bytes: Bytes(limit) }.into()

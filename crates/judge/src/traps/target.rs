@@ -8,11 +8,13 @@ use model::workload::CacheMode;
 
 use crate::{JudgeInput, TrapFinding};
 
+traps!(memory_target, nothing_to_compare, compressible_target);
+
 /// Compressible data that takes less than this share of its bytes was compressed.
 const STORED: f64 = 0.9;
 
 /// A file system in memory.
-pub(super) fn memory_target(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn memory_target(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let reaches = input.data_in_files().is_some() || input.files().is_some();
     (reaches && input.target().backing == Backing::Memory).then(|| {
         let file_system = input.target().file_system.as_str().into();
@@ -21,7 +23,7 @@ pub(super) fn memory_target(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 }
 
 /// A file system whose devices are not known, such as ZFS: answers of its own cache look like storage.
-pub(super) fn nothing_to_compare(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn nothing_to_compare(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| data.reads())?;
     let is_warm = !data.direct && input.plan.cache == CacheMode::Warm;
     (input.target().backing == Backing::Unknown && !is_warm).then(|| {
