@@ -6,7 +6,7 @@ use model::Plan;
 use model::plan::PlannedPhase;
 use model::run::{DeviceFrame, DeviceUse, Environment, Frame, PhaseRecord, TargetProbes};
 use model::target::{Backing, Target};
-use model::workload::{DataWork, Engine, FilesWork};
+use model::workload::{DataWork, FilesWork};
 
 /// Copy-on-write file systems: they write changed data to another place, and keep trees of their own for that. Kernel
 /// threads write these trees, and are charged for them.
@@ -61,7 +61,7 @@ impl<'a> JudgeInput<'a> {
 
     /// Returns true if the operations reach something that has a speed. Those of engines that do nothing do not.
     pub fn is_measured(&self) -> bool {
-        !matches!(self.phase.engine, Engine::Null | Engine::Nop)
+        self.phase.engine.does_io()
     }
 
     /// Returns true if devices of this machine hold the data.

@@ -8,7 +8,7 @@ use model::figure::{
 use model::observation::Observation;
 use model::run::{Budget, Frame, Sensed, SystemUse, WaitChannel, WaitsOf};
 use model::target::{Backing, Device};
-use model::workload::{DataWork, Engine};
+use model::workload::DataWork;
 
 use crate::JudgeInput;
 use crate::experiments::{self, Answers, Flaw, Load, Tested, Told, Unit};
@@ -104,7 +104,7 @@ impl<'a> Reading<'a> {
     pub fn of(input: JudgeInput<'a>) -> Option<Self> {
         let record = input.record;
         let budget = record.budget.clone()?;
-        let is_ring = matches!(input.phase.engine, Engine::Uring | Engine::Sim);
+        let is_ring = input.phase.engine.has_depth();
         let workload = &input.phase.workload;
         let of_workers = || record.wait_channels.iter().filter(|site| site.of == WaitsOf::Workers);
         let running = of_workers().find(|site| site.symbol == "running").map(|site| site.share);

@@ -81,7 +81,6 @@ impl Experiment {
         changed.stop = Stop { time_ns: Some(u64::MAX), passes, bytes: phase.stop.bytes, ops: None };
         changed.group = None;
         let workload = &mut changed.workload;
-        let has_ring = matches!(phase.engine, Engine::Uring | Engine::Sim);
         if let Work::Data(data) = &workload.work {
             let keeps = data.reads() && !data.direct && cache == CacheMode::AsIs && !is_stream;
             if data.verb.is_bytes() || keeps {
@@ -94,7 +93,7 @@ impl Experiment {
                 _ => return None,
             },
             Self::Depth => {
-                if has_ring {
+                if phase.engine.has_depth() {
                     workload.iodepth = workload.iodepth.checked_mul(FACTOR)?;
                 } else {
                     workload.threads =

@@ -25,6 +25,7 @@ use crate::workload::{Arrival, CacheMode, DataWork, Engine, Probing, Work, Workl
 use asked::{Asked, Swept, add_possible, check_shares, expand, phase_id};
 pub use checks::shared_directory;
 use checks::{check_buffers, check_cold, check_direct, check_links, check_polling};
+pub use choice::suits_ring;
 use choice::{agree_within_sweeps, choose, depth_notes};
 use dataset::{check_room_for_files, plan_dataset};
 use volume::{
@@ -366,8 +367,7 @@ impl Plan {
             Probing::Reads => !changes,
             Probing::Writes => true,
         };
-        let is_real =
-            phase.workload.data().is_none() || phase.engine.needs_files() || phase.engine == Engine::Sim;
+        let is_real = phase.workload.data().is_none() || phase.engine.does_io();
         let is_tried = is_timed || (self.is_served && experiment::is_counted_stream(phase));
         is_tried && is_allowed && is_real
     }

@@ -11,8 +11,8 @@ use crate::nearest;
 use crate::size;
 use crate::workload::keys::bytes;
 use crate::workload::{
-    Access, CHUNK_BYTES_MAX, DATA_KEYS, DataVerb, DataWork, EngineWord, FILE_KEYS, FileKind, FileVerb,
-    FilesWork, Key, Order, SyncMode, Work, Workload,
+    Access, CHUNK_BYTES_MAX, DATA_KEYS, DataVerb, DataWork, Engine, EngineWord, FILE_KEYS, FileKind,
+    FileVerb, FilesWork, Key, Order, SyncMode, Work, Workload,
 };
 
 /// Most threads, and largest depth of each.
@@ -157,7 +157,7 @@ fn check_fresh(data: &mut DataWork) -> Result<(), String> {
              away"
         ));
     }
-    if let Some(engine @ (EngineWord::Null | EngineWord::Nop)) = data.engine {
+    if let Some(engine) = data.engine.filter(|engine| !Engine::from(*engine).needs_files()) {
         return Err(format!(
             "fresh makes files, which engine={engine} does not touch; leave one of them away"
         ));
@@ -220,7 +220,7 @@ fn check_ring(data: &DataWork) -> Result<(), String> {
                 .into(),
         );
     }
-    if data.iopoll && (data.verb == DataVerb::Fsync || data.sync == SyncMode::Each) {
+    if data.iopoll && data.syncs_each() {
         return Err(
             "iopoll finds the ends of reads and writes only, not of a sync after each; leave iopoll away"
                 .into(),

@@ -33,15 +33,21 @@ pub enum Work {
 }
 
 macro_rules! spec_words {
-    ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $word:literal,)+ }) => {
+    ($(#[$meta:meta])* $name:ident { $($(#[doc = $help:literal])+ $variant:ident = $word:literal,)+ }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-        pub enum $name { $($(#[$variant_meta])* #[serde(rename = $word)] $variant,)+ }
+        pub enum $name { $($(#[doc = $help])+ #[serde(rename = $word)] $variant,)+ }
 
         impl $name {
             /// All values, in the order of the documentation.
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
+
+            /// All words, as the form of a value.
+            pub const FORM: &str = concat!($("|", $word),+).split_at(1).1;
+
+            /// All words with their meanings, as Markdown.
+            pub const HELP: &str = concat!($("`", $word, "`:", $($help),+, " "),+).trim_ascii();
 
             /// Returns the word for it in specs, flags and JSON.
             pub const fn word(self) -> &'static str {
@@ -93,9 +99,9 @@ spec_words! {
         Sync = "sync",
         /// Requests in an io_uring.
         Uring = "uring",
-        /// The full loop without I/O.
+        /// No I/O at all, only the full loop.
         Null = "null",
-        /// The ring's own cost: io_uring requests that do nothing.
+        /// Requests in an io_uring that do nothing.
         Nop = "nop",
     }
 }
@@ -271,10 +277,36 @@ impl SyncMode {
     }
 }
 
+impl From<EngineWord> for Engine {
+    fn from(asked: EngineWord) -> Self {
+        match asked {
+            EngineWord::Sync => Self::Sync,
+            EngineWord::Uring => Self::Uring,
+            EngineWord::Null => Self::Null,
+            EngineWord::Nop => Self::Nop,
+        }
+    }
+}
+
 impl Engine {
+    /// Returns true if its operations reach something that has a speed.
+    pub fn does_io(self) -> bool {
+        !matches!(self, Self::Null | Self::Nop)
+    }
+
     /// Returns true if it works on files of the data set.
     pub fn needs_files(self) -> bool {
-        matches!(self, Self::Sync | Self::Uring | Self::Stdio)
+        self.does_io() && self != Self::Sim
+    }
+
+    /// Returns true if it makes an io_uring in each thread.
+    pub fn has_ring(self) -> bool {
+        matches!(self, Self::Uring | Self::Nop)
+    }
+
+    /// Returns true if a thread keeps several operations in flight. Otherwise, depth is made of threads.
+    pub fn has_depth(self) -> bool {
+        !matches!(self, Self::Sync | Self::Stdio)
     }
 }
 

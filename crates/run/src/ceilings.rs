@@ -87,7 +87,7 @@ impl Ceilings {
     ) -> Self {
         let (has_data, has_ring) = (
             plan.phases.iter().any(|phase| phase.workload.data().is_some()),
-            plan.phases.iter().any(|phase| matches!(phase.engine, Engine::Uring | Engine::Nop)),
+            plan.phases.iter().any(|phase| phase.engine.has_ring()),
         );
         let timer = Timer::best().anchored();
         let null = |depth| Some(loop_ns(NullEngine::new(depth, 4096), timer, time));
@@ -157,9 +157,9 @@ impl Ceilings {
         let rate = record.rate.whole_ops_per_second?;
         // Threads without a CPU of their own do not add up.
         let lanes = f64::from(record.workload.threads.min(cpus).max(1));
-        let own = match record.engine.name.as_str() {
-            "null" | "nop" | "sim" => None,
-            "uring" => self.nop,
+        let own = match Engine::from_word(&record.engine.name) {
+            Some(engine) if !engine.needs_files() => None,
+            Some(engine) if engine.has_ring() => self.nop,
             _ => self.null,
         };
         let own_loop = own

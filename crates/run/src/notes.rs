@@ -3,9 +3,8 @@
 use model::advice::Advice;
 use model::figure::Count;
 use model::finding::Finding;
-use model::plan::PlannedPhase;
+use model::plan::{PlannedPhase, suits_ring};
 use model::run::{Note, PhaseRecord};
-use model::workload::{DataVerb, SyncMode};
 
 use crate::record::PhaseTotals;
 
@@ -26,13 +25,7 @@ pub fn notes(phase: &PlannedPhase, measured: &PhaseTotals, record: &PhaseRecord)
     }
     if let Some(asked) = &phase.instead_of {
         let (depth, threads) = (Count(asked.iodepth.into()), Count(asked.threads.into()));
-        let would_be_ring = asked.data().is_some_and(|data| {
-            data.direct
-                && data.verb != DataVerb::Fsync
-                && data.sync != SyncMode::Each
-                && data.engine.is_none()
-        });
-        let finding = match would_be_ring {
+        let finding = match suits_ring(asked) {
             true => Finding::ThreadsForRing { depth, threads },
             false => Finding::ThreadsForDepth { depth, threads },
         };

@@ -149,7 +149,7 @@ pub fn record(
     features.extend(circumstances.near.map(|cpus| format!("near_device_cpus={}", cpus.len())));
     features.extend(measured.features.iter().cloned());
     // Operations that never reach a device or a cache say nothing about either.
-    let touches_files = data.is_none() || phase.engine.needs_files() || phase.engine == Engine::Sim;
+    let touches_files = data.is_none() || phase.engine.does_io();
     let mut workload_record = WorkloadRecord::new(workload, measured.size_bytes, measured.files, plan.cache);
     workload_record.rate_ops_per_second = measured.rate_ops_per_second;
     let untried = untried(phase, repetition, status, "");

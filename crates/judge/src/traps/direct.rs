@@ -7,7 +7,7 @@ use model::finding::Finding;
 use model::plan::PlannedPhase;
 use model::run::{Interval, PhaseRecord};
 use model::target::Backing;
-use model::workload::{DataVerb, Engine, SyncMode};
+use model::workload::{DataVerb, Engine};
 
 use crate::{JudgeInput, TrapFinding};
 
@@ -28,9 +28,8 @@ const DEPTH_MIN: f64 = 4.0;
 /// applies to tests in which both must be equal: direct reads and writes of a file that is fully written. Writes of a
 /// new file allocate space, which also moves bytes on the device.
 pub fn disagreement(record: &PhaseRecord, phase: &PlannedPhase) -> Option<f64> {
-    let data =
-        phase.workload.data().filter(|data| data.direct && !data.fresh && data.verb != DataVerb::Fsync)?;
-    if !phase.engine.needs_files() || data.sync == SyncMode::Each {
+    let _ = phase.workload.data().filter(|data| data.direct && !data.fresh && !data.syncs_each())?;
+    if !phase.engine.needs_files() {
         return None;
     }
     let ratio = record.device.as_ref()?.bytes_per_app_byte?;
@@ -64,9 +63,8 @@ pub(crate) fn o_direct_ineffective(input: &JudgeInput<'_>) -> Option<TrapFinding
         .and_then(|residency| Some(residency.after? - residency.before.unwrap_or(0.0)))
         .filter(|grown| visited > 0.0 && *grown > NEGLIGIBLE && grown / visited > INEFFECTIVE);
     // Each sync writes metadata, and dirties its pages first.
-    let is_synced = data.verb == DataVerb::Fsync || data.sync == SyncMode::Each;
-    let dirtied =
-        dirtied_share(input).filter(|share| AS_MUCH.contains(share) && !is_synced && may_buffer(input));
+    let dirtied = dirtied_share(input)
+        .filter(|share| AS_MUCH.contains(share) && !data.syncs_each() && may_buffer(input));
     let file_system = input.target().file_system.as_str().into();
     let finding = match (missing, cached, dirtied) {
         (Some(ratio), ..) => Finding::DirectMissedDevice { moved_share: Share(ratio), file_system },

@@ -6,7 +6,7 @@ use crate::size;
 use crate::spec;
 use crate::target::{Backing, Target};
 use crate::trouble::Trouble;
-use crate::workload::{CacheMode, Engine, FileKind, FilesWork};
+use crate::workload::{CacheMode, FileKind, FilesWork};
 
 /// Divisor of the memory: the buffers of one test may take a quarter.
 const BUFFER_SHARE: u64 = 4;
@@ -71,12 +71,9 @@ pub(super) fn check_buffers(phases: &[PlannedPhase], machine: &Machine) -> Resul
     for phase in phases {
         let workload = &phase.workload;
         let Some(data) = workload.data() else { continue };
-        // A thread with a ring has one pool for everything in flight. A pool has at least a megabyte, and at least two
-        // blocks more than are in flight.
-        let (workers, iodepth) = match phase.engine {
-            Engine::Uring | Engine::Stdio => (workload.threads, u64::from(workload.iodepth)),
-            _ => (workload.in_flight(), 1),
-        };
+        // A thread has one pool for everything in flight. A pool has at least a megabyte, and at least two blocks more
+        // than are in flight.
+        let (workers, iodepth) = (workload.threads, u64::from(workload.iodepth));
         let blocks = |count: u64| data.block_bytes.saturating_mul(count);
         let read_bytes = if data.reads() { blocks(iodepth) } else { 0 };
         let pool_bytes = if data.writes() { blocks(iodepth + 2).max(POOL_BYTES_MIN) } else { 0 };

@@ -6,7 +6,7 @@ use crate::size;
 use crate::spec;
 use crate::target::Backing;
 use crate::trouble::Trouble;
-use crate::workload::{DataVerb, DataWork, Engine, EngineWord, SyncMode, Workload};
+use crate::workload::{DataVerb, DataWork, Engine, Workload};
 
 /// Chooses how a test is issued, and the test that runs in its place where that way has no depth.
 ///
@@ -24,15 +24,12 @@ pub(super) fn choose(
     let io_uring_refused = ring_refused(asked, machine);
     let engine = match data.engine {
         _ if data.verb.is_stdio() => Engine::Stdio,
-        Some(EngineWord::Sync) => Engine::Sync,
-        Some(EngineWord::Uring) => Engine::Uring,
-        Some(EngineWord::Null) => Engine::Null,
-        Some(EngineWord::Nop) => Engine::Nop,
+        Some(asked) => asked.into(),
         None if data.iopoll || data.sqpoll => Engine::Uring,
         None if suits_ring(asked) && io_uring_refused.is_none() => Engine::Uring,
         None => Engine::Sync,
     };
-    if let (Engine::Uring | Engine::Nop, Some(reason)) = (engine, io_uring_refused) {
+    if let Some(reason) = io_uring_refused.filter(|_| engine.has_ring()) {
         let mut remedy = format!("leave {} away", ring_words(data).join(" and "));
         if engine == Engine::Uring {
             remedy.push_str(": depth is then made of threads");
@@ -41,7 +38,7 @@ pub(super) fn choose(
             Trouble::new(format!("run `{}` with io_uring", spec::print(asked)), reason).remedy(remedy)
         );
     }
-    if engine == Engine::Sync && asked.in_flight() > spec::CONCURRENCY_MAX {
+    if !engine.has_depth() && asked.in_flight() > spec::CONCURRENCY_MAX {
         return Err(Trouble::new(
             format!("run `{}`", spec::print(asked)),
             format!(
@@ -52,7 +49,7 @@ pub(super) fn choose(
         )
         .remedy("ask for less depth or fewer threads"));
     }
-    let instead = (engine == Engine::Sync && asked.iodepth > 1).then(|| {
+    let instead = (!engine.has_depth() && asked.iodepth > 1).then(|| {
         Workload { threads: asked.in_flight(), iodepth: 1, work: asked.work.clone() }.with_usual_files()
     });
     Ok((engine, instead))
@@ -120,14 +117,9 @@ fn ring_words(data: &DataWork) -> Vec<String> {
 }
 
 /// Returns true if a ring suits a test that names no engine.
-fn suits_ring(asked: &Workload) -> bool {
+pub fn suits_ring(asked: &Workload) -> bool {
     asked.iodepth > 1
-        && asked.data().is_some_and(|data| {
-            data.engine.is_none()
-                && data.direct
-                && data.verb != DataVerb::Fsync
-                && data.sync != SyncMode::Each
-        })
+        && asked.data().is_some_and(|data| data.engine.is_none() && data.direct && !data.syncs_each())
 }
 
 /// Returns notes on why depth became threads, one for each cause, each with the deepest test.

@@ -9,7 +9,7 @@ use crate::size;
 use crate::spec;
 use crate::target::Target;
 use crate::trouble::Trouble;
-use crate::workload::{DataWork, EngineWord, FileKind, FileVerb, SyncMode, Workload};
+use crate::workload::{DataWork, Engine, FileKind, FileVerb, SyncMode, Workload};
 
 /// Smallest data set, unless a size is asked for. Below it, device caches and start-up dominate.
 pub const DATASET_BYTES_MIN: u64 = 256 << 20;
@@ -91,7 +91,7 @@ impl Dataset {
     /// Returns the index of the group that a test works on; `None` if it works on no files.
     pub fn group_of(&self, workload: &Workload) -> Option<usize> {
         let data = workload.data()?;
-        if matches!(data.engine, Some(EngineWord::Null | EngineWord::Nop)) {
+        if data.engine.is_some_and(|engine| !Engine::from(engine).needs_files()) {
             return None;
         }
         group_of(&self.groups, workload)

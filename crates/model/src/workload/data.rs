@@ -1,7 +1,7 @@
 //! Tests on data inside large files, and their keys.
 
 use super::keys::{Bytes, Count, Flag, Form, Key, Label, Maybe, Rate, Words, any_verb, keys};
-use super::{Access, Arrival, DataVerb, EngineWord, OpenRate, SyncMode};
+use super::{Access, Arrival, DataVerb, Engine, EngineWord, OpenRate, SyncMode};
 use crate::spec::{CONCURRENCY_MAX, STDIO_BUFFER_BYTES_MAX};
 
 fn in_blocks(work: &DataWork) -> bool {
@@ -102,9 +102,8 @@ keys! {
 
     /// Engine that was asked for; otherwise [`plan`](crate::plan::plan) chooses.
     field engine: Option<EngineWord> = None;
-    key "engine" "sync|uring|null|nop" [engine: Maybe(Words)] for in_blocks, "";
-        label Label::Own(label_of_engine);
-        "plain system calls, io_uring, no I/O at all, io_uring requests that do nothing; skye chooses if absent";
+    key "engine" (EngineWord::FORM) [engine: Maybe(Words)] for in_blocks, "";
+        label Label::Own(label_of_engine); EngineWord::HELP;
 
     /// True if the ring polls the device for completions instead of waiting for interrupts (`IORING_SETUP_IOPOLL`).
     field iopoll: bool = false;
@@ -176,7 +175,7 @@ fn label_of_rate(work: &DataWork) -> Option<String> {
 
 /// Reports show beside the label which of the two real engines was taken.
 fn label_of_engine(work: &DataWork) -> Option<String> {
-    let engine = work.engine.filter(|engine| matches!(engine, EngineWord::Null | EngineWord::Nop))?;
+    let engine = work.engine.filter(|engine| !Engine::from(*engine).does_io())?;
     Some(format!("engine={engine}"))
 }
 
@@ -195,5 +194,10 @@ impl DataWork {
     /// Returns true if it reads data.
     pub fn reads(&self) -> bool {
         self.verb.reads()
+    }
+
+    /// Returns true if it makes each of its writes durable.
+    pub fn syncs_each(&self) -> bool {
+        self.verb == DataVerb::Fsync || self.sync == SyncMode::Each
     }
 }

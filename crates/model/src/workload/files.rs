@@ -37,17 +37,17 @@ keys! {
 
     /// Order in which files are visited.
     field order: Order = Order::Sequential;
-    key "order" "seq|rnd|dir" [order: Words] for any_verb, "";
+    key "order" (Order::FORM) [order: Words] for any_verb, "";
         label Label::Value; "order of the visits: by number, at random, or as the directory lists the files (`stat`, `open`, `unlink`); `seq` if absent";
 
     /// Form of the names.
     field naming: Naming = Naming::Plain;
-    key "names" "plain|number-first|letters-first" [naming: Words] for any_verb, "";
+    key "names" (Naming::FORM) [naming: Words] for any_verb, "";
         label Label::Value; "names are a number, or have up to 12 random letters after or before it; `plain` if absent";
 
     /// Kind of the entries in the set.
     field kind: FileKind = FileKind::File;
-    key "kind" "file|hardlink|symlink" [kind: Words] for |work| work.verb.can_use_links(),
+    key "kind" (FileKind::FORM) [kind: Words] for |work| work.verb.can_use_links(),
         "; create, stat, open and unlink take it";
         label Label::Value; "files, or one file for each thread and links to it; `file` if absent";
 

@@ -230,8 +230,8 @@ macro_rules! keys {
         new($verb:ident: $verb_type:ty $(, $parameter:ident: $parameter_type:ty)*) usual($usual:expr)
         $(
             $( $(#[$doc:meta])* field $field:ident: $type:ty = $default:expr; )*
-            key $name:literal $form:literal [$($access:tt)*] for $takes:expr, $instead:expr;
-                label $label:expr; $help:literal;
+            key $name:literal $form:tt [$($access:tt)*] for $takes:expr, $instead:expr;
+                label $label:expr; $help:expr;
         )*
     ) => {
         $(#[$meta])*
