@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use model::size;
 use model::workload::{DATA_KEYS, DataVerb, DataWork, FILE_KEYS, FileVerb, FilesWork, Key};
 use wording::{FINDING_HELP, FindingHelp};
 
@@ -14,7 +15,11 @@ use crate::limiters;
 fn pages() -> Result<Vec<(PathBuf, String)>> {
     let data: Vec<_> = DataVerb::ALL.iter().map(|verb| (DataWork::new(*verb), verb.word())).collect();
     let files: Vec<_> = FileVerb::ALL.iter().map(|verb| (FilesWork::new(*verb, 1), verb.word())).collect();
+    let file_verbs = FileVerb::ALL.iter().map(|verb| verb_row(verb.word(), verb.help()) + "\n").collect();
     let tables = [
+        ("spec.md", "| verbs on data | one operation | if absent |", data_verbs(false)),
+        ("spec.md", "| verbs on bytes | one operation |", data_verbs(true)),
+        ("spec.md", "| verbs on files | one operation |", file_verbs),
         ("spec.md", "| keys of tests on data and bytes | tests | meaning |", rows(DATA_KEYS, &data)),
         ("spec.md", "| keys of tests on files | tests | meaning |", rows(FILE_KEYS, &files)),
         ("remarks.md", "| code | mark | when | meaning |", codes()),
@@ -31,6 +36,23 @@ fn pages() -> Result<Vec<(PathBuf, String)>> {
     Ok(pages)
 }
 
+/// Returns a row for each verb on blocks, or on bytes.
+fn data_verbs(is_bytes: bool) -> String {
+    let verbs = DataVerb::ALL.iter().filter(|verb| verb.is_bytes() == is_bytes);
+    let row = |verb: &DataVerb| {
+        let DataWork { access, block_bytes, direct, .. } = DataWork::new(*verb);
+        let (size, cache) = (size::exact(block_bytes), if direct { "direct" } else { "buffered" });
+        let usual = if is_bytes { String::new() } else { format!(" `{access}{size}`, {cache} |") };
+        format!("{}{usual}\n", verb_row(verb.word(), verb.help()))
+    };
+    verbs.map(row).collect()
+}
+
+/// Returns the cells that each verb has: its word and its help.
+fn verb_row(word: &str, help: &str) -> String {
+    format!("| `{word}` | {} |", help.trim_end_matches('.'))
+}
+
 /// Returns a row for each code of findings.
 fn codes() -> String {
     let row = |FindingHelp { code, mark, when, meaning }: &FindingHelp| {
@@ -41,17 +63,17 @@ fn codes() -> String {
 
 /// Returns a row with the codes of findings, by the trust that their marks leave.
 fn trust() -> String {
-    let cell = |is_it: fn(&str) -> bool| {
-        let codes = FINDING_HELP.iter().filter(|about| is_it(about.mark));
-        codes.map(|about| format!("`{}`", about.code)).collect::<Vec<_>>().join(" ")
-    };
-    let cells = [
-        cell(|mark| mark == "`!`"),
-        cell(|mark| mark == "`?`"),
-        cell(|mark| mark.contains(['!', '?']) && mark.len() > 3),
-        cell(|mark| !mark.contains(['!', '?'])),
-    ];
-    format!("| {} |\n", cells.join(" | "))
+    let mut cells = [const { String::new() }; 4];
+    for FindingHelp { code, mark, .. } in FINDING_HELP {
+        let column = match *mark {
+            "`!`" => 0,
+            "`?`" => 1,
+            mark if mark.contains(['!', '?']) => 2,
+            _ => 3,
+        };
+        cells[column].push_str(&format!(" `{code}`"));
+    }
+    format!("|{} |\n", cells.join(" |"))
 }
 
 /// Returns a row for each key, with the tests that take it.

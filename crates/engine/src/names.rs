@@ -30,6 +30,9 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Kinds of files that tests make.
+    pub const FILES: [Self; 4] = [Self::File, Self::Renamed, Self::Link, Self::Symlink];
+
     /// First letter of the names of this kind.
     pub const fn letter(self) -> char {
         self as u8 as char

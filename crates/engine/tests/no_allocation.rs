@@ -38,7 +38,7 @@ use engine::verb::{Mix, Read, Rewrite, RewriteAndReread, RewriteDurably, Update,
 use engine::worker::{Layout, Limits, Progress, Stamping, Worker, WorkerParts};
 use engine::zones::{Board, CachedRead, DurableZeros, Mover, Scan, Task};
 use model::sim::SimDevice;
-use model::workload::Engine;
+use model::workload::{DataVerb, Engine, FileVerb};
 use rustix::fs::MemfdFlags;
 
 struct Counting;
@@ -216,11 +216,11 @@ fn bytes<B: ByteCalls>(calls: impl FnOnce(Vec<OwnedFd>) -> B, writes: bool) -> u
 
 fn add_bytes(loops: &mut Loops) {
     let mut add = |name: &str, run: fn() -> u64| loops.push((format!("bytes, {name}"), Box::new(run)));
-    add("write", || bytes(SystemCalls::new, true));
-    add("read", || bytes(SystemCalls::new, false));
-    add("putc", || bytes(|files| Stream::<false>::new(files, true, None), true));
-    add("getc", || bytes(|files| Stream::<false>::new(files, false, None), false));
-    add("getc_unlocked", || bytes(|files| Stream::<true>::new(files, false, None), false));
+    add("byte-write", || bytes(SystemCalls::new, true));
+    add("byte-read", || bytes(SystemCalls::new, false));
+    add("putc-write", || bytes(|files| Stream::<false>::new(files, true, None), true));
+    add("getc-read", || bytes(|files| Stream::<false>::new(files, false, None), false));
+    add("getc-read unlocked", || bytes(|files| Stream::<true>::new(files, false, None), false));
 }
 
 /// Makes as many passes over a file as the other loops have intervals.
@@ -494,14 +494,19 @@ fn the_measuring_loops_allocate_nothing() {
     add_pacings(&mut loops, "write", Write);
     add_pacings(&mut loops, "rewrite", Rewrite);
     add_pacings(&mut loops, "rewrite and reread", RewriteAndReread);
-    add_pacings(&mut loops, "write durably", WriteDurably);
+    add_pacings(&mut loops, "fsync", WriteDurably);
     add_pacings(&mut loops, "rewrite durably", RewriteDurably);
-    add_pacings(&mut loops, "mix", Mix::<false>::new(50, 3));
-    add_pacings(&mut loops, "mix durably", Mix::<true>::new(50, 3));
-    add_pacings(&mut loops, "update", Update::<false>::new(50, 3));
+    add_pacings(&mut loops, "rw", Mix::<false>::new(50, 3));
+    add_pacings(&mut loops, "rw durably", Mix::<true>::new(50, 3));
+    add_pacings(&mut loops, "rw with update", Update::<false>::new(50, 3));
     add_bytes(&mut loops);
     add_zones(&mut loops);
     add_files(&mut loops);
+    let words = DataVerb::ALL.iter().map(|verb| verb.word());
+    for word in words.chain(FileVerb::ALL.iter().map(|verb| verb.word())) {
+        let is_named = |(name, _): &(String, Loop)| name.split([' ', ',']).any(|part| part == word);
+        assert!(loops.iter().any(is_named), "no loop of {word}");
+    }
     let threads: Vec<_> = loops.into_iter().map(|(name, run)| (name, thread::spawn(run))).collect();
     let mut allocating = Vec::new();
     for (name, thread) in threads {

@@ -54,6 +54,11 @@ macro_rules! spec_words {
                 match self { $(Self::$variant => $word,)+ }
             }
 
+            /// Returns its meaning, as Markdown.
+            pub const fn help(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($help),+).trim_ascii(),)+ }
+            }
+
             /// Returns the value of a word.
             pub fn from_word(word: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|value| value.word() == word)
@@ -71,23 +76,23 @@ macro_rules! spec_words {
 spec_words! {
     /// Unit that counts as one operation on data; its steps are the calls that it makes.
     DataVerb {
-        /// One read of a block.
+        /// Reads a block.
         Read = "read",
-        /// One write of a block.
+        /// Writes a block.
         Write = "write",
-        /// A read or a write of a block, drawn by [`DataWork::read_percent`].
+        /// Reads or writes a block, chosen at random.
         Rw = "rw",
-        /// A read and a write of the same block, its bytes counted once; with [`DataWork::reread`] another read of it.
+        /// Reads a block and writes it back; its bytes count once.
         Rewrite = "rewrite",
-        /// A write of a block and an `fdatasync`.
+        /// Writes a block, then `fdatasync`.
         Fsync = "fsync",
-        /// One `write` of one byte.
+        /// One `write` of a single byte, in sequence, through the page cache.
         ByteWrite = "byte-write",
-        /// One `read` of one byte.
+        /// One `read` of a single byte, in sequence, through the page cache.
         ByteRead = "byte-read",
-        /// One `putc`: one byte into the buffer of the C library.
+        /// One `putc`: a byte into the C library's buffer.
         PutcWrite = "putc-write",
-        /// One `getc`: one byte out of the buffer of the C library.
+        /// One `getc`: a byte out of the C library's buffer.
         GetcRead = "getc-read",
     }
 }
@@ -127,25 +132,25 @@ spec_words! {
 spec_words! {
     /// Unit that counts as one operation on files; its steps are the calls that it makes.
     FileVerb {
-        /// `openat(O_CREAT|O_EXCL)`, a write if the file has a size, `close`.
+        /// `openat` of a new name, a write if files have a size, `close`.
         Create = "create",
-        /// `fstatat` of one name.
+        /// `fstatat` of a name.
         Stat = "stat",
-        /// `openat(O_RDONLY)`, `close`.
+        /// `openat` for reading, `close`.
         Open = "open",
-        /// One entry returned by `getdents64`.
+        /// One entry that `getdents64` returns.
         Readdir = "readdir",
-        /// `renameat` within the directory.
+        /// `renameat` within its directory.
         Rename = "rename",
         /// `linkat`: a second name for the file.
         Link = "link",
-        /// `symlinkat` to the file.
+        /// `symlinkat`: a link to the file.
         Symlink = "symlink",
-        /// `unlinkat` of one file.
+        /// `unlinkat` of a file.
         Unlink = "unlink",
-        /// `mkdirat` of one directory.
+        /// `mkdirat` of a directory.
         Mkdir = "mkdir",
-        /// `unlinkat(AT_REMOVEDIR)` of one empty directory.
+        /// `unlinkat` of an empty directory.
         Rmdir = "rmdir",
     }
 }
@@ -238,6 +243,20 @@ spec_words! {
 }
 
 impl DataVerb {
+    /// Returns the pattern of a test that names none.
+    fn pattern(self) -> (Access, u64) {
+        match self {
+            Self::Rw | Self::Fsync => (Access::Random, 4 << 10),
+            _ if self.is_bytes() => (Access::Sequential, 1),
+            _ => (Access::Sequential, 1 << 20),
+        }
+    }
+
+    /// Returns true if a test that does not say otherwise bypasses the page cache.
+    fn is_direct(self) -> bool {
+        self != Self::Rewrite && !self.is_bytes()
+    }
+
     /// Returns true if one operation is one byte.
     pub fn is_bytes(self) -> bool {
         matches!(self, Self::ByteWrite | Self::ByteRead) || self.is_stdio()
@@ -348,6 +367,11 @@ impl fmt::Display for Arrival {
 }
 
 impl FileVerb {
+    /// Returns true if it works on files that must exist before.
+    pub fn visits_files(self) -> bool {
+        !matches!(self, Self::Create | Self::Mkdir | Self::Rmdir)
+    }
+
     /// Returns true if each operation takes an inode.
     pub fn takes_inodes(self) -> bool {
         matches!(self, Self::Create | Self::Mkdir | Self::Symlink)

@@ -37,7 +37,7 @@ use crate::drive::{self, Drive, Expected};
 use crate::removal::DIRECTORY_FLAGS;
 use crate::steady_state;
 use crate::worker_pool::{Mailbox, Work, WorkerPool, place_near};
-use verbs::{MeasuredRound, WithVerb, with_verb};
+use verbs::{Change, MeasuredRound, WithVerb, change, with_verb};
 
 pub use verbs::steps;
 
@@ -63,8 +63,8 @@ pub fn rules(plan: &Plan) -> Vec<NameRule> {
     let levels = all().map(|work| work.levels).max().unwrap_or(1);
     let dirs = all().map(|work| work.dirs).max().unwrap_or(1);
     let spelled = |letters: Option<Letters>| {
-        let kinds = [Kind::File, Kind::Renamed, Kind::Link, Kind::Symlink];
-        let mut rules: Vec<_> = kinds.map(|kind| NameRule::files(kind.letter(), FILE_DIGITS, files)).into();
+        let file = |kind: Kind| NameRule::files(kind.letter(), FILE_DIGITS, files);
+        let mut rules: Vec<_> = Kind::FILES.map(file).into();
         rules.push(NameRule::directories(Kind::Directory.letter(), FILE_DIGITS, files, vec![]));
         rules.into_iter().map(move |rule: NameRule| rule.lettered(letters))
     };
@@ -424,11 +424,8 @@ impl Rounds<'_, '_> {
 }
 
 fn visited(work: &FilesWork, set: &FileSet) -> u64 {
-    match work.verb {
-        FileVerb::Create | FileVerb::Mkdir | FileVerb::Rmdir => work.files,
-        _ if work.missing => work.files,
-        _ => set.made.iter().sum::<u64>().max(1),
-    }
+    let is_of_set = work.verb.visits_files() && !work.missing;
+    if is_of_set { set.made.iter().sum::<u64>().max(1) } else { work.files }
 }
 
 fn order(pool: &mut WorkerPool<Command, Report>, members: std::ops::Range<usize>, command: Command) {
@@ -561,11 +558,11 @@ impl Member {
 
     /// Returns the visits of a round, in its order.
     fn visits(&self) -> Visits {
-        let makes = matches!(self.work.verb, FileVerb::Create | FileVerb::Mkdir) || self.work.missing;
-        let files = match self.work.verb {
-            _ if makes => self.files,
-            FileVerb::Rmdir => self.dirs_made,
-            _ => self.made,
+        let files = match change(self.work.verb) {
+            _ if self.work.missing => self.files,
+            Change::Removed(Kind::Directory) => self.dirs_made,
+            _ if self.work.verb.visits_files() => self.made,
+            _ => self.files,
         };
         Visits { first: self.first, files, order: self.order(files) }
     }
@@ -578,11 +575,11 @@ impl Member {
         deadline_ns: u64,
     ) -> (Round, bool) {
         let rest = Visits::in_sequence(self.first + self.made, self.files - self.made);
-        match self.work.verb {
+        match change(self.work.verb) {
             _ if self.work.missing => (nothing(), true),
-            FileVerb::Create => self.remove_files(names, place, deadline_ns),
-            FileVerb::Mkdir => (nothing(), true),
-            FileVerb::Rmdir => {
+            Change::Made(Kind::File) => self.remove_files(names, place, deadline_ns),
+            Change::Made(Kind::Directory) => (nothing(), true),
+            Change::Removed(Kind::Directory) => {
                 let mut mkdir = Mkdir::new(names, Kind::Directory, Kind::Directory, false);
                 let all = Visits::in_sequence(self.first, self.files);
                 let (round, is_whole) = self.quietly(&mut mkdir, place, all, deadline_ns);
@@ -657,38 +654,35 @@ impl Member {
         let visited = Visits { files: done, ..visits };
         let unlink = |kind| Unlink::new(names, kind, kind, false);
         let rmdir = || Rmdir::new(names, Kind::Directory, Kind::Directory, false);
-        match self.work.verb {
+        match change(self.work.verb) {
             _ if self.work.missing => (nothing(), true),
-            FileVerb::Create if done == self.files || self.work.order == Order::Sequential => {
+            Change::Nothing => (nothing(), true),
+            Change::Made(Kind::File) if done == self.files || self.work.order == Order::Sequential => {
                 self.made = done;
                 (nothing(), true)
             }
-            FileVerb::Create => self.quietly(&mut unlink(Kind::File), place, visited, deadline_ns),
-            FileVerb::Rename => {
+            Change::Made(Kind::Directory) => self.quietly(&mut rmdir(), place, visited, deadline_ns),
+            Change::Made(kind) => self.quietly(&mut unlink(kind), place, visited, deadline_ns),
+            Change::Renamed => {
                 let mut back = Rename::new(names, Kind::Renamed, Kind::File, false);
                 self.quietly(&mut back, place, visited, deadline_ns)
             }
-            FileVerb::Link => self.quietly(&mut unlink(Kind::Link), place, visited, deadline_ns),
-            FileVerb::Symlink => self.quietly(&mut unlink(Kind::Symlink), place, visited, deadline_ns),
-            FileVerb::Mkdir => self.quietly(&mut rmdir(), place, visited, deadline_ns),
-            // After a partial read of a directory, the remaining names are unknown.
-            FileVerb::Unlink if self.work.order == Order::Directory => {
-                let is_whole = done == self.made;
-                self.made = 0;
-                (nothing(), is_whole)
-            }
-            FileVerb::Unlink => {
-                let settled =
-                    self.quietly_each(&mut unlink(Kind::File), place, self.rest_of(done), deadline_ns);
-                self.made = 0;
-                settled
-            }
-            FileVerb::Rmdir => {
+            Change::Removed(Kind::Directory) => {
                 let settled = self.quietly_each(&mut rmdir(), place, self.rest_of(done), deadline_ns);
                 self.dirs_made = 0;
                 settled
             }
-            FileVerb::Stat | FileVerb::Open | FileVerb::Readdir => (nothing(), true),
+            // After a partial read of a directory, the remaining names are unknown.
+            Change::Removed(_) if self.work.order == Order::Directory => {
+                let is_whole = done == self.made;
+                self.made = 0;
+                (nothing(), is_whole)
+            }
+            Change::Removed(kind) => {
+                let settled = self.quietly_each(&mut unlink(kind), place, self.rest_of(done), deadline_ns);
+                self.made = 0;
+                settled
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum, Value
 use model::request::{Allow, Count, Percent, Request, Seconds};
 use model::size::Size;
 use model::spec;
-use model::workload::{CacheMode, EngineWord, Probing};
+use model::workload::{CacheMode, DataVerb, EngineWord, FileVerb, Probing};
 use report::compare::Limit;
 
 use crate::Done;
@@ -148,15 +148,27 @@ pub struct FamilyArguments {
 }
 
 /// The language of tests, in short.
-const SPEC_HELP: &str = "A SPEC is VERB[:PATTERN][:QnTm][:KEY[=VALUE]...], for example read:rnd4k:q32t4 or create:t4:files=1m.\n\
-Verbs on data:  read write rw rewrite fsync, with patterns seqSIZE rndSIZE\n\
-Verbs on bytes: byte-write byte-read putc-write getc-read\n\
-Verbs on files: create stat open readdir rename link symlink unlink mkdir rmdir\n\
-Sizes: 4k is 4096, 4kB is 4000; also 10% of the free space and 2xRAM.";
+fn spec_help() -> String {
+    let data = |is_bytes: bool| {
+        let verbs = DataVerb::ALL.iter().filter(|verb| verb.is_bytes() == is_bytes);
+        verbs.map(|verb| verb.word()).collect::<Vec<_>>().join(" ")
+    };
+    let files: Vec<_> = FileVerb::ALL.iter().map(|verb| verb.word()).collect();
+    format!(
+        "A SPEC is VERB[:PATTERN][:QnTm][:KEY[=VALUE]...], for example read:rnd4k:q32t4 or create:t4:files=1m.\n\
+         Verbs on data:  {}, with patterns seqSIZE rndSIZE\n\
+         Verbs on bytes: {}\n\
+         Verbs on files: {}\n\
+         Sizes: 4k is 4096, 4kB is 4000; also 10% of the free space and 2xRAM.",
+        data(false),
+        data(true),
+        files.join(" ")
+    )
+}
 
 /// Tests, target, and places for the results.
 #[derive(Debug, Args)]
-#[command(after_help = SPEC_HELP)]
+#[command(after_help = spec_help())]
 pub struct RunArguments {
     /// Directory to measure in; skye makes one of its own there and removes it. Or sim:FILE.toml, a simulated device.
     #[arg(default_value = ".", value_hint = ValueHint::DirPath)]
@@ -351,7 +363,7 @@ pub struct WhyArguments {
 /// Which two directories to compare, and by what.
 #[derive(Debug, Args)]
 #[command(
-    after_help = SPEC_HELP,
+    after_help = spec_help(),
     mut_arg("preset", |arg| arg.help("Preset, or a TOML file of the same words [default: quick, with 2 s per test]")),
     mut_arg("size", |arg| arg.help("Size of the data set [default: 1 GiB, at most 10 % of what is free on either]")),
     mut_arg("time", |arg| arg.help("Seconds measured per test [default: as the preset says, 2 without one]")),

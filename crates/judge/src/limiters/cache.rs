@@ -6,7 +6,7 @@ use model::figure::{Count, Figure, MemoryBytes, Share, Threshold};
 use model::observation::Observation;
 use model::run::{Confidence, Verdict};
 use model::target::Backing;
-use model::workload::{DataVerb, DataWork, FileVerb};
+use model::workload::{DataVerb, DataWork, FilesWork};
 
 use super::{near_memory, seen};
 use crate::reading::Reading;
@@ -39,8 +39,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
 
 /// Returns true if a test looks up names and changes nothing.
 fn looks_up(reading: &Reading<'_>) -> bool {
-    let is_lookup = |verb| matches!(verb, FileVerb::Stat | FileVerb::Open | FileVerb::Readdir);
-    reading.input.files().is_some_and(|files| is_lookup(files.verb) || files.missing)
+    reading.input.files().is_some_and(FilesWork::looks_up)
 }
 
 /// Look-ups of names on a server, of which no answer crossed the network.

@@ -4,7 +4,6 @@ use model::advice::Advice;
 use model::figure::Count;
 use model::finding::Finding;
 use model::target::Backing;
-use model::workload::FileVerb;
 
 use crate::{JudgeInput, TrapFinding};
 
@@ -17,9 +16,8 @@ const SEARCH_NS: u64 = 100_000;
 /// Look-ups that memory answered.
 fn metadata_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let files = input.files()?;
-    let looks_up = matches!(files.verb, FileVerb::Stat | FileVerb::Open | FileVerb::Readdir) || files.missing;
     let fetched = input.device().map(|device| device.bytes_read);
-    (looks_up && fetched == Some(0) && input.target().backing == Backing::Devices).then(|| {
+    (files.looks_up() && fetched == Some(0) && input.target().backing == Backing::Devices).then(|| {
         let finding = Finding::NamesFromMemory { operations: Count(input.record.ops) };
         TrapFinding::new(finding, [Advice::ColdNames {}])
     })

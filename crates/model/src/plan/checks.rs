@@ -153,6 +153,7 @@ mod tests {
     fn buffers_are_counted_as_they_are_made() {
         let fits = |spec: &str| planned(&asking(&[spec]), Backing::Devices, None).map(|_| ());
         assert_eq!(fits("read:rnd4k:q1024t4"), Ok(()));
+        assert_eq!(fits("read:rnd4k:q1024t64:engine=null"), Ok(()));
         assert_eq!(fits("putc-write:stdio_buffer=64m:t62"), Ok(()));
         // Without a ring, each operation in flight is a thread, which has a megabyte to write from.
         assert_eq!(fits("write:rnd4k:t2048"), Ok(()));

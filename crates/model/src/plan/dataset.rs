@@ -9,7 +9,7 @@ use crate::size;
 use crate::spec;
 use crate::target::Target;
 use crate::trouble::Trouble;
-use crate::workload::{DataWork, Engine, FileKind, FileVerb, SyncMode, Workload};
+use crate::workload::{DataWork, Engine, SyncMode, Workload};
 
 /// Smallest data set, unless a size is asked for. Below it, device caches and start-up dominate.
 pub const DATASET_BYTES_MIN: u64 = 256 << 20;
@@ -310,15 +310,8 @@ pub(super) fn check_room_for_files(
     for workload in phases.iter().map(|phase| &phase.workload) {
         let Some(files) = workload.files() else { continue };
         let attempt = || format!("run `{}` in {}", spec::print(workload), target.path);
-        // Hard links need no inode. A symbolic link needs one, and so does its original.
-        let inodes = match files.verb {
-            _ if files.missing => 0,
-            _ if files.kind == FileKind::Hardlink => u64::from(workload.threads),
-            FileVerb::Symlink => files.files.saturating_mul(2),
-            _ => files.files,
-        };
         let trees = if files.shared { 1 } else { u64::from(workload.threads) };
-        let inodes = inodes + trees * (files.dirs * u64::from(files.levels) + 1) + 16;
+        let inodes = files.inodes(workload.threads) + trees * (files.dirs * u64::from(files.levels) + 1) + 16;
         let descriptors = trees * files.dirs;
         if files.sync == SyncMode::Each && files.dirs > 1 && descriptors > DESCRIPTORS_MAX {
             return Err(Trouble::new(

@@ -19,17 +19,6 @@ fn is_stdio(work: &DataWork) -> bool {
 /// Remedy for keys of the C library's calls.
 const STDIO: &str = "; putc-write and getc-read take it";
 
-impl DataVerb {
-    /// Returns the pattern of a test that names none.
-    fn pattern(self) -> (Access, u64) {
-        match self {
-            Self::Rw | Self::Fsync => (Access::Random, 4 << 10),
-            _ if self.is_bytes() => (Access::Sequential, 1),
-            _ => (Access::Sequential, 1 << 20),
-        }
-    }
-}
-
 keys! {
     /// A test on data inside large files.
     DataWork, DATA_KEYS,
@@ -40,7 +29,7 @@ keys! {
     /// Bytes of one block, read or written by one call.
     field block_bytes: u64 = verb.pattern().1;
     /// True if the page cache is bypassed (`O_DIRECT`).
-    field direct: bool = verb != DataVerb::Rewrite && !verb.is_bytes();
+    field direct: bool = verb.is_direct();
     key "direct" "" [set_direct, value_of_direct] for in_blocks, "";
         label Label::Key; "past the page cache with `O_DIRECT`; if absent, tests in blocks other than `rewrite` do so";
     key "buffered" "" [set_buffered, value_of_buffered] for any_verb, "";

@@ -121,6 +121,22 @@ impl FilesWork {
         self.verb.takes_inodes() && self.kind != FileKind::Hardlink
     }
 
+    /// Returns true if it looks up names and changes nothing.
+    pub fn looks_up(&self) -> bool {
+        !self.verb.changes() || self.missing
+    }
+
+    /// Returns the inodes that the sets of so many threads take, without their directories.
+    pub fn inodes(&self, threads: u32) -> u64 {
+        match self.kind {
+            _ if self.missing => 0,
+            // A hard link has the inode of its original. A symbolic link has one of its own.
+            FileKind::Hardlink => u64::from(threads),
+            _ if self.verb.visits_files() && self.verb.takes_inodes() => self.files.saturating_mul(2),
+            _ => self.files,
+        }
+    }
+
     /// Returns the most bytes written into the files of one full set.
     pub fn set_bytes_max(&self) -> u64 {
         self.files.saturating_mul(self.size_max_bytes)

@@ -102,6 +102,33 @@ pub fn steps(work: &FilesWork) -> Vec<&'static str> {
     if steps.len() > 1 { steps.to_vec() } else { Vec::new() }
 }
 
+/// Change to a set that a round of a verb leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    /// None.
+    Nothing,
+    /// New names of a kind.
+    Made(Kind),
+    /// Other names for the files.
+    Renamed,
+    /// No more names of a kind.
+    Removed(Kind),
+}
+
+/// Returns the change that a round of a verb leaves.
+pub(super) fn change(verb: FileVerb) -> Change {
+    match verb {
+        FileVerb::Stat | FileVerb::Open | FileVerb::Readdir => Change::Nothing,
+        FileVerb::Create => Change::Made(Kind::File),
+        FileVerb::Link => Change::Made(Kind::Link),
+        FileVerb::Symlink => Change::Made(Kind::Symlink),
+        FileVerb::Mkdir => Change::Made(Kind::Directory),
+        FileVerb::Rename => Change::Renamed,
+        FileVerb::Unlink => Change::Removed(Kind::File),
+        FileVerb::Rmdir => Change::Removed(Kind::Directory),
+    }
+}
+
 /// Chooses the type of a verb; no code behind it looks at options. Links lead to the file with the number
 /// `original`.
 pub(super) fn with_verb<S: Spelling, W: WithVerb>(
