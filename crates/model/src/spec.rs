@@ -62,9 +62,6 @@ pub struct SpecError {
     pub problem: String,
 }
 
-/// Words that tests of single bytes take, and the words that tests through the C library take besides.
-const BYTE_WORDS: &str = "tN sync shared files passes ops bytes, where it writes fresh, with stdio unlocked, threaded and stdio_buffer";
-
 /// Parses one spec; `defaults` fills in what it leaves out.
 ///
 /// # Errors
@@ -73,9 +70,9 @@ pub fn parse(spec: &str, defaults: &Defaults) -> Result<Workload, SpecError> {
     let fail = |problem: String| SpecError { spec: spec.to_owned(), problem };
     let mut words = spec.split(':').map(str::trim);
     let verb = words.next().unwrap_or_default();
-    let parsed = if let Some(verb) = DataVerb::from_word(verb) {
+    let parsed = if let Ok(verb) = verb.parse::<DataVerb>() {
         parse_data(verb, words, defaults)
-    } else if let Some(verb) = FileVerb::from_word(verb) {
+    } else if let Ok(verb) = verb.parse::<FileVerb>() {
         parse_files(verb, words, defaults)
     } else {
         let known = || verbs().collect::<Vec<_>>().join(" ");
@@ -344,17 +341,24 @@ fn check_chunk(files: &FilesWork) -> Result<(), String> {
 /// Sets the key that a word names. Returns false if the word is no key.
 fn set_key<W>(work: &mut W, keys: &[Key<W>], word: &str, verb: &str) -> Result<bool, String> {
     let (name, value) = split_key(word);
-    let Some(key) = keys.iter().find(|key| key.name == name) else { return Ok(false) };
+    // A key may have several forms, each for some verbs.
+    let named = || keys.iter().filter(|key| key.name == name);
+    let Some(key) = named().find(|key| key.takes(work)) else {
+        let Some(key) = named().next() else { return Ok(false) };
+        let taken = || keys.iter().filter(|key| key.takes(work)).map(|key| key.name).collect::<Vec<_>>();
+        let instead = match key.instead {
+            "" if verb.parse().is_ok_and(DataVerb::is_bytes) => {
+                format!(", which works byte by byte; it takes tN {}", taken().join(" "))
+            }
+            instead => instead.to_owned(),
+        };
+        return Err(format!("`{word}` has no meaning for {verb}{instead}"));
+    };
     match (key.form, value) {
-        ("", Some(_)) => return Err(format!("`{word}`: `{name}` takes no value")),
-        (form, None) if !form.is_empty() => return Err(format!("`{word}`: write {name}={form}")),
-        _ if !key.takes(work) && key.instead.is_empty() => return Err(unknown(word, verb, keys)),
-        _ if !key.takes(work) => {
-            return Err(format!("`{word}` has no meaning for {verb}{}", key.instead));
-        }
-        _ => (key.set)(work, value.unwrap_or_default())?,
+        ("", Some(_)) => Err(format!("`{word}`: `{name}` takes no value")),
+        (form, None) if !form.is_empty() => Err(format!("`{word}`: write {name}={form}")),
+        _ => (key.set)(work, value.unwrap_or_default()).map(|()| true),
     }
-    Ok(true)
 }
 
 struct Concurrency {
@@ -425,14 +429,7 @@ fn parse_pattern(word: &str) -> Result<Option<(Access, u64)>, String> {
 /// Returns the message for a word that a verb does not take.
 fn unknown<W>(word: &str, verb: &str, keys: &[Key<W>]) -> String {
     let (name, _) = split_key(word);
-    let is_of_verb = keys.iter().any(|key| key.name == name);
-    let is_key = DATA_KEYS.iter().any(|key| key.name == name) || FILE_KEYS.iter().any(|key| key.name == name);
-    if is_of_verb && DataVerb::from_word(verb).is_some_and(DataVerb::is_bytes) {
-        return format!(
-            "`{word}` has no meaning for {verb}, which works byte by byte; it takes {BYTE_WORDS}"
-        );
-    }
-    if is_key {
+    if DATA_KEYS.iter().any(|key| key.name == name) || FILE_KEYS.iter().any(|key| key.name == name) {
         return format!("`{word}` has no meaning for {verb}");
     }
     match nearest(name, keys.iter().map(|key| key.name)) {

@@ -6,8 +6,6 @@ pub(crate) mod keys;
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 pub use data::{DATA_KEYS, DataWork};
 pub use files::{CHUNK_BYTES_MAX, FILE_KEYS, FilesWork};
 pub use keys::Key;
@@ -32,10 +30,11 @@ pub enum Work {
     Files(FilesWork),
 }
 
+/// Declares an enumeration by its words.
 macro_rules! spec_words {
     ($(#[$meta:meta])* $name:ident { $($(#[doc = $help:literal])+ $variant:ident = $word:literal,)+ }) => {
         $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         pub enum $name { $($(#[doc = $help])+ #[serde(rename = $word)] $variant,)+ }
 
@@ -58,15 +57,19 @@ macro_rules! spec_words {
             pub const fn help(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($help),+).trim_ascii(),)+ }
             }
+        }
 
-            /// Returns the value of a word.
-            pub fn from_word(word: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|value| value.word() == word)
+        impl std::str::FromStr for $name {
+            type Err = String;
+
+            fn from_str(word: &str) -> Result<Self, String> {
+                let found = Self::ALL.iter().copied().find(|value| value.word() == word);
+                found.ok_or_else(|| format!("`{word}` is none of {}", [$($word),+].join(", ")))
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.pad(self.word())
             }
         }

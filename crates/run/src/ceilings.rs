@@ -157,7 +157,7 @@ impl Ceilings {
         let rate = record.rate.whole_ops_per_second?;
         // Threads without a CPU of their own do not add up.
         let lanes = f64::from(record.workload.threads.min(cpus).max(1));
-        let own = match Engine::from_word(&record.engine.name) {
+        let own = match record.engine.name.parse::<Engine>().ok() {
             Some(engine) if !engine.needs_files() => None,
             Some(engine) if engine.has_ring() => self.nop,
             _ => self.null,

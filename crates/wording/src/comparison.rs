@@ -23,7 +23,7 @@ pub fn value(row: &Row, value: f64) -> String {
 
 /// Returns true if the row's operations move blocks, so that they are called IOPS.
 fn is_on_blocks(row: &Row) -> bool {
-    !row.label.is_empty() && FileVerb::from_word(&row.name).is_none()
+    !row.label.is_empty() && row.name.parse::<FileVerb>().is_err()
 }
 
 /// Formats the distance from a side's value to the farther end of its interval: "±1.2 %", beyond twice the value

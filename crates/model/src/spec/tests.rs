@@ -74,7 +74,12 @@ fn bytes_have_no_blocks() {
         let problem = problem(&format!("byte-write:{word}"));
         assert!(problem.starts_with(&format!("`{word}` has no meaning for byte-write")), "{problem}");
     }
-    assert!(problem("byte-read:rate=5").contains("it takes tN sync shared files passes ops bytes"));
+    assert!(problem("byte-read:rate=5").ends_with("it takes tN buffered shared files passes ops bytes"));
+    assert!(
+        problem("byte-write:rate=5")
+            .ends_with("it takes tN buffered sync shared files fresh passes ops bytes")
+    );
+    assert!(problem("getc-read:rate=5").contains("shared files unlocked threaded stdio_buffer passes"));
     assert!(problem("getc-read:sync=end").contains("has no meaning"));
     assert_eq!(
         problem("read:unlocked"),
@@ -215,6 +220,11 @@ fn mistakes_name_the_nearest_word() {
     assert_eq!(problem("read:read=20"), "`read=20` has no meaning for read");
     assert_eq!(problem("create:q4"), "file operations have no depth; write t4 for as many at once");
     assert_eq!(problem("write:sync=now"), "`sync=now`: write sync=none|close|end|each");
+    // A refusal names only what the verb takes.
+    assert_eq!(problem("byte-write:sync=now"), "`sync=now`: write sync=none|close|end");
+    assert_eq!(problem("byte-write:sync"), "`sync`: write sync=none|close|end");
+    assert_eq!(problem("create:sync=now"), "`sync=now`: write sync=none|end|each");
+    assert_eq!(problem("create:order=name"), "`order=name`: write order=seq|rnd");
     assert_eq!(problem("create:files=2:t4"), "2 files are too few for 4 threads; write files=4 or more");
     assert_eq!(problem("read:q0"), "`q0`: 1 to 4096 can be asked for");
     assert!(problem("read:rnd0").contains("1 byte to 1g"));

@@ -52,9 +52,11 @@ keys! {
 
     /// When writes are made durable.
     field sync: SyncMode = SyncMode::End;
-    key "sync" "none|close|end|each" [sync: Words] for |work| work.verb.writes(), "";
+    key "sync" "none|close|end|each" [sync: Words] for |work| in_blocks(work) && work.verb.writes(), "";
         label Label::Key;
         "makes writes durable never, at the end within the measured time (if absent), or one by one; `close` only closes the files within that time, which makes a network file system send its data";
+    key "sync" "none|close|end" [sync: Words] for |work| work.verb.is_bytes() && work.verb.writes(), "";
+        label Label::Key; "as above, but never one by one";
 
     /// True if all threads work in one file instead of one each.
     field shared: bool = false;

@@ -37,8 +37,10 @@ keys! {
 
     /// Order in which files are visited.
     field order: Order = Order::Sequential;
-    key "order" (Order::FORM) [order: Words] for any_verb, "";
-        label Label::Value; "order of the visits: by number, at random, or as the directory lists the files (`stat`, `open`, `unlink`); `seq` if absent";
+    key "order" "seq|rnd|dir" [order: Words] for |work| work.verb.can_follow_directory(), "";
+        label Label::Value; "order of the visits: by number, at random, or as the directory lists the files; `seq` if absent";
+    key "order" "seq|rnd" [order: Words] for |work| !work.verb.can_follow_directory(), "";
+        label Label::Value; "order of the visits: by number, or at random; `seq` if absent";
 
     /// Form of the names.
     field naming: Naming = Naming::Plain;

@@ -1,7 +1,10 @@
 //! Keys of a SPEC. Each is declared once, with its field, its default, its verbs, its form and its help. From that,
 //! `keys!` makes the struct, the parser, the printer and the label.
 
-use super::{Arrival, EngineWord, FileKind, Naming, OpenRate, Order, SyncMode};
+use std::fmt;
+use std::str::FromStr;
+
+use super::{Arrival, OpenRate};
 use crate::size::{self, Size};
 
 /// Most operations per second of an open loop: already more than drawing their start times leaves time for.
@@ -49,7 +52,7 @@ impl<W> Key<W> {
 
     /// Returns the key as a word of a SPEC, where it is not the default.
     pub(crate) fn word(&self, work: &W) -> Option<String> {
-        let value = (self.value)(work)?;
+        let value = (self.value)(work).filter(|_| self.takes(work))?;
         Some(if self.form.is_empty() { self.name.to_owned() } else { format!("{}={value}", self.name) })
     }
 
@@ -58,7 +61,7 @@ impl<W> Key<W> {
         match self.label {
             Label::Nothing => None,
             Label::Key => self.word(work),
-            Label::Value => (self.value)(work),
+            Label::Value => (self.value)(work).filter(|_| self.takes(work)),
             Label::Own(words) => words(work),
         }
     }
@@ -66,8 +69,8 @@ impl<W> Key<W> {
 
 /// Form of a value: how text becomes a value of this type, and back.
 pub(crate) trait Form<T> {
-    /// Parses the value of a key.
-    fn parse(&self, key: &str, value: &str) -> Result<T, String>;
+    /// Parses the value of a key, which has this form.
+    fn parse(&self, key: &str, form: &str, value: &str) -> Result<T, String>;
     /// Prints a value.
     fn print(&self, value: &T) -> String;
 }
@@ -76,7 +79,7 @@ pub(crate) trait Form<T> {
 pub(crate) struct Flag;
 
 impl Form<bool> for Flag {
-    fn parse(&self, _: &str, _: &str) -> Result<bool, String> {
+    fn parse(&self, _: &str, _: &str, _: &str) -> Result<bool, String> {
         Ok(true)
     }
 
@@ -89,7 +92,7 @@ impl Form<bool> for Flag {
 pub(crate) struct Count(pub u64, pub u64);
 
 impl<N: TryFrom<u64> + Copy + Into<u64>> Form<N> for Count {
-    fn parse(&self, key: &str, value: &str) -> Result<N, String> {
+    fn parse(&self, key: &str, _: &str, value: &str) -> Result<N, String> {
         let Self(least, most) = self;
         match value.parse::<Size>() {
             Ok(Size::Bytes(number)) if (*least..=*most).contains(&number) => {
@@ -109,7 +112,7 @@ impl<N: TryFrom<u64> + Copy + Into<u64>> Form<N> for Count {
 pub(crate) struct Bytes(pub u64, pub u64, pub &'static str);
 
 impl Form<u64> for Bytes {
-    fn parse(&self, key: &str, value: &str) -> Result<u64, String> {
+    fn parse(&self, key: &str, _: &str, value: &str) -> Result<u64, String> {
         let Self(least, most, shown) = self;
         let bytes = bytes(key, value)?;
         if (*least..=*most).contains(&bytes) {
@@ -127,8 +130,8 @@ impl Form<u64> for Bytes {
 pub(crate) struct Maybe<F>(pub F);
 
 impl<T, F: Form<T>> Form<Option<T>> for Maybe<F> {
-    fn parse(&self, key: &str, value: &str) -> Result<Option<T>, String> {
-        self.0.parse(key, value).map(Some)
+    fn parse(&self, key: &str, form: &str, value: &str) -> Result<Option<T>, String> {
+        self.0.parse(key, form, value).map(Some)
     }
 
     fn print(&self, value: &Option<T>) -> String {
@@ -136,35 +139,16 @@ impl<T, F: Form<T>> Form<Option<T>> for Maybe<F> {
     }
 }
 
-/// Word of an enumeration.
-pub(crate) trait Word: Copy + 'static {
-    /// All values.
-    const WORDS: &'static [Self];
-    /// Returns the word of a value.
-    fn as_word(&self) -> &'static str;
-}
-
-macro_rules! words {
-    ($($name:ident),+) => { $(impl Word for $name {
-        const WORDS: &'static [Self] = Self::ALL;
-        fn as_word(&self) -> &'static str { self.word() }
-    })+ };
-}
-words!(SyncMode, Order, EngineWord, Naming, FileKind);
-
 /// One of a few words.
 pub(crate) struct Words;
 
-impl<T: Word> Form<T> for Words {
-    fn parse(&self, key: &str, value: &str) -> Result<T, String> {
-        T::WORDS.iter().copied().find(|word| word.as_word() == value).ok_or_else(|| {
-            let known: Vec<_> = T::WORDS.iter().map(Word::as_word).collect();
-            format!("`{key}={value}`: write {key}={}", known.join("|"))
-        })
+impl<T: FromStr + fmt::Display> Form<T> for Words {
+    fn parse(&self, key: &str, form: &str, value: &str) -> Result<T, String> {
+        value.parse().map_err(|_| format!("`{key}={value}`: write {key}={form}"))
     }
 
     fn print(&self, value: &T) -> String {
-        value.as_word().to_owned()
+        value.to_string()
     }
 }
 
@@ -172,7 +156,7 @@ impl<T: Word> Form<T> for Words {
 pub(crate) struct Rate;
 
 impl Form<Arrival> for Rate {
-    fn parse(&self, key: &str, value: &str) -> Result<Arrival, String> {
+    fn parse(&self, key: &str, _: &str, value: &str) -> Result<Arrival, String> {
         let (number, poisson) = match value.split_once(',') {
             None => (value, false),
             Some((number, "poisson")) => (number, true),
@@ -222,8 +206,9 @@ pub(crate) fn bytes(key: &str, value: &str) -> Result<u64, String> {
     }
 }
 
-/// Declares the struct of one kind of work, and the keys that set its fields. A key stands behind its field. In square
-/// brackets are the field and its form, or a function that sets the key and one that returns its value.
+/// Declares the struct of one kind of work, and the keys that set its fields. A key stands behind its field, once for
+/// each form that it has for some verbs. In square brackets are the field and its form, or a function that sets the key
+/// and one that returns its value.
 macro_rules! keys {
     (
         $(#[$meta:meta])* $work:ident, $keys:ident,
@@ -257,19 +242,19 @@ macro_rules! keys {
                 help: $help,
                 is_taken: $takes,
                 instead: $instead,
-                set: keys!(@set $name [$($access)*]),
+                set: keys!(@set $name $form [$($access)*]),
                 value: keys!(@value $usual, [$($access)*]),
                 label: $label,
             },
         )*];
     };
-    (@set $name:literal [$field:ident: $form:expr]) => {
+    (@set $name:literal $form:tt [$field:ident: $parser:expr]) => {
         |work, value| {
-            work.$field = Form::parse(&$form, $name, value)?;
+            work.$field = Form::parse(&$parser, $name, $form, value)?;
             Ok(())
         }
     };
-    (@set $name:literal [$set:expr, $value:expr]) => { $set };
+    (@set $name:literal $form:tt [$set:expr, $value:expr]) => { $set };
     (@value $usual:expr, [$field:ident: $form:expr]) => {
         |work| (work.$field != $usual(work).$field).then(|| Form::print(&$form, &work.$field))
     };

@@ -30,7 +30,7 @@ pub enum Kind {
 impl Kind {
     /// Returns the table of a phase.
     pub fn of(phase: &PhaseRecord) -> Self {
-        if FileVerb::from_word(&phase.workload.verb).is_some() { Self::Files } else { Self::Data }
+        if phase.workload.verb.parse::<FileVerb>().is_ok() { Self::Files } else { Self::Data }
     }
 }
 
