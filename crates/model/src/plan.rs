@@ -39,6 +39,8 @@ pub use volume::{EXPERIMENTS_NS, PROBE_BYTES, WRITE_LIMIT_BYTES, WRITE_LIMIT_BYT
 
 /// Longest measured time of a phase, unless preset or flag says otherwise.
 pub const PHASE_SECONDS: f64 = 20.0;
+/// Most repetitions of the whole list.
+pub const REPETITIONS_MAX: u32 = 1000;
 /// Note of plans on a simulated device.
 pub const SIMULATED: &str = "simulated: these numbers are arithmetic, and are not saved";
 /// Name of the preset where tests were given one by one.
@@ -251,7 +253,11 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
     let dataset = plan_dataset(request, &phases, target, machine, allow_low_space)?;
     check_room_for_files(&phases, dataset.as_ref(), target, allow_low_space)?;
 
-    let repetitions = request.repeat.unwrap_or(1).max(1);
+    let repetitions = request.repeat.unwrap_or(1);
+    if !(1..=REPETITIONS_MAX).contains(&repetitions) {
+        return Err(Trouble::new("make a plan", format!("{repetitions} repetitions cannot be asked for"))
+            .remedy(format!("--repeat takes 1 to {REPETITIONS_MAX}")));
+    }
     let write_limit_bytes = request
         .write_limit
         .map_or(WRITE_LIMIT_BYTES, |limit| limit.resolve(target.space.free_bytes, machine.memory_bytes));
@@ -387,23 +393,17 @@ impl Plan {
 
     /// Returns the request that gives this very plan again on the same target, as `--dry-run` prints it.
     pub fn to_request(&self) -> Request {
-        let mut allow = Vec::new();
-        if self.allow_low_space {
-            allow.push(Allow::LowSpace);
-        }
-        if self.allow_busy {
-            allow.push(Allow::Busy);
-        }
-        if self.allow_shared_directory {
-            allow.push(Allow::SharedDirectory);
-        }
+        let allowed = [
+            (self.allow_low_space, Allow::LowSpace),
+            (self.allow_busy, Allow::Busy),
+            (self.allow_shared_directory, Allow::SharedDirectory),
+        ];
         let fixed = self.dataset.as_ref().filter(|dataset| dataset.size_is_fixed);
         Request {
             preset: Some(self.preset.clone()),
             tests: self.tests.clone(),
             tests_where_possible: self.tests_where_possible.clone(),
             size: fixed.map(|dataset| Size::Bytes(dataset.size_bytes_max)),
-            files: None,
             time: Some(Seconds(self.phase_time_ns as f64 / 1e9)),
             // Shares come from percentages with few digits, which the division must not lose.
             precision: self.until.map(|until| Percent((until.precision * 1e6).round() / 1e4)),
@@ -413,14 +413,13 @@ impl Plan {
             seed: self.seed,
             label: self.label.clone(),
             cache: Some(self.cache),
-            direct: None,
-            engine: None,
             verify: self.verify_all.then_some(true),
             server_ram: self.server_ram_bytes.map(Size::Bytes),
             probe: Some(self.probe),
             sweep: self.sweep.clone(),
             write_limit: Some(Size::Bytes(self.write_limit_bytes)),
-            allow,
+            allow: allowed.into_iter().filter_map(|(is_set, allow)| is_set.then_some(allow)).collect(),
+            ..Request::default()
         }
     }
 }

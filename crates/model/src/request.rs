@@ -2,6 +2,8 @@
 //!
 //! A choice that does not change the measurement, such as `--beside`, is no part of a [`Request`].
 
+mod options;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -10,116 +12,104 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::nearest;
 use crate::size::Size;
-use crate::workload::{CacheMode, EngineWord, Probing};
+use crate::workload::{CacheMode, EngineWord, Probing, spec_words};
+pub use options::{Flag, FlagValue, RequestOption};
+use options::{Settable, is_absent, options};
 
-/// The user's request, each word optional; [`Request::over`] lays flags over a preset.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Request {
+/// The presets in this program, each with its name and its text.
+pub const PRESETS: &[(&str, &str)] = &[
+    ("quick", include_str!("../../../presets/quick.toml")),
+    ("standard", include_str!("../../../presets/standard.toml")),
+    ("rigorous", include_str!("../../../presets/rigorous.toml")),
+    ("classic", include_str!("../../../presets/classic.toml")),
+    ("disk", include_str!("../../../presets/disk.toml")),
+    ("peak", include_str!("../../../presets/peak.toml")),
+    ("bytes", include_str!("../../../presets/bytes.toml")),
+];
+
+options! {
+    /// The user's request, each word optional; [`Request::over`] lays flags over a preset.
+    Request,
+
     /// Name of the preset that this is, or is made from.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub preset: Option<String>,
+    preset: Option<String> [run ab]
+        /// Preset, or a TOML file of the same words [default: standard].
+        "preset" Text("NAME|FILE.toml");
     /// The tests, as specs, in their order.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub tests: Vec<String>,
+    tests: Vec<String> [run ab]
+        /// A test of your own; may be repeated.
+        "test" Text("SPEC");
     /// Tests that follow these where the device can do them: those with `iopoll`, which needs queues to poll.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub tests_where_possible: Vec<String>,
-    /// Size of the data set; where absent, calibration chooses it within the caps.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub size: Option<Size>,
-    /// Number of files of every file test that does not state one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub files: Option<Count>,
-    /// Measured time of each phase; with a precision, the longest time.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub time: Option<Seconds>,
-    /// Precision at which a phase ends: the rate is steady, and its 95 % interval reaches no further than this to
-    /// either side.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub precision: Option<Percent>,
+    tests_where_possible: Vec<String> [];
+    /// Size of the data set [default: 4 s of I/O, 256 MiB to 4 GiB, at most 10 % of the free space].
+    size: Option<Size> [run ab] "size" Text("SIZE");
+        like "--size 1g", "--size 10%", "--size 0.25xRAM", "--size 3000m", "--size 7g";
+    /// Files of each test on files [default: 64k].
+    files: Option<Count> [run ab] "files" Text("N");
+        like "--files 100", "--files 1k", "--files 1000", "--files 4096", "--files 128k";
+    /// Seconds measured per phase; with --precision, at most [default: until the rate is known, by the preset].
+    time: Option<Seconds> [run ab] "time" Text("SECONDS");
+        like "--time 0.25", "--time 0.37", "--time 1.5", "--time 3", "--time 7s", "--time 8.2", "--time 30s", "--time 1m", "--time 2m";
+    /// End a phase when its rate is steady and its 95 % interval reaches no further than this to either side.
+    precision: Option<Percent> [run] "precision" Text("PERCENT"); like "--precision 2%", "--precision 0.5%";
     /// Shortest measured time of a phase that has a precision.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub time_min: Option<Seconds>,
+    time_min: Option<Seconds> [];
     /// Hard limit of the whole run, preparation included.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub total: Option<Seconds>,
-    /// Repetitions of the whole list, each on fresh files.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub repeat: Option<u32>,
-    /// Seed of offsets and data; where absent, a fresh one, recorded in the result.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub seed: Option<u64>,
-    /// The user's name for this run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub label: Option<String>,
-    /// State of the page cache before buffered reads.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cache: Option<CacheMode>,
+    total: Option<Seconds> [];
+    /// Repeat all tests so many times, each time on fresh files.
+    repeat: Option<u32> [run] "repeat" Text("N"); like "--repeat 1", "--repeat 2", "--repeat 3";
+    /// Seed of offsets and data [default: a fresh one, recorded].
+    seed: Option<u64> [run ab] "seed" Text("SEED");
+        like "--seed 0", "--seed 42", "--seed 7311", "--seed 18446744073709551615";
+    /// Your name for this run.
+    label: Option<String> [run ab] "label" Text("LABEL");
+        like "--label nightly", "--label plain", "--label with\"quote", "--label näme", "--label back\\slash";
+    /// State of the page cache before buffered reads [default: cold].
+    cache: Option<CacheMode> [run ab] "cache" Word("CACHE", CacheMode::WORDS);
+        like "--cache cold", "--cache warm", "--cache as-is";
     /// `true`: all data tests bypass the page cache unless their spec says otherwise; `false`: none does.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub direct: Option<bool>,
-    /// How data tests in blocks are issued unless their spec says otherwise.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub engine: Option<EngineWord>,
-    /// True if every byte of every block read is compared with the data written.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub verify: Option<bool>,
-    /// Memory of the server that the target lies on. Data that does not exceed it may be read from there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub server_ram: Option<Size>,
+    direct: Option<bool> [run ab]
+        /// Bypass the page cache in all data tests that do not say otherwise.
+        "direct" Is("true"),
+        /// Go through the page cache in all data tests that do not say otherwise.
+        "buffered" Is("false"); like "--direct", "--buffered";
+    /// How the operations of data tests are issued, where they do not say [default: io_uring for direct I/O at depth,
+    /// else plain system calls].
+    engine: Option<EngineWord> [run ab] "engine" Word("ENGINE", EngineWord::WORDS); like "--engine sync";
+    /// Compare every byte that is read with what was written [default: of one block in 128].
+    verify: Option<bool> [run ab] "verify" Is("true"); like "--verify";
+    /// Memory of the server that the target lies on: reads of a set that fits into it may not come from its disks.
+    server_ram: Option<Size> [run] "server-ram" Text("SIZE"); like "--server-ram 64g", "--server-ram 2xRAM";
     /// Tests on which experiments are made to find out what limits them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub probe: Option<Probing>,
-    /// Range that every test is repeated over, in the form that [`Sweep`](crate::Sweep) understands: `q1..q64`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sweep: Option<String>,
+    probe: Option<Probing> [run]
+        /// Make no experiments after the tests: what limits a number is then told from counters alone.
+        "no-probe" Is("none"),
+        /// Make experiments on tests that write, too; their bytes count as the tests' own.
+        "probe-writes" Is("writes"); like "--no-probe", "--probe-writes";
+    /// Repeat each test over a range: q1..q64 (depth), t1..t64 (threads), 4k..1m (block size), rate100..6400 (rates), or
+    /// rate (shares of the highest rate).
+    sweep: Option<String> [run] "sweep" Text("RANGE"); like "--sweep t1..t4";
     /// Most bytes that the run may write.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub write_limit: Option<Size>,
-    /// Things that are normally refused and that this request allows.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub allow: Vec<Allow>,
+    write_limit: Option<Size> [run ab] "write-limit" Text("SIZE");
+        like "--write-limit 200GB", "--write-limit 500GB", "--write-limit 1t";
+    /// Allow what is normally refused or warned about.
+    allow: Vec<Allow> [run ab] "allow" Word("WHAT", Allow::WORDS);
+        like "--allow low-space", "--allow low-space,busy", "--allow busy,low-space";
 }
 
-/// A thing for which a plan is normally refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Allow {
-    /// Leaving less than max(5 %, 1 GiB) of the file system free.
-    LowSpace,
-    /// A target that others are using now.
-    Busy,
-    /// As root, a directory in which others may rename the files made there.
-    SharedDirectory,
+spec_words! {
+    /// A thing for which a plan is normally refused, or warned about.
+    Allow {
+        /// Leave less than max(5 %, 1 GiB) of the file system free.
+        LowSpace = "low-space",
+        /// Do not warn about a target that others are using.
+        Busy = "busy",
+        /// As root, run in a directory in which others may rename what is made there.
+        SharedDirectory = "shared-directory",
+    }
 }
 
 impl Request {
-    /// The words that a preset file may contain.
-    pub const WORDS: &[&str] = &[
-        "preset",
-        "tests",
-        "tests_where_possible",
-        "size",
-        "files",
-        "time",
-        "precision",
-        "time_min",
-        "total",
-        "repeat",
-        "seed",
-        "label",
-        "cache",
-        "direct",
-        "engine",
-        "verify",
-        "server_ram",
-        "probe",
-        "sweep",
-        "write_limit",
-        "allow",
-    ];
-
     /// Reads a preset file.
     ///
     /// # Errors
@@ -140,43 +130,20 @@ impl Request {
     /// time. It is kept to the second, so that the precision and the shortest time of `lower` are lifted too. More
     /// repetitions than in `lower` multiply its total and its write limit by the same factor, rounded up.
     #[must_use]
-    pub fn over(self, lower: Self) -> Self {
+    pub fn over(self, mut lower: Self) -> Self {
         let times = self.repeat.unwrap_or(1).div_ceil(lower.repeat.unwrap_or(1).max(1)).max(1);
-        let lower = Self {
-            total: lower.total.map(|total| Seconds(total.0 * f64::from(times))),
-            write_limit: lower.write_limit.map(|limit| match limit {
-                Size::Bytes(bytes) => Size::Bytes(bytes.saturating_mul(times.into())),
-                share => share,
-            }),
-            ..lower
-        };
-        Self {
-            preset: self.preset.or(lower.preset),
-            // They belong with the tests of the same request.
-            tests_where_possible: match self.tests.is_empty() && self.tests_where_possible.is_empty() {
-                true => lower.tests_where_possible,
-                false => self.tests_where_possible,
-            },
-            tests: if self.tests.is_empty() { lower.tests } else { self.tests },
-            size: self.size.or(lower.size),
-            files: self.files.or(lower.files),
-            total: if self.time.is_some() { self.total } else { self.total.or(lower.total) },
-            precision: if self.time.is_some() { self.precision } else { self.precision.or(lower.precision) },
-            time_min: if self.time.is_some() { self.time_min } else { self.time_min.or(lower.time_min) },
-            time: self.time.or(lower.time),
-            repeat: self.repeat.or(lower.repeat),
-            seed: self.seed.or(lower.seed),
-            label: self.label.or(lower.label),
-            cache: self.cache.or(lower.cache),
-            direct: self.direct.or(lower.direct),
-            engine: self.engine.or(lower.engine),
-            verify: self.verify.or(lower.verify),
-            server_ram: self.server_ram.or(lower.server_ram),
-            probe: self.probe.or(lower.probe),
-            sweep: self.sweep.or(lower.sweep),
-            write_limit: self.write_limit.or(lower.write_limit),
-            allow: if self.allow.is_empty() { lower.allow } else { self.allow },
+        lower.total = lower.total.map(|total| Seconds(total.0 * f64::from(times)));
+        if let Some(Size::Bytes(limit)) = &mut lower.write_limit {
+            *limit = limit.saturating_mul(times.into());
         }
+        if self.time.is_some() {
+            lower = Self { total: None, precision: None, time_min: None, ..lower };
+        }
+        // They belong with the tests of the same request.
+        if !self.tests.is_empty() {
+            lower.tests_where_possible.clear();
+        }
+        self.or(lower)
     }
 }
 
@@ -335,13 +302,29 @@ mod tests {
         // The error lists all the words that there are.
         let error = toml::from_str::<Request>("zzz = 1").unwrap_err();
         let listed: Vec<_> = error.message().split('`').skip(3).step_by(2).collect();
-        assert_eq!(listed, Request::WORDS);
+        assert!(listed.into_iter().eq(Request::OPTIONS.iter().map(|option| option.name)));
         let message = Request::from_toml("engine = \"urng\"").unwrap_err();
         assert_eq!(message, "line 1: unknown word `urng`, did you mean `uring`?");
         let message = Request::from_toml("size = \"4q\"").unwrap_err();
         assert!(message.starts_with("line 1: `4q` is not a size"), "{message}");
         let message = Request::from_toml("tests = [\"read\"").unwrap_err();
         assert!(message.starts_with("line 1:"), "{message}");
+    }
+
+    #[test]
+    fn every_example_sets_its_option() {
+        for option in Request::OPTIONS {
+            for example in option.examples {
+                let (word, value) = example.split_once(' ').unwrap_or((example, ""));
+                let flag = option.flags.iter().find(|flag| word == format!("--{}", flag.name)).unwrap();
+                let text = if let FlagValue::Is(text) = flag.value { text } else { value };
+                let mut request = Request::default();
+                text.split(',').for_each(|text| (option.set)(&mut request, text).unwrap());
+                let toml = request.to_toml();
+                assert!(toml.starts_with(&format!("{} = ", option.name)), "{example}: {toml}");
+            }
+            assert!(option.flags.is_empty() == option.commands.is_empty(), "{option:?}");
+        }
     }
 
     #[test]

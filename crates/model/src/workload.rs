@@ -30,9 +30,9 @@ pub enum Work {
     Files(FilesWork),
 }
 
-/// Declares an enumeration by its words.
+/// Declares an enumeration by its words. The comment on each is its meaning in help and documentation.
 macro_rules! spec_words {
-    ($(#[$meta:meta])* $name:ident { $($(#[doc = $help:literal])+ $variant:ident = $word:literal,)+ }) => {
+    ($(#[$meta:meta])* $name:ident { $($(#[doc = $help:tt])+ $variant:ident = $word:literal,)+ }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -47,6 +47,9 @@ macro_rules! spec_words {
 
             /// All words with their meanings, as Markdown.
             pub const HELP: &str = concat!($("`", $word, "`:", $($help),+, " "),+).trim_ascii();
+
+            /// Each word with its meaning, in the same order.
+            pub const WORDS: &[(&str, &str)] = &[$(($word, concat!($($help),+).trim_ascii()),)+];
 
             /// Returns the word for it in specs, flags and JSON.
             pub const fn word(self) -> &'static str {
@@ -75,6 +78,7 @@ macro_rules! spec_words {
         }
     };
 }
+pub(crate) use spec_words;
 
 spec_words! {
     /// Unit that counts as one operation on data; its steps are the calls that it makes.
@@ -103,13 +107,13 @@ spec_words! {
 spec_words! {
     /// Engines that a test may ask for with `engine=`.
     EngineWord {
-        /// Plain system calls.
+        /// Plain system calls; depth is made of threads.
         Sync = "sync",
         /// Requests in an io_uring.
         Uring = "uring",
-        /// No I/O at all, only the full loop.
+        /// The whole loop without I/O: what skye itself costs.
         Null = "null",
-        /// Requests in an io_uring that do nothing.
+        /// io_uring requests that do nothing: what a ring costs.
         Nop = "nop",
     }
 }

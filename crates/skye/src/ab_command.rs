@@ -123,7 +123,7 @@ struct Limits {
 
 impl Limits {
     fn of(arguments: &AbArguments, effect: f64, places: &[Place; 2], machine: &Machine) -> Self {
-        let asked = arguments.work.write_limit.map(|limit| bytes(limit, &places[0], machine));
+        let asked = arguments.work.0.write_limit.map(|limit| bytes(limit, &places[0], machine));
         Self {
             total: Duration::from_secs_f64(arguments.total.0),
             bytes: asked.unwrap_or(WRITE_LIMIT_BYTES),
@@ -139,16 +139,15 @@ fn bytes(size: Size, place: &Place, machine: &Machine) -> u64 {
 /// Returns the work for one turn on each side. It is the same on both, so that no data set is chosen by how fast a side
 /// is.
 fn request(arguments: &AbArguments, places: &[Place; 2], machine: &Machine) -> Result<Request, Failure> {
-    let work = &arguments.work;
-    let mut request =
-        Request { write_limit: None, repeat: Some(1), probe: Some(Probing::None), ..work.request() };
-    if work.preset.is_none() {
+    let flags = arguments.work.request();
+    let mut request = Request { write_limit: None, repeat: Some(1), probe: Some(Probing::None), ..flags };
+    if request.preset.is_none() {
         request.time.get_or_insert(TIME);
     }
     let free = places.iter().map(|place| place.target.space.free_bytes).min().unwrap_or_default();
     let chosen = DATASET_BYTES.min(free / DATASET_SHARE);
     request.size.get_or_insert(Size::Bytes(chosen));
-    let mut request = preset::beneath(request, work, PRESET)?;
+    let mut request = preset::beneath(request, PRESET)?;
     // A share of the free space is not the same on both.
     let size = request.size.map(|size| places.iter().map(|place| bytes(size, place, machine)).min());
     request.size = size.flatten().map(Size::Bytes);

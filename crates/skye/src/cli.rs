@@ -1,14 +1,18 @@
-//! The command line: each option declared once, from which help, completions and the manual page come.
+//! The command line: each option declared once, from which help, completions and the manual page come. Options of a
+//! request are declared in `model`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::NonEmptyStringValueParser;
-use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
-use model::request::{Allow, Count, Percent, Request, Seconds};
-use model::size::Size;
+use clap::builder::{NonEmptyStringValueParser, PossibleValue, PossibleValuesParser};
+use clap::error::ErrorKind;
+use clap::{
+    Arg, ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
+    ValueHint,
+};
+use model::request::{Flag, FlagValue, Percent, Request, RequestOption, Seconds};
 use model::spec;
-use model::workload::{CacheMode, DataVerb, EngineWord, FileVerb, Probing};
+use model::workload::{DataVerb, FileVerb};
 use report::compare::Limit;
 
 use crate::Done;
@@ -175,26 +179,7 @@ pub struct RunArguments {
     pub target: PathBuf,
     /// The tests.
     #[command(flatten)]
-    pub work: WorkArguments,
-    /// End a phase when its rate is steady and its 95 % interval reaches no further than this to either side.
-    #[arg(long, value_name = "PERCENT")]
-    pub precision: Option<Percent>,
-    /// Repeat all tests so many times, each time on fresh files.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub repeat: Option<u32>,
-    /// Repeat each test over a range: q1..q64 (depth), t1..t64 (threads), 4k..1m (block size), rate100..6400 (rates), or
-    /// rate (shares of the highest rate).
-    #[arg(long, value_name = "RANGE")]
-    pub sweep: Option<String>,
-    /// Memory of the server that the target lies on: reads of a set that fits into it may not come from its disks.
-    #[arg(long, value_name = "SIZE")]
-    pub server_ram: Option<Size>,
-    /// Make no experiments after the tests: what limits a number is then told from counters alone.
-    #[arg(long, conflicts_with = "probe_writes")]
-    pub no_probe: bool,
-    /// Make experiments on tests that write, too; their bytes count as the tests' own.
-    #[arg(long)]
-    pub probe_writes: bool,
+    pub work: WorkArguments<true>,
     /// Do not look at where threads sleep, nor at what goes on around a test: to find out what that costs.
     #[arg(long, hide = true)]
     pub unobserved: bool,
@@ -223,52 +208,77 @@ pub struct RunArguments {
     pub no_save: bool,
 }
 
-/// Work that is independent of its target.
-#[derive(Debug, Args)]
-pub struct WorkArguments {
-    /// Preset, or a TOML file of the same words [default: standard].
-    #[arg(long, value_name = "NAME|FILE.toml", conflicts_with = "test", value_hint = ValueHint::FilePath)]
-    pub preset: Option<String>,
-    /// A test of your own; may be repeated.
-    #[arg(long, value_name = "SPEC")]
-    pub test: Vec<String>,
-    /// Size of the data set [default: 4 s of I/O, 256 MiB to 4 GiB, at most 10 % of the free space].
-    #[arg(long)]
-    pub size: Option<Size>,
-    /// Files of each test on files [default: 64k].
-    #[arg(long, value_name = "N")]
-    pub files: Option<Count>,
-    /// Seconds measured per phase; with --precision, at most [default: until the rate is known, by the preset].
-    #[arg(long, value_name = "SECONDS")]
-    pub time: Option<Seconds>,
-    /// Seed of offsets and data [default: a fresh one, recorded].
-    #[arg(long)]
-    pub seed: Option<u64>,
-    /// Your name for this run.
-    #[arg(long)]
-    pub label: Option<String>,
-    /// State of the page cache before buffered reads [default: cold].
-    #[arg(long, value_enum)]
-    pub cache: Option<CacheArgument>,
-    /// Bypass the page cache in all data tests that do not say otherwise.
-    #[arg(long, conflicts_with = "buffered")]
-    pub direct: bool,
-    /// Go through the page cache in all data tests that do not say otherwise.
-    #[arg(long)]
-    pub buffered: bool,
-    /// How the operations of data tests are issued, where they do not say [default: io_uring for direct I/O at depth,
-    /// else plain system calls].
-    #[arg(long, value_enum)]
-    pub engine: Option<EngineArgument>,
-    /// Compare every byte that is read with what was written [default: of one block in 128].
-    #[arg(long)]
-    pub verify: bool,
-    /// Most bytes that the run may write.
-    #[arg(long, value_name = "SIZE")]
-    pub write_limit: Option<Size>,
-    /// Allow what is normally refused or warned about.
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
-    pub allow: Vec<AllowArgument>,
+/// Flags of a request, as they were given: those of a run, or those that `skye ab` takes as well.
+#[derive(Debug)]
+pub struct WorkArguments<const OF_RUN: bool>(pub Request);
+
+impl<const OF_RUN: bool> WorkArguments<OF_RUN> {
+    fn flags() -> impl Iterator<Item = (&'static RequestOption, &'static Flag)> {
+        let command = if OF_RUN { "run" } else { "ab" };
+        let options = Request::OPTIONS.iter().filter(move |option| option.commands.contains(&command));
+        options.flat_map(|option| option.flags.iter().map(move |flag| (option, flag)))
+    }
+
+    /// Tests in words of other tools, each with the words by which it is understood.
+    pub fn translations(&self) -> impl Iterator<Item = (&str, String)> {
+        self.0.tests.iter().filter_map(|test| Some((test.as_str(), spec::translated(test)?)))
+    }
+
+    /// The flags as a request, to be laid over a preset.
+    pub fn request(&self) -> Request {
+        let understood = |test: &String| spec::translated(test).unwrap_or_else(|| test.clone());
+        Request { tests: self.0.tests.iter().map(understood).collect(), ..self.0.clone() }
+    }
+}
+
+impl<const OF_RUN: bool> Args for WorkArguments<OF_RUN> {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command.args(Self::flags().map(|(option, flag)| argument(option, flag)))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<const OF_RUN: bool> FromArgMatches for WorkArguments<OF_RUN> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut given = Self(Request::default());
+        given.update_from_arg_matches(matches).map(|()| given)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        Self::flags().try_for_each(|(option, flag)| {
+            let mut texts = matches.get_many::<String>(flag.name).into_iter().flatten();
+            let set = texts.try_for_each(|text| (option.set)(&mut self.0, text));
+            set.map_err(|problem| clap::Error::raw(ErrorKind::ValueValidation, problem))
+        })
+    }
+}
+
+/// Returns the argument of a flag. Two flags of one option exclude each other, and a preset has tests of its own.
+fn argument(option: &'static RequestOption, flag: &'static Flag) -> Arg {
+    let others = option.flags.iter().map(|other| other.name).filter(|name| *name != flag.name);
+    let others = others.chain((flag.name == "preset").then_some("test"));
+    let action = if option.is_list { ArgAction::Append } else { ArgAction::Set };
+    let help = if flag.help.is_empty() { option.meaning } else { flag.help };
+    let argument = Arg::new(flag.name).long(flag.name).help(help.trim_end_matches('.')).action(action);
+    let argument = argument.conflicts_with_all(others);
+    match flag.value {
+        FlagValue::Is(text) => argument.num_args(0).default_missing_value(text),
+        FlagValue::Text(form) => {
+            let hint = if form.contains("FILE") { ValueHint::FilePath } else { ValueHint::Unknown };
+            let checked = |text: &str| (option.set)(&mut Request::default(), text).map(|()| text.to_owned());
+            argument.value_name(form).value_hint(hint).value_parser(checked)
+        }
+        FlagValue::Word(name, words) => {
+            let value = |(word, meaning): &(&'static str, &'static str)| {
+                PossibleValue::new(*word).help(meaning.trim_end_matches('.'))
+            };
+            let values = PossibleValuesParser::new(words.iter().map(value));
+            argument.value_name(name).value_parser(values).value_delimiter(option.is_list.then_some(','))
+        }
+    }
 }
 
 /// Which known devices to measure.
@@ -368,7 +378,7 @@ pub struct WhyArguments {
     mut_arg("size", |arg| arg.help("Size of the data set [default: 1 GiB, at most 10 % of what is free on either]")),
     mut_arg("time", |arg| arg.help("Seconds measured per test [default: as the preset says, 2 without one]")),
     mut_arg("label", |arg| arg.help("Your name for both runs")),
-    mut_arg("write_limit", |arg| arg.help("Most bytes that all pairs may write together [default: 400GB]"))
+    mut_arg("write-limit", |arg| arg.help("Most bytes that all pairs may write together [default: 400GB]"))
 )]
 pub struct AbArguments {
     /// The first directory, with which the second is compared.
@@ -379,7 +389,7 @@ pub struct AbArguments {
     pub b: PathBuf,
     /// The tests on both.
     #[command(flatten)]
-    pub work: WorkArguments,
+    pub work: WorkArguments<false>,
     /// Changes below this count as none. Pairs are measured until each ratio is known to half of it [default: 3 %].
     #[arg(long, value_name = "PERCENT")]
     pub effect: Option<Percent>,
@@ -451,106 +461,6 @@ pub enum ComparisonFormat {
     Json,
     /// A page with charts.
     Html,
-}
-
-macro_rules! value_words {
-    ($($(#[$meta:meta])* $name:ident for $target:ident { $($(#[$variant_meta:meta])* $variant:ident,)+ })+) => { $(
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, ValueEnum)]
-        pub enum $name { $($(#[$variant_meta])* $variant,)+ }
-
-        impl From<$name> for $target {
-            fn from(argument: $name) -> Self {
-                match argument { $($name::$variant => Self::$variant,)+ }
-            }
-        }
-    )+ };
-}
-
-value_words! {
-    /// `--cache`
-    CacheArgument for CacheMode {
-        /// The file's own pages are dropped.
-        Cold,
-        /// The file is read once before.
-        Warm,
-        /// As the test before left it.
-        AsIs,
-        /// All caches of the machine are dropped; root only, and every other program pays for it.
-        DropAll,
-    }
-    /// `--engine`
-    EngineArgument for EngineWord {
-        /// Plain system calls; depth is made of threads.
-        Sync,
-        /// io_uring.
-        Uring,
-        /// The whole loop without I/O: what skye itself costs.
-        Null,
-        /// io_uring requests that do nothing: what a ring costs.
-        Nop,
-    }
-    /// `--allow`
-    AllowArgument for Allow {
-        /// Leave less than max(5 %, 1 GiB) of the file system free.
-        LowSpace,
-        /// Do not warn about a target that others are using.
-        Busy,
-        /// As root, run in a directory in which others may rename what is made there.
-        SharedDirectory,
-    }
-}
-
-impl RunArguments {
-    /// The flags as a request, to be laid over a preset.
-    pub fn request(&self) -> Request {
-        Request {
-            repeat: self.repeat,
-            precision: self.precision,
-            server_ram: self.server_ram,
-            probe: match (self.no_probe, self.probe_writes) {
-                (true, _) => Some(Probing::None),
-                (false, true) => Some(Probing::Writes),
-                (false, false) => None,
-            },
-            sweep: self.sweep.clone(),
-            ..self.work.request()
-        }
-    }
-}
-
-impl WorkArguments {
-    /// Tests in words of other tools, each with the words by which it is understood.
-    pub fn translations(&self) -> impl Iterator<Item = (&str, String)> {
-        self.test.iter().filter_map(|test| Some((test.as_str(), spec::translated(test)?)))
-    }
-
-    /// The flags as a request, to be laid over a preset.
-    pub fn request(&self) -> Request {
-        Request {
-            tests: self
-                .test
-                .iter()
-                .map(|test| spec::translated(test).unwrap_or_else(|| test.clone()))
-                .collect(),
-            size: self.size,
-            files: self.files,
-            time: self.time,
-            seed: self.seed,
-            label: self.label.clone(),
-            cache: self.cache.map(Into::into),
-            direct: match (self.direct, self.buffered) {
-                (true, _) => Some(true),
-                (_, true) => Some(false),
-                _ => None,
-            },
-            engine: self.engine.map(Into::into),
-            verify: self.verify.then_some(true),
-            write_limit: self.write_limit,
-            allow: self.allow.iter().map(|allow| (*allow).into()).collect(),
-            ..Request::default()
-        }
-    }
 }
 
 /// The command by which a run starts a worker on calls of the C library. It is not for users and not declared:

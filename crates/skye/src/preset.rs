@@ -3,22 +3,11 @@
 use std::path::Path;
 
 use model::nearest;
-use model::request::Request;
+use model::request::{PRESETS, Request};
 use model::spec::{self, Defaults};
 
-use crate::cli::WorkArguments;
 use crate::exit::Failure;
 use crate::inputs;
-
-const SHIPPED: &[(&str, &str)] = &[
-    ("quick", include_str!("../../../presets/quick.toml")),
-    ("standard", include_str!("../../../presets/standard.toml")),
-    ("rigorous", include_str!("../../../presets/rigorous.toml")),
-    ("classic", include_str!("../../../presets/classic.toml")),
-    ("disk", include_str!("../../../presets/disk.toml")),
-    ("peak", include_str!("../../../presets/peak.toml")),
-    ("bytes", include_str!("../../../presets/bytes.toml")),
-];
 
 /// The preset that runs when none is named.
 pub const DEFAULT: &str = "standard";
@@ -26,7 +15,7 @@ pub const DEFAULT: &str = "standard";
 /// Returns the presets in this program, each with its request.
 pub fn shipped() -> impl Iterator<Item = (&'static str, Request)> {
     // A test parses them all.
-    SHIPPED.iter().filter_map(|(name, text)| Some((*name, parse(name, text).ok()?)))
+    PRESETS.iter().filter_map(|(name, text)| Some((*name, parse(name, text).ok()?)))
 }
 
 /// Lays the flags over the preset that they name, or over `default` if they name none. Tests without a named preset
@@ -34,11 +23,12 @@ pub fn shipped() -> impl Iterator<Item = (&'static str, Request)> {
 ///
 /// # Errors
 /// As [`load`].
-pub fn beneath(request: Request, work: &WorkArguments, default: &str) -> Result<Request, Failure> {
-    match (&work.preset, work.test.is_empty()) {
-        (Some(name), _) => Ok(request.over(load(name)?)),
-        (None, true) => Ok(request.over(load(default)?)),
-        (None, false) => Ok(request),
+pub fn beneath(mut flags: Request, default: &str) -> Result<Request, Failure> {
+    // The preset's own name counts: it may come from a file.
+    match (flags.preset.take(), flags.tests.is_empty()) {
+        (Some(name), _) => Ok(flags.over(load(&name)?)),
+        (None, true) => Ok(flags.over(load(default)?)),
+        (None, false) => Ok(flags),
     }
 }
 
@@ -47,7 +37,7 @@ pub fn beneath(request: Request, work: &WorkArguments, default: &str) -> Result<
 /// # Errors
 /// An unknown name with the nearest known one, or a file with a mistake and its line.
 pub fn load(name: &str) -> Result<Request, Failure> {
-    if let Some((_, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) {
+    if let Some((_, text)) = PRESETS.iter().find(|(shipped, _)| *shipped == name) {
         return parse(name, text);
     }
     if name.ends_with(".toml") || name.contains('/') {
@@ -59,7 +49,7 @@ pub fn load(name: &str) -> Result<Request, Failure> {
         })?;
         return parse(name, &text);
     }
-    let near = nearest(name, SHIPPED.iter().map(|(shipped, _)| *shipped));
+    let near = nearest(name, PRESETS.iter().map(|(shipped, _)| *shipped));
     let hint = near.map_or(format!("presets are {}", names()), |near| format!("did you mean `{near}`?"));
     Err(Failure::Refused(format!("cannot use the preset {name}: there is none of that name; {hint}")))
 }
@@ -77,7 +67,7 @@ fn parse(name: &str, text: &str) -> Result<Request, Failure> {
 }
 
 fn names() -> String {
-    SHIPPED.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+    PRESETS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -136,7 +126,7 @@ mod tests {
         );
         let cli = crate::cli::Cli::try_parse_from(words).map_err(|error| error.to_string())?;
         let crate::cli::Command::Run(arguments) = cli.command else { return Err("not a run".into()) };
-        let request = beneath(arguments.request(), &arguments.work, DEFAULT);
+        let request = beneath(arguments.work.request(), DEFAULT);
         let request = request.map_err(|failure| format!("{failure:?}"))?;
         let plan = |request: &Request| {
             plan::plan(request, &target(), &machine()).map_err(|trouble| trouble.to_string())
@@ -149,7 +139,7 @@ mod tests {
 
     #[test]
     fn the_plan_of_what_a_dry_run_prints_is_the_same() {
-        for (name, _) in SHIPPED {
+        for (name, _) in PRESETS {
             let (first, second) = both(&format!("skye --preset {name}")).unwrap();
             assert_eq!(first, second, "{name}");
         }
@@ -173,10 +163,7 @@ mod tests {
     }
 
     fn random_line(random: &mut fastrand::Rng) -> String {
-        let mut pick =
-            |choices: &[&str]| random.choice(choices.iter().copied()).unwrap_or_default().to_owned();
-        let mut line = String::from("skye");
-        let what = pick(&[
+        let what = [
             "",
             "--preset quick",
             "--preset standard",
@@ -189,21 +176,16 @@ mod tests {
             "--test write:seq512k:t3:shared --test read:seq512k:t3 --test rename:t2:order=rnd",
             "--test fsync:ops=1000 --test write:passes=2 --test stat:cold --cache drop-all",
             "--test rewrite:seq128k:bytes=1g --test unlink:missing --test symlink:tN",
-        ]);
-        for part in [
-            what,
-            pick(&["", "--size 1g", "--size 10%", "--size 0.25xRAM", "--size 3000m", "--size 7g"]),
-            pick(&["", "", "--files 1000", "--files 128k"]),
-            pick(&["", "", "--time 1.5", "--time 8.2", "--time 0.37", "--time 30s", "--time 2m"]),
-            pick(&["", "", "--repeat 3"]),
-            pick(&["", "--seed 42"]),
-            pick(&["", "--label nightly"]),
-            pick(&["", "--direct", "--buffered"]),
-            pick(&["", "--write-limit 200GB", "--write-limit 1t"]),
-            pick(&["", "--allow low-space", "--allow busy,low-space"]),
-        ] {
-            line.push(' ');
-            line.push_str(&part);
+        ];
+        let what = random.choice(what).unwrap_or_default();
+        let mut line = format!("skye {what}");
+        for option in Request::OPTIONS {
+            let example = random.choice(option.examples).copied().unwrap_or_default();
+            let is_said = example.split(' ').next().is_some_and(|flag| what.contains(flag));
+            if random.u32(0..3) == 0 && !is_said {
+                line.push(' ');
+                line.push_str(example);
+            }
         }
         line
     }

@@ -32,7 +32,7 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
             terminal::message("note", &format!("{theirs} is {ours}"));
         }
     }
-    let request = preset::beneath(arguments.request(), &arguments.work, preset::DEFAULT)?;
+    let request = preset::beneath(arguments.work.request(), preset::DEFAULT)?;
     outputs::check_stdout(documents(arguments))?;
     let is_stdout_taken = documents(arguments).any(outputs::is_stdout);
     let seed = request.seed.unwrap_or_else(|| fastrand::u64(1..1_000_000));

@@ -106,6 +106,7 @@ fn sizes_that_mean_nothing() {
         ("--time=-1", "-1"),
         ("--time forever", "forever"),
         ("--repeat 0", "repeat"),
+        ("--repeat 1001", "--repeat takes 1 to 1000"),
         ("--files 0", "--files"),
         ("--test write --write-limit 1k", "write-limit"),
         ("--test create --files 1000000000000", "976562500k files are more than 4g"),

@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::Path;
 
+use model::request::{PRESETS, Request};
+
 use crate::support::mounts::Tmpfs;
 use crate::support::program::{assert_nothing_left, skye};
 use crate::support::scratch;
-
-const PRESETS: &[&str] = &["quick", "standard", "rigorous", "classic", "disk", "peak", "bytes"];
 
 #[track_caller]
 fn planned(directory: &Path, words: &str, preset: Option<&Path>) -> String {
@@ -39,7 +39,7 @@ fn every_preset_comes_back() {
     xtask::require!(root, tmpfs);
     // The test has its own file system: writes of others would change the free space.
     let tmpfs = Tmpfs::new("64g", None);
-    for preset in PRESETS {
+    for (preset, _) in PRESETS {
         comes_back(tmpfs.path(), &format!("--preset {preset}"));
     }
     assert_eq!(fs::read_dir(tmpfs.path()).unwrap().count(), 0);
@@ -55,32 +55,21 @@ fn two_hundred_random_sets_of_flags_come_back() {
 }
 
 fn random_flags(random: &mut fastrand::Rng) -> String {
-    let mut words = vec![String::from("--size"), format!("{}m", 64 * random.u32(2..8))];
-    words.push(String::from("--allow"));
-    words.push((*random.choice(&["low-space", "low-space,busy"]).unwrap()).to_owned());
+    let mut words = vec![format!("--size {}m", 64 * random.u32(2..8))];
+    words.push(format!("--allow {}", random.choice(&["low-space", "low-space,busy"]).unwrap()));
     if random.bool() {
         // The more CPUs there are, the larger a set does `peak` need.
-        let presets: Vec<_> = PRESETS.iter().filter(|preset| **preset != "peak").collect();
-        words.extend([String::from("--preset"), (**random.choice(&presets).unwrap()).to_owned()]);
+        let presets: Vec<_> = PRESETS.iter().filter(|(preset, _)| *preset != "peak").collect();
+        words.push(format!("--preset {}", random.choice(&presets).unwrap().0));
     } else {
         for _ in 0..random.usize(1..5) {
-            words.extend([String::from("--test"), random_test(random)]);
+            words.push(format!("--test {}", random_test(random)));
         }
     }
-    let mut maybe = |name: &str, values: &[&str], random: &mut fastrand::Rng| {
+    for option in Request::OPTIONS.iter().filter(|option| !["size", "allow"].contains(&option.name)) {
         if random.u32(0..3) == 0 {
-            words.extend([name.to_owned(), (*random.choice(values).unwrap()).to_owned()]);
+            words.extend(random.choice(option.examples).map(|example| (*example).to_owned()));
         }
-    };
-    maybe("--time", &["0.25", "3", "7s", "1m"], random);
-    maybe("--files", &["100", "1k", "4096"], random);
-    maybe("--repeat", &["1", "2", "3"], random);
-    maybe("--seed", &["0", "7311", "18446744073709551615"], random);
-    maybe("--label", &["plain", "with\"quote", "näme", "back\\slash"], random);
-    maybe("--cache", &["cold", "warm", "as-is"], random);
-    maybe("--write-limit", &["500GB", "1t"], random);
-    if random.u32(0..3) == 0 {
-        words.push((*random.choice(&["--direct", "--buffered"]).unwrap()).to_owned());
     }
     words.join(" ")
 }
