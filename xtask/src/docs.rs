@@ -4,61 +4,103 @@
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
-use model::size;
+use anyhow::{Context, Result, bail};
+use model::request::{PRESETS, Seconds};
+use model::size::{self, Size};
 use model::workload::{DATA_KEYS, DataVerb, DataWork, FILE_KEYS, FileVerb, FilesWork, Key};
+use model::{Request, numbers};
 use wording::{FINDING_HELP, FindingHelp};
 
 use crate::limiters;
 
 /// Returns each page that is generated, or has generated tables, with its text of the current code.
 fn pages() -> Result<Vec<(PathBuf, String)>> {
+    let page = |name: &str| crate::root().join("docs").join(name);
+    let with_tables = |name: &str, tables: &[(&str, String)]| {
+        let path = page(name);
+        let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+        let text = tables.iter().try_fold(text, |text, (head, rows)| with_table(&text, head, rows))?;
+        Ok::<_, anyhow::Error>((path, text))
+    };
     let data: Vec<_> = DataVerb::ALL.iter().map(|verb| (DataWork::new(*verb), verb.word())).collect();
     let files: Vec<_> = FileVerb::ALL.iter().map(|verb| (FilesWork::new(*verb, 1), verb.word())).collect();
-    let file_verbs = FileVerb::ALL.iter().map(|verb| verb_row(verb.word(), verb.help()) + "\n").collect();
-    let tables = [
-        ("spec.md", "| verbs on data | one operation | if absent |", data_verbs(false)),
-        ("spec.md", "| verbs on bytes | one operation |", data_verbs(true)),
-        ("spec.md", "| verbs on files | one operation |", file_verbs),
-        ("spec.md", "| keys of tests on data and bytes | tests | meaning |", rows(DATA_KEYS, &data)),
-        ("spec.md", "| keys of tests on files | tests | meaning |", rows(FILE_KEYS, &files)),
-        ("remarks.md", "| code | mark | when | meaning |", codes()),
-        ("methodology.md", "| invalid | suspect | either | remark |", trust()),
+    let spec = [
+        ("| verbs on data | one operation | if absent |", data_verbs(false)),
+        ("| verbs on bytes | one operation |", data_verbs(true)),
+        ("| verbs on files | one operation |", FileVerb::WORDS.iter().map(|word| row(&verb(word))).collect()),
+        ("| keys of tests on data and bytes | tests | meaning |", rows(DATA_KEYS, &data)),
+        ("| keys of tests on files | tests | meaning |", rows(FILE_KEYS, &files)),
     ];
-    let page = |name: &str| crate::root().join("docs").join(name);
-    let mut pages = vec![(page("limiters.md"), limiters::generate())];
-    for tables in tables.chunk_by(|one, other| one.0 == other.0) {
-        let path = page(tables[0].0);
-        let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-        let text = tables.iter().try_fold(text, |text, (_, head, rows)| with_table(&text, head, rows))?;
-        pages.push((path, text));
-    }
-    Ok(pages)
+    let reference = [(
+        "| preset | purpose | test, at least | at most | precision | whole run, at most | writes, at most | tests |",
+        presets()?,
+    )];
+    let limiters = (page("limiters.md"), limiters::generate());
+    let remarks = [("| code | mark | when | meaning |", codes())];
+    let methodology = [("| invalid | suspect | either | remark |", trust())];
+    Ok(vec![
+        limiters,
+        with_tables("spec.md", &spec)?,
+        with_tables("reference.md", &reference)?,
+        with_tables("remarks.md", &remarks)?,
+        with_tables("methodology.md", &methodology)?,
+    ])
 }
 
-/// Returns a row for each verb on blocks, or on bytes.
-fn data_verbs(is_bytes: bool) -> String {
-    let verbs = DataVerb::ALL.iter().filter(|verb| verb.is_bytes() == is_bytes);
-    let row = |verb: &DataVerb| {
-        let DataWork { access, block_bytes, direct, .. } = DataWork::new(*verb);
-        let (size, cache) = (size::exact(block_bytes), if direct { "direct" } else { "buffered" });
-        let usual = if is_bytes { String::new() } else { format!(" `{access}{size}`, {cache} |") };
-        format!("{}{usual}\n", verb_row(verb.word(), verb.help()))
-    };
-    verbs.map(row).collect()
+/// Returns one row of a table.
+fn row(cells: &[String]) -> String {
+    format!("| {} |\n", cells.iter().map(|cell| cell.replace('|', "\\|")).collect::<Vec<_>>().join(" | "))
 }
 
-/// Returns the cells that each verb has: its word and its help.
-fn verb_row(word: &str, help: &str) -> String {
-    format!("| `{word}` | {} |", help.trim_end_matches('.'))
+/// Returns the cells of a verb: its word and its meaning.
+fn verb((word, meaning): &(&str, &str)) -> Vec<String> {
+    vec![format!("`{word}`"), meaning.trim_end_matches('.').to_owned()]
+}
+
+/// Returns a row for each verb on bytes, or for each on data in blocks, with the pattern of a test that names none.
+fn data_verbs(on_bytes: bool) -> String {
+    let verbs = DataVerb::ALL.iter().zip(DataVerb::WORDS).filter(|(verb, _)| verb.is_bytes() == on_bytes);
+    let cells = verbs.map(|(one, word)| {
+        let DataWork { access, block_bytes, direct, .. } = DataWork::new(*one);
+        let path = if direct { "direct" } else { "buffered" };
+        let usual = (!on_bytes).then(|| format!("`{access}{}`, {path}", size::exact(block_bytes)));
+        verb(word).into_iter().chain(usual).collect::<Vec<_>>()
+    });
+    cells.map(|cells| row(&cells)).collect()
+}
+
+/// Returns a row for each preset.
+fn presets() -> Result<String> {
+    let time = |time: Option<Seconds>| time.map_or_else(String::new, |time| numbers::duration(time.as_ns()));
+    let rows = PRESETS.iter().map(|(name, text)| {
+        let request = Request::from_toml(text).map_err(anyhow::Error::msg)?;
+        let Some(Size::Bytes(bytes)) = request.write_limit else {
+            bail!("the preset {name} may write anything")
+        };
+        let purpose: Vec<_> = text.lines().map_while(|line| line.strip_prefix("# ")).collect();
+        let times = request.repeat.map(|times| format!("{times} times, each on fresh files:"));
+        let tests = request.tests.iter().map(|test| format!("`{test}`"));
+        let possible = request.tests_where_possible.iter().map(|test| format!("`{test}` where possible"));
+        Ok(row(&[
+            format!("`{name}`"),
+            purpose.join(" ").trim_end_matches('.').to_owned(),
+            time(request.time_min),
+            time(request.time),
+            request.precision.map_or_else(String::new, |precision| format!("{} %", precision.0)),
+            time(request.total),
+            size::decimal(bytes),
+            times.into_iter().chain(tests).chain(possible).collect::<Vec<_>>().join(" "),
+        ]))
+    });
+    rows.collect()
 }
 
 /// Returns a row for each code of findings.
 fn codes() -> String {
-    let row = |FindingHelp { code, mark, when, meaning }: &FindingHelp| {
-        format!("| `{code}` | {mark} | {when} | {meaning} |\n")
+    let cells = |FindingHelp { code, mark, when, meaning }: &FindingHelp| {
+        row(&[format!("`{code}`"), (*mark).into(), (*when).into(), (*meaning).into()])
     };
-    FINDING_HELP.iter().map(row).collect()
+    FINDING_HELP.iter().map(cells).collect()
 }
 
 /// Returns a row with the codes of findings, by the trust that their marks leave.
@@ -87,8 +129,7 @@ fn rows<W>(keys: &[Key<W>], verbs: &[(W, &str)]) -> String {
             false => taking.iter().map(|verb| format!("`{verb}`")).collect::<Vec<_>>().join(" "),
         };
         let equals = if key.form.is_empty() { "" } else { "=" };
-        let form = key.form.replace('|', "\\|");
-        text.push_str(&format!("| `{}{equals}{form}` | {tests} | {} |\n", key.name, key.help));
+        text.push_str(&row(&[format!("`{}{equals}{}`", key.name, key.form), tests, key.help.to_owned()]));
     }
     text
 }

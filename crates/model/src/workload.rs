@@ -89,7 +89,7 @@ spec_words! {
         Write = "write",
         /// Reads or writes a block, chosen at random.
         Rw = "rw",
-        /// Reads a block and writes it back; its bytes count once.
+        /// Reads a block and writes it back; its bytes count once. With `reread`, it reads the block again.
         Rewrite = "rewrite",
         /// Writes a block, then `fdatasync`.
         Fsync = "fsync",
@@ -97,9 +97,9 @@ spec_words! {
         ByteWrite = "byte-write",
         /// One `read` of a single byte, in sequence, through the page cache.
         ByteRead = "byte-read",
-        /// One `putc`: a byte into the C library's buffer.
+        /// One `putc`: a byte into the buffer of the C library.
         PutcWrite = "putc-write",
-        /// One `getc`: a byte out of the C library's buffer.
+        /// One `getc`: a byte out of the buffer of the C library.
         GetcRead = "getc-read",
     }
 }

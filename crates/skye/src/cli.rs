@@ -11,8 +11,7 @@ use clap::{
     ValueHint,
 };
 use model::request::{Flag, FlagValue, Percent, Request, RequestOption, Seconds};
-use model::spec;
-use model::workload::{DataVerb, FileVerb};
+use model::{DataVerb, FileVerb, spec};
 use report::compare::Limit;
 
 use crate::Done;
@@ -151,21 +150,19 @@ pub struct FamilyArguments {
     pub words: Vec<OsString>,
 }
 
-/// The language of tests, in short.
+/// Returns the language of tests, in short.
 fn spec_help() -> String {
-    let data = |is_bytes: bool| {
-        let verbs = DataVerb::ALL.iter().filter(|verb| verb.is_bytes() == is_bytes);
-        verbs.map(|verb| verb.word()).collect::<Vec<_>>().join(" ")
+    let on_data = |is_bytes| {
+        DataVerb::ALL.iter().filter(move |verb| verb.is_bytes() == is_bytes).map(|verb| verb.word())
     };
+    let [data, bytes] = [false, true].map(|is_bytes| on_data(is_bytes).collect::<Vec<_>>().join(" "));
     let files: Vec<_> = FileVerb::ALL.iter().map(|verb| verb.word()).collect();
     format!(
         "A SPEC is VERB[:PATTERN][:QnTm][:KEY[=VALUE]...], for example read:rnd4k:q32t4 or create:t4:files=1m.\n\
-         Verbs on data:  {}, with patterns seqSIZE rndSIZE\n\
-         Verbs on bytes: {}\n\
+         Verbs on data:  {data}, with patterns seqSIZE rndSIZE\n\
+         Verbs on bytes: {bytes}\n\
          Verbs on files: {}\n\
          Sizes: 4k is 4096, 4kB is 4000; also 10% of the free space and 2xRAM.",
-        data(false),
-        data(true),
         files.join(" ")
     )
 }
