@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// A failure: the attempt, its cause, and what the user can do about it.
 ///
 /// Displayed as one line: `cannot ATTEMPT: CAUSE; REMEDY`. Parts are lower-case fragments without a full stop.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub struct Trouble {
     /// The attempt, with its path: "create the work directory in /mnt".
     pub attempt: String,

@@ -1,25 +1,41 @@
-//! Protocol between a rig and its owner: lines of words, over the rig's standard input and output.
+//! Protocol between a rig and its owner: commands in words and replies in JSON, each on a line of the rig's standard
+//! input or output. Both ends are the same program, so that the protocol may change with it.
 
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use model::Trouble;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
-use crate::text::{escape, unescape_text};
+use crate::served::Request;
 
-/// From a rig: it is ready, at this path, on this device, with this journal.
-pub(crate) const READY: &str = "ready";
-/// From a rig: the command is done, at this instant; the last line of each answer.
-pub(crate) const DONE: &str = "done";
-/// From a rig: the command could not be done.
-pub(crate) const CANNOT: &str = "cannot";
-/// From a rig: one answered request.
-pub(crate) const REQUEST: &str = "request";
-/// From a rig: something that could not be undone.
-pub(crate) const LEFT: &str = "left";
+/// Reply of a rig.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Reply {
+    /// It is ready, at this path, on this device, with this journal.
+    Ready(PathBuf, Option<PathBuf>, Option<PathBuf>),
+    /// The command is done, at this instant; the last line of each answer.
+    Done(u64),
+    /// The command could not be done.
+    Cannot(Trouble),
+    /// One answered request.
+    Request(Request),
+    /// Something that could not be undone.
+    Left(String),
+}
+
+impl Reply {
+    /// Writes its line.
+    pub(crate) fn send(&self, to: &mut impl Write) -> io::Result<()> {
+        serde_json::to_writer(&mut *to, self)?;
+        to.write_all(b"\n")
+    }
+}
 
 /// To a rig: change the settings that these words name.
 pub(crate) const SET: &str = "set";
@@ -34,23 +50,6 @@ pub(crate) const QUIT: &str = "quit";
 
 /// Longest line that is read.
 const LINE_BYTES_MAX: usize = 1 << 20;
-
-/// Returns the line of a trouble.
-pub(crate) fn trouble_line(trouble: &Trouble) -> String {
-    let Trouble { attempt, cause, remedy } = trouble;
-    format!("{CANNOT} {} {} {}", escape(attempt), escape(cause), escape(remedy.as_deref().unwrap_or("")))
-}
-
-/// Returns the trouble of such a line, without its first word.
-pub(crate) fn parse_trouble(words: &str) -> Trouble {
-    let mut words = words.split(' ').map(unescape_text);
-    let mut next = || words.next().unwrap_or_default();
-    let trouble = Trouble::new(next(), next());
-    match next() {
-        remedy if remedy.is_empty() => trouble,
-        remedy => trouble.remedy(remedy),
-    }
-}
 
 /// Result of waiting for a line.
 #[derive(Debug, PartialEq, Eq)]
@@ -117,9 +116,8 @@ fn timespec(time: Duration) -> Timespec {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
+    use crate::served::Direction;
 
     #[test]
     fn lines_come_whole_or_not_at_all() {
@@ -139,12 +137,33 @@ mod tests {
         assert_eq!(lines.next(&[], None).unwrap(), Next::Ended);
     }
 
+    fn read(line: &str) -> Option<Reply> {
+        serde_json::from_str(line).ok()
+    }
+
+    #[track_caller]
+    fn comes_back(reply: Reply) {
+        let mut line = Vec::new();
+        reply.send(&mut line).unwrap();
+        assert_eq!(read(std::str::from_utf8(&line).unwrap().strip_suffix('\n').unwrap()), Some(reply));
+    }
+
     #[test]
     fn a_trouble_comes_back_from_its_line() {
-        let plain = Trouble::new("mount /mnt/a b", "it is full");
+        let plain = Trouble::new("mount /mnt/a b", "it is\nfull");
         for trouble in [plain.clone(), plain.remedy("make room")] {
-            let line = trouble_line(&trouble);
-            assert_eq!(parse_trouble(line.strip_prefix("cannot ").unwrap()), trouble);
+            comes_back(Reply::Cannot(trouble));
         }
+    }
+
+    #[test]
+    fn every_request_comes_back_from_its_line() {
+        for direction in [Direction::Read, Direction::Write, Direction::Sync, Direction::Name] {
+            let (arrived_ns, answered_ns) = (12, 46);
+            let request = Request { direction, arrived_ns, answered_ns, offset_bytes: 0, length_bytes: 4096 };
+            comes_back(Reply::Request(request));
+        }
+        let others = ["", "r", "x 1 2 3 4", "{\"request\":{}}", "{\"request\":[\"read\",1,2,3]}"];
+        assert_eq!(others.map(read), [const { None }; 5]);
     }
 }

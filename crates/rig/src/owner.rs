@@ -12,12 +12,9 @@ use std::time::{Duration, Instant};
 use model::Trouble;
 
 use crate::journal::clean_one;
-use crate::lines::{
-    CANNOT, DONE, JOIN, LEFT, Lines, Next, QUIT, READY, REQUEST, SERVED, SET, TAKE, parse_trouble,
-};
-use crate::served::{Request, Served};
+use crate::lines::{JOIN, Lines, Next, QUIT, Reply, SERVED, SET, TAKE};
+use crate::served::Served;
 use crate::spec::Spec;
-use crate::text::{unescape, unescape_text};
 
 /// Longest time to build a rig.
 const BUILDING: Duration = Duration::from_secs(120);
@@ -65,14 +62,10 @@ impl Rig {
         let mut rig =
             Self { path: PathBuf::new(), device: None, journal: None, process: Mutex::new(process) };
         let ready = rig.process().reply(&attempt(), BUILDING)?;
-        let mut words = ready.split(' ');
-        if words.next() != Some(READY) {
-            return Err(Trouble::new(attempt(), format!("the program said `{ready}`")));
-        }
-        let mut path = || words.next().map(|word| PathBuf::from(unescape(word))).unwrap_or_default();
-        rig.path = path();
-        rig.device = Some(path()).filter(|path| path.is_absolute());
-        rig.journal = Some(path()).filter(|path| path.is_absolute());
+        let Reply::Ready(path, device, journal) = ready else {
+            return Err(Trouble::new(attempt(), format!("the program said `{ready:?}`")));
+        };
+        (rig.path, rig.device, rig.journal) = (path, device, journal);
         Ok(rig)
     }
 
@@ -128,10 +121,10 @@ impl Rig {
     fn ask(&self, line: &str, attempt: String) -> Result<u64, Trouble> {
         let mut process = self.process();
         process.tell(line, &attempt)?;
-        let done = process.reply(&attempt, ANSWERING)?;
-        done.strip_prefix(DONE)
-            .and_then(|instant| instant.trim().parse().ok())
-            .ok_or_else(|| Trouble::new(attempt, format!("it said `{done}`")))
+        match process.reply(&attempt, ANSWERING)? {
+            Reply::Done(instant_ns) => Ok(instant_ns),
+            said => Err(Trouble::new(attempt, format!("it said `{said:?}`"))),
+        }
     }
 
     /// Returns its answers and their instants, since its start or the last [`Rig::take_served`].
@@ -156,11 +149,8 @@ impl Rig {
         process.tell(word, attempt)?;
         let mut served = Served::default();
         loop {
-            let line = process.reply(attempt, ANSWERING)?;
-            match line.split_once(' ') {
-                Some((REQUEST, request)) => {
-                    Request::parse(request).into_iter().for_each(|one| served.add(one))
-                }
+            match process.reply(attempt, ANSWERING)? {
+                Reply::Request(request) => served.add(request),
                 _ => return Ok(served),
             }
         }
@@ -184,11 +174,8 @@ impl Rig {
         let mut left = Vec::new();
         let said = loop {
             match process.reply(attempt, ANSWERING) {
-                Ok(line) => match line.split_once(' ') {
-                    Some((LEFT, what)) => left.push(unescape_text(what)),
-                    _ => break Ok(()),
-                },
-                Err(trouble) => break Err(trouble),
+                Ok(Reply::Left(what)) => left.push(what),
+                said => break said.map(|_| ()),
             }
         };
         let clean = || journal.as_deref().and_then(clean_one);
@@ -232,13 +219,14 @@ impl Process {
         commands.write_all(format!("{line}\n").as_bytes()).map_err(|error| Trouble::new(attempt, error))
     }
 
-    /// Returns the next line that reports no trouble.
-    fn reply(&mut self, attempt: &str, within: Duration) -> Result<String, Trouble> {
+    /// Returns the next reply that reports no trouble.
+    fn reply(&mut self, attempt: &str, within: Duration) -> Result<Reply, Trouble> {
         let next = self.replies.next(&[], Some(Instant::now() + within));
         match next.map_err(|error| Trouble::new(attempt, error))? {
-            Next::Line(line) => match line.split_once(' ') {
-                Some((CANNOT, trouble)) => Err(parse_trouble(trouble)),
-                _ => Ok(line),
+            Next::Line(line) => match serde_json::from_str(&line) {
+                Ok(Reply::Cannot(trouble)) => Err(trouble),
+                Ok(reply) => Ok(reply),
+                Err(_) => Err(Trouble::new(attempt, format!("the program said `{line}`"))),
             },
             Next::Ended => Err(Trouble::new(attempt, "it has ended")),
             Next::Late | Next::Other => {

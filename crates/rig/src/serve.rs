@@ -14,13 +14,12 @@ use crate::clock::now_ns;
 use crate::disk::Disk;
 use crate::fuse::{Faults, Fuse};
 use crate::group::Group;
-use crate::lines::{DONE, JOIN, LEFT, Lines, Next, QUIT, READY, REQUEST, SERVED, SET, TAKE, trouble_line};
+use crate::lines::{JOIN, Lines, Next, QUIT, Reply, SERVED, SET, TAKE};
 use crate::neighbour::{Hogs, Neighbour};
 use crate::network::Network;
 use crate::relay;
 use crate::served::Served;
 use crate::spec::{self, Spec};
-use crate::text::escape;
 
 /// Runs the rig that the words describe. It ends when `commands` end, a signal asks for it, or the process that started
 /// this one is gone. Returns true if everything was built and undone; `replies` get the troubles otherwise.
@@ -40,17 +39,17 @@ pub fn serve(words: &[OsString], commands: impl AsFd, mut replies: impl Write) -
         Ok(built) => built,
         Err(trouble) => {
             // Perhaps nobody listens.
-            let _ = writeln!(replies, "{}", trouble_line(&trouble));
+            let _ = Reply::Cannot(trouble).send(&mut replies);
             return false;
         }
     };
     let obeyed = obey(&mut work, commands, &ends, &mut replies);
     let left = work.undo();
-    for left in &left {
-        let _ = writeln!(replies, "{LEFT} {}", escape(left));
+    let is_undone = left.is_empty();
+    for reply in left.into_iter().map(Reply::Left).chain([Reply::Done(now_ns())]) {
+        let _ = reply.send(&mut replies);
     }
-    let _ = writeln!(replies, "{DONE} {}", now_ns());
-    obeyed.is_ok() && left.is_empty()
+    obeyed.is_ok() && is_undone
 }
 
 /// Our own command line without the words of the rig.
@@ -83,8 +82,7 @@ fn ends() -> Result<Ends, Trouble> {
 }
 
 fn obey(work: &mut Work, commands: impl AsFd, ends: &Ends, replies: &mut impl Write) -> io::Result<()> {
-    let (path, device, journal) = work.ready();
-    writeln!(replies, "{READY} {} {} {}", escape(path), escape(device), escape(journal))?;
+    work.ready().send(replies)?;
     replies.flush()?;
     let mut lines = Lines::new(commands);
     let others: Vec<&dyn AsFd> = ends.iter().map(AsRef::as_ref).collect();
@@ -101,10 +99,7 @@ fn obey(work: &mut Work, commands: impl AsFd, ends: &Ends, replies: &mut impl Wr
                 format!("a rig understands {SET}, {JOIN}, {SERVED}, {TAKE} and {QUIT}"),
             )),
         };
-        match done {
-            Ok(()) => writeln!(replies, "{DONE} {}", now_ns())?,
-            Err(trouble) => writeln!(replies, "{}", trouble_line(&trouble))?,
-        }
+        done.map_or_else(Reply::Cannot, |()| Reply::Done(now_ns())).send(replies)?;
         replies.flush()?;
     }
     Ok(())
@@ -116,7 +111,7 @@ fn tell(served: Option<Served>, replies: &mut impl Write) -> Result<(), Trouble>
             .remedy("ask a fuse, a disk over one, or a neighbour")
     })?;
     let mut text = io::BufWriter::new(replies);
-    let told = served.requests.iter().try_for_each(|request| writeln!(text, "{REQUEST} {request}"));
+    let told = served.requests.iter().try_for_each(|request| Reply::Request(*request).send(&mut text));
     told.and_then(|()| text.flush()).map_err(|error| Trouble::new("tell what was served", error))
 }
 
@@ -143,22 +138,16 @@ impl Work {
         })
     }
 
-    /// Returns the path to measure, the device under it, and the journal; each is empty where there is none.
-    fn ready(&mut self) -> (PathBuf, PathBuf, PathBuf) {
-        match self {
-            Self::Fuse(fuse) => (fuse.path().to_owned(), PathBuf::new(), fuse.journal().path().to_owned()),
-            Self::Disk(disk) => (disk.path(), disk.device().path(), disk.journal().path().to_owned()),
-            Self::Neighbour(neighbour) => {
-                (PathBuf::new(), PathBuf::new(), neighbour.journal().path().to_owned())
-            }
-            Self::Hogs(_) => (PathBuf::new(), PathBuf::new(), PathBuf::new()),
-            Self::Group(group) => {
-                (group.path().to_owned(), PathBuf::new(), group.journal().path().to_owned())
-            }
-            Self::Network(network) => {
-                (network.path().to_owned(), PathBuf::new(), network.journal().path().to_owned())
-            }
-        }
+    fn ready(&mut self) -> Reply {
+        let (path, device, journal) = match self {
+            Self::Fuse(fuse) => (fuse.path().to_owned(), None, Some(fuse.journal())),
+            Self::Disk(disk) => (disk.path(), Some(disk.device().path()), Some(disk.journal())),
+            Self::Neighbour(neighbour) => (PathBuf::new(), None, Some(neighbour.journal())),
+            Self::Hogs(_) => (PathBuf::new(), None, None),
+            Self::Group(group) => (group.path().to_owned(), None, Some(group.journal())),
+            Self::Network(network) => (network.path().to_owned(), None, Some(network.journal())),
+        };
+        Reply::Ready(path, device, journal.map(|journal| journal.path().to_owned()))
     }
 
     fn set(&mut self, words: &[&str]) -> Result<(), Trouble> {

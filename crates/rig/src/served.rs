@@ -1,11 +1,12 @@
 //! Requests to a server and the instants of its answers: the truth that measurements are compared with.
 
-use std::fmt;
+use serde::{Deserialize, Serialize};
 
 use crate::clock::now_ns;
 
 /// Kind of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Direction {
     /// Asks for bytes.
     Read,
@@ -18,7 +19,7 @@ pub enum Direction {
 }
 
 /// One request and its answer. Instants are nanoseconds on the axis of `CLOCK_MONOTONIC`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// Kind of the request.
     pub direction: Direction,
@@ -140,45 +141,8 @@ impl Served {
 }
 
 impl Direction {
-    const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Sync, Self::Name];
-
     pub(crate) fn moves_bytes(self) -> bool {
         matches!(self, Self::Read | Self::Write)
-    }
-
-    fn letter(self) -> char {
-        match self {
-            Self::Read => 'r',
-            Self::Write => 'w',
-            Self::Sync => 's',
-            Self::Name => 'n',
-        }
-    }
-}
-
-/// The line in which a rig reports the request to its owner.
-impl fmt::Display for Request {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { direction, arrived_ns, answered_ns, offset_bytes, length_bytes } = self;
-        write!(f, "{} {arrived_ns} {answered_ns} {offset_bytes} {length_bytes}", direction.letter())
-    }
-}
-
-impl Request {
-    /// Parses such a line.
-    pub(crate) fn parse(line: &str) -> Option<Self> {
-        let (letter, numbers) = line.split_once(' ')?;
-        let direction =
-            Direction::ALL.into_iter().find(|direction| letter.chars().eq([direction.letter()]))?;
-        let mut numbers = numbers.split(' ').map(|number| number.parse().ok());
-        let mut next = || numbers.next().flatten();
-        Some(Self {
-            direction,
-            arrived_ns: next()?,
-            answered_ns: next()?,
-            offset_bytes: next()?,
-            length_bytes: next()?,
-        })
     }
 }
 
@@ -210,14 +174,5 @@ mod tests {
         assert!((reads.per_second() - 100.0 * 1e9 / 1090.0).abs() < 1.0);
         assert_eq!(reads.between(10, 30).reads, 2);
         assert_eq!(Served::default().quantile_ns(0.5), 0);
-    }
-
-    #[test]
-    fn every_request_comes_back_from_its_line() {
-        for direction in Direction::ALL {
-            let one = request(direction, 12, 34);
-            assert_eq!(Request::parse(&one.to_string()), Some(one));
-        }
-        assert_eq!(["", "r", "x 1 2 3 4", "r 1 2 3"].map(Request::parse), [None; 4]);
     }
 }

@@ -1,4 +1,4 @@
-//! Text in lines of words: journals, command lines, and the protocol between a rig and its owner.
+//! Text as words of a command line.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;

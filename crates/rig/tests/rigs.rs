@@ -681,6 +681,11 @@ fn a_network_that_is_killed_is_undone_by_its_journal() {
     drop(rig);
 }
 
+/// Returns the path in the line of a rig that is ready: `{"ready":["/path",…]}`.
+fn path_in(line: &str) -> &str {
+    line.split('"').nth(3).unwrap()
+}
+
 /// Kills a rig after this time, undoes it, checks that nothing is left, and returns its traces.
 fn killed_while_built(words: &[&str], after: Duration) -> Vec<Traces> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_skye-rig"));
@@ -862,7 +867,7 @@ fn a_rig_that_is_told_to_end_or_hears_no_more_undoes_itself() {
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        (child, PathBuf::from(line.split(' ').nth(1).unwrap()))
+        (child, PathBuf::from(path_in(&line)))
     };
     let (mut child, path) = spawn();
     assert!(rig::is_mounted(&path));
@@ -882,7 +887,7 @@ fn a_rig_whose_owner_is_killed_undoes_itself_even_if_its_pipe_is_held() {
     let mut owner = owner.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(owner.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let path = PathBuf::from(line.split(' ').nth(1).unwrap());
+    let path = PathBuf::from(path_in(&line));
     assert!(rig::is_mounted(&path));
     let held = owner.stdin.take();
     owner.kill().unwrap();
