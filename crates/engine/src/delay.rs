@@ -112,6 +112,11 @@ impl<E: DataEngine> DataEngine for Delayed<E> {
         self.inner.depth()
     }
 
+    #[inline]
+    fn block_bytes(&self) -> u64 {
+        self.inner.block_bytes()
+    }
+
     fn draft(&mut self, slot: u32) -> Draft<'_> {
         self.inner.draft(slot)
     }

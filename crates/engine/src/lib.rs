@@ -103,6 +103,9 @@ pub trait DataEngine {
     /// Most calls in flight; slots have numbers below it.
     fn depth(&self) -> u32;
 
+    /// Bytes of one block.
+    fn block_bytes(&self) -> u64;
+
     /// The bytes that the next write on `slot` will move. The caller stamps them before it queues the write. No call in
     /// flight uses them.
     fn draft(&mut self, slot: u32) -> Draft<'_>;

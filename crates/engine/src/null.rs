@@ -32,6 +32,11 @@ impl DataEngine for NullEngine {
     }
 
     #[inline]
+    fn block_bytes(&self) -> u64 {
+        self.block.len() as u64
+    }
+
+    #[inline]
     fn draft(&mut self, _: u32) -> Draft<'_> {
         Draft { bytes: &mut self.block, phase_bytes: 0, is_duplicate: false }
     }

@@ -437,6 +437,11 @@ impl DataEngine for SimEngine {
         self.depth
     }
 
+    #[inline]
+    fn block_bytes(&self) -> u64 {
+        self.block.len() as u64
+    }
+
     /// Reports the block as stamped already: no one could ever find the stamp.
     fn draft(&mut self, _: u32) -> Draft<'_> {
         Draft { bytes: &mut self.block, phase_bytes: 0, is_duplicate: true }

@@ -50,6 +50,11 @@ impl DataEngine for SyncEngine {
     }
 
     #[inline]
+    fn block_bytes(&self) -> u64 {
+        self.read_block.bytes().len() as u64
+    }
+
+    #[inline]
     fn draft(&mut self, slot: u32) -> Draft<'_> {
         match &mut self.pool {
             Some(pool) => pool.draft(slot),
@@ -115,6 +120,11 @@ mod tests {
             1
         }
 
+        #[inline]
+        fn block_bytes(&self) -> u64 {
+            self.engine.block_bytes()
+        }
+
         fn draft(&mut self, slot: u32) -> Draft<'_> {
             self.engine.draft(slot)
         }
@@ -149,7 +159,7 @@ mod tests {
             verify_every: 1,
         };
         let pattern = Pattern::new(0, BLOCKS, false, 3, BLOCKS);
-        let layout = Layout { block_bytes: 4096, blocks_per_file: BLOCKS, first_bytes: 0 };
+        let layout = Layout { blocks_per_file: BLOCKS, first_bytes: 0 };
         let limits = Limits { deadline_ns: u64::MAX, stop: &stop };
         let worker = Worker::new(WorkerParts {
             engine,

@@ -393,6 +393,11 @@ impl<const NOP: bool> DataEngine for UringEngine<NOP> {
     }
 
     #[inline]
+    fn block_bytes(&self) -> u64 {
+        self.block_bytes as u64
+    }
+
+    #[inline]
     fn draft(&mut self, slot: u32) -> Draft<'_> {
         match &mut self.parts.pool {
             Some(pool) => pool.draft(slot),
@@ -528,7 +533,7 @@ mod tests {
             pacing,
             verb,
             pattern: Pattern::new(0, BLOCKS, true, 3, BLOCKS),
-            layout: Layout { block_bytes: 4096, blocks_per_file: BLOCKS, first_bytes: 0 },
+            layout: Layout { blocks_per_file: BLOCKS, first_bytes: 0 },
             stamping: Stamping {
                 seed: 5,
                 first_file: 2,

@@ -16,8 +16,6 @@ use crate::{Call, Completion, DataEngine, Io};
 /// Location of the blocks of a data set: files of equal size, one after the other.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
-    /// Bytes of one block of this test.
-    pub block_bytes: u64,
     /// Blocks in each file.
     pub blocks_per_file: u64,
     /// Offset of the first block in each file.
@@ -37,8 +35,8 @@ impl Layout {
     }
 
     #[inline]
-    fn offset_bytes(self, block: u64) -> u64 {
-        self.first_bytes + block * self.block_bytes
+    fn offset_bytes(self, block: u64, block_bytes: u64) -> u64 {
+        self.first_bytes + block * block_bytes
     }
 }
 
@@ -351,7 +349,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     #[cold]
     fn is_in_flight(&self, block: u64) -> bool {
         let (file, block) = self.layout.place(block);
-        let offset_bytes = self.layout.offset_bytes(block);
+        let offset_bytes = self.layout.offset_bytes(block, self.engine.block_bytes());
         let is_same = |slot: &Slot| (slot.file, slot.offset_bytes) == (file, offset_bytes);
         self.slots.iter().any(|slot| slot.is_of_last_pass && is_same(slot))
     }
@@ -360,7 +358,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     fn begin(&mut self, slot: u32, block: u64, op_start_ns: u64) {
         let (file, block) = self.layout.place(block);
         let state = &mut self.slots[slot as usize];
-        (state.file, state.offset_bytes) = (file, self.layout.offset_bytes(block));
+        (state.file, state.offset_bytes) = (file, self.layout.offset_bytes(block, self.engine.block_bytes()));
         state.step = self.verb.first() as u32;
         (state.op_start_ns, state.is_new) = (op_start_ns, true);
         self.prepare(slot);
@@ -439,7 +437,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         let slot = completion.slot;
         let state = self.slots[slot as usize];
         let call = V::STEPS[state.step as usize];
-        let block_bytes = self.layout.block_bytes;
+        let block_bytes = self.engine.block_bytes();
         let moved = if call == Call::Datasync { 0 } else { block_bytes as i32 };
         if completion.result != moved {
             self.fail(failure(&state, call, completion, block_bytes));
@@ -584,6 +582,11 @@ mod tests {
             self.depth
         }
 
+        #[inline]
+        fn block_bytes(&self) -> u64 {
+            4096
+        }
+
         fn draft(&mut self, _: u32) -> Draft<'_> {
             Draft { bytes: &mut self.block, phase_bytes: 0, is_duplicate: false }
         }
@@ -676,7 +679,7 @@ mod tests {
             pacing,
             verb,
             pattern: Pattern::new(0, 100, false, 1, limit),
-            layout: Layout { block_bytes: 4096, blocks_per_file: 25, first_bytes: 0 },
+            layout: Layout { blocks_per_file: 25, first_bytes: 0 },
             stamping: Stamping {
                 seed: 1,
                 first_file: 0,
@@ -794,7 +797,7 @@ mod tests {
             pacing: ClosedLoop,
             verb: verb::Read,
             pattern: Pattern::new(0, 100, false, 1, 100),
-            layout: Layout { block_bytes: 4096, blocks_per_file: 25, first_bytes: 0 },
+            layout: Layout { blocks_per_file: 25, first_bytes: 0 },
             stamping: Stamping {
                 seed: 1,
                 first_file: 0,
@@ -870,7 +873,7 @@ mod tests {
                             pacing: ClosedLoop,
                             verb: verb::Read,
                             pattern: Pattern::new(0, 100, false, 1, 100),
-                            layout: Layout { block_bytes: 4096, blocks_per_file: 100, first_bytes: 0 },
+                            layout: Layout { blocks_per_file: 100, first_bytes: 0 },
                             stamping: Stamping::unverified(1),
                             limits: Limits { deadline_ns: u64::MAX, stop: &stop },
                             recorder,

@@ -183,7 +183,7 @@ fn loop_ns<E: DataEngine, C: Clock>(engine: E, clock: C, time: Duration) -> f64 
         pacing: ClosedLoop,
         verb: Read,
         pattern: Pattern::new(0, blocks, true, 1, u64::MAX),
-        layout: Layout { block_bytes: 4096, blocks_per_file: blocks, first_bytes: 0 },
+        layout: Layout { blocks_per_file: blocks, first_bytes: 0 },
         stamping: Stamping::unverified(1),
         limits: Limits { deadline_ns: start_ns + time.as_nanos() as u64, stop: &stop },
         recorder,

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::Failure;
 use engine::bytes::Span;
-use engine::clock::{Clock, Monotonic, Timer};
+use engine::clock::{Clock, Monotonic};
 use engine::data::{Content, STAMP_INTERVAL_BYTES, Verifier, mix};
 use engine::delay::Delay;
 use engine::failure::Cause;
@@ -27,9 +27,13 @@ use rustix::fs::{Advice, OFlags};
 
 use crate::dataset::{DataSet, FileGroup, Filled};
 use crate::directory::WorkDirectory;
+use crate::drive::Moment;
 use crate::drive::{self, Drive, Expected};
 use crate::member::{self, BytePart, Command, Report};
+use crate::meter::Meter;
 use crate::patience;
+use crate::record::PhaseTotals;
+use crate::task::{self, Asked, Measured, Task};
 use crate::worker_pool::WorkerPool;
 
 /// Result of one test on data, before it becomes a record.
@@ -108,36 +112,50 @@ impl Part {
     }
 }
 
-/// Inputs of a test, beside the drive.
+/// Inputs of a test on data.
 pub struct DataTask<'a> {
-    /// Test to run.
-    pub phase: &'a PlannedPhase,
+    /// Inputs that all kinds of phases share.
+    pub asked: Asked<'a>,
     /// Directory of the files.
     pub directory: &'a WorkDirectory,
-    /// State of the page cache before buffered reads.
-    pub cache: CacheMode,
-    /// Seed of the run, which the data is stamped with.
-    pub seed: u64,
-    /// Seed of offsets.
-    pub offset_seed: u64,
-    /// Longest measured time.
-    pub time_ns: u64,
-    /// Clock that times operations.
-    pub timer: Timer,
     /// One in this many blocks that are read is compared.
     pub verify_every: u32,
     /// Group of files that the test works on; none for engines that touch no files.
     pub group: Option<usize>,
-    /// Rate of an open loop, over all threads.
-    pub rate_ops_per_second: Option<f64>,
-    /// CPUs near the device; none if all are near.
-    pub near: Option<Arc<[u32]>>,
+    /// Measured time below which the test counts as cut short.
+    pub time_min_ns: u64,
     /// Pauses before calls, for an experiment.
     pub delay: Option<Delay>,
     /// Part of each file that the test works on.
     pub part: Part,
     /// Program and first arguments of the process for the C library's streams.
     pub stdio_program: &'a [std::ffi::OsString],
+}
+
+/// A test on data, ready to be measured.
+pub struct DataPhase<'a> {
+    /// Its inputs.
+    pub task: DataTask<'a>,
+    /// Files that were laid out; `None` if there are none.
+    pub dataset: Option<&'a mut DataSet>,
+    /// Counters of the machine.
+    pub meter: &'a mut Meter,
+}
+
+impl Task for DataPhase<'_> {
+    fn measure(self: Box<Self>, on_moment: &mut dyn FnMut(Moment<'_>)) -> Measured {
+        let Self { task, dataset, meter } = *self;
+        task::driven(&task.asked, meter, on_moment, |drive| {
+            let Asked { phase, time_ns, rate_ops_per_second, .. } = task.asked;
+            let attempt = "run a test on data";
+            let dataset = dataset.ok_or_else(|| Trouble::new(attempt, "there is no data set"))?;
+            let data = phase.workload.data().ok_or_else(|| Trouble::new(attempt, "it is one on files"))?;
+            let outcome = run(&task, data, dataset, drive)?;
+            let totals = PhaseTotals::of_data(data, outcome, drive.collected.ops);
+            let totals = PhaseTotals { rate_ops_per_second, ..totals };
+            Ok(totals.or_cut(phase, &drive.collected, time_ns, task.time_min_ns))
+        })
+    }
 }
 
 /// Delay between the start command and the common begin, so that each worker is awake by then. The second
@@ -149,15 +167,14 @@ const LEAD_NS_PER_WORKER: u64 = 20_000;
 ///
 /// # Errors
 /// Returns the trouble that kept the test from starting.
-pub fn run(
+fn run(
     task: &DataTask<'_>,
+    data: &DataWork,
     dataset: &mut DataSet,
     drive: &mut Drive<'_>,
 ) -> Result<DataOutcome, Trouble> {
-    let workload = &task.phase.workload;
-    let Some(data) = workload.data() else {
-        return Err(Trouble::new("run a test on data", "it is one on files"));
-    };
+    let asked = &task.asked;
+    let workload = &asked.phase.workload;
     let group_number = task.group;
     let (files, span, prepared) = match group_number.and_then(|number| dataset.groups.get_mut(number)) {
         Some(group) => {
@@ -168,7 +185,7 @@ pub fn run(
                 // From here on the files are truncated, and they are not whole before the test is done.
                 group.filled = Filled::Partly;
             }
-            let prepared = prepare_cache(&files, group.file_bytes, data, task.cache, drive)?;
+            let prepared = prepare_cache(&files, group.file_bytes, data, asked.cache, drive)?;
             group.generation += u32::from(data.writes());
             (files, Extent::of(group, data, task.part), prepared)
         }
@@ -178,46 +195,47 @@ pub fn run(
     let members = workload.threads;
     // Threads share the bytes in pieces between two stamps, so that every piece stays whole.
     let unit_bytes = if data.verb.is_bytes() { span.content.interval_bytes as u64 } else { data.block_bytes };
-    let timer = task.timer.anchored();
+    let timer = asked.timer.anchored();
     let lockable_bytes = observe::lockable_bytes().map(|bytes| lockable_share(bytes, workload));
     let mut asked_ops = 0u64;
-    for (number, share) in shares(task.phase, data, span.size_bytes / unit_bytes, unit_bytes).enumerate() {
+    for (number, share) in shares(asked.phase, data, span.size_bytes / unit_bytes, unit_bytes).enumerate() {
         asked_ops = asked_ops.saturating_add(share.ops);
         // An even interval would always find the same one of the two reads of an operation.
         let verify_every = if data.reread { task.verify_every | 1 } else { task.verify_every };
-        let stamping = span.stamping(task.seed, verify_every);
+        let stamping = span.stamping(asked.seed, verify_every);
         let (files, content) = (Arc::clone(&files), span.content);
-        let (stop, near, number) = (Arc::clone(&drive.stop), task.near.clone(), number as u32);
+        let (stop, near, number) = (Arc::clone(&drive.stop), asked.near.clone(), number as u32);
         let (work, reader) = if let (true, Some(group)) =
             (data.verb.is_bytes(), group_number.and_then(|number| dataset.groups.get(number)))
         {
             let spans = open_spans(group, data, task.directory, &share, unit_bytes)?;
             let part = BytePart { files, spans, content, stamping, ops: share.ops, stop, number, near };
-            match task.phase.engine {
+            match asked.phase.engine {
                 Engine::Stdio => member::stdio_work(data, part, task.stdio_program),
                 _ => member::byte_work(data, part, timer),
             }
         } else {
-            let seed = mix(task.offset_seed ^ mix(u64::from(number)));
+            let seed = mix(asked.offset_seed ^ mix(u64::from(number)));
             let is_random = data.access == Access::Random;
             let pattern = Pattern::new(share.first_unit, share.units, is_random, seed, share.ops);
             let part = member::Part {
                 files,
                 content,
                 pattern,
+                block_bytes: data.block_bytes,
                 layout: span.layout,
                 stamping,
                 stop,
                 number,
                 members,
                 iodepth: workload.iodepth,
-                rate_ops_per_second: task.rate_ops_per_second,
-                draw_seed: mix(task.offset_seed ^ mix(u64::from(number) + 1)),
+                rate_ops_per_second: asked.rate_ops_per_second,
+                draw_seed: mix(asked.offset_seed ^ mix(u64::from(number) + 1)),
                 near,
                 delay: task.delay.clone(),
                 lockable_bytes,
             };
-            member::work(data, task.phase.engine, part, timer)
+            member::work(data, asked.phase.engine, part, timer)
         };
         works.push(work);
         drive.readers.push(reader);
@@ -287,7 +305,7 @@ impl Extent {
         let verifier =
             can_verify.then(|| Verifier::new(group.content, group.whole_generation..=group.generation));
         Self {
-            layout: Layout { block_bytes: data.block_bytes, blocks_per_file, first_bytes },
+            layout: Layout { blocks_per_file, first_bytes },
             size_bytes: match part {
                 Part::Whole => group.size_bytes(),
                 _ => u64::from(group.files) * blocks_per_file * data.block_bytes,
@@ -304,11 +322,7 @@ impl Extent {
         let content =
             Content { seed: 0, interval_bytes: STAMP_INTERVAL_BYTES, compress_percent: 0, dedupe_percent: 0 };
         Self {
-            layout: Layout {
-                block_bytes: data.block_bytes,
-                blocks_per_file: size_bytes / data.block_bytes,
-                first_bytes: 0,
-            },
+            layout: Layout { blocks_per_file: size_bytes / data.block_bytes, first_bytes: 0 },
             size_bytes,
             content,
             first_file: 0,
@@ -342,13 +356,13 @@ fn measure(
         drive.begin();
         let lead_ns = LEAD_NS + LEAD_NS_PER_WORKER * pool.len() as u64;
         drive.start_ns = Monotonic.now_ns() + lead_ns;
-        let (start_ns, deadline_ns) = (drive.start_ns, drive.start_ns.saturating_add(task.time_ns));
+        let (start_ns, deadline_ns) = (drive.start_ns, drive.start_ns.saturating_add(task.asked.time_ns));
         (0..pool.len()).for_each(|index| pool.command(index, Command::Start { start_ns, deadline_ns }));
         // An open loop may have no operation in flight for a while.
         let expected = match data.arrival {
             Arrival::Closed => {
                 let block_bytes = if data.verb.is_bytes() { 0 } else { data.block_bytes };
-                let bytes = block_bytes.saturating_mul(task.phase.workload.in_flight().into());
+                let bytes = block_bytes.saturating_mul(task.asked.phase.workload.in_flight().into());
                 Expected::WhileItMoves { slack_ns: drive::time_for_ns(bytes), by_cpu: data.direct }
             }
             Arrival::Open { .. } => Expected::By(deadline_ns),

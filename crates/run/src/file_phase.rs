@@ -25,7 +25,7 @@ use engine::{Failure, failure::Cause};
 use model::Experiment;
 use model::Trouble;
 use model::marker::{LETTERS_MAX, Letters, NameRule};
-use model::plan::{Plan, PlannedPhase, Until};
+use model::plan::{Plan, PlannedPhase};
 use model::run::{INTERVALS_MAX, RoundRecord};
 use model::workload::{CacheMode, FileKind, FileVerb, FilesWork, Naming, Order, SyncMode};
 use rustix::fs::Mode;
@@ -33,9 +33,12 @@ use rustix::io::Errno;
 
 use crate::data_phase::{drop_all_caches, remedy};
 use crate::directory::WorkDirectory;
-use crate::drive::{self, Drive, Expected};
+use crate::drive::{self, Drive, Expected, Moment};
+use crate::meter::Meter;
+use crate::record::PhaseTotals;
 use crate::removal::DIRECTORY_FLAGS;
 use crate::steady_state;
+use crate::task::{self, Asked, Measured, Task};
 use crate::worker_pool::{Mailbox, Work, WorkerPool, place_near};
 use verbs::{Change, MeasuredRound, WithVerb, change, with_verb};
 
@@ -137,28 +140,35 @@ pub struct FileOutcome {
     pub failure: Option<Trouble>,
 }
 
-/// Inputs of a test, beside the drive.
-pub struct FileTask<'a> {
-    /// Test to run.
-    pub phase: &'a PlannedPhase,
+/// Inputs of a test on files.
+struct FileTask<'a> {
+    asked: &'a Asked<'a>,
+    directory: &'a WorkDirectory,
+    /// Instant after which nothing begins.
+    deadline_ns: u64,
+}
+
+/// A test on files, ready to be measured.
+pub struct FilePhase<'a> {
+    /// Inputs that all kinds of phases share.
+    pub asked: Asked<'a>,
     /// Directory of the files.
     pub directory: &'a WorkDirectory,
-    /// Cache mode, which may allow dropping the machine's caches.
-    pub cache: CacheMode,
-    /// Seed of the run.
-    pub seed: u64,
-    /// Seed of the order.
-    pub offset_seed: u64,
-    /// Longest measured time.
-    pub time_ns: u64,
-    /// Condition for an end before that time.
-    pub until: Option<Until>,
-    /// Instant after which nothing begins.
-    pub deadline_ns: u64,
-    /// Clock that times operations.
-    pub timer: Timer,
-    /// CPUs near the device; none if all are near.
-    pub near: Option<Arc<[u32]>>,
+    /// Files that earlier tests have left.
+    pub set: &'a mut FileSet,
+    /// Counters of the machine.
+    pub meter: &'a mut Meter,
+}
+
+impl Task for FilePhase<'_> {
+    fn measure(self: Box<Self>, on_moment: &mut dyn FnMut(Moment<'_>)) -> Measured {
+        let Self { asked, directory, set, meter } = *self;
+        task::driven(&asked, meter, on_moment, |drive| {
+            let deadline_ns = drive.start_ns.saturating_add(asked.budget_ns);
+            let outcome = run(&FileTask { asked: &asked, directory, deadline_ns }, set, drive)?;
+            Ok(PhaseTotals::of_files(outcome, drive))
+        })
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -191,8 +201,8 @@ struct Report {
 ///
 /// # Errors
 /// Returns the trouble that kept the test from starting.
-pub fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<FileOutcome, Trouble> {
-    let workload = &task.phase.workload;
+fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<FileOutcome, Trouble> {
+    let workload = &task.asked.phase.workload;
     let Some(work) = workload.files() else {
         return Err(Trouble::new("run a test on files", "it is one on data"));
     };
@@ -217,7 +227,7 @@ pub fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Res
     }
     set.generation += 1;
 
-    let timer = task.timer.anchored();
+    let timer = task.asked.timer.anchored();
     let mut works = Vec::new();
     for thread in 0..threads {
         let share = work.files / threads + u64::from(thread < work.files % threads);
@@ -231,13 +241,13 @@ pub fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Res
             first: if work.shared { before } else { 0 },
             files: share,
             made: set.made[thread as usize],
-            seed: task.seed,
-            order_seed: engine::data::mix(task.offset_seed ^ thread),
+            seed: task.asked.seed,
+            order_seed: engine::data::mix(task.asked.offset_seed ^ thread),
             generation: set.generation,
             dirs_made: 0,
             untimed_bytes: 0,
             timer,
-            near: task.near.clone(),
+            near: task.asked.near.clone(),
             stop: Arc::clone(&drive.stop),
         };
         let (work, reader) = member.start();
@@ -295,20 +305,21 @@ impl Rounds<'_, '_> {
 
     fn is_over(&self) -> bool {
         let Self { task, outcome, .. } = self;
-        let left_ns = task.time_ns.saturating_sub(outcome.measured_ns);
+        let left_ns = task.asked.time_ns.saturating_sub(outcome.measured_ns);
         let now_ns = Monotonic.now_ns();
         let lasted_ns = now_ns - self.drive.start_ns;
         let written_bytes = self.drive.collected.written_bytes + outcome.untimed_bytes;
         let next_bytes = written_bytes.saturating_add(self.work.set_bytes_max());
-        let stop = task.phase.stop;
+        let stop = task.asked.phase.stop;
         // A round that would be cut short before its half tells little more than the earlier ones.
         left_ns <= outcome.last_round_ns / 2
             || task
+                .asked
                 .until
                 .is_some_and(|until| steady_state::rounds_suffice(&outcome.each, outcome.measured_ns, until))
             || stop.passes.is_some_and(|passes| outcome.rounds >= passes as f64)
             || stop.bytes.is_some_and(|bytes| self.work.size_max_bytes > 0 && next_bytes > bytes)
-            || lasted_ns >= task.time_ns.saturating_mul(UNTIMED_SHARE)
+            || lasted_ns >= task.asked.time_ns.saturating_mul(UNTIMED_SHARE)
             || now_ns >= task.deadline_ns
     }
 
@@ -335,7 +346,7 @@ impl Rounds<'_, '_> {
             let wanted = self.work.files;
             self.outcome.cut_short = Some(format!("only {made} of {wanted} files could be made in time"));
         }
-        if self.work.cold && self.task.cache == CacheMode::DropAll {
+        if self.work.cold && self.task.asked.cache == CacheMode::DropAll {
             drop_all_caches().map_err(|error| Trouble::new("drop the machine's caches", error))?;
         }
         let measured = self.measure(pool);
@@ -354,7 +365,7 @@ impl Rounds<'_, '_> {
         let visited = visited(self.work, self.set);
         self.drive.begin();
         let now_ns = Monotonic.now_ns();
-        let left_ns = self.task.time_ns.saturating_sub(self.outcome.measured_ns);
+        let left_ns = self.task.asked.time_ns.saturating_sub(self.outcome.measured_ns);
         let deadline_ns = self.task.deadline_ns.max(now_ns + 1);
         order(pool, 0..pool.len(), Command::Measure { time_ns: left_ns, deadline_ns });
         // A worker that fills files may be woken in vain while the cache is full.
@@ -391,7 +402,7 @@ impl Rounds<'_, '_> {
         command: impl Fn(u64) -> Command,
     ) -> Result<bool, Trouble> {
         let now_ns = Monotonic.now_ns();
-        let longest_ns = self.task.time_ns.saturating_mul(UNTIMED_SHARE).max(UNTIMED_NS_MIN);
+        let longest_ns = self.task.asked.time_ns.saturating_mul(UNTIMED_SHARE).max(UNTIMED_NS_MIN);
         let deadline_ns =
             now_ns.saturating_add(longest_ns).min(self.task.deadline_ns.max(now_ns + UNTIMED_NS_MIN));
         order(pool, members, command(deadline_ns));

@@ -37,6 +37,7 @@ mod session;
 mod sim_phase;
 mod stdio_child;
 mod steady_state;
+mod task;
 mod worker_pool;
 
 pub use clean::{Cleaned, clean};

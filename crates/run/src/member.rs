@@ -76,6 +76,8 @@ pub struct Part {
     pub content: Content,
     /// Order of the blocks that it visits.
     pub pattern: Pattern,
+    /// Bytes of one block.
+    pub block_bytes: u64,
     /// Layout of the blocks in the files.
     pub layout: Layout,
     /// Rules for stamping and comparing blocks.
@@ -231,7 +233,7 @@ struct SyncMaker;
 impl Maker for SyncMaker {
     type Engine = SyncEngine;
     fn make<V: Verb>(&self, part: &Part) -> Result<SyncEngine, Failure> {
-        Ok(SyncEngine::new(Arc::clone(&part.files), part.layout.block_bytes as usize, writes::<V>(part)))
+        Ok(SyncEngine::new(Arc::clone(&part.files), part.block_bytes as usize, writes::<V>(part)))
     }
 }
 
@@ -240,7 +242,7 @@ struct NullMaker;
 impl Maker for NullMaker {
     type Engine = NullEngine;
     fn make<V: Verb>(&self, part: &Part) -> Result<NullEngine, Failure> {
-        Ok(NullEngine::new(part.iodepth, part.layout.block_bytes as usize))
+        Ok(NullEngine::new(part.iodepth, part.block_bytes as usize))
     }
 }
 
@@ -249,7 +251,7 @@ struct UringMaker<const NOP: bool>(Options);
 impl<const NOP: bool> Maker for UringMaker<NOP> {
     type Engine = UringEngine<NOP>;
     fn make<V: Verb>(&self, part: &Part) -> Result<UringEngine<NOP>, Failure> {
-        let (files, block_bytes) = (Arc::clone(&part.files), part.layout.block_bytes as usize);
+        let (files, block_bytes) = (Arc::clone(&part.files), part.block_bytes as usize);
         let reads = V::STEPS.contains(&Call::Read);
         UringEngine::new(files, block_bytes, part.iodepth, reads, writes::<V>(part), self.0).map_err(
             |error| {

@@ -4,6 +4,9 @@
 //! each measured part it looks at the rest of the machine (`observe::Surroundings`). The driver marks where a measured
 //! part begins and ends, so untimed work is in no sum.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use engine::clock::{Clock, Monotonic};
 use model::plan::PlannedPhase;
 use model::run::{Budget, CallUse, CpuShares, DeviceFrame, DeviceUse, Frame, OwnIo, SystemUse, WaitChannel};
@@ -38,6 +41,11 @@ pub struct Meter {
     gaps: fastrand::Rng,
     hidden: Vec<String>,
 }
+
+/// Longest wait for a device to calm down before a phase.
+const SETTLE: Duration = Duration::from_secs(3);
+/// A device that moves less than this in a tenth of a second is calm.
+const CALM_BYTES: u64 = 64 << 10;
 
 /// Least time between two watches of the machine's processes. A watch takes as long as everything else
 /// together, so parts in quick succession skip it.
@@ -175,6 +183,24 @@ impl Meter {
         self.waits.look();
         self.surroundings.look();
         self.next_look_ns = now_ns + self.gaps.u64(LOOK_GAP_NS);
+    }
+
+    /// Waits until data of earlier phases is written back and the devices are calm: its bytes would count here.
+    pub fn settle(&mut self, interrupt: &AtomicBool) {
+        let calm = |frame: &Frame| {
+            frame.devices.iter().all(|device| device.read_bytes + device.written_bytes < CALM_BYTES)
+        };
+        let begun_ns = Monotonic.now_ns();
+        self.reset(&[], false);
+        self.begin();
+        while !interrupt.load(Ordering::Relaxed) && !self.has_no_devices() {
+            std::thread::sleep(Duration::from_millis(100));
+            if calm(&self.tick()) || Monotonic.now_ns() - begun_ns > SETTLE.as_nanos() as u64 {
+                break;
+            }
+        }
+        // A phase that never starts must not show the observations from here.
+        self.reset(&[], false);
     }
 
     /// Begins a measured part.
@@ -453,7 +479,7 @@ mod tests {
             });
             meter.reset(&[Worker::Thread(receiver.recv().unwrap())], false);
             meter.begin();
-            std::thread::sleep(std::time::Duration::from_secs(2));
+            std::thread::sleep(Duration::from_secs(2));
             meter.end();
             stop.store(true, Ordering::Relaxed);
         });

@@ -25,6 +25,7 @@ use crate::file_phase::FileOutcome;
 use crate::meter::Observed;
 use crate::notes;
 use crate::steady_state::{self, SteadyState};
+use crate::task;
 
 /// Circumstances of a phase that its counts do not show.
 pub struct Circumstances<'a> {
@@ -105,7 +106,6 @@ pub fn record(
     circumstances: &Circumstances<'_>,
     phase: &PlannedPhase,
     repetition: u32,
-    steps: &[&'static str],
     mut measured: PhaseTotals,
     collected: Collected,
     observed: &Observed,
@@ -113,6 +113,7 @@ pub fn record(
     let Circumstances { plan, target, .. } = *circumstances;
     let workload = &phase.workload;
     let data = workload.data();
+    let steps = task::steps(phase);
     // Without files there is no cache for data to wait in.
     measured.times.cached_writes &= data.is_none() || phase.engine.needs_files();
     let (status, reason) = match (&measured.failure, circumstances.is_interrupted, &measured.cut_short) {

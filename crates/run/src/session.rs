@@ -5,36 +5,30 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use engine::clock::{Clock, Monotonic, Timer, read_cost_ns};
 use engine::data::mix;
 use engine::delay::Delay;
 use model::experiment::{self, Experiment, Variant};
 use model::plan::{Plan, PlannedPhase, Until};
-use model::run::{Conditions, Frame, PhaseRecord, Status, TargetProbes};
+use model::run::{Conditions, PhaseRecord, Status, TargetProbes};
 use model::target::Target;
-use model::workload::{Arrival, CacheMode, DataWork, OpenRate, Work};
+use model::workload::{Arrival, CacheMode, OpenRate, Work};
 use model::{SimDevice, Trouble, spec};
 use observe::Root;
 
-use crate::collect::Collected;
-use crate::data_phase::{self, DataTask, Part};
+use crate::data_phase::{DataPhase, DataTask, Part};
 use crate::dataset::{self, DataSet, Filled, LayoutProgress};
 use crate::directory::{Removing, Unmade, WorkDirectory};
-use crate::drive::{Drive, Moment};
-use crate::file_phase::{self, FileSet, FileTask};
-use crate::member;
-use crate::meter::{Lows, Meter, Observed};
+use crate::drive::Moment;
+use crate::file_phase::{self, FilePhase, FileSet};
+use crate::meter::Meter;
 use crate::patience;
 use crate::probes;
 use crate::record::{self, Circumstances, PhaseTotals, record_id};
-use crate::sim_phase;
+use crate::sim_phase::SimTask;
+use crate::task::{Asked, Measured, Task};
 
-/// Longest wait for a device to calm down before a phase.
-const SETTLE: Duration = Duration::from_secs(3);
-/// A device that moves less than this in a tenth of a second is calm.
-const CALM_BYTES: u64 = 64 << 10;
 /// One in this many blocks that are read is compared, unless all are.
 const VERIFY_EVERY: u32 = 128;
 
@@ -82,15 +76,6 @@ struct OnDisk {
     is_dirty: bool,
     files: FileSet,
     meter: Meter,
-}
-
-/// Stops the workers when their driver panics.
-struct StopOnDrop(Arc<AtomicBool>);
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// Time that a phase may take.
@@ -383,140 +368,45 @@ impl Session {
     ) -> PhaseRecord {
         let Manner { until, delay, part, cache } = manner;
         let offset_seed = self.offset_seed(phase, repetition);
-        let steps = match &phase.workload.work {
-            Work::Data(data) => member::steps(data),
-            Work::Files(files) => file_phase::steps(files),
+        // A test that is counted may take all the time that is left.
+        let planned_ns = phase.stop.time_ns.map(|planned| planned.min(time.measured_ns));
+        let near = self.near_enough(phase);
+        let asked = |rate_ops_per_second| Asked {
+            phase,
+            cache,
+            seed: self.seed,
+            offset_seed,
+            time_ns: planned_ns.unwrap_or(time.budget_ns).min(time.budget_ns),
+            budget_ns: time.budget_ns,
+            until,
+            rate_ops_per_second,
+            timer: self.timer,
+            near: near.clone(),
+            interrupt: Arc::clone(&self.interrupt),
         };
-        let (timer, now_ns) = (self.timer, Monotonic.now_ns());
-        let rate = phase.workload.data().map_or(Ok(None), |data| self.rate_of(phase, data));
-        // If the time is only an upper limit, a test counts as cut short if it did not get even the shortest
-        // time.
-        let planned_ns_min = self.plan.until.map_or(self.plan.phase_time_ns, |until| until.time_min_ns);
-        // Experiments have times of their own.
-        let planned_ns_min = phase.stop.time_ns.map_or(planned_ns_min, |time_ns| time_ns.min(planned_ns_min));
         let throttled_before = match &self.place {
             Place::Directory(on_disk) => observe::cpu_throttled(&on_disk.root),
             Place::Simulated(_) => None,
         };
-        let Self { plan, seed, near, stdio_program, interrupt, target, .. } = self;
-        let (measured, collected, observed, phase_start_ns) = match (&mut self.place, rate) {
-            (_, Err(trouble)) => (Err(trouble), Collected::new(steps.len()), Observed::default(), now_ns),
-            (Place::Simulated(device), Ok(rate_ops_per_second)) => {
-                let time_ns =
-                    phase.stop.time_ns.map_or(time.budget_ns, |planned| planned.min(time.measured_ns));
-                let task = sim_phase::SimTask {
-                    phase,
-                    device,
-                    size_bytes: plan.dataset.as_ref().map_or(0, |dataset| dataset.size_bytes_max),
-                    seed: mix(*seed ^ offset_seed),
-                    time_ns,
-                    rate_ops_per_second,
-                    interrupt,
-                };
-                let (measured, collected, observed) =
-                    sim_phase::run(&task, steps.len(), &mut |tick| on_moment(Moment::Tick(tick)));
-                (measured, collected, observed, self.start_ns)
-            }
-            (Place::Directory(on_disk), Ok(rate_ops_per_second)) => {
-                on_disk.settle(interrupt, target);
-                self.phases_run += 1;
-                let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));
-                let OnDisk { directory, dataset, files, meter, .. } = &mut **on_disk;
-                let now_ns = Monotonic.now_ns();
-                let mut drive = Drive {
-                    interrupt,
-                    meter,
-                    on_moment,
-                    stop: Arc::clone(&stop.0),
-                    lows: Lows::default(),
-                    collected: Collected::new(steps.len()),
-                    readers: Vec::new(),
-                    start_ns: now_ns,
-                    until,
-                    is_continuous: phase.workload.data().is_some(),
-                    is_enough: false,
-                    known: None,
-                    looked_ns: 0,
-                };
-                let seed = *seed;
-                let measured = match (&phase.workload.work, dataset) {
-                    (Work::Data(_), None) => Err(Trouble::new("run a test on data", "there is no data set")),
-                    (Work::Data(data), Some(dataset)) => {
-                        let longest_ns = time.budget_ns;
-                        let planned_ns = phase.stop.time_ns.map(|planned| planned.min(time.measured_ns));
-                        let time_ns = planned_ns.unwrap_or(longest_ns).min(longest_ns);
-                        let task = DataTask {
-                            phase,
-                            directory,
-                            cache,
-                            seed,
-                            offset_seed,
-                            time_ns,
-                            timer,
-                            verify_every: if plan.verify_all { 1 } else { VERIFY_EVERY },
-                            group: plan
-                                .dataset
-                                .as_ref()
-                                .filter(|_| phase.engine.needs_files())
-                                .and_then(|dataset| dataset.group_of(&phase.workload)),
-                            rate_ops_per_second,
-                            near: near_enough(near.as_ref(), phase).cloned(),
-                            delay,
-                            part,
-                            stdio_program,
-                        };
-                        data_phase::run(&task, dataset, &mut drive).map(|outcome| {
-                            let measured = PhaseTotals::of_data(data, outcome, drive.collected.ops);
-                            let measured = PhaseTotals { rate_ops_per_second, ..measured };
-                            measured.or_cut(phase, &drive.collected, time_ns, planned_ns_min)
-                        })
-                    }
-                    (Work::Files(_), _) => {
-                        // A test that is counted may take all the time that is left.
-                        let planned_ns = phase.stop.time_ns.map(|planned| planned.min(time.measured_ns));
-                        let time_ns = planned_ns.unwrap_or(time.budget_ns).min(time.budget_ns);
-                        let deadline_ns = now_ns.saturating_add(time.budget_ns);
-                        let near = near_enough(near.as_ref(), phase).cloned();
-                        let task = FileTask {
-                            phase,
-                            directory,
-                            cache,
-                            seed,
-                            offset_seed,
-                            time_ns,
-                            until,
-                            deadline_ns,
-                            timer,
-                            near,
-                        };
-                        file_phase::run(&task, files, &mut drive)
-                            .map(|outcome| PhaseTotals::of_files(outcome, &drive))
-                    }
-                };
-                (drive.on_moment)(Moment::Over);
-                let (collected, start_ns) = (drive.collected, drive.start_ns);
-                let observed = meter.observed();
-                // Descriptors of threads that have ended would be missing elsewhere.
-                meter.reset(&[], false);
-                (measured, collected, observed, start_ns)
-            }
+        let Measured { totals, collected, observed, start_ns } = match self.rate_of(phase).map(asked) {
+            Ok(asked) => self.task(asked, delay, part).measure(on_moment),
+            Err(trouble) => Measured::nothing(phase, trouble),
         };
-        let measured = measured.unwrap_or_else(PhaseTotals::failed);
-        self.untimed_bytes += measured.untimed_bytes;
+        let totals = totals.unwrap_or_else(PhaseTotals::failed);
+        self.untimed_bytes += totals.untimed_bytes;
         let circumstances = Circumstances {
             plan: &self.plan,
             target: &self.target,
             seed: mix(self.seed ^ offset_seed),
             clock: match self.place {
                 Place::Simulated(_) => "virtual",
-                Place::Directory(_) => timer.name(),
+                Place::Directory(_) => self.timer.name(),
             },
-            near: near_enough(self.near.as_ref(), phase).map(|cpus| &**cpus),
+            near: near.as_deref(),
             is_interrupted: self.interrupt.load(Ordering::Relaxed),
-            start_ns: phase_start_ns.saturating_sub(self.start_ns),
+            start_ns: start_ns.map_or(0, |start_ns| start_ns.saturating_sub(self.start_ns)),
         };
-        let mut record =
-            record::record(&circumstances, phase, repetition, &steps, measured, collected, &observed);
+        let mut record = record::record(&circumstances, phase, repetition, totals, collected, &observed);
         record.conditions = match &self.place {
             // A device that has just failed or hangs gets no more requests.
             Place::Directory(on_disk) if record.status != Status::Failed => {
@@ -527,8 +417,43 @@ impl Session {
         record
     }
 
+    /// Returns a phase, ready to be measured.
+    fn task<'a>(&'a mut self, asked: Asked<'a>, delay: Option<Delay>, part: Part) -> Box<dyn Task + 'a> {
+        let Self { plan, stdio_program, phases_run, place, .. } = self;
+        let phase = asked.phase;
+        let on_disk = match place {
+            Place::Directory(on_disk) => on_disk,
+            Place::Simulated(device) => {
+                let size_bytes = plan.dataset.as_ref().map_or(0, |dataset| dataset.size_bytes_max);
+                let seed = mix(asked.seed ^ asked.offset_seed);
+                return Box::new(SimTask { asked, device, size_bytes, seed });
+            }
+        };
+        *phases_run += 1;
+        let OnDisk { directory, dataset, files, meter, .. } = &mut **on_disk;
+        if phase.workload.data().is_none() {
+            return Box::new(FilePhase { asked, directory, set: files, meter });
+        }
+        let group = plan.dataset.as_ref().filter(|_| phase.engine.needs_files());
+        // If the time is only an upper limit, a test counts as cut short if it did not get even the shortest
+        // time. Experiments have times of their own.
+        let time_min_ns = plan.until.map_or(plan.phase_time_ns, |until| until.time_min_ns);
+        let task = DataTask {
+            asked,
+            directory,
+            verify_every: if plan.verify_all { 1 } else { VERIFY_EVERY },
+            group: group.and_then(|dataset| dataset.group_of(&phase.workload)),
+            time_min_ns: phase.stop.time_ns.map_or(time_min_ns, |time_ns| time_ns.min(time_min_ns)),
+            delay,
+            part,
+            stdio_program,
+        };
+        Box::new(DataPhase { task, dataset: dataset.as_mut(), meter })
+    }
+
     /// Returns the rate at which operations of an open loop are due.
-    fn rate_of(&self, phase: &PlannedPhase, data: &DataWork) -> Result<Option<f64>, Trouble> {
+    fn rate_of(&self, phase: &PlannedPhase) -> Result<Option<f64>, Trouble> {
+        let Some(data) = phase.workload.data() else { return Ok(None) };
         match data.arrival {
             Arrival::Closed => Ok(None),
             Arrival::Open { rate: OpenRate::PerSecond(rate), .. } => Ok(Some(rate as f64)),
@@ -574,6 +499,11 @@ impl Session {
         mix(self.seed ^ place)
     }
 
+    /// Returns the CPUs near the device if each worker can have one: more workers need the other CPUs too.
+    fn near_enough(&self, phase: &PlannedPhase) -> Option<Arc<[u32]>> {
+        self.near.clone().filter(|cpus| phase.workload.threads as usize <= cpus.len())
+    }
+
     /// Returns the cost of one read of the clock that times operations, in nanoseconds.
     pub fn clock_read_ns(&self) -> f64 {
         read_cost_ns(&self.timer)
@@ -605,37 +535,13 @@ fn rate_is_closed(phase: &PlannedPhase) -> bool {
     phase.workload.data().is_none_or(|data| data.arrival == Arrival::Closed)
 }
 
-impl OnDisk {
-    /// Waits until data of earlier phases is written back and the device is calm: its bytes would count here.
-    fn settle(&mut self, interrupt: &AtomicBool, target: &Target) {
-        let calm = |frame: &Frame| {
-            frame.devices.iter().all(|device| device.read_bytes + device.written_bytes < CALM_BYTES)
-        };
-        let begun_ns = Monotonic.now_ns();
-        self.meter.reset(&[], false);
-        self.meter.begin();
-        while !interrupt.load(Ordering::Relaxed) && !target.device_stack.is_empty() {
-            std::thread::sleep(Duration::from_millis(100));
-            if calm(&self.meter.tick()) || Monotonic.now_ns() - begun_ns > SETTLE.as_nanos() as u64 {
-                break;
-            }
-        }
-        // A phase that never starts must not show the observations from here.
-        self.meter.reset(&[], false);
-    }
-}
-
-/// Returns the CPUs near the device if each worker can have one: more workers need the other CPUs too.
-fn near_enough<'a>(near: Option<&'a Arc<[u32]>>, phase: &PlannedPhase) -> Option<&'a Arc<[u32]>> {
-    near.filter(|cpus| phase.workload.threads as usize <= cpus.len())
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
     use model::request::{Count, Request, Seconds};
     use model::size::Size;
     use std::cell::Cell;
+    use std::time::Duration;
 
     /// Number of the worker that panics in the next phase; none if it is `u64::MAX`.
     static PANICS: AtomicU64 = AtomicU64::new(u64::MAX);

@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use engine::data::mix;
 use engine::pacing::{ClosedLoop, OpenLoop, Pacing};
@@ -12,56 +11,54 @@ use engine::recorder::{DeltaReader, Recorder};
 use engine::sim::{SimClock, SimEngine, World, drive};
 use engine::verb::Verb;
 use engine::worker::{Ended, Layout, Limits, Stamping, Worker, WorkerParts};
-use model::plan::PlannedPhase;
 use model::run::Frame;
 use model::workload::{Access, Arrival};
 use model::{SimDevice, Trouble};
 
 use crate::collect::Collected;
 use crate::data_phase::{DataOutcome, shares};
-use crate::drive::Tick;
+use crate::drive::{Moment, Tick};
 use crate::member::{WithVerb, with_verb};
 use crate::meter::Observed;
 use crate::record::PhaseTotals;
+use crate::task::{self, Asked, Measured, Task};
 
-/// Inputs of a test on a simulated device.
+/// A test on a simulated device, ready to be measured.
 pub struct SimTask<'a> {
-    /// Test to run.
-    pub phase: &'a PlannedPhase,
+    /// Inputs that all kinds of phases share.
+    pub asked: Asked<'a>,
     /// Device to simulate.
     pub device: &'a SimDevice,
     /// Bytes of the device that the test works on.
     pub size_bytes: u64,
     /// Seed of offsets, and of the device's random draws.
     pub seed: u64,
-    /// Longest measured time, on the virtual clock.
-    pub time_ns: u64,
-    /// Rate of an open loop, over all threads.
-    pub rate_ops_per_second: Option<f64>,
-    /// Flag that a signal raises.
-    pub interrupt: &'a Arc<AtomicBool>,
 }
 
-/// Runs the test. Returns the counts, and the observations of the device meanwhile.
-pub fn run(
-    task: &SimTask<'_>,
-    steps: usize,
-    on_tick: &mut dyn FnMut(&Tick<'_>),
-) -> (Result<PhaseTotals, Trouble>, Collected, Observed) {
-    let (mut collected, mut observed) = (Collected::new(steps), Observed::default());
-    let Some(data) = task.phase.workload.data() else {
-        return (Err(Trouble::new("simulate a test on files", "it has no data")), collected, observed);
+impl Task for SimTask<'_> {
+    fn measure(self: Box<Self>, on_moment: &mut dyn FnMut(Moment<'_>)) -> Measured {
+        let collected = Collected::new(task::steps(self.asked.phase).len());
+        let mut observed = Observed::default();
+        // All worker time that the device takes is spent in the kernel.
+        (observed.is_simulated, observed.kernel_ticks) = (true, 1);
+        let mut sinks = Sinks { collected, observed, on_moment };
+        let totals = run(&self, &mut sinks);
+        let Sinks { collected, observed, .. } = sinks;
+        Measured { totals, collected, observed, start_ns: None }
+    }
+}
+
+/// Runs the test.
+fn run(task: &SimTask<'_>, sinks: &mut Sinks<'_>) -> Result<PhaseTotals, Trouble> {
+    let phase = task.asked.phase;
+    let Some(data) = phase.workload.data() else {
+        return Err(Trouble::new("simulate a test on files", "it has no data"));
     };
     // Each worker has one CPU, whatever machine computes this: the same seed gives the same result
     // everywhere.
-    let world = match World::new(task.device, task.phase.workload.threads, task.seed) {
-        Ok(world) => Rc::new(RefCell::new(world)),
-        Err(problem) => {
-            let trouble = Trouble::new(format!("simulate {}", task.device.name), problem);
-            return (Err(trouble), collected, observed);
-        }
-    };
-    let sinks = Sinks { collected: &mut collected, observed: &mut observed, on_tick };
+    let world = World::new(task.device, phase.workload.threads, task.seed)
+        .map_err(|problem| Trouble::new(format!("simulate {}", task.device.name), problem))?;
+    let world = Rc::new(RefCell::new(world));
     let ended = with_verb(data, mix(task.seed), Simulated { task, world, sinks });
     let mut outcome = DataOutcome { size_bytes: task.size_bytes, ..DataOutcome::default() };
     let ends = || ended.iter().map(|ended| ended.end_ns);
@@ -74,21 +71,17 @@ pub fn run(
         Trouble::new(format!("{} {} at offset {offset}", failure.call, task.device.name), failure.cause)
             .remedy("its description asks for this error")
     });
-    observed.measured_ns = outcome.last_done_ns;
-    observed.watched = ended.len();
-    observed.is_simulated = true;
-    // All worker time that the device takes is spent in the kernel.
-    observed.kernel_ticks = 1;
-    let measured = PhaseTotals::of_data(data, outcome, collected.ops);
-    let measured = PhaseTotals { rate_ops_per_second: task.rate_ops_per_second, ..measured };
-    (Ok(measured), collected, observed)
+    sinks.observed.measured_ns = outcome.last_done_ns;
+    sinks.observed.watched = ended.len();
+    let totals = PhaseTotals::of_data(data, outcome, sinks.collected.ops);
+    Ok(PhaseTotals { rate_ops_per_second: task.asked.rate_ops_per_second, ..totals })
 }
 
 /// Destinations of counts and frames.
 struct Sinks<'a> {
-    collected: &'a mut Collected,
-    observed: &'a mut Observed,
-    on_tick: &'a mut dyn FnMut(&Tick<'_>),
+    collected: Collected,
+    observed: Observed,
+    on_moment: &'a mut dyn FnMut(Moment<'_>),
 }
 
 impl Sinks<'_> {
@@ -101,14 +94,14 @@ impl Sinks<'_> {
     fn tick(&mut self, now_ns: u64, frame: Frame, readers: &[DeltaReader]) {
         self.drain(readers);
         self.observed.add(&frame);
-        (self.on_tick)(&Tick {
+        (self.on_moment)(Moment::Tick(&Tick {
             elapsed_ns: now_ns,
             ops: self.collected.ops,
             bytes: self.collected.bytes,
             p99_ns: self.collected.operations.quantile(0.99),
             known: None,
             frame: Some(&frame),
-        });
+        }));
         self.collected.add_frame(frame, now_ns);
     }
 }
@@ -116,20 +109,18 @@ impl Sinks<'_> {
 struct Simulated<'a, 'b> {
     task: &'a SimTask<'a>,
     world: Rc<RefCell<World>>,
-    sinks: Sinks<'b>,
+    sinks: &'a mut Sinks<'b>,
 }
 
 impl WithVerb for Simulated<'_, '_> {
     type Answer = Vec<Ended>;
     fn call<V: Verb + Send + 'static>(self, verb: V) -> Vec<Ended> {
         let Self { task, world, sinks } = self;
-        let poisson = task
-            .phase
-            .workload
-            .data()
-            .is_some_and(|data| matches!(data.arrival, Arrival::Open { poisson: true, .. }));
-        let threads = task.phase.workload.threads;
-        match task.rate_ops_per_second {
+        let workload = &task.asked.phase.workload;
+        let poisson =
+            workload.data().is_some_and(|data| matches!(data.arrival, Arrival::Open { poisson: true, .. }));
+        let threads = workload.threads;
+        match task.asked.rate_ops_per_second {
             None => simulate(task, &world, &verb, |_| ClosedLoop, sinks),
             Some(rate) => {
                 let pacing = |thread| OpenLoop::new(rate, poisson, thread, threads, task.seed);
@@ -144,19 +135,16 @@ fn simulate<V: Verb + Clone, P: Pacing>(
     world: &Rc<RefCell<World>>,
     verb: &V,
     pacing: impl Fn(u32) -> P,
-    mut sinks: Sinks<'_>,
+    sinks: &mut Sinks<'_>,
 ) -> Vec<Ended> {
-    let workload = &task.phase.workload;
+    let phase = task.asked.phase;
+    let workload = &phase.workload;
     let Some(data) = workload.data() else { return Vec::new() };
     let clock = SimClock::default();
-    let layout = Layout {
-        block_bytes: data.block_bytes,
-        blocks_per_file: task.size_bytes / data.block_bytes,
-        first_bytes: 0,
-    };
+    let layout = Layout { blocks_per_file: task.size_bytes / data.block_bytes, first_bytes: 0 };
     let mut readers = Vec::new();
     let mut workers = Vec::new();
-    for (thread, share) in shares(task.phase, data, layout.blocks_per_file, data.block_bytes).enumerate() {
+    for (thread, share) in shares(phase, data, layout.blocks_per_file, data.block_bytes).enumerate() {
         let seed = mix(task.seed ^ mix(thread as u64));
         let (recorder, reader) = Recorder::new(Worker::<SimEngine, SimClock, P, V>::SHAPE);
         readers.push(reader);
@@ -174,11 +162,11 @@ fn simulate<V: Verb + Clone, P: Pacing>(
             ),
             layout,
             stamping: Stamping::unverified(task.seed),
-            limits: Limits { deadline_ns: task.time_ns, stop: task.interrupt },
+            limits: Limits { deadline_ns: task.asked.time_ns, stop: &task.asked.interrupt },
             recorder,
         }));
     }
-    world.borrow_mut().obey(Arc::clone(task.interrupt));
+    world.borrow_mut().obey(Arc::clone(&task.asked.interrupt));
     let ended = drive(workers, &clock, world, 0, &mut |now_ns, frame| {
         sinks.tick(now_ns, frame, &readers);
     });

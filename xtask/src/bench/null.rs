@@ -92,6 +92,11 @@ impl DataEngine for Marking<'_> {
         self.engine.depth()
     }
 
+    #[inline]
+    fn block_bytes(&self) -> u64 {
+        self.engine.block_bytes()
+    }
+
     fn draft(&mut self, slot: u32) -> Draft<'_> {
         self.engine.draft(slot)
     }

@@ -187,6 +187,11 @@ impl<E: DataEngine> DataEngine for Noting<E> {
         self.of.depth()
     }
 
+    #[inline]
+    fn block_bytes(&self) -> u64 {
+        self.of.block_bytes()
+    }
+
     fn draft(&mut self, slot: u32) -> Draft<'_> {
         self.of.draft(slot)
     }

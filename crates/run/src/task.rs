@@ -1,0 +1,121 @@
+//! The three kinds of phases behind one trait: tests on data, tests on files, and tests on a simulated device.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use engine::clock::{Clock, Monotonic, Timer};
+use model::Trouble;
+use model::plan::{PlannedPhase, Until};
+use model::workload::{CacheMode, Work};
+
+use crate::collect::Collected;
+use crate::drive::{Drive, Moment};
+use crate::meter::{Lows, Meter, Observed};
+use crate::record::PhaseTotals;
+use crate::{file_phase, member};
+
+/// Inputs that all kinds of phases share.
+pub struct Asked<'a> {
+    /// Test to run.
+    pub phase: &'a PlannedPhase,
+    /// State of the page cache before buffered reads; it may allow dropping the machine's caches.
+    pub cache: CacheMode,
+    /// Seed of the run, which the data is stamped with.
+    pub seed: u64,
+    /// Seed of offsets and of the order.
+    pub offset_seed: u64,
+    /// Longest measured time.
+    pub time_ns: u64,
+    /// Longest time in all, with untimed work.
+    pub budget_ns: u64,
+    /// Condition for an end before that time.
+    pub until: Option<Until>,
+    /// Rate of an open loop, over all threads.
+    pub rate_ops_per_second: Option<f64>,
+    /// Clock that times operations.
+    pub timer: Timer,
+    /// CPUs near the device; none if all are near.
+    pub near: Option<Arc<[u32]>>,
+    /// Flag that a signal raises.
+    pub interrupt: Arc<AtomicBool>,
+}
+
+/// Measurements of one phase, before they become a record.
+pub struct Measured {
+    /// Totals, or the trouble that kept the phase from starting.
+    pub totals: Result<PhaseTotals, Trouble>,
+    /// Counts of the workers.
+    pub collected: Collected,
+    /// Counters of the machine meanwhile.
+    pub observed: Observed,
+    /// Start of the phase; `None` on a virtual clock, which begins with each phase.
+    pub start_ns: Option<u64>,
+}
+
+impl Measured {
+    /// Returns the measurements of a phase that did not start.
+    pub fn nothing(phase: &PlannedPhase, trouble: Trouble) -> Self {
+        Self {
+            totals: Err(trouble),
+            collected: Collected::new(steps(phase).len()),
+            observed: Observed::default(),
+            start_ns: Some(Monotonic.now_ns()),
+        }
+    }
+}
+
+/// One phase, ready to be measured.
+pub trait Task {
+    /// Measures it. Calls `on_moment` at every moment.
+    fn measure(self: Box<Self>, on_moment: &mut dyn FnMut(Moment<'_>)) -> Measured;
+}
+
+/// Returns the names of the calls that an operation of a phase consists of.
+pub fn steps(phase: &PlannedPhase) -> Vec<&'static str> {
+    match &phase.workload.work {
+        Work::Data(data) => member::steps(data),
+        Work::Files(files) => file_phase::steps(files),
+    }
+}
+
+/// Stops the workers when their driver panics.
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Waits until the devices are calm, and runs work while the meter reads the kernel's counters.
+pub fn driven(
+    asked: &Asked<'_>,
+    meter: &mut Meter,
+    on_moment: &mut dyn FnMut(Moment<'_>),
+    work: impl FnOnce(&mut Drive<'_>) -> Result<PhaseTotals, Trouble>,
+) -> Measured {
+    meter.settle(&asked.interrupt);
+    let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));
+    let mut drive = Drive {
+        interrupt: &asked.interrupt,
+        meter,
+        on_moment,
+        stop: Arc::clone(&stop.0),
+        lows: Lows::default(),
+        collected: Collected::new(steps(asked.phase).len()),
+        readers: Vec::new(),
+        start_ns: Monotonic.now_ns(),
+        until: asked.until,
+        is_continuous: asked.phase.workload.data().is_some(),
+        is_enough: false,
+        known: None,
+        looked_ns: 0,
+    };
+    let totals = work(&mut drive);
+    (drive.on_moment)(Moment::Over);
+    let (collected, start_ns) = (drive.collected, Some(drive.start_ns));
+    let observed = meter.observed();
+    // Descriptors of threads that have ended would be missing elsewhere.
+    meter.reset(&[], false);
+    Measured { totals, collected, observed, start_ns }
+}
