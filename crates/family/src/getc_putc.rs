@@ -119,8 +119,8 @@ pub fn translate(options: &Options) -> Request {
 /// Returns the line of a run, from the tests that were measured.
 pub fn line_of(name: &str, measured: &[(Test, &PhaseRecord)]) -> Line {
     let rate = |phase: &PhaseRecord| {
-        let seconds = phase.elapsed_ns as f64 / 1e9;
-        (seconds >= SHORTEST_SECONDS).then(|| (phase.bytes as f64 / 1024.0 / seconds) as u64)
+        let seconds = phase.counts.elapsed_ns as f64 / 1e9;
+        (seconds >= SHORTEST_SECONDS).then(|| (phase.counts.bytes as f64 / 1024.0 / seconds) as u64)
     };
     let mut line = Line::new(name);
     for (test, phase) in measured {

@@ -21,7 +21,7 @@ pub fn again(run: &mut Run) {
 mod tests {
     use super::*;
     use crate::fixtures::{World, clean};
-    use model::run::Mode;
+    use model::run::{Judged, Mode};
     use serde_json::json;
 
     /// A run of that world, as it would be stored on disk.
@@ -42,7 +42,7 @@ mod tests {
     fn a_run_is_judged_the_same_from_its_document() {
         for spec in ["read:rnd4k:q32", "write:seq1m:buffered", "fsync", "stat", "putc-write"] {
             let mut world = clean(spec);
-            if let Some(latency) = world.record.latency_ns.as_mut() {
+            if let Some(latency) = world.record.figures.latency_ns.as_mut() {
                 latency.modes = [100, 9_000].map(|at_ns| Mode { at_ns, share: 0.5 }).into();
             }
             judge(&mut world.record, &world.plan, &world.environment, Some(&world.probes));
@@ -51,7 +51,10 @@ mod tests {
             again(&mut run);
             assert_eq!(run.phases.first(), Some(&judged), "{spec}");
             // The same holds for a document without a verdict, such as one of an older version.
-            run.phases = vec![PhaseRecord { verdict: None, notes: Vec::new(), ..judged.clone() }];
+            run.phases = vec![PhaseRecord {
+                judged: Judged { verdict: None, notes: Vec::new(), ..judged.judged.clone() },
+                ..judged.clone()
+            }];
             again(&mut run);
             assert_eq!(run.phases, [judged], "{spec}");
         }

@@ -21,7 +21,7 @@ pub fn disturbances(run: &Run, is_ours: impl Fn(u64) -> bool) -> Vec<Disturbance
 
 /// Returns the disturbance of a test. `is_ours` is called for processes that used a CPU meanwhile.
 pub(crate) fn of(input: &JudgeInput<'_>, is_ours: impl Fn(u64) -> bool) -> Disturbance {
-    let budget = input.record.budget.as_ref();
+    let budget = input.record.seen.budget.as_ref();
     Disturbance {
         others_cpus: others_cpus(input, is_ours),
         run_queue: budget.map_or(0.0, |budget| budget.run_queue),
@@ -33,7 +33,7 @@ pub(crate) fn of(input: &JudgeInput<'_>, is_ours: impl Fn(u64) -> bool) -> Distu
 /// CPUs that others used: those of the processes seen, and CPU time that no process seen has used. The latter belongs
 /// to processes that came and went.
 fn others_cpus(input: &JudgeInput<'_>, is_ours: impl Fn(u64) -> bool) -> f64 {
-    let helpers = input.record.system.as_ref().map_or(&[][..], |system| &system.helpers);
+    let helpers = input.record.seen.system.as_ref().map_or(&[][..], |system| &system.helpers);
     let seen: f64 = helpers.iter().map(|helper| helper.cpu_share).sum();
     let foreign = helpers.iter().filter(|helper| !helper.is_kernel && !is_ours(helper.pid));
     let foreign: f64 = foreign.map(|helper| helper.cpu_share).sum();
@@ -45,7 +45,7 @@ fn others_cpus(input: &JudgeInput<'_>, is_ours: impl Fn(u64) -> bool) -> f64 {
 
 /// CPUs that everything except the test's own threads used; `None` where the kernel hides it.
 pub(crate) fn used_cpus(input: &JudgeInput<'_>) -> Option<f64> {
-    let (cpu, budget) = (input.record.cpu.as_ref()?, input.record.budget.as_ref()?);
+    let (cpu, budget) = (input.record.seen.cpu.as_ref()?, input.record.seen.budget.as_ref()?);
     let online = f64::from(input.environment.cpus_online.max(1));
     let own = (budget.user + budget.kernel) * f64::from(input.phase.workload.threads);
     Some(((cpu.user + cpu.kernel) * online - own).max(0.0))
@@ -75,7 +75,7 @@ mod tests {
             is_kernel,
             cpu_share,
         });
-        world.record.system = Some(SystemUse { helpers: helpers.collect(), ..SystemUse::default() });
+        world.record.seen.system = Some(SystemUse { helpers: helpers.collect(), ..SystemUse::default() });
         world
     }
 
@@ -103,10 +103,10 @@ mod tests {
     fn what_nobody_who_was_seen_has_used_is_others() {
         let mut world = with_helpers(&[]);
         let own = |world: &World| {
-            let budget = world.record.budget.as_ref().unwrap();
+            let budget = world.record.seen.budget.as_ref().unwrap();
             budget.user + budget.kernel
         };
-        let cpu = world.record.cpu.as_mut().unwrap();
+        let cpu = world.record.seen.cpu.as_mut().unwrap();
         (cpu.user, cpu.kernel) = (0.25, 0.125);
         let expected = 3.0 - own(&world);
         assert!((others(&world, |_| true) - expected).abs() < 1e-9, "{expected}");

@@ -334,7 +334,7 @@ impl<'a> Answers<'a> {
 /// Returns the rate of a row before any sync, and half the width of its interval as a share of the rate. Answers are
 /// compared with this rate.
 pub(crate) fn own_rate(record: &PhaseRecord) -> Option<(f64, f64)> {
-    Some((record.rate.steady_or_whole()?, record.rate.half_width().unwrap_or(0.0)))
+    Some((record.figures.rate.steady_or_whole()?, record.figures.rate.half_width().unwrap_or(0.0)))
 }
 
 /// Returns true if the rate without an experiment's change differs from the row's own, so that the experiment says

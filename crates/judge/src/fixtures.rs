@@ -157,19 +157,19 @@ impl World {
     }
 
     pub fn device(&mut self) -> &mut model::run::DeviceUse {
-        self.record.device.as_mut().unwrap()
+        self.record.seen.device.as_mut().unwrap()
     }
 
     pub fn budget(&mut self) -> &mut model::run::Budget {
-        self.record.budget.as_mut().unwrap()
+        self.record.seen.budget.as_mut().unwrap()
     }
 
     pub fn latency(&mut self) -> &mut model::run::Latency {
-        self.record.latency_ns.as_mut().unwrap()
+        self.record.figures.latency_ns.as_mut().unwrap()
     }
 
     pub fn steady(&mut self) -> &mut model::run::Steady {
-        self.record.steady.as_mut().unwrap()
+        self.record.figures.steady.as_mut().unwrap()
     }
 
     /// Moves the target from its device to `backing`, with `file_system`.
@@ -177,12 +177,17 @@ impl World {
         let target = self.target();
         (target.backing, target.file_system) = (backing, file_system.into());
         target.device_stack.clear();
-        (self.record.device, self.record.page_cache_share) = (None, None);
+        (self.record.seen.device, self.record.seen.page_cache_share) = (None, None);
     }
 
     /// Changes the activity of the machine in each interval.
     pub fn frames(&mut self, change: impl Fn(&mut Frame)) {
-        self.record.intervals.iter_mut().filter_map(|interval| interval.frame.as_mut()).for_each(change);
+        self.record
+            .figures
+            .intervals
+            .iter_mut()
+            .filter_map(|interval| interval.frame.as_mut())
+            .for_each(change);
     }
 
     /// Changes the activity of the mounted device in each interval.
@@ -229,7 +234,7 @@ impl World {
 
     /// Adds changes of the rate, where it has a course, and two kinds of latencies, so that more can go wrong.
     pub fn steady_or_none(&mut self) {
-        if self.record.steady.is_some() {
+        if self.record.figures.steady.is_some() {
             self.changes(1.0, 2e5, 1e5, 1 << 30);
             self.changes(2.0, 1e5, 9e4, 2 << 30);
         }
@@ -239,16 +244,16 @@ impl World {
 
     /// Sets the interval of the rate to that share of it on either side.
     pub fn known_within(&mut self, share: f64) {
-        let rate = &mut self.record.rate;
+        let rate = &mut self.record.figures.rate;
         (rate.ci95_low_ops_per_second, rate.ci95_high_ops_per_second) =
             (Some(1e5 * (1.0 - share)), Some(1e5 * (1.0 + share)));
     }
 
     /// Ends the test after this many intervals, with no steady part found by then.
     pub fn ends_after(&mut self, intervals: usize) {
-        self.record.intervals.truncate(intervals);
+        self.record.figures.intervals.truncate(intervals);
         let end_ns = intervals as u64 * 100_000_000;
-        self.record.elapsed_ns = end_ns;
+        self.record.counts.elapsed_ns = end_ns;
         let steady = self.steady();
         (steady.found, steady.from_ns, steady.to_ns) = (false, 0, end_ns);
         if intervals < 8 {
@@ -257,13 +262,13 @@ impl World {
     }
 
     pub fn without_interval(&mut self) {
-        let rate = &mut self.record.rate;
+        let rate = &mut self.record.figures.rate;
         (rate.ci95_low_ops_per_second, rate.ci95_high_ops_per_second) = (None, None);
     }
 
     /// Adds a note of the run itself.
     pub fn note(&mut self, finding: Finding) {
-        self.record.notes.push(Note::new(finding, Vec::new()));
+        self.record.judged.notes.push(Note::new(finding, Vec::new()));
     }
 
     /// Returns the findings of all traps that fire, with the traps' codes.
@@ -282,7 +287,7 @@ impl World {
 
     /// Returns the trust in the number, and the reasons for distrust.
     pub fn verdict(&self) -> (Trust, Vec<String>) {
-        let verdict = self.judged().verdict.unwrap();
+        let verdict = self.judged().judged.verdict.unwrap();
         (verdict.trust, verdict.trust_reasons)
     }
 }

@@ -77,7 +77,7 @@ impl<'a> JudgeInput<'a> {
 
     /// Returns the counts of the mounted device, where they can be compared with the requested work.
     pub fn device(&self) -> Option<&'a DeviceUse> {
-        self.record.device.as_ref().filter(|_| self.has_one_device_on_top() && !self.is_uncounted())
+        self.record.seen.device.as_ref().filter(|_| self.has_one_device_on_top() && !self.is_uncounted())
     }
 
     /// Returns true if all data passes through one device. Under a file system on several devices, each counts its
@@ -92,11 +92,11 @@ impl<'a> JudgeInput<'a> {
     /// another device.
     pub fn is_uncounted(&self) -> bool {
         let record = self.record;
-        let is_silent = record.device.as_ref().is_some_and(|use_| use_.operations == 0);
-        let read = record.app_bytes_read as f64;
+        let is_silent = record.seen.device.as_ref().is_some_and(|use_| use_.operations == 0);
+        let read = record.counts.app_bytes_read as f64;
         // Synced data has reached the device, unless syncing was switched off.
-        let has_synced = record.rate.durable_ops_per_second.is_some()
-            && record.app_bytes_written > 0
+        let has_synced = record.figures.rate.durable_ops_per_second.is_some()
+            && record.counts.app_bytes_written > 0
             && !self.has_mount_option("volatile");
         let is_charged = self.charged_read_bytes().is_some_and(|charged| charged > read / 2.0);
         is_silent && (has_synced || (read > 0.0 && is_charged))
@@ -113,7 +113,7 @@ impl<'a> JudgeInput<'a> {
 
     /// Returns the activity of the machine, interval by interval.
     pub fn frames(&self) -> impl Iterator<Item = &'a Frame> {
-        self.record.intervals.iter().filter_map(|interval| interval.frame.as_ref())
+        self.record.figures.intervals.iter().filter_map(|interval| interval.frame.as_ref())
     }
 
     /// Returns the activity of each device of the stack, interval by interval.
@@ -127,7 +127,7 @@ impl<'a> JudgeInput<'a> {
         for device in self.device_frames() {
             *counted.entry(&device.name).or_default() += device.flushes as f64;
         }
-        let mounted = self.record.device.as_ref().map_or(0, |device| device.flushes);
+        let mounted = self.record.seen.device.as_ref().map_or(0, |device| device.flushes);
         counted.into_values().fold(mounted as f64, f64::max)
     }
 
@@ -138,23 +138,24 @@ impl<'a> JudgeInput<'a> {
 
     /// Returns true if the file system writes more than it is asked to. The kernel does not charge us for the excess.
     pub fn writes_behind(&self) -> bool {
-        self.record.app_bytes_written > 0 && COPY_ON_WRITE.contains(&self.target().file_system.as_str())
+        self.record.counts.app_bytes_written > 0
+            && COPY_ON_WRITE.contains(&self.target().file_system.as_str())
     }
 
     /// Returns true if the test asked for a rate and kept it. Then its latencies tell about the storage, not its rate.
     pub fn rate_is_given(&self) -> bool {
-        let fell_behind = self.record.notes.iter().any(|note| note.code == "fell_behind");
+        let fell_behind = self.record.judged.notes.iter().any(|note| note.code == "fell_behind");
         self.record.workload.arrival != "closed_loop" && !fell_behind
     }
 
     /// Returns the duration of the test in seconds, including the sync at the end.
     pub fn seconds(&self) -> f64 {
-        self.record.elapsed_ns as f64 / 1e9
+        self.record.counts.elapsed_ns as f64 / 1e9
     }
 
     /// Returns half the width of the headline's 95 % interval, as a share of the headline; `None` without an interval.
     pub fn half_width(&self) -> Option<f64> {
-        self.record.rate.half_width()
+        self.record.figures.rate.half_width()
     }
 
     /// Returns true if an option of the mount has exactly this name: "barrier" and "barrier=0" are two options.

@@ -78,13 +78,13 @@ pub fn judge(
     environment: &Environment,
     probes: Option<&TargetProbes>,
 ) {
-    record.notes.retain(|note| !TRAPS.iter().any(|trap| trap.code == note.code));
-    record.verdict = None;
-    record.disturbance = None;
+    record.judged.notes.retain(|note| !TRAPS.iter().any(|trap| trap.code == note.code));
+    record.judged.verdict = None;
+    record.seen.disturbance = None;
     let Some(phase) = planned(record, plan) else { return };
     let input = JudgeInput::new(record, phase, plan, environment, probes);
     // The rate of an engine without I/O is the speed of no storage, so it gets no verdict.
-    if record.ops == 0 || record.status == Status::Skipped || !input.is_measured() {
+    if record.counts.ops == 0 || record.status == Status::Skipped || !input.is_measured() {
         return;
     }
     let mut costs: Vec<(Trust, String)> = Vec::new();
@@ -94,15 +94,15 @@ pub fn judge(
         costs.push((finding.grade().trust(), trap.code.to_owned()));
         found.push(Note::new(finding, advice));
     }
-    costs.extend(record.notes.iter().map(|note| (note.finding.grade().trust(), note.code.clone())));
+    costs.extend(record.judged.notes.iter().map(|note| (note.finding.grade().trust(), note.code.clone())));
     if record.status != Status::Done {
         costs.push((Trust::Invalid, "ended_early".into()));
     }
     let mut verdict = limiters::conclude(&input).unwrap_or_default();
     let disturbed = disturbance::of(&input, |_| false);
-    record.disturbance = Some(disturbed);
-    record.notes.extend(found);
-    for site in &mut record.wait_channels {
+    record.seen.disturbance = Some(disturbed);
+    record.judged.notes.extend(found);
+    for site in &mut record.seen.wait_channels {
         site.class = wait_channels::class(&site.symbol).map(|class| class.word().to_owned());
     }
     costs.retain(|(trust, _)| *trust > Trust::Ok);
@@ -117,7 +117,7 @@ pub fn judge(
     if trust == Trust::Invalid && !is_of_memory {
         verdict = verdict.at_most(Confidence::Likely);
     }
-    record.verdict = Some(Verdict { trust, trust_reasons, ..verdict });
+    record.judged.verdict = Some(Verdict { trust, trust_reasons, ..verdict });
 }
 
 /// Copies results between rows of a run: the throughput of the line to a server, and the bytes that a device moves.
@@ -136,7 +136,7 @@ pub fn next_experiment(
     probes: Option<&TargetProbes>,
     tried: &[Experiment],
 ) -> Option<Experiment> {
-    let is_measured = record.status == Status::Done && record.ops > 0;
+    let is_measured = record.status == Status::Done && record.counts.ops > 0;
     let phase = planned(record, plan).filter(|_| is_measured)?;
     let input = JudgeInput::new(record, phase, plan, environment, probes);
     if input.is_measured() { limiters::next_experiment(&input, plan, tried) } else { None }

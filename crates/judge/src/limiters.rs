@@ -299,14 +299,20 @@ pub(crate) fn waits_for_target(reading: &Reading<'_>) -> bool {
 
 /// Returns the rate over that of the same calls on memory, where it is high enough to say something.
 pub(crate) fn near_memory(reading: &Reading<'_>) -> Option<Observation> {
-    let share =
-        reading.input.record.ceiling_shares.as_ref()?.memory.filter(|share| *share > own_loop::NEAR)?;
+    let share = reading
+        .input
+        .record
+        .figures
+        .ceiling_shares
+        .as_ref()?
+        .memory
+        .filter(|share| *share > own_loop::NEAR)?;
     Some(Observation::NearMemory { memory_share: Share(share.min(9.99)) })
 }
 
 /// The share of the time in which the device was not idle.
 pub(crate) fn device_busy(reading: &Reading<'_>) -> Option<Observation> {
-    let device = reading.input.record.device.as_ref()?;
+    let device = reading.input.record.seen.device.as_ref()?;
     let busy_share = Share(reading.device_busy?);
     Some(Observation::DeviceBusy { device: device.name.as_str().into(), busy_share })
 }

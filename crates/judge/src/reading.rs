@@ -89,13 +89,13 @@ impl<'a> Reading<'a> {
     /// Returns the largest share of a test's operations that can have been sent to the server, if that is known.
     pub fn asked_share(&self) -> Option<f64> {
         let (sent, _) = self.crossed_bytes()?;
-        Some((sent as f64 / (self.input.record.ops.max(1) * REQUEST_BYTES_MIN) as f64).min(1.0))
+        Some((sent as f64 / (self.input.record.counts.ops.max(1) * REQUEST_BYTES_MIN) as f64).min(1.0))
     }
 
     /// Returns the bytes that crossed the network for a test on files of a server.
     pub fn crossed(&self) -> Option<Observation> {
         let (sent, received) = self.crossed_bytes()?;
-        let ops = Count(self.input.record.ops);
+        let ops = Count(self.input.record.counts.ops);
         let (sent_bytes, received_bytes) = (MemoryBytes(sent), MemoryBytes(received));
         Some(Observation::CrossedForOps { sent_bytes, received_bytes, ops })
     }
@@ -103,10 +103,10 @@ impl<'a> Reading<'a> {
     /// Reads an input; `None` where the kernel hides the threads' time.
     pub fn of(input: JudgeInput<'a>) -> Option<Self> {
         let record = input.record;
-        let budget = record.budget.clone()?;
+        let budget = record.seen.budget.clone()?;
         let is_ring = input.phase.engine.has_depth();
         let workload = &input.phase.workload;
-        let of_workers = || record.wait_channels.iter().filter(|site| site.of == WaitsOf::Workers);
+        let of_workers = || record.seen.wait_channels.iter().filter(|site| site.of == WaitsOf::Workers);
         let running = of_workers().find(|site| site.symbol == "running").map(|site| site.share);
         let at_ring = of_workers().filter(|site| class(&site.symbol) == Some(WaitClass::Ring));
         let for_completions = (of_workers().count() > 0).then(|| at_ring.map(|site| site.share).sum());
@@ -118,7 +118,7 @@ impl<'a> Reading<'a> {
             // Kernel workers of a ring sleep where a thread of the test would have slept.
             WaitsOf::RingWorkers => is_ring,
         };
-        let asleep = || record.wait_channels.iter().filter(says).filter(|site| !is_awake(&site.symbol));
+        let asleep = || record.seen.wait_channels.iter().filter(says).filter(|site| !is_awake(&site.symbol));
         let samples: u64 = asleep().map(|site| site.samples).sum();
         let mut waits: Vec<(WaitClass, f64)> = Vec::new();
         let mut symbols: Vec<(WaitClass, String)> = Vec::new();
@@ -144,9 +144,9 @@ impl<'a> Reading<'a> {
                 frame.devices.first().map_or(0.0, |top| top.in_flight_ns as f64).max(in_leaves)
             };
             let sum: f64 = input.frames().map(in_frame).sum();
-            (record.elapsed_ns > 0).then(|| sum / record.elapsed_ns as f64)
+            (record.counts.elapsed_ns > 0).then(|| sum / record.counts.elapsed_ns as f64)
         };
-        let at_server = record.system.as_ref().and_then(|system| system.server_in_flight);
+        let at_server = record.seen.system.as_ref().and_then(|system| system.server_in_flight);
         Some(Self {
             budget,
             threads: f64::from(workload.threads),
@@ -232,7 +232,7 @@ impl<'a> Reading<'a> {
     /// Returns the requests at the device or server, and the operations that threads waited for.
     pub fn at_target(&self) -> Option<Observation> {
         let (requests, waiting) = (Mean(self.at_target?), Mean(self.waiting()));
-        Some(match (&self.input.record.device, self.is_remote) {
+        Some(match (&self.input.record.seen.device, self.is_remote) {
             (Some(device), false) => {
                 Observation::InDevice { device: device.name.as_str().into(), requests, waiting }
             }
@@ -254,7 +254,7 @@ impl<'a> Reading<'a> {
 
     /// Returns true if all CPUs are busy, with any work.
     pub fn is_short_of_cpus(&self) -> bool {
-        self.input.record.cpu.as_ref().is_some_and(|cpu| cpu.user + cpu.kernel > CPUS_BUSY)
+        self.input.record.seen.cpu.as_ref().is_some_and(|cpu| cpu.user + cpu.kernel > CPUS_BUSY)
     }
 
     /// Returns true if threads wait in the device or server, and not above it; `None` where that does not show.
@@ -271,12 +271,12 @@ impl<'a> Reading<'a> {
     /// Returns the answers to experiments, as the table reads them.
     fn experiments(&self) -> Answers<'a> {
         let record = self.input.record;
-        Answers::new(record.sensitivity.as_ref(), experiments::own_rate(record), self.in_flight <= 1.0)
+        Answers::new(record.judged.sensitivity.as_ref(), experiments::own_rate(record), self.in_flight <= 1.0)
     }
 
     /// Returns true if any experiment was made.
     pub fn is_tried(&self) -> bool {
-        self.input.record.sensitivity.is_some()
+        self.input.record.judged.sensitivity.is_some()
     }
 
     /// Returns true if experiments found the target in another state than the row's, or too unsteady.
@@ -325,7 +325,7 @@ impl<'a> Reading<'a> {
         let mut answers = self.experiments().all();
         answers.retain(|(experiment, _, _)| !left_out.contains(experiment));
         answers.sort_by_key(|(_, _, flaw)| flaw.is_some());
-        let own = self.input.record.rate.steady_or_whole().unwrap_or(0.0);
+        let own = self.input.record.figures.rate.steady_or_whole().unwrap_or(0.0);
         let mut all: Vec<_> = answers
             .into_iter()
             .map(|(experiment, sensed, flaw)| answer(experiment, sensed, flaw, own))
@@ -352,7 +352,7 @@ impl<'a> Reading<'a> {
 
     /// Observations of machine and server besides the devices.
     pub fn system(&self) -> Option<&'a SystemUse> {
-        self.input.record.system.as_ref()
+        self.input.record.seen.system.as_ref()
     }
 }
 
@@ -378,6 +378,6 @@ fn answer(experiment: Experiment, sensed: &Sensed, flaw: Option<Flaw>, own: f64)
 fn device_busy(input: &JudgeInput<'_>) -> Option<f64> {
     let _ = input.device()?;
     let busy_ns: f64 = input.frames().filter_map(|frame| Some(frame.devices.first()?.busy_ns as f64)).sum();
-    let all_ns = input.record.elapsed_ns as f64;
+    let all_ns = input.record.counts.elapsed_ns as f64;
     (all_ns > 0.0).then(|| (busy_ns / all_ns).min(1.0))
 }

@@ -94,7 +94,7 @@ fn each_trap_is_a_code_of_findings_in_the_same_order() {
 fn troubled() -> World {
     let mut world = clean("read:rnd4k:q32");
     world.budget().steal = 0.2;
-    world.record.extents.as_mut().unwrap().hole_share = 0.5;
+    world.record.seen.extents.as_mut().unwrap().hole_share = 0.5;
     world.device().foreign_share = Some(0.3);
     world.latency().modes =
         vec![model::run::Mode { at_ns: 100, share: 0.5 }, model::run::Mode { at_ns: 9_000, share: 0.5 }];
@@ -117,7 +117,7 @@ fn the_gravest_reason_stands_first_and_remarks_are_none() {
 
 #[test]
 fn notes_of_the_run_stand_before_those_of_the_judge() {
-    let codes: Vec<_> = troubled().judged().notes.into_iter().map(|note| note.code).collect();
+    let codes: Vec<_> = troubled().judged().judged.notes.into_iter().map(|note| note.code).collect();
     assert_eq!(
         codes,
         ["not_compared", "verification_failed", "unwritten_extents", "several_modes", "foreign_io", "steal"]
@@ -145,14 +145,14 @@ fn a_record_from_disk_is_judged_as_one_from_memory() {
 fn what_was_not_measured_has_no_verdict() {
     let mut skipped = clean("read");
     skipped.record.status = Status::Skipped;
-    assert_eq!(skipped.judged().verdict, None);
+    assert_eq!(skipped.judged().judged.verdict, None);
     let mut empty = clean("read");
-    empty.record.ops = 0;
-    assert_eq!(empty.judged().verdict, None);
+    empty.record.counts.ops = 0;
+    assert_eq!(empty.judged().judged.verdict, None);
     let mut unknown = clean("read");
     unknown.record.id = "77-read".into();
-    assert_eq!(unknown.judged().verdict, None);
-    assert_eq!(clean("read:rnd4k:engine=null").judged().verdict, None);
+    assert_eq!(unknown.judged().judged.verdict, None);
+    assert_eq!(clean("read:rnd4k:engine=null").judged().judged.verdict, None);
     let mut later = clean("read");
     later.record.id.push_str("#3");
     assert_eq!(later.verdict(), (Trust::Ok, vec![]));
@@ -183,9 +183,9 @@ fn an_older_record_is_not_blamed_for_what_it_does_not_hold() {
 /// Asserts that a finding has another mark than a remark exactly if it costs trust. Its text is not empty, and its
 /// numbers are finite.
 fn assert_sound(record: &PhaseRecord) {
-    let verdict = record.verdict.clone().unwrap();
+    let verdict = record.judged.verdict.clone().unwrap();
     let is_reason = |code: &str| verdict.trust_reasons.iter().any(|reason| reason == code);
-    for note in record.notes.iter().filter(|note| TRAPS.iter().any(|trap| trap.code == note.code)) {
+    for note in record.judged.notes.iter().filter(|note| TRAPS.iter().any(|trap| trap.code == note.code)) {
         assert_eq!(note.mark != Mark::Remark, is_reason(&note.code), "{note:?}");
         let text = wording::paragraph(&[&note.finding], &note.advice);
         assert!(!text.is_empty() && !text.contains("  "), "{note:?}");
@@ -274,7 +274,7 @@ proptest! {
         distort(&mut value, "", &mut choices(seed));
         world.record = serde_json::from_value(value).unwrap();
         let record = world.judged();
-        if record.ops > 0 {
+        if record.counts.ops > 0 {
             assert_sound(&record);
         }
         let mut again = record.clone();

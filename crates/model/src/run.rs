@@ -168,6 +168,23 @@ document! {
         pub status: Status,
         /// Why it did not end as planned, with path, offset and cause; null if it did.
         pub reason: Option<String>,
+        /// Operations, bytes and times.
+        #[serde(flatten)]
+        pub counts: Counts,
+        /// Rates and latencies, and their course.
+        #[serde(flatten)]
+        pub figures: Figures,
+        /// Observations of the machine meanwhile.
+        #[serde(flatten)]
+        pub seen: Seen,
+        /// Findings about the number.
+        #[serde(flatten)]
+        pub judged: Judged,
+    }
+
+    /// Operations, bytes and times of a phase.
+    #[derive(Default)]
+    pub struct Counts {
         /// Nanoseconds from the start of the run to the start of this phase.
         pub start_ns: u64,
         /// Number of operations.
@@ -182,6 +199,14 @@ document! {
         pub elapsed_ns: u64,
         /// Visits of every block, or rounds over every file; fractional where the last was not finished.
         pub passes: f64,
+        /// Blocks that were read and compared byte by byte.
+        #[serde(default)]
+        pub verified_blocks: u64,
+    }
+
+    /// Rates and latencies of a phase, and their course.
+    #[derive(Default)]
+    pub struct Figures {
         /// The rates, each by its own definition.
         pub rate: Rate,
         /// Expected range of another run's rate; absent where too few earlier runs of this test in this place are kept.
@@ -203,17 +228,6 @@ document! {
         #[serde(with = "columns::intervals")]
         #[cfg_attr(feature = "schema", schemars(with = "columns::IntervalColumns"))]
         pub intervals: Vec<Interval>,
-        /// Work of the mounted device meanwhile; null where there is none.
-        pub device: Option<DeviceUse>,
-        /// Share of read bytes that did not come from the device, 0 to 1; null where that is unknown.
-        pub page_cache_share: Option<f64>,
-        /// Where the time of the worker threads went; null where the kernel hides it.
-        pub budget: Option<Budget>,
-        /// CPU of the whole machine meanwhile, as shares of all CPUs.
-        pub cpu: Option<CpuShares>,
-        /// Blocks that were read and compared byte by byte.
-        #[serde(default)]
-        pub verified_blocks: u64,
         /// Our own CPU time per operation at the batch size reached, from the ceilings; null where it was not measured.
         pub own_cost_ns_per_op: Option<f64>,
         /// The steady part, and where the rate changed; null where there were too few intervals to tell.
@@ -223,6 +237,22 @@ document! {
         #[serde(default, with = "columns::rounds", skip_serializing_if = "Vec::is_empty")]
         #[cfg_attr(feature = "schema", schemars(with = "columns::Rounds"))]
         pub rounds: Vec<RoundRecord>,
+        /// The rate as shares of limits of our own; null where none was measured.
+        #[serde(default)]
+        pub ceiling_shares: Option<CeilingShares>,
+    }
+
+    /// Observations of the machine while a phase ran.
+    #[derive(Default)]
+    pub struct Seen {
+        /// Work of the mounted device meanwhile; null where there is none.
+        pub device: Option<DeviceUse>,
+        /// Share of read bytes that did not come from the device, 0 to 1; null where that is unknown.
+        pub page_cache_share: Option<f64>,
+        /// Where the time of the worker threads went; null where the kernel hides it.
+        pub budget: Option<Budget>,
+        /// CPU of the whole machine meanwhile, as shares of all CPUs.
+        pub cpu: Option<CpuShares>,
         /// Share of the files in the page cache before and after; null for tests that touch no data in files.
         #[serde(default)]
         pub residency: Option<Residency>,
@@ -238,12 +268,6 @@ document! {
         /// Kernel functions in which samples found the threads asleep, the most frequent first.
         #[serde(default, rename = "wait_sites")]
         pub wait_channels: Vec<WaitChannel>,
-        /// The rate as shares of limits of our own; null where none was measured.
-        #[serde(default)]
-        pub ceiling_shares: Option<CeilingShares>,
-        /// Answers of the rate to more delay, more depth and larger blocks, from experiments after the tests.
-        #[serde(default)]
-        pub sensitivity: Option<Sensitivity>,
         /// The user's command that ran beside it; null where none did.
         #[serde(default)]
         pub beside: Option<BesideRecord>,
@@ -251,6 +275,14 @@ document! {
         /// server of the target counts as others where it uses a CPU.
         #[serde(default)]
         pub disturbance: Option<Disturbance>,
+    }
+
+    /// Findings about the number of a phase.
+    #[derive(Default)]
+    pub struct Judged {
+        /// Answers of the rate to more delay, more depth and larger blocks, from experiments after the tests.
+        #[serde(default)]
+        pub sensitivity: Option<Sensitivity>,
         /// Notes on this row for the reader.
         pub notes: Vec<Note>,
         /// Its limiter, and the trust in its number; null in older documents, and where nothing was measured.
@@ -450,6 +482,7 @@ document! {
     }
 
     /// Rates of a phase. The first two are the headline.
+    #[derive(Default)]
     pub struct Rate {
         /// Headline: for reads the steady rate, or else the whole one; for writes the durable one.
         pub ops_per_second: Option<f64>,

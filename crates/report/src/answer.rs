@@ -41,7 +41,7 @@ pub(crate) fn of_run(run: &Run) -> String {
 
 /// Returns the trust in a row. Rows of older versions have no verdict, so their mark decides.
 pub(crate) fn trust(phase: &PhaseRecord) -> Trust {
-    match &phase.verdict {
+    match &phase.judged.verdict {
         Some(verdict) => verdict.trust,
         None if mark(phase) == Mark::Suspect => Trust::Suspect,
         None => Trust::Ok,

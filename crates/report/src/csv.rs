@@ -98,24 +98,24 @@ const fn columns() -> &'static [Column] {
         ("size_bytes", |_, phase| number(phase.workload.size_bytes)),
         ("files", |_, phase| number(phase.workload.files)),
         ("engine", |_, phase| text(&phase.engine.name)),
-        ("ops", |_, phase| number(phase.ops)),
-        ("bytes", |_, phase| number(phase.bytes)),
-        ("app_read_bytes", |_, phase| number(phase.app_bytes_read)),
-        ("app_written_bytes", |_, phase| number(phase.app_bytes_written)),
-        ("elapsed_ns", |_, phase| number(phase.elapsed_ns)),
-        ("passes", |_, phase| figure(Some(phase.passes))),
-        ("ops_per_second", |_, phase| figure(phase.rate.ops_per_second)),
-        ("bytes_per_second", |_, phase| figure(phase.rate.bytes_per_second)),
-        ("steady_ops_per_second", |_, phase| figure(phase.rate.steady_ops_per_second)),
-        ("whole_ops_per_second", |_, phase| figure(phase.rate.whole_ops_per_second)),
-        ("durable_ops_per_second", |_, phase| figure(phase.rate.durable_ops_per_second)),
-        ("into_cache_ops_per_second", |_, phase| figure(phase.rate.into_cache_ops_per_second)),
+        ("ops", |_, phase| number(phase.counts.ops)),
+        ("bytes", |_, phase| number(phase.counts.bytes)),
+        ("app_read_bytes", |_, phase| number(phase.counts.app_bytes_read)),
+        ("app_written_bytes", |_, phase| number(phase.counts.app_bytes_written)),
+        ("elapsed_ns", |_, phase| number(phase.counts.elapsed_ns)),
+        ("passes", |_, phase| figure(Some(phase.counts.passes))),
+        ("ops_per_second", |_, phase| figure(phase.figures.rate.ops_per_second)),
+        ("bytes_per_second", |_, phase| figure(phase.figures.rate.bytes_per_second)),
+        ("steady_ops_per_second", |_, phase| figure(phase.figures.rate.steady_ops_per_second)),
+        ("whole_ops_per_second", |_, phase| figure(phase.figures.rate.whole_ops_per_second)),
+        ("durable_ops_per_second", |_, phase| figure(phase.figures.rate.durable_ops_per_second)),
+        ("into_cache_ops_per_second", |_, phase| figure(phase.figures.rate.into_cache_ops_per_second)),
         ("ci95_low_ops_per_second", |_, phase| {
             // Older versions wrote bounds below zero.
-            figure(phase.rate.ci95_low_ops_per_second.map(|low| low.max(0.0)))
+            figure(phase.figures.rate.ci95_low_ops_per_second.map(|low| low.max(0.0)))
         }),
-        ("ci95_high_ops_per_second", |_, phase| figure(phase.rate.ci95_high_ops_per_second)),
-        ("independent_parts", |_, phase| optional(phase.rate.independent_parts)),
+        ("ci95_high_ops_per_second", |_, phase| figure(phase.figures.rate.ci95_high_ops_per_second)),
+        ("independent_parts", |_, phase| optional(phase.figures.rate.independent_parts)),
         ("latency_min_ns", |_, phase| latency(phase, |l| Some(l.min))),
         ("latency_mean_ns", |_, phase| latency(phase, |l| Some(l.mean))),
         ("latency_p50_ns", |_, phase| latency(phase, |l| l.p50)),
@@ -123,29 +123,41 @@ const fn columns() -> &'static [Column] {
         ("latency_p99_ns", |_, phase| latency(phase, |l| l.p99)),
         ("latency_p99_9_ns", |_, phase| latency(phase, |l| l.p99_9)),
         ("latency_max_ns", |_, phase| latency(phase, |l| Some(l.max))),
-        ("device", |_, phase| text(phase.device.as_ref().map_or("", |device| &device.name))),
-        ("device_read_bytes", |_, phase| optional(phase.device.as_ref().map(|device| device.bytes_read))),
+        ("device", |_, phase| text(phase.seen.device.as_ref().map_or("", |device| &device.name))),
+        ("device_read_bytes", |_, phase| {
+            optional(phase.seen.device.as_ref().map(|device| device.bytes_read))
+        }),
         ("device_written_bytes", |_, phase| {
-            optional(phase.device.as_ref().map(|device| device.bytes_written))
+            optional(phase.seen.device.as_ref().map(|device| device.bytes_written))
         }),
-        ("device_operations", |_, phase| optional(phase.device.as_ref().map(|device| device.operations))),
-        ("device_flushes", |_, phase| optional(phase.device.as_ref().map(|device| device.flushes))),
+        ("device_operations", |_, phase| {
+            optional(phase.seen.device.as_ref().map(|device| device.operations))
+        }),
+        ("device_flushes", |_, phase| optional(phase.seen.device.as_ref().map(|device| device.flushes))),
         ("device_bytes_per_app_byte", |_, phase| {
-            figure(phase.device.as_ref().and_then(|device| device.bytes_per_app_byte))
+            figure(phase.seen.device.as_ref().and_then(|device| device.bytes_per_app_byte))
         }),
-        ("foreign_share", |_, phase| figure(phase.device.as_ref().and_then(|device| device.foreign_share))),
-        ("page_cache_share", |_, phase| figure(phase.page_cache_share)),
+        ("foreign_share", |_, phase| {
+            figure(phase.seen.device.as_ref().and_then(|device| device.foreign_share))
+        }),
+        ("page_cache_share", |_, phase| figure(phase.seen.page_cache_share)),
         ("notes", |_, phase| text(notes(phase))),
         ("mean_batch", |_, phase| figure(phase.engine.mean_batch)),
         ("arrival", |_, phase| text(&phase.workload.arrival)),
         ("rate_ops_per_second", |_, phase| figure(phase.workload.rate_ops_per_second)),
-        ("queueing_p50_ns", |_, phase| optional(phase.queueing_ns.as_ref().and_then(|l| l.p50))),
-        ("queueing_p99_ns", |_, phase| optional(phase.queueing_ns.as_ref().and_then(|l| l.p99))),
-        ("verified_blocks", |_, phase| number(phase.verified_blocks)),
-        ("own_cost_ns_per_op", |_, phase| figure(phase.own_cost_ns_per_op)),
-        ("trust", |_, phase| optional(phase.verdict.as_ref().map(|verdict| verdict.trust.word()))),
+        ("queueing_p50_ns", |_, phase| optional(phase.figures.queueing_ns.as_ref().and_then(|l| l.p50))),
+        ("queueing_p99_ns", |_, phase| optional(phase.figures.queueing_ns.as_ref().and_then(|l| l.p99))),
+        ("verified_blocks", |_, phase| number(phase.counts.verified_blocks)),
+        ("own_cost_ns_per_op", |_, phase| figure(phase.figures.own_cost_ns_per_op)),
+        ("trust", |_, phase| optional(phase.judged.verdict.as_ref().map(|verdict| verdict.trust.word()))),
         ("trust_reasons", |_, phase| {
-            text(phase.verdict.as_ref().map_or(String::new(), |verdict| verdict.trust_reasons.join(" ")))
+            text(
+                phase
+                    .judged
+                    .verdict
+                    .as_ref()
+                    .map_or(String::new(), |verdict| verdict.trust_reasons.join(" ")),
+            )
         }),
         ("steady_from_ns", |_, phase| steady(phase, |steady| steady.from_ns)),
         ("steady_to_ns", |_, phase| steady(phase, |steady| steady.to_ns)),
@@ -158,10 +170,17 @@ const fn columns() -> &'static [Column] {
             latency(phase, |l| Some(l.ci95.as_ref()?.p99.as_ref()?.high))
         }),
         ("limiter", |_, phase| {
-            optional(phase.verdict.as_ref().and_then(|verdict| verdict.limiter).map(|limiter| limiter.code()))
+            optional(
+                phase
+                    .judged
+                    .verdict
+                    .as_ref()
+                    .and_then(|verdict| verdict.limiter)
+                    .map(|limiter| limiter.code()),
+            )
         }),
         ("confidence", |_, phase| {
-            let confidence = phase.verdict.as_ref().and_then(|verdict| verdict.confidence);
+            let confidence = phase.judged.verdict.as_ref().and_then(|verdict| verdict.confidence);
             optional(confidence.map(|confidence| match confidence {
                 Confidence::Undetermined => "undetermined",
                 Confidence::Likely => "likely",
@@ -174,11 +193,11 @@ const fn columns() -> &'static [Column] {
 
 /// A value of the steady part; empty if none was found.
 fn steady(phase: &PhaseRecord, of: fn(&Steady) -> u64) -> Cell {
-    optional(phase.steady.as_ref().filter(|steady| steady.found).map(of))
+    optional(phase.figures.steady.as_ref().filter(|steady| steady.found).map(of))
 }
 
 fn latency(phase: &PhaseRecord, of: fn(&Latency) -> Option<u64>) -> Cell {
-    optional(phase.latency_ns.as_ref().and_then(of))
+    optional(phase.figures.latency_ns.as_ref().and_then(of))
 }
 
 fn word(status: model::run::Status) -> &'static str {
@@ -194,7 +213,7 @@ fn word(status: model::run::Status) -> &'static str {
 /// The notes of a phase with their marks, in one cell.
 fn notes(phase: &PhaseRecord) -> String {
     let notes =
-        phase.notes.iter().map(|note| format!("{} {}", note.mark.sign(), note.text).trim().to_owned());
+        phase.judged.notes.iter().map(|note| format!("{} {}", note.mark.sign(), note.text).trim().to_owned());
     notes.collect::<Vec<_>>().join(" | ")
 }
 

@@ -33,8 +33,8 @@ impl Measure {
             return None;
         }
         match self {
-            Self::Bytes => phase.rate.bytes_per_second,
-            Self::Operations | Self::Files => phase.rate.ops_per_second,
+            Self::Bytes => phase.figures.rate.bytes_per_second,
+            Self::Operations | Self::Files => phase.figures.rate.ops_per_second,
         }
     }
 

@@ -100,7 +100,7 @@ const RATE_MAX: f64 = 1e24;
 /// Refuses impossible rates, because everything computed from them would be nonsense.
 fn check(run: &Run) -> Result<(), String> {
     for phase in &run.phases {
-        let rate = &phase.rate;
+        let rate = &phase.figures.rate;
         let rates = [
             rate.ops_per_second,
             rate.bytes_per_second,
@@ -304,7 +304,7 @@ mod tests {
     fn a_rate_that_nothing_has_is_refused() {
         for rate in [1e308, -1.0] {
             let mut run = sample::run();
-            run.phases[1].rate.whole_ops_per_second = Some(rate);
+            run.phases[1].figures.rate.whole_ops_per_second = Some(rate);
             let problem = read(&write(&run)).unwrap_err();
             assert!(problem.contains(&run.phases[1].id) && problem.contains("nothing reaches"), "{problem}");
         }

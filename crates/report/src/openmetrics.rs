@@ -17,13 +17,13 @@ type Metric = (&'static str, &'static str, fn(&PhaseRecord) -> Vec<(Option<(&'st
 /// Metrics of tests. All are gauges: a file replaces the one before.
 const METRICS: &[Metric] = &[
     ("skye_operations_per_second", "Headline rate.", |phase| {
-        phase.rate.ops_per_second.map(|rate| (None, rate)).into_iter().collect()
+        phase.figures.rate.ops_per_second.map(|rate| (None, rate)).into_iter().collect()
     }),
     ("skye_bytes_per_second", "Headline rate in bytes.", |phase| {
-        phase.rate.bytes_per_second.map(|rate| (None, rate)).into_iter().collect()
+        phase.figures.rate.bytes_per_second.map(|rate| (None, rate)).into_iter().collect()
     }),
     ("skye_latency_seconds", "Latency of operations.", |phase| {
-        let Some(latency) = &phase.latency_ns else { return Vec::new() };
+        let Some(latency) = &phase.figures.latency_ns else { return Vec::new() };
         let quantiles = [("0.5", latency.p50), ("0.99", latency.p99), ("0.999", latency.p99_9)];
         let known = quantiles.into_iter().filter_map(|(quantile, ns)| Some((quantile, ns?)));
         known.map(|(quantile, ns)| (Some(("quantile", quantile.to_owned())), ns as f64 / 1e9)).collect()
@@ -48,7 +48,7 @@ pub fn write(run: &Run) -> String {
     };
     for (name, meaning, values) in METRICS {
         begin(&mut text, name, meaning);
-        for phase in run.phases.iter().filter(|phase| phase.rate.ops_per_second.is_some()) {
+        for phase in run.phases.iter().filter(|phase| phase.figures.rate.ops_per_second.is_some()) {
             let of_test = labels(&[("test", &slug::of(phase))]);
             for (own, value) in values(phase) {
                 let own = own.map_or(String::new(), |(key, value)| format!(",{}", labels(&[(key, &value)])));

@@ -6,10 +6,10 @@ use model::figure::{Bytes, BytesPerSecond, Count, LatencyNs, Mean, Seconds, Shar
 use model::finding::Finding;
 use model::plan::{Plan, plan};
 use model::run::{
-    Budget, ChangePoint, CpuShares, CpuTimes, DeviceFrame, DeviceUse, Ends, EngineRecord, Environment,
-    Extents, Frame, Interval, Latency, LatencyIntervals, Note, OwnIo, PhaseRecord, Rate, Reread, Residency,
-    RunStatus, SCHEMA, Setting, Status, Steady, Step, TargetProbes, ThreadTimes, Tool, Verdict,
-    WorkloadRecord,
+    Budget, ChangePoint, Counts, CpuShares, CpuTimes, DeviceFrame, DeviceUse, Ends, EngineRecord,
+    Environment, Extents, Figures, Frame, Interval, Judged, Latency, LatencyIntervals, Note, OwnIo,
+    PhaseRecord, Rate, Reread, Residency, RunStatus, SCHEMA, Seen, Setting, Status, Steady, Step,
+    TargetProbes, ThreadTimes, Tool, Verdict, WorkloadRecord,
 };
 use model::spec::{self, Defaults};
 use model::target::{Backing, Device, DeviceKind, DirectIo, Geometry, Space};
@@ -283,77 +283,58 @@ pub(crate) fn phase(spec: &str) -> PhaseRecord {
         },
         status: Status::Done,
         reason: None,
-        start_ns: 1_500_000_000,
-        ops: 0,
-        bytes: 0,
-        app_bytes_read: 0,
-        app_bytes_written: 0,
-        elapsed_ns: 10_000_000_000,
-        passes: 1.25,
-        rate: Rate {
-            ops_per_second: None,
-            bytes_per_second: None,
-            steady_ops_per_second: None,
-            whole_ops_per_second: None,
-            durable_ops_per_second: None,
-            into_cache_ops_per_second: None,
-            ci95_low_ops_per_second: None,
-            ci95_high_ops_per_second: None,
-            independent_parts: None,
-            first_done_ns: 9_990_000_000,
-            last_done_ns: 10_000_000_000,
+        counts: Counts {
+            start_ns: 1_500_000_000,
+            elapsed_ns: 10_000_000_000,
+            passes: 1.25,
+            ..Counts::default()
         },
-        next_run: None,
-        latency_ns: None,
-        histogram: Some("HISTFAAAAB542pNpmSzMwMDAxQABzFCaEUoz2X+AMgA".into()),
-        queueing_ns: None,
-        steps: Vec::new(),
-        intervals: vec![interval(0), interval(100_000_000)],
-        device: None,
-        page_cache_share: None,
-        budget: Some(Budget {
-            user: 0.125,
-            kernel: 0.25,
-            run_queue: 0.0,
-            quota: None,
-            steal: 0.0,
-            blocked: 0.625,
-        }),
-        cpu: Some(CpuShares { user: 0.02, kernel: 0.05, steal: 0.003 }),
-        verified_blocks: 0,
-        own_cost_ns_per_op: None,
-        steady: Some(Steady {
-            found: true,
-            from_ns: 300_000_000,
-            to_ns: 9_900_000_000,
-            change_points: vec![ChangePoint {
-                at_ns: 300_000_000,
-                before_ops_per_second: 80_000.0,
-                after_ops_per_second: 100_000.0,
-                bytes: 98_304_000,
-            }],
-        }),
-        rounds: Vec::new(),
-        residency: Some(Residency { before: Some(0.0), after: Some(0.0), source: "cachestat".into() }),
-        extents: Some(Extents { hole_share: 0.0, unwritten_share: 0.0, encoded_share: 0.0, extents: 33 }),
-        conditions: None,
-        system: None,
-        wait_channels: Vec::new(),
-        ceiling_shares: None,
-        sensitivity: None,
-        disturbance: Some(Disturbance { steal: 0.003, foreign_io: 0.004, run_queue: 0.01, others_cpus: 0.1 }),
-        slowest_calls: None,
-        beside: None,
-        notes: Vec::new(),
-        verdict: Some(Verdict::default()),
+        figures: Figures {
+            rate: Rate { first_done_ns: 9_990_000_000, last_done_ns: 10_000_000_000, ..Rate::default() },
+            histogram: Some("HISTFAAAAB542pNpmSzMwMDAxQABzFCaEUoz2X+AMgA".into()),
+            intervals: vec![interval(0), interval(100_000_000)],
+            steady: Some(Steady {
+                found: true,
+                from_ns: 300_000_000,
+                to_ns: 9_900_000_000,
+                change_points: vec![ChangePoint {
+                    at_ns: 300_000_000,
+                    before_ops_per_second: 80_000.0,
+                    after_ops_per_second: 100_000.0,
+                    bytes: 98_304_000,
+                }],
+            }),
+            ..Figures::default()
+        },
+        seen: Seen {
+            budget: Some(Budget {
+                user: 0.125,
+                kernel: 0.25,
+                run_queue: 0.0,
+                quota: None,
+                steal: 0.0,
+                blocked: 0.625,
+            }),
+            cpu: Some(CpuShares { user: 0.02, kernel: 0.05, steal: 0.003 }),
+            residency: Some(Residency { before: Some(0.0), after: Some(0.0), source: "cachestat".into() }),
+            extents: Some(Extents { hole_share: 0.0, unwritten_share: 0.0, encoded_share: 0.0, extents: 33 }),
+            disturbance: Some(Disturbance {
+                steal: 0.003,
+                foreign_io: 0.004,
+                run_queue: 0.01,
+                others_cpus: 0.1,
+            }),
+            ..Seen::default()
+        },
+        judged: Judged { verdict: Some(Verdict::default()), ..Judged::default() },
     };
     measure(&mut phase, 100_000.0, [250_000, 511_000, 900_000]);
     if block_bytes.is_some() {
-        phase.device = Some(DeviceUse {
+        phase.seen.device = Some(DeviceUse {
             name: "nvme0n1p2".into(),
-            bytes_read: phase.app_bytes_read,
-            bytes_written: phase.app_bytes_written,
-            operations: phase.ops,
+            bytes_read: phase.counts.app_bytes_read,
+            bytes_written: phase.counts.app_bytes_written,
+            operations: phase.counts.ops,
             flushes: 0,
             mean_request_bytes: block_bytes.map(|bytes| bytes as f64),
             bytes_per_app_byte: Some(1.0),
@@ -408,18 +389,19 @@ fn interval(start_ns: u64) -> Interval {
 
 fn measure(phase: &mut PhaseRecord, ops_per_second: f64, [p50, p99, p99_9]: [u64; 3]) {
     let block_bytes = phase.workload.block_bytes;
-    phase.ops = (ops_per_second * 10.0) as u64;
-    phase.bytes = phase.ops * block_bytes.unwrap_or(0);
+    phase.counts.ops = (ops_per_second * 10.0) as u64;
+    phase.counts.bytes = phase.counts.ops * block_bytes.unwrap_or(0);
     let verb = phase.name.as_str();
-    phase.app_bytes_read = if matches!(verb, "read" | "rewrite") { phase.bytes } else { 0 };
-    phase.app_bytes_written = if matches!(verb, "write" | "rewrite" | "fsync") { phase.bytes } else { 0 };
-    phase.rate.ops_per_second = Some(ops_per_second);
-    phase.rate.whole_ops_per_second = Some(ops_per_second);
-    phase.rate.steady_ops_per_second = Some(ops_per_second);
-    phase.rate.ci95_low_ops_per_second = Some(ops_per_second * 0.996);
-    phase.rate.ci95_high_ops_per_second = Some(ops_per_second * 1.004);
-    phase.rate.bytes_per_second = block_bytes.map(|bytes| ops_per_second * bytes as f64);
-    phase.latency_ns = (verb != "readdir").then_some(Latency {
+    phase.counts.app_bytes_read = if matches!(verb, "read" | "rewrite") { phase.counts.bytes } else { 0 };
+    phase.counts.app_bytes_written =
+        if matches!(verb, "write" | "rewrite" | "fsync") { phase.counts.bytes } else { 0 };
+    phase.figures.rate.ops_per_second = Some(ops_per_second);
+    phase.figures.rate.whole_ops_per_second = Some(ops_per_second);
+    phase.figures.rate.steady_ops_per_second = Some(ops_per_second);
+    phase.figures.rate.ci95_low_ops_per_second = Some(ops_per_second * 0.996);
+    phase.figures.rate.ci95_high_ops_per_second = Some(ops_per_second * 1.004);
+    phase.figures.rate.bytes_per_second = block_bytes.map(|bytes| ops_per_second * bytes as f64);
+    phase.figures.latency_ns = (verb != "readdir").then_some(Latency {
         min: p50 / 2,
         mean: p50.saturating_add(p50 / 10),
         p50: Some(p50),
@@ -461,14 +443,14 @@ pub(crate) fn run() -> Run {
         .map(|(planned, (ops_per_second, latencies))| {
             let mut phase = phase(&spec::print(&planned.workload));
             phase.id = planned.id.clone();
-            phase.start_ns = start_ns;
+            phase.counts.start_ns = start_ns;
             start_ns += 12_000_000_000;
             measure(&mut phase, ops_per_second, latencies);
             phase
         })
         .collect();
-    phases[2].rate.into_cache_ops_per_second = Some(17_624.0);
-    phases[2].rate.durable_ops_per_second = Some(7_538.1);
+    phases[2].figures.rate.into_cache_ops_per_second = Some(17_624.0);
+    phases[2].figures.rate.durable_ops_per_second = Some(7_538.1);
     let (first, then) = (BytesPerSecond(1_830e6), BytesPerSecond(988e6));
     let ran_out = Finding::RanOutMean {
         moved_bytes: Bytes(4_200_000_000),
@@ -476,12 +458,12 @@ pub(crate) fn run() -> Run {
         then_bytes_per_second: then,
         at_seconds: Seconds(2.3),
     };
-    phases[2].notes.push(wording::note(ran_out, []));
-    if let Some(device) = phases[6].device.as_mut() {
+    phases[2].judged.notes.push(wording::note(ran_out, []));
+    if let Some(device) = phases[6].seen.device.as_mut() {
         device.bytes_per_app_byte = Some(3.12);
     }
     let fsync_steps = [("write", [9_000, 21_000, 80_000]), ("fdatasync", [212_000, 390_000, 1_990_000])];
-    phases[6].steps = fsync_steps
+    phases[6].figures.steps = fsync_steps
         .map(|(name, [p50, p99, p99_9])| Step {
             elapsed_ns: None,
             waiting_ns: None,
@@ -502,7 +484,7 @@ pub(crate) fn run() -> Run {
         })
         .into();
     let from_memory = Finding::NamesFromMemory { operations: Count(65_536) };
-    phases[8].notes.push(wording::note(from_memory, [Advice::ColdNames {}]));
+    phases[8].judged.notes.push(wording::note(from_memory, [Advice::ColdNames {}]));
     limited::all(&mut phases);
     Run {
         schema: SCHEMA.into(),
@@ -540,10 +522,14 @@ pub(crate) fn run() -> Run {
 fn without_numbers(mut phase: PhaseRecord, status: Status, reason: Option<&str>) -> PhaseRecord {
     phase.status = status;
     phase.reason = reason.map(String::from);
-    (phase.ops, phase.bytes, phase.app_bytes_read, phase.app_bytes_written) = (0, 0, 0, 0);
-    (phase.rate.ops_per_second, phase.rate.bytes_per_second, phase.rate.whole_ops_per_second) =
-        (None, None, None);
-    (phase.latency_ns, phase.device, phase.histogram) = (None, None, None);
+    (phase.counts.ops, phase.counts.bytes, phase.counts.app_bytes_read, phase.counts.app_bytes_written) =
+        (0, 0, 0, 0);
+    (
+        phase.figures.rate.ops_per_second,
+        phase.figures.rate.bytes_per_second,
+        phase.figures.rate.whole_ops_per_second,
+    ) = (None, None, None);
+    (phase.figures.latency_ns, phase.seen.device, phase.figures.histogram) = (None, None, None);
     phase
 }
 
@@ -554,7 +540,7 @@ pub(crate) fn troubled() -> Vec<PhaseRecord> {
     partial.status = Status::Partial;
     partial.reason = Some("interrupted after 3.2 s of 10 s".into());
     let mut distrusted = phase("write:rnd4k:q32t4");
-    distrusted.notes = vec![
+    distrusted.judged.notes = vec![
         wording::note(
             Finding::DirectMissedDevice { moved_share: Share(0.03), file_system: "zfs".into() },
             [Advice::ZfsDirect {}],
@@ -590,10 +576,10 @@ pub(crate) fn troubled() -> Vec<PhaseRecord> {
 pub(crate) fn repeated() -> Vec<PhaseRecord> {
     let mut write = phase("write:seq1m:buffered");
     measure(&mut write, 901.0, [1_100_000, 1_300_000, 2_000_000]);
-    write.rate.into_cache_ops_per_second = Some(2_310e6 / 1_048_576.0);
+    write.figures.rate.into_cache_ops_per_second = Some(2_310e6 / 1_048_576.0);
     let fsync = phase("fsync");
     let without_ratio = |mut phase: PhaseRecord| {
-        phase.device = None;
+        phase.seen.device = None;
         phase
     };
     [1, 2]
@@ -612,7 +598,7 @@ pub(crate) fn extremes() -> Vec<PhaseRecord> {
         phase
     };
     let mut few = of("read:rnd4k:q1", 0.7, [1_430_000_000, 12_000_000_000, 9_999_000_000_000]);
-    if let Some(latency) = few.latency_ns.as_mut() {
+    if let Some(latency) = few.figures.latency_ns.as_mut() {
         (latency.p99, latency.p99_9) = (None, None);
     }
     vec![
@@ -667,11 +653,11 @@ pub(crate) fn swept_run() -> Run {
         measure(phase, ops_per_second, latencies);
     }
     for (index, waited) in [(1, 0.33), (4, 0.16), (5, 0.18), (6, 0.25), (7, 0.31)] {
-        run.phases[index].notes.push(waited_for_cpu(waited));
+        run.phases[index].judged.notes.push(waited_for_cpu(waited));
     }
     let knee = Finding::Knee { throughput_share: Share(0.96), latency_share: Share(0.52) };
-    run.phases[2].notes.push(wording::note(knee, []));
-    run.phases[7].notes.push(wording::note(Finding::NoKnee {}, [Advice::SweepFurther {}]));
+    run.phases[2].judged.notes.push(wording::note(knee, []));
+    run.phases[7].judged.notes.push(wording::note(Finding::NoKnee {}, [Advice::SweepFurther {}]));
     run
 }
 
@@ -688,8 +674,8 @@ pub(crate) fn open_loop_run() -> Run {
     ];
     for (phase, (ops_per_second, latencies, wait)) in run.phases.iter_mut().zip(measured) {
         measure(phase, ops_per_second, latencies);
-        phase.verified_blocks = phase.ops;
-        phase.queueing_ns = wait.map(|[p50, p99, max]| Latency {
+        phase.counts.verified_blocks = phase.counts.ops;
+        phase.figures.queueing_ns = wait.map(|[p50, p99, max]| Latency {
             min: 0,
             mean: p50,
             p50: Some(p50),
@@ -707,7 +693,8 @@ pub(crate) fn open_loop_run() -> Run {
 /// A run on a simulated device.
 pub(crate) fn simulated_run() -> Run {
     let (plan, environment) = simulated_plan();
-    let mut phase = PhaseRecord { cpu: None, device: None, ..phase("read:rnd4k:q4") };
+    let mut phase = phase("read:rnd4k:q4");
+    (phase.seen.cpu, phase.seen.device) = (None, None);
     phase.engine.name = "sim".into();
     Run { plan, environment, phases: vec![phase], ..run() }
 }
@@ -762,7 +749,7 @@ pub(crate) fn hostile_run() -> Run {
     phase.label = "=SUM(A1:A9)".into();
     let member = "-2+3 \x1b[5m blinking | pipes";
     let busy = Finding::BusyMember { member: member.into(), times: Mean(2.0), array: "md0".into() };
-    phase.notes = vec![wording::note(busy, [])];
+    phase.judged.notes = vec![wording::note(busy, [])];
     run.phases[1].status = Status::Failed;
     run.phases[1].reason = Some("@import\n\u{2028}|x| /path/\u{2066}name".into());
     run

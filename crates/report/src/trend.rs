@@ -84,10 +84,10 @@ fn reasons(all: Vec<Fact>) -> Facts {
 
 /// Returns the headline rate of a phase, if it is trusted to be the speed of this storage.
 fn trusted_rate(phase: &PhaseRecord) -> Option<f64> {
-    let invalid = match &phase.verdict {
+    let invalid = match &phase.judged.verdict {
         Some(verdict) => verdict.trust == Trust::Invalid,
         // Documents of older versions have no verdicts.
-        None => phase.notes.iter().any(|note| note.mark != Mark::Remark),
+        None => phase.judged.notes.iter().any(|note| note.mark != Mark::Remark),
     };
     let rate = Measure::of(phase).rate(phase).filter(|rate| rate.is_finite() && *rate >= 0.0);
     rate.filter(|_| !invalid)

@@ -154,7 +154,7 @@ impl Ceilings {
         if !matches!(record.status, Status::Done | Status::Partial) {
             return None;
         }
-        let rate = record.rate.whole_ops_per_second?;
+        let rate = record.figures.rate.whole_ops_per_second?;
         // Threads without a CPU of their own do not add up.
         let lanes = f64::from(record.workload.threads.min(cpus).max(1));
         let own = match record.engine.name.parse::<Engine>().ok() {
@@ -311,7 +311,7 @@ fn twin_rate(
     // If a file system in memory passes a ring's calls to kernel threads, a device may well be faster.
     let is_ring = phase.is_some_and(|phase| phase.engine == Engine::Uring);
     let is_alike = !is_ring || record.engine.features.iter().any(|feature| feature == "nowait");
-    record.rate.whole_ops_per_second.filter(|_| is_alike)
+    record.figures.rate.whole_ops_per_second.filter(|_| is_alike)
 }
 
 #[cfg(test)]

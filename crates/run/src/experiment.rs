@@ -59,7 +59,7 @@ impl Session {
             }
             Experiment::Depth | Experiment::Block | Experiment::Separate => {
                 let plain = PlannedPhase { stop: variant.phase.stop, ..experiment::closed(phase) };
-                let time_ns = (CHANGED_OPS * 1e9 / record.rate.steady_or_whole()?) as u64;
+                let time_ns = (CHANGED_OPS * 1e9 / record.figures.rate.steady_or_whole()?) as u64;
                 let time_ns = time_ns.clamp(CHANGED_NS.start, CHANGED_NS.end);
                 let mut rates = [const { None }; TURNS_OF_CHANGE.len()];
                 for (rate, is_changed) in rates.iter_mut().zip(TURNS_OF_CHANGE) {
@@ -104,12 +104,12 @@ impl Session {
         let record = self.run_for(phase, repetition, time_ns, None, part, on_moment)?;
         if record.workload.order.is_some() {
             // Rounds have gaps between them that are not measured.
-            let per_second = record.rate.ops_per_second.filter(|rate| *rate > 0.0)?;
+            let per_second = record.figures.rate.ops_per_second.filter(|rate| *rate > 0.0)?;
             return Some(Rate { per_second, ..Rate::default() });
         }
         // On a virtual clock no thread wakes up late, and every interval is whole.
         let from_ns = if phase.engine == Engine::Sim { 0 } else { START_NS };
-        Rate::of(within(&record.intervals, from_ns..record.rate.first_done_ns))
+        Rate::of(within(&record.figures.intervals, from_ns..record.figures.rate.first_done_ns))
     }
 
     /// Measures turns without and with a pause in one run.
@@ -121,9 +121,9 @@ impl Session {
         on_moment: &mut dyn FnMut(Moment<'_>),
     ) -> Option<Sensed> {
         let in_flight = f64::from(variant.phase.workload.in_flight());
-        let rate = record.rate.steady_or_whole()?;
+        let rate = record.figures.rate.steady_or_whole()?;
         let mean_ns = PAUSE_SHARE * in_flight * 1e9 / rate;
-        let mut generator = fastrand::Rng::with_seed(record.start_ns ^ record.ops);
+        let mut generator = fastrand::Rng::with_seed(record.counts.start_ns ^ record.counts.ops);
         let mut at_ns = START_NS;
         let ends: Vec<u64> = (0..TURNS)
             .map(|_| {
@@ -143,7 +143,7 @@ impl Session {
             .windows(2)
             .map(|turn| {
                 // Operations that began in the previous turn end in the first interval of this one.
-                let intervals = within(&paused.intervals, turn[0] + INTERVAL_NS..turn[1]);
+                let intervals = within(&paused.figures.intervals, turn[0] + INTERVAL_NS..turn[1]);
                 let ops: u64 = intervals.iter().map(|interval| interval.ops).sum();
                 let time_ns: u64 = intervals.iter().map(|interval| interval.length_ns).sum();
                 (ops as f64 >= TURN_OPS_MIN).then(|| ops as f64 * 1e9 / time_ns as f64)
@@ -197,7 +197,7 @@ impl Session {
         };
         let manner = Manner { until: None, delay, part, cache };
         let record = self.measure(&phase, repetition, time, manner, on_moment);
-        self.experiment_bytes += record.app_bytes_written;
+        self.experiment_bytes += record.counts.app_bytes_written;
         (record.status == Status::Done).then_some(record)
     }
 }

@@ -827,7 +827,11 @@ mod tests {
             ("stat:order=dir:files=5000", ONE_ROUND),
         ];
         let (records, left) = run(temp.path(), &tests, |_, _| {});
-        assert!(records[1].passes < 1.0 && records[1].status == Status::Done, "{:?}", records[1].reason);
+        assert!(
+            records[1].counts.passes < 1.0 && records[1].status == Status::Done,
+            "{:?}",
+            records[1].reason
+        );
         assert_eq!(records[2].status, Status::Done, "{:?}", records[2].reason);
         assert_eq!(records[2].workload.files, 5000);
         assert!(left.is_empty(), "{left:?}");
@@ -879,7 +883,7 @@ mod tests {
         let (records, left) = run(temp.path(), &specs.map(|spec| (spec, ONE_ROUND)), |_, _| {});
         for (record, spec) in records.iter().zip(specs) {
             assert_eq!(record.status, Status::Done, "{spec}: {:?}", record.reason);
-            assert!(record.passes >= 1.0, "{spec}");
+            assert!(record.counts.passes >= 1.0, "{spec}");
         }
         assert!(left.is_empty(), "{left:?}");
         assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);

@@ -50,12 +50,18 @@ pub fn knee(records: &[&PhaseRecord]) -> Option<(usize, Note)> {
 
 /// Returns bytes per second if operations move bytes, because the sweep may be over block sizes.
 fn throughput(record: &PhaseRecord) -> Option<f64> {
-    record.rate.bytes_per_second.or(record.rate.ops_per_second).filter(|rate| *rate > 0.0)
+    record.figures.rate.bytes_per_second.or(record.figures.rate.ops_per_second).filter(|rate| *rate > 0.0)
 }
 
 /// Returns the mean latency; by Little's law if operations have no latency of their own.
 fn latency_ns(record: &PhaseRecord) -> Option<f64> {
     let in_flight = f64::from(record.workload.threads) * f64::from(record.workload.iodepth);
-    let little = || record.rate.whole_ops_per_second.map(|rate| in_flight * 1e9 / rate);
-    record.latency_ns.as_ref().map(|latency| latency.mean as f64).or_else(little).filter(|mean| *mean > 0.0)
+    let little = || record.figures.rate.whole_ops_per_second.map(|rate| in_flight * 1e9 / rate);
+    record
+        .figures
+        .latency_ns
+        .as_ref()
+        .map(|latency| latency.mean as f64)
+        .or_else(little)
+        .filter(|mean| *mean > 0.0)
 }

@@ -34,7 +34,7 @@ pub fn notes(phase: &PlannedPhase, measured: &PhaseTotals, record: &PhaseRecord)
     if !lost.is_empty() {
         add(Finding::RingWithout { features: lost.join("; ").into() }, &[]);
     }
-    let due = record.ops + missed;
+    let due = record.counts.ops + missed;
     // Even with a stable queue, some operations wait at the end of a phase.
     if missed as f64 > due as f64 * MISSED_SHARE_MAX {
         add(Finding::FellBehind { missed: Count(missed), due: Count(due) }, &[Advice::LowerRate {}]);

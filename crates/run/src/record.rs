@@ -11,8 +11,8 @@
 use engine::bytes::CHUNK_CALLS;
 use model::plan::{Plan, PlannedPhase};
 use model::run::{
-    EngineRecord, Extents, Latency, PhaseRecord, Rate, Residency, RoundRecord, SlowestCalls, Status, Step,
-    WorkloadRecord,
+    Counts, EngineRecord, Extents, Figures, Judged, Latency, PhaseRecord, Rate, Residency, RoundRecord, Seen,
+    SlowestCalls, Status, Step, WorkloadRecord,
 };
 use model::target::Target;
 use model::workload::{CacheMode, DataWork, Engine, FileVerb, Work};
@@ -47,7 +47,7 @@ pub struct Circumstances<'a> {
 
 /// Returns the record of a phase in which nothing was measured, with the reason.
 pub fn untried(phase: &PlannedPhase, repetition: u32, status: Status, reason: &str) -> PhaseRecord {
-    let (workload, collected) = (&phase.workload, Collected::new(0));
+    let workload = &phase.workload;
     PhaseRecord {
         id: record_id(phase, repetition),
         spec: spec::print(workload),
@@ -64,40 +64,10 @@ pub fn untried(phase: &PlannedPhase, repetition: u32, status: Status, reason: &s
         },
         status,
         reason: Some(reason.into()),
-        start_ns: 0,
-        ops: 0,
-        bytes: 0,
-        app_bytes_read: 0,
-        app_bytes_written: 0,
-        elapsed_ns: 0,
-        passes: 0.0,
-        rate: rate(&collected, &Times::default(), None, None, &[]),
-        next_run: None,
-        latency_ns: None,
-        queueing_ns: None,
-        histogram: None,
-        slowest_calls: None,
-        steps: Vec::new(),
-        intervals: Vec::new(),
-        device: None,
-        page_cache_share: None,
-        budget: None,
-        cpu: None,
-        verified_blocks: 0,
-        own_cost_ns_per_op: None,
-        steady: None,
-        rounds: Vec::new(),
-        residency: None,
-        extents: None,
-        conditions: None,
-        system: None,
-        wait_channels: Vec::new(),
-        ceiling_shares: None,
-        sensitivity: None,
-        disturbance: None,
-        beside: None,
-        notes: Vec::new(),
-        verdict: None,
+        counts: Counts::default(),
+        figures: Figures::default(),
+        seen: Seen::default(),
+        judged: Judged::default(),
     }
 }
 
@@ -168,10 +138,7 @@ pub fn record(
         (latency, operations.encoded().or_else(|| collected.operations.encoded()))
     });
     let (latency, histogram) = latency.unzip();
-    let mut record = PhaseRecord {
-        reason,
-        workload: workload_record,
-        engine: EngineRecord { features, mean_batch, idle_slots, ..untried.engine },
+    let counts = Counts {
         start_ns: circumstances.start_ns,
         ops: collected.ops,
         bytes: collected.bytes,
@@ -179,20 +146,9 @@ pub fn record(
         app_bytes_written: collected.written_bytes,
         elapsed_ns: measured.elapsed_ns,
         passes: measured.passes,
-        rate: rate(
-            &collected,
-            &measured.times,
-            data.map(|data| data.block_bytes),
-            course.as_ref(),
-            &measured.rounds,
-        ),
-        latency_ns: latency,
-        queueing_ns: collected.queueing.latency(),
-        histogram: histogram.flatten(),
-        slowest_calls: Some(collected.slowest_chunk_ns)
-            .filter(|time_ns| *time_ns > 0)
-            .map(|time_ns| SlowestCalls { calls: CHUNK_CALLS, time_ns }),
-        steps: steps.iter().zip(&collected.steps).map(step).filter(|step| step.ops > 0).collect(),
+        verified_blocks: collected.verified,
+    };
+    let seen = Seen {
         device: observed.device(target, phase, &collected).filter(|_| touches_files),
         page_cache_share: observed.page_cache_share(target, phase, &collected).filter(|_| touches_files),
         budget: observed.budget(
@@ -202,15 +158,35 @@ pub fn record(
         cpu: observed.cpu(),
         system: (phase.engine != Engine::Sim).then(|| observed.system.clone()),
         wait_channels: observed.wait_channels.clone(),
-        verified_blocks: collected.verified,
-        steady: course.map(|course| course.steady),
-        rounds: std::mem::take(&mut measured.rounds),
         residency: measured.residency.take(),
         extents: measured.extents.take(),
+        ..Seen::default()
+    };
+    let block_bytes = data.map(|data| data.block_bytes);
+    let figures = Figures {
+        rate: rate(&collected, &measured.times, block_bytes, course.as_ref(), &measured.rounds),
+        latency_ns: latency,
+        queueing_ns: collected.queueing.latency(),
+        histogram: histogram.flatten(),
+        slowest_calls: Some(collected.slowest_chunk_ns)
+            .filter(|time_ns| *time_ns > 0)
+            .map(|time_ns| SlowestCalls { calls: CHUNK_CALLS, time_ns }),
+        steps: steps.iter().zip(&collected.steps).map(step).filter(|step| step.ops > 0).collect(),
+        steady: course.map(|course| course.steady),
+        rounds: std::mem::take(&mut measured.rounds),
         intervals: collect::coarse(collected.into_intervals(measured.end_ns)),
+        ..Figures::default()
+    };
+    let mut record = PhaseRecord {
+        reason,
+        workload: workload_record,
+        engine: EngineRecord { features, mean_batch, idle_slots, ..untried.engine },
+        counts,
+        figures,
+        seen,
         ..untried
     };
-    record.notes = notes::notes(phase, &measured, &record);
+    record.judged.notes = notes::notes(phase, &measured, &record);
     record
 }
 

@@ -279,7 +279,7 @@ impl Session {
             Manner { until, delay: None, part, cache: self.plan.cache },
             on_moment,
         );
-        if let Some(rate) = record.rate.steady_or_whole().filter(|_| rate_is_closed(phase)) {
+        if let Some(rate) = record.figures.rate.steady_or_whole().filter(|_| rate_is_closed(phase)) {
             self.reached.insert(spec::print(phase.asked()), rate);
         }
         record
@@ -407,7 +407,7 @@ impl Session {
             start_ns: start_ns.map_or(0, |start_ns| start_ns.saturating_sub(self.start_ns)),
         };
         let mut record = record::record(&circumstances, phase, repetition, totals, collected, &observed);
-        record.conditions = match &self.place {
+        record.seen.conditions = match &self.place {
             // A device that has just failed or hangs gets no more requests.
             Place::Directory(on_disk) if record.status != Status::Failed => {
                 conditions_since(throttled_before, &on_disk.root, &self.target)
@@ -582,7 +582,7 @@ pub(crate) mod tests {
                 });
             });
             assert_eq!(record.status, Status::Done, "{:?}", record.reason);
-            let parts = record.rounds.len().max(1);
+            let parts = record.figures.rounds.len().max(1);
             assert_eq!(seen, "()".repeat(parts) + ".");
             assert!(parts > 1 || phase.workload.data().is_some(), "there was time for one round only");
         }
@@ -658,18 +658,28 @@ pub(crate) mod tests {
                 data_files(&session).iter().map(|(bytes, _)| *bytes).collect::<Vec<_>>(),
                 [512 << 10; 2]
             );
-            let written: Vec<_> = records.iter().map(|record| record.app_bytes_written).collect();
+            let written: Vec<_> = records.iter().map(|record| record.counts.app_bytes_written).collect();
             assert_eq!((written[0], written[1], written[5]), (20 << 10, 1 << 20, 1 << 20));
-            assert_eq!((records[2].app_bytes_read + written[2], records[2].workload.files), (1 << 20, 2));
-            assert_eq!(records[1].residency.as_ref().and_then(|found| found.before).unwrap_or(0.0), 0.0);
+            assert_eq!(
+                (records[2].counts.app_bytes_read + written[2], records[2].workload.files),
+                (1 << 20, 2)
+            );
+            assert_eq!(records[1].seen.residency.as_ref().and_then(|found| found.before).unwrap_or(0.0), 0.0);
             // Every block is from the test that wrote it last, and none is older than the files.
-            let verified: Vec<_> = records.iter().map(|record| record.verified_blocks).collect();
+            let verified: Vec<_> = records.iter().map(|record| record.counts.verified_blocks).collect();
             assert_eq!((verified[3], verified[4], verified[6]), (4, 128, 256), "{verified:?}");
-            for record in records.iter().filter(|record| record.app_bytes_read > 0) {
-                let holes =
-                    record.extents.as_ref().map_or(0.0, |found| found.hole_share + found.unwritten_share);
+            for record in records.iter().filter(|record| record.counts.app_bytes_read > 0) {
+                let holes = record
+                    .seen
+                    .extents
+                    .as_ref()
+                    .map_or(0.0, |found| found.hole_share + found.unwritten_share);
                 assert!(holes == 0.0, "{}: {holes}", record.id);
-                assert!(record.notes.iter().all(|note| note.code != "not_compared"), "{:?}", record.notes);
+                assert!(
+                    record.judged.notes.iter().all(|note| note.code != "not_compared"),
+                    "{:?}",
+                    record.judged.notes
+                );
             }
         }
         assert_eq!(session.close().unwrap().wait().unwrap().left, []);
@@ -694,13 +704,16 @@ pub(crate) mod tests {
         }
         let sizes: Vec<_> = data_files(&session).iter().map(|(bytes, _)| *bytes).collect();
         assert_eq!(sizes, [256 << 10; 4]);
-        let moved = |record: &PhaseRecord| (record.bytes, record.app_bytes_read, record.app_bytes_written);
+        let moved = |record: &PhaseRecord| {
+            (record.counts.bytes, record.counts.app_bytes_read, record.counts.app_bytes_written)
+        };
         assert_eq!(moved(&records[0]), (1 << 20, 0, 1 << 20));
         assert_eq!(moved(&records[1]), (1 << 20, 2 << 20, 1 << 20));
-        let steps: Vec<_> = records[1].steps.iter().map(|step| (step.name.as_str(), step.ops)).collect();
+        let steps: Vec<_> =
+            records[1].figures.steps.iter().map(|step| (step.name.as_str(), step.ops)).collect();
         assert_eq!(steps, [("read", 128), ("write", 128), ("read again", 128)]);
         // All blocks that were read are those written last, the second time too.
-        assert_eq!([1, 2, 3].map(|index: usize| records[index].verified_blocks), [256, 128, 64]);
+        assert_eq!([1, 2, 3].map(|index: usize| records[index].counts.verified_blocks), [256, 128, 64]);
         assert_eq!(session.close().unwrap().wait().unwrap().left, []);
     }
 
@@ -772,7 +785,7 @@ pub(crate) mod tests {
         );
         let reason = records[0].reason.as_deref().unwrap();
         assert!(reason.contains("a worker of skye panicked: as the test asked for"), "{reason}");
-        assert!(records[0].ops > 0, "what the others counted is kept");
+        assert!(records[0].counts.ops > 0, "what the others counted is kept");
         assert_eq!(session.close().unwrap().wait().unwrap().left, []);
         assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 0);
     }

@@ -267,7 +267,7 @@ impl Ended {
 
 /// Returns true if a test read data that was not written.
 pub fn is_damaged(phase: &PhaseRecord) -> bool {
-    phase.notes.iter().any(|note| note.code == "verification_failed")
+    phase.judged.notes.iter().any(|note| note.code == "verification_failed")
 }
 
 /// Returns the CPU time that this thread has taken.
@@ -463,7 +463,7 @@ impl Driver {
         let Some((index, note)) = run::knee(&points) else { return };
         if let Some(record) = self.phases.iter_mut().filter(|record| is_point(record)).nth(index) {
             // The note comes before the judge's notes, as where the run is judged again.
-            record.notes.insert(0, note);
+            record.judged.notes.insert(0, note);
             wording::fill(record);
         }
     }
@@ -554,13 +554,13 @@ impl Driver {
             Moment::Over => beside.iter_mut().for_each(Beside::end),
         });
         if let Some((ran, warnings)) = self.beside.as_mut().map(Beside::take) {
-            record.beside = ran;
+            record.seen.beside = ran;
             warnings.into_iter().for_each(|warning| self.warn(warning));
         }
-        record.own_cost_ns_per_op = self.ceilings.own_cost_ns(&record);
-        record.ceiling_shares = self.ceilings.shares(&record, self.cpus);
-        self.written_bytes += record.app_bytes_written + session.untimed_bytes() - untimed_bytes;
-        record.next_run = self.earlier.next_after(&record);
+        record.figures.own_cost_ns_per_op = self.ceilings.own_cost_ns(&record);
+        record.figures.ceiling_shares = self.ceilings.shares(&record, self.cpus);
+        self.written_bytes += record.counts.app_bytes_written + session.untimed_bytes() - untimed_bytes;
+        record.figures.next_run = self.earlier.next_after(&record);
         judge::judge(&mut record, &self.plan, &self.environment, self.target_probes.as_ref());
         wording::fill(&mut record);
         record
@@ -583,7 +583,7 @@ impl Driver {
         let has_time = self.left_ns() > others.saturating_add(budget.0);
         let later_bytes = later * (self.plan.bytes_to_write_max / u64::from(self.plan.repetitions));
         let still_planned: u64 = self.plan.phases[index..].iter().filter_map(|p| p.stop.bytes).sum();
-        let has_bytes = first.app_bytes_written == 0
+        let has_bytes = first.counts.app_bytes_written == 0
             || self.written_bytes.saturating_add(still_planned).saturating_add(later_bytes)
                 <= self.plan.write_limit_bytes;
         // A difference of half the bytes is no accident: the file system does not do direct I/O.
@@ -604,7 +604,10 @@ impl Driver {
         {
             return first;
         }
-        second.notes.insert(0, wording::note(Finding::MeasuredTwice { difference: Share(before) }, []));
+        second
+            .judged
+            .notes
+            .insert(0, wording::note(Finding::MeasuredTwice { difference: Share(before) }, []));
         second
     }
 
@@ -628,8 +631,11 @@ impl Driver {
         let telemetry_cpu_share = self.measuring_since.map(|(since, cpu_before_seconds)| {
             (own_cpu_seconds() - cpu_before_seconds) / since.elapsed().as_secs_f64().max(1e-9)
         });
-        let costs =
-            || self.phases.iter().filter_map(|phase| Some((phase.own_cost_ns_per_op?, phase.ops as f64)));
+        let costs = || {
+            self.phases
+                .iter()
+                .filter_map(|phase| Some((phase.figures.own_cost_ns_per_op?, phase.counts.ops as f64)))
+        };
         let ops: f64 = costs().map(|(_, ops)| ops).sum();
         let overhead_ns_per_op =
             (ops > 0.0).then(|| costs().map(|(cost_ns, ops)| cost_ns * ops).sum::<f64>() / ops);

@@ -156,7 +156,7 @@ impl Series<'_> {
         let mut is_well = ended.tell() & tell_damage(&ended.run);
         let phases = &ended.run.phases;
         finished.virtual_time +=
-            phases.iter().map(|phase| Duration::from_nanos(phase.elapsed_ns)).sum::<Duration>();
+            phases.iter().map(|phase| Duration::from_nanos(phase.counts.elapsed_ns)).sum::<Duration>();
         let figures = Figures::of(phases).filter(|_| is_well);
         if is_well && figures.is_none() && !self.interruption.is_raised() {
             is_well = false;
@@ -182,8 +182,8 @@ impl Series<'_> {
     fn note_end_by_pass(&self, ended: &Ended) {
         let asked_seconds = self.options.iops_seconds;
         let Some(iops) = ended.run.phases.get(2).filter(|phase| phase.status == Status::Done) else { return };
-        let seconds = iops.elapsed_ns as f64 / 1e9;
-        if iops.passes >= 1.0 && seconds < asked_seconds {
+        let seconds = iops.counts.elapsed_ns as f64 / 1e9;
+        if iops.counts.passes >= 1.0 && seconds < asked_seconds {
             terminal::message(
                 "note",
                 &format!(
@@ -235,7 +235,7 @@ fn cut_short(number: u64, phases: &[PhaseRecord]) -> String {
 fn tell_damage(run: &Run) -> bool {
     let damaged: Vec<_> = run.phases.iter().filter(|phase| driver::is_damaged(phase)).collect();
     for phase in &damaged {
-        let note = phase.notes.iter().find(|note| note.code == "verification_failed");
+        let note = phase.judged.notes.iter().find(|note| note.code == "verification_failed");
         let text = note.map_or("what was read is not what was written", |note| &note.text);
         terminal::error(&format!("{} {}: {text}", phase.name, phase.label));
     }

@@ -163,7 +163,7 @@ struct Told {
 
 /// Returns true if a number is not the speed of this storage.
 fn is_invalid(phase: &PhaseRecord) -> bool {
-    phase.verdict.as_ref().is_some_and(|verdict| verdict.trust == Trust::Invalid)
+    phase.judged.verdict.as_ref().is_some_and(|verdict| verdict.trust == Trust::Invalid)
 }
 
 /// Saves the run, prints what is left to say, and decides the exit code.

@@ -311,7 +311,7 @@ impl Earlier {
         };
         let rates: Vec<f64> = std::iter::once(record)
             .chain(self.0.iter().filter(is_same))
-            .filter_map(|phase| phase.rate.ops_per_second)
+            .filter_map(|phase| phase.figures.rate.ops_per_second)
             .collect();
         let next = stats::interval_of_next(&rates).filter(|_| rates.len() >= RUNS_MIN)?;
         Some(NextRun {
@@ -422,7 +422,7 @@ mod tests {
         let record = read(&row).unwrap().phases.remove(0);
         let of_rate = |ops_per_second: f64| {
             let mut phase = record.clone();
-            phase.rate.ops_per_second = Some(ops_per_second);
+            phase.figures.rate.ops_per_second = Some(ops_per_second);
             phase
         };
         let earlier = Earlier([980.0, 1000.0, 1020.0].map(of_rate).into());

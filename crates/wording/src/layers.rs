@@ -30,7 +30,7 @@ pub fn crossed(phase: &PhaseRecord) -> Option<Crossed> {
         parts.push(format!("{} {word} calls of {}", thousands(count), size::binary(mean_bytes as u64)));
         sizes.push(mean_bytes);
     }
-    if let Some(device) = &phase.device {
+    if let Some(device) = &phase.seen.device {
         let name = printable(&device.name);
         match device.mean_request_bytes.filter(|mean| mean.is_finite() && *mean > 0.0) {
             Some(mean_bytes) => {
@@ -45,12 +45,12 @@ pub fn crossed(phase: &PhaseRecord) -> Option<Crossed> {
         }
     }
     // The traffic of others is no layer of the test.
-    let app_bytes = phase.app_bytes_read as f64 + phase.app_bytes_written as f64;
+    let app_bytes = phase.counts.app_bytes_read as f64 + phase.counts.app_bytes_written as f64;
     let carries = |network: &&NetworkUse| {
         network.sent_bytes as f64 + network.received_bytes as f64 >= app_bytes * CALLS_SHARE_MIN
     };
-    let network = phase.system.as_ref().and_then(|system| system.network.as_ref());
-    if let Some(network) = network.filter(|_| phase.device.is_none()).filter(carries) {
+    let network = phase.seen.system.as_ref().and_then(|system| system.network.as_ref());
+    if let Some(network) = network.filter(|_| phase.seen.device.is_none()).filter(carries) {
         let [sent, received] = [network.sent_bytes, network.received_bytes].map(size::decimal);
         parts.push(format!("{sent} sent, {received} received over {}", printable(&network.interface)));
         tells = true;
@@ -64,7 +64,7 @@ pub fn crossed(phase: &PhaseRecord) -> Option<Crossed> {
 
 /// Formats the operations that the test asked for.
 fn asked(phase: &PhaseRecord) -> String {
-    let count = amount(phase.ops as f64).unwrap_or_default();
+    let count = amount(phase.counts.ops as f64).unwrap_or_default();
     match phase.workload.verb.split_once('-') {
         Some(("byte", _)) => format!("{count} calls of a byte"),
         Some((call @ ("putc" | "getc"), _)) => format!("{count} {call}"),
@@ -77,13 +77,13 @@ fn asked(phase: &PhaseRecord) -> String {
 
 /// Returns the calls that moved the test's bytes: their number, their mean bytes, and their word.
 fn calls(phase: &PhaseRecord) -> Vec<(u64, f64, &'static str)> {
-    let Some(calls) = phase.system.as_ref().and_then(|system| system.calls.as_ref()) else {
+    let Some(calls) = phase.seen.system.as_ref().and_then(|system| system.calls.as_ref()) else {
         return Vec::new();
     };
     let CallUse { read_calls, write_calls, bytes_per_read_call, bytes_per_write_call } = calls;
     let counted = [
-        (*read_calls, *bytes_per_read_call, phase.app_bytes_read, "read"),
-        (*write_calls, *bytes_per_write_call, phase.app_bytes_written, "write"),
+        (*read_calls, *bytes_per_read_call, phase.counts.app_bytes_read, "read"),
+        (*write_calls, *bytes_per_write_call, phase.counts.app_bytes_written, "write"),
     ];
     let of_test = counted.into_iter().filter_map(|(count, mean_bytes, app_bytes, word)| {
         let mean_bytes = mean_bytes.filter(|mean| mean.is_finite() && *mean > 0.0)?;
@@ -96,7 +96,7 @@ fn calls(phase: &PhaseRecord) -> Vec<(u64, f64, &'static str)> {
 /// Formats the mean time of each call of an operation, with the share that its thread slept where that is known.
 /// Example: "write 74.4 µs (60 % asleep), fdatasync 59.0 µs". Returns `None` where there is only one call.
 pub fn steps(phase: &PhaseRecord) -> Option<String> {
-    let known = phase.steps.iter().filter_map(|step| {
+    let known = phase.figures.steps.iter().filter_map(|step| {
         let mean = step.latency_ns.as_ref()?.mean;
         let asleep = step.waiting_ns.zip(step.elapsed_ns.filter(|elapsed_ns| *elapsed_ns > 0));
         let asleep = asleep.map(|(waiting_ns, elapsed_ns)| (waiting_ns as f64 / elapsed_ns as f64).min(1.0));

@@ -110,10 +110,10 @@ pub fn note(finding: Finding, advice: impl IntoIterator<Item = Advice>) -> Note 
 
 /// Fills the strings of a record's document from its findings.
 pub fn fill(record: &mut PhaseRecord) {
-    for note in record.notes.iter_mut().filter(|note| !is_in_words(note)) {
+    for note in record.judged.notes.iter_mut().filter(|note| !is_in_words(note)) {
         note.text = of_notes(&[note]);
     }
-    if let Some(verdict) = &mut record.verdict {
+    if let Some(verdict) = &mut record.judged.verdict {
         verdicts::fill(verdict);
     }
 }

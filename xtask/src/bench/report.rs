@@ -112,7 +112,7 @@ fn peak_mib(binary: &Path, document: &Path) -> Result<f64> {
 /// Lengthens the run: each test has `count` intervals, none of them like another.
 fn lengthened(mut run: Run, count: u64) -> Run {
     for (test, phase) in (0..).zip(run.phases.iter_mut()) {
-        let Some(first) = phase.intervals.first().cloned() else { continue };
+        let Some(first) = phase.figures.intervals.first().cloned() else { continue };
         let wave = |at: u64| (at * 7919 + test * 104_729) % 1000;
         let interval = |at: u64| {
             let mut interval =
@@ -130,8 +130,8 @@ fn lengthened(mut run: Run, count: u64) -> Run {
             }
             interval
         };
-        phase.intervals = (0..count).map(interval).collect();
-        phase.elapsed_ns = count * 100_000_000;
+        phase.figures.intervals = (0..count).map(interval).collect();
+        phase.counts.elapsed_ns = count * 100_000_000;
     }
     run
 }

@@ -29,9 +29,9 @@ pub fn table_of(options: &Options, tests: &[(Test, &PhaseRecord)], host: &str) -
 
 /// Rate of a test: its work over its whole time, the sync at the end included. `None` if it took no time.
 pub fn measured(test: Test, phase: &PhaseRecord) -> Option<TestRate> {
-    let seconds = phase.elapsed_ns as f64 / 1e9;
+    let seconds = phase.counts.elapsed_ns as f64 / 1e9;
     // A rewrite counts each byte once.
-    let moved = if test == Test::Seeks { phase.ops } else { phase.bytes };
+    let moved = if test == Test::Seeks { phase.counts.ops } else { phase.counts.bytes };
     let cpu_percent = cpu_seconds(phase).map(|cpu_seconds| cpu_seconds / seconds * 100.0);
     (seconds > 0.0).then(|| TestRate { per_second: moved as f64 / seconds, cpu_percent })
 }

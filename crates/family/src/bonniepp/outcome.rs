@@ -31,8 +31,8 @@ pub fn line_of(
         line.directories = files.dirs;
     }
     for (test, phase) in measured {
-        let elapsed_seconds = phase.elapsed_ns as f64 / 1e9;
-        let moved = if test.is_bulk() { phase.bytes as f64 / 1024.0 } else { phase.ops as f64 };
+        let elapsed_seconds = phase.counts.elapsed_ns as f64 / 1e9;
+        let moved = if test.is_bulk() { phase.counts.bytes as f64 / 1024.0 } else { phase.counts.ops as f64 };
         line.measure(
             *test,
             moved / elapsed_seconds.max(f64::MIN_POSITIVE),
@@ -46,15 +46,15 @@ pub fn line_of(
 
 /// CPU time of a test's threads, in seconds: not the process's time once for each thread.
 pub(crate) fn cpu_seconds(phase: &PhaseRecord) -> Option<f64> {
-    let budget = phase.budget.as_ref()?;
-    let thread_seconds = phase.elapsed_ns as f64 / 1e9 * f64::from(phase.workload.threads);
+    let budget = phase.seen.budget.as_ref()?;
+    let thread_seconds = phase.counts.elapsed_ns as f64 / 1e9 * f64::from(phase.workload.threads);
     Some((budget.user + budget.kernel) * thread_seconds)
 }
 
 /// Longest time of one operation; for single bytes, that of many calls in a row, as in the original.
 fn longest_ns(phase: &PhaseRecord) -> Option<u64> {
-    let calls = phase.slowest_calls.as_ref().map(|slowest| slowest.time_ns);
-    calls.or(phase.latency_ns.as_ref().map(|latency| latency.max))
+    let calls = phase.figures.slowest_calls.as_ref().map(|slowest| slowest.time_ns);
+    calls.or(phase.figures.latency_ns.as_ref().map(|latency| latency.max))
 }
 
 /// Message on stderr while a test runs.

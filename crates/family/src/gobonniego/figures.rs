@@ -38,8 +38,8 @@ pub struct Moved {
 
 impl Moved {
     fn of(test: Test, phase: &PhaseRecord) -> Self {
-        let amount = if test == Test::Iops { phase.ops } else { phase.bytes };
-        Self { amount, elapsed_ns: phase.elapsed_ns }
+        let amount = if test == Test::Iops { phase.counts.ops } else { phase.counts.bytes };
+        Self { amount, elapsed_ns: phase.counts.elapsed_ns }
     }
 
     fn seconds(self) -> f64 {

@@ -20,7 +20,7 @@ pub(super) const THRESHOLDS: &[Threshold] = &[("short_max", Figure::Share(SHORT_
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
     let asked = input.record.workload.rate_ops_per_second.filter(|_| input.rate_is_given())?;
-    let rate = input.record.rate.whole_ops_per_second?;
+    let rate = input.record.figures.rate.whole_ops_per_second?;
     let evidence = seen![
         reading.time_spent(),
         Some(Observation::RateStarted { ops_per_second: OpsPerSecond(rate) }),
@@ -31,7 +31,8 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     // If the rate is lower although all due operations were started, they took too long: something else also held them
     // back.
     let is_kept = rate
-        >= asked * (1.0 - SHORT_MAX) - deviations(input.record.ops, &input.record.workload.arrival) * asked;
+        >= asked * (1.0 - SHORT_MAX)
+            - deviations(input.record.counts.ops, &input.record.workload.arrival) * asked;
     Some(if is_kept { found } else { found.at_most(Confidence::Likely) })
 }
 

@@ -56,17 +56,17 @@ fn lookups_of_client(reading: &Reading<'_>) -> Option<Verdict> {
 /// Look-ups of names that memory holds.
 fn lookups(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
-    let device_bytes = input.record.device.as_ref().map(|device| device.bytes_read as f64);
+    let device_bytes = input.record.seen.device.as_ref().map(|device| device.bytes_read as f64);
     // The kernel charges each process for its device reads, inodes included. The rest belongs to others.
     let read = device_bytes.map(|bytes| bytes.min(input.charged_read_bytes().unwrap_or(f64::INFINITY)));
     // A look-up that memory does not answer reads at least one inode. The journal's reads are nothing next to so many
     // look-ups.
-    let inodes_bytes = input.record.ops as f64 * INODE_BYTES_MIN as f64;
+    let inodes_bytes = input.record.counts.ops as f64 * INODE_BYTES_MIN as f64;
     let is_nil = read.is_some_and(|read| read < FROM_DEVICE * inodes_bytes);
     if !looks_up(reading) || !(is_nil || input.target().backing == Backing::Memory) {
         return None;
     }
-    let lookups = Count(input.record.ops);
+    let lookups = Count(input.record.counts.ops);
     let evidence = seen![
         reading.time_spent(),
         reading.ran(),
@@ -81,14 +81,14 @@ fn lookups(reading: &Reading<'_>) -> Option<Verdict> {
 fn reads(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
     let is_mostly_reads = |data: &&DataWork| match data.verb {
-        DataVerb::Rw => input.record.app_bytes_read > input.record.app_bytes_written,
+        DataVerb::Rw => input.record.counts.app_bytes_read > input.record.counts.app_bytes_written,
         _ => !data.writes(),
     };
     let data = input.data_in_files().filter(|data| data.reads() && !data.direct).filter(is_mostly_reads)?;
     if data.verb.is_bytes() {
         return None;
     }
-    let cached = input.record.page_cache_share.filter(|cached| *cached >= 1.0 - FROM_DEVICE)?;
+    let cached = input.record.seen.page_cache_share.filter(|cached| *cached >= 1.0 - FROM_DEVICE)?;
     let evidence = seen![
         reading.time_spent(),
         reading.ran(),

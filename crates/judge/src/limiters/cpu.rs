@@ -145,7 +145,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         calls(reading),
         near_memory(reading),
     ];
-    let tried = input.record.sensitivity.as_ref().and_then(|known| known.depth.as_ref());
+    let tried = input.record.judged.sensitivity.as_ref().and_then(|known| known.depth.as_ref());
     let advice = match (data.map(|data| data.verb), tried) {
         (Some(DataVerb::PutcWrite | DataVerb::GetcRead), _) => vec![Advice::BlocksForStdio {}],
         (Some(DataVerb::ByteWrite | DataVerb::ByteRead), _) => vec![Advice::BlocksForBytes {}],
@@ -206,7 +206,7 @@ fn calls(reading: &Reading<'_>) -> Option<Observation> {
     let input = &reading.input;
     let data = input.data().filter(|data| data.verb.is_bytes())?;
     let counted = reading.system()?.calls.as_ref()?;
-    let bytes = Count(input.record.bytes);
+    let bytes = Count(input.record.counts.bytes);
     let each = |mean: f64| MemoryBytes(mean.round() as u64);
     Some(if data.writes() {
         let each_bytes = each(counted.bytes_per_write_call?);

@@ -23,7 +23,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     }
     let record = reading.input.record;
     let seconds = reading.input.seconds().max(1e-9);
-    let drained = record.device.as_ref().map(|device| (device, device.bytes_written as f64 / seconds));
+    let drained = record.seen.device.as_ref().map(|device| (device, device.bytes_written as f64 / seconds));
     let drained = drained.filter(|(device, _)| device.bytes_written > 0).map(|(device, rate)| {
         let dirty =
             reading.input.frames().map(|frame| frame.dirty_bytes + frame.writeback_bytes).max().unwrap_or(0);

@@ -66,7 +66,7 @@ fn might(reading: &Reading<'_>) -> Vec<Advice> {
     if reading.is_remote {
         return vec![super::saturation::untried(reading)];
     }
-    let rate = reading.input.record.rate.whole_ops_per_second.unwrap_or(0.0);
+    let rate = reading.input.record.figures.rate.whole_ops_per_second.unwrap_or(0.0);
     // Little's law: the rate grows as much as the depth, if each operation takes no longer.
     let might = Advice::MoreInFlightMight {
         in_flight: Count(reading.in_flight as u64 * u64::from(FACTOR)),
@@ -77,7 +77,7 @@ fn might(reading: &Reading<'_>) -> Vec<Advice> {
 
 /// Returns the advice for a target with room: the gain from more depth, where that was tried.
 fn more_depth(reading: &Reading<'_>) -> Vec<Advice> {
-    let depth = reading.input.record.sensitivity.as_ref().and_then(|known| known.depth.as_ref());
+    let depth = reading.input.record.judged.sensitivity.as_ref().and_then(|known| known.depth.as_ref());
     match (reading.gain(), depth) {
         (Some(gain), Some(depth)) => vec![
             Advice::ChangeGave { change: depth.change.as_str().into(), times: Ratio(gain.value) },

@@ -79,7 +79,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
 /// server.
 fn refaulted(reading: &Reading<'_>) -> Option<f64> {
     let input = &reading.input;
-    let missed = input.record.app_bytes_read as f64 * (1.0 - input.record.page_cache_share?);
+    let missed = input.record.counts.app_bytes_read as f64 * (1.0 - input.record.seen.page_cache_share?);
     let pages = reading.system()?.reclaim.as_ref()?.refaulted_pages;
     (missed > 0.0).then(|| pages as f64 * PAGE_BYTES / missed)
 }

@@ -22,7 +22,7 @@ pub(super) const THRESHOLDS: &[Threshold] =
 
 /// A rate near that of the loop without any I/O.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
-    let ceilings = reading.input.record.ceiling_shares.as_ref()?;
+    let ceilings = reading.input.record.figures.ceiling_shares.as_ref()?;
     let share = ceilings.own_loop.filter(|share| *share > NEAR)?;
     let near = Observation::NearOwnLoop { loop_share: Share(share) };
     let evidence = seen![reading.time_spent(), reading.ran(), Some(near)];

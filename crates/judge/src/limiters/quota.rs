@@ -18,7 +18,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     }
     let system = reading.system();
     let held_ns = system.and_then(|system| system.quota_throttled_ns).unwrap_or(0);
-    let all_ns = reading.input.record.elapsed_ns.max(1);
+    let all_ns = reading.input.record.counts.elapsed_ns.max(1);
     let held_share = Share((held_ns as f64 / all_ns as f64).min(1.0));
     let allowed = system.and_then(|system| system.quota_cpus);
     let evidence = seen![

@@ -42,11 +42,11 @@ const CLEARLY_MORE: f64 = 1.3;
 pub(crate) fn tell_device(rows: &mut [PhaseRecord]) -> bool {
     /// Returns the direction of a direct test that only reads or only writes, and its rate.
     fn moved(row: &PhaseRecord) -> Option<(bool, f64)> {
-        let is_valid = row.verdict.as_ref().is_some_and(|verdict| verdict.trust != Trust::Invalid);
-        let is_one_way = (row.app_bytes_read > 0) != (row.app_bytes_written > 0);
-        let is_told = row.workload.direct == Some(true) && row.device.is_some();
-        let rate = row.rate.bytes_per_second.filter(|_| is_valid && is_one_way && is_told)?;
-        Some((row.app_bytes_read > 0, rate))
+        let is_valid = row.judged.verdict.as_ref().is_some_and(|verdict| verdict.trust != Trust::Invalid);
+        let is_one_way = (row.counts.app_bytes_read > 0) != (row.counts.app_bytes_written > 0);
+        let is_told = row.workload.direct == Some(true) && row.seen.device.is_some();
+        let rate = row.figures.rate.bytes_per_second.filter(|_| is_valid && is_one_way && is_told)?;
+        Some((row.counts.app_bytes_read > 0, rate))
     }
     let most = |is_read: bool| {
         let rates = rows.iter().filter_map(moved).filter(|(reads, _)| *reads == is_read);
@@ -57,7 +57,7 @@ pub(crate) fn tell_device(rows: &mut [PhaseRecord]) -> bool {
     for row in rows {
         let Some((is_read, rate)) = moved(row) else { continue };
         let more = most[usize::from(is_read)].filter(|most| *most >= CLEARLY_MORE * rate);
-        if let Some(device) = &mut row.device {
+        if let Some(device) = &mut row.seen.device {
             is_new |= device.other_bytes_per_second != more;
             device.other_bytes_per_second = more;
         }
@@ -67,7 +67,7 @@ pub(crate) fn tell_device(rows: &mut [PhaseRecord]) -> bool {
 
 /// Returns the rate of another test that moved clearly more in the same direction.
 fn moved_more(reading: &Reading<'_>) -> Option<Observation> {
-    let device = reading.input.record.device.as_ref()?;
+    let device = reading.input.record.seen.device.as_ref()?;
     let bytes_per_second = BytesPerSecond(device.other_bytes_per_second?);
     Some(Observation::OtherMovedMore { device: device.name.as_str().into(), bytes_per_second })
 }
@@ -145,7 +145,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     }
     let found = Verdict::new(limiter, blocked, evidence).advise(advice);
     // The kernel does not report the capacity of a link. Blocks of another size show it, where they were tried.
-    let cpus = input.record.cpu.as_ref().map_or(0.0, |cpu| cpu.user + cpu.kernel);
+    let cpus = input.record.seen.cpu.as_ref().map_or(0.0, |cpu| cpu.user + cpu.kernel);
     if limiter == Limiter::NetworkBandwidth && cpus > CPUS_BUSY && unit.is_none() {
         return Some(found.at_most(Confidence::Undetermined));
     }
@@ -186,7 +186,7 @@ fn behind(reading: &Reading<'_>) -> Vec<Observation> {
     let Some(asked) = record.workload.rate_ops_per_second.filter(|_| !reading.input.rate_is_given()) else {
         return Vec::new();
     };
-    let started = record.rate.whole_ops_per_second.map(OpsPerSecond);
+    let started = record.figures.rate.whole_ops_per_second.map(OpsPerSecond);
     seen![
         started.map(|ops_per_second| Observation::RateStarted { ops_per_second }),
         Some(Observation::RateAsked { ops_per_second: OpsPerSecond(asked) }),
@@ -237,8 +237,8 @@ pub(super) fn network(reading: &Reading<'_>) -> Vec<Observation> {
         let rate = BytesPerSecond(crossed as f64 / seconds);
         (asked > 0 && share >= NETWORK).then(|| (network.interface.as_str().into(), rate, Share(share)))
     };
-    let received = crossed(record.app_bytes_read, network.received_bytes);
-    let sent = crossed(record.app_bytes_written, network.sent_bytes);
+    let received = crossed(record.counts.app_bytes_read, network.received_bytes);
+    let sent = crossed(record.counts.app_bytes_written, network.sent_bytes);
     seen![
         received.map(|(interface, bytes_per_second, asked_share)| Observation::Received {
             interface,

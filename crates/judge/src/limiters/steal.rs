@@ -21,7 +21,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     if steal < STEAL {
         return None;
     }
-    let machine = reading.input.record.cpu.as_ref().map(|cpu| cpu.steal);
+    let machine = reading.input.record.seen.cpu.as_ref().map(|cpu| cpu.steal);
     let evidence = seen![
         reading.time_spent(),
         machine.map(|share| Observation::MachineStolen { stolen_share: Share(share) }),

@@ -32,19 +32,19 @@ pub(super) const THRESHOLDS: &[Threshold] = &[
 /// did. A test that also waits for answers has filled the line with the experiment's depth.
 pub(crate) fn tell_line(rows: &mut [PhaseRecord]) -> bool {
     let full = |row: &PhaseRecord| {
-        let depth = row.sensitivity.as_ref()?.depth.as_ref()?;
-        let verdict = row.verdict.as_ref()?;
+        let depth = row.judged.sensitivity.as_ref()?.depth.as_ref()?;
+        let verdict = row.judged.verdict.as_ref()?;
         let is_part = verdict.ranking.iter().any(|part| part.limiter == Limiter::NetworkBandwidth);
         let times = match verdict.limiter? {
             Limiter::NetworkBandwidth => 1.0,
             Limiter::Mixed if is_part => depth.after_ops_per_second / depth.before_ops_per_second,
             _ => return None,
         };
-        let rate = times * bytes_per_second(row.system.as_ref()?.network.as_ref()?, row);
+        let rate = times * bytes_per_second(row.seen.system.as_ref()?.network.as_ref()?, row);
         Some(rate).filter(|rate| rate.is_finite())
     };
     let Some(line) = rows.iter().filter_map(full).reduce(f64::max) else { return false };
-    let systems = rows.iter_mut().filter_map(|row| row.system.as_mut());
+    let systems = rows.iter_mut().filter_map(|row| row.seen.system.as_mut());
     for network in systems.filter_map(|system| system.network.as_mut()) {
         network.line_bytes_per_second = Some(line);
     }
@@ -53,13 +53,13 @@ pub(crate) fn tell_line(rows: &mut [PhaseRecord]) -> bool {
 
 /// Bytes per second that crossed an interface, in the direction with more of them.
 fn bytes_per_second(network: &NetworkUse, row: &PhaseRecord) -> f64 {
-    network.received_bytes.max(network.sent_bytes) as f64 * 1e9 / row.elapsed_ns.max(1) as f64
+    network.received_bytes.max(network.sent_bytes) as f64 * 1e9 / row.counts.elapsed_ns.max(1) as f64
 }
 
 /// Returns a readable limit that the network has reached: that of a queueing discipline on sent data, or the speed of
 /// the interface.
 fn reached(network: &NetworkUse, row: &PhaseRecord) -> Option<Observation> {
-    let per_second = |bytes: u64| bytes as f64 * 1e9 / row.elapsed_ns.max(1) as f64;
+    let per_second = |bytes: u64| bytes as f64 * 1e9 / row.counts.elapsed_ns.max(1) as f64;
     let shaped = network.shaper.as_deref().zip(network.shaped_bytes_per_second);
     let shaped = shaped.map(|(kind, limit)| (kind.to_owned(), limit, per_second(network.sent_bytes)));
     let speed = network.speed_bits_per_second.map(|bits| bits as f64 / 8.0);
@@ -81,7 +81,7 @@ fn reached(network: &NetworkUse, row: &PhaseRecord) -> Option<Observation> {
 /// block that it writes. More copies use both directions at once, and their gain tells nothing about latency.
 fn is_in_turn(reading: &Reading<'_>, network: &NetworkUse, line: f64) -> bool {
     let both = (network.received_bytes + network.sent_bytes) as f64 * 1e9
-        / reading.input.record.elapsed_ns.max(1) as f64;
+        / reading.input.record.counts.elapsed_ns.max(1) as f64;
     reading.input.data().is_some_and(|data| {
         data.reads() && data.writes() && data.block_bytes as f64 >= LONG_BLOCK_SECONDS * line
     }) && both >= FULL_IN_TURN * line

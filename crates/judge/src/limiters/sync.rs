@@ -37,12 +37,13 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     // A sync waits for pages under writeback, for the journal and for the flush, in this order.
     let classes = [WaitClass::Sync, WaitClass::Page, WaitClass::Device];
     let asleep: f64 = classes.iter().map(|class| reading.waits(*class)).sum();
-    let flushes = input.flushes() / input.record.ops.max(1) as f64;
+    let flushes = input.flushes() / input.record.counts.ops.max(1) as f64;
     if asleep <= IN_SYNC && flushes < FLUSHES {
         return None;
     }
-    let step = input.record.steps.iter().find(|step| step.name == "fdatasync" || step.name == "fsync");
-    let whole_ns = input.record.latency_ns.as_ref().map_or(0, |whole| whole.mean).max(1);
+    let step =
+        input.record.figures.steps.iter().find(|step| step.name == "fdatasync" || step.name == "fsync");
+    let whole_ns = input.record.figures.latency_ns.as_ref().map_or(0, |whole| whole.mean).max(1);
     let step_ns = step.and_then(|step| step.latency_ns.as_ref()).map(|of_step| of_step.mean);
     // If the write before the sync takes most of an operation, the write is the limit.
     let of_whole = step_ns.map_or(1.0, |step_ns| step_ns as f64 / whole_ns as f64);

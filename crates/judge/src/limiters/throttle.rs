@@ -41,7 +41,7 @@ pub(super) fn visible(reading: &Reading<'_>) -> Option<Verdict> {
     let is_in_device = reading.waits_in_target() == Some(true);
     let has_no_cpu = reading.is_short_of_cpus() && reading.load().is(Load::Full);
     let near = reading.input.half_width().map_or(AT_CAP, |half| (1.5 * half).clamp(AT_CAP_KNOWN, AT_CAP));
-    let ops = record.rate.steady_or_whole()?;
+    let ops = record.figures.rate.steady_or_whole()?;
     let of_way = |cap: &&Cap| if cap.is_read { data.reads() } else { data.writes() };
     let reached = |cap: &&Cap| {
         let (rate, limit) = match (cap.ops_per_second, cap.bytes_per_second) {

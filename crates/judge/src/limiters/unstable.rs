@@ -36,7 +36,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         return None;
     }
     // A change from one level to another is a limit that set in, and is reported as a change.
-    let steady = input.record.steady.as_ref()?;
+    let steady = input.record.figures.steady.as_ref()?;
     let rates = rates_of_seconds(reading);
     if !steady.change_points.is_empty() && steady.found || rates.len() < SECONDS_MIN {
         return None;
@@ -62,7 +62,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
 
 fn rates_of_seconds(reading: &Reading<'_>) -> Vec<f64> {
     let mut seconds: Vec<(f64, f64)> = Vec::new();
-    for interval in &reading.input.record.intervals {
+    for interval in &reading.input.record.figures.intervals {
         let second = (interval.start_ns / 1_000_000_000) as usize;
         seconds.resize(seconds.len().max(second + 1), (0.0, 0.0));
         seconds[second].0 += interval.ops as f64;

@@ -53,9 +53,9 @@ fn check_world(code: &str, expected: Says, world: &World) {
 
 /// Sets the dirtied bytes as if every written byte had made a page dirty.
 fn all_dirty(world: &mut World) {
-    let written = world.record.app_bytes_written;
-    let intervals = world.record.intervals.len() as u64;
-    let frames = world.record.intervals.iter_mut().filter_map(|interval| interval.frame.as_mut());
+    let written = world.record.counts.app_bytes_written;
+    let intervals = world.record.figures.intervals.len() as u64;
+    let frames = world.record.figures.intervals.iter_mut().filter_map(|interval| interval.frame.as_mut());
     frames.for_each(|frame| frame.dirtied_bytes = Some(written.div_ceil(intervals)));
 }
 
@@ -128,7 +128,7 @@ fn reread(first: [u64; 2], second: [u64; 2]) -> Reread {
 /// Adds a limit that lets a burst pass every 100 ms. Nine of ten operations take 76 µs, the tenth waits for the next
 /// slice.
 pub(super) fn limited(world: &mut World, ops: impl Fn(usize) -> u64) {
-    for (index, interval) in world.record.intervals.iter_mut().enumerate() {
+    for (index, interval) in world.record.figures.intervals.iter_mut().enumerate() {
         interval.ops = ops(index);
         interval.histogram = vec![(76_000, interval.ops * 9 / 10), (101_000_000, interval.ops / 10)];
     }
@@ -137,8 +137,8 @@ pub(super) fn limited(world: &mut World, ops: impl Fn(usize) -> u64) {
 }
 
 fn rounds(world: &mut World, count: usize) {
-    world.record.rounds = vec![RoundRecord { ops: 65_536, elapsed_ns: 2_000_000_000 }; count];
-    world.record.ops = 65_536 * count as u64;
+    world.record.figures.rounds = vec![RoundRecord { ops: 65_536, elapsed_ns: 2_000_000_000 }; count];
+    world.record.counts.ops = 65_536 * count as u64;
     world.without_interval();
 }
 
@@ -151,11 +151,11 @@ examples! {
         |w| w.lies_on(Backing::Memory, "tmpfs");
 
     punched_holes: unwritten_extents INVALID, "read:rnd4k",
-        |w| w.record.extents.as_mut().unwrap().hole_share = 0.49;
+        |w| w.record.seen.extents.as_mut().unwrap().hole_share = 0.49;
     fallocated_files: unwritten_extents INVALID, "read:buffered",
-        |w| w.record.extents.as_mut().unwrap().unwritten_share = 1.0;
+        |w| w.record.seen.extents.as_mut().unwrap().unwritten_share = 1.0;
     a_hole_that_does_not_matter: unwritten_extents QUIET, "read:rnd4k",
-        |w| w.record.extents.as_mut().unwrap().hole_share = 0.009;
+        |w| w.record.seen.extents.as_mut().unwrap().hole_share = 0.009;
 
     direct_writes_that_are_journaled: o_direct_ineffective
         INVALID, "write:rnd4k",
@@ -167,7 +167,7 @@ examples! {
         INVALID, "read:rnd4k",
         |w| {
             w.target().file_system = "btrfs".into();
-            w.record.residency.as_mut().unwrap().after = Some(0.88);
+            w.record.seen.residency.as_mut().unwrap().after = Some(0.88);
         };
     compressed_files_are_buffered: o_direct_ineffective INVALID, "read:rnd4k",
         |w| {
@@ -186,7 +186,7 @@ examples! {
         |w| w.device().bytes_per_app_byte = Some(0.51);
     pages_that_somebody_held_before: o_direct_ineffective QUIET, "read:rnd4k",
         |w| {
-            let residency = w.record.residency.as_mut().unwrap();
+            let residency = w.record.seen.residency.as_mut().unwrap();
             (residency.before, residency.after) = (Some(0.88), Some(0.88));
         };
     a_sync_after_each_write_moves_the_same_bytes: o_direct_ineffective QUIET, "fsync",
@@ -278,23 +278,23 @@ examples! {
         |w| {
             back(&mut w.target().device_stack[1]);
             w.frames(|frame| frame.devices[1].flushes = 10_000);
-            w.record.steps[0].latency_ns.as_mut().unwrap().p50 = Some(8_000);
+            w.record.figures.steps[0].latency_ns.as_mut().unwrap().p50 = Some(8_000);
         };
     a_flush_that_takes_its_time: flush_too_fast QUIET, "fsync",
         |w| {
             back(&mut w.target().device_stack[1]);
             w.frames(|frame| frame.devices[1].flushes = 10_000);
-            w.record.steps[0].latency_ns.as_mut().unwrap().p50 = Some(21_000);
+            w.record.figures.steps[0].latency_ns.as_mut().unwrap().p50 = Some(21_000);
         };
     a_cache_that_is_safe_needs_no_flush: flush_too_fast QUIET, "fsync",
-        |w| w.record.steps[0].latency_ns.as_mut().unwrap().p50 = Some(8_000);
+        |w| w.record.figures.steps[0].latency_ns.as_mut().unwrap().p50 = Some(8_000);
 
     writes_that_did_not_arrive: absorbed_by_page_cache INVALID,
         "write:rnd4k:buffered", |w| w.device().bytes_written /= 2;
     several_passes_that_were_asked_for: absorbed_by_page_cache
         SUSPECT, "write:rnd4k:buffered:passes=3",
         |w| {
-            w.record.passes = 3.0;
+            w.record.counts.passes = 3.0;
             w.device().bytes_written /= 3;
         };
     a_journal_beside_the_writes: absorbed_by_page_cache QUIET, "write:rnd4k:buffered",
@@ -304,47 +304,47 @@ examples! {
 
     half_of_the_file_was_in_memory: served_from_page_cache
         INVALID, "read:buffered",
-        |w| w.record.page_cache_share = Some(0.49);
+        |w| w.record.seen.page_cache_share = Some(0.49);
     a_second_pass_finds_the_first: served_from_page_cache
         INVALID, "read:buffered:passes=3",
-        |w| (w.record.page_cache_share, w.record.passes) = (Some(0.67), 3.0);
+        |w| (w.record.seen.page_cache_share, w.record.counts.passes) = (Some(0.67), 3.0);
     left_as_it_was: served_from_page_cache SUSPECT,
         "read:buffered",
-        |w| (w.plan.cache, w.record.page_cache_share) = (CacheMode::AsIs, Some(0.1));
+        |w| (w.plan.cache, w.record.seen.page_cache_share) = (CacheMode::AsIs, Some(0.1));
     warm_as_asked_for: served_from_page_cache REMARK,
         "read:buffered",
-        |w| (w.plan.cache, w.record.page_cache_share) = (CacheMode::Warm, Some(1.0));
+        |w| (w.plan.cache, w.record.seen.page_cache_share) = (CacheMode::Warm, Some(1.0));
     warm_and_larger_than_memory: served_from_page_cache SUSPECT,
         "read:buffered",
-        |w| (w.plan.cache, w.record.page_cache_share) = (CacheMode::Warm, Some(0.03));
+        |w| (w.plan.cache, w.record.seen.page_cache_share) = (CacheMode::Warm, Some(0.03));
     resident_on_a_server: served_from_page_cache INVALID, "read:buffered",
         |w| {
             w.lies_on(Backing::RemoteOrUserSpace, "nfs4");
-            w.record.residency.as_mut().unwrap().before = Some(0.3);
+            w.record.seen.residency.as_mut().unwrap().before = Some(0.3);
         };
     a_page_here_and_there: served_from_page_cache QUIET, "read:buffered",
-        |w| w.record.page_cache_share = Some(0.049);
+        |w| w.record.seen.page_cache_share = Some(0.049);
     compressed_files_take_fewer_bytes: served_from_page_cache QUIET, "read:buffered",
         |w| {
-            w.record.extents.as_mut().unwrap().encoded_share = 1.0;
-            w.record.page_cache_share = Some(0.5);
+            w.record.seen.extents.as_mut().unwrap().encoded_share = 1.0;
+            w.record.seen.page_cache_share = Some(0.5);
         };
 
     pages_that_cannot_be_dropped: cache_not_cold SUSPECT, "read:buffered",
-        |w| w.record.residency.as_mut().unwrap().before = Some(0.02);
+        |w| w.record.seen.residency.as_mut().unwrap().before = Some(0.02);
     dropped_but_for_a_page: cache_not_cold QUIET, "read:buffered",
-        |w| w.record.residency.as_mut().unwrap().before = Some(0.0009);
+        |w| w.record.seen.residency.as_mut().unwrap().before = Some(0.0009);
     told_as_memory_already: cache_not_cold QUIET, "read:buffered",
         |w| {
-            w.record.residency.as_mut().unwrap().before = Some(0.5);
-            w.record.page_cache_share = Some(0.5);
+            w.record.seen.residency.as_mut().unwrap().before = Some(0.5);
+            w.record.seen.page_cache_share = Some(0.5);
         };
 
     a_host_that_keeps_blocks: below_os_cache
         SUSPECT,
         "read:rnd4k",
         |w| {
-            w.record.passes = 2.0;
+            w.record.counts.passes = 2.0;
             w.probes.reread = Some(reread([736_000, 3_000_000], [46_000, 90_000]));
         };
     a_host_that_keeps_blocks_which_are_read_once: below_os_cache REMARK, "read:rnd4k",
@@ -380,24 +380,24 @@ examples! {
 
     later_passes_are_faster: several_passes SUSPECT, "read:rnd4k",
         |w| {
-            w.record.passes = 2.0;
+            w.record.counts.passes = 2.0;
             w.record.workload.size_bytes = 200_000 * 4096;
-            let intervals = w.record.intervals.iter_mut().enumerate();
+            let intervals = w.record.figures.intervals.iter_mut().enumerate();
             intervals.for_each(|(index, interval)| interval.ops = if index < 20 { 10_000 } else { 15_000 });
         };
     later_passes_are_alike: several_passes QUIET, "read:rnd4k",
         |w| {
-            w.record.passes = 2.0;
+            w.record.counts.passes = 2.0;
             w.record.workload.size_bytes = 200_000 * 4096;
-            let intervals = w.record.intervals.iter_mut().enumerate();
+            let intervals = w.record.figures.intervals.iter_mut().enumerate();
             intervals.for_each(|(index, interval)| interval.ops = if index < 20 { 10_000 } else { 11_900 });
         };
     a_rate_that_is_hardly_known: several_passes QUIET, "read:rnd4k",
         |w| {
-            w.record.passes = 2.0;
+            w.record.counts.passes = 2.0;
             w.known_within(0.2);
             w.record.workload.size_bytes = 200_000 * 4096;
-            let intervals = w.record.intervals.iter_mut().enumerate();
+            let intervals = w.record.figures.intervals.iter_mut().enumerate();
             intervals.for_each(|(index, interval)| interval.ops = if index < 20 { 10_000 } else { 15_000 });
         };
 
@@ -424,14 +424,14 @@ examples! {
     a_pass_that_is_soon_over: too_few_samples REMARK, "read:buffered",
         |w| {
             w.ends_after(6);
-            w.record.passes = 1.0;
+            w.record.counts.passes = 1.0;
         };
     a_sync_that_takes_most_of_it: too_few_samples REMARK,
         "write:buffered",
         |w| {
             w.without_interval();
-            w.record.rate.last_done_ns = 1_000_000_000;
-            w.record.rate.whole_ops_per_second = Some(4e5);
+            w.record.figures.rate.last_done_ns = 1_000_000_000;
+            w.record.figures.rate.whole_ops_per_second = Some(4e5);
         };
     two_rounds: too_few_samples REMARK, "create",
         |w| rounds(w, 2);
@@ -485,7 +485,7 @@ examples! {
         |w| {
             w.changes(1.0, 4e5, 1e5, 1 << 30);
             w.without_interval();
-            w.record.rate.whole_ops_per_second = Some(4e5);
+            w.record.figures.rate.whole_ops_per_second = Some(4e5);
         };
     too_short_is_not_unsteady: not_steady QUIET, "read:rnd4k", |w| w.ends_after(19);
     arrivals_that_vary_are_asked_for: not_steady QUIET, "read:rnd4k:q32:rate=500,poisson",
@@ -515,7 +515,7 @@ examples! {
     a_credit_that_ran_out_late: rate_dropped
         SUSPECT, "create",
         |w| {
-            w.record.steady = clean("read").record.steady;
+            w.record.figures.steady = clean("read").record.figures.steady;
             w.record.workload.block_bytes = None;
             w.changes(3.5, 65_536.0, 512.0, 0);
         };
@@ -551,7 +551,7 @@ examples! {
     a_fixed_time_for_each: rate_capped QUIET, "read:rnd4k:q32",
         |w| {
             limited(w, |_| 400);
-            w.record.intervals.iter_mut().for_each(|interval| interval.histogram = vec![(8_000_000, 400)]);
+            w.record.figures.intervals.iter_mut().for_each(|interval| interval.histogram = vec![(8_000_000, 400)]);
             (w.latency().p50, w.latency().p99) = (Some(8_000_000), Some(8_100_000));
         };
     two_kinds_of_service: rate_capped QUIET, "read:rnd4k",
@@ -592,20 +592,20 @@ examples! {
         };
 
     a_drive_that_is_hot: thermal SUSPECT, "read:rnd4k",
-        |w| w.record.conditions = Some(conditions(71.0, Some(0), &[]));
+        |w| w.record.seen.conditions = Some(conditions(71.0, Some(0), &[]));
     a_drive_that_is_warm: thermal QUIET, "read:rnd4k",
-        |w| w.record.conditions = Some(conditions(69.9, Some(0), &[]));
+        |w| w.record.seen.conditions = Some(conditions(69.9, Some(0), &[]));
     cpus_that_are_hot: thermal SUSPECT, "read:rnd4k",
-        |w| w.record.conditions = Some(conditions(40.0, Some(300), &[]));
+        |w| w.record.seen.conditions = Some(conditions(40.0, Some(300), &[]));
     cpus_that_are_hot_now_and_then: thermal QUIET, "read:rnd4k",
-        |w| w.record.conditions = Some(conditions(40.0, Some(2), &[]));
+        |w| w.record.seen.conditions = Some(conditions(40.0, Some(2), &[]));
 
     an_array_that_is_repaired: upkeep SUSPECT, "read:rnd4k",
-        |w| w.record.conditions = Some(conditions(40.0, None, &[("resync", true)]));
+        |w| w.record.seen.conditions = Some(conditions(40.0, None, &[("resync", true)]));
     somebody_is_scrubbed: upkeep REMARK, "read:rnd4k",
-        |w| w.record.conditions = Some(conditions(40.0, None, &[("btrfs scrub", false)]));
+        |w| w.record.seen.conditions = Some(conditions(40.0, None, &[("btrfs scrub", false)]));
     nothing_to_do: upkeep QUIET, "read:rnd4k",
-        |w| w.record.conditions = Some(conditions(40.0, None, &[]));
+        |w| w.record.seen.conditions = Some(conditions(40.0, None, &[]));
 
     programs_beside: cpu_contention SUSPECT, "read:rnd4k:t4",
         |w| w.budget().run_queue = 0.2;
@@ -613,7 +613,7 @@ examples! {
     programs_beside_many_threads: cpu_contention SUSPECT, "read:rnd4k:t9", |w| {
         w.budget().run_queue = 0.2;
         let hog = Helper { name: "hog".into(), pid: 7, is_kernel: false, cpu_share: 3.0 };
-        w.record.system.get_or_insert_default().helpers.push(hog);
+        w.record.seen.system.get_or_insert_default().helpers.push(hog);
     };
     a_wait_now_and_then: cpu_contention QUIET, "read:rnd4k:t4", |w| w.budget().run_queue = 0.04;
 
@@ -634,10 +634,10 @@ examples! {
     pieces_on_a_disk_that_spins: fragmented REMARK, "read:rnd4k",
         |w| {
             w.target().device_stack[1].rotational = Some(true);
-            w.record.extents.as_mut().unwrap().extents = 10_000;
+            w.record.seen.extents.as_mut().unwrap().extents = 10_000;
             w.record.workload.size_bytes = 10_000 * (159 << 10);
         };
-    pieces_on_flash: fragmented QUIET, "read:rnd4k", |w| w.record.extents.as_mut().unwrap().extents = 10_000;
+    pieces_on_flash: fragmented QUIET, "read:rnd4k", |w| w.record.seen.extents.as_mut().unwrap().extents = 10_000;
 
     a_file_system_that_compresses: compressible_target REMARK,
         "write:rnd4k",
@@ -662,7 +662,7 @@ examples! {
     a_device_that_was_filled: volatile_write_cache QUIET, "write:rnd4k",
         |w| {
             back(&mut w.target().device_stack[1]);
-            w.record.app_bytes_written = 400_000_000_000;
+            w.record.counts.app_bytes_written = 400_000_000_000;
         };
     a_cache_that_ran_out: volatile_write_cache QUIET, "write:rnd4k",
         |w| {
@@ -681,14 +681,14 @@ examples! {
     other_writes_are_not_asked: amplification QUIET, "write:rnd4k", |_| {};
 
     a_whole_pass: one_pass REMARK, "read:buffered",
-        |w| w.record.passes = 1.0;
+        |w| w.record.counts.passes = 1.0;
     a_whole_pass_of_writes: one_pass REMARK, "write:buffered",
-        |w| w.record.passes = 1.0;
-    time_came_first: one_pass QUIET, "read:buffered", |w| w.record.passes = 0.99;
+        |w| w.record.counts.passes = 1.0;
+    time_came_first: one_pass QUIET, "read:buffered", |w| w.record.counts.passes = 0.99;
 
     a_part_of_the_limit: write_limit REMARK, "write:rnd4k",
-        |w| w.plan.phases[0].stop.bytes = Some(w.record.bytes);
-    far_from_the_limit: write_limit QUIET, "write:rnd4k", |w| w.plan.phases[0].stop.bytes = Some(w.record.bytes * 2);
+        |w| w.plan.phases[0].stop.bytes = Some(w.record.counts.bytes);
+    far_from_the_limit: write_limit QUIET, "write:rnd4k", |w| w.plan.phases[0].stop.bytes = Some(w.record.counts.bytes * 2);
 }
 
 /// The wanted precision is the preset's, or 5 % where a time was requested.

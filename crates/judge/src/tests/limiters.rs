@@ -46,7 +46,7 @@ fn separate(times: f64) -> Option<Sensed> {
 impl World {
     /// Answers to a pause, to more depth and to other blocks.
     fn answers(mut self, by_delay: f64, by_depth: f64, by_block: f64) -> Self {
-        self.record.sensitivity = Some(Sensitivity {
+        self.record.judged.sensitivity = Some(Sensitivity {
             delay: delay(by_delay, 0.05),
             depth: depth(by_depth, 0.05),
             block: block(by_block, 0.05),
@@ -78,8 +78,9 @@ impl World {
         let asleep: f64 = sites.iter().map(|(_, share)| share).sum();
         let ring = self.plan.phases[0].engine == model::workload::Engine::Uring;
         let of = if ring { WaitsOf::RingWorkers } else { WaitsOf::Workers };
-        self.record.wait_channels = sites.iter().map(|(symbol, share)| site(of, symbol, *share)).collect();
-        self.record.wait_channels.push(site(WaitsOf::Workers, "running", 1.0 - asleep));
+        self.record.seen.wait_channels =
+            sites.iter().map(|(symbol, share)| site(of, symbol, *share)).collect();
+        self.record.seen.wait_channels.push(site(WaitsOf::Workers, "running", 1.0 - asleep));
         self
     }
 
@@ -93,12 +94,12 @@ impl World {
 
     /// Moves it to a machine whose CPUs are all busy.
     fn hogged(mut self) -> Self {
-        self.record.cpu = Some(CpuShares { user: 0.9, kernel: 0.1, steal: 0.0 });
+        self.record.seen.cpu = Some(CpuShares { user: 0.9, kernel: 0.1, steal: 0.0 });
         self
     }
 
     fn system(mut self, change: impl Fn(&mut SystemUse)) -> Self {
-        change(self.record.system.get_or_insert_with(SystemUse::default));
+        change(self.record.seen.system.get_or_insert_with(SystemUse::default));
         self
     }
 
@@ -174,9 +175,9 @@ fn over_link(spec: &str, line_times: Option<f64>) -> World {
         .blocked()
         .remote(0.9)
         .sleeps(&[("request_wait_answer", 0.9)])
-        .system(|system| system.network = link().record.system.unwrap().network);
-    let (written, elapsed_ns) = (world.record.app_bytes_written, world.record.elapsed_ns);
-    let network = world.record.system.as_mut().unwrap().network.as_mut().unwrap();
+        .system(|system| system.network = link().record.seen.system.unwrap().network);
+    let (written, elapsed_ns) = (world.record.counts.app_bytes_written, world.record.counts.elapsed_ns);
+    let network = world.record.seen.system.as_mut().unwrap().network.as_mut().unwrap();
     network.sent_bytes = written;
     network.line_bytes_per_second = line_times.map(|times| times * written as f64 * 1e9 / elapsed_ns as f64);
     world
@@ -185,9 +186,9 @@ fn over_link(spec: &str, line_times: Option<f64>) -> World {
 /// A rewrite of blocks that fills half of a line of 25 MB/s in each direction.
 fn in_turn(spec: &str) -> World {
     let mut world = over_link(spec, None);
-    let moved_bytes = (world.record.elapsed_ns as f64 / 1e9 * 12.5e6) as u64;
-    (world.record.app_bytes_read, world.record.app_bytes_written) = (moved_bytes, moved_bytes);
-    let network = world.record.system.as_mut().unwrap().network.as_mut().unwrap();
+    let moved_bytes = (world.record.counts.elapsed_ns as f64 / 1e9 * 12.5e6) as u64;
+    (world.record.counts.app_bytes_read, world.record.counts.app_bytes_written) = (moved_bytes, moved_bytes);
+    let network = world.record.seen.system.as_mut().unwrap().network.as_mut().unwrap();
     (network.received_bytes, network.sent_bytes) = (moved_bytes, moved_bytes);
     network.line_bytes_per_second = Some(25e6);
     world
@@ -196,8 +197,9 @@ fn in_turn(spec: &str) -> World {
 /// The same stream, with a change to the figures of its interface. The change gets the written bytes per second.
 fn stream_over(change: impl FnOnce(&mut NetworkUse, f64)) -> World {
     let mut world = stream(None);
-    let written_per_second = world.record.app_bytes_written as f64 * 1e9 / world.record.elapsed_ns as f64;
-    change(world.record.system.as_mut().unwrap().network.as_mut().unwrap(), written_per_second);
+    let written_per_second =
+        world.record.counts.app_bytes_written as f64 * 1e9 / world.record.counts.elapsed_ns as f64;
+    change(world.record.seen.system.as_mut().unwrap().network.as_mut().unwrap(), written_per_second);
     world
 }
 
@@ -213,7 +215,7 @@ fn shaped(times: f64) -> World {
 fn on_server(spec: &str, request_bytes: u64) -> World {
     let mut world = clean(spec).remote(0.9);
     world.target().source = "server:/export".into();
-    let ops = world.record.ops;
+    let ops = world.record.counts.ops;
     world.system(|system| {
         let (sent_bytes, received_bytes) = (request_bytes * ops, request_bytes * ops);
         let interface = "eth0".into();
@@ -251,7 +253,7 @@ fn falls_behind(world: &mut World) {
     world.record.workload.rate_ops_per_second = Some(2e5);
     world.record.workload.arrival = "open_loop".into();
     let (missed, due) = (Count(4000), Count(8000));
-    world.record.notes.push(Note::new(Finding::FellBehind { missed, due }, Vec::new()));
+    world.record.judged.notes.push(Note::new(Finding::FellBehind { missed, due }, Vec::new()));
 }
 
 /// A case with a change applied.
@@ -350,7 +352,7 @@ cases! {
         clean("fsync:rnd4k").blocked().sleeps(&[("submit_bio_wait", 0.6), ("jbd2_log_wait_commit", 0.3)]);
     syncs_with_flushes: FsyncJournal Confirmed, with(
         clean("fsync:rnd4k").blocked().sleeps(&[("submit_bio_wait", 0.6), ("jbd2_log_wait_commit", 0.3)]),
-        |world| world.device().flushes = world.record.ops,
+        |world| world.device().flushes = world.record.counts.ops,
     );
     writers_held_back: DirtyThrottling Confirmed,
         clean("write:seq1m:buffered").blocked().sleeps(&[("balance_dirty_pages", 0.9)]);
@@ -359,7 +361,7 @@ cases! {
     // Threads that spin for a lock look busy. They do more with a directory each, which shows the lock.
     spinning_for_a_lock: LockContention Likely, with(
         clean("stat:t8:shared").spends(0.1, 0.6, 0.3, 0.0),
-        |world| world.record.sensitivity = Some(Sensitivity { separate: separate(1.6), ..Sensitivity::default() }),
+        |world| world.record.judged.sensitivity = Some(Sensitivity { separate: separate(1.6), ..Sensitivity::default() }),
     );
     memory_looked_for: MemoryPressure Confirmed,
         clean("read:seq1m:buffered").blocked().sleeps(&[("reclaim_throttle", 0.6)]).system(|system| {
@@ -402,7 +404,7 @@ cases! {
     cached_reads: PageCache Confirmed, with(
         clean("read:seq1m:buffered").spends(0.02, 0.97, 0.01, 0.0).sleeps(&[]),
         |world| {
-            world.record.page_cache_share = Some(1.0);
+            world.record.seen.page_cache_share = Some(1.0);
             world.device().bytes_per_app_byte = Some(0.0);
         },
     );
@@ -430,7 +432,7 @@ cases! {
     );
     rate_that_comes_and_goes: BelowOs Likely, with(clean("read:rnd4k:q4").blocked().queues(4.0), |world| {
         world.environment.virtualisation = Some("kvm".into());
-        for (index, interval) in world.record.intervals.iter_mut().enumerate() {
+        for (index, interval) in world.record.figures.intervals.iter_mut().enumerate() {
             interval.ops = if index / 10 % 2 == 0 { 10_000 } else { 2_000 };
         }
         world.steady().found = false;
@@ -441,7 +443,7 @@ cases! {
     );
     near_its_own_loop: BenchmarkItself Confirmed, with(
         clean("read:rnd4k:q32").spends(0.8, 0.2, 0.0, 0.0).sleeps(&[]),
-        |world| world.record.ceiling_shares = Some(CeilingShares { own_loop: Some(0.9), memory: None }),
+        |world| world.record.figures.ceiling_shares = Some(CeilingShares { own_loop: Some(0.9), memory: None }),
     );
     slots_that_wait_for_the_loop: BenchmarkItself Likely, with(
         clean("read:rnd4k:q32").spends(0.1, 0.5, 0.0, 0.4).queues(28.0),
@@ -450,7 +452,7 @@ cases! {
     deep_and_not_enough_for_a_verdict: NotClear Undetermined, clean("read:rnd4k:q32").blocked().queues(31.0);
     answers_that_are_uncertain: NotClear Undetermined, with(
         clean("read:rnd4k:q32").blocked().queues(31.0),
-        |world| world.record.sensitivity = Some(Sensitivity { depth: depth(0.5, 0.9), ..Sensitivity::default() }),
+        |world| world.record.judged.sensitivity = Some(Sensitivity { depth: depth(0.5, 0.9), ..Sensitivity::default() }),
     );
     server_that_was_not_seen: NotClear Undetermined, with(
         clean("read:rnd4k:t16").blocked(),
@@ -471,7 +473,7 @@ fn no_two_thresholds_have_a_name() {
 #[test]
 fn what_is_said_of_each_limiter() {
     let judged: Vec<_> =
-        cases().iter().map(|(name, world)| (*name, world.judged().verdict.unwrap())).collect();
+        cases().iter().map(|(name, world)| (*name, world.judged().judged.verdict.unwrap())).collect();
     let mut told = String::new();
     for limiter in Limiter::ALL {
         let of_it: Vec<_> = judged.iter().filter(|(_, verdict)| verdict.limiter == Some(*limiter)).collect();
@@ -496,7 +498,7 @@ fn what_is_said_of_each_limiter() {
 fn a_network_of_busy_machines_is_not_clear() {
     // Busy CPUs may be the ends of the link, and its capacity is unknown.
     let busy =
-        with(link(), |world| world.record.cpu = Some(CpuShares { user: 0.3, kernel: 0.5, steal: 0.0 }));
+        with(link(), |world| world.record.seen.cpu = Some(CpuShares { user: 0.3, kernel: 0.5, steal: 0.0 }));
     busy.clone().is(Limiter::NotClear, Undetermined);
     busy.answers(0.0, 0.0, -0.95).is(Limiter::NetworkBandwidth, Confirmed);
 }
@@ -554,7 +556,7 @@ fn memory_that_was_only_just_given_back() {
     // There is no pressure: the data read was evicted shortly before, again and again.
     let again = |hits: u64, refaulted_share: f64| {
         let read = clean("read:seq128k:buffered").blocked().sleeps(&[("folio_wait_bit_common", 0.9)]);
-        let pages = read.record.app_bytes_read as f64 / 4096.0 * refaulted_share;
+        let pages = read.record.counts.app_bytes_read as f64 / 4096.0 * refaulted_share;
         read.system(|system| {
             system.reclaim = Some(Reclaim {
                 direct_scanned_pages: 0,
@@ -611,7 +613,7 @@ fn helpers_that_are_busy_all_the_time() {
 }
 
 fn judged(world: &World) -> Limiter {
-    world.judged().verdict.unwrap().limiter.unwrap()
+    world.judged().judged.verdict.unwrap().limiter.unwrap()
 }
 
 #[test]
@@ -650,7 +652,7 @@ fn experiments_ask_what_is_open() {
 #[test]
 fn a_mix_is_told_by_its_parts() {
     let knee = clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.55, 0.09, 0.0);
-    let ranking = knee.judged().verdict.unwrap().ranking;
+    let ranking = knee.judged().judged.verdict.unwrap().ranking;
     let limiters: Vec<_> = ranking.iter().map(|ranked| ranked.limiter).collect();
     assert_eq!(limiters, [Limiter::DeviceLatency, Limiter::DeviceOps]);
 }

@@ -38,9 +38,9 @@ const PAGE_BYTES: u64 = 4096;
 fn served_from_page_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| data.reads() && !data.direct)?;
     // The share resident at the start counts if no device does, or if compression leaves fewer bytes on it.
-    let residency = || input.record.residency.as_ref().and_then(|residency| residency.before);
-    let is_compressed = input.record.extents.as_ref().is_some_and(|extents| extents.encoded_share > 0.0);
-    let counted = input.record.page_cache_share.filter(|_| !is_compressed);
+    let residency = || input.record.seen.residency.as_ref().and_then(|residency| residency.before);
+    let is_compressed = input.record.seen.extents.as_ref().is_some_and(|extents| extents.encoded_share > 0.0);
+    let counted = input.record.seen.page_cache_share.filter(|_| !is_compressed);
     let share = counted.or_else(residency)?;
     let is_warm = input.plan.cache == CacheMode::Warm;
     if input.target().backing == Backing::Memory || (share <= CONTAMINATION && !is_warm) {
@@ -55,8 +55,9 @@ fn served_from_page_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         CacheMode::AsIs => {
             TrapFinding::new(Finding::CacheAnswered { cached_share }, [Advice::ColdCache {}]).or_direct(data)
         }
-        CacheMode::Cold | CacheMode::DropAll if input.record.passes > AGAIN => {
-            let finding = Finding::CacheAnsweredAgain { cached_share, passes: Mean(input.record.passes) };
+        CacheMode::Cold | CacheMode::DropAll if input.record.counts.passes > AGAIN => {
+            let finding =
+                Finding::CacheAnsweredAgain { cached_share, passes: Mean(input.record.counts.passes) };
             TrapFinding::new(finding, [Advice::OnePass {}]).or_direct(data)
         }
         CacheMode::Cold | CacheMode::DropAll => {
@@ -69,7 +70,7 @@ fn served_from_page_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 fn cache_not_cold(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let is_cold = matches!(input.plan.cache, CacheMode::Cold | CacheMode::DropAll);
     let _ = input.data_in_files().filter(|data| data.reads() && !data.direct && is_cold)?;
-    let share = input.record.residency.as_ref()?.before.filter(|share| *share > COLD)?;
+    let share = input.record.seen.residency.as_ref()?.before.filter(|share| *share > COLD)?;
     // Other traps already report these cases.
     if served_from_page_cache(input).is_some() || input.target().backing == Backing::Memory {
         return None;
@@ -88,11 +89,11 @@ fn below_os_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     // Ten slow operations of a thousand may have any cause. A cache makes reads faster on average, too.
     let by_p99 = is_faster(reread.first_p99_ns, reread.second_p99_ns)
         && reread.first_mean_ns as f64 > MEAN_FASTER * reread.second_mean_ns as f64;
-    let (blocks, passes) = (Count(reread.blocks), Mean(input.record.passes));
+    let (blocks, passes) = (Count(reread.blocks), Mean(input.record.counts.passes));
     let mean = [reread.first_mean_ns, reread.second_mean_ns].map(LatencyNs);
     let p99 = [reread.first_p99_ns, reread.second_p99_ns].map(LatencyNs);
     // It is unknown how much of the data just written such a cache holds.
-    let is_used = input.record.passes > AGAIN;
+    let is_used = input.record.counts.passes > AGAIN;
     let finding = match (by_mean, by_p99, is_used) {
         (true, _, true) => {
             let [first_ns, second_ns] = mean;
@@ -149,7 +150,7 @@ fn is_asked_warm(input: &JudgeInput<'_>, data: &DataWork) -> bool {
 /// The same data read more than once, the first time more slowly: something below kept it.
 fn several_passes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| data.direct && data.verb == DataVerb::Read)?;
-    if input.record.passes < AGAIN || input.rate_is_given() {
+    if input.record.counts.passes < AGAIN || input.rate_is_given() {
         return None;
     }
     let (first, later) = first_and_later(input, input.record.workload.size_bytes / data.block_bytes.max(1))?;
@@ -157,7 +158,8 @@ fn several_passes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let chance = 3.0 * input.half_width().unwrap_or(0.0);
     let gain = later / first - 1.0;
     (gain > (LATER_FASTER - 1.0).max(chance)).then(|| {
-        let finding = Finding::LaterPassesFaster { passes: Mean(input.record.passes), gain: Share(gain) };
+        let finding =
+            Finding::LaterPassesFaster { passes: Mean(input.record.counts.passes), gain: Share(gain) };
         TrapFinding::new(finding, [Advice::LargerSizeOrOnePass {}])
     })
 }
@@ -165,7 +167,7 @@ fn several_passes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 /// Operations per second while every block was read for the first time, and after that.
 fn first_and_later(input: &JudgeInput<'_>, blocks: u64) -> Option<(f64, f64)> {
     let (mut first, mut later) = ((0.0, 0.0), (0.0, 0.0));
-    for interval in &input.record.intervals {
+    for interval in &input.record.figures.intervals {
         let sum: &mut (f64, f64) = if first.0 < blocks as f64 { &mut first } else { &mut later };
         *sum = (sum.0 + interval.ops as f64, sum.1 + interval.length_ns as f64);
     }

@@ -32,13 +32,13 @@ pub fn disagreement(record: &PhaseRecord, phase: &PlannedPhase) -> Option<f64> {
     if !phase.engine.needs_files() {
         return None;
     }
-    let ratio = record.device.as_ref()?.bytes_per_app_byte?;
+    let ratio = record.seen.device.as_ref()?.bytes_per_app_byte?;
     Some((ratio - 1.0).abs()).filter(|difference| *difference > AGREEMENT)
 }
 
 /// Reads of data that was never written: the file system answers them with zeros, without the device.
 fn unwritten_extents(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    let extents = input.record.extents.as_ref()?;
+    let extents = input.record.seen.extents.as_ref()?;
     let share = extents.hole_share + extents.unwritten_share;
     (share > NEGLIGIBLE).then(|| {
         let (holes_share, unwritten_share) = (Share(extents.hole_share), Share(extents.unwritten_share));
@@ -54,10 +54,11 @@ pub(crate) fn o_direct_ineffective(input: &JudgeInput<'_>) -> Option<TrapFinding
     }
     // With a sync after each write, a bypassed cache and one that is emptied each time move the same bytes.
     let missing = input.ratio().filter(|ratio| *ratio < INEFFECTIVE && data.verb != DataVerb::Fsync);
-    let visited = input.record.passes.min(1.0);
+    let visited = input.record.counts.passes.min(1.0);
     // Pages that someone else holds were there before, and direct I/O bypasses them all the same.
     let cached = input
         .record
+        .seen
         .residency
         .as_ref()
         .and_then(|residency| Some(residency.after? - residency.before.unwrap_or(0.0)))
@@ -85,9 +86,9 @@ fn may_buffer(input: &JudgeInput<'_>) -> bool {
 
 /// Bytes of dirtied pages per byte written with direct I/O, which dirties none.
 fn dirtied_share(input: &JudgeInput<'_>) -> Option<f64> {
-    let frames = input.record.intervals.iter().filter_map(|interval| interval.frame.as_ref());
+    let frames = input.record.figures.intervals.iter().filter_map(|interval| interval.frame.as_ref());
     let dirtied: u64 = frames.filter_map(|frame| frame.dirtied_bytes).sum();
-    let written = input.record.app_bytes_written;
+    let written = input.record.counts.app_bytes_written;
     (written > 0).then(|| dirtied as f64 / written as f64)
 }
 
@@ -116,6 +117,7 @@ fn device_disagrees(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     }
     let is_ours = input
         .record
+        .seen
         .device
         .as_ref()
         .and_then(|device| device.foreign_share)
@@ -144,8 +146,9 @@ fn counters_disagree(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         return None;
     }
     if input.is_uncounted() {
-        let name = input.record.device.as_ref()?.name.as_str();
-        let moved_bytes = Bytes(input.record.app_bytes_read.saturating_add(input.record.app_bytes_written));
+        let name = input.record.seen.device.as_ref()?.name.as_str();
+        let moved_bytes =
+            Bytes(input.record.counts.app_bytes_read.saturating_add(input.record.counts.app_bytes_written));
         let finding = Finding::DeviceCountedNothing { device: name.into(), moved_bytes };
         return Some(TrapFinding::new(finding, [Advice::CheckIostats { device: name.into() }]));
     }
@@ -153,7 +156,7 @@ fn counters_disagree(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         return None;
     }
     let device = input.device()?.bytes_read as f64;
-    let (own, app) = (input.charged_read_bytes()?, input.record.app_bytes_read as f64);
+    let (own, app) = (input.charged_read_bytes()?, input.record.counts.app_bytes_read as f64);
     // If the device read more than we were charged for, the rest is others' I/O, and another trap reports it.
     let excess = (own - device) / app.max(1.0);
     (app > 0.0 && excess > SHARE_MAX).then(|| {
@@ -171,10 +174,11 @@ fn depth_not_reached(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         return None;
     }
     let record = input.record;
-    let mean_ns = record.latency_ns.as_ref()?.mean as f64;
+    let mean_ns = record.figures.latency_ns.as_ref()?.mean as f64;
     let asked = f64::from(record.workload.iodepth) * f64::from(record.workload.threads);
     // Latencies cover the steady part, so all figures compared with them must cover it too.
     let part_ns = record
+        .figures
         .steady
         .as_ref()
         .filter(|steady| steady.found)
@@ -184,7 +188,7 @@ fn depth_not_reached(input: &JudgeInput<'_>) -> Option<TrapFinding> {
             && interval.start_ns.saturating_add(interval.length_ns) <= part_ns.end
     };
     let (mut ops, mut at_device_ns, mut length_ns) = (0.0, 0.0, 0.0);
-    for interval in record.intervals.iter().filter(is_inside) {
+    for interval in record.figures.intervals.iter().filter(is_inside) {
         let device = interval.frame.as_ref().and_then(|frame| frame.devices.first());
         ops += interval.ops as f64;
         at_device_ns += device.map_or(0.0, |device| device.in_flight_ns as f64);

@@ -22,14 +22,14 @@ pub(super) fn foreign_io(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 
 /// CPU time that the hypervisor gave to others.
 fn steal(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    let steal = input.record.budget.as_ref()?.steal;
+    let steal = input.record.seen.budget.as_ref()?.steal;
     (steal > SHARE_MAX)
         .then(|| TrapFinding::new(Finding::Steal { stolen_share: Share(steal) }, [Advice::QuietHost {}]))
 }
 
 /// Drives or CPUs that slow down because they are hot.
 fn thermal(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    let conditions = input.record.conditions.as_ref()?;
+    let conditions = input.record.seen.conditions.as_ref()?;
     let hot = conditions.drives.iter().find_map(|drive| {
         let limit = drive.celsius_max?;
         (drive.celsius >= limit).then_some((drive, limit))
@@ -50,7 +50,7 @@ fn thermal(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 
 /// Arrays and file systems that work on themselves.
 fn upkeep(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    let conditions = input.record.conditions.as_ref()?;
+    let conditions = input.record.seen.conditions.as_ref()?;
     let own: Vec<_> = conditions.upkeep.iter().filter(|upkeep| upkeep.is_of_target).cloned().collect();
     if !own.is_empty() {
         return Some(TrapFinding::new(
@@ -65,7 +65,7 @@ fn upkeep(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 /// Threads that had to wait for a CPU. More threads than CPUs wait for each other, which is no disturbance from outside:
 /// there, the CPU time of others counts.
 fn cpu_contention(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    let waited = input.record.budget.as_ref()?.run_queue;
+    let waited = input.record.seen.budget.as_ref()?.run_queue;
     let cpus = input.environment.cpus;
     let others = disturbance::of(input, |_| false).others_cpus;
     let finding = if input.phase.workload.threads <= cpus {

@@ -33,7 +33,7 @@ fn nothing_durable(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files()?;
     let is_sent = data.sync == SyncMode::Close && input.target().backing == Backing::RemoteOrUserSpace;
     (data.writes() && !data.direct && !data.sync.is_durable() && !is_sent).then(|| {
-        let finding = Finding::NothingDurable { written_bytes: Bytes(input.record.app_bytes_written) };
+        let finding = Finding::NothingDurable { written_bytes: Bytes(input.record.counts.app_bytes_written) };
         TrapFinding::new(finding, [Advice::SyncEnd {}]).or_direct(data)
     })
 }
@@ -63,10 +63,10 @@ fn flush_too_fast(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let leaves = || input.target().device_stack.iter().filter(|device| device.is_leaf());
     let leaf = leaves().find(|leaf| leaf.write_cache.as_deref() == Some("write back"))?;
     let in_memory = input.target().device_stack.iter().any(|device| device.kind == DeviceKind::Zram);
-    let sync = input.record.steps.iter().find(|step| step.name == "fdatasync")?;
+    let sync = input.record.figures.steps.iter().find(|step| step.name == "fdatasync")?;
     let typical_ns = sync.latency_ns.as_ref()?.p50?;
     // Without flushes, nothing can be too fast: the file system may make data durable with the write itself.
-    let is_flushed = input.flushes() > 0.5 * input.record.ops as f64;
+    let is_flushed = input.flushes() > 0.5 * input.record.counts.ops as f64;
     (!in_memory && is_flushed && typical_ns < FLUSH_NS_MIN).then(|| {
         let device = leaf.name.as_str().into();
         TrapFinding::new(
@@ -82,20 +82,21 @@ fn absorbed_by_page_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         data.writes() && !data.direct && data.sync == SyncMode::End && data.verb != DataVerb::Fsync
     })?;
     let device = input.device()?;
-    let written = input.record.app_bytes_written;
+    let written = input.record.counts.app_bytes_written;
     // Deduplication and compression also reduce the bytes on the device.
     if written == 0 || data.compress_percent > 0 || data.dedupe_percent > 0 || compresses(input) {
         return None;
     }
     let reached_share = device.bytes_written as f64 / written as f64;
-    if reached_share >= REACHED || input.record.rate.durable_ops_per_second.is_none() {
+    if reached_share >= REACHED || input.record.figures.rate.durable_ops_per_second.is_none() {
         return None;
     }
     let reached_share = Share(reached_share);
-    let caught = match input.record.passes > 1.0 {
+    let caught = match input.record.counts.passes > 1.0 {
         // The user asked for several passes, but not all of their bytes reached the device.
         true => {
-            let finding = Finding::ReplacedInMemory { reached_share, passes: Mean(input.record.passes) };
+            let finding =
+                Finding::ReplacedInMemory { reached_share, passes: Mean(input.record.counts.passes) };
             TrapFinding::new(finding, [Advice::OnePass {}])
         }
         false => {
@@ -115,7 +116,7 @@ fn compresses(input: &JudgeInput<'_>) -> bool {
 fn amplification(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let _ = input.data_in_files().filter(|data| data.verb == DataVerb::Fsync)?;
     let ratio = input.ratio()?;
-    let flushes = Mean(input.flushes() / input.record.ops.max(1) as f64);
+    let flushes = Mean(input.flushes() / input.record.counts.ops.max(1) as f64);
     Some(Finding::Amplification { ratio: Mean(ratio), flushes }.into())
 }
 
@@ -128,7 +129,7 @@ fn volatile_write_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
             && device.write_cache.as_deref() == Some("write back")
     })?;
     let has_dropped = super::steadiness::rate_dropped(input).is_some();
-    let written = input.record.app_bytes_written;
+    let written = input.record.counts.app_bytes_written;
     let is_small = (written as f64) < CACHE_SHARE_MAX * leaf.size_bytes as f64;
     (data.sync.is_durable() && !has_dropped && !input.rate_is_given() && written > 0 && is_small).then(|| {
         let finding =

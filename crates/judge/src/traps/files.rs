@@ -18,7 +18,7 @@ fn metadata_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let files = input.files()?;
     let fetched = input.device().map(|device| device.bytes_read);
     (files.looks_up() && fetched == Some(0) && input.target().backing == Backing::Devices).then(|| {
-        let finding = Finding::NamesFromMemory { operations: Count(input.record.ops) };
+        let finding = Finding::NamesFromMemory { operations: Count(input.record.counts.ops) };
         TrapFinding::new(finding, [Advice::ColdNames {}])
     })
 }
@@ -26,8 +26,8 @@ fn metadata_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 /// ext4 without a journal, which searches past inodes that were freed a short while ago.
 fn inode_search(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let files = input.files()?;
-    let slow = input.record.latency_ns.as_ref().is_some_and(|latency| latency.mean > SEARCH_NS);
-    let busy = input.record.budget.as_ref().is_some_and(|budget| budget.kernel + budget.run_queue > 0.8);
+    let slow = input.record.figures.latency_ns.as_ref().is_some_and(|latency| latency.mean > SEARCH_NS);
+    let busy = input.record.seen.budget.as_ref().is_some_and(|budget| budget.kernel + budget.run_queue > 0.8);
     (files.takes_inodes() && input.target().holds_back_inodes() && slow && busy)
         .then(|| TrapFinding::new(Finding::InodeSearch {}, [Advice::WaitForInodes {}]))
 }

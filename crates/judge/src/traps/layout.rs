@@ -26,15 +26,18 @@ const EXTENT_BYTES_MIN: u64 = 1 << 20;
 fn parity_writes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let record = input.record;
     let raid = input.target().device_stack.iter().find(|device| device.kind == DeviceKind::Raid)?;
-    if record.app_bytes_written == 0 || record.app_bytes_read > 0 || !has_level(raid, PARITY_LEVELS) {
+    if record.counts.app_bytes_written == 0
+        || record.counts.app_bytes_read > 0
+        || !has_level(raid, PARITY_LEVELS)
+    {
         return None;
     }
     let members = of_members(input, &raid.lies_on);
     let read = members.values().map(|(read, _)| *read).fold(0, u64::saturating_add);
     let written = members.values().map(|(_, written)| *written).fold(0, u64::saturating_add);
-    let share = read as f64 / record.app_bytes_written as f64;
+    let share = read as f64 / record.counts.app_bytes_written as f64;
     (share > PARITY_READS).then(|| {
-        let (array, asked_bytes) = (raid.name.as_str().into(), Bytes(record.app_bytes_written));
+        let (array, asked_bytes) = (raid.name.as_str().into(), Bytes(record.counts.app_bytes_written));
         let finding = Finding::ParityWrites {
             array,
             read_bytes: Bytes(read),
@@ -49,8 +52,8 @@ fn parity_writes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 fn members_unbalanced(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let raid = input.target().device_stack.iter().find(|device| device.kind == DeviceKind::Raid)?;
     // One mirror may do all the reading. One disk of a linear array may have all the data. A journal gets every write.
-    let is_spread =
-        has_level(raid, STRIPED_LEVELS) || (has_level(raid, &["raid10"]) && input.record.app_bytes_read == 0);
+    let is_spread = has_level(raid, STRIPED_LEVELS)
+        || (has_level(raid, &["raid10"]) && input.record.counts.app_bytes_read == 0);
     let has_journal = raid.details.iter().any(|detail| detail == "write journal");
     if raid.lies_on.len() < 2 || !is_spread || has_journal {
         return None;
@@ -88,7 +91,7 @@ fn has_level(raid: &Device, levels: &[&str]) -> bool {
 
 /// Files in many small pieces, on a device that has to seek for each.
 fn fragmented(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    let extents = input.record.extents.as_ref().filter(|extents| extents.extents > 0)?;
+    let extents = input.record.seen.extents.as_ref().filter(|extents| extents.extents > 0)?;
     let mean_bytes = input.record.workload.size_bytes / extents.extents;
     let spins =
         input.target().device_stack.iter().any(|device| device.is_leaf() && device.rotational == Some(true));

@@ -44,7 +44,7 @@ const CAP_SPREAD: u64 = 20;
 
 /// A test that is too short to show how sure its number is.
 fn too_few_samples(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    if input.rate_is_given() || input.record.rate.ops_per_second.is_none() {
+    if input.rate_is_given() || input.record.figures.rate.ops_per_second.is_none() {
         return None;
     }
     let (record, is_short) = (input.record, is_short(input));
@@ -52,16 +52,17 @@ fn too_few_samples(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         return None;
     }
     // The number is all bytes over all the time. How far that of another run would differ is unknown.
-    if has_long_sync(input) || record.rate.into_cache_ops_per_second.is_some() {
-        let share = Share(1.0 - record.rate.last_done_ns as f64 / record.elapsed_ns.max(1) as f64);
+    if has_long_sync(input) || record.figures.rate.into_cache_ops_per_second.is_some() {
+        let share =
+            Share(1.0 - record.figures.rate.last_done_ns as f64 / record.counts.elapsed_ns.max(1) as f64);
         return Some(TrapFinding::new(
             Finding::LongSync { share, elapsed_seconds: elapsed(input) },
             [Advice::Repeat {}],
         ));
     }
-    let operations = Count(record.ops);
+    let operations = Count(record.counts.ops);
     let finding = match input.files() {
-        Some(_) => Finding::FewRounds { rounds: Count(record.rounds.len() as u64), operations },
+        Some(_) => Finding::FewRounds { rounds: Count(record.figures.rounds.len() as u64), operations },
         None => Finding::Short { elapsed_seconds: elapsed(input), operations },
     };
     let remedy = match (input.files(), input.phase.stop.passes) {
@@ -75,16 +76,20 @@ fn too_few_samples(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 
 /// Returns true if no steady part was found, and only because the time was too short for one.
 fn is_short(input: &JudgeInput<'_>) -> bool {
-    let Some(steady) = input.record.steady.as_ref().filter(|steady| !steady.found) else { return false };
+    let Some(steady) = input.record.figures.steady.as_ref().filter(|steady| !steady.found) else {
+        return false;
+    };
     let ended = |interval: &&Interval| interval.start_ns.saturating_add(interval.length_ns) <= steady.to_ns;
-    let intervals = input.record.intervals.iter().filter(ended).count();
+    let intervals = input.record.figures.intervals.iter().filter(ended).count();
     steady.change_points.is_empty() && intervals < STEADY_INTERVALS
 }
 
 /// Returns true if the record is of a version that did not look for a steady part.
 fn is_older(input: &JudgeInput<'_>) -> bool {
     let record = input.record;
-    record.steady.is_none() && record.rounds.is_empty() && record.intervals.len() >= STEADY_INTERVALS
+    record.figures.steady.is_none()
+        && record.figures.rounds.is_empty()
+        && record.figures.intervals.len() >= STEADY_INTERVALS
 }
 
 fn elapsed(input: &JudgeInput<'_>) -> Seconds {
@@ -112,15 +117,16 @@ fn longer(input: &JudgeInput<'_>) -> Option<Advice> {
 
 /// Returns true if making everything durable took so long that the rate before it is not the headline.
 fn has_long_sync(input: &JudgeInput<'_>) -> bool {
-    let (whole, durable) = (input.record.rate.whole_ops_per_second, input.record.rate.durable_ops_per_second);
+    let (whole, durable) =
+        (input.record.figures.rate.whole_ops_per_second, input.record.figures.rate.durable_ops_per_second);
     whole.zip(durable).is_some_and(|(whole, durable)| durable < whole * (1.0 - PRECISION))
 }
 
 /// A test without a part that has one rate for long enough.
 fn not_steady(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    let steady = input.record.steady.as_ref().filter(|steady| !steady.found)?;
+    let steady = input.record.figures.steady.as_ref().filter(|steady| !steady.found)?;
     // The rate into memory is not the number of the row.
-    let is_cached = input.record.rate.into_cache_ops_per_second.is_some();
+    let is_cached = input.record.figures.rate.into_cache_ops_per_second.is_some();
     // Another trap reports a single change that is a drop.
     let is_drop = steady.change_points.len() == 1 && rate_dropped(input).is_some();
     let is_elsewhere =
@@ -162,7 +168,7 @@ fn not_steady(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 
 /// Operations a second in the first quarter of the intervals, and in the last.
 fn ends(input: &JudgeInput<'_>) -> [f64; 2] {
-    let intervals = &input.record.intervals;
+    let intervals = &input.record.figures.intervals;
     let quarter = intervals.len().div_ceil(4);
     let rate = |part: &[Interval]| {
         let length_ns: u64 = part.iter().map(|interval| interval.length_ns).sum();
@@ -180,7 +186,7 @@ fn wide_interval(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     if half <= wanted * SLACK || is_told || input.rate_is_given() {
         return None;
     }
-    let finding = match input.record.rate.independent_parts {
+    let finding = match input.record.figures.rate.independent_parts {
         Some(parts) if parts < INDEPENDENT_PARTS_MIN => Finding::FewParts { parts: Count(parts as u64) },
         _ => Finding::WideInterval { half_width: Share(half), wanted: Share(wanted) },
     };
@@ -190,12 +196,12 @@ fn wide_interval(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 /// A single run on a disk that the guests of a host share.
 fn one_run(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let is_shared = input.is_on_virtual_disk() && input.is_on_devices();
-    let half = input.record.rate.printed_half_width()?;
+    let half = input.record.figures.rate.printed_half_width()?;
     if !is_shared || input.plan.repetitions != 1 || input.rate_is_given() {
         return None;
     }
     let half_width = Share(half);
-    Some(match (&input.record.next_run, input.record.rate.ops_per_second) {
+    Some(match (&input.record.figures.next_run, input.record.figures.rate.ops_per_second) {
         (Some(next), Some(own)) => {
             let [low, high] = [next.low_ops_per_second, next.high_ops_per_second].map(|end| Share(end / own));
             Finding::OneOfRuns { half_width, runs: Count(next.runs), low, high }.into()
@@ -206,7 +212,7 @@ fn one_run(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 
 /// A cache, or a credit, that ran out.
 pub(super) fn rate_dropped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    let steady = input.record.steady.as_ref()?;
+    let steady = input.record.figures.steady.as_ref()?;
     let change = steady
         .change_points
         .iter()
@@ -225,7 +231,7 @@ pub(super) fn rate_dropped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         return None;
     }
     // Threads that wait for CPUs submit less.
-    if input.record.budget.as_ref().is_some_and(|budget| budget.run_queue > RUN_QUEUE_MAX) {
+    if input.record.seen.budget.as_ref().is_some_and(|budget| budget.run_queue > RUN_QUEUE_MAX) {
         return None;
     }
     // Others that take a share of the device lower the rate.
@@ -235,8 +241,8 @@ pub(super) fn rate_dropped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let bytes = input.record.workload.block_bytes.filter(|_| change.bytes > 0);
     let (moved_bytes, at_seconds) = (Bytes(change.bytes), Seconds(change.at_ns as f64 / 1e9));
     let ops = [change.before_ops_per_second, last.after_ops_per_second];
-    let is_cached = input.record.rate.into_cache_ops_per_second.is_some();
-    let is_after = steady.found && input.record.rate.steady_ops_per_second.is_some();
+    let is_cached = input.record.figures.rate.into_cache_ops_per_second.is_some();
+    let is_after = steady.found && input.record.figures.rate.steady_ops_per_second.is_some();
     let finding = if let Some(block) = bytes {
         let [first_bytes_per_second, then_bytes_per_second] =
             ops.map(|ops| BytesPerSecond(ops * block as f64));
@@ -270,7 +276,7 @@ pub(super) fn rate_dropped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 /// A rate more even than its own latencies allow, which only an imposed limit makes.
 fn rate_capped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let variation = Share(evenness(input)?);
-    let latencies = input.record.latency_ns.as_ref()?;
+    let latencies = input.record.figures.latency_ns.as_ref()?;
     let (p50_ns, p99_ns) = latencies.p50.zip(latencies.p99)?;
     let (p50_ns, p99_ns) = (LatencyNs(p50_ns), LatencyNs(p99_ns));
     Some(TrapFinding::new(Finding::TooEven { variation, p50_ns, p99_ns }, [Advice::FindLimit {}]))
@@ -279,18 +285,18 @@ fn rate_capped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 /// Returns the variation of such a rate between half seconds; `None` for any other rate.
 pub(crate) fn evenness(input: &JudgeInput<'_>) -> Option<f64> {
     let record = input.record;
-    let steady = record.steady.as_ref().filter(|steady| steady.found)?;
+    let steady = record.figures.steady.as_ref().filter(|steady| steady.found)?;
     let is_closed = record.workload.arrival == "closed_loop";
     if !is_closed || input.data().is_none() {
         return None;
     }
-    let latencies = record.latency_ns.as_ref()?;
+    let latencies = record.figures.latency_ns.as_ref()?;
     let (p50, p99) = latencies.p50.zip(latencies.p99)?;
     let is_inside = |interval: &&Interval| {
         interval.start_ns >= steady.from_ns
             && interval.start_ns.saturating_add(interval.length_ns) <= steady.to_ns
     };
-    let inside: Vec<&Interval> = record.intervals.iter().filter(is_inside).collect();
+    let inside: Vec<&Interval> = record.figures.intervals.iter().filter(is_inside).collect();
     // Half seconds are long enough: slices of a limit and shorter intervals beat against each other.
     let (mut rates, mut counts) = (Vec::new(), Vec::new());
     let (mut ops, mut ns) = (0.0, 0.0);
@@ -340,7 +346,7 @@ fn variation(weighted: &[(f64, f64)]) -> Option<f64> {
 
 /// Several kinds of operations, for which a mean says nothing.
 fn several_modes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    let modes = &input.record.latency_ns.as_ref()?.modes;
+    let modes = &input.record.figures.latency_ns.as_ref()?.modes;
     if modes.len() < 2 {
         return None;
     }
@@ -363,13 +369,13 @@ fn one_pass(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 
 fn is_one_pass(input: &JudgeInput<'_>) -> bool {
     let is_limited = input.data().is_some_and(|data| data.passes.is_none() && !data.direct);
-    is_limited && input.phase.stop.passes == Some(1) && input.record.passes >= 1.0
+    is_limited && input.phase.stop.passes == Some(1) && input.record.counts.passes >= 1.0
 }
 
 /// A test that ended with its part of the write limit.
 fn write_limit(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let limit = input.phase.stop.bytes.filter(|_| input.phase.stop.time_ns.is_some())?;
-    (!is_one_pass(input) && input.record.bytes >= limit - limit / 50).then(|| {
+    (!is_one_pass(input) && input.record.counts.bytes >= limit - limit / 50).then(|| {
         Finding::WriteLimitReached { elapsed_seconds: elapsed(input), limit_bytes: Bytes(limit) }.into()
     })
 }

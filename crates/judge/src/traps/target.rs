@@ -28,7 +28,8 @@ fn nothing_to_compare(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let is_warm = !data.direct && input.plan.cache == CacheMode::Warm;
     (input.target().backing == Backing::Unknown && !is_warm).then(|| {
         let file_system = input.target().file_system.as_str().into();
-        let finding = Finding::DevicesUnknown { file_system, read_bytes: Bytes(input.record.app_bytes_read) };
+        let finding =
+            Finding::DevicesUnknown { file_system, read_bytes: Bytes(input.record.counts.app_bytes_read) };
         TrapFinding::new(finding, [Advice::SizeTwiceMemory {}])
     })
 }

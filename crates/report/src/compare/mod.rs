@@ -132,14 +132,14 @@ mod tests {
 
     fn scaled(phase: &PhaseRecord, repetition: u32, factor: f64) -> PhaseRecord {
         let mut phase = PhaseRecord { repetition, ..phase.clone() };
-        let rate = &mut phase.rate;
+        let rate = &mut phase.figures.rate;
         let rates = [&mut rate.ops_per_second, &mut rate.bytes_per_second];
         for rate in
             rates.into_iter().chain([&mut rate.ci95_low_ops_per_second, &mut rate.ci95_high_ops_per_second])
         {
             *rate = rate.map(|rate| rate * factor);
         }
-        if let Some(latency) = &mut phase.latency_ns {
+        if let Some(latency) = &mut phase.figures.latency_ns {
             latency.p99 = latency.p99.map(|ns| (ns as f64 / factor) as u64);
         }
         phase
@@ -255,7 +255,7 @@ mod tests {
     fn other_limiters_and_invalid_sides_are_warned_of() {
         let mut after = repeated(1.0);
         for phase in &mut after.phases {
-            let Some(verdict) = &mut phase.verdict else { continue };
+            let Some(verdict) = &mut phase.judged.verdict else { continue };
             match phase.spec.as_str() {
                 "read:seq1m:q8" => verdict.limiter = Some(model::Limiter::PageCache),
                 "stat:t4" => {
@@ -407,8 +407,11 @@ mod tests {
     fn a_number_that_is_not_what_it_looks_like_is_no_part_of_the_answer() {
         let mut after = repeated(2.0);
         for phase in &mut after.phases {
-            phase.verdict.get_or_insert_with(|| sample::run().phases[0].verdict.clone().unwrap()).trust =
-                model::run::Trust::Invalid;
+            phase
+                .judged
+                .verdict
+                .get_or_insert_with(|| sample::run().phases[0].judged.verdict.clone().unwrap())
+                .trust = model::run::Trust::Invalid;
         }
         let comparison = compare(&[side("before", repeated(1.0)), side("after", after)], EFFECT).unwrap();
         let text = shown(&comparison).replace("\n", " ");
@@ -424,7 +427,7 @@ mod tests {
     #[test]
     fn where_only_the_waiting_changed_that_is_said() {
         let mut after = repeated(1.0);
-        for latency in after.phases.iter_mut().filter_map(|phase| phase.latency_ns.as_mut()) {
+        for latency in after.phases.iter_mut().filter_map(|phase| phase.figures.latency_ns.as_mut()) {
             latency.p99 = latency.p99.map(|ns| ns * 5);
         }
         let comparison = compare(&[side("before", repeated(1.0)), side("after", after)], EFFECT).unwrap();
@@ -472,7 +475,7 @@ mod tests {
     fn the_latency_of_a_test_stands_beneath_its_rate() {
         let mut before = repeated(1.0);
         // The first run has too few operations for a p99.
-        before.phases[0].latency_ns.as_mut().unwrap().p99 = None;
+        before.phases[0].figures.latency_ns.as_mut().unwrap().p99 = None;
         let comparison = compare(&[side("before", before), side("after", repeated(1.0))], EFFECT).unwrap();
         let of_first = |index: usize| (comparison.rows[index].spec.as_str(), comparison.rows[index].measure);
         let spec = repeated(1.0).phases[0].spec.clone();

@@ -213,7 +213,7 @@ impl Side {
         }
         let run = (document, phase.repetition);
         let is_in_bytes = phase.workload.pattern == Some(Access::Sequential) && Kind::of(phase) == Kind::Data;
-        let rate = &phase.rate;
+        let rate = &phase.figures.rate;
         let ends = rate.ci95_low_ops_per_second.zip(rate.ci95_high_ops_per_second);
         let (measure, value, within) = match rate.bytes_per_second.filter(|_| is_in_bytes) {
             Some(bytes) => {
@@ -226,7 +226,7 @@ impl Side {
         if let Some(value) = value {
             self.add_value(run, phase, measure, value, within);
         }
-        let latency = phase.latency_ns.as_ref();
+        let latency = phase.figures.latency_ns.as_ref();
         if let Some(p99) = latency.and_then(|latency| latency.p99) {
             let ends = latency.and_then(|latency| latency.ci95.as_ref()?.p99.as_ref());
             let within = ends.map(|ends| (ends.low as f64, ends.high as f64));
@@ -245,7 +245,7 @@ impl Side {
         let key = Key { spec: phase.spec.clone(), measure };
         let Some(test) = self.add(key, &phase.name, &phase.label, run, value) else { return };
         // The window of a rate begins and ends with an operation; one more or less is chance.
-        let counted = if measure.is_rate() { 1.0 / phase.ops.max(1) as f64 } else { BUCKET };
+        let counted = if measure.is_rate() { 1.0 / phase.counts.ops.max(1) as f64 } else { BUCKET };
         test.resolution = test.resolution.max(counted);
         test.within = within.filter(|_| test.values.len() == 1);
         test.workload.get_or_insert_with(|| phase.workload.clone());
@@ -253,7 +253,7 @@ impl Side {
         features.sort();
         features.insert(0, phase.engine.name.clone());
         test.engine.get_or_insert_with(|| features.join(", "));
-        if let Some(verdict) = &phase.verdict {
+        if let Some(verdict) = &phase.judged.verdict {
             test.limiters.push((verdict.limiter, verdict.confidence));
             test.trust = test.trust.max(Some(verdict.trust));
             for reason in &verdict.trust_reasons {

@@ -150,12 +150,12 @@ impl Chart {
 
 /// The chart of bytes asked for beside bytes that the device moved.
 fn bytes(phase: &PhaseRecord) -> Option<Figure> {
-    let device = phase.device.as_ref()?;
+    let device = phase.seen.device.as_ref()?;
     let name = printable(&device.name);
     let all = [
-        ("read by the test".to_owned(), phase.app_bytes_read, "s0"),
+        ("read by the test".to_owned(), phase.counts.app_bytes_read, "s0"),
         (format!("read from {name}"), device.bytes_read, "s5"),
-        ("written by the test".to_owned(), phase.app_bytes_written, "s0"),
+        ("written by the test".to_owned(), phase.counts.app_bytes_written, "s0"),
         (format!("written to {name}"), device.bytes_written, "s5"),
     ];
     // Leave out a direction in which almost no bytes were asked for or moved.

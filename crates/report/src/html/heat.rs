@@ -63,9 +63,9 @@ impl Column {
 
 /// The figure; `None` if there are too few intervals with latencies.
 pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
-    phase.latency_ns.as_ref()?;
-    let size = phase.intervals.len().div_ceil(COLUMNS_MAX).max(1);
-    let columns: Vec<_> = phase.intervals.chunks(size).filter_map(Column::of).collect();
+    phase.figures.latency_ns.as_ref()?;
+    let size = phase.figures.intervals.len().div_ceil(COLUMNS_MAX).max(1);
+    let columns: Vec<_> = phase.figures.intervals.chunks(size).filter_map(Column::of).collect();
     if columns.len() < COLUMNS_MIN {
         return None;
     }

@@ -24,13 +24,14 @@ pub(crate) type Buckets = Vec<(u64, u64)>;
 /// They come from the phase's histogram. If that cannot be read, they come from the intervals.
 pub(crate) fn of_phase(phase: &PhaseRecord) -> Buckets {
     let merged = |from_ns: u64, to_ns: u64| {
-        let within = phase.intervals.iter().filter(|interval| (from_ns..to_ns).contains(&interval.start_ns));
+        let within =
+            phase.figures.intervals.iter().filter(|interval| (from_ns..to_ns).contains(&interval.start_ns));
         sum(within.flat_map(|interval| interval.histogram.iter().copied()).collect())
     };
     let total = |buckets: &Buckets| buckets.iter().fold(0u64, |sum, (_, count)| sum.saturating_add(*count));
-    let steady = phase.steady.as_ref().filter(|steady| steady.found);
+    let steady = phase.figures.steady.as_ref().filter(|steady| steady.found);
     let steady = steady.map(|steady| merged(steady.from_ns, steady.to_ns)).filter(|part| !part.is_empty());
-    match (phase.histogram.as_deref().and_then(decoded), steady) {
+    match (phase.figures.histogram.as_deref().and_then(decoded), steady) {
         // Documents of schema 1 have a histogram of the whole phase, even if it has a steady part.
         (Some(whole), Some(part)) if total(&whole) != total(&part) => part,
         (Some(histogram), _) => histogram,
@@ -115,13 +116,13 @@ fn known(whole: &Latency) -> Vec<Known<'_>> {
 
 /// The figure; `None` if operations have no latency of their own, or there are too few.
 pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
-    let whole = phase.latency_ns.as_ref()?;
+    let whole = phase.figures.latency_ns.as_ref()?;
     let first = curve(&of_phase(phase));
     if first.len() < 3 {
         return None;
     }
     let mut series = vec![("operations".to_owned(), first)];
-    for step in phase.steps.iter().take(STEPS_MAX) {
+    for step in phase.figures.steps.iter().take(STEPS_MAX) {
         if let Some(points) = step.histogram.as_deref().and_then(decoded).map(|buckets| curve(&buckets)) {
             series.push((printable(&step.name), points));
         }

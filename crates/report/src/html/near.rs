@@ -30,7 +30,7 @@ pub(super) fn limits(phase: &PhaseRecord) -> Option<Figure> {
     let mut add = |what: What, share: Option<f64>, name: String| {
         all.extend(share.filter(|share| share.is_finite() && *share >= 0.0).map(|share| (share, what, name)));
     };
-    let whole = phase.rate.whole_ops_per_second;
+    let whole = phase.figures.rate.whole_ops_per_second;
     // The limit that the share refers to, as the judge saw it.
     let of = |share: Option<f64>| match whole
         .zip(share.filter(|share| *share > 0.0))
@@ -39,14 +39,15 @@ pub(super) fn limits(phase: &PhaseRecord) -> Option<Figure> {
         Some(rate) => amount(rate).map_or(String::new(), |rate| format!(", {rate}/s")),
         None => String::new(),
     };
-    if let Some(shares) = &phase.ceiling_shares {
+    if let Some(shares) = &phase.figures.ceiling_shares {
         add(What::Other, shares.own_loop, format!("skye's loop without I/O{}", of(shares.own_loop)));
         add(What::Memory, shares.memory, format!("the same calls on memory{}", of(shares.memory)));
     }
-    let seconds = phase.elapsed_ns as f64 / 1e9;
-    if let Some(system) = &phase.system {
+    let seconds = phase.counts.elapsed_ns as f64 / 1e9;
+    if let Some(system) = &phase.seen.system {
         for cap in &system.caps {
-            let bytes = if cap.is_read { phase.app_bytes_read } else { phase.app_bytes_written };
+            let bytes =
+                if cap.is_read { phase.counts.app_bytes_read } else { phase.counts.app_bytes_written };
             let share = match (cap.ops_per_second, cap.bytes_per_second) {
                 (Some(ops), _) if bytes > 0 => whole.map(|rate| rate / ops),
                 (_, Some(limit)) if bytes > 0 => Some(bytes as f64 / seconds / limit),
@@ -67,7 +68,7 @@ pub(super) fn limits(phase: &PhaseRecord) -> Option<Figure> {
     );
     add(
         What::Cpus,
-        phase.cpu.as_ref().map(|cpu| cpu.user + cpu.kernel + cpu.steal),
+        phase.seen.cpu.as_ref().map(|cpu| cpu.user + cpu.kernel + cpu.steal),
         "all CPUs of the machine".into(),
     );
     if all.is_empty() {
@@ -92,7 +93,7 @@ pub(super) fn limits(phase: &PhaseRecord) -> Option<Figure> {
 }
 
 fn caption(phase: &PhaseRecord, all: &[(f64, What, String)]) -> String {
-    let own = phase.ceiling_shares.as_ref().and_then(|shares| shares.own_loop);
+    let own = phase.figures.ceiling_shares.as_ref().and_then(|shares| shares.own_loop);
     if own.is_some_and(|own| own >= OWN_LOOP_NEAR) {
         return "It comes near to what skye itself can do: this number is skye's, not the storage's.".into();
     }
@@ -113,15 +114,20 @@ fn caption(phase: &PhaseRecord, all: &[(f64, What, String)]) -> String {
 
 /// Name of the device whose counters are shown: the mounted one.
 pub(super) fn device(phase: &PhaseRecord) -> Option<String> {
-    let named = phase.device.as_ref().map(|device| &device.name);
-    let first =
-        || phase.intervals.iter().find_map(|interval| Some(&interval.frame.as_ref()?.devices.first()?.name));
+    let named = phase.seen.device.as_ref().map(|device| &device.name);
+    let first = || {
+        phase
+            .figures
+            .intervals
+            .iter()
+            .find_map(|interval| Some(&interval.frame.as_ref()?.devices.first()?.name))
+    };
     named.or_else(first).map(|name| printable(name))
 }
 
 /// Share of the time in which the device was busy.
 fn busy(phase: &PhaseRecord) -> Option<f64> {
-    let frames = phase.intervals.iter().filter_map(|interval| {
+    let frames = phase.figures.intervals.iter().filter_map(|interval| {
         let device = interval.frame.as_ref()?.devices.first()?;
         Some((device.busy_ns as f64, interval.length_ns as f64))
     });
@@ -131,7 +137,7 @@ fn busy(phase: &PhaseRecord) -> Option<f64> {
 
 /// The chart of the threads' time; `None` if the kernel hides it.
 pub(super) fn budget(phase: &PhaseRecord) -> Option<Figure> {
-    let Budget { user, kernel, run_queue, quota, steal, blocked } = phase.budget.as_ref()?;
+    let Budget { user, kernel, run_queue, quota, steal, blocked } = phase.seen.budget.as_ref()?;
     let parts = [
         ("asleep", *blocked, "s5"),
         ("in the kernel", *kernel, "s1"),

@@ -8,16 +8,19 @@ use crate::numbers::{amount, percent};
 /// Returns the evidence, as pairs of name and sentence.
 pub(super) fn seen(phase: &PhaseRecord) -> Vec<(&'static str, String)> {
     let mut facts: Vec<(&'static str, Option<String>)> = Vec::new();
-    if let Some(verdict) = &phase.verdict {
+    if let Some(verdict) = &phase.judged.verdict {
         facts.push(("shares", Some(wording::ranking(&[verdict])).filter(|ranking| !ranking.is_empty())));
         let told = Source::ALL.iter().map(|source| (source.title(), wording::evidence(&[verdict], *source)));
         facts.extend(told);
     }
     facts.push(("on the way down", wording::crossed(phase).map(|crossed| crossed.text)));
     facts.push(("calls of an operation", wording::steps(phase)));
-    facts.push(("asleep in", sites(&phase.wait_channels)));
-    facts.push(("answers to experiments", phase.sensitivity.as_ref().and_then(answers)));
-    facts.push(("to try next", phase.verdict.as_ref().and_then(|verdict| wording::next_steps(&[verdict]))));
+    facts.push(("asleep in", sites(&phase.seen.wait_channels)));
+    facts.push(("answers to experiments", phase.judged.sensitivity.as_ref().and_then(answers)));
+    facts.push((
+        "to try next",
+        phase.judged.verdict.as_ref().and_then(|verdict| wording::next_steps(&[verdict])),
+    ));
     facts.into_iter().filter_map(|(name, fact)| Some((name, fact?))).collect()
 }
 

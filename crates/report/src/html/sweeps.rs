@@ -97,7 +97,7 @@ fn sweep(phases: &[PhaseRecord], points: &[&Test<'_>]) -> Option<Figure> {
     let unit = Unit::of(first);
     let rates: Option<Vec<f64>> = points.iter().map(|point| unit.headline(point.phase)).collect();
     let rates = rates?;
-    let latencies: Vec<_> = points.iter().map(|point| point.phase.latency_ns.as_ref()).collect();
+    let latencies: Vec<_> = points.iter().map(|point| point.phase.figures.latency_ns.as_ref()).collect();
     let (what, waits) = waits(&latencies)?;
     let words = loads(&points.iter().map(|point| point.phase).collect::<Vec<_>>());
     let knee = Knee::of(phases, points);

@@ -63,7 +63,7 @@ impl<'a> Test<'a> {
 
 /// Returns the repetition with the median rate, or the first if none has a rate. `all` must not be empty.
 pub(crate) fn middle<'a>(all: &[(usize, &'a PhaseRecord)]) -> (usize, &'a PhaseRecord) {
-    let rate = |phase: &PhaseRecord| phase.rate.ops_per_second.unwrap_or_default();
+    let rate = |phase: &PhaseRecord| phase.figures.rate.ops_per_second.unwrap_or_default();
     let mut measured: Vec<_> = all.iter().filter(|(_, phase)| missing_reason(phase).is_none()).collect();
     measured.sort_by(|a, b| rate(a.1).total_cmp(&rate(b.1)));
     *measured.get(measured.len().saturating_sub(1) / 2).copied().unwrap_or(&all[0])

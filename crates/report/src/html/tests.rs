@@ -69,7 +69,7 @@ pub(crate) fn assert_sound(page: &str) {
 pub(crate) fn long_run(intervals: u64) -> Run {
     let mut run = sample::run();
     for (index, phase) in (0u64..).zip(run.phases.iter_mut()) {
-        let Some(first) = phase.intervals.first().cloned() else { continue };
+        let Some(first) = phase.figures.intervals.first().cloned() else { continue };
         let wave = |at: u64| (at * 7919 + index * 104_729) % 1000;
         let interval = |at: u64| {
             let mut interval = Interval { start_ns: at * 100_000_000, ..first.clone() };
@@ -94,9 +94,10 @@ pub(crate) fn long_run(intervals: u64) -> Run {
             }
             interval
         };
-        phase.intervals = (0..intervals).map(interval).collect();
-        phase.elapsed_ns = intervals * 100_000_000;
-        phase.ceiling_shares = Some(model::run::CeilingShares { own_loop: Some(0.01), memory: Some(0.34) });
+        phase.figures.intervals = (0..intervals).map(interval).collect();
+        phase.counts.elapsed_ns = intervals * 100_000_000;
+        phase.figures.ceiling_shares =
+            Some(model::run::CeilingShares { own_loop: Some(0.01), memory: Some(0.34) });
     }
     run
 }
@@ -131,6 +132,7 @@ fn hostile_names_are_shown_not_obeyed() {
     run.phases[0].engine.name = hostile.into();
     for phase in &mut run.phases {
         for device in phase
+            .figures
             .intervals
             .iter_mut()
             .filter_map(|interval| interval.frame.as_mut())
@@ -138,7 +140,7 @@ fn hostile_names_are_shown_not_obeyed() {
         {
             device.name = hostile.into();
         }
-        phase.device = None;
+        phase.seen.device = None;
     }
     let page = page(&run, Embed::Run);
     assert_sound(&page);
@@ -201,7 +203,7 @@ fn headlines_are_honest() {
     };
     let limiter = |limiter: Option<model::Limiter>| {
         move |phase: &mut PhaseRecord| {
-            if let Some(verdict) = phase.verdict.as_mut() {
+            if let Some(verdict) = phase.judged.verdict.as_mut() {
                 verdict.limiter = limiter;
                 verdict.confidence = Some(model::run::Confidence::Likely);
             }
@@ -213,7 +215,7 @@ fn headlines_are_honest() {
     // A number that is not to be trusted never counts as the device's, whatever its limiter.
     shown.push(all(&|phase: &mut PhaseRecord| {
         limiter(Some(model::Limiter::DeviceOps))(phase);
-        phase.verdict.as_mut().unwrap().trust = Trust::Invalid;
+        phase.judged.verdict.as_mut().unwrap().trust = Trust::Invalid;
     }));
     let mut files = sample::run();
     files.phases.retain(|phase| phase.workload.block_bytes.is_none());
@@ -226,7 +228,7 @@ fn green_is_the_device_and_nothing_else() {
     for limiter in model::Limiter::ALL {
         for (trust, is_told) in [(Trust::Ok, true), (Trust::Suspect, true), (Trust::Invalid, false)] {
             let mut phase = sample::phase("read:rnd4k:q32t4");
-            let verdict = phase.verdict.as_mut().unwrap();
+            let verdict = phase.judged.verdict.as_mut().unwrap();
             (verdict.limiter, verdict.confidence) = (Some(*limiter), Some(model::run::Confidence::Confirmed));
             verdict.trust = trust;
             let is_green = test::chip(&phase).unwrap().class == "good";
@@ -242,8 +244,8 @@ fn repetitions_are_one_row_and_the_middle_stands_for_all() {
     let of = |repetition: u32, rate: f64| {
         let mut phase = run.phases[0].clone();
         phase.id = if repetition > 1 { format!("01-write#{repetition}") } else { "01-write".into() };
-        (phase.repetition, phase.rate.ops_per_second) = (repetition, Some(rate));
-        phase.rate.bytes_per_second = Some(rate * 1_048_576.0);
+        (phase.repetition, phase.figures.rate.ops_per_second) = (repetition, Some(rate));
+        phase.figures.rate.bytes_per_second = Some(rate * 1_048_576.0);
         phase
     };
     run.phases = vec![of(1, 900.0), of(2, 1100.0), of(3, 1000.0)];
@@ -253,7 +255,7 @@ fn repetitions_are_one_row_and_the_middle_stands_for_all() {
     assert_sound(&text);
     assert!(text.contains("the middle of 3, 944 MB/s to 1,153 MB/s"), "{text}");
     for phase in &mut run.phases {
-        phase.rate.bytes_per_second = Some(1e9);
+        phase.figures.rate.bytes_per_second = Some(1e9);
     }
     assert!(page(&run, Embed::Nothing).contains("the middle of 3, all 1,000 MB/s"));
     assert!(text.contains("#2 1,153 MB/s"), "{text}");
@@ -264,7 +266,7 @@ fn repetitions_are_one_row_and_the_middle_stands_for_all() {
     let tests = Test::of_run(&run.phases);
     assert_eq!(tests.iter().map(|test| test.all.len()).collect::<Vec<_>>(), [3, 1]);
     run.phases.truncate(3);
-    run.phases[2].rate.ops_per_second = None;
+    run.phases[2].figures.rate.ops_per_second = None;
     assert!(page(&run, Embed::Nothing).contains("1 without a number"));
 }
 
@@ -273,15 +275,15 @@ fn captions_state_what_the_chart_shows() {
     let mut phase = long_run(50).phases.remove(3);
     let caption = |phase: &PhaseRecord| timeline::figure(phase, false).unwrap().caption;
     let mut shown = vec![caption(&phase)];
-    phase.steady = phase.steady.map(|steady| Steady { found: false, ..steady });
+    phase.figures.steady = phase.figures.steady.map(|steady| Steady { found: false, ..steady });
     shown.push(caption(&phase));
-    phase.steady = None;
+    phase.figures.steady = None;
     shown.push(caption(&phase));
     shown.push(latency::figure(&phase).unwrap().caption);
     shown.push(heat::figure(&phase).unwrap().caption);
     shown.push(near::limits(&phase).unwrap().caption);
     shown.push(near::budget(&phase).unwrap().caption);
-    phase.ceiling_shares = Some(model::run::CeilingShares { own_loop: Some(0.8), memory: None });
+    phase.figures.ceiling_shares = Some(model::run::CeilingShares { own_loop: Some(0.8), memory: None });
     shown.push(near::limits(&phase).unwrap().caption);
     insta::assert_snapshot!(shown.join("\n"));
 }
@@ -306,7 +308,7 @@ fn repeated_sweep(speeds: &[f64]) -> Run {
             if repetition > 1 {
                 phase.id.push_str(&format!("#{repetition}"));
             }
-            phase.rate.ops_per_second = phase.rate.ops_per_second.map(|rate| rate * speed);
+            phase.figures.rate.ops_per_second = phase.figures.rate.ops_per_second.map(|rate| rate * speed);
             phase
         }));
     }
@@ -336,7 +338,7 @@ fn repeated_sweeps_are_one_chart_of_the_middle() {
     assert_eq!([&once, &thrice].map(|text| text.matches(told).count()), [0, 2]);
     // A point that failed in one repetition has fewer repetitions.
     let mut run = repeated_sweep(&[0.5, 1.0, 3.0]);
-    run.phases[0].rate.ops_per_second = None;
+    run.phases[0].figures.rate.ops_per_second = None;
     run.phases[0].status = model::run::Status::Failed;
     assert!(sweeps_of(&run).contains("Each point is the middle of 2 to 3 repetitions."));
 }
@@ -344,10 +346,10 @@ fn repeated_sweeps_are_one_chart_of_the_middle() {
 #[test]
 fn a_knee_is_where_most_repetitions_have_it() {
     let move_knee = |run: &mut Run, from: usize, to: usize| {
-        let notes = &mut run.phases[from].notes;
+        let notes = &mut run.phases[from].judged.notes;
         let at = notes.iter().position(|note| note.code == "knee").unwrap();
         let note = notes.remove(at);
-        run.phases[to].notes.push(note);
+        run.phases[to].judged.notes.push(note);
     };
     let mut run = repeated_sweep(&[0.5, 1.0, 3.0]);
     // Move the knee of the third repetition, whose points come after two repetitions of eight tests.
@@ -363,14 +365,14 @@ fn a_knee_is_where_most_repetitions_have_it() {
 #[test]
 fn known_percentiles_lie_within_the_axes() {
     let mut phase = sample::phase("read:rnd4k:q32t4");
-    phase.intervals = long_run(3).phases.remove(0).intervals;
-    phase.steady = None;
-    phase.histogram = None;
-    for interval in &mut phase.intervals {
+    phase.figures.intervals = long_run(3).phases.remove(0).figures.intervals;
+    phase.figures.steady = None;
+    phase.figures.histogram = None;
+    for interval in &mut phase.figures.intervals {
         // Fewer than ten of the 80 operations lie beyond p90.
         interval.histogram = vec![(100_000, 10), (110_000, 10), (120_000, 6)];
     }
-    let whole = phase.latency_ns.as_mut().unwrap();
+    let whole = phase.figures.latency_ns.as_mut().unwrap();
     (whole.p50, whole.p90) = (Some(90_000), Some(200_000));
     (whole.p99, whole.p99_9) = (Some(4_000_000), Some(30_000_000));
     let ends = |low: u64, high: u64| Some(model::run::Ends { low, high });
@@ -400,7 +402,7 @@ fn known_percentiles_lie_within_the_axes() {
     assert!(lengths.len() == 2 && lengths.iter().all(|length| *length > 15.0), "{lengths:?}");
     assert!(text.contains("logarithmic"));
     // Zero has no place on a logarithmic axis, and must not break it.
-    phase.latency_ns.as_mut().unwrap().p50 = Some(0);
+    phase.figures.latency_ns.as_mut().unwrap().p50 = Some(0);
     assert!(!latency::figure(&phase).unwrap().drawing.0.contains("NaN"));
 }
 
@@ -410,22 +412,22 @@ fn percentiles_over_time_need_operations() {
     let caption = |phase: &PhaseRecord| heat::figure(phase).unwrap().caption;
     assert!(caption(&phase).contains("the 99th percentile between"));
     assert!(heat::figure(&phase).unwrap().drawing.0.contains("logarithmic"));
-    phase.intervals[7].histogram = vec![(100_000, 1_999)];
+    phase.figures.intervals[7].histogram = vec![(100_000, 1_999)];
     let text = caption(&phase);
     assert!(text.contains("median") && text.contains("too few") && !text.contains("between 9"), "{text}");
     assert!(!text.contains("99th percentile between"), "{text}");
-    phase.intervals[7].histogram = vec![(100_000, 2_000)];
+    phase.figures.intervals[7].histogram = vec![(100_000, 2_000)];
     assert!(caption(&phase).contains("99th percentile between"));
-    phase.intervals[7].histogram = vec![(100_000, 39)];
+    phase.figures.intervals[7].histogram = vec![(100_000, 39)];
     assert_eq!(caption(&phase), "Too few operations at a time to tell percentiles.");
 }
 
 #[test]
 fn latencies_are_drawn_as_far_as_samples_tell() {
     let mut phase = sample::phase("read:rnd4k:q32t4");
-    phase.intervals = long_run(3).phases.remove(0).intervals;
+    phase.figures.intervals = long_run(3).phases.remove(0).figures.intervals;
     let ten = vec![(1_000u64, 10u64), (2_000, 10)];
-    for interval in &mut phase.intervals {
+    for interval in &mut phase.figures.intervals {
         interval.histogram = ten.clone();
     }
     // Of 60 operations, half lie beyond the first bucket, enough for p50; none lie beyond the second.

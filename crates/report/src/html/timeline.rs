@@ -35,12 +35,13 @@ struct Track {
 pub(super) fn figure(phase: &PhaseRecord, is_small: bool) -> Option<Figure> {
     let unit = Unit::of(phase);
     let rate = |interval: &Interval| unit.rate(interval.ops, interval.bytes, interval.length_ns);
-    let rates: Vec<_> = phase.intervals.iter().filter_map(|i| Some((middle_s(i), rate(i)?))).collect();
+    let rates: Vec<_> =
+        phase.figures.intervals.iter().filter_map(|i| Some((middle_s(i), rate(i)?))).collect();
     if rates.len() < INTERVALS_MIN {
         return None;
     }
     let tracks = if is_small { Vec::new() } else { tracks(phase) };
-    let end_s = phase.intervals.iter().map(end_s).fold(0.0, f64::max);
+    let end_s = phase.figures.intervals.iter().map(end_s).fold(0.0, f64::max);
     let height = HEAD + RATE_HEIGHT + tracks.len() as f64 * (HEAD + TRACK_HEIGHT) + FLOOR;
     let caption = caption(phase, unit, &rates);
     let name = "Rate over time".to_owned();
@@ -63,7 +64,7 @@ pub(super) fn figure(phase: &PhaseRecord, is_small: bool) -> Option<Figure> {
             })
         })
         .collect();
-    let steady = phase.steady.as_ref().filter(|steady| steady.found);
+    let steady = phase.figures.steady.as_ref().filter(|steady| steady.found);
     if let Some(steady) = steady {
         let [from, to] = [steady.from_ns, steady.to_ns].map(|ns| ns as f64 / 1e9);
         for plot in std::iter::once(&top).chain(&below) {
@@ -79,7 +80,7 @@ pub(super) fn figure(phase: &PhaseRecord, is_small: bool) -> Option<Figure> {
             plot.area(&mut drawing, "f s1", points);
         }
     }
-    for change in phase.steady.iter().flat_map(|steady| &steady.change_points) {
+    for change in phase.figures.steady.iter().flat_map(|steady| &steady.change_points) {
         let shown = [change.before_ops_per_second, change.after_ops_per_second]
             .map(|rate| unit.shown(unit.of_ops(phase, rate)));
         let at_s = change.at_ns as f64 / 1e9;
@@ -93,7 +94,7 @@ pub(super) fn figure(phase: &PhaseRecord, is_small: bool) -> Option<Figure> {
     if steady.is_some() {
         legend.push(("steady", "steady part".to_owned()));
     }
-    if phase.steady.as_ref().is_some_and(|steady| !steady.change_points.is_empty()) {
+    if phase.figures.steady.as_ref().is_some_and(|steady| !steady.change_points.is_empty()) {
         legend.push(("change", "the rate changed".to_owned()));
     }
     legend.extend(
@@ -133,7 +134,7 @@ fn tracks(phase: &PhaseRecord) -> Vec<Track> {
             let value = value(interval.frame.as_ref()?)? as f64 / length;
             (length > 0.0).then_some((middle_s(interval), value))
         };
-        phase.intervals.iter().filter_map(value).collect()
+        phase.figures.intervals.iter().filter_map(value).collect()
     };
     let most = |points: &[(f64, f64)]| points.iter().map(|(_, value)| *value).fold(0.0, f64::max);
     let mut tracks = Vec::new();
@@ -178,7 +179,7 @@ fn tracks(phase: &PhaseRecord) -> Vec<Track> {
 
 /// Draws transparent columns over all tracks. Pointing at a column shows its line, and its values as a tooltip.
 fn columns(drawing: &mut Drawing, phase: &PhaseRecord, unit: Unit, bottom: f64) {
-    let all = &phase.intervals;
+    let all = &phase.figures.intervals;
     let end = all.iter().map(end_s).fold(0.0, f64::max);
     let x = Scale::linear(0.0, end, Plot::ACROSS);
     for part in all.chunks(all.len().div_ceil(COLUMNS_MAX).max(1)) {
@@ -223,7 +224,7 @@ fn caption(phase: &PhaseRecord, unit: Unit, rates: &[(f64, f64)]) -> String {
     if Kind::of(phase) == Kind::Files {
         return rounds(phase, unit);
     }
-    let Some(steady) = &phase.steady else {
+    let Some(steady) = &phase.figures.steady else {
         return format!(
             "Too short to tell whether it is steady: {} parts, between {} and {}.",
             rates.len(),
@@ -237,7 +238,7 @@ fn caption(phase: &PhaseRecord, unit: Unit, rates: &[(f64, f64)]) -> String {
         count => format!("; {count} changes before"),
     };
     if steady.found {
-        let rate = phase.rate.steady_ops_per_second.map(|rate| unit.of_ops(phase, rate));
+        let rate = phase.figures.rate.steady_ops_per_second.map(|rate| unit.of_ops(phase, rate));
         let at = rate.map_or(String::new(), |rate| format!(" at {}", unit.shown(rate)));
         return match steady.from_ns {
             0 if steady.change_points.is_empty() => format!("Steady from its beginning{at}."),
@@ -261,7 +262,7 @@ fn caption(phase: &PhaseRecord, unit: Unit, rates: &[(f64, f64)]) -> String {
 /// Returns the caption for a test on files. The time between its rounds is not measured, so only rounds have a rate.
 fn rounds(phase: &PhaseRecord, unit: Unit) -> String {
     let rates: Vec<_> =
-        phase.rounds.iter().filter_map(|round| unit.rate(round.ops, 0, round.elapsed_ns)).collect();
+        phase.figures.rounds.iter().filter_map(|round| unit.rate(round.ops, 0, round.elapsed_ns)).collect();
     let ends =
         [f64::min, f64::max].map(|pick| rates.iter().copied().reduce(pick).map(|rate| unit.shown(rate)));
     match (rates.len(), ends) {

@@ -21,7 +21,7 @@ impl Unit {
     /// Returns the unit of a test.
     pub(crate) fn of(phase: &PhaseRecord) -> Self {
         match (phase.workload.pattern, Kind::of(phase)) {
-            (Some(Access::Sequential), _) if phase.rate.bytes_per_second.is_some() => Self::Megabytes,
+            (Some(Access::Sequential), _) if phase.figures.rate.bytes_per_second.is_some() => Self::Megabytes,
             (_, Kind::Data) => Self::Iops,
             (_, Kind::Files) => Self::Operations,
         }
@@ -45,8 +45,8 @@ impl Unit {
     /// Converts operations per second of a test to a rate on the axis.
     pub(crate) fn of_ops(self, phase: &PhaseRecord, ops_per_second: f64) -> f64 {
         match self {
-            Self::Megabytes if phase.ops > 0 => {
-                ops_per_second * (phase.bytes as f64 / phase.ops as f64) / 1e6
+            Self::Megabytes if phase.counts.ops > 0 => {
+                ops_per_second * (phase.counts.bytes as f64 / phase.counts.ops as f64) / 1e6
             }
             _ => ops_per_second,
         }
@@ -55,8 +55,8 @@ impl Unit {
     /// Returns the headline rate of a test on the axis.
     pub(crate) fn headline(self, phase: &PhaseRecord) -> Option<f64> {
         let rate = match self {
-            Self::Megabytes => phase.rate.bytes_per_second.map(|rate| rate / 1e6),
-            _ => phase.rate.ops_per_second,
+            Self::Megabytes => phase.figures.rate.bytes_per_second.map(|rate| rate / 1e6),
+            _ => phase.figures.rate.ops_per_second,
         };
         rate.filter(|rate| rate.is_finite())
     }

@@ -93,24 +93,28 @@ pub(crate) fn any_run() -> impl Strategy<Value = Run> {
                 foreign_share: Share(numbers.1.unwrap_or(0.5)),
                 device: text.as_str().into(),
             };
-            phase.notes = vec![Note { mark, text, ..wording::note(finding, []) }];
+            phase.judged.notes = vec![Note { mark, text, ..wording::note(finding, []) }];
             let ([ops, bytes, read, written, elapsed_ns, start_ns], a, b, c, d) = numbers;
-            (phase.ops, phase.bytes, phase.app_bytes_read, phase.app_bytes_written) =
-                (ops, bytes, read, written);
-            (phase.elapsed_ns, phase.start_ns) = (elapsed_ns, start_ns);
-            (phase.rate.ops_per_second, phase.rate.bytes_per_second) = (a, b);
-            (phase.rate.into_cache_ops_per_second, phase.page_cache_share) = (c, d);
-            match (latency, phase.latency_ns.as_mut()) {
+            (
+                phase.counts.ops,
+                phase.counts.bytes,
+                phase.counts.app_bytes_read,
+                phase.counts.app_bytes_written,
+            ) = (ops, bytes, read, written);
+            (phase.counts.elapsed_ns, phase.counts.start_ns) = (elapsed_ns, start_ns);
+            (phase.figures.rate.ops_per_second, phase.figures.rate.bytes_per_second) = (a, b);
+            (phase.figures.rate.into_cache_ops_per_second, phase.seen.page_cache_share) = (c, d);
+            match (latency, phase.figures.latency_ns.as_mut()) {
                 (Some([p50, p99, max]), Some(known)) => {
                     (known.p50, known.p99, known.max) = (Some(p50), Some(p99), max);
                 }
-                _ => phase.latency_ns = None,
+                _ => phase.figures.latency_ns = None,
             }
-            phase.device = phase.device.filter(|_| keep_device);
-            phase.verdict = verdict;
-            phase.system = system;
+            phase.seen.device = phase.seen.device.filter(|_| keep_device);
+            phase.judged.verdict = verdict;
+            phase.seen.system = system;
             if !keep_intervals {
-                phase.intervals.clear();
+                phase.figures.intervals.clear();
             }
             phase
         });

@@ -17,9 +17,9 @@ use super::phase;
 
 /// Gives a row its verdict, and fills in its words. A marked row is suspect.
 pub(crate) fn limit(phase: &mut PhaseRecord, verdict: Verdict) {
-    let is_suspect = phase.notes.iter().any(|note| note.mark != Mark::Remark);
+    let is_suspect = phase.judged.notes.iter().any(|note| note.mark != Mark::Remark);
     let trust = if is_suspect { Trust::Suspect } else { Trust::Ok };
-    phase.verdict = Some(Verdict { trust, ..verdict });
+    phase.judged.verdict = Some(Verdict { trust, ..verdict });
     wording::fill(phase);
 }
 
@@ -57,8 +57,8 @@ pub(super) fn all(phases: &mut [PhaseRecord]) {
     use Observation::*;
     use TimePart::{Blocked, Kernel, User};
     for phase in phases.iter_mut() {
-        let ops = phase.ops;
-        if let Some(device) = phase.device.as_mut() {
+        let ops = phase.counts.ops;
+        if let Some(device) = phase.seen.device.as_mut() {
             device.operations = ops;
         }
     }
@@ -93,7 +93,7 @@ pub(super) fn all(phases: &mut [PhaseRecord]) {
     ];
     let latency = Verdict::new(Limiter::DeviceLatency, 0.94, seen).advise([Advice::MoreDepth {}]);
     limit(&mut phases[5], latency);
-    phases[5].wait_channels = vec![WaitChannel {
+    phases[5].seen.wait_channels = vec![WaitChannel {
         of: WaitsOf::Workers,
         class: Some("device".into()),
         symbol: "__iomap_dio_rw".into(),
@@ -109,7 +109,7 @@ pub(super) fn all(phases: &mut [PhaseRecord]) {
             change: change.into(),
         })
     };
-    phases[5].sensitivity = Some(Sensitivity {
+    phases[5].judged.sensitivity = Some(Sensitivity {
         delay: sensed(1.02, 9_840.0, "a pause of 23 µs"),
         depth: sensed(0.98, 50_310.0, "q1t4"),
         block: None,
@@ -129,7 +129,7 @@ pub(super) fn all(phases: &mut [PhaseRecord]) {
         &mut phases[7],
         Verdict::new(Limiter::NetworkBandwidth, 0.88, seen).advise([Advice::FasterLink {}]),
     );
-    phases[7].system = Some(SystemUse {
+    phases[7].seen.system = Some(SystemUse {
         network: Some(NetworkUse {
             interface: "eth0".into(),
             sent_bytes: 1_180_000_000,
@@ -157,15 +157,16 @@ pub(super) fn all(phases: &mut [PhaseRecord]) {
 /// A test of single bytes, which the C library gathers into calls and the kernel into requests.
 pub(crate) fn gathered() -> PhaseRecord {
     let mut phase = phase("putc-write");
-    (phase.ops, phase.bytes, phase.app_bytes_written) = (80_412_345, 80_412_345, 80_412_345);
+    (phase.counts.ops, phase.counts.bytes, phase.counts.app_bytes_written) =
+        (80_412_345, 80_412_345, 80_412_345);
     let calls = CallUse {
         read_calls: 12,
         write_calls: 19_632,
         bytes_per_read_call: Some(80.0),
         bytes_per_write_call: Some(4096.0),
     };
-    phase.system = Some(SystemUse { calls: Some(calls), ..SystemUse::default() });
-    if let Some(device) = phase.device.as_mut() {
+    phase.seen.system = Some(SystemUse { calls: Some(calls), ..SystemUse::default() });
+    if let Some(device) = phase.seen.device.as_mut() {
         (device.operations, device.mean_request_bytes) = (2_513, Some(32_000.0));
     }
     phase

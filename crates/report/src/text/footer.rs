@@ -51,7 +51,7 @@ pub(super) fn costs(run: &Run, style: &Style) -> String {
 
 /// The user's command that ran beside the tests, and the place of its output.
 pub(super) fn beside(run: &Run, of_document: &Path) -> Option<String> {
-    let ran: Vec<_> = run.phases.iter().filter_map(|phase| phase.beside.as_ref()).collect();
+    let ran: Vec<_> = run.phases.iter().filter_map(|phase| phase.seen.beside.as_ref()).collect();
     let command = printable(&ran.first()?.command);
     let outputs = || ran.iter().filter_map(|record| record.output_file.as_deref());
     let Some(first) = outputs().next() else {
@@ -80,14 +80,14 @@ pub(crate) fn partial(run: &Run) -> Option<String> {
 /// Returns true if all compared data was as written; `None` if nothing was compared.
 pub(crate) fn compared_all(phases: &[PhaseRecord]) -> Option<bool> {
     let is_damaged =
-        phases.iter().flat_map(|phase| &phase.notes).any(|note| note.code == "verification_failed");
-    let is_compared = phases.iter().any(|phase| phase.verified_blocks > 0);
+        phases.iter().flat_map(|phase| &phase.judged.notes).any(|note| note.code == "verification_failed");
+    let is_compared = phases.iter().any(|phase| phase.counts.verified_blocks > 0);
     (is_damaged || is_compared).then_some(!is_damaged)
 }
 
 /// Says how much data was compared with what had been written, and the outcome.
 pub(crate) fn compared(phases: &[PhaseRecord]) -> Option<String> {
-    let blocks: u64 = phases.iter().map(|phase| phase.verified_blocks).fold(0, u64::saturating_add);
+    let blocks: u64 = phases.iter().map(|phase| phase.counts.verified_blocks).fold(0, u64::saturating_add);
     let counted = match blocks {
         0 => return None,
         1 => "1 block".to_owned(),
@@ -101,12 +101,12 @@ pub(crate) fn compared(phases: &[PhaseRecord]) -> Option<String> {
 /// The shares that others took over all phases, each weighted by its time. Rows are marked by the same figures, so
 /// noise is never low beside a row that was marked for it.
 pub(crate) fn noise(run: &Run) -> Option<String> {
-    let device = run.phases.iter().find_map(|phase| phase.device.as_ref());
+    let device = run.phases.iter().find_map(|phase| phase.seen.device.as_ref());
     let mut level = 0.0_f64;
     let mut parts = Vec::new();
     let mut add = |name: &str, share: &dyn Fn(&PhaseRecord, &Disturbance) -> Option<f64>| {
         let shares = || {
-            let of = |phase| Some((phase, share(phase, phase.disturbance.as_ref()?)));
+            let of = |phase| Some((phase, share(phase, phase.seen.disturbance.as_ref()?)));
             run.phases.iter().filter_map(of)
         };
         let Some(mean) = mean(shares()) else { return };
@@ -136,8 +136,8 @@ fn mean<'a>(shares: impl Iterator<Item = (&'a PhaseRecord, Option<f64>)>) -> Opt
     let (mut weighted, mut weight) = (0.0, 0.0);
     for (phase, share) in shares {
         if let Some(share) = share.filter(|share| share.is_finite()) {
-            weighted += share * phase.elapsed_ns as f64;
-            weight += phase.elapsed_ns as f64;
+            weighted += share * phase.counts.elapsed_ns as f64;
+            weight += phase.counts.elapsed_ns as f64;
         }
     }
     (weight > 0.0).then(|| weighted / weight)
@@ -177,7 +177,7 @@ mod tests {
     fn what_is_not_known_is_left_out() {
         let mut run = sample::run();
         for phase in &mut run.phases {
-            phase.disturbance = None;
+            phase.seen.disturbance = None;
         }
         run.tool = Tool { telemetry_cpu_share: None, clock_read_ns: None, ..run.tool };
         insta::assert_snapshot!(shown(&run));
@@ -190,7 +190,7 @@ mod tests {
         let mut run = sample::run();
         assert_eq!(beside(&run, Path::new("/tmp")), None);
         for (number, phase) in run.phases.iter_mut().enumerate().take(2) {
-            phase.beside = Some(BesideRecord {
+            phase.seen.beside = Some(BesideRecord {
                 command: "iostat -x 1\x1b[2J".into(),
                 output_file: Some(format!("r.beside/0{number}-x.txt")),
                 exit_code: None,
@@ -203,7 +203,7 @@ mod tests {
         assert!(!told.contains('\x1b'), "{told}");
         run.phases
             .iter_mut()
-            .filter_map(|phase| phase.beside.as_mut())
+            .filter_map(|phase| phase.seen.beside.as_mut())
             .for_each(|ran| ran.output_file = None);
         assert!(beside(&run, Path::new("/tmp")).unwrap().ends_with("could not be saved"));
     }
@@ -212,10 +212,10 @@ mod tests {
     fn compared_blocks_are_counted() {
         let mut phases = sample::run().phases;
         assert_eq!(compared(&phases), None);
-        phases[1].verified_blocks = 1;
+        phases[1].counts.verified_blocks = 1;
         assert_eq!(compared(&phases).unwrap(), "1 block compared byte by byte, all as written");
-        phases[3].verified_blocks = 1_233;
-        phases[3].notes.push(wording::note(model::finding::Finding::DataDiffers {}, []));
+        phases[3].counts.verified_blocks = 1_233;
+        phases[3].judged.notes.push(wording::note(model::finding::Finding::DataDiffers {}, []));
         assert_eq!(compared(&phases).unwrap(), "1,234 blocks compared byte by byte, not all as written");
     }
 
@@ -225,7 +225,7 @@ mod tests {
         let levels: Vec<_> = [0.019, 0.02, 0.0999, 0.1]
             .into_iter()
             .map(|share| {
-                for disturbed in run.phases.iter_mut().filter_map(|phase| phase.disturbance.as_mut()) {
+                for disturbed in run.phases.iter_mut().filter_map(|phase| phase.seen.disturbance.as_mut()) {
                     disturbed.foreign_io = share;
                 }
                 noise(&run).unwrap()

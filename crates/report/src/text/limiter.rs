@@ -17,7 +17,7 @@ const GAIN_MIN: f64 = 0.1;
 /// Returns the limiter of a phase and its confidence; `None` in documents of older versions, and without a limiter.
 /// An undetermined limiter is not clear, whatever is first in its ranking.
 pub(crate) fn of(phase: &PhaseRecord) -> Option<(Limiter, Confidence)> {
-    let verdict = phase.verdict.as_ref()?;
+    let verdict = phase.judged.verdict.as_ref()?;
     let limiter = verdict.limiter?;
     match verdict.confidence {
         Some(Confidence::Undetermined) => Some((Limiter::NotClear, Confidence::Undetermined)),
@@ -69,7 +69,7 @@ fn gain(phase: &PhaseRecord, limiter: Limiter) -> Option<(String, String)> {
         }
         _ => None,
     };
-    let (change, gain) = phase.verdict.as_ref()?.observations.iter().find_map(answer)?;
+    let (change, gain) = phase.judged.verdict.as_ref()?.observations.iter().find_map(answer)?;
     let depth = printable(&change.0);
     (gain >= GAIN_MIN).then(|| (depth, percent(gain)))
 }
@@ -133,7 +133,7 @@ fn in_flight(phase: &PhaseRecord) -> u64 {
 
 /// Returns the two limiters with the largest shares of the time.
 pub(crate) fn parts(phase: &PhaseRecord) -> Vec<Limiter> {
-    let ranking = phase.verdict.as_ref().map_or(&[][..], |verdict| &verdict.ranking);
+    let ranking = phase.judged.verdict.as_ref().map_or(&[][..], |verdict| &verdict.ranking);
     let named = ranking.iter().map(|ranked| ranked.limiter);
     named.filter(|limiter| !matches!(limiter, Limiter::Mixed | Limiter::NotClear)).take(2).collect()
 }
@@ -148,7 +148,7 @@ mod tests {
 
     fn limited(limiter: Limiter, confidence: Option<Confidence>, ranking: &[Limiter]) -> PhaseRecord {
         let mut phase = sample::phase("read:rnd4k:q32t4");
-        let verdict = phase.verdict.as_mut().unwrap();
+        let verdict = phase.judged.verdict.as_mut().unwrap();
         (verdict.limiter, verdict.confidence) = (Some(limiter), confidence);
         verdict.ranking = ranking.iter().map(|limiter| Ranked { limiter: *limiter, share: 0.4 }).collect();
         phase
@@ -189,7 +189,7 @@ mod tests {
             after_ops_per_second: OpsPerSecond(after),
         };
         let mut shown = |after| {
-            latency.verdict.as_mut().unwrap().observations = vec![answer(1000.0, after)];
+            latency.judged.verdict.as_mut().unwrap().observations = vec![answer(1000.0, after)];
             [40, 20].map(|room| cell(&latency, room).unwrap().0)
         };
         assert_eq!(shown(1450.0), ["device latency; q32 brings +45 %", "device latency"]);
@@ -202,7 +202,8 @@ mod tests {
         assert_eq!(cell(&undetermined, 40), Some(("not clear".into(), DIM)));
         assert_eq!(surely(&undetermined), None);
         assert_eq!(cell(&sample::phase("read:rnd4k"), 40), None);
-        let old = PhaseRecord { verdict: None, ..sample::phase("read:rnd4k") };
+        let mut old = sample::phase("read:rnd4k");
+        old.judged.verdict = None;
         assert_eq!(cell(&old, 40), None);
     }
 

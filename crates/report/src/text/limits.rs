@@ -56,7 +56,7 @@ fn grouped(phases: &[PhaseRecord]) -> Vec<Vec<usize>> {
 }
 
 fn are_told_as_one(one: &PhaseRecord, other: &PhaseRecord) -> bool {
-    let verdicts = one.verdict.as_ref().zip(other.verdict.as_ref());
+    let verdicts = one.judged.verdict.as_ref().zip(other.judged.verdict.as_ref());
     head(one) == head(other) && verdicts.is_some_and(|(one, other)| wording::are_alike_verdicts(one, other))
 }
 
@@ -76,7 +76,7 @@ fn way_down(phase: &PhaseRecord) -> [Option<String>; 2] {
 
 /// The strongest evidence and the advice, for rows that share a paragraph.
 fn text(members: &[&PhaseRecord]) -> String {
-    let verdicts: Vec<_> = members.iter().filter_map(|phase| phase.verdict.as_ref()).collect();
+    let verdicts: Vec<_> = members.iter().filter_map(|phase| phase.judged.verdict.as_ref()).collect();
     let mut sentences = vec![wording::why(&verdicts, SENTENCES_MAX)];
     // Several rows that share a paragraph each cross the layers in their own way.
     if let [only] = members {
@@ -102,7 +102,7 @@ pub(super) fn limits(phases: &[PhaseRecord], style: &Style) -> String {
 pub fn limited(rows: &[(&str, &PhaseRecord)], style: &Style) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0) + 4;
     let paragraph = |(name, phase): &(&str, &PhaseRecord)| {
-        let verdict: Vec<_> = phase.verdict.iter().collect();
+        let verdict: Vec<_> = phase.judged.verdict.iter().collect();
         let told = limiter::of(phase).map(|_| {
             let words = limiter::words(phase).unwrap_or_default();
             let surely = limiter::surely(phase).map_or(String::new(), |word| format!(", {word}"));
@@ -157,7 +157,7 @@ mod tests {
         let rows: Vec<_> = ["Write blocks", "Rewrite", "Seeks"].into_iter().zip(&run.phases).collect();
         insta::assert_snapshot!(limited(&rows, &sample::WIDE));
         let mut unknown = run.phases[0].clone();
-        unknown.verdict = None;
+        unknown.judged.verdict = None;
         assert_eq!(limited(&[("Seeks", &unknown)], &sample::WIDE), "  Seeks  its limiter is not known");
     }
 
@@ -196,7 +196,7 @@ mod tests {
         sample::limit(&mut phase, Verdict::new(Limiter::DeviceBandwidth, 0.97, seen));
         let text = sample::plain(&limits(&[phase.clone()], &sample::WIDE));
         assert!(text.contains("97 % of their time asleep"), "{text}");
-        phase.verdict = None;
+        phase.judged.verdict = None;
         assert_eq!(limits(&[phase], &sample::WIDE), "");
     }
 
@@ -204,7 +204,7 @@ mod tests {
     fn words_of_another_version_are_told_as_they_are() {
         let mut phase = sample::phase("read:seq1m:q8");
         let evidence = Evidence { budget: Some("the moon was full".into()), ..Evidence::default() };
-        phase.verdict = Some(Verdict {
+        phase.judged.verdict = Some(Verdict {
             evidence: Some(evidence),
             advice: Some("Wait for the sun".into()),
             confidence: Some(Confidence::Confirmed),
@@ -247,7 +247,7 @@ mod tests {
             (shown.text.as_str(), shown.tells),
             ("1,000,000 operations of 4 KiB → 1,000,000 requests of 4 KiB to nvme0n1p2", false)
         );
-        phase.device = None;
+        phase.seen.device = None;
         assert_eq!(wording::crossed(&phase), None);
     }
 
@@ -260,14 +260,14 @@ mod tests {
             bytes_per_read_call: Some(300.0),
             bytes_per_write_call: None,
         };
-        phase.system = Some(SystemUse { calls: Some(calls), ..SystemUse::default() });
+        phase.seen.system = Some(SystemUse { calls: Some(calls), ..SystemUse::default() });
         assert!(!wording::crossed(&phase).unwrap().text.contains("calls"));
     }
 
     #[test]
     fn what_crossed_a_network_is_told_by_direction() {
         let mut phase = sample::phase("read:rnd4k");
-        phase.device = None;
+        phase.seen.device = None;
         let network = NetworkUse {
             interface: "eth0".into(),
             sent_bytes: 1_200_000,
@@ -275,7 +275,7 @@ mod tests {
             speed_bits_per_second: Some(1_000_000_000),
             ..NetworkUse::default()
         };
-        phase.system = Some(SystemUse { network: Some(network), ..SystemUse::default() });
+        phase.seen.system = Some(SystemUse { network: Some(network), ..SystemUse::default() });
         let shown = wording::crossed(&phase).unwrap();
         assert!(
             shown.tells && shown.text.ends_with("→ 1.2 MB sent, 4.3 GB received over eth0"),

@@ -47,8 +47,8 @@ const WAIT_SHARE: f64 = 0.1;
 
 /// Returns the mark of a row: the gravest one from its notes and its status.
 pub(crate) fn mark(phase: &PhaseRecord) -> Mark {
-    let has = |mark: Mark| phase.notes.iter().any(|note| note.mark == mark);
-    if phase.status != Status::Done || phase.rate.ops_per_second.is_none() || has(Mark::Invalid) {
+    let has = |mark: Mark| phase.judged.notes.iter().any(|note| note.mark == mark);
+    if phase.status != Status::Done || phase.figures.rate.ops_per_second.is_none() || has(Mark::Invalid) {
         return Mark::Invalid;
     }
     if has(Mark::Suspect) { Mark::Suspect } else { Mark::Remark }
@@ -59,9 +59,9 @@ pub(crate) fn is_knee(phases: &[PhaseRecord], index: usize) -> bool {
     let phase = &phases[index];
     let is_point = |other: &PhaseRecord| {
         (&other.group, other.repetition) == (&phase.group, phase.repetition)
-            && other.rate.ops_per_second.is_some()
+            && other.figures.rate.ops_per_second.is_some()
     };
-    phase.notes.iter().any(|note| note.code == KNEE_CODE) && phases[index + 1..].iter().any(is_point)
+    phase.judged.notes.iter().any(|note| note.code == KNEE_CODE) && phases[index + 1..].iter().any(is_point)
 }
 
 /// Returns all remarks on the phases: marked ones first, each group in the order of the phases.
@@ -111,11 +111,13 @@ fn of_row(phases: &[PhaseRecord], index: usize) -> Vec<Note> {
         Status::Failed => Some(Finding::Failed { reason: reason() }),
         Status::Skipped => Some(Finding::Skipped { reason: reason() }),
         Status::Partial => Some(Finding::EndedEarly { reason: reason() }),
-        Status::Done if phase.rate.ops_per_second.is_none() => Some(Finding::NoRate { reason: reason() }),
+        Status::Done if phase.figures.rate.ops_per_second.is_none() => {
+            Some(Finding::NoRate { reason: reason() })
+        }
         Status::Done => None,
     };
     let mut notes: Vec<_> = ended.into_iter().map(note).collect();
-    notes.extend(phase.notes.iter().cloned());
+    notes.extend(phase.judged.notes.iter().cloned());
     let shown = [between_runs(phases, phase), into_cache(phase), waiting(phase)];
     notes.extend(shown.into_iter().flatten().map(note));
     notes
@@ -127,10 +129,10 @@ fn note(finding: Finding) -> Note {
 
 /// The rate at which the page cache took buffered writes, which is what other tools would have shown.
 fn into_cache(phase: &PhaseRecord) -> Option<Finding> {
-    let ops_per_second = phase.rate.into_cache_ops_per_second.filter(|rate| rate.is_finite())?;
-    Some(match phase.rate.bytes_per_second {
-        Some(_) if phase.ops > 0 => {
-            let bytes = phase.bytes as f64 / phase.ops as f64;
+    let ops_per_second = phase.figures.rate.into_cache_ops_per_second.filter(|rate| rate.is_finite())?;
+    Some(match phase.figures.rate.bytes_per_second {
+        Some(_) if phase.counts.ops > 0 => {
+            let bytes = phase.counts.bytes as f64 / phase.counts.ops as f64;
             Finding::IntoCache { bytes_per_second: BytesPerSecond(ops_per_second * bytes) }
         }
         _ => Finding::IntoCacheByOps { ops_per_second: OpsPerSecond(ops_per_second) },
@@ -141,14 +143,14 @@ fn into_cache(phase: &PhaseRecord) -> Option<Finding> {
 fn between_runs(phases: &[PhaseRecord], phase: &PhaseRecord) -> Option<Finding> {
     let of_test = |other: &&PhaseRecord| base_id(other) == base_id(phase);
     let rates: Vec<f64> =
-        phases.iter().filter(of_test).filter_map(|other| other.rate.ops_per_second).collect();
+        phases.iter().filter(of_test).filter_map(|other| other.figures.rate.ops_per_second).collect();
     if rates.len() < 2 || !rates.iter().all(|rate| rate.is_finite()) {
         return None;
     }
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
     let farthest = rates.iter().map(|rate| (rate - mean).abs()).fold(0.0, f64::max);
     let (runs, spread) = (Count(rates.len() as u64), Share(farthest / mean));
-    let bytes = phase.bytes as f64 / phase.ops.max(1) as f64;
+    let bytes = phase.counts.bytes as f64 / phase.counts.ops.max(1) as f64;
     Some(match phase.workload.pattern {
         Some(Access::Sequential) => {
             Finding::BetweenRuns { runs, spread, mean_bytes_per_second: BytesPerSecond(mean * bytes) }
@@ -164,7 +166,7 @@ pub(crate) fn base_id(phase: &PhaseRecord) -> &str {
 
 /// The part of an open loop's latency that passed before operations were started, unless it is small.
 fn waiting(phase: &PhaseRecord) -> Option<Finding> {
-    let (wait, whole) = (phase.queueing_ns.as_ref()?, phase.latency_ns.as_ref()?);
+    let (wait, whole) = (phase.figures.queueing_ns.as_ref()?, phase.figures.latency_ns.as_ref()?);
     let long = |wait: Option<u64>, whole: Option<u64>| {
         let (wait, whole) = wait.zip(whole)?;
         (wait as f64 > whole as f64 * WAIT_SHARE).then_some((LatencyNs(wait), LatencyNs(whole)))
@@ -263,10 +265,10 @@ mod tests {
         let mut phases = sample::run().phases;
         for index in [0, 1, 3, 4, 5] {
             let threads = Finding::ThreadsForRing { depth: Count(32), threads: Count(1) };
-            phases[index].notes = vec![wording::note(threads, [])];
+            phases[index].judged.notes = vec![wording::note(threads, [])];
         }
         for phase in &mut phases[6..] {
-            phase.notes = vec![wording::note(Finding::InodeSearch {}, [Advice::WaitForInodes {}])];
+            phase.judged.notes = vec![wording::note(Finding::InodeSearch {}, [Advice::WaitForInodes {}])];
         }
         insta::assert_snapshot!(sample::plain(&notes(&phases, &sample::NARROW)));
     }
@@ -274,10 +276,10 @@ mod tests {
     #[test]
     fn repetitions_are_told_apart_where_they_differ() {
         let mut phases = sample::repeated();
-        phases[2].rate.ops_per_second = Some(910.0);
-        phases[2].notes = vec![wording::note(Finding::InodeSearch {}, [])];
+        phases[2].figures.rate.ops_per_second = Some(910.0);
+        phases[2].judged.notes = vec![wording::note(Finding::InodeSearch {}, [])];
         for index in [1, 3] {
-            phases[index].notes = vec![wording::note(Finding::NotCompared {}, [])];
+            phases[index].judged.notes = vec![wording::note(Finding::NotCompared {}, [])];
         }
         let text = sample::plain(&notes(&phases, &sample::WIDE));
         insta::assert_snapshot!(text);
@@ -299,18 +301,18 @@ mod tests {
         .map(sample::phase)
         .into();
         for (index, share) in [(0, 0.33), (1, 0.095), (2, 0.16)] {
-            phases[index].notes.push(sample::waited_for_cpu(share));
+            phases[index].judged.notes.push(sample::waited_for_cpu(share));
         }
         for phase in &mut phases[..8] {
-            phase.notes.push(wording::note(Finding::NotCompared {}, []));
+            phase.judged.notes.push(wording::note(Finding::NotCompared {}, []));
         }
         let busy =
             |times| Finding::BusyMember { member: "sda".into(), times: Mean(times), array: "md0".into() };
         for phase in &mut phases[..5] {
-            phase.notes.push(wording::note(busy(3.0), []));
+            phase.judged.notes.push(wording::note(busy(3.0), []));
         }
         // Two findings on the same row remain two.
-        phases[3].notes.push(wording::note(busy(4.0), []));
+        phases[3].judged.notes.push(wording::note(busy(4.0), []));
         insta::assert_snapshot!(sample::plain(&notes(&phases, &sample::WIDE)));
     }
 

@@ -191,7 +191,7 @@ mod tests {
         said: Option<(Limiter, Confidence)>,
         rate: Option<(f64, f64)>,
     ) -> Answer {
-        let mut verdict = sample::phase("read:rnd4k").verdict.unwrap();
+        let mut verdict = sample::phase("read:rnd4k").judged.verdict.unwrap();
         (verdict.limiter, verdict.confidence) = said.unzip();
         let marks: Vec<&str> = match (&truth, said) {
             (Truth::Reason(reason), Some(_)) => vec![reason],

@@ -150,7 +150,7 @@ fn row_of(phase: &PhaseRecord, known: &Known, widths: &Widths, style: &Style) ->
     let mut line = Line::default();
     let mark = mark(phase);
     // Documents of older versions only have the mark.
-    let distrusted = match &phase.verdict {
+    let distrusted = match &phase.judged.verdict {
         Some(verdict) => verdict.trust == Trust::Invalid,
         None => mark == Mark::Suspect,
     };
@@ -212,7 +212,7 @@ fn numbers(line: &mut Line, columns: &Columns, phase: &PhaseRecord, distrusted: 
 
 /// MB/s of the headline. From a million on, the number is in scientific notation.
 pub(crate) fn megabytes_cell(phase: &PhaseRecord) -> String {
-    let megabytes = phase.rate.bytes_per_second.map(|rate| rate / 1e6);
+    let megabytes = phase.figures.rate.bytes_per_second.map(|rate| rate / 1e6);
     match megabytes {
         Some(value) if value.is_finite() && value >= 999_999.5 => format!("{value:.2e}"),
         value => value.and_then(amount).unwrap_or_else(|| MISSING.into()),
@@ -221,12 +221,12 @@ pub(crate) fn megabytes_cell(phase: &PhaseRecord) -> String {
 
 /// Operations per second of the headline.
 pub(crate) fn ops_cell(phase: &PhaseRecord) -> String {
-    phase.rate.ops_per_second.and_then(amount).unwrap_or_else(|| MISSING.into())
+    phase.figures.rate.ops_per_second.and_then(amount).unwrap_or_else(|| MISSING.into())
 }
 
 /// Half-width of the rate's 95 % interval: "0.4%".
 pub(crate) fn interval_cell(phase: &PhaseRecord) -> String {
-    match phase.rate.printed_half_width().map(|half| half * 100.0) {
+    match phase.figures.rate.printed_half_width().map(|half| half * 100.0) {
         None => MISSING.into(),
         Some(percent) if percent < 0.05 => "0.0%".into(),
         Some(percent) if percent < 9.95 => format!("{percent:.1}%"),
@@ -236,13 +236,13 @@ pub(crate) fn interval_cell(phase: &PhaseRecord) -> String {
 
 /// The three percentiles of the table.
 pub(crate) fn latency_cells(phase: &PhaseRecord) -> [String; 3] {
-    let latencies = phase.latency_ns.as_ref().map_or([None; 3], |l| [l.p50, l.p99, l.p99_9]);
+    let latencies = phase.figures.latency_ns.as_ref().map_or([None; 3], |l| [l.p50, l.p99, l.p99_9]);
     latencies.map(|ns| ns.map_or_else(|| MISSING.into(), latency))
 }
 
 /// Returns the reason why a row has no numbers; `None` if it has.
 pub(crate) fn missing_reason(phase: &PhaseRecord) -> Option<String> {
-    let has_rate = phase.rate.ops_per_second.is_some_and(f64::is_finite);
+    let has_rate = phase.figures.rate.ops_per_second.is_some_and(f64::is_finite);
     match phase.status {
         Status::Skipped => Some(format!("skipped: {}", short_reason(phase))),
         Status::Failed => Some(format!("failed: {}", short_reason(phase))),
@@ -255,14 +255,14 @@ pub(crate) fn missing_reason(phase: &PhaseRecord) -> Option<String> {
 pub(crate) fn short_reason(phase: &PhaseRecord) -> String {
     match phase.reason.as_deref().map(str::trim) {
         Some(reason) if !reason.is_empty() => printable(reason),
-        _ if phase.ops == 0 => "no operation was completed".into(),
+        _ if phase.counts.ops == 0 => "no operation was completed".into(),
         _ => "no reason was recorded".into(),
     }
 }
 
 /// Suffix of the label of a test that memory answered.
 fn from_memory(phase: &PhaseRecord) -> &'static str {
-    let has_note = phase.notes.iter().any(|note| note.code == "metadata_cache");
+    let has_note = phase.judged.notes.iter().any(|note| note.code == "metadata_cache");
     let is_limit = matches!(limiter::of(phase), Some((Limiter::MetadataCache, _)));
     let is_from_memory = Kind::of(phase) == Kind::Files && (has_note || is_limit);
     if is_from_memory { " from memory" } else { "" }
@@ -437,10 +437,10 @@ mod tests {
         ) {
             let mut phase = sample::phase("read:rnd4k:q32t4");
             // Rates go beyond a terabyte a second, which is more than anything that can be measured.
-            phase.rate.ops_per_second = Some(ops);
-            phase.rate.bytes_per_second = Some(ops * block as f64);
+            phase.figures.rate.ops_per_second = Some(ops);
+            phase.figures.rate.bytes_per_second = Some(ops * block as f64);
             phase.repetition = repetition;
-            if let Some(latency) = phase.latency_ns.as_mut() {
+            if let Some(latency) = phase.figures.latency_ns.as_mut() {
                 [latency.p50, latency.p99, latency.p99_9] = latencies;
             }
             let width = |text: &str| sample::plain(text).chars().count();
@@ -460,15 +460,15 @@ mod tests {
             kind in proptest::sample::select(vec!["write:seq128k:q32t4", "read:rnd4k:buffered", "stat:t64"]),
         ) {
             let mut phase = sample::phase(kind);
-            phase.rate.ops_per_second = Some(ops);
+            phase.figures.rate.ops_per_second = Some(ops);
             // There is room for a terabyte a second, which no measurement reaches.
             let most = |bytes: u64| (ops * bytes as f64).min(999_999e6);
-            phase.rate.bytes_per_second = phase.workload.block_bytes.map(most);
-            if let Some(latency) = phase.latency_ns.as_mut() {
+            phase.figures.rate.bytes_per_second = phase.workload.block_bytes.map(most);
+            if let Some(latency) = phase.figures.latency_ns.as_mut() {
                 [latency.p50, latency.p99, latency.p99_9] = latencies;
             }
             let likely = model::run::Confidence::Likely;
-            phase.verdict = Some(model::run::Verdict::new(limiter, 0.92, Vec::new()).at_most(likely));
+            phase.judged.verdict = Some(model::run::Verdict::new(limiter, 0.92, Vec::new()).at_most(likely));
             let style = Style { unicode: true, width: columns };
             let widths = Widths::of_phases(std::slice::from_ref(&phase));
             for line in [row(&phase, &widths, &style), head(Kind::of(&phase), &widths, &style)] {

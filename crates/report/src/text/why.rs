@@ -39,7 +39,7 @@ fn block(row: usize, run: &Run, style: &Style) -> String {
     };
     line("measured", Some(missing_reason(phase).unwrap_or_else(|| numbers(phase))));
     line("limit", limit(phase));
-    let verdict: Vec<_> = phase.verdict.iter().collect();
+    let verdict: Vec<_> = phase.judged.verdict.iter().collect();
     for (source, name) in SOURCES {
         line(name, wording::evidence(&verdict, source));
     }
@@ -55,7 +55,7 @@ fn block(row: usize, run: &Run, style: &Style) -> String {
 fn limit(phase: &PhaseRecord) -> Option<String> {
     let words = limiter::words(phase)?;
     let surely = limiter::surely(phase).map_or(String::new(), |surely| format!(", {surely}"));
-    let verdict: Vec<_> = phase.verdict.iter().collect();
+    let verdict: Vec<_> = phase.judged.verdict.iter().collect();
     let shares = Some(wording::ranking(&verdict)).filter(|shares| shares.contains(','));
     Some(format!("{words}{surely}{}", shares.map_or(String::new(), |shares| format!(" ({shares})"))))
 }
@@ -63,9 +63,9 @@ fn limit(phase: &PhaseRecord) -> Option<String> {
 /// Returns the share of a link that the rate of a data test takes: "79 % of what PCIe 3.0 x4 carries (3.94 GB/s)". The
 /// link is that of the only disk, or the network.
 pub(crate) fn link(phase: &PhaseRecord, target: &Target) -> Option<String> {
-    let rate = phase.rate.bytes_per_second?;
+    let rate = phase.figures.rate.bytes_per_second?;
     let mut links = target.device_stack.iter().filter_map(|device| device.link.as_ref());
-    let network = phase.system.as_ref().and_then(|system| system.network.as_ref());
+    let network = phase.seen.system.as_ref().and_then(|system| system.network.as_ref());
     let network = network.filter(|_| target.device_stack.is_empty());
     let (name, carries) = match (links.next(), links.next()) {
         (Some(link), None) => (printable(&link.name), link.bytes_per_second as f64),
@@ -82,7 +82,8 @@ pub(crate) fn link(phase: &PhaseRecord, target: &Target) -> Option<String> {
 /// "1,223 MB/s, 1,166 operations/s ± 7 %; p50 6.91 ms, p99 12.8 ms, p99.9 20.1 ms".
 fn numbers(phase: &PhaseRecord) -> String {
     let rate = headline(phase);
-    let operations = phase.rate.ops_per_second.and_then(amount).map(|rate| format!("{rate} operations/s"));
+    let operations =
+        phase.figures.rate.ops_per_second.and_then(amount).map(|rate| format!("{rate} operations/s"));
     let mut rates: Vec<_> = rate.into_iter().collect();
     rates.extend(operations.filter(|_| rates.first().is_some_and(|rate| rate.contains("MB/s"))));
     let interval = Some(interval_cell(phase)).filter(|cell| cell != MISSING);

@@ -12,9 +12,9 @@ fn runs(rates: &[f64]) -> Vec<Run> {
         let mut run = sample::run();
         run.started_at = format!("2026-11-{:02}T14:03:07Z", at + 1);
         let mut read = sample::phase("read:seq1m:q8");
-        read.rate.bytes_per_second = Some(*rate);
+        read.figures.rate.bytes_per_second = Some(*rate);
         let mut random = sample::phase("read:rnd4k:q32t4");
-        random.rate.ops_per_second = Some(900_000.0 + 500.0 * at as f64);
+        random.figures.rate.ops_per_second = Some(900_000.0 + 500.0 * at as f64);
         run.phases = vec![read, random];
         run
     });
@@ -28,9 +28,11 @@ fn shown(runs: &[Run], style: &Style) -> String {
 }
 
 fn distrust(phase: &mut PhaseRecord) {
-    match &mut phase.verdict {
+    match &mut phase.judged.verdict {
         Some(verdict) => verdict.trust = Trust::Invalid,
-        None => phase.notes.push(wording::note(Finding::CacheAnswered { cached_share: Share(0.9) }, [])),
+        None => {
+            phase.judged.notes.push(wording::note(Finding::CacheAnswered { cached_share: Share(0.9) }, []))
+        }
     }
 }
 
@@ -100,7 +102,7 @@ fn a_run_counts_as_the_median_of_its_repetitions() {
     for (repetition, rate) in [(2, 3e9), (3, 2e9)] {
         let mut phase = run.phases[0].clone();
         phase.repetition = repetition;
-        phase.rate.bytes_per_second = Some(rate);
+        phase.figures.rate.bytes_per_second = Some(rate);
         run.phases.push(phase);
     }
     let rates: Vec<_> = RunSummary::from(&run).tests.iter().map(|test| test.rate).collect();
@@ -236,7 +238,7 @@ fn what_others_wrote_is_harmless() {
         run.started_at = evil.into();
         run.phases[0].label = evil.repeat(9);
         run.phases[0].name = evil.into();
-        run.phases[1].rate.ops_per_second = Some([f64::NAN, f64::INFINITY, -1.0, 0.0, 1e300][at % 5]);
+        run.phases[1].figures.rate.ops_per_second = Some([f64::NAN, f64::INFINITY, -1.0, 0.0, 1e300][at % 5]);
     }
     for style in [NARROW, sample::WIDE, sample::ASCII] {
         let text = shown(&runs, &style);

@@ -95,7 +95,7 @@ impl Driver {
             false => State::OfTest,
         };
         let state = sensed.as_ref().map(state);
-        let is_again = record.sensitivity.as_ref().is_some_and(|known| known.of(experiment).is_some());
+        let is_again = record.judged.sensitivity.as_ref().is_some_and(|known| known.of(experiment).is_some());
         log::debug!("{}: an experiment on its {} took {:?}", phase.id, experiment.word(), begun.elapsed());
         self.written_bytes += session.experiment_bytes() - before;
         // A second answer from another state says no more than the first.
@@ -103,7 +103,11 @@ impl Driver {
         let is_of =
             |record: &PhaseRecord| (1..=record.repetition).any(|n| record.id == run::record_id(phase, n));
         for record in self.phases.iter_mut().filter(|record| is_of(record)) {
-            record.sensitivity.get_or_insert_with(Sensitivity::default).put(experiment, sensed.clone());
+            record
+                .judged
+                .sensitivity
+                .get_or_insert_with(Sensitivity::default)
+                .put(experiment, sensed.clone());
             judge::judge(record, &self.plan, &self.environment, self.target_probes.as_ref());
             wording::fill(record);
         }

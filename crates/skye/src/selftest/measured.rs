@@ -323,8 +323,8 @@ fn answers(
 ) -> Vec<Answer> {
     let answer = |((known, phase), disturbance): ((&Known, &PhaseRecord), Disturbance)| {
         let has_others = is_loaded || disturbance.others_cpus > OTHERS_CPUS_MAX;
-        let (truth, verdict) = (truth_of(known, has_others), phase.verdict.clone());
-        let marked = phase.notes.iter().filter(|note| note.mark != Mark::Remark);
+        let (truth, verdict) = (truth_of(known, has_others), phase.judged.verdict.clone());
+        let marked = phase.judged.notes.iter().filter(|note| note.mark != Mark::Remark);
         let marks: Vec<&str> = marked.map(|note| note.code.as_str()).collect();
         Answer {
             case: case.name.into(),
@@ -334,7 +334,7 @@ fn answers(
             confidence: verdict.as_ref().and_then(|verdict| verdict.confidence),
             outcome: truth.judge(verdict.as_ref(), &marks),
             truth,
-            ops_per_second: phase.rate.ops_per_second,
+            ops_per_second: phase.figures.rate.ops_per_second,
             known_ops_per_second: known.ops_per_second,
             verdict,
             disturbance: Some(disturbance),

@@ -53,9 +53,9 @@ fn sensed(answer: Option<Drawn>, own: f64, factor: Option<f64>) -> Option<Sensed
 }
 
 fn put(figures: &Figures, row: &mut PhaseRecord) {
-    let own = row.rate.steady_or_whole().unwrap_or(1000.0);
+    let own = row.figures.rate.steady_or_whole().unwrap_or(1000.0);
     let [depth, block, delay, separate] = figures.answers;
-    row.sensitivity = Some(Sensitivity {
+    row.judged.sensitivity = Some(Sensitivity {
         depth: sensed(depth, own, Some(4.0)),
         block: sensed(block, own, Some(4.0)),
         delay: sensed(delay, own, Some(0.8)),
@@ -64,7 +64,7 @@ fn put(figures: &Figures, row: &mut PhaseRecord) {
     if let Some(shares) = &figures.shares {
         let sum: f64 = shares.iter().sum::<f64>().max(1e-9);
         let [user, kernel, run_queue, blocked] = [0, 1, 2, 3].map(|place| shares[place] / sum);
-        row.budget = Some(Budget { user, kernel, run_queue, quota: None, steal: 0.0, blocked });
+        row.seen.budget = Some(Budget { user, kernel, run_queue, quota: None, steal: 0.0, blocked });
     }
 }
 
@@ -75,7 +75,7 @@ fn contradictions(mut run: Run, figures: &Figures) -> Vec<String> {
     if let Some(journal) = figures.journal {
         target.geometry.journal = Some(journal.into());
     }
-    let is_measured = |row: &PhaseRecord| row.status == Status::Done && row.ops > 0;
+    let is_measured = |row: &PhaseRecord| row.status == Status::Done && row.counts.ops > 0;
     run.phases.iter_mut().filter(|row| is_measured(row)).for_each(|row| put(figures, row));
     judge::again(&mut run);
     let rows = run.phases.iter().filter(|row| is_measured(row));

@@ -38,7 +38,7 @@ fn judged(path: &Path) -> Run {
 }
 
 fn measured(run: &Run) -> impl Iterator<Item = &PhaseRecord> {
-    run.phases.iter().filter(|phase| phase.status == Status::Done && phase.ops > 0)
+    run.phases.iter().filter(|phase| phase.status == Status::Done && phase.counts.ops > 0)
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn there_are_enough_rows_of_enough_kinds() {
     let mut limiters: Vec<_> = runs
         .iter()
         .flat_map(|(_, run)| measured(run))
-        .filter_map(|row| row.verdict.as_ref()?.limiter)
+        .filter_map(|row| row.judged.verdict.as_ref()?.limiter)
         .collect();
     limiters.sort_unstable();
     limiters.dedup();
@@ -84,13 +84,13 @@ fn the_rule_finds_what_is_refuted() {
     let row = measured(&run).find(|row| row.spec == "read:rnd4k:q32").unwrap();
     assert_eq!(rule::contradictions(row, &run), Vec::<String>::new());
     let mut full = row.clone();
-    let verdict = full.verdict.as_mut().unwrap();
+    let verdict = full.judged.verdict.as_mut().unwrap();
     verdict.limiter = Some(model::Limiter::DeviceOps);
     let found = rule::contradictions(&full, &run);
     assert!(found.iter().any(|sentence| sentence.contains("more depth gave 4.0")), "{found:?}");
     let mut busy = row.clone();
-    busy.verdict.as_mut().unwrap().limiter = Some(model::Limiter::KernelCpu);
-    busy.budget.as_mut().unwrap().run_queue = 0.68;
+    busy.judged.verdict.as_mut().unwrap().limiter = Some(model::Limiter::KernelCpu);
+    busy.seen.budget.as_mut().unwrap().run_queue = 0.68;
     assert_eq!(rule::contradictions(&busy, &run).len(), 1);
 }
 
@@ -104,12 +104,12 @@ fn what_is_said_of_each_row() {
         let place = if devices.is_empty() { "no device".to_owned() } else { devices.join(" on ") };
         writeln!(told, "== {name}: {} on {place}", target.file_system).unwrap();
         for row in measured(&run) {
-            let rate = row.rate.ops_per_second.map_or("–".into(), |rate| format!("{rate:.1}/s"));
+            let rate = row.figures.rate.ops_per_second.map_or("–".into(), |rate| format!("{rate:.1}/s"));
             writeln!(told, "\n{}: {rate}", row.spec).unwrap();
-            let verdict = row.verdict.as_ref().filter(|verdict| verdict.limiter.is_some());
+            let verdict = row.judged.verdict.as_ref().filter(|verdict| verdict.limiter.is_some());
             let limit = verdict.map(|verdict| wording::verdict_paragraph(verdict, 3));
             writeln!(told, "  {}", limit.unwrap_or_else(|| wording::NO_LIMITER.into())).unwrap();
-            for note in &row.notes {
+            for note in &row.judged.notes {
                 writeln!(told, "  {} {}: {}", note.mark.sign(), note.code, note.text).unwrap();
             }
         }
@@ -140,7 +140,8 @@ fn a_run_of_a_preset_is_one_screen() {
         assert!(table < 24, "{narrow}");
         assert!(text.lines().chain(narrow.lines()).all(|line| line.chars().count() <= 100), "{text}");
         // The work of others is marked; planned work is not.
-        let marked = run.phases.iter().filter(|phase| phase.verdict.as_ref().unwrap().trust != Trust::Ok);
+        let marked =
+            run.phases.iter().filter(|phase| phase.judged.verdict.as_ref().unwrap().trust != Trust::Ok);
         assert!(marked.count() <= 1, "{text}");
     }
 }

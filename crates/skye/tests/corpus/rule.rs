@@ -21,7 +21,7 @@ fn times(sensed: &Sensed, factor: f64) -> Option<[f64; 3]> {
 
 /// Returns sentences about statements that a row's figures refute.
 pub fn contradictions(row: &PhaseRecord, run: &Run) -> Vec<String> {
-    let Some(verdict) = &row.verdict else { return Vec::new() };
+    let Some(verdict) = &row.judged.verdict else { return Vec::new() };
     let mut all = Vec::new();
     let mut refuted = |is_refuted: bool, what: String| {
         if is_refuted {
@@ -35,7 +35,7 @@ pub fn contradictions(row: &PhaseRecord, run: &Run) -> Vec<String> {
             |seen| matches!(seen, Observation::Answer { experiment, .. } if experiment.0.word() == wanted),
         )
     };
-    let known = row.sensitivity.as_ref();
+    let known = row.judged.sensitivity.as_ref();
     let gain = known.and_then(|known| times(known.depth.as_ref()?, 4.0)).filter(|_| counts("depth"));
     let is_full = matches!(
         limiter,
@@ -72,7 +72,7 @@ pub fn contradictions(row: &PhaseRecord, run: &Run) -> Vec<String> {
             format!("{operations:.2} times the operations"),
         );
     }
-    if let Some(budget) = &row.budget {
+    if let Some(budget) = &row.seen.budget {
         let own = match limiter {
             Limiter::KernelCpu => Some(budget.kernel),
             Limiter::ClientCpu => Some(budget.user),
@@ -95,7 +95,7 @@ pub fn contradictions(row: &PhaseRecord, run: &Run) -> Vec<String> {
     let has_journal = target.geometry.journal.as_deref().is_some_and(|journal| journal != "none");
     let commits = verdict.observations.iter().any(|seen| matches!(seen, Observation::CommitsJournal { .. }));
     refuted(commits && !has_journal, "a journal is committed that is not there".into());
-    for note in &row.notes {
+    for note in &row.judged.notes {
         match &note.finding {
             Finding::DepthNotReached { in_flight, .. } => {
                 let asked = f64::from(row.workload.threads) * f64::from(row.workload.iodepth);
@@ -105,9 +105,9 @@ pub fn contradictions(row: &PhaseRecord, run: &Run) -> Vec<String> {
             | Finding::RanOutByOps { .. }
             | Finding::RanOutMean { .. }
             | Finding::RanOutMeanByOps { .. } => {
-                let changes = row.steady.iter().flat_map(|steady| &steady.change_points);
+                let changes = row.figures.steady.iter().flat_map(|steady| &steady.change_points);
                 let levels: Vec<f64> = changes.map(|change| change.after_ops_per_second).collect();
-                let first = row.steady.iter().flat_map(|steady| &steady.change_points).next();
+                let first = row.figures.steady.iter().flat_map(|steady| &steady.change_points).next();
                 let before = first.map_or(0.0, |change| change.before_ops_per_second);
                 let came_back = levels.last().is_some_and(|last| *last > 0.9 * before);
                 refuted(came_back, "a store ran out, and the rate came back".into());

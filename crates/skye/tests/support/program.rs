@@ -480,7 +480,7 @@ pub fn phases(run: &Value) -> Vec<(&str, &str)> {
 
 /// Returns the intervals of a phase, which documents hold as columns.
 pub fn intervals(phase: &Value) -> Vec<Interval> {
-    serde_json::from_value::<PhaseRecord>(phase.clone()).expect("a phase of a run").intervals
+    serde_json::from_value::<PhaseRecord>(phase.clone()).expect("a phase of a run").figures.intervals
 }
 
 /// Gives a file or directory to the user without rights.

@@ -42,13 +42,15 @@ pub(super) fn over_time(page: &Page<'_>, middles: &[Option<&PhaseRecord>]) -> Op
     let (series, count) = drawn(middles, |phase| {
         let rate =
             |interval: &model::run::Interval| unit.rate(interval.ops, interval.bytes, interval.length_ns);
-        let points: Points = phase.intervals.iter().filter_map(|i| Some((middle_s(i), rate(i)?))).collect();
+        let points: Points =
+            phase.figures.intervals.iter().filter_map(|i| Some((middle_s(i), rate(i)?))).collect();
         (points.len() >= INTERVALS_MIN).then_some(points)
     });
     if series.is_empty() {
         return None;
     }
-    let end = series.iter().flat_map(|(_, phase, _)| phase.intervals.iter().map(end_s)).fold(0.0, f64::max);
+    let end =
+        series.iter().flat_map(|(_, phase, _)| phase.figures.intervals.iter().map(end_s)).fold(0.0, f64::max);
     let most =
         series.iter().flat_map(|(_, _, points)| points.iter().map(|(_, rate)| *rate)).fold(0.0, f64::max);
     let told: Vec<_> = series
@@ -77,12 +79,16 @@ fn course(name: &str, phase: &PhaseRecord, unit: Unit, points: &Points) -> Strin
     let [low, high] = [f64::min, f64::max]
         .map(|pick| points.iter().map(|(_, rate)| *rate).reduce(pick).unwrap_or_default());
     let range = format!("between {} and {}", unit.shown(low), unit.shown(high));
-    match &phase.steady {
+    match &phase.figures.steady {
         _ if Kind::of(phase) == Kind::Files => {
-            format!("{name}: {} rounds of new files, {range} while files were worked on", phase.rounds.len())
+            format!(
+                "{name}: {} rounds of new files, {range} while files were worked on",
+                phase.figures.rounds.len()
+            )
         }
         Some(steady) if steady.found => {
-            let rate = phase.rate.steady_ops_per_second.map(|rate| unit.shown(unit.of_ops(phase, rate)));
+            let rate =
+                phase.figures.rate.steady_ops_per_second.map(|rate| unit.shown(unit.of_ops(phase, rate)));
             format!("{name}: steady{}", rate.map_or(String::new(), |rate| format!(" at {rate}")))
         }
         Some(_) => format!("{name}: not steady, {range}"),
@@ -93,7 +99,7 @@ fn course(name: &str, phase: &PhaseRecord, unit: Unit, points: &Points) -> Strin
 /// The latencies of the median runs; `None` if no side has them.
 pub(super) fn latencies(page: &Page<'_>, middles: &[Option<&PhaseRecord>]) -> Option<Figure> {
     let (series, count) = drawn(middles, |phase| {
-        phase.latency_ns.as_ref()?;
+        phase.figures.latency_ns.as_ref()?;
         let points = curve(&of_phase(phase));
         (points.len() >= 3).then_some(points)
     });
@@ -121,8 +127,11 @@ pub(super) fn latencies(page: &Page<'_>, middles: &[Option<&PhaseRecord>]) -> Op
         plot.line(&mut drawing, &format!("l {}", class(*side)), points);
     }
     for (side, phase, _) in &series {
-        let known =
-            phase.latency_ns.as_ref().map(|whole| [("p50", 2.0, whole.p50), ("p99", 100.0, whole.p99)]);
+        let known = phase
+            .figures
+            .latency_ns
+            .as_ref()
+            .map(|whole| [("p50", 2.0, whole.p50), ("p99", 100.0, whole.p99)]);
         for (percentile, one_in, ns) in known.into_iter().flatten() {
             let Some(ns) = ns.filter(|_| one_in <= last) else { continue };
             let (x, y) = plot.place((one_in, ns as f64));
@@ -143,7 +152,11 @@ fn compared(page: &Page<'_>, series: &[(usize, &PhaseRecord, Points)]) -> String
         let told: Option<Vec<_>> = series
             .iter()
             .map(|(side, phase, _)| {
-                Some(format!("{} on {}", latency(of(phase.latency_ns.as_ref()?)?), page.short_name(*side)))
+                Some(format!(
+                    "{} on {}",
+                    latency(of(phase.figures.latency_ns.as_ref()?)?),
+                    page.short_name(*side)
+                ))
             })
             .collect();
         Some(told?.join(", "))

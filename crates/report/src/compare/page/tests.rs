@@ -16,11 +16,11 @@ fn repeated(once: &Run, factor: f64) -> Run {
         let factor = factor * (1.0 + 0.01 * (f64::from(repetition * 5 % 7) - 3.0) / 3.0);
         for phase in &once.phases {
             let mut phase = model::run::PhaseRecord { repetition, ..phase.clone() };
-            let rate = &mut phase.rate;
+            let rate = &mut phase.figures.rate;
             for rate in [&mut rate.ops_per_second, &mut rate.bytes_per_second] {
                 *rate = rate.map(|rate| rate * factor);
             }
-            if let Some(latency) = &mut phase.latency_ns {
+            if let Some(latency) = &mut phase.figures.latency_ns {
                 latency.p99 = latency.p99.map(|ns| (ns as f64 / factor) as u64);
             }
             run.phases.push(phase);
@@ -45,7 +45,7 @@ fn tuned() -> Run {
     let mut run = repeated(&sample::run(), 1.0);
     run.environment.target.device_stack[1].scheduler = Some("mq-deadline".into());
     for phase in run.phases.iter_mut().filter(|phase| phase.spec == "read:rnd4k:q32t4") {
-        phase.rate.ops_per_second = phase.rate.ops_per_second.map(|rate| rate * 0.43);
+        phase.figures.rate.ops_per_second = phase.figures.rate.ops_per_second.map(|rate| rate * 0.43);
     }
     run
 }
@@ -353,7 +353,8 @@ fn what_goes_on_beyond_its_chart_has_an_arrow() {
         let runs = factors.map(|factor| {
             let mut run = sample::run();
             for phase in &mut run.phases {
-                for rate in [&mut phase.rate.ops_per_second, &mut phase.rate.bytes_per_second] {
+                for rate in [&mut phase.figures.rate.ops_per_second, &mut phase.figures.rate.bytes_per_second]
+                {
                     *rate = rate.map(|rate| rate * factor);
                 }
             }
